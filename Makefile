@@ -1,0 +1,69 @@
+# A thin front for CMake. `make demo` and `make test` are all the set-up there is.
+#   make          build                    make bench     time orders
+#   make demo     build and show           make install   PREFIX=/usr/local
+#   make test     build and test           make docs      the API pages
+#   make test-gpu the tests that need one  make fuzz      SECONDS=600
+#   make lint     format, cppcheck, headers  make format  make clean
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+SECONDS ?= 600
+CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
+
+# The demo compiles GPU code only where it could run, or where it is asked for.
+GPU_VISIBLE := $(wildcard /dev/nvidia0)
+CUDA ?= $(if $(GPU_VISIBLE),1,0)
+
+MAKEFLAGS += --no-print-directory
+
+.PHONY: all demo test test-gpu bench install docs fuzz lint format clean deps-build deps-test configure-test
+
+all: deps-build
+	cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=$(CUDA)
+	cmake --build $(BUILD)/release -j $(JOBS)
+
+demo: all
+	scripts/demo.sh $(BUILD)
+
+deps-build deps-test:
+	@scripts/deps.sh $(subst deps-,,$@)
+
+configure-test: deps-test
+	cmake -S . -B $(BUILD)/test -DWEFT_TESTS=ON
+	cmake -S . -B $(BUILD)/sanitize -DCMAKE_C_COMPILER=clang -DWEFT_TESTS=ON -DWEFT_SANITIZE=ON -DWEFT_CUDA=OFF
+
+# Everything, built by gcc; then the unit tests and the fuzzers, built by clang with sanitizers.
+test: configure-test
+	cmake --build $(BUILD)/test -j $(JOBS)
+	cd $(BUILD)/test && $(CTEST) -LE gpu
+	cmake --build $(BUILD)/sanitize -j $(JOBS)
+	cd $(BUILD)/sanitize && $(CTEST) -L 'unit|fuzz'
+
+test-gpu: configure-test
+	cmake --build $(BUILD)/test -j $(JOBS)
+	scripts/test-gpu.sh $(BUILD)/test
+
+bench: all
+	$(BUILD)/release/bench/bench_orders
+
+install: all
+	cmake --install $(BUILD)/release --prefix $(PREFIX)
+
+docs: all
+	@scripts/deps.sh docs
+	doxygen docs/Doxyfile
+	@echo "open $(BUILD)/docs/html/index.html"
+
+fuzz: configure-test
+	cmake --build $(BUILD)/sanitize -j $(JOBS)
+	scripts/fuzz.sh $(BUILD)/sanitize/tests $(SECONDS)
+
+lint: configure-test
+	cmake --build $(BUILD)/test -j $(JOBS)
+	cd $(BUILD)/test && $(CTEST) -L lint
+
+format: deps-test
+	scripts/sources.sh | xargs clang-format -i
+
+clean:
+	rm -rf $(BUILD)

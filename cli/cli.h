@@ -1,0 +1,45 @@
+/* The command's verbs and what they share. */
+#ifndef WEFT_CLI_CLI_H
+#define WEFT_CLI_CLI_H
+
+#include <jansson.h>
+
+#include <weft/machine.h>
+
+#include "options.h"
+
+/* A verb: `weft NAME [WORDS] [options]`. */
+typedef struct verb {
+    const char *name;
+    const char *words; /* what stands before the options, for the usage line */
+    const char *text;
+    int sets;           /* of enum option_set; with both subjects named, the first word chooses one */
+    size_t least, most; /* how many words */
+    int (*run)(const settings *s, const char *const *words, size_t count);
+} verb;
+
+/* The table, ended by a null name. */
+extern const verb verb_table[];
+
+int cmd_orders(const settings *s, const char *const *words, size_t count);
+int cmd_order(const settings *s, const char *const *words, size_t count);
+int cmd_machines(const settings *s, const char *const *words, size_t count);
+int cmd_run(const settings *s, const char *const *words, size_t count);
+int cmd_completion(const settings *s, const char *const *words, size_t count);
+
+/* One line on standard error; returns `code`. */
+int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The exit code for a status, its message printed. */
+int complain_status(weft_status status, const weft_message *message);
+
+/* Prints an object as one line and releases it; EXIT_FAILED when there is none or standard output is gone. */
+int print_json(json_t *object);
+
+/* 0 for "attention", 1 for "gemm" ... as weft_subject; -1 for anything else. */
+int subject_of(const char *word);
+
+/* Makes the plan that the options describe. Prints what is wrong and returns the exit code when it cannot. */
+int make_plan(const settings *s, weft_subject subject, weft_plan **plan);
+
+#endif

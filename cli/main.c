@@ -1,0 +1,147 @@
+/* weft: the command. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* clang-format off */
+const verb verb_table[] = {
+    {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders},
+    {"machines",   "[NAME|FILE]",          "list machines, or show one with the source of each number", SET_COMMON, 0, 1, cmd_machines},
+    {"order",      "show attention|gemm",  "show the order on a small grid, numbered by position",
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
+    {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_RUN, 1, 1, cmd_run},
+    {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
+    {0, 0, 0, 0, 0, 0, 0},
+};
+/* clang-format on */
+
+int complain(int code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("weft: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return code;
+}
+
+int complain_status(weft_status status, const weft_message *message) {
+    const int usage = status == WEFT_INVALID || status == WEFT_NOT_FOUND || status == WEFT_UNSUPPORTED;
+    return complain(usage ? EXIT_USAGE : EXIT_FAILED, "%s", message->text);
+}
+
+int print_json(json_t *object) {
+    if (!object || json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0) {
+        json_decref(object);
+        return complain(EXIT_FAILED, "could not write the result");
+    }
+    putchar('\n');
+    json_decref(object);
+    return EXIT_OK;
+}
+
+int subject_of(const char *word) {
+    return strcmp(word, "attention") == 0 ? WEFT_SUBJECT_ATTENTION : strcmp(word, "gemm") == 0 ? WEFT_SUBJECT_GEMM : -1;
+}
+
+static void print_help(void) {
+    puts("usage: weft VERB [SUBJECT] [options]\n\nDecides in what order the tiles of an attention or a matrix product are\n"
+         "visited, and runs it.\n\nverbs:");
+    for (const verb *v = verb_table; v->name; v++) {
+        char usage[64];
+        snprintf(usage, sizeof usage, "%s %s", v->name, v->words);
+        printf("  %-28s%s\n", usage, v->text);
+    }
+    puts("\n'weft VERB --help' lists a verb's options. 'weft --version' prints the version.");
+}
+
+static void print_verb_help(const verb *v) {
+    printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
+    static const struct {
+        int set;
+        const char *title;
+    } sections[] = {{SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},       {SET_SCHEDULE, "schedule"}, {SET_RUN, "run"},
+                    {SET_SHOW, "show"},           {SET_COMMON, "all verbs"}};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        if ((v->sets & sections[i].set) == 0) {
+            continue;
+        }
+        printf("\n%s:\n", sections[i].title);
+        for (const option *o = option_table; o->name; o++) {
+            if (o->sets & sections[i].set) {
+                char usage[48];
+                snprintf(usage, sizeof usage, "--%s %s", o->name, o->argument);
+                printf("  %-24s%s\n", usage, o->text);
+            }
+        }
+    }
+    if (v->sets & (SET_ATTENTION | SET_GEMM)) {
+        puts("\nSizes take the suffixes K, M and G (1024, 1024^2, 1024^3): --seq 128K is 131072.");
+    }
+}
+
+static const char *verb_name(int32_t i) {
+    return verb_table[i].name;
+}
+
+static const verb *find_verb(const char *name) {
+    for (const verb *v = verb_table; v->name; v++) {
+        if (strcmp(v->name, name) == 0) {
+            return v;
+        }
+    }
+    return NULL;
+}
+
+/* The option sets that remain when the words name a subject: the other subject's options no longer apply. */
+static int sets_for(const verb *v, int argc, char **argv) {
+    int sets = v->sets;
+    for (int i = 0; i < argc && i < (int)v->most; i++) {
+        const int subject = subject_of(argv[i]);
+        if (subject >= 0) {
+            sets &= subject == WEFT_SUBJECT_ATTENTION ? ~SET_GEMM : ~SET_ATTENTION;
+        }
+    }
+    return sets;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help();
+        return argc < 2 ? EXIT_USAGE : EXIT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("weft %s\n", weft_version());
+        return EXIT_OK;
+    }
+    const verb *v = find_verb(argv[1]);
+    if (!v) {
+        const char *near = options_nearest(argv[1], verb_name);
+        return near ? complain(EXIT_USAGE, "unknown verb %s: did you mean %s?", argv[1], near)
+                    : complain(EXIT_USAGE, "unknown verb %s: 'weft --help' lists them", argv[1]);
+    }
+    settings s = settings_none();
+    const char *words[4];
+    size_t count;
+    weft_message message;
+    const int status =
+        options_parse(&s, sets_for(v, argc - 2, argv + 2), argc - 2, argv + 2, words, v->most, &count, &message);
+    if (s.help) {
+        print_verb_help(v);
+        return EXIT_OK;
+    }
+    if (status) {
+        return complain(status, "%s", message.text);
+    }
+    if (count < v->least) {
+        return complain(EXIT_USAGE, "%s needs %s: 'weft %s --help' shows how", v->name, v->words, v->name);
+    }
+    const int code = v->run(&s, words, count);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return complain(EXIT_FAILED, "could not write to standard output");
+    }
+    return code;
+}

@@ -1,0 +1,97 @@
+/* From options to a plan. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* A choice that was not made is its enumeration's first value. */
+static int first_if_none(int32_t choice) {
+    return choice < 0 ? 0 : choice;
+}
+
+static int attention_of(const settings *s, weft_attention *p) {
+    const weft_attention init = WEFT_ATTENTION_INIT;
+    if ((s->offset != 0 || s->bottom_right) && !s->causal) {
+        return complain(EXIT_USAGE, "--%s needs --causal", s->bottom_right ? "bottom-right" : "offset");
+    }
+    if (s->offset != 0 && s->bottom_right) {
+        return complain(EXIT_USAGE, "--offset and --bottom-right exclude each other");
+    }
+    if (s->scale == 0.0) {
+        return complain(EXIT_USAGE, "--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)");
+    }
+    *p = init;
+    p->batch = s->batch;
+    p->heads = s->heads;
+    p->kv_heads = s->kv_heads == NOT_GIVEN ? s->heads : s->kv_heads;
+    p->seq = s->seq;
+    p->kv_seq = s->kv_seq == NOT_GIVEN ? s->seq : s->kv_seq;
+    p->head_dim = s->head_dim;
+    p->dtype = (weft_dtype)first_if_none(s->dtype);
+    p->mask = s->bottom_right ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : s->causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+    p->offset = s->offset;
+    p->scale = isnan(s->scale) ? 0.0 : s->scale;
+    p->layout = (weft_layout)first_if_none(s->layout);
+    return EXIT_OK;
+}
+
+static weft_gemm gemm_of(const settings *s) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = s->m;
+    p.n = s->n;
+    p.k = s->k;
+    p.dtype = (weft_dtype)first_if_none(s->dtype);
+    p.c_dtype = s->c_dtype < 0 ? p.dtype : (weft_dtype)s->c_dtype;
+    p.a_major = (weft_major)first_if_none(s->a_major);
+    p.b_major = (weft_major)first_if_none(s->b_major);
+    p.c_major = (weft_major)first_if_none(s->c_major);
+    p.alpha = s->alpha;
+    p.beta = s->beta;
+    return p;
+}
+
+static weft_schedule schedule_of(const settings *s) {
+    weft_schedule schedule = WEFT_SCHEDULE_INIT;
+    schedule.tile_m = s->tile[0];
+    schedule.tile_n = s->tile[1];
+    schedule.tile_k = s->tile[2];
+    schedule.order = s->order;
+    schedule.sweep = s->sweep;
+    schedule.dispatch = s->dispatch;
+    schedule.table = s->table;
+    schedule.workers = s->workers;
+    schedule.group = s->group;
+    schedule.axis = (weft_axis)first_if_none(s->axis);
+    schedule.domains = s->domains;
+    schedule.cluster_m = s->cluster[0];
+    schedule.cluster_n = s->cluster[1];
+    return schedule;
+}
+
+int make_plan(const settings *s, weft_subject subject, weft_plan **plan) {
+    weft_machine machine;
+    weft_message message = {""};
+    weft_status status = WEFT_OK;
+    if (s->machine) {
+        status = weft_machine_load(&machine, s->machine, &message);
+    } else {
+        weft_machine_host(&machine);
+    }
+    if (status) {
+        return complain_status(status, &message);
+    }
+    const weft_schedule schedule = schedule_of(s);
+    if (subject == WEFT_SUBJECT_ATTENTION) {
+        weft_attention problem;
+        const int code = attention_of(s, &problem);
+        if (code) {
+            return code;
+        }
+        status = weft_plan_attention(plan, &problem, &schedule, &machine, &message);
+    } else {
+        const weft_gemm problem = gemm_of(s);
+        status = weft_plan_gemm(plan, &problem, &schedule, &machine, &message);
+    }
+    return status ? complain_status(status, &message) : EXIT_OK;
+}

@@ -1,0 +1,83 @@
+/** @file
+ * Machines: what a chip has, each number with where it comes from.
+ */
+#ifndef WEFT_MACHINE_H
+#define WEFT_MACHINE_H
+
+#include "weft.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What happens to a line that a domain reads. */
+typedef enum weft_home {
+    WEFT_HOME_NONE = 0,    /**< one L2 for all, or none to speak of */
+    WEFT_HOME_SPLIT = 1,   /**< each line has a home domain; a domain that reads another's line keeps a copy */
+    WEFT_HOME_PRIVATE = 2, /**< each domain caches for itself; misses go to the last-level cache */
+} weft_home;
+
+typedef enum weft_replacement { WEFT_REPLACEMENT_LRU = 0, WEFT_REPLACEMENT_RANDOM = 1 } weft_replacement;
+
+/** How the hardware hands CTAs to domains. */
+typedef enum weft_handout {
+    WEFT_HANDOUT_ANY = 0,        /**< to whichever worker is free, no domain in mind */
+    WEFT_HANDOUT_ROUND_ROBIN = 1 /**< CTA i goes to domain i mod domains */
+} weft_handout;
+
+/** A machine. The fields are those of src/machine/keys.def, where each has its unit. */
+struct weft_machine {
+    char name[32];
+    char title[96];
+    int64_t workers;            /**< SMs, CUs or cores */
+    int64_t domains;            /**< sets of workers that share one L2 */
+    int64_t handout;            /**< a weft_handout */
+    double clock;               /**< Hz */
+    int64_t shared_bytes;       /**< software-managed memory of a worker; for a CPU, its first-level data cache */
+    int64_t l2_bytes;           /**< of one domain */
+    int64_t l2_line, l2_sector; /**< bytes */
+    int64_t l2_ways;            /**< 0: fully associative */
+    int64_t l2_replacement;     /**< a weft_replacement */
+    int64_t l2_home;            /**< a weft_home */
+    double l2_bandwidth;        /**< bytes per second, the whole chip */
+    int64_t llc_bytes;          /**< last-level cache behind the L2s; 0: none */
+    double dram_bandwidth;      /**< bytes per second */
+    double near_latency, far_latency, dram_latency; /**< cycles; far is 0 where nothing is far */
+    double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */
+    double exp_rate;                                /**< exponentials per second, the whole chip */
+    double drift;                                   /**< relative standard deviation of a step's time between workers */
+};
+
+/** Finds a machine: one of the built-in ones by name, or a file by path (anything with a '/' or ending in ".ini").
+ *
+ * WEFT_NOT_FOUND when there is neither; WEFT_INVALID, with file and line, when a file is not right.
+ */
+WEFT_API weft_status weft_machine_load(weft_machine *machine, const char *name_or_path, weft_message *message);
+
+/** Reads a machine from text, as a machine file holds it; `label` stands for the file's name in messages. */
+WEFT_API weft_status weft_machine_parse(weft_machine *machine, const char *text, size_t length, const char *label,
+                                        weft_message *message);
+
+/** Describes the host's CPU as a machine: cores as workers, its largest shared cache as the L2. */
+WEFT_API void weft_machine_host(weft_machine *machine);
+
+/** Names of the built-in machines by number; null past the last. */
+WEFT_API const char *weft_machine_name(size_t number);
+
+/** One value of a machine as text, for listings. */
+typedef struct weft_machine_value {
+    const char *section, *key, *unit, *text; /**< constants: the section, the key, the unit, what the key means */
+    char value[96];
+    char source[160]; /**< where the number comes from */
+} weft_machine_value;
+
+/** As weft_machine_load(), for the values with their sources. Fills at most `room` of them and sets *count to how many
+ * there are; `machine` may be null. */
+WEFT_API weft_status weft_machine_values(const char *name_or_path, weft_machine *machine, weft_machine_value *values,
+                                         size_t room, size_t *count, weft_message *message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,20 @@
+#!/bin/sh
+# The main job, small: orders on a grid, then the reference attention through two orders, checked. Leaves BUILD/demo.txt.
+#   scripts/demo.sh BUILD_DIRECTORY
+set -eu
+weft=$1/release/weft
+show() {
+    printf '\n$ weft %s\n' "$*"
+    "$weft" "$@"
+}
+{
+    "$weft" --version
+    show orders
+    show order show gemm --m 1K --n 1K --order hilbert --show path
+    show order show gemm --m 1K --n 1K --order group --group 3
+    show order show attention --heads 8 --seq 1K --order head-first-swizzled --domains 4 --show domain
+    show run attention --heads 4 --kv-heads 2 --seq 512 --causal --order head-first --sweep forward --verbose
+    show run attention --heads 4 --kv-heads 2 --seq 512 --causal --order longest-first --sweep sawtooth
+} >"$1/demo.txt" || { cat "$1/demo.txt"; exit 1; }
+cat "$1/demo.txt"
+printf '\nAll of this is in %s/demo.txt; the command is %s.\n' "$1" "$weft"

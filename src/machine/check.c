@@ -1,0 +1,79 @@
+/* What the keys of a machine say together. Each finding is reported at the line of the key to look at. */
+#include "machine/sheet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "plan/status.h"
+
+/* A finding: where, and what. Empty when all is well. */
+typedef struct finding {
+    weft_key_id at;
+    char text[128];
+} finding;
+
+static int divides(int64_t divisor, int64_t value) {
+    return value % divisor == 0;
+}
+
+static finding find_domains(const weft_machine *m) {
+    finding found = {WEFT_KEY_DOMAINS, ""};
+    if (!divides(m->domains, m->workers)) {
+        snprintf(found.text, sizeof found.text, "domains %" PRId64 " does not divide the %" PRId64 " workers", m->domains,
+                 m->workers);
+    } else if (m->l2_home == WEFT_HOME_NONE && m->domains > 1) {
+        found.at = WEFT_KEY_L2_HOME;
+        snprintf(found.text, sizeof found.text, "home = none needs one domain, and there are %" PRId64, m->domains);
+    } else if (m->l2_home != WEFT_HOME_NONE && m->domains == 1) {
+        found.at = WEFT_KEY_L2_HOME;
+        snprintf(found.text, sizeof found.text, "home must be none where there is one domain");
+    } else if (m->handout == WEFT_HANDOUT_ROUND_ROBIN && m->domains == 1) {
+        found.at = WEFT_KEY_HANDOUT;
+        snprintf(found.text, sizeof found.text, "handout = round-robin needs more than one domain");
+    }
+    return found;
+}
+
+static finding find_sizes(const weft_machine *m) {
+    finding found = {WEFT_KEY_L2_SECTOR, ""};
+    if (!divides(m->l2_sector, m->l2_line)) {
+        snprintf(found.text, sizeof found.text, "sector %" PRId64 " does not divide line %" PRId64, m->l2_sector,
+                 m->l2_line);
+    } else if (!divides(m->l2_line, m->l2_bytes)) {
+        found.at = WEFT_KEY_L2_BYTES;
+        snprintf(found.text, sizeof found.text, "line %" PRId64 " does not divide bytes %" PRId64, m->l2_line, m->l2_bytes);
+    } else if (m->l2_ways > 0 && !divides(m->l2_ways, m->l2_bytes / m->l2_line)) {
+        found.at = WEFT_KEY_L2_WAYS;
+        snprintf(found.text, sizeof found.text, "ways %" PRId64 " does not divide the %" PRId64 " lines of the L2",
+                 m->l2_ways, m->l2_bytes / m->l2_line);
+    } else if (!divides(m->l2_line, m->llc_bytes)) {
+        found.at = WEFT_KEY_LLC_BYTES;
+        snprintf(found.text, sizeof found.text, "line %" PRId64 " of the L2 does not divide bytes %" PRId64, m->l2_line,
+                 m->llc_bytes);
+    }
+    return found;
+}
+
+static finding find_latencies(const weft_machine *m) {
+    finding found = {WEFT_KEY_FAR_LATENCY, ""};
+    int has_far = m->domains > 1 || m->llc_bytes > 0;
+    if (has_far && m->far_latency < m->near_latency) {
+        snprintf(found.text, sizeof found.text, "far must not be less than near");
+    } else if (!has_far && m->far_latency > 0) {
+        snprintf(found.text, sizeof found.text, "far must be 0 where there is one domain and no last-level cache");
+    } else if (m->dram_latency < m->near_latency || m->dram_latency < m->far_latency) {
+        found.at = WEFT_KEY_DRAM_LATENCY;
+        snprintf(found.text, sizeof found.text, "dram must not be less than near or far");
+    }
+    return found;
+}
+
+weft_status weft_sheet_check(const weft_sheet *sheet, const char *label, weft_message *message) {
+    const finding found[] = {find_domains(&sheet->machine), find_sizes(&sheet->machine), find_latencies(&sheet->machine)};
+    for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
+        if (found[i].text[0]) {
+            return weft_fail(message, WEFT_INVALID, "%s:%d: %s", label, sheet->line[found[i].at], found[i].text);
+        }
+    }
+    return WEFT_OK;
+}

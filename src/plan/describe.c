@@ -1,0 +1,112 @@
+/* A plan, in words and as JSON. */
+#include "plan/describe.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *major_name(weft_major major) {
+    return major == WEFT_ROW_MAJOR ? "row" : "col";
+}
+
+json_t *weft_plan_problem_json(const weft_plan *plan) {
+    if (plan->subject == WEFT_SUBJECT_GEMM) {
+        const weft_gemm *p = &plan->gemm;
+        return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "kind", "gemm", "m", (json_int_t)p->m,
+                         "n", (json_int_t)p->n, "k", (json_int_t)p->k, "dtype", weft_dtype_name(p->dtype), "c_dtype",
+                         weft_dtype_name(p->c_dtype), "a_major", major_name(p->a_major), "b_major", major_name(p->b_major),
+                         "c_major", major_name(p->c_major), "alpha", p->alpha, "beta", p->beta);
+    }
+    const weft_attention *p = &plan->attention;
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:f, s:s}", "kind", "attention", "batch",
+                     (json_int_t)p->batch, "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads, "seq",
+                     (json_int_t)p->seq, "kv_seq", (json_int_t)p->kv_seq, "head_dim", (json_int_t)p->head_dim, "dtype",
+                     weft_dtype_name(p->dtype), "causal", p->mask != WEFT_MASK_NONE, "offset", (json_int_t)p->offset,
+                     "scale", p->scale, "layout", p->layout == WEFT_BSHD ? "bshd" : "bhsd");
+}
+
+json_t *weft_plan_schedule_json(const weft_plan *plan) {
+    const weft_schedule *s = &plan->schedule;
+    const weft_order_info *order = weft_order_describe(s->order);
+    json_t *tile = json_pack("[I, I]", (json_int_t)s->tile_m, (json_int_t)s->tile_n);
+    if (plan->subject == WEFT_SUBJECT_GEMM) {
+        json_array_append_new(tile, json_integer(s->tile_k));
+    }
+    json_t *object = json_pack("{s:o, s:s, s:s, s:s, s:I, s:[I, I], s:b}", "tile", tile, "order", order->name, "sweep",
+                               weft_sweep_describe(s->sweep)->name, "dispatch", weft_dispatch_describe(s->dispatch)->name,
+                               "workers", (json_int_t)s->workers, "cluster", (json_int_t)s->cluster_m,
+                               (json_int_t)s->cluster_n, "table", s->table != 0);
+    if (order->parameter == WEFT_PARAMETER_GROUP) {
+        json_object_set_new(object, "group", json_integer(s->group));
+        if (plan->subject == WEFT_SUBJECT_GEMM) {
+            json_object_set_new(object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
+        }
+    } else if (order->parameter == WEFT_PARAMETER_DOMAINS) {
+        json_object_set_new(object, "domains", json_integer(s->domains));
+    }
+    return object;
+}
+
+size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
+    json_t *object = json_pack("{s:o, s:o, s:s, s:s, s:I}", "problem", weft_plan_problem_json(plan), "schedule",
+                               weft_plan_schedule_json(plan), "machine", plan->machine.name, "kernel", plan->backend->name,
+                               "positions", (json_int_t)plan->walk.order.count);
+    char *whole = object ? json_dumps(object, JSON_SORT_KEYS) : NULL;
+    json_decref(object);
+    const size_t length = whole ? strlen(whole) : 0;
+    if (size > 0) {
+        snprintf(text, size, "%s", whole ? whole : "");
+    }
+    free(whole);
+    return length;
+}
+
+static int problem_text(const weft_plan *plan, char *text, size_t size) {
+    if (plan->subject == WEFT_SUBJECT_GEMM) {
+        const weft_gemm *p = &plan->gemm;
+        return snprintf(text, size, "gemm       m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", %s in, %s out\n", p->m, p->n,
+                        p->k, weft_dtype_name(p->dtype), weft_dtype_name(p->c_dtype));
+    }
+    const weft_attention *p = &plan->attention;
+    char mask[64] = "no mask";
+    if (p->mask != WEFT_MASK_NONE) {
+        snprintf(mask, sizeof mask, "causal, offset %" PRId64, p->offset);
+    }
+    return snprintf(text, size,
+                    "attention  batch %" PRId64 ", heads %" PRId64 " over %" PRId64 " kv heads, %" PRId64
+                    " queries x %" PRId64 " keys, head dim %" PRId64 ", %s, %s\n",
+                    p->batch, p->heads, p->kv_heads, p->seq, p->kv_seq, p->head_dim, weft_dtype_name(p->dtype), mask);
+}
+
+static void order_parameter_text(const weft_plan *plan, char *text, size_t size) {
+    const weft_schedule *s = &plan->schedule;
+    const weft_parameter parameter = weft_order_describe(s->order)->parameter;
+    text[0] = '\0';
+    if (parameter == WEFT_PARAMETER_GROUP && plan->subject == WEFT_SUBJECT_GEMM) {
+        snprintf(text, size, " (group %" PRId64 " across %s)", s->group, s->axis == WEFT_AXIS_N ? "n" : "m");
+    } else if (parameter == WEFT_PARAMETER_GROUP) {
+        snprintf(text, size, " (sections of %" PRId64 " heads)", s->group);
+    } else if (parameter == WEFT_PARAMETER_DOMAINS) {
+        snprintf(text, size, " (%" PRId64 " domains)", s->domains);
+    }
+}
+
+size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
+    const weft_schedule *s = &plan->schedule;
+    char problem[256], parameter[64], step[32] = "";
+    problem_text(plan, problem, sizeof problem);
+    order_parameter_text(plan, parameter, sizeof parameter);
+    if (plan->subject == WEFT_SUBJECT_GEMM) {
+        snprintf(step, sizeof step, "x%" PRId64, s->tile_k);
+    }
+    const int length = snprintf(
+        text, size,
+        "%sschedule   tile %" PRId64 "x%" PRId64 "%s, order %s%s%s, sweep %s, dispatch %s, cluster %" PRId64 "x%" PRId64
+        "\nwalk       %" PRId64 " positions over %" PRId64 " workers\nmachine    %s (%s)\nkernel     %s\n",
+        problem, s->tile_m, s->tile_n, step, weft_order_describe(s->order)->name, parameter,
+        s->table ? " from a table" : "", weft_sweep_describe(s->sweep)->name, weft_dispatch_describe(s->dispatch)->name,
+        s->cluster_m, s->cluster_n, plan->walk.order.count, plan->walk.workers, plan->machine.name, plan->machine.title,
+        plan->backend->name);
+    return length > 0 ? (size_t)length : 0;
+}

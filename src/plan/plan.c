@@ -1,0 +1,260 @@
+/* Making plans: checking a schedule against a problem and choosing what it leaves open. */
+#include "plan/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/problem.h"
+#include "plan/status.h"
+
+/* A table of 2^28 positions takes 1 GiB: beyond that, computing is the only sensible way. */
+static const int64_t MAX_TABLE = INT64_C(1) << 28;
+
+static weft_status check_range(const char *name, int64_t value, int64_t low, int64_t high, weft_message *message) {
+    if (value < low || value > high) {
+        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is not between %" PRId64 " and %" PRId64, name, value, low,
+                         high);
+    }
+    return WEFT_OK;
+}
+
+/* Fills a tile side that was left open with `usual`, or all of the problem when that is less. */
+static weft_status choose_tile(int64_t *tile, const char *name, const char *dimension, int64_t length, int64_t usual,
+                               weft_message *message) {
+    if (*tile == 0) {
+        *tile = length < usual ? length : usual;
+    }
+    if (*tile < 1) {
+        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is not at least 1", name, *tile);
+    }
+    if (*tile > length) {
+        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is larger than %s %" PRId64, name, *tile, dimension,
+                         length);
+    }
+    return WEFT_OK;
+}
+
+/* K and V of one kv head, in bytes. */
+static double kv_bytes(const weft_attention *p) {
+    return 2.0 * (double)p->kv_seq * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
+}
+
+/* Heads whose K and V fit one domain's L2 together, in whole groups of query heads that share K and V. */
+static int64_t heads_in_l2(const weft_attention *p, const weft_machine *machine) {
+    const double fit = floor((double)machine->l2_bytes / kv_bytes(p));
+    const int64_t kv_heads = p->batch * p->kv_heads;
+    const int64_t section = fit < 1 ? 1 : fit > (double)kv_heads ? kv_heads : (int64_t)fit;
+    return section * (p->heads / p->kv_heads);
+}
+
+static void choose_attention(weft_schedule *s, const weft_attention *p, const weft_machine *machine) {
+    const int causal = p->mask != WEFT_MASK_NONE;
+    if (s->order == WEFT_CHOOSE) {
+        s->order = causal                 ? WEFT_ORDER_LONGEST_FIRST
+                   : machine->domains > 1 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED
+                                          : WEFT_ORDER_HEAD_FIRST;
+    }
+    if (s->sweep == WEFT_CHOOSE) {
+        s->sweep = kv_bytes(p) > (double)machine->l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
+    }
+    if (s->dispatch == WEFT_CHOOSE) {
+        s->dispatch = causal ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
+    }
+    if (s->group == 0 && s->order == WEFT_ORDER_LONGEST_FIRST) {
+        s->group = heads_in_l2(p, machine);
+    }
+}
+
+static void choose_gemm(weft_schedule *s) {
+    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_GROUP : s->order;
+    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
+    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    if (s->group == 0 && weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP) {
+        /* A wave of w workers touches g lines of one operand and w / g of the other: the sum is least at the square root.
+         */
+        s->group = (int64_t)ceil(sqrt((double)s->workers));
+    }
+}
+
+/* A code left open, or one of `count`. */
+static weft_status check_code(const char *name, int32_t code, int32_t count, weft_message *message) {
+    return code == WEFT_CHOOSE ? WEFT_OK : check_range(name, code, 0, count - 1, message);
+}
+
+/* What does not depend on the kind of problem: codes, workers, domains, cluster. */
+static weft_status check_schedule(weft_schedule *s, weft_subject subject, const weft_machine *machine,
+                                  weft_message *message) {
+    weft_status status;
+    if ((status = check_code("order", s->order, WEFT_ORDER_KINDS, message)) ||
+        (status = check_code("sweep", s->sweep, WEFT_SWEEPS, message)) ||
+        (status = check_code("dispatch", s->dispatch, WEFT_DISPATCHES, message))) {
+        return status;
+    }
+    if (s->order != WEFT_CHOOSE && weft_order_subject(s->order) != subject) {
+        return weft_fail(message, WEFT_INVALID, "order %s is for %s problems", weft_order_describe(s->order)->name,
+                         subject == WEFT_SUBJECT_GEMM ? "attention" : "gemm");
+    }
+    if (s->axis != WEFT_AXIS_M && s->axis != WEFT_AXIS_N) {
+        return weft_fail(message, WEFT_INVALID, "axis %d is not WEFT_AXIS_M or WEFT_AXIS_N", (int)s->axis);
+    }
+    s->workers = s->workers == 0 ? machine->workers : s->workers;
+    s->domains = s->domains == 0 ? machine->domains : s->domains;
+    s->cluster_m = s->cluster_m == 0 ? 1 : s->cluster_m;
+    s->cluster_n = s->cluster_n == 0 ? 1 : s->cluster_n;
+    if ((status = check_range("workers", s->workers, 1, WEFT_MAX_DIMENSION, message)) ||
+        (status = check_range("domains", s->domains, 1, WEFT_MAX_DIMENSION, message)) ||
+        (status = check_range("group", s->group, 0, WEFT_MAX_DIMENSION, message)) ||
+        (status = check_range("cluster_m", s->cluster_m, 1, 16, message)) ||
+        (status = check_range("cluster_n", s->cluster_n, 1, 16, message))) {
+        return status;
+    }
+    if (s->workers < s->cluster_m * s->cluster_n) {
+        return weft_fail(message, WEFT_INVALID, "workers %" PRId64 " cannot hold a cluster of %" PRId64 "x%" PRId64,
+                         s->workers, s->cluster_m, s->cluster_n);
+    }
+    return WEFT_OK;
+}
+
+/* Lays the schedule over the grid of tiles. */
+static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach, weft_message *message) {
+    weft_schedule *s = &plan->schedule;
+    if (tiles.rows % s->cluster_m != 0 || tiles.cols % s->cluster_n != 0) {
+        return weft_fail(message, WEFT_INVALID,
+                         "cluster %" PRId64 "x%" PRId64 " does not divide the grid of %" PRId64 "x%" PRId64 " tiles",
+                         s->cluster_m, s->cluster_n, tiles.rows, tiles.cols);
+    }
+    const weft_grid positions = weft_walk_positions(tiles, (weft_sweep)s->sweep, s->cluster_m, s->cluster_n);
+    weft_order order;
+    if (!weft_order_init(&order, (weft_order_kind)s->order, positions, s->group, s->axis, s->domains) ||
+        !weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, s->cluster_m,
+                        s->cluster_n, s->workers, reach)) {
+        return weft_fail(message, WEFT_INVALID, "the grid of %" PRId64 " x %" PRId64 " x %" PRId64 " tiles is too large",
+                         tiles.batch, tiles.rows, tiles.cols);
+    }
+    if (weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP) {
+        s->group = order.group;
+    }
+    if (s->table) {
+        if (order.count > MAX_TABLE) {
+            return weft_fail(message, WEFT_UNSUPPORTED, "a table of %" PRId64 " positions is more than %" PRId64,
+                             order.count, MAX_TABLE);
+        }
+        plan->table = malloc((size_t)order.count * sizeof *plan->table);
+        if (!plan->table) {
+            return weft_fail(message, WEFT_NO_MEMORY, "no memory for a table of %" PRId64 " positions", order.count);
+        }
+        weft_order_fill_table(&order, plan->table);
+        plan->walk.order.table = plan->table;
+    }
+    return WEFT_OK;
+}
+
+/* The part of making a plan that both subjects share; `finish` chooses, and lays the tiles out. */
+static weft_status make_plan(weft_plan **result, weft_plan *draft, const weft_schedule *schedule,
+                             const weft_machine *machine, weft_status (*finish)(weft_plan *, weft_message *),
+                             weft_message *message) {
+    weft_status status = weft_schedule_copy(&draft->schedule, schedule, message);
+    if (status) {
+        return status;
+    }
+    if (machine) {
+        draft->machine = *machine;
+    } else {
+        weft_machine_host(&draft->machine);
+    }
+    draft->backend = &weft_backend_ref;
+    if ((status = check_schedule(&draft->schedule, draft->subject, &draft->machine, message))) {
+        return status;
+    }
+    weft_plan *plan = malloc(sizeof *plan);
+    if (!plan) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
+    }
+    *plan = *draft;
+    if ((status = finish(plan, message))) {
+        weft_plan_destroy(plan);
+        return status;
+    }
+    *result = plan;
+    return WEFT_OK;
+}
+
+static weft_status finish_attention(weft_plan *plan, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    weft_schedule *s = &plan->schedule;
+    weft_status status;
+    if ((status = choose_tile(&s->tile_m, "tile_m", "seq", p->seq, 64, message)) ||
+        (status = choose_tile(&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, message))) {
+        return status;
+    }
+    if (s->tile_k != 0) {
+        return weft_fail(message, WEFT_INVALID, "tile_k %" PRId64 " is only for GEMM", s->tile_k);
+    }
+    choose_attention(s, p, &plan->machine);
+    const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, s->tile_m)};
+    return make_walk(plan, tiles,
+                     weft_reach_make(p->seq, p->kv_seq, s->tile_m, s->tile_n, p->mask != WEFT_MASK_NONE, p->offset),
+                     message);
+}
+
+static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
+    const weft_gemm *p = &plan->gemm;
+    weft_schedule *s = &plan->schedule;
+    weft_status status;
+    if ((status = choose_tile(&s->tile_m, "tile_m", "m", p->m, 128, message)) ||
+        (status = choose_tile(&s->tile_n, "tile_n", "n", p->n, 128, message)) ||
+        (status = choose_tile(&s->tile_k, "tile_k", "k", p->k, 64, message))) {
+        return status;
+    }
+    choose_gemm(s);
+    const weft_grid tiles = {1, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
+    return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
+}
+
+weft_status weft_plan_attention(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
+                                const weft_machine *machine, weft_message *message) {
+    if (!plan) {
+        return weft_fail(message, WEFT_INVALID, "plan is null");
+    }
+    *plan = NULL;
+    weft_plan draft;
+    memset(&draft, 0, sizeof draft);
+    draft.subject = WEFT_SUBJECT_ATTENTION;
+    const weft_status status = weft_attention_resolve(&draft.attention, problem, message);
+    return status ? status : make_plan(plan, &draft, schedule, machine, finish_attention, message);
+}
+
+weft_status weft_plan_gemm(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
+                           const weft_machine *machine, weft_message *message) {
+    if (!plan) {
+        return weft_fail(message, WEFT_INVALID, "plan is null");
+    }
+    *plan = NULL;
+    weft_plan draft;
+    memset(&draft, 0, sizeof draft);
+    draft.subject = WEFT_SUBJECT_GEMM;
+    const weft_status status = weft_gemm_resolve(&draft.gemm, problem, message);
+    return status ? status : make_plan(plan, &draft, schedule, machine, finish_gemm, message);
+}
+
+void weft_plan_destroy(weft_plan *plan) {
+    if (plan) {
+        free(plan->table);
+        free(plan);
+    }
+}
+
+weft_schedule weft_plan_schedule(const weft_plan *plan) {
+    return plan->schedule;
+}
+
+const weft_walk *weft_plan_walk(const weft_plan *plan) {
+    return &plan->walk;
+}
+
+void weft_plan_on_progress(weft_plan *plan, weft_progress progress, void *user) {
+    plan->progress = progress;
+    plan->progress_user = user;
+}

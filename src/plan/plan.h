@@ -1,0 +1,32 @@
+/* The plan, from the inside, and the interface that a backend fills. */
+#ifndef WEFT_PLAN_PLAN_H
+#define WEFT_PLAN_PLAN_H
+
+#include <weft/machine.h>
+
+/* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
+typedef struct weft_backend {
+    const char *name;
+    weft_status (*attention_forward)(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
+    weft_status (*attention_backward)(const weft_attention *problem, const weft_attention_gradients *data,
+                                      weft_message *message);
+    weft_status (*gemm)(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
+} weft_backend;
+
+/* The reference fills the table first; faster backends come before it as they are written. */
+extern const weft_backend weft_backend_ref;
+
+struct weft_plan {
+    weft_subject subject;
+    weft_attention attention; /* resolved; meaningful when subject is attention */
+    weft_gemm gemm;           /* resolved; meaningful when subject is GEMM */
+    weft_schedule schedule;   /* every choice made */
+    weft_machine machine;
+    weft_walk walk;
+    uint32_t *table; /* what walk.order.table points to, or null */
+    const weft_backend *backend;
+    weft_progress progress; /* or null */
+    void *progress_user;
+};
+
+#endif

@@ -1,0 +1,104 @@
+/* The gradients of attention, one query at a time.
+ *
+ * With P the probabilities of a query, o its output and g the gradient of o:
+ *   dV[j] += P[j] g
+ *   dS[j]  = P[j] (g . V[j] - g . o)
+ *   dQ    += scale dS[j] K[j]
+ *   dK[j] += scale dS[j] Q
+ * Sums are kept in fp64, at the index where the element lives, and rounded once at the end. So query heads that share a kv
+ * head add up, and so do positions that share an element through a stride of 0. */
+#include "plan/problem.h"
+#include "plan/status.h"
+#include "ref/dot.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct sums {
+    double *q, *k, *v;     /* as many elements as the tensors */
+    double *weights, *out; /* of the query at hand: (kv_seq) and (head_dim) */
+} sums;
+
+/* to[to_index + d] += factor * from[from_index + d] for a row of head_dim elements. */
+static void add_scaled(const weft_attention *p, double *to, size_t to_index, double factor, const void *from,
+                       size_t from_index) {
+    for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+        to[to_index + d] += factor * weft_ref_load(p->dtype, from, from_index + d);
+    }
+}
+
+static void add_query(const weft_attention *p, const weft_attention_gradients *data, int64_t batch, int64_t head,
+                      int64_t row, const sums *s) {
+    const weft_attention_data inputs = {data->q, data->k, data->v, NULL, NULL};
+    const size_t q = weft_row_index(&p->q_strides, batch, row, head);
+    const size_t o = weft_row_index(&p->o_strides, batch, row, head);
+    double lse;
+    weft_ref_attention_row(p, &inputs, batch, head, row, s->weights, s->out, &lse);
+    if (lse == -INFINITY) {
+        return; /* the output is a constant zero */
+    }
+    double grad_dot_out = 0;
+    for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+        grad_dot_out += weft_ref_load(p->dtype, data->grad_o, o + d) * s->out[d];
+    }
+    const int64_t keys = weft_visible_keys(p, row);
+    for (int64_t key = 0; key < keys; key++) {
+        const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
+        const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
+        const double grad_weight = weft_ref_dot(p->dtype, data->grad_o, o, data->v, v, p->head_dim);
+        const double grad_score = p->scale * s->weights[key] * (grad_weight - grad_dot_out);
+        add_scaled(p, s->v, v, s->weights[key], data->grad_o, o);
+        add_scaled(p, s->q, q, grad_score, data->k, k);
+        add_scaled(p, s->k, k, grad_score, data->q, q);
+    }
+}
+
+/* Rounds the sums of one tensor, (batch, seq, heads, head_dim), into the caller's buffer; gaps between rows stay as they
+ * are. */
+static void store_tensor(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads,
+                         const double *from, void *to) {
+    for (int64_t batch = 0; batch < p->batch; batch++) {
+        for (int64_t position = 0; position < seq; position++) {
+            for (int64_t head = 0; head < heads; head++) {
+                const size_t row = weft_row_index(strides, batch, position, head);
+                for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+                    weft_ref_store(p->dtype, to, row + d, from[row + d]);
+                }
+            }
+        }
+    }
+}
+
+weft_status weft_ref_attention_backward(const weft_attention *p, const weft_attention_gradients *data,
+                                        weft_message *message) {
+    weft_status status = WEFT_OK;
+    const weft_attention_extents size = weft_attention_sizes(p);
+    sums s;
+    s.q = calloc(size.q, sizeof *s.q);
+    s.k = calloc(size.k, sizeof *s.k);
+    s.v = calloc(size.v, sizeof *s.v);
+    s.weights = calloc((size_t)p->kv_seq, sizeof *s.weights);
+    s.out = calloc((size_t)p->head_dim, sizeof *s.out);
+    if (!s.q || !s.k || !s.v || !s.weights || !s.out) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for gradients of %zu + %zu + %zu elements in fp64", size.q,
+                           size.k, size.v);
+        goto done;
+    }
+    for (int64_t batch = 0; batch < p->batch; batch++) {
+        for (int64_t head = 0; head < p->heads; head++) {
+            for (int64_t row = 0; row < p->seq; row++) {
+                add_query(p, data, batch, head, row, &s);
+            }
+        }
+    }
+    store_tensor(p, &p->q_strides, p->seq, p->heads, s.q, data->grad_q);
+    store_tensor(p, &p->k_strides, p->kv_seq, p->kv_heads, s.k, data->grad_k);
+    store_tensor(p, &p->v_strides, p->kv_seq, p->kv_heads, s.v, data->grad_v);
+done:
+    free(s.q);
+    free(s.k);
+    free(s.v);
+    free(s.weights);
+    free(s.out);
+    return status;
+}

@@ -1,0 +1,119 @@
+/* Attention, tile by tile: the plan's order, sweep and dispatch, and an online softmax in base 2.
+ *
+ * A query keeps the largest score so far, the sum of 2^(score - largest) and the sum of those weights times V. A step that
+ * brings a larger score first scales both sums down. */
+#include "plan/problem.h"
+#include "plan/status.h"
+#include "ref/dot.h"
+#include "ref/rounds.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double log2_e = 1.44269504088896340736;
+static const double ln_2 = 0.69314718055994530942;
+
+typedef struct attention_tile {
+    const weft_attention *p;
+    const weft_attention_data *data;
+    int64_t tile_rows, tile_keys; /* queries in a tile, keys in a step */
+    double *max, *sum;            /* (tile_rows); max is a score times log2(e) */
+    double *out;                  /* (tile_rows, head_dim) */
+    double *weights;              /* (tile_keys) */
+} attention_tile;
+
+/* Brings keys begin .. end - 1 to query `row` of the problem, which is number `slot` of its tile. */
+static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64_t slot, int64_t begin, int64_t end) {
+    const weft_attention *p = t->p;
+    const int64_t kv_head = weft_ref_kv_head(p, tile.head);
+    const size_t q = weft_row_index(&p->q_strides, tile.batch, row, tile.head);
+    double max = t->max[slot];
+    for (int64_t key = begin; key < end; key++) {
+        const size_t k = weft_row_index(&p->k_strides, tile.batch, key, kv_head);
+        const double score = p->scale * log2_e * weft_ref_dot(p->dtype, t->data->q, q, t->data->k, k, p->head_dim);
+        t->weights[key - begin] = score;
+        max = score > max ? score : max;
+    }
+    const double shift = max == -INFINITY ? 0 : max; /* -inf minus -inf would be NaN */
+    const double rescale = exp2(t->max[slot] - shift);
+    double *out = t->out + slot * p->head_dim;
+    for (int64_t d = 0; d < p->head_dim; d++) {
+        out[d] *= rescale;
+    }
+    t->sum[slot] *= rescale;
+    t->max[slot] = max;
+    for (int64_t key = begin; key < end; key++) {
+        const size_t v = weft_row_index(&p->v_strides, tile.batch, key, kv_head);
+        const double weight = exp2(t->weights[key - begin] - shift);
+        t->sum[slot] += weight;
+        for (int64_t d = 0; d < p->head_dim; d++) {
+            out[d] += weight * weft_ref_load(p->dtype, t->data->v, v + (size_t)d);
+        }
+    }
+}
+
+static void clear_rows(const attention_tile *t, int64_t rows) {
+    for (int64_t slot = 0; slot < rows; slot++) {
+        t->max[slot] = -INFINITY;
+        t->sum[slot] = 0;
+    }
+    for (int64_t i = 0; i < rows * t->p->head_dim; i++) {
+        t->out[i] = 0;
+    }
+}
+
+/* Divides by the sum and writes O and LSE. A sum of 0 means that the query saw nothing but scores of -inf, if any. */
+static void store_row(const attention_tile *t, weft_tile tile, int64_t row, int64_t slot) {
+    const weft_attention *p = t->p;
+    const double sum = t->sum[slot];
+    const size_t o = weft_row_index(&p->o_strides, tile.batch, row, tile.head);
+    for (int64_t d = 0; d < p->head_dim; d++) {
+        weft_ref_store(p->dtype, t->data->o, o + (size_t)d, sum == 0 ? 0 : t->out[slot * p->head_dim + d] / sum);
+    }
+    if (t->data->lse) {
+        const double lse = sum == 0 ? -INFINITY : (t->max[slot] + log2(sum)) * ln_2;
+        t->data->lse[(tile.batch * p->heads + tile.head) * p->seq + row] = (float)lse;
+    }
+}
+
+static void attention_work(void *context, const weft_visit *visit, weft_tile tile) {
+    const attention_tile *t = context;
+    const int64_t first_row = tile.block * t->tile_rows;
+    const int64_t left = t->p->seq - first_row;
+    const int64_t rows = left < t->tile_rows ? left : t->tile_rows;
+    clear_rows(t, rows);
+    for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
+        for (int64_t slot = 0; slot < rows; slot++) {
+            const int64_t begin = step * t->tile_keys;
+            int64_t end = begin + t->tile_keys;
+            if (step >= visit->unmasked) { /* the diagonal, or the ragged edge */
+                const int64_t visible = weft_visible_keys(t->p, first_row + slot);
+                end = visible < end ? visible : end;
+            }
+            if (begin < end) {
+                add_keys(t, tile, first_row + slot, slot, begin, end);
+            }
+        }
+    }
+    for (int64_t slot = 0; slot < rows; slot++) {
+        store_row(t, tile, first_row + slot, slot);
+    }
+}
+
+weft_status weft_ref_attention_tiled(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const int64_t tile_rows = plan->schedule.tile_m, tile_keys = plan->schedule.tile_n;
+    const int64_t rows = tile_rows < p->seq ? tile_rows : p->seq;
+    const int64_t keys = tile_keys < p->kv_seq ? tile_keys : p->kv_seq;
+    double *room = calloc((size_t)(rows * (2 + p->head_dim) + keys), sizeof *room);
+    if (!room) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a tile of %lld queries and %lld keys", (long long)rows,
+                         (long long)keys);
+    }
+    double *sum = room + rows, *weights = sum + rows, *out = weights + keys;
+    attention_tile t = {p, data, tile_rows, tile_keys, room, sum, out, weights};
+    const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, tile_rows)};
+    const weft_status status = weft_ref_rounds(plan, tiles, attention_work, &t, message);
+    free(room);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* The reference: plain, slow, fp64 inside, any dtype outside. The oracle that every kernel is held to.
+ *
+ * All problems are resolved (plan/problem.h). */
+#ifndef WEFT_REF_REF_H
+#define WEFT_REF_REF_H
+
+#include "plan/plan.h"
+
+/* One element. Stores round to nearest, ties to even; overflow goes to infinity; NaN stays NaN. */
+double weft_ref_load(weft_dtype dtype, const void *data, size_t index);
+void weft_ref_store(weft_dtype dtype, void *data, size_t index, double value);
+double weft_ref_round(weft_dtype dtype, double value); /* what a store followed by a load gives */
+
+/* One query: out (head_dim) and its LSE, not rounded. `weights` is room for kv_seq doubles. */
+void weft_ref_attention_row(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
+                            int64_t row, double *weights, double *out, double *lse);
+
+/* The same as a plain kernel would do it in the problem's dtype: fp32 sums, probabilities rounded to the dtype before they
+ * meet V, the result rounded to the dtype. Its distance from weft_ref_attention_row is the yardstick for error bounds. */
+void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
+                                  int64_t row, float *weights, double *out);
+
+/* The whole problem, row by row. WEFT_NO_MEMORY is the only failure. */
+weft_status weft_ref_attention(const weft_attention *p, const weft_attention_data *data, weft_message *message);
+weft_status weft_ref_attention_backward(const weft_attention *p, const weft_attention_gradients *data,
+                                        weft_message *message);
+
+/* One element of C, not rounded (alpha and beta applied; `c` is the old C), and the same with fp32 sums, rounded. */
+double weft_ref_gemm_element(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col);
+double weft_ref_gemm_element_naive(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col);
+weft_status weft_ref_gemm(const weft_gemm *p, const weft_gemm_data *data, weft_message *message);
+
+/* Tile by tile through the plan's order, sweep and dispatch, attention with an online softmax in base 2: what the reference
+ * backend runs. Order and sweep change nothing but rounding. */
+weft_status weft_ref_attention_tiled(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
+weft_status weft_ref_gemm_tiled(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
+
+#endif

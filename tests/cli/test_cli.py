@@ -1,0 +1,196 @@
+"""The command, from the outside: outputs, exit codes, messages.
+
+    test_cli.py PATH_TO_WEFT
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+WEFT = sys.argv.pop(1)
+
+
+def run(*arguments, **options):
+    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, timeout=120, **options)
+
+
+class Command(unittest.TestCase):
+    def ok(self, *arguments):
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+        return result.stdout
+
+    def json(self, *arguments):
+        text = self.ok(*arguments, "--json")
+        self.assertEqual(text.count("\n"), 1, "one object on one line")
+        return json.loads(text)
+
+    def refused(self, expected, *arguments, code=2):
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (code, ""), arguments)
+        self.assertEqual(result.stderr, f"weft: {expected}\n")
+
+
+class Orders(Command):
+    NAMES = [
+        "raster-m", "raster-n", "group", "serpentine", "hilbert", "block-first", "block-first-swizzled", "head-first",
+        "head-first-swizzled", "reverse", "longest-first",
+    ]  # fmt: skip
+
+    def test_text_and_json_list_the_same(self):
+        text = self.ok("orders")
+        listed = self.json("orders")
+        self.assertEqual([o["name"] for o in listed["orders"]], self.NAMES)
+        self.assertEqual([s["name"] for s in listed["sweeps"]], ["forward", "sawtooth", "pair"])
+        self.assertEqual([d["name"] for d in listed["dispatches"]], ["grid", "static", "dynamic"])
+        for row in listed["orders"] + listed["sweeps"] + listed["dispatches"]:
+            self.assertIn(row["name"] + " ", text)
+            self.assertIn(row["text"], text)
+
+    def test_every_order_shows_every_position_once(self):
+        for order in self.json("orders")["orders"]:
+            rows = self.json("order", "show", order["subject"], "--order", order["name"])["rows"]
+            cells = sorted(cell for row in rows for cell in row)
+            self.assertEqual(cells, list(range(len(cells))), order["name"])
+
+    def test_picture(self):
+        self.assertEqual(
+            self.ok("order", "show", "gemm", "--m", "3", "--n", "4", "--tile", "1x1", "--order", "raster-m"),
+            " 0  3  6  9\n 1  4  7 10\n 2  5  8 11\n",
+        )
+        self.assertEqual(
+            self.ok("order", "show", "gemm", "--m", "4", "--n", "4", "--tile", "1x1", "--order", "hilbert", "--show", "path"),
+            "╶─┐ ┌─╴\n┌─┘ └─┐\n│ ┌─┐ │\n└─┘ └─┘\n",
+        )
+
+    def test_too_large_to_show(self):
+        self.refused(
+            "a grid of 1 x 8192 x 8192 tiles is too large to show: at most 256 rows and 64 columns",
+            "order", "show", "gemm", "--m", "1M", "--n", "1M",
+        )  # fmt: skip
+
+
+class Machines(Command):
+    def test_list(self):
+        names = [m["name"] for m in self.json("machines")["machines"]]
+        self.assertEqual(names, ["b200", "gb10", "h100", "h200", "mi300x"])
+        for name in names:
+            self.assertIn(name, self.ok("machines"))
+
+    def test_every_number_has_a_source(self):
+        for name in ["b200", "gb10", "h100", "h200", "mi300x", "host"]:
+            values = self.json("machines", name)["values"]
+            self.assertGreater(len(values), 20)
+            for value in values:
+                if value["section"] != "machine":
+                    self.assertTrue(value["source"], (name, value))
+        self.assertIn("measured on an H200", self.ok("machines", "h200"))
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mine.ini")
+            with open(path, "w") as file:
+                file.write("[machine]\nname = mine\nspeed = 3\n")
+            self.refused(f"{path}:3: unknown key speed in [machine]", "machines", path)
+            self.refused(f"{path}:3: unknown key speed in [machine]", "run", "gemm", "--machine", path)
+            self.refused(f"{folder}/none.ini: no such file", "machines", f"{folder}/none.ini")
+        result = run("machines", "gb11")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("gb10", result.stderr)
+
+
+class Run(Command):
+    def test_attention(self):
+        result = self.json(
+            "run", "attention", "--heads", "4", "--kv-heads", "2", "--seq", "65", "--kv-seq", "97", "--head-dim", "24",
+            "--causal", "--offset", "3", "--dtype", "bf16", "--order", "block-first-swizzled", "--domains", "3",
+            "--sweep", "pair", "--tile", "16x32", "--workers", "5", "--device", "cpu",
+        )  # fmt: skip
+        self.assertEqual(result["device"], "cpu")
+        self.assertEqual(result["problem"]["kv_seq"], 97)
+        self.assertEqual(result["schedule"]["tile"], [16, 32])
+        self.assertEqual(result["schedule"]["sweep"], "pair")
+        self.assertGreater(result["seconds"], 0)
+        self.assertGreater(result["tflops"], 0)
+        self.assertTrue(result["check"]["passed"])
+        self.assertGreater(result["check"]["max_error"], 0)
+        self.assertLessEqual(result["check"]["max_error"], result["check"]["bound"])
+
+    def test_every_attention_schedule(self):
+        for order in ["head-first", "longest-first", "reverse"]:
+            for sweep in ["forward", "sawtooth", "pair"]:
+                for dispatch in ["grid", "static", "dynamic"]:
+                    self.ok("run", "attention", "--seq", "40", "--tile", "7x9", "--order", order, "--sweep", sweep,
+                            "--dispatch", dispatch, "--workers", "3")  # fmt: skip
+
+    def test_gemm(self):
+        for order in ["raster-m", "serpentine", "hilbert"]:
+            result = self.json(
+                "run", "gemm", "--m", "70", "--n", "50", "--k", "33", "--tile", "16x16x8", "--order", order, "--a-major",
+                "col", "--b-major", "col", "--alpha", "0.5", "--beta", "2", "--dtype", "fp16", "--c-dtype", "fp32",
+            )  # fmt: skip
+            self.assertTrue(result["check"]["passed"])
+            self.assertEqual(result["check"]["checked"], 3500)
+
+    def test_seed_and_verbose(self):
+        first, again, other = (
+            self.json("run", "attention", "--seq", "32", "--seed", seed)["check"] for seed in ["1", "1", "2"]
+        )
+        self.assertEqual(first, again)
+        self.assertNotEqual(first["max_error"], other["max_error"])
+        self.assertIn("schedule   tile", self.ok("run", "attention", "--seq", "32", "--verbose"))
+        self.assertIn("planned for this host", self.ok("run", "attention", "--seq", "32"))
+
+
+class Mistakes(Command):
+    def test_messages(self):
+        for expected, *arguments in [
+            ("unknown verb frobnicate: 'weft --help' lists them", "frobnicate"),
+            ("unknown verb order5: did you mean orders?", "order5"),
+            ("run needs attention|gemm: 'weft run --help' shows how", "run"),
+            ("'run softmax' is not known: 'weft run attention' and 'weft run gemm' are", "run", "softmax"),
+            ("kv_heads 3 does not divide heads 8", "run", "attention", "--heads", "8", "--kv-heads", "3"),
+            ("seq 0 is not between 1 and 2147483647", "run", "attention", "--seq", "0"),
+            ("seq -1 is not between 1 and 2147483647", "run", "attention", "--seq", "-1"),
+            ("kv_seq 0 is not between 1 and 2147483647", "run", "attention", "--kv-seq", "0"),
+            ("seq 1099511627776 is not between 1 and 2147483647", "run", "attention", "--seq", "1024G"),
+            ("m 1099511627776 is not between 1 and 2147483647", "run", "gemm", "--m", "1099511627776"),
+            ("--seq 99999999999999999999 is not a whole number that fits (4096, 128K)",
+             "run", "attention", "--seq", "99999999999999999999"),
+            ("head_dim 20 is not a multiple of 8 between 8 and 256", "run", "attention", "--head-dim", "20"),
+            ("--heads does not apply here: --help lists what does", "run", "gemm", "--heads", "2"),
+            ("--offset needs --causal", "run", "attention", "--offset", "2"),
+            ("--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)", "run", "attention", "--scale", "0"),
+            ("tile_m 512 is larger than seq 100", "run", "attention", "--seq", "100", "--tile", "512x64"),
+            ("order hilbert is for gemm problems", "run", "attention", "--order", "hilbert"),
+            ("--device cuda is not one of: cpu", "run", "attention", "--device", "cuda"),
+            ("--workers 0 is not at least 1", "run", "attention", "--workers", "0"),
+            ("completion for zsh is not known: bash is", "completion", "zsh"),
+        ]:  # fmt: skip
+            with self.subTest(arguments=arguments):
+                self.refused(expected, *arguments)
+
+    def test_more_than_the_host_has(self):
+        result = run("run", "attention", "--seq", "2000M", "--head-dim", "256")
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"^weft: the problem needs [\d.]+ GiB and this host has [\d.]+\n$")
+
+    def test_help_and_version(self):
+        self.assertEqual(self.ok("--version"), "weft 0.1.0\n")
+        self.assertIn("usage: weft VERB", self.ok("--help"))
+        self.assertIn("--kv-heads N", self.ok("run", "--help"))
+        self.assertIn("usage: weft VERB", run().stdout)
+        self.assertEqual(run().returncode, 2)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
+    def test_full_disk(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([WEFT, "orders"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((result.returncode, result.stderr), (1, "weft: could not write to standard output\n"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

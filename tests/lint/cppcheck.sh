@@ -1,0 +1,6 @@
+#!/bin/sh
+# cppcheck has nothing to say.
+set -eu
+cd "$(dirname "$0")/../.."
+exec cppcheck --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --quiet --std=c11 -j "$(nproc)" \
+    --suppress=missingIncludeSystem -D_POSIX_C_SOURCE=200809L -I include -I src -I cli src cli bench examples

@@ -1,0 +1,5 @@
+#!/bin/sh
+# The shell scripts are clean.
+set -eu
+cd "$(dirname "$0")/../.."
+exec shellcheck scripts/*.sh tests/*/*.sh .ci/run

@@ -1,0 +1,600 @@
+/* Machines: the built-in ones against the literature, every error with its file and line, and files gone wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <weft/machine.h>
+
+#include "machine/embedded.h"
+
+/* A whole and right machine. Errors are made from it, so the line numbers below are those of this text. */
+static const char right[] = "# a small machine\n"                  /* 1 */
+                            "[machine]\n"                          /* 2 */
+                            "name = small\n"                       /* 3 */
+                            "title = A small machine\n"            /* 4 */
+                            "[workers]\n"                          /* 5 */
+                            "count = 12 | counted\n"               /* 6 */
+                            "domains = 2 | counted\n"              /* 7 */
+                            "handout = round-robin | assumed\n"    /* 8 */
+                            "clock = 1.5e9 | datasheet\n"          /* 9 */
+                            "shared_bytes = 64 KiB | datasheet\n"  /* 10 */
+                            "\n"                                   /* 11 */
+                            "[l2]\n"                               /* 12 */
+                            "bytes = 1.5 MiB | datasheet\n"        /* 13 */
+                            "line = 128 | datasheet\n"             /* 14 */
+                            "sector = 32 | datasheet\n"            /* 15 */
+                            "ways = 16 | datasheet\n"              /* 16 */
+                            "replacement = random | datasheet\n"   /* 17 */
+                            "home = split | datasheet\n"           /* 18 */
+                            "bandwidth = 2e12 | a = b: c\n"        /* 19 */
+                            "[llc]\n"                              /* 20 */
+                            "bytes = 0 | datasheet\n"              /* 21 */
+                            "[dram]\n"                             /* 22 */
+                            "bandwidth = 300000000000 | counted\n" /* 23 */
+                            "[latency]\n"                          /* 24 */
+                            "near = 200 | datasheet\n"             /* 25 */
+                            "far = 400.5 | datasheet\n"            /* 26 */
+                            "dram = 600 | datasheet\n"             /* 27 */
+                            "[rate]\n"                             /* 28 */
+                            "fp32 = 1e12 | datasheet\n"            /* 29 */
+                            "fp16 = 2e12 | datasheet\n"            /* 30 */
+                            "bf16 = 2E+12 | datasheet\n"           /* 31 */
+                            "exp = 0.5e12 | datasheet\n"           /* 32 */
+                            "[drift]\n"                            /* 33 */
+                            "step = 0.05 | M\xc3\xbcller\n";       /* 34 */
+enum { ROOM = 32 };
+
+static weft_status parse(const char *text, size_t length, weft_machine *machine, weft_message *message) {
+    memset(machine, 0x5a, sizeof *machine);
+    memset(message, 0, sizeof *message);
+    return weft_machine_parse(machine, text, length, "t.ini", message);
+}
+
+static int is_zero(const weft_machine *machine) {
+    const weft_machine zero = {0};
+    return memcmp(machine, &zero, sizeof zero) == 0;
+}
+
+/* The bytes of line `number`, from 1, with its end; returns where it starts. */
+static size_t find_line(const char *text, size_t length, int number, size_t *bytes) {
+    size_t start = 0;
+    for (;; number--) {
+        const char *end = memchr(text + start, '\n', length - start);
+        size_t next = end ? (size_t)(end - text) + 1 : length;
+        if (number == 1) {
+            *bytes = next - start;
+            return start;
+        }
+        start = next;
+    }
+}
+
+/* A copy of `text` with `take` bytes at `at` replaced by `put`. The caller frees it. */
+static char *splice(const char *text, size_t length, size_t at, size_t take, const char *put, size_t put_bytes,
+                    size_t *new_length) {
+    *new_length = length - take + put_bytes;
+    char *copy = malloc(*new_length + 1);
+    assert_non_null(copy);
+    memcpy(copy, text, at);
+    if (put_bytes) {
+        memcpy(copy + at, put, put_bytes);
+    }
+    memcpy(copy + at + put_bytes, text + at + take, length - at - take);
+    copy[*new_length] = '\0';
+    return copy;
+}
+
+/* `right` with one line replaced must give exactly this message. */
+static void expect_error_bytes(int number, const char *line, size_t line_bytes, const char *expected) {
+    size_t bytes, length, at = find_line(right, sizeof right - 1, number, &bytes);
+    char *text = splice(right, sizeof right - 1, at, bytes, line, line_bytes, &length);
+    weft_machine machine;
+    weft_message message;
+    assert_int_equal(parse(text, length, &machine, &message), WEFT_INVALID);
+    assert_string_equal(message.text, expected);
+    assert_true(is_zero(&machine));
+    free(text);
+}
+
+static void expect_error(int number, const char *line, const char *expected) {
+    expect_error_bytes(number, line, strlen(line), expected);
+}
+
+static void test_right_text(void **state) {
+    (void)state;
+    weft_machine m;
+    weft_message message;
+    assert_int_equal(parse(right, sizeof right - 1, &m, &message), WEFT_OK);
+    assert_string_equal(message.text, "");
+    assert_string_equal(m.name, "small");
+    assert_string_equal(m.title, "A small machine");
+    assert_int_equal(m.workers, 12);
+    assert_int_equal(m.domains, 2);
+    assert_int_equal(m.handout, WEFT_HANDOUT_ROUND_ROBIN);
+    assert_true(m.clock == 1.5e9);
+    assert_int_equal(m.shared_bytes, 65536);
+    assert_int_equal(m.l2_bytes, 1572864);
+    assert_int_equal(m.l2_line, 128);
+    assert_int_equal(m.l2_sector, 32);
+    assert_int_equal(m.l2_ways, 16);
+    assert_int_equal(m.l2_replacement, WEFT_REPLACEMENT_RANDOM);
+    assert_int_equal(m.l2_home, WEFT_HOME_SPLIT);
+    assert_true(m.l2_bandwidth == 2e12);
+    assert_int_equal(m.llc_bytes, 0);
+    assert_true(m.dram_bandwidth == 3e11);
+    assert_true(m.near_latency == 200 && m.far_latency == 400.5 && m.dram_latency == 600);
+    assert_true(m.matrix_fp32 == 1e12 && m.matrix_fp16 == 2e12 && m.matrix_bf16 == 2e12);
+    assert_true(m.exp_rate == 0.5e12);
+    assert_true(m.drift == 0.05);
+}
+
+/* Line ends of other systems, a byte order mark and a last line without an end change nothing. */
+static void test_line_ends(void **state) {
+    (void)state;
+    char text[2 * sizeof right + 3] = "\xef\xbb\xbf";
+    size_t used = 3;
+    for (size_t i = 0; i < sizeof right - 2; i++) {
+        if (right[i] == '\n') {
+            text[used++] = '\r';
+        }
+        text[used++] = right[i];
+    }
+    weft_machine expected, machine;
+    weft_message message;
+    assert_int_equal(parse(right, sizeof right - 1, &expected, &message), WEFT_OK);
+    assert_int_equal(parse(text, used, &machine, &message), WEFT_OK);
+    assert_memory_equal(&machine, &expected, sizeof machine);
+}
+
+static void test_built_in(void **state) {
+    (void)state;
+    static const char *const names[] = {"b200", "gb10", "h100", "h200", "mi300x"};
+    weft_machine m;
+    for (size_t i = 0; i < 5; i++) {
+        weft_message message = {""};
+        assert_string_equal(weft_machine_name(i), names[i]);
+        assert_int_equal(weft_machine_load(&m, names[i], &message), WEFT_OK);
+        assert_string_equal(message.text, "");
+        assert_string_equal(m.name, names[i]);
+    }
+    assert_null(weft_machine_name(5));
+    assert_null(weft_machine_name(SIZE_MAX));
+    assert_int_equal(weft_machine_load(&m, "gb10", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 48);
+    assert_int_equal(m.domains, 1);
+    assert_int_equal(m.l2_bytes, 24 * 1048576);
+    assert_int_equal(m.l2_sector, 32);
+    assert_int_equal(m.l2_home, WEFT_HOME_NONE);
+    assert_true(m.dram_bandwidth >= 2.7e11 && m.dram_bandwidth <= 3.01e11);
+    assert_int_equal(weft_machine_load(&m, "h100", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 132);
+    assert_int_equal(m.domains * m.l2_bytes, 50 * 1048576);
+    assert_true(m.matrix_bf16 == 9.89e14);
+    assert_int_equal(weft_machine_load(&m, "h200", NULL), WEFT_OK);
+    assert_int_equal(m.domains * m.l2_bytes, 62914560);
+    assert_int_equal(m.workers / m.domains, 66);
+    assert_int_equal(m.l2_home, WEFT_HOME_SPLIT);
+    assert_true(m.dram_bandwidth == 4.8e12);
+    assert_int_equal(weft_machine_load(&m, "b200", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 148);
+    assert_int_equal(m.domains * m.l2_bytes, 132644864);
+    assert_int_equal(weft_machine_load(&m, "mi300x", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 304);
+    assert_int_equal(m.domains, 8);
+    assert_int_equal(m.l2_bytes, 4 * 1048576);
+    assert_int_equal(m.l2_home, WEFT_HOME_PRIVATE);
+    assert_int_equal(m.handout, WEFT_HANDOUT_ROUND_ROBIN);
+    assert_int_equal(m.llc_bytes, 256 * 1048576);
+    assert_true(m.dram_bandwidth == 5.3e12);
+}
+
+static void test_form_errors(void **state) {
+    (void)state;
+    char line[256], expected[64];
+    expect_error(1, "count = 1 | x\n", "t.ini:1: key count stands before any [section]");
+    expect_error(1, "[cache]\n", "t.ini:1: unknown section [cache]");
+    expect_error(1, "[]\n", "t.ini:1: unknown section []");
+    expect_error(11, "[workers]\n", "t.ini:11: duplicate section [workers]");
+    expect_error(12, "[l2] x\n", "t.ini:12: a section is written [name], alone on its line");
+    expect_error(12, "[l2\n", "t.ini:12: a section is written [name], alone on its line");
+    expect_error(12, "", "t.ini:12: unknown key bytes in [workers]");
+    expect_error(13, "size = 4 | x\n", "t.ini:13: unknown key size in [l2]");
+    expect_error(13, "Bytes = 4 | x\n", "t.ini:13: unknown key Bytes in [l2]");
+    expect_error(11, "count = 12 | counted\n", "t.ini:11: duplicate key count in [workers], first on line 6");
+    expect_error(13, "", "t.ini:33: missing key bytes in [l2]");
+    expect_error(34, "", "t.ini:33: missing key step in [drift]");
+    expect_error(3, "", "t.ini:33: missing key name in [machine]");
+    expect_error(6, "count\n", "t.ini:6: neither [section] nor key = value | source");
+    expect_error(6, "count: 12 | x\n", "t.ini:6: neither [section] nor key = value | source");
+    expect_error(6, "= 12 | x\n", "t.ini:6: neither [section] nor key = value | source");
+    expect_error(7, "  domains = 2 | x\n", "t.ini:7: a line must not begin with a blank: values are not continued");
+    expect_error(7, "domains = 2 | x ; y\n", "t.ini:7: a comment must have its own line");
+    expect_error_bytes(7, "domains = 2\0 | x\n", 17, "t.ini:7: a null byte");
+    expect_error(7, "domains = 2 | \x1b[31m\n", "t.ini:7: a control character");
+    expect_error(7, "domains = 2 |\rx\n", "t.ini:7: a control character");
+    expect_error(7, "domains = 2 | \xff\n", "t.ini:7: not UTF-8");
+    expect_error(7, "domains = 2 | \xc3\n", "t.ini:7: not UTF-8");
+    expect_error(7, "domains = 2 | \xe0\x80\xaf\n", "t.ini:7: not UTF-8");
+    expect_error(7, "domains = 2 | \xed\xa0\x80\n", "t.ini:7: not UTF-8");
+
+    memset(line, '#', 200);
+    memcpy(line + 197, "\n", 2);
+    size_t bytes, length, at = find_line(right, sizeof right - 1, 11, &bytes);
+    char *text = splice(right, sizeof right - 1, at, bytes, line, strlen(line), &length);
+    weft_machine machine;
+    weft_message message;
+    assert_int_equal(parse(text, length, &machine, &message), WEFT_OK);
+    free(text);
+    memcpy(line + 197, "#\n", 3);
+    expect_error(11, line, "t.ini:11: the line is longer than 197 bytes");
+    memset(line, 0, sizeof line);
+    snprintf(line, sizeof line, "ways = 1 | %0160d\n", 0);
+    snprintf(expected, sizeof expected, "t.ini:16: the source of ways is longer than 159 bytes");
+    expect_error(16, line, expected);
+}
+
+static void test_value_errors(void **state) {
+    (void)state;
+    static const char *const nonsense[] = {"",        "x",
+                                           "12x",     "1 2",
+                                           "nan",     "inf",
+                                           "-inf",    "0x10",
+                                           "1e",      "1e+",
+                                           "1.",      ".5",
+                                           "1..2",    "+1",
+                                           "--1",     "1,5",
+                                           "1e1e1",   "1e99",
+                                           "1e999",   "1e-99",
+                                           "1e99999", "1 KiB",
+                                           "12 %",    "1e400",
+                                           "٣",       "1234567890123456"};
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
+        char line[96], expected[160];
+        snprintf(line, sizeof line, "clock = %s | x\n", nonsense[i]);
+        snprintf(expected, sizeof expected, "t.ini:9: clock = %s: must be a number", nonsense[i]);
+        expect_error(9, line, expected);
+    }
+    expect_error(6, "count = 12\n", "t.ini:6: count has no source: write count = value | where it comes from");
+    expect_error(6, "count = 12 |\n", "t.ini:6: count has no source: write count = value | where it comes from");
+    expect_error(4, "title = x | \n", "t.ini:4: title has no source: write title = value | where it comes from");
+    expect_error(6, "count = 0 | x\n", "t.ini:6: count = 0: must be 1 to 1048576");
+    expect_error(6, "count = -12 | x\n", "t.ini:6: count = -12: must be 1 to 1048576");
+    expect_error(6, "count = 1.5 | x\n", "t.ini:6: count = 1.5: must be a whole number");
+    expect_error(6, "count = 9e22 | x\n", "t.ini:6: count = 9e22: must be 1 to 1048576");
+    expect_error(6, "count = 99999999999999999999 | x\n", "t.ini:6: count = 99999999999999999999: must be a whole number");
+    expect_error(9, "clock = 0 | x\n", "t.ini:9: clock = 0: must be 1000000 to 100000000000 Hz");
+    expect_error(9, "clock = -0 | x\n", "t.ini:9: clock = -0: must be 1000000 to 100000000000 Hz");
+    expect_error(10, "shared_bytes = 64 kB | x\n",
+                 "t.ini:10: shared_bytes = 64 kB: must be a whole number, of bytes, KiB, MiB or GiB");
+    expect_error(10, "shared_bytes = 2000.0001 KiB | x\n",
+                 "t.ini:10: shared_bytes = 2000.0001 KiB: must be a whole number, of bytes, KiB, MiB or GiB");
+    expect_error(13, "bytes = 9999999 GiB | x\n", "t.ini:13: bytes = 9999999 GiB: must be 1024 to 1099511627776 bytes");
+    expect_error(17, "replacement = LRU | x\n", "t.ini:17: replacement = LRU: must be lru|random");
+    expect_error(8, "handout = roun | x\n", "t.ini:8: handout = roun: must be any|round-robin");
+    expect_error(18, "home = | x\n", "t.ini:18: home = : must be none|split|private");
+    expect_error(3, "name =\n", "t.ini:3: name = : must have 1 to 31 bytes");
+    expect_error(3, "name = 0123456789012345678901234567890a\n",
+                 "t.ini:3: name = 0123456789012345678901234567890a: must have 1 to 31 bytes");
+    expect_error(3, "name = a/b\n", "t.ini:3: name = a/b: may hold only abcdefghijklmnopqrstuvwxyz0123456789-_.");
+    expect_error(34, "step = 1.01 | x\n", "t.ini:34: step = 1.01: must be 0 to 1");
+}
+
+static void test_cross_errors(void **state) {
+    (void)state;
+    expect_error(7, "domains = 5 | x\n", "t.ini:7: domains 5 does not divide the 12 workers");
+    expect_error(18, "home = none | x\n", "t.ini:18: home = none needs one domain, and there are 2");
+    expect_error(7, "domains = 1 | x\n", "t.ini:18: home must be none where there is one domain");
+    expect_error(7, "domains = 1 | x\nhome = none | x\n", "t.ini:8: unknown key home in [workers]");
+    expect_error(15, "sector = 48 | x\n", "t.ini:15: sector 48 does not divide line 128");
+    expect_error(15, "sector = 256 | x\n", "t.ini:15: sector 256 does not divide line 128");
+    expect_error(13, "bytes = 1000000 | x\n", "t.ini:13: line 128 does not divide bytes 1000000");
+    expect_error(16, "ways = 7 | x\n", "t.ini:16: ways 7 does not divide the 12288 lines of the L2");
+    expect_error(21, "bytes = 1000 | x\n", "t.ini:21: line 128 of the L2 does not divide bytes 1000");
+    expect_error(26, "far = 0 | x\n", "t.ini:26: far must not be less than near");
+    expect_error(27, "dram = 300 | x\n", "t.ini:27: dram must not be less than near or far");
+}
+
+/* Two lines changed at once: what is wrong only in a machine of one domain. */
+static void test_one_domain(void **state) {
+    (void)state;
+    static const char *const far_line[] = {"far = 400.5 | x\n", "far = 0 | x\n"};
+    static const char *const handout[] = {"handout = any | x\n", "handout = round-robin | x\n"};
+    static const char *const expected[2][2] = {{"t.ini:26: far must be 0 where there is one domain and no last-level cache",
+                                                "t.ini:8: handout = round-robin needs more than one domain"},
+                                               {"", "t.ini:8: handout = round-robin needs more than one domain"}};
+    for (int i = 0; i < 4; i++) {
+        const int numbers[] = {7, 8, 18, 26};
+        const char *const lines[] = {"domains = 1 | x\n", handout[i % 2], "home = none | x\n", far_line[i / 2]};
+        size_t length = sizeof right - 1, bytes;
+        char *text = splice(right, length, 0, 0, NULL, 0, &length);
+        for (int j = 0; j < 4; j++) {
+            size_t at = find_line(text, length, numbers[j], &bytes);
+            char *next = splice(text, length, at, bytes, lines[j], strlen(lines[j]), &length);
+            free(text);
+            text = next;
+        }
+        weft_machine machine;
+        weft_message message;
+        weft_status status = parse(text, length, &machine, &message);
+        assert_int_equal(status, expected[i / 2][i % 2][0] ? WEFT_INVALID : WEFT_OK);
+        assert_string_equal(message.text, expected[i / 2][i % 2]);
+        free(text);
+    }
+}
+
+static void test_arguments(void **state) {
+    (void)state;
+    weft_machine machine;
+    weft_message message = {""};
+    assert_int_equal(weft_machine_load(NULL, "gb10", &message), WEFT_INVALID);
+    assert_int_equal(weft_machine_load(&machine, NULL, &message), WEFT_INVALID);
+    assert_true(is_zero(&machine));
+    assert_int_equal(weft_machine_parse(NULL, right, 1, "t", &message), WEFT_INVALID);
+    assert_int_equal(weft_machine_parse(&machine, NULL, 1, "t", &message), WEFT_INVALID);
+    assert_int_equal(weft_machine_parse(&machine, NULL, 0, NULL, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "machine:1: missing key name in [machine]");
+    assert_int_equal(weft_machine_parse(&machine, "\n\n", 2, "t", NULL), WEFT_INVALID);
+    assert_int_equal(weft_machine_values(NULL, NULL, NULL, 0, NULL, &message), WEFT_INVALID);
+    weft_machine_host(NULL);
+
+    char *large = calloc(1, 65537);
+    assert_non_null(large);
+    memset(large, '\n', 65537);
+    assert_int_equal(weft_machine_parse(&machine, large, 65537, "t.ini", &message), WEFT_INVALID);
+    assert_string_equal(message.text, "t.ini: longer than 65536 bytes");
+    assert_int_equal(weft_machine_parse(&machine, large, 65536, "t.ini", &message), WEFT_INVALID);
+    assert_string_equal(message.text, "t.ini:65536: missing key name in [machine]");
+
+    /* A long name must not push out what is wrong. */
+    memset(large, 'd', 400);
+    large[400] = '\0';
+    assert_int_equal(weft_machine_parse(&machine, "x", 1, large, &message), WEFT_INVALID);
+    assert_non_null(strstr(message.text, "d:1: neither [section] nor key"));
+    assert_memory_equal(message.text, "...d", 4);
+    free(large);
+}
+
+static void test_not_found(void **state) {
+    (void)state;
+    static const char *const names[] = {"h300", "", "H100", "gb10 ", "host2"};
+    weft_machine machine;
+    weft_message message;
+    for (size_t i = 0; i < 5; i++) {
+        char expected[256];
+        memset(&machine, 0x5a, sizeof machine);
+        snprintf(expected, sizeof expected,
+                 "no machine \"%s\"; there are b200, gb10, h100, h200, mi300x, host, or give a file by its path", names[i]);
+        assert_int_equal(weft_machine_load(&machine, names[i], &message), WEFT_NOT_FOUND);
+        assert_string_equal(message.text, expected);
+        assert_true(is_zero(&machine));
+    }
+}
+
+static void write_file(const char *path, const char *text, size_t length) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_files(void **state) {
+    (void)state;
+    char folder[] = "/tmp/weft-machine-XXXXXX", path[64], missing[64], below[64], expected[128];
+    weft_machine machine, same;
+    weft_message message;
+    weft_machine_value values[ROOM];
+    size_t count;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a.ini", folder);
+    snprintf(missing, sizeof missing, "%s/b.ini", folder);
+    snprintf(below, sizeof below, "%s/a.ini/c", folder);
+
+    write_file(path, right, sizeof right - 1);
+    assert_int_equal(weft_machine_load(&machine, path, &message), WEFT_OK);
+    assert_int_equal(weft_machine_parse(&same, right, sizeof right - 1, "t", &message), WEFT_OK);
+    assert_memory_equal(&machine, &same, sizeof same);
+    assert_int_equal(weft_machine_values(path, &machine, values, ROOM, &count, &message), WEFT_OK);
+    assert_string_equal(values[count - 1].source, "M\xc3\xbcller");
+
+    write_file(path, right, sizeof right - 2);
+    assert_int_equal(weft_machine_load(&machine, path, &message), WEFT_OK);
+    write_file(path, right, find_line(right, sizeof right - 1, 7, &count));
+    snprintf(expected, sizeof expected, "%s:6: missing key domains in [workers]", path);
+    assert_int_equal(weft_machine_values(path, &machine, values, ROOM, &count, &message), WEFT_INVALID);
+    assert_string_equal(message.text, expected);
+    assert_int_equal(count, 0);
+    assert_true(is_zero(&machine));
+
+    char *large = malloc(70000);
+    assert_non_null(large);
+    memset(large, '#', 70000);
+    write_file(path, large, 70000);
+    free(large);
+    snprintf(expected, sizeof expected, "%s: longer than 65536 bytes", path);
+    assert_int_equal(weft_machine_load(&machine, path, &message), WEFT_INVALID);
+    assert_string_equal(message.text, expected);
+
+    snprintf(expected, sizeof expected, "%s: no such file", missing);
+    assert_int_equal(weft_machine_load(&machine, missing, &message), WEFT_NOT_FOUND);
+    assert_string_equal(message.text, expected);
+    assert_int_equal(weft_machine_load(&machine, below, &message), WEFT_NOT_FOUND);
+    snprintf(expected, sizeof expected, "%s: a directory, not a file", folder);
+    assert_int_equal(weft_machine_load(&machine, folder, &message), WEFT_IO);
+    assert_string_equal(message.text, expected);
+    if (geteuid() != 0) { /* root may read everything */
+        assert_int_equal(chmod(path, 0), 0);
+        snprintf(expected, sizeof expected, "%s: no permission to read it", path);
+        assert_int_equal(weft_machine_load(&machine, path, &message), WEFT_IO);
+        assert_string_equal(message.text, expected);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* What is listed, written down as a file, is the same machine: so listings lose nothing, and the host passes every check.
+ */
+static void test_values_round_trip(void **state) {
+    (void)state;
+    static const char *const names[] = {"b200", "gb10", "h100", "h200", "mi300x", "host"};
+    for (size_t i = 0; i < 6; i++) {
+        char text[16384];
+        size_t used = 0, count = 0, only = 0;
+        weft_machine machine, same;
+        weft_message message = {""};
+        weft_machine_value values[ROOM], few[2];
+        assert_int_equal(weft_machine_values(names[i], &machine, values, ROOM, &count, &message), WEFT_OK);
+        assert_in_range(count, 20, ROOM);
+        assert_int_equal(weft_machine_load(&same, names[i], &message), WEFT_OK);
+        assert_memory_equal(&machine, &same, sizeof same);
+        memset(few, 0x5a, sizeof few);
+        assert_int_equal(weft_machine_values(names[i], NULL, few, 1, &only, &message), WEFT_OK);
+        assert_int_equal(only, count);
+        assert_string_equal(few[0].value, names[i]);
+        assert_int_equal(few[1].value[0], 0x5a);
+        for (size_t j = 0; j < count; j++) {
+            const weft_machine_value *v = &values[j];
+            assert_true(v->text[0] && v->value[0]);
+            assert_true(v->source[0] || strcmp(v->section, "machine") == 0);
+            if (j == 0 || strcmp(v->section, values[j - 1].section) != 0) {
+                used += (size_t)snprintf(text + used, sizeof text - used, "[%s]\n", v->section);
+            }
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s = %s%s%s\n", v->key, v->value,
+                                     v->source[0] ? " | " : "", v->source);
+            assert_in_range(used, 1, sizeof text - 1);
+        }
+        assert_int_equal(weft_machine_parse(&same, text, used, names[i], &message), WEFT_OK);
+        assert_memory_equal(&machine, &same, sizeof same);
+    }
+}
+
+static void test_host(void **state) {
+    (void)state;
+    weft_machine host, loaded;
+    weft_machine_host(&host);
+    assert_int_equal(weft_machine_load(&loaded, "host", NULL), WEFT_OK);
+    assert_memory_equal(&host, &loaded, sizeof host);
+    assert_string_equal(host.name, "host");
+    assert_int_equal(host.workers, sysconf(_SC_NPROCESSORS_ONLN));
+    assert_int_equal(host.workers % host.domains, 0);
+    assert_true(host.l2_bytes >= 65536);
+}
+
+/* Numbers mean the same in a program that has set a locale with a decimal comma. */
+static void test_locale(void **state) {
+    (void)state;
+    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8")) {
+        skip();
+    }
+    test_right_text(state);
+    test_values_round_trip(state);
+    setlocale(LC_NUMERIC, "C");
+}
+
+/* An error must name the file and a line that it has. */
+static void expect_located(const char *message, int lines) {
+    int line = 0, used = 0;
+    assert_int_equal(sscanf(message, "t.ini:%d:%n", &line, &used), 1);
+    assert_true(used > 0 && message[used] == ' ' && message[used + 1]);
+    assert_in_range(line, 1, lines);
+}
+
+/* Each line of each built-in file deleted, doubled and spoiled in turn: an error with its line, or, for a line that says
+ * nothing, the same machine. */
+static void test_mutations(void **state) {
+    (void)state;
+    for (size_t i = 0; i < weft_embedded_machines_count; i++) {
+        const char *text = weft_embedded_machines[i].text;
+        size_t length = weft_embedded_machines[i].length, at = 0;
+        weft_machine original, machine;
+        weft_message message;
+        assert_int_equal(parse(text, length, &original, &message), WEFT_OK);
+        int lines = 0;
+        for (size_t j = 0; j < length; j++) {
+            lines += text[j] == '\n';
+        }
+        for (int number = 1; number <= lines; number++) {
+            size_t bytes, changed;
+            at = find_line(text, length, number, &bytes);
+            int silent = text[at] == '#' || text[at] == '\n';
+            char spoiled[512];
+            snprintf(spoiled, sizeof spoiled, "%.*s", (int)bytes, text + at);
+            for (int kind = 0; kind < 4; kind++) {
+                int title = strncmp(spoiled, "title", 5) == 0;
+                if (kind == 3 && (silent || spoiled[0] == '[' || title)) {
+                    continue; /* no value to spoil */
+                }
+                char *mutant;
+                if (kind == 0) {
+                    mutant = splice(text, length, at, bytes, NULL, 0, &changed);
+                } else if (kind == 1) {
+                    mutant = splice(text, length, at, 0, text + at, bytes, &changed);
+                } else if (kind == 2) {
+                    mutant = splice(text, length, at, 0, "x", 1, &changed);
+                } else {
+                    size_t value = at + strcspn(text + at, "=") + 1;
+                    mutant = splice(text, length, value, 0, "?", 1, &changed);
+                }
+                weft_status status = parse(mutant, changed, &machine, &message);
+                if (silent && kind < 2) {
+                    assert_int_equal(status, WEFT_OK);
+                    assert_memory_equal(&machine, &original, sizeof machine);
+                } else {
+                    assert_int_equal(status, WEFT_INVALID);
+                    expect_located(message.text, lines + (kind == 1));
+                    assert_true(is_zero(&machine));
+                }
+                free(mutant);
+            }
+        }
+    }
+}
+
+/* Random bytes in random places never do more than fail. */
+static void test_flips(void **state) {
+    (void)state;
+    uint64_t random = UINT64_C(0x9e3779b97f4a7c15);
+    int failed = 0;
+    for (int round = 0; round < 20000; round++) {
+        const weft_embedded *file = &weft_embedded_machines[(size_t)round % weft_embedded_machines_count];
+        size_t length = file->length;
+        char *text = splice(file->text, length, 0, 0, NULL, 0, &length);
+        for (int flip = 0; flip <= round % 3; flip++) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            text[(random >> 16) % length] = (char)(random & 255);
+        }
+        weft_machine machine;
+        weft_message message;
+        if (parse(text, length, &machine, &message) != WEFT_OK) {
+            failed++;
+            expect_located(message.text, 4096);
+            assert_true(is_zero(&machine));
+        } else {
+            assert_int_equal(machine.workers % machine.domains, 0);
+            assert_int_equal(machine.l2_bytes % machine.l2_line, 0);
+        }
+        free(text);
+    }
+    assert_in_range(failed, 1, 20000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_right_text),  cmocka_unit_test(test_line_ends),         cmocka_unit_test(test_built_in),
+        cmocka_unit_test(test_form_errors), cmocka_unit_test(test_value_errors),      cmocka_unit_test(test_cross_errors),
+        cmocka_unit_test(test_one_domain),  cmocka_unit_test(test_arguments),         cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_values_round_trip), cmocka_unit_test(test_host),
+        cmocka_unit_test(test_locale),      cmocka_unit_test(test_mutations),         cmocka_unit_test(test_flips),
+    };
+    return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* Workers: every tile exactly once, steps that are exactly the visible ones, directions that alternate. */
+#include "../cmocka_all.h"
+#include "../random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/order.h>
+
+enum { MAX_TILES = 4096, MAX_WORKERS = 64 };
+
+/* A random schedule over a random grid. */
+static weft_walk random_walk(uint64_t *random, weft_sweep sweep, weft_dispatch dispatch, weft_grid *tiles) {
+    const int32_t kind = (int32_t)random_between(random, 0, WEFT_ORDER_KINDS - 1);
+    const int attention = weft_order_subject(kind) == WEFT_SUBJECT_ATTENTION;
+    const int64_t cluster_rows = random_between(random, 1, 2), cluster_cols = random_between(random, 1, 2);
+    tiles->batch = attention ? random_between(random, 1, 3) : 1;
+    tiles->rows = cluster_rows * random_between(random, 1, 12);
+    tiles->cols = cluster_cols * random_between(random, 1, 14);
+    const int64_t tile_rows = random_between(random, 1, 9), tile_columns = random_between(random, 1, 9);
+    const int64_t rows = random_between(random, (tiles->cols - 1) * tile_rows + 1, tiles->cols * tile_rows);
+    const int64_t columns = random_between(random, 1, 60);
+    const int causal = attention && random_between(random, 0, 2) > 0;
+    weft_order order;
+    weft_walk walk;
+    assert_true(weft_order_init(
+        &order, (weft_order_kind)kind, weft_walk_positions(*tiles, sweep, cluster_rows, cluster_cols),
+        random_between(random, 0, 10), (weft_axis)random_between(random, 0, 1), random_between(random, 1, 5)));
+    assert_true(weft_walk_init(
+        &walk, &order, *tiles, sweep, dispatch, cluster_rows, cluster_cols, random_between(random, 4, MAX_WORKERS),
+        weft_reach_make(rows, columns, tile_rows, tile_columns, causal, random_between(random, -70, 70))));
+    return walk;
+}
+
+/* What query `row` sees, by the definition of the mask. */
+static int visible(const weft_reach *r, int64_t row, int64_t key) {
+    return key < r->columns && (!r->causal || key <= row + r->offset);
+}
+
+/* A step must be visited when some query of the tile sees one of its keys, and needs a mask unless all see all of them. */
+static void check_steps(const weft_walk *walk, const weft_visit *v) {
+    const weft_reach *r = &walk->reach;
+    const int64_t begin = v->tile.col * r->tile_rows;
+    int64_t end = (v->tile.col + walk->cluster_cols) * r->tile_rows;
+    end = r->causal && end > r->rows ? r->rows : end;
+    int64_t steps = 0, unmasked = 0;
+    for (int64_t step = 0; step * r->tile_columns < r->columns; step++) {
+        int any = 0, all = 1;
+        for (int64_t row = begin; row < end; row++) {
+            for (int64_t key = step * r->tile_columns; key < (step + 1) * r->tile_columns; key++) {
+                any |= visible(r, row, key);
+                all &= visible(r, row, key);
+            }
+        }
+        steps += any;
+        unmasked += all;
+        assert_true(!any || steps == step + 1); /* what is visited is a run from 0 */
+        assert_true(!all || unmasked == step + 1);
+    }
+    assert_int_equal(v->steps, steps);
+    assert_int_equal(v->unmasked, unmasked);
+    if (steps > 0) {
+        assert_int_equal(v->first + (steps - 1) * v->direction, v->last);
+        assert_int_equal(v->direction > 0 ? v->first : v->last, 0);
+    }
+}
+
+/* Runs all workers to the end, taking turns at random, and checks every visit. */
+static void run_workers(const weft_walk *walk, weft_grid tiles, uint64_t *random) {
+    static unsigned char seen[MAX_TILES];
+    memset(seen, 0, sizeof seen);
+    uint64_t counter = 0;
+    const int64_t workers = walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers;
+    weft_worker *all = malloc((size_t)workers * sizeof *all);
+    int64_t *turns = calloc((size_t)workers, sizeof *turns);
+    assert_true(all && turns);
+    for (int64_t w = 0; w < workers; w++) {
+        all[w] = weft_worker_start(walk, w, &counter);
+    }
+    for (int64_t left = workers; left > 0;) {
+        const int64_t w = random_between(random, 0, left - 1);
+        weft_visit v;
+        if (!weft_worker_next(walk, &all[w], &v)) {
+            all[w] = all[--left];
+            turns[w] = turns[left];
+            continue;
+        }
+        check_steps(walk, &v);
+        if (walk->sweep == WEFT_SWEEP_FORWARD) {
+            assert_int_equal(v.direction, 1);
+        } else if (walk->sweep == WEFT_SWEEP_PAIR) {
+            assert_int_equal(v.direction, v.tile.col / walk->cluster_cols % 2 == 0 ? 1 : -1);
+        } else {
+            const int64_t turn = walk->dispatch == WEFT_DISPATCH_GRID ? v.position / walk->workers : turns[w];
+            assert_int_equal(v.direction, turn % 2 == 0 ? 1 : -1);
+        }
+        turns[w]++;
+        for (int64_t i = 0; i < walk->cluster_rows * walk->cluster_cols; i++) {
+            const int64_t row = v.tile.row + i / walk->cluster_cols, col = v.tile.col + i % walk->cluster_cols;
+            assert_true(row < tiles.rows && col < tiles.cols);
+            assert_int_equal(seen[(v.tile.batch * tiles.rows + row) * tiles.cols + col]++, 0);
+        }
+    }
+    for (int64_t i = 0; i < tiles.batch * tiles.rows * tiles.cols; i++) {
+        assert_int_equal(seen[i], 1);
+    }
+    free(all);
+    free(turns);
+}
+
+static void every_tile_once(void **state) {
+    (void)state;
+    uint64_t random = 7;
+    for (int i = 0; i < 4500; i++) {
+        weft_grid tiles;
+        const weft_walk walk =
+            random_walk(&random, (weft_sweep)(i % WEFT_SWEEPS), (weft_dispatch)(i / WEFT_SWEEPS % WEFT_DISPATCHES), &tiles);
+        run_workers(&walk, tiles, &random);
+    }
+}
+
+/* Static dispatch: worker w takes positions w, w + workers, ... */
+static void static_workers_stride(void **state) {
+    (void)state;
+    const weft_grid tiles = {1, 64, 64};
+    weft_order order;
+    weft_walk walk;
+    assert_true(weft_order_init(&order, WEFT_ORDER_HILBERT, tiles, 0, WEFT_AXIS_N, 1));
+    assert_true(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 132,
+                               weft_reach_make(8192, 8192, 128, 64, 0, 0)));
+    for (int64_t w = 0; w < 132; w++) {
+        weft_worker worker = weft_worker_start(&walk, w, NULL);
+        weft_visit v;
+        int64_t turn = 0;
+        while (weft_worker_next(&walk, &worker, &v)) {
+            assert_int_equal(v.position, w + 132 * turn++);
+            assert_int_equal(v.steps, 128);
+        }
+        assert_int_equal(turn, w < 4 ? 32 : 31); /* 4096 tiles: 31 full waves and four tiles */
+    }
+}
+
+static void bad_walks_are_refused(void **state) {
+    (void)state;
+    const weft_grid tiles = {1, 4, 4};
+    const weft_reach reach = weft_reach_make(16, 16, 4, 4, 0, 0);
+    weft_order order;
+    weft_walk walk;
+    assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, tiles, 0, WEFT_AXIS_N, 1));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 0, reach));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 0, 1, 4, reach));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 2, 2, 8, reach));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_PAIR, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    assert_true(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_GRID, 1, 1, 4, reach));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once), cmocka_unit_test(static_workers_stride),
+                                       cmocka_unit_test(bad_walks_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

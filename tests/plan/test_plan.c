@@ -1,0 +1,198 @@
+/* Plans: what is chosen, what is refused, how they describe themselves, and the checks before they run. */
+#include "../cmocka_all.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/machine.h>
+
+static weft_attention attention(void) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.heads = 8;
+    p.kv_heads = 2;
+    p.seq = p.kv_seq = 1000;
+    p.head_dim = 64;
+    return p;
+}
+
+static weft_gemm gemm(void) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = p.n = p.k = 1024;
+    return p;
+}
+
+static weft_machine load(const char *name) {
+    weft_machine machine;
+    assert_int_equal(weft_machine_load(&machine, name, NULL), WEFT_OK);
+    return machine;
+}
+
+/* Sets fields of an open schedule and expects the plan to be refused with this message. */
+#define REFUSED(kind, assignments, expected)                                                                               \
+    do {                                                                                                                   \
+        const weft_##kind problem_ = kind();                                                                               \
+        weft_schedule s = WEFT_SCHEDULE_INIT;                                                                              \
+        weft_message message_ = {""};                                                                                      \
+        weft_plan *plan_ = (weft_plan *)1;                                                                                 \
+        assignments;                                                                                                       \
+        assert_int_equal(weft_plan_##kind(&plan_, &problem_, &s, NULL, &message_), WEFT_INVALID);                          \
+        assert_null(plan_);                                                                                                \
+        assert_string_equal(message_.text, expected);                                                                      \
+    } while (0)
+
+static void impossible_schedules(void **state) {
+    (void)state;
+    REFUSED(attention, s.tile_m = 1001, "tile_m 1001 is larger than seq 1000");
+    REFUSED(attention, s.tile_n = -1, "tile_n -1 is not at least 1");
+    REFUSED(attention, s.tile_k = 8, "tile_k 8 is only for GEMM");
+    REFUSED(attention, s.workers = -2, "workers -2 is not between 1 and 2147483647");
+    REFUSED(attention, s.order = WEFT_ORDER_HILBERT, "order hilbert is for gemm problems");
+    REFUSED(gemm, s.order = WEFT_ORDER_REVERSE, "order reverse is for attention problems");
+    REFUSED(gemm, s.order = 99, "order 99 is not between 0 and 10");
+    REFUSED(gemm, s.sweep = 3, "sweep 3 is not between 0 and 2");
+    REFUSED(gemm, s.dispatch = -7, "dispatch -7 is not between 0 and 2");
+    REFUSED(gemm, s.axis = (weft_axis)4, "axis 4 is not WEFT_AXIS_M or WEFT_AXIS_N");
+    REFUSED(gemm, (s.cluster_m = 3, s.workers = 9), "cluster 3x1 does not divide the grid of 8x8 tiles");
+    REFUSED(gemm, (s.cluster_m = 2, s.cluster_n = 2, s.workers = 3), "workers 3 cannot hold a cluster of 2x2");
+    REFUSED(gemm, s.cluster_n = 17, "cluster_n 17 is not between 1 and 16");
+    REFUSED(gemm, s.struct_size = 8,
+            "struct_size 8 is not one that this library knows: initialise with WEFT_SCHEDULE_INIT");
+    REFUSED(gemm, s.group = -1, "group -1 is not between 0 and 2147483647");
+}
+
+static weft_schedule chosen(const weft_attention *p, const char *name) {
+    const weft_machine machine = load(name);
+    weft_plan *plan;
+    assert_int_equal(weft_plan_attention(&plan, p, NULL, &machine, NULL), WEFT_OK);
+    const weft_schedule s = weft_plan_schedule(plan);
+    weft_plan_destroy(plan);
+    return s;
+}
+
+static void open_choices_are_made(void **state) {
+    (void)state;
+    weft_attention p = attention();
+    p.dtype = WEFT_FP16;
+    weft_schedule s = chosen(&p, "gb10");
+    assert_int_equal(s.order, WEFT_ORDER_HEAD_FIRST); /* one L2 */
+    assert_int_equal(s.workers, 48);
+    assert_int_equal(s.sweep, WEFT_SWEEP_FORWARD);
+    s = chosen(&p, "mi300x");
+    assert_int_equal(s.order, WEFT_ORDER_HEAD_FIRST_SWIZZLED);
+    assert_int_equal(s.domains, 8);
+
+    p.seq = p.kv_seq = 131072;                                       /* K and V of a head: 32 MiB */
+    assert_int_equal(chosen(&p, "gb10").sweep, WEFT_SWEEP_SAWTOOTH); /* more than 24 MiB */
+    assert_int_equal(chosen(&p, "b200").sweep, WEFT_SWEEP_FORWARD);  /* less than 63 MiB */
+
+    p.mask = WEFT_MASK_CAUSAL;
+    p.seq = p.kv_seq = 16384; /* 4 MiB: seven heads of K and V fit 30 MiB, but there are two, each for four query heads */
+    s = chosen(&p, "h200");
+    assert_int_equal(s.order, WEFT_ORDER_LONGEST_FIRST);
+    assert_int_equal(s.dispatch, WEFT_DISPATCH_DYNAMIC);
+    assert_int_equal(s.group, 8);
+    p.kv_heads = p.heads = 32;
+    assert_int_equal(chosen(&p, "h200").group, 7);
+
+    const weft_gemm g = gemm();
+    const weft_machine h100 = load("h100");
+    weft_plan *plan;
+    assert_int_equal(weft_plan_gemm(&plan, &g, NULL, &h100, NULL), WEFT_OK);
+    s = weft_plan_schedule(plan);
+    assert_int_equal(s.order, WEFT_ORDER_GROUP);
+    assert_int_equal(s.group, 8); /* 12 of 8 columns */
+    weft_plan_destroy(plan);
+}
+
+static void plans_describe_themselves(void **state) {
+    (void)state;
+    const weft_attention p = attention();
+    const weft_machine machine = load("h200");
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.order = WEFT_ORDER_HEAD_FIRST_SWIZZLED;
+    s.sweep = WEFT_SWEEP_PAIR;
+    s.table = 1;
+    weft_plan *plan;
+    assert_int_equal(weft_plan_attention(&plan, &p, &s, &machine, NULL), WEFT_OK);
+    char text[1024];
+    const size_t length = weft_plan_text(plan, text, sizeof text);
+    assert_int_equal(length, strlen(text));
+    assert_string_equal(
+        text, "attention  batch 1, heads 8 over 2 kv heads, 1000 queries x 1000 keys, head dim 64, fp32, no mask\n"
+              "schedule   tile 64x64, order head-first-swizzled (2 domains) from a table, sweep pair, dispatch static, "
+              "cluster 1x1\nwalk       64 positions over 132 workers\nmachine    h200 (NVIDIA H200 SXM)\nkernel     ref\n");
+    char start[10];
+    assert_int_equal(weft_plan_text(plan, start, sizeof start), length); /* cut, never beyond the end */
+    assert_string_equal(start, "attention");
+
+    const size_t json_length = weft_plan_json(plan, text, sizeof text);
+    assert_int_equal(json_length, strlen(text));
+    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(object);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(object, "schedule"), "sweep")), "pair");
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "problem"), "kv_seq")), 1000);
+    assert_int_equal(json_integer_value(json_object_get(object, "positions")), 64);
+    json_decref(object);
+    weft_plan_destroy(plan);
+}
+
+static void buffers_are_checked(void **state) {
+    (void)state;
+    weft_attention p = attention();
+    p.seq = p.kv_seq = 16;
+    weft_plan *plan;
+    assert_int_equal(weft_plan_attention(&plan, &p, NULL, NULL, NULL), WEFT_OK);
+    float *room = calloc(4 * 16 * 8 * 64, sizeof *room);
+    assert_non_null(room);
+    float *q = room, *k = q + 16 * 8 * 64, *v = k + 16 * 2 * 64, *o = v + 16 * 2 * 64;
+    weft_message message;
+    weft_attention_data data = {q, k, v, o, NULL};
+    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_OK);
+    data.k = NULL;
+    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "k is null");
+    data.k = q; /* inputs may be shared */
+    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_OK);
+    data.o = v + 1;
+    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "o overlaps v");
+    data.o = o;
+    data.lse = o + 16 * 8 * 64 - 1;
+    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "lse overlaps o");
+    const weft_gemm_data wrong = {q, k, v};
+    assert_int_equal(weft_plan_run_gemm(plan, &wrong, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "the plan is for an attention");
+    assert_int_equal(weft_plan_run_attention(NULL, &data, &message), WEFT_INVALID);
+    assert_int_equal(weft_plan_run_attention(plan, NULL, &message), WEFT_INVALID);
+    weft_plan_destroy(plan);
+    weft_plan_destroy(NULL);
+    free(room);
+}
+
+static void tables_have_a_limit(void **state) {
+    (void)state;
+    weft_gemm p = gemm();
+    p.m = p.n = 1 << 29;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_message message;
+    weft_plan *plan;
+    s.tile_m = s.tile_n = 64;
+    s.table = 1;
+    assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, &message), WEFT_UNSUPPORTED);
+    assert_string_equal(message.text, "a table of 70368744177664 positions is more than 268435456");
+    s.table = 0;
+    s.order = WEFT_ORDER_HILBERT;
+    assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, &message), WEFT_OK); /* computing has none */
+    const weft_tile t = weft_order_tile(&weft_plan_walk(plan)->order, weft_plan_walk(plan)->order.count - 1);
+    assert_true(t.m < 1 << 23 && t.n < 1 << 23);
+    weft_plan_destroy(plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(impossible_schedules), cmocka_unit_test(open_choices_are_made),
+                                       cmocka_unit_test(plans_describe_themselves), cmocka_unit_test(buffers_are_checked),
+                                       cmocka_unit_test(tables_have_a_limit)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* Gradients against finite differences of a forward pass of the test's own, in doubles that mirror the storage. */
+#include "tensors.h"
+
+/* The problem, and every tensor as doubles at the same indices as in storage. */
+typedef struct mirror {
+    const weft_attention *p;
+    double *q, *k, *v, *grad_o;
+} mirror;
+
+static double at(const double *data, const weft_strides *s, int64_t b, int64_t i, int64_t h, int64_t d) {
+    return data[b * s->batch + i * s->seq + h * s->head + d];
+}
+
+/* Sum of grad_o * O over one query. */
+static double query_loss(const mirror *m, int64_t b, int64_t h, int64_t row) {
+    const weft_attention *p = m->p;
+    const int64_t kv_head = h / (p->heads / p->kv_heads);
+    double sum = 0, loss = 0;
+    for (int64_t key = 0; key < p->kv_seq; key++) {
+        if (p->mask == WEFT_MASK_CAUSAL && key > row + p->offset) {
+            break;
+        }
+        double score = 0, value = 0;
+        for (int64_t d = 0; d < p->head_dim; d++) {
+            score += at(m->q, &p->q_strides, b, row, h, d) * at(m->k, &p->k_strides, b, key, kv_head, d);
+            value += at(m->grad_o, &p->o_strides, b, row, h, d) * at(m->v, &p->v_strides, b, key, kv_head, d);
+        }
+        sum += exp(p->scale * score);
+        loss += exp(p->scale * score) * value;
+    }
+    return sum > 0 ? loss / sum : 0;
+}
+
+static double loss_of(const mirror *m) {
+    double loss = 0;
+    for (int64_t b = 0; b < m->p->batch; b++) {
+        for (int64_t h = 0; h < m->p->heads; h++) {
+            for (int64_t row = 0; row < m->p->seq; row++) {
+                loss += query_loss(m, b, h, row);
+            }
+        }
+    }
+    return loss;
+}
+
+static double *mirrored(weft_dtype dtype, const void *data, size_t count) {
+    double *copy = malloc(count * sizeof *copy);
+    assert_non_null(copy);
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = weft_ref_load(dtype, data, i);
+    }
+    return copy;
+}
+
+/* Compares a gradient with differences of the loss over `input`, one of the mirror's tensors. */
+static void check_gradient(const mirror *m, double *input, const void *gradient, const char *owned, size_t count) {
+    const double h = 1e-5;
+    const size_t bytes = weft_dtype_bytes(m->p->dtype);
+    const double relative = m->p->dtype == WEFT_FP32 ? 1e-6 : m->p->dtype == WEFT_FP16 ? 0x1p-10 : 0x1p-7;
+    for (size_t i = 0; i < count; i++) {
+        if (owned[i * bytes]) {
+            const double here = input[i];
+            input[i] = here + h;
+            const double more = loss_of(m);
+            input[i] = here - h;
+            const double less = loss_of(m);
+            input[i] = here;
+            const double want = (more - less) / (2 * h);
+            assert_near(weft_ref_load(m->p->dtype, gradient, i), want, relative * (fabs(want) + 0.01));
+        }
+    }
+    guarded_check(gradient, count * bytes, owned);
+}
+
+static void check_problem(uint64_t *seed, const weft_attention *problem) {
+    tensors t = tensors_new(seed, problem);
+    const weft_attention *p = &t.p;
+    const size_t bytes = weft_dtype_bytes(p->dtype);
+    void *grad_o = random_buffer(seed, p->dtype, t.size.o);
+    const weft_attention_gradients data = {
+        t.q, t.k, t.v, grad_o, guarded_new(t.size.q * bytes), guarded_new(t.size.k * bytes), guarded_new(t.size.v * bytes)};
+    assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
+
+    const mirror m = {p, mirrored(p->dtype, t.q, t.size.q), mirrored(p->dtype, t.k, t.size.k),
+                      mirrored(p->dtype, t.v, t.size.v), mirrored(p->dtype, grad_o, t.size.o)};
+    char *owned_q = owned_bytes(p, &p->q_strides, p->seq, p->heads, t.size.q);
+    char *owned_k = owned_bytes(p, &p->k_strides, p->kv_seq, p->kv_heads, t.size.k);
+    char *owned_v = owned_bytes(p, &p->v_strides, p->kv_seq, p->kv_heads, t.size.v);
+    check_gradient(&m, m.q, data.grad_q, owned_q, t.size.q);
+    check_gradient(&m, m.k, data.grad_k, owned_k, t.size.k);
+    check_gradient(&m, m.v, data.grad_v, owned_v, t.size.v);
+
+    void *plain[] = {m.q, m.k, m.v, m.grad_o, owned_q, owned_k, owned_v};
+    void *guarded[] = {grad_o, data.grad_q, data.grad_k, data.grad_v};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        free(plain[i]);
+    }
+    for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++) {
+        guarded_free(guarded[i]);
+    }
+    tensors_free(&t);
+}
+
+static weft_attention problem_of(int64_t seq, int64_t kv_seq, int64_t heads, int64_t kv_heads) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.seq = seq;
+    p.kv_seq = kv_seq;
+    p.heads = heads;
+    p.kv_heads = kv_heads;
+    p.head_dim = 8;
+    return p;
+}
+
+static void masks(void **state) {
+    (void)state;
+    uint64_t seed = 1;
+    const int64_t offsets[] = {0, 2, -2, -9};
+    weft_attention p = problem_of(5, 6, 1, 1);
+    check_problem(&seed, &p);
+    p.mask = WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+    check_problem(&seed, &p);
+    p.mask = WEFT_MASK_CAUSAL;
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        p.offset = offsets[i]; /* with -9 no query sees a key: all gradients are zero */
+        check_problem(&seed, &p);
+    }
+}
+
+static void heads_of_a_group_add_up(void **state) {
+    (void)state;
+    uint64_t seed = 2;
+    for (int layout = WEFT_BSHD; layout <= WEFT_BHSD; layout++) {
+        weft_attention p = problem_of(3, 4, 4, 2);
+        p.batch = 2;
+        p.layout = (weft_layout)layout;
+        check_problem(&seed, &p);
+        p.mask = WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+        pad_problem(&p, 3);
+        check_problem(&seed, &p);
+    }
+}
+
+static void storage_dtypes(void **state) {
+    (void)state;
+    uint64_t seed = 3;
+    weft_attention p = problem_of(4, 3, 2, 1);
+    p.scale = 0.7;
+    p.dtype = WEFT_FP16;
+    check_problem(&seed, &p);
+    p.dtype = WEFT_BF16;
+    check_problem(&seed, &p);
+}
+
+/* Through a stride of 0 both batches read the same K and V: their gradients add up in one place. */
+static void repeated_inputs_add_up(void **state) {
+    (void)state;
+    uint64_t seed = 4;
+    weft_attention p = problem_of(3, 4, 2, 2);
+    p.batch = 2;
+    p.k_strides = p.v_strides = padded_strides(p.layout, p.kv_seq, p.kv_heads, p.head_dim, 0);
+    p.k_strides.batch = p.v_strides.batch = 0;
+    check_problem(&seed, &p);
+}
+
+/* A query whose scores are all -inf has a constant output: it adds nothing to any gradient, not even NaN. */
+static void hopeless_queries_add_nothing(void **state) {
+    (void)state;
+    uint64_t seed = 5;
+    const weft_attention problem = problem_of(2, 3, 1, 1);
+    tensors t = tensors_new(&seed, &problem);
+    void *grad_o = random_buffer(&seed, WEFT_FP32, t.size.o);
+    for (size_t i = 0; i < t.size.k; i++) {
+        weft_ref_store(WEFT_FP32, t.k, i, -INFINITY);
+    }
+    for (size_t i = 0; i < t.size.q; i++) {
+        weft_ref_store(WEFT_FP32, t.q, i, 1);
+    }
+    float grad_q[2 * 8], grad_k[3 * 8], grad_v[3 * 8];
+    const weft_attention_gradients data = {t.q, t.k, t.v, grad_o, grad_q, grad_k, grad_v};
+    assert_int_equal(weft_ref_attention_backward(&t.p, &data, NULL), WEFT_OK);
+    for (size_t i = 0; i < 3 * 8; i++) {
+        assert_true(grad_k[i] == 0 && grad_v[i] == 0 && grad_q[i % 16] == 0);
+    }
+    guarded_free(grad_o);
+    tensors_free(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks),
+        cmocka_unit_test(heads_of_a_group_add_up),
+        cmocka_unit_test(storage_dtypes),
+        cmocka_unit_test(repeated_inputs_add_up),
+        cmocka_unit_test(hopeless_queries_add_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
