@@ -44,7 +44,7 @@ test-gpu: configure-test
 	scripts/test-gpu.sh $(BUILD)/test
 
 bench: all
-	$(BUILD)/release/bench/bench_orders
+	for bench in $(BUILD)/release/bench/bench_*; do [ ! -x $$bench ] || [ -d $$bench ] || $$bench || exit 1; done
 
 install: all
 	cmake --install $(BUILD)/release --prefix $(PREFIX)

@@ -4,6 +4,23 @@
 
 #include "cli.h"
 
+static void print_machines(void) {
+    for (size_t i = 0; weft_machine_name(i); i++) {
+        printf("%s%s", i ? " " : "", weft_machine_name(i));
+    }
+}
+
+/* The words before the options: those in capitals stand for a machine. */
+static void print_words(const char *words) {
+    if (strstr(words, "NAME")) {
+        print_machines();
+        return;
+    }
+    for (const char *c = words; *c; c++) {
+        putchar(*c == '|' ? ' ' : *c);
+    }
+}
+
 static void print_options(int sets) {
     for (const option *o = option_table; o->name; o++) {
         if (o->sets & sets) {
@@ -31,15 +48,11 @@ int cmd_completion(const settings *s, const char *const *words, size_t count) {
         }
     }
     fputs("    --machine) COMPREPLY=($(compgen -f -W '", stdout);
-    for (size_t i = 0; weft_machine_name(i); i++) {
-        printf("%s%s", i ? " " : "", weft_machine_name(i));
-    }
+    print_machines();
     puts("' -- \"$word\")); return ;;\n    esac\n    if [[ -z $list ]]; then\n        case ${COMP_WORDS[1]} in");
     for (const verb *v = verb_table; v->name; v++) {
         printf("        %s) list='", v->name);
-        for (const char *c = v->words; *c; c++) {
-            putchar(strchr("|[]", *c) ? ' ' : *c);
-        }
+        print_words(v->words);
         print_options(v->sets);
         puts("' ;;");
     }

@@ -42,6 +42,9 @@ WEFT_INLINE weft_subject weft_order_subject(int32_t kind) {
 
 /** Prepares an order over a grid.
  *
+ * @param order    what is filled
+ * @param kind     which order
+ * @param grid     the tiles, at most 2^62
  * @param group    lines in a band for the orders that take a group; 0 or more than there are means all. Ignored by others.
  * @param axis     the axis that bands are cut across, for `group` and `serpentine`
  * @param domains  L2 domains for the swizzled orders, at least 1. Ignored by others.

@@ -70,7 +70,8 @@ typedef enum weft_mask {
     WEFT_MASK_CAUSAL_BOTTOM_RIGHT = 2 /**< the last query sees the last key: offset is kv_seq - seq */
 } weft_mask;
 
-/** Distances in elements. All zero: packed, in the problem's layout. A zero beside non-zeros repeats an input. */
+/** Distances in elements. All zero: packed, in the problem's layout. A zero beside non-zeros repeats an input, and the
+ * gradients of what it repeats add up. */
 typedef struct weft_strides {
     int64_t batch, seq, head;
 } weft_strides;
@@ -95,13 +96,11 @@ typedef struct weft_attention {
 } weft_attention;
 
 /** One batch, one head, fp32, no mask, packed (batch, seq, heads, head_dim). Set at least seq, kv_seq and head_dim. */
+/* clang-format off */
 #define WEFT_ATTENTION_INIT                                                                                                \
-    {                                                                                                                      \
-        sizeof(weft_attention), 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0}, {0, 0, 0},      \
-            {0, 0, 0}, {                                                                                                   \
-            0, 0, 0                                                                                                        \
-        }                                                                                                                  \
-    }
+    {sizeof(weft_attention), 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0}, {0, 0, 0},         \
+     {0, 0, 0}, {0, 0, 0}}
+/* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
 
@@ -191,7 +190,8 @@ typedef struct weft_schedule {
     int64_t group;                  /**< group size of the orders that take one */
     weft_axis axis;                 /**< the axis that groups are cut across */
     int64_t domains;                /**< L2 domains of the orders that take them */
-    int64_t cluster_m, cluster_n;   /**< CTAs in a cluster; must divide the grid of tiles */
+    int64_t cluster_m, cluster_n; /**< CTAs in a cluster, over rows x columns of the grid of tiles (attention: heads x query
+                                       blocks), which they must divide */
 } weft_schedule;
 
 #define WEFT_CHOOSE (-1)
@@ -205,8 +205,11 @@ typedef struct weft_plan weft_plan;
 
 /** Makes a plan. On failure *plan is null.
  *
+ * @param plan      where the plan goes; the caller destroys it
+ * @param problem   what to compute; copied
  * @param schedule  null: all chosen
- * @param machine   null: this host. Only read during the call.
+ * @param machine   null: this host; copied
+ * @param message   null, or where to say what is wrong
  */
 WEFT_API weft_status weft_plan_attention(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
                                          const weft_machine *machine, weft_message *message);

@@ -116,9 +116,14 @@ WEFT_INLINE weft_grid weft_walk_positions(weft_grid tiles, weft_sweep sweep, int
 
 /** Prepares a walk.
  *
+ * @param walk     what is filled
  * @param order    over the positions of `tiles`: see weft_walk_positions()
  * @param tiles    the grid of tiles
+ * @param sweep    the path through a tile's steps
+ * @param dispatch how positions reach workers
+ * @param cluster_rows, cluster_cols  tiles of one cluster; 1 and 1 without clusters
  * @param workers  CTAs (or cores) at work at a time; with clusters, whole clusters are counted
+ * @param reach    from weft_reach_make()
  * @return 1, or 0 when the order's grid is not that of weft_walk_positions() or a size is below 1; the walk is then empty.
  */
 WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_grid tiles, weft_sweep sweep,
@@ -179,6 +184,7 @@ WEFT_INLINE uint64_t weft_take_ticket(uint64_t *counter) {
 
 /** Starts a worker.
  *
+ * @param walk     the schedule
  * @param index    which worker: 0 .. walk->workers - 1, or for grid dispatch which CTA: 0 .. positions - 1
  * @param counter  dynamic dispatch only: a counter shared by all workers, 0 before the first starts; null otherwise
  */
