@@ -54,7 +54,7 @@ elif [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
     as_root="sudo -n"
 else
-    echo "weft needs some packages first. Run: sudo $install" >&2
+    echo "weft needs some packages first. Run: sudo sh -c 'apt-get update && $install'" >&2
     exit 1
 fi
 echo "weft: installing$packages"
