@@ -25,6 +25,10 @@ int cmd_orders(const settings *s, const char *const *words, size_t count);
 int cmd_order(const settings *s, const char *const *words, size_t count);
 int cmd_machines(const settings *s, const char *const *words, size_t count);
 int cmd_run(const settings *s, const char *const *words, size_t count);
+int cmd_simulate(const settings *s, const char *const *words, size_t count);
+int cmd_compare(const settings *s, const char *const *words, size_t count);
+int cmd_plan(const settings *s, const char *const *words, size_t count);
+int cmd_reproduce(const settings *s, const char *const *words, size_t count);
 int cmd_completion(const settings *s, const char *const *words, size_t count);
 
 /* One line on standard error; returns `code`. */
@@ -38,6 +42,12 @@ int print_json(json_t *object);
 
 /* 0 for "attention", 1 for "gemm" ... as weft_subject; -1 for anything else. */
 int subject_of(const char *word);
+
+/* The exit code that a status stands for. */
+int exit_code(weft_status status);
+
+/* Makes the plan that the options describe; returns an exit code, with a message when it is not 0. */
+int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message);
 
 /* Makes the plan that the options describe. Prints what is wrong and returns the exit code when it cannot. */
 int make_plan(const settings *s, weft_subject subject, weft_plan **plan);

@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "plan/describe.h"
 #include "plan/problem.h"
+#include "plan/random.h"
 #include "ref/ref.h"
 
 /* How far a result is from the reference, and how far it may be. */
@@ -24,18 +25,9 @@ typedef struct check {
 /* The check costs as much as the reference, so large problems are checked on a sample of about this many operations. */
 static const double CHECK_OPERATIONS = 4e9;
 
-/* splitmix64: small, seedable, good enough for inputs. */
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 static double next_normal(uint64_t *state) {
-    const double u = ((double)(next_random(state) >> 11) + 0.5) * 0x1p-53;
-    const double v = (double)(next_random(state) >> 11) * 0x1p-53;
-    return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
+    const double u = weft_random_real(state), v = weft_random_real(state);
+    return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v);
 }
 
 /* A buffer of `count` elements: random normal, or poison that no correct run leaves behind. */

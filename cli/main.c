@@ -12,7 +12,15 @@ const verb verb_table[] = {
     {"order",      "show attention|gemm",  "show the order on a small grid, numbered by position",
                    SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
     {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_RUN, 1, 1, cmd_run},
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_RUN | SET_SEED, 1, 1, cmd_run},
+    {"simulate",   "attention|gemm",       "predict the cache traffic and the time of a problem, a schedule and a machine",
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_simulate},
+    {"compare",    "attention|gemm",       "the same problem under every order and sweep that is left open, side by side",
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_compare},
+    {"plan",       "attention|gemm",       "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_plan},
+    {"reproduce",  "[STUDY]",              "published studies beside the simulator: sawtooth, cutile, tile-scheduling, numa, h200, all",
+                   SET_COMMON, 0, 1, cmd_reproduce},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
     {0, 0, 0, 0, 0, 0, 0},
 };
@@ -28,9 +36,21 @@ int complain(int code, const char *format, ...) {
     return code;
 }
 
+int exit_code(weft_status status) {
+    switch (status) {
+    case WEFT_OK:
+        return EXIT_OK;
+    case WEFT_INVALID:
+    case WEFT_NOT_FOUND:
+    case WEFT_UNSUPPORTED:
+        return EXIT_USAGE;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
 int complain_status(weft_status status, const weft_message *message) {
-    const int usage = status == WEFT_INVALID || status == WEFT_NOT_FOUND || status == WEFT_UNSUPPORTED;
-    return complain(usage ? EXIT_USAGE : EXIT_FAILED, "%s", message->text);
+    return complain(exit_code(status), "%s", message->text);
 }
 
 int print_json(json_t *object) {
@@ -63,8 +83,9 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},       {SET_SCHEDULE, "schedule"}, {SET_RUN, "run"},
-                    {SET_SHOW, "show"},           {SET_COMMON, "all verbs"}};
+    } sections[] = {
+        {SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},         {SET_SCHEDULE, "schedule"}, {SET_RUN, "run"},
+        {SET_SHOW, "show"},           {SET_SIMULATE, "simulate"}, {SET_SEED, "random"},       {SET_COMMON, "all verbs"}};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         if ((v->sets & sections[i].set) == 0) {
             continue;

@@ -67,8 +67,13 @@ const option option_table[] = {
     {"machine",  OPTION_WORD,    SET_SCHEDULE | SET_MACHINE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
 
     {"device",   OPTION_CHOICE,  SET_RUN, "DEVICE", "where to run: cpu", AT(device), device_name, 0},
-    {"seed",     OPTION_INTEGER, SET_RUN, "N", "of the random inputs (1)", AT(seed), 0, 0},
+    {"seed",     OPTION_INTEGER, SET_SEED, "N", "of random inputs, drift and replacement (1)", AT(seed), 0, 0},
     {"verbose",  OPTION_FLAG,    SET_RUN, "", "show the plan", AT(verbose), 0, 0},
+    {"drift",    OPTION_REAL,    SET_SIMULATE, "X", "spread of step times between workers, 0 to 1 (the machine's)", AT(drift), 0, 0},
+    {"stages",   OPTION_INTEGER,  SET_SIMULATE, "N", "steps requested ahead (2)", AT(stages), 0, 0},
+    {"limit",    OPTION_COUNT,   SET_SIMULATE, "N", "simulate about N steps of the workers and scale the counts", AT(limit), 0, 0},
+    {"per-domain", OPTION_FLAG,  SET_SIMULATE, "", "each domain's counts too", AT(per_domain), 0, 0},
+    {"curve",    OPTION_FLAG,    SET_SIMULATE, "", "misses for every size of the L2 instead", AT(curve), 0, 0},
     {"show",     OPTION_CHOICE,  SET_SHOW, "WHAT", "position, worker, domain or path (position)", AT(show), show_name, 0},
 
     {"json",     OPTION_FLAG,    SET_COMMON, "", "one JSON object on standard output", AT(json), 0, 0},

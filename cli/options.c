@@ -22,7 +22,8 @@ settings settings_none(void) {
     s.seq = s.m = s.n = s.k = 1024;
     s.head_dim = 64;
     s.kv_heads = s.kv_seq = NOT_GIVEN;
-    s.scale = NAN;
+    s.scale = s.drift = NAN;
+    s.stages = -1;
     s.alpha = 1.0;
     return s;
 }

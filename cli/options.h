@@ -25,7 +25,9 @@ typedef struct settings {
     int64_t workers, group, domains;
     const char *machine;
     int32_t device, show;
-    int64_t seed;
+    int64_t seed, stages, limit;
+    double drift; /* NaN: not given */
+    int32_t per_domain, curve;
     int32_t verbose, json, help;
 } settings;
 
@@ -37,7 +39,9 @@ enum option_set {
     SET_SCHEDULE = 8,
     SET_MACHINE = 16,
     SET_RUN = 32,
-    SET_SHOW = 64
+    SET_SHOW = 64,
+    SET_SIMULATE = 128,
+    SET_SEED = 256
 };
 
 typedef enum option_type {

@@ -10,16 +10,17 @@ static int first_if_none(int32_t choice) {
     return choice < 0 ? 0 : choice;
 }
 
-static int attention_of(const settings *s, weft_attention *p) {
+/* Returns 0 with a message when options contradict each other. */
+static int attention_of(const settings *s, weft_attention *p, weft_message *message) {
     const weft_attention init = WEFT_ATTENTION_INIT;
-    if ((s->offset != 0 || s->bottom_right) && !s->causal) {
-        return complain(EXIT_USAGE, "--%s needs --causal", s->bottom_right ? "bottom-right" : "offset");
-    }
-    if (s->offset != 0 && s->bottom_right) {
-        return complain(EXIT_USAGE, "--offset and --bottom-right exclude each other");
-    }
-    if (s->scale == 0.0) {
-        return complain(EXIT_USAGE, "--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)");
+    const char *wrong = (s->bottom_right && !s->causal)       ? "--bottom-right needs --causal"
+                        : (s->offset != 0 && !s->causal)      ? "--offset needs --causal"
+                        : (s->offset != 0 && s->bottom_right) ? "--offset and --bottom-right exclude each other"
+                        : s->scale == 0.0 ? "--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)"
+                                          : NULL;
+    if (wrong) {
+        snprintf(message->text, sizeof message->text, "%s", wrong);
+        return 0;
     }
     *p = init;
     p->batch = s->batch;
@@ -33,7 +34,7 @@ static int attention_of(const settings *s, weft_attention *p) {
     p->offset = s->offset;
     p->scale = isnan(s->scale) ? 0.0 : s->scale;
     p->layout = (weft_layout)first_if_none(s->layout);
-    return EXIT_OK;
+    return 1;
 }
 
 static weft_gemm gemm_of(const settings *s) {
@@ -69,29 +70,31 @@ static weft_schedule schedule_of(const settings *s) {
     return schedule;
 }
 
-int make_plan(const settings *s, weft_subject subject, weft_plan **plan) {
+int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message) {
     weft_machine machine;
-    weft_message message = {""};
     weft_status status = WEFT_OK;
+    *plan = NULL;
     if (s->machine) {
-        status = weft_machine_load(&machine, s->machine, &message);
+        status = weft_machine_load(&machine, s->machine, message);
     } else {
         weft_machine_host(&machine);
     }
-    if (status) {
-        return complain_status(status, &message);
-    }
     const weft_schedule schedule = schedule_of(s);
-    if (subject == WEFT_SUBJECT_ATTENTION) {
+    if (status == WEFT_OK && subject == WEFT_SUBJECT_ATTENTION) {
         weft_attention problem;
-        const int code = attention_of(s, &problem);
-        if (code) {
-            return code;
+        if (!attention_of(s, &problem, message)) {
+            return EXIT_USAGE;
         }
-        status = weft_plan_attention(plan, &problem, &schedule, &machine, &message);
-    } else {
+        status = weft_plan_attention(plan, &problem, &schedule, &machine, message);
+    } else if (status == WEFT_OK) {
         const weft_gemm problem = gemm_of(s);
-        status = weft_plan_gemm(plan, &problem, &schedule, &machine, &message);
+        status = weft_plan_gemm(plan, &problem, &schedule, &machine, message);
     }
-    return status ? complain_status(status, &message) : EXIT_OK;
+    return exit_code(status);
+}
+
+int make_plan(const settings *s, weft_subject subject, weft_plan **plan) {
+    weft_message message = {""};
+    const int code = try_plan(s, subject, plan, &message);
+    return code ? complain(code, "%s", message.text) : EXIT_OK;
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The main job, small: orders on a grid, then the reference attention through two orders, checked. Leaves BUILD/demo.txt.
+# The main job, small: orders on a grid; what a schedule costs on a GB10 and an H100, simulated; published numbers beside it; then the
+# reference attention through two orders, checked. Leaves BUILD/demo.txt.
 #   scripts/demo.sh BUILD_DIRECTORY
 set -eu
 weft=$1/release/weft
@@ -13,6 +14,9 @@ show() {
     show order show gemm --m 1K --n 1K --order hilbert --show path
     show order show gemm --m 1K --n 1K --order group --group 3
     show order show attention --heads 8 --seq 1K --order head-first-swizzled --domains 4 --show domain
+    show compare attention --machine gb10 --batch 8 --seq 128K --dtype fp16 --tile 64x64 --order head-first --dispatch static
+    show plan gemm --machine h100 --m 8K --n 8K --k 8K --dtype bf16
+    show reproduce tile-scheduling
     show run attention --heads 4 --kv-heads 2 --seq 512 --causal --order head-first --sweep forward --verbose
     show run attention --heads 4 --kv-heads 2 --seq 512 --causal --order longest-first --sweep sawtooth
 } >"$1/demo.txt" || { cat "$1/demo.txt"; exit 1; }

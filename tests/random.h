@@ -1,14 +1,11 @@
-/* A small seeded generator, the same on every machine. */
+/* Random numbers for tests, from the generator that the library uses. */
 #ifndef WEFT_TESTS_RANDOM_H
 #define WEFT_TESTS_RANDOM_H
 
-#include <stdint.h>
+#include "../src/plan/random.h"
 
 static inline uint64_t random_bits(uint64_t *state) {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    return weft_random(state);
 }
 
 /* Between low and high, both included. */

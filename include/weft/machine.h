@@ -19,6 +19,9 @@ typedef enum weft_home {
 
 typedef enum weft_replacement { WEFT_REPLACEMENT_LRU = 0, WEFT_REPLACEMENT_RANDOM = 1 } weft_replacement;
 
+/** How a write is counted. */
+typedef enum weft_write { WEFT_WRITE_HIT = 0, WEFT_WRITE_MISS = 1 } weft_write;
+
 /** How the hardware hands CTAs to domains. */
 typedef enum weft_handout {
     WEFT_HANDOUT_ANY = 0,        /**< to whichever worker is free, no domain in mind */
@@ -39,8 +42,13 @@ struct weft_machine {
     int64_t l2_ways;            /**< 0: fully associative */
     int64_t l2_replacement;     /**< a weft_replacement */
     int64_t l2_home;            /**< a weft_home */
+    double l2_usable;           /**< share of the capacity that a kernel's data can have */
+    double l2_slack;            /**< share of the oldest lines among which the victim is drawn; 0: strictly the oldest */
+    double l2_merge;            /**< requests for a sector in flight that are counted as one */
+    int64_t l2_write;           /**< a weft_write */
     double l2_bandwidth;        /**< bytes per second, the whole chip */
     int64_t llc_bytes;          /**< last-level cache behind the L2s; 0: none */
+    double llc_bandwidth;       /**< bytes per second; 0 where there is none */
     double dram_bandwidth;      /**< bytes per second */
     double near_latency, far_latency, dram_latency; /**< cycles; far is 0 where nothing is far */
     double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */

@@ -50,6 +50,9 @@ static finding find_sizes(const weft_machine *m) {
         found.at = WEFT_KEY_LLC_BYTES;
         snprintf(found.text, sizeof found.text, "line %" PRId64 " of the L2 does not divide bytes %" PRId64, m->l2_line,
                  m->llc_bytes);
+    } else if ((m->llc_bytes > 0) != (m->llc_bandwidth > 0)) {
+        found.at = WEFT_KEY_LLC_BANDWIDTH;
+        snprintf(found.text, sizeof found.text, "bandwidth must be 0 exactly where bytes is 0");
     }
     return found;
 }

@@ -199,6 +199,13 @@ void weft_sheet_host(weft_sheet *sheet) {
     say(sheet, WEFT_KEY_L2_REPLACEMENT, "assumed: least recently used");
     m->llc_bytes = 0;
     say(sheet, WEFT_KEY_LLC_BYTES, "the last-level cache is the L2 of this description");
+    say(sheet, WEFT_KEY_LLC_BANDWIDTH, "none behind the L2 of this description");
+    m->l2_usable = m->l2_merge = 1;
+    say(sheet, WEFT_KEY_L2_USABLE, "assumed: all of it");
+    say(sheet, WEFT_KEY_L2_SLACK, "assumed: least recently used");
+    say(sheet, WEFT_KEY_L2_MERGE, "assumed: every request is counted");
+    m->l2_write = WEFT_WRITE_MISS;
+    say(sheet, WEFT_KEY_L2_WRITE, "assumed: a write allocates its line");
     describe_cache(sheet, &last);
     assume_rates(sheet);
 }

@@ -145,6 +145,63 @@ class Run(Command):
         self.assertIn("planned for this host", self.ok("run", "attention", "--seq", "32"))
 
 
+class Simulate(Command):
+    GB10 = ["attention", "--machine", "gb10", "--dtype", "fp16", "--order", "head-first"]
+
+    def test_keys_and_exact_sectors(self):
+        result = self.json("simulate", *self.GB10, "--seq", "32K", "--tile", "80x80", "--sweep", "forward", "--dispatch", "grid")
+        self.assertEqual(result["machine"], "gb10")
+        self.assertEqual(result["l2"]["sectors_from_sm"], 107741184)
+        self.assertEqual(result["l2"]["hits"] + result["l2"]["misses"], result["l2"]["sectors"])
+        self.assertEqual(result["compulsory_misses"], 16 * 32768)
+        self.assertEqual(result["fabric"]["sectors"], 0)
+        self.assertEqual(result["dram"]["write_bytes"], 32768 * 128)
+        for key in ["problem", "schedule", "predicted", "elapsed_seconds", "seed"]:
+            self.assertIn(key, result)
+        self.assertGreater(result["predicted"]["tflops"], 0)
+
+    def test_same_seed_same_result(self):
+        runs = [
+            self.json("simulate", "gemm", "--machine", "h100", "--m", "2K", "--n", "2K", "--k", "2K", "--seed", seed)["l2"]
+            for seed in ["5", "5", "6"]
+        ]
+        self.assertEqual(runs[0], runs[1])
+        self.assertNotEqual(runs[0], runs[2])
+
+    def test_domains_add_up(self):
+        result = self.json("simulate", "attention", "--machine", "mi300x", "--heads", "16", "--seq", "2K", "--per-domain")
+        self.assertEqual(len(result["domains"]), 8)
+        self.assertEqual(sum(d["l2"]["misses"] for d in result["domains"]), result["l2"]["misses"])
+
+    def test_curve(self):
+        for machine in ["gb10", "h200"]:
+            result = self.json("simulate", "attention", "--machine", machine, "--seq", "8K", "--curve")
+            misses = [point["misses"] for point in result["curve"]]
+            self.assertEqual(misses, sorted(misses, reverse=True))
+        plot = self.ok("simulate", *self.GB10, "--seq", "128K", "--tile", "64x64", "--curve")
+        self.assertIn("<- this machine", plot)
+
+    def test_compare_and_plan(self):
+        rows = self.json("compare", *self.GB10, "--seq", "128K", "--tile", "64x64", "--dispatch", "static")["schedules"]
+        self.assertEqual(len(rows), 3)
+        self.assertEqual(rows[0]["schedule"], "64x64 head-first sawtooth static")
+        result = self.json("plan", "attention", "--machine", "mi300x", "--heads", "16", "--seq", "4K", "--head-dim", "128",
+                           "--dtype", "bf16")  # fmt: skip
+        self.assertGreater(result["searched"], 50)
+        self.assertIn("head-first", result["recommended"]["schedule"])
+        self.assertTrue(result["reason"])
+
+    def test_refusals(self):
+        self.refused("drift 2 is not at most 1", "simulate", "gemm", "--drift", "2")
+        self.refused("stages 99 is not between 0 and 16", "simulate", "gemm", "--stages", "99")
+        self.refused("cluster 3x1 does not divide the grid of 8x8 tiles", "simulate", "gemm", "--machine", "h100", "--cluster", "3x1")
+        self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are", "reproduce", "gb10")
+        self.refused(
+            "140737505132544 pieces are more than the simulator can number: choose larger tiles",
+            "simulate", "gemm", "--m", "512M", "--n", "512M", "--k", "64", "--tile", "64x64x64",
+        )  # fmt: skip
+
+
 class Mistakes(Command):
     def test_messages(self):
         for expected, *arguments in [

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weft/machine.h>
+#include <weft/sim.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -77,6 +77,23 @@ static void walk_a_little(const weft_plan *plan) {
     }
 }
 
+/* What is small enough is simulated, a few steps of it, and adds up. */
+static void simulate_a_little(const weft_plan *plan, input *in) {
+    const weft_walk *walk = weft_plan_walk(plan);
+    if (walk->order.count > 100000 || walk->workers > 1000 || walk->reach.columns / walk->reach.tile_columns > 200) {
+        return; /* every worker finishes the tile that it has begun */
+    }
+    weft_simulate_options options = WEFT_SIMULATE_INIT;
+    options.limit = 1 + (uint64_t)take(in) % 1000;
+    options.stages = take(in) % 18;
+    options.drift = (double)(take(in) % 101) / 100;
+    weft_simulation sim;
+    const weft_status status = weft_simulate(plan, &options, &sim, NULL, NULL);
+    if (status == WEFT_OK && (sim.simulated <= 0 || !(sim.seconds >= 0))) {
+        abort();
+    }
+}
+
 static void expect(weft_status status, const weft_message *message, const weft_plan *plan) {
     if ((status == WEFT_OK) != (plan != NULL) ||
         (status != WEFT_OK && !memchr(message->text, '\0', sizeof message->text))) {
@@ -90,6 +107,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(message.text, '#', sizeof message.text);
     weft_plan *plan = NULL;
     const weft_schedule schedule = take_schedule(&in);
+    const char *const name = weft_machine_name((size_t)take(&in) % 6);
+    weft_machine machine;
+    if (name && weft_machine_load(&machine, name, NULL) != WEFT_OK) {
+        abort();
+    }
     if (take(&in) % 2 == 0) {
         weft_attention p = WEFT_ATTENTION_INIT;
         p.batch = take(&in);
@@ -112,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (valid != (weft_attention_sizes(&p).q != 0)) {
             abort();
         }
-        expect(weft_plan_attention(&plan, &p, &schedule, NULL, &message), &message, plan);
+        expect(weft_plan_attention(&plan, &p, &schedule, name ? &machine : NULL, &message), &message, plan);
     } else {
         weft_gemm p = WEFT_GEMM_INIT;
         p.m = take(&in);
@@ -122,10 +144,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         p.a_major = (weft_major)(take(&in) % 3);
         p.lda = take(&in) % 3 == 0 ? take(&in) : 0;
         p.ldc = take(&in) % 3 == 0 ? take(&in) : 0;
-        expect(weft_plan_gemm(&plan, &p, &schedule, NULL, &message), &message, plan);
+        expect(weft_plan_gemm(&plan, &p, &schedule, name ? &machine : NULL, &message), &message, plan);
     }
     if (plan) {
         walk_a_little(plan);
+        simulate_a_little(plan, &in);
     }
     weft_plan_destroy(plan);
     return 0;

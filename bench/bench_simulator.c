@@ -1,0 +1,90 @@
+/* How fast the simulator is: visits of workers to pieces per second, the sectors they stand for, and the memory it took. */
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include <weft/sim.h>
+
+typedef struct bench_case {
+    const char *name, *machine;
+    int64_t batch, heads, seq, head_dim, tile_m, tile_n;
+    int causal;
+    int32_t order, sweep, dispatch;
+} bench_case;
+
+/* clang-format off */
+static const bench_case cases[] = {
+    {"cyclic, GB10",        "gb10",   8,  1, 131072,  64,  64, 64, 0, WEFT_ORDER_HEAD_FIRST,          WEFT_SWEEP_FORWARD,  WEFT_DISPATCH_STATIC},
+    {"sawtooth, GB10",      "gb10",   8,  1, 131072,  64,  64, 64, 0, WEFT_ORDER_HEAD_FIRST,          WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_STATIC},
+    {"causal, GB10",        "gb10",   8,  1, 131072,  64,  64, 64, 1, WEFT_ORDER_LONGEST_FIRST,       WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_DYNAMIC},
+    {"block-first, MI300X", "mi300x", 1, 32,  65536, 128, 128, 64, 0, WEFT_ORDER_BLOCK_FIRST,         WEFT_SWEEP_FORWARD,  WEFT_DISPATCH_GRID},
+    {"head-first, MI300X",  "mi300x", 1, 32,  65536, 128, 128, 64, 0, WEFT_ORDER_HEAD_FIRST_SWIZZLED, WEFT_SWEEP_FORWARD,  WEFT_DISPATCH_GRID},
+    {"two sides, H200",     "h200",   1, 16,  65536, 128, 128, 64, 0, WEFT_ORDER_HEAD_FIRST_SWIZZLED, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_STATIC},
+    {"16 x cyclic, GB10",   "gb10",   8,  1, 524288,  64,  64, 64, 0, WEFT_ORDER_HEAD_FIRST,          WEFT_SWEEP_FORWARD,  WEFT_DISPATCH_STATIC},
+};
+/* clang-format on */
+
+static void print_row(const char *name, const weft_simulation *sim) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("%-24s%10.3f s%10.1f M visits/s%14.3g sectors%8.0f MB at most\n", name, sim->elapsed_seconds,
+           (double)sim->piece_visits / sim->elapsed_seconds / 1e6, (double)sim->total.sectors,
+           (double)usage.ru_maxrss / 1024);
+}
+
+static int run_attention(const bench_case *c) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_machine machine;
+    weft_simulation sim;
+    weft_message message;
+    weft_plan *plan = NULL;
+    p.batch = c->batch;
+    p.heads = p.kv_heads = c->heads;
+    p.seq = p.kv_seq = c->seq;
+    p.head_dim = c->head_dim;
+    p.dtype = WEFT_FP16;
+    p.mask = c->causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+    s.tile_m = c->tile_m;
+    s.tile_n = c->tile_n;
+    s.order = c->order;
+    s.sweep = c->sweep;
+    s.dispatch = c->dispatch;
+    if (weft_machine_load(&machine, c->machine, &message) || weft_plan_attention(&plan, &p, &s, &machine, &message) ||
+        weft_simulate(plan, NULL, &sim, NULL, &message)) {
+        fprintf(stderr, "%s: %s\n", c->name, message.text);
+        weft_plan_destroy(plan);
+        return 1;
+    }
+    print_row(c->name, &sim);
+    weft_plan_destroy(plan);
+    return 0;
+}
+
+static int run_gemm(void) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_machine machine;
+    weft_simulation sim;
+    weft_message message;
+    weft_plan *plan = NULL;
+    p.m = p.n = p.k = 16384;
+    p.dtype = p.c_dtype = WEFT_BF16;
+    s.order = WEFT_ORDER_HILBERT;
+    if (weft_machine_load(&machine, "h100", &message) || weft_plan_gemm(&plan, &p, &s, &machine, &message) ||
+        weft_simulate(plan, NULL, &sim, NULL, &message)) {
+        fprintf(stderr, "gemm: %s\n", message.text);
+        weft_plan_destroy(plan);
+        return 1;
+    }
+    print_row("GEMM 16384^3, H100", &sim);
+    weft_plan_destroy(plan);
+    return 0;
+}
+
+int main(void) {
+    int failed = run_gemm();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        failed |= run_attention(&cases[i]);
+    }
+    return failed;
+}

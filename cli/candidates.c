@@ -1,0 +1,208 @@
+#include "candidates.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "plan/plan.h"
+#include "simulated.h"
+
+typedef struct list_builder {
+    candidate *list;
+    size_t count, room;
+    int failed;
+} list_builder;
+
+static void add(list_builder *b, const settings *s) {
+    if (b->count == b->room) {
+        const size_t room = b->room ? 2 * b->room : 256;
+        candidate *list = realloc(b->list, room * sizeof *list);
+        if (!list) {
+            b->failed = 1;
+            return;
+        }
+        b->list = list;
+        b->room = room;
+    }
+    memset(&b->list[b->count], 0, sizeof *b->list);
+    b->list[b->count++].chosen = *s;
+}
+
+/* Each function fixes one choice in every way there is, or leaves the user's, and goes on to the next. */
+static void vary_dispatch(list_builder *b, settings s, const candidate_space *space) {
+    if (s.dispatch >= 0 || !space->dispatches) {
+        add(b, &s);
+        return;
+    }
+    for (s.dispatch = 0; s.dispatch < WEFT_DISPATCHES; s.dispatch++) {
+        add(b, &s);
+    }
+}
+
+static void vary_sweep(list_builder *b, settings s, const candidate_space *space) {
+    if (s.sweep >= 0) {
+        vary_dispatch(b, s, space);
+        return;
+    }
+    for (s.sweep = 0; s.sweep < WEFT_SWEEPS; s.sweep++) {
+        vary_dispatch(b, s, space);
+    }
+}
+
+static void vary_group(list_builder *b, settings s, const candidate_space *space, weft_subject subject) {
+    static const int64_t groups[] = {4, 8, 12, 16, 24, 32};
+    const int takes_group = weft_order_describe(s.order)->parameter == WEFT_PARAMETER_GROUP;
+    if (!takes_group || s.group > 0 || !space->groups || subject == WEFT_SUBJECT_ATTENTION) {
+        vary_sweep(b, s, space);
+        return;
+    }
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        s.group = groups[i];
+        vary_sweep(b, s, space);
+    }
+}
+
+static void vary_order(list_builder *b, settings s, const candidate_space *space, weft_subject subject) {
+    if (s.order >= 0) {
+        vary_group(b, s, space, subject);
+        return;
+    }
+    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+        if (weft_order_subject(order) == subject) {
+            s.order = order;
+            vary_group(b, s, space, subject);
+        }
+    }
+}
+
+static void vary_tile(list_builder *b, settings s, const candidate_space *space, weft_subject subject) {
+    static const int64_t attention[][3] = {{32, 32, 0},   {64, 64, 0},  {128, 64, 0},
+                                           {128, 128, 0}, {256, 64, 0}, {256, 128, 0}};
+    static const int64_t gemm[][3] = {{128, 128, 64}, {128, 256, 64}, {256, 128, 64}};
+    if (s.tile[0] > 0 || !space->tiles) {
+        vary_order(b, s, space, subject);
+        return;
+    }
+    const int is_gemm = subject == WEFT_SUBJECT_GEMM;
+    for (size_t i = 0; i < (is_gemm ? sizeof gemm / sizeof *gemm : sizeof attention / sizeof *attention); i++) {
+        memcpy(s.tile, is_gemm ? gemm[i] : attention[i], sizeof s.tile);
+        vary_order(b, s, space, subject);
+    }
+}
+
+/* What a step reads has to fit a worker's memory: one block each of Q, K and V; two slices of A and B. */
+static int fits(const weft_plan *plan) {
+    const weft_schedule *s = &plan->schedule;
+    const int64_t bytes =
+        (int64_t)weft_dtype_bytes(plan->subject == WEFT_SUBJECT_GEMM ? plan->gemm.dtype : plan->attention.dtype);
+    const int64_t elements = plan->subject == WEFT_SUBJECT_GEMM ? 2 * s->tile_k * (s->tile_m + s->tile_n)
+                                                                : plan->attention.head_dim * (s->tile_m + 2 * s->tile_n);
+    return elements * bytes <= plan->machine.shared_bytes;
+}
+
+/* Steps that all workers take for one tile each, the longest there is. */
+static uint64_t steps_in_wave(const weft_plan *plan) {
+    const weft_reach *r = &plan->walk.reach;
+    return (uint64_t)plan->walk.workers * (uint64_t)weft_ceil_divide(r->columns, r->tile_columns);
+}
+
+static void simulate(candidate *c, weft_subject subject, const candidate_space *space, int must_fit) {
+    weft_plan *plan = NULL;
+    weft_message message;
+    if (try_plan(&c->chosen, subject, &plan, &message) == EXIT_OK && (!must_fit || fits(plan))) {
+        weft_simulate_options options = simulate_options(&c->chosen);
+        options.limit = options.limit ? options.limit : space->waves * steps_in_wave(plan);
+        c->schedule = weft_plan_schedule(plan);
+        c->valid = weft_simulate(plan, &options, &c->sim, NULL, &message) == WEFT_OK;
+    }
+    weft_plan_destroy(plan);
+}
+
+/* Quantities within 2 % of each other are taken as equal, so that noise does not decide. */
+static double rank(double quantity) {
+    return floor(log(quantity + 1) / log(1.02));
+}
+
+static int compare(double x, double y) {
+    return (x > y) - (x < y);
+}
+
+/* Those that are about as fast as the fastest come first, by what they read from DRAM, then by what they ask of the L2; the
+ * others follow by their time. */
+static int by_cost(const void *a, const void *b) {
+    const candidate *x = a, *y = b;
+    if (!x->valid || !y->valid) {
+        return y->valid - x->valid;
+    }
+    if (!x->fast || !y->fast) {
+        return x->fast != y->fast ? y->fast - x->fast : compare(x->sim.seconds, y->sim.seconds);
+    }
+    const int dram = compare(rank((double)x->sim.total.dram_read_bytes), rank((double)y->sim.total.dram_read_bytes));
+    const int l2 = compare(rank((double)x->sim.total.sectors), rank((double)y->sim.total.sectors));
+    return dram ? dram : l2 ? l2 : compare(x->sim.seconds, y->sim.seconds);
+}
+
+static void sort_by_cost(candidate *list, size_t count) {
+    double fastest = INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        fastest = list[i].valid ? fmin(fastest, list[i].sim.seconds) : fastest;
+    }
+    for (size_t i = 0; i < count; i++) {
+        list[i].fast = list[i].sim.seconds <= 1.03 * fastest;
+    }
+    qsort(list, count, sizeof *list, by_cost);
+}
+
+int candidates_make(const settings *s, weft_subject subject, const candidate_space *space, candidate **list,
+                    size_t *count) {
+    weft_plan *plan = NULL; /* the user's own options must make sense before they are varied */
+    const int code = make_plan(s, subject, &plan);
+    weft_plan_destroy(plan);
+    if (code) {
+        return code;
+    }
+    list_builder b = {NULL, 0, 0, 0};
+    vary_tile(&b, *s, space, subject);
+    if (b.failed) {
+        free(b.list);
+        return complain(EXIT_FAILED, "out of memory");
+    }
+    const int show = isatty(STDERR_FILENO);
+    const int must_fit = space->tiles && s->tile[0] == 0;
+    size_t done = 0;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < b.count; i++) {
+        simulate(&b.list[i], subject, space, must_fit);
+#pragma omp critical
+        {
+            done++;
+            if (show) {
+                fprintf(stderr, "\r%zu of %zu schedules", done, b.count);
+            }
+        }
+    }
+    if (show) {
+        fputs("\r\033[K", stderr);
+    }
+    sort_by_cost(b.list, b.count);
+    while (b.count > 0 && !b.list[b.count - 1].valid) {
+        b.count--;
+    }
+    *list = b.list;
+    *count = b.count;
+    return EXIT_OK;
+}
+
+void candidate_name(const candidate *c, char *text, size_t size) {
+    const weft_schedule *s = &c->schedule;
+    char group[32] = "";
+    if (weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP) {
+        snprintf(group, sizeof group, "-%lld", (long long)s->group);
+    }
+    snprintf(text, size, "%lldx%lld %s%s %s %s", (long long)s->tile_m, (long long)s->tile_n,
+             weft_order_describe(s->order)->name, group, weft_sweep_describe(s->sweep)->name,
+             weft_dispatch_describe(s->dispatch)->name);
+}

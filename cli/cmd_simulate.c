@@ -1,0 +1,133 @@
+/* weft simulate: a plan's cache traffic and time, predicted. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli.h"
+#include "plan/describe.h"
+#include "simulated.h"
+
+static json_t *l2_json(const weft_traffic *t) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:f}", "sectors", (json_int_t)t->sectors, "sectors_from_sm",
+                     (json_int_t)t->sectors_from_sm, "hits", (json_int_t)t->hits, "misses", (json_int_t)t->misses,
+                     "hit_rate", hit_rate(t));
+}
+
+static json_t *traffic_json(const weft_traffic *t) {
+    return json_pack("{s:o, s:{s:I}, s:{s:I}, s:{s:I, s:I}}", "l2", l2_json(t), "fabric", "sectors",
+                     (json_int_t)t->fabric_sectors, "llc", "hits", (json_int_t)t->llc_hits, "dram", "read_bytes",
+                     (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
+}
+
+static int print_as_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+    json_t *object = traffic_json(&sim->total);
+    json_object_set_new(object, "machine", json_string(plan->machine.name));
+    json_object_set_new(object, "problem", weft_plan_problem_json(plan));
+    json_object_set_new(object, "schedule", weft_plan_schedule_json(plan));
+    json_object_set_new(object, "compulsory_misses", json_integer((json_int_t)sim->compulsory_misses));
+    json_object_set_new(object, "piece_visits", json_integer((json_int_t)sim->piece_visits));
+    json_object_set_new(object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
+    json_object_set_new(object, "elapsed_seconds", json_real(sim->elapsed_seconds));
+    json_object_set_new(object, "seed", json_integer((json_int_t)sim->seed));
+    if (domains) {
+        json_t *list = json_array();
+        for (int64_t d = 0; d < plan->machine.domains; d++) {
+            json_array_append_new(list, traffic_json(&domains[d]));
+        }
+        json_object_set_new(object, "domains", list);
+    }
+    return print_json(object);
+}
+
+static void print_traffic(const char *name, const weft_traffic *t) {
+    printf("%-10s%14llu sectors, %llu from SMs, %llu hits, %llu misses (%.2f %% hits)\n", name,
+           (unsigned long long)t->sectors, (unsigned long long)t->sectors_from_sm, (unsigned long long)t->hits,
+           (unsigned long long)t->misses, 100 * hit_rate(t));
+}
+
+static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+    char text[1024];
+    weft_plan_text(plan, text, sizeof text);
+    fputs(text, stdout);
+    print_traffic("L2", &sim->total);
+    for (int64_t d = 0; domains && d < plan->machine.domains; d++) {
+        char name[40];
+        snprintf(name, sizeof name, "  domain %lld", (long long)d);
+        print_traffic(name, &domains[d]);
+    }
+    printf("%-10s%14llu sectors\n", "fabric", (unsigned long long)sim->total.fabric_sectors);
+    printf("%-10s%14.3f GB read, %.3f GB written\n", "DRAM", (double)sim->total.dram_read_bytes / 1e9,
+           (double)sim->total.dram_write_bytes / 1e9);
+    printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
+    printf("%-10s%14.6f s, %.1f TFLOP/s\n", "predicted", sim->seconds, sim->tflops);
+    printf("simulated in %.3f s, %llu visits, seed %llu\n", sim->elapsed_seconds, (unsigned long long)sim->piece_visits,
+           (unsigned long long)sim->seed);
+}
+
+enum { CURVE_POINTS = 48, CURVE_WIDTH = 60 };
+
+/* The misses for every size of the L2, as JSON or as a plot: one line a size, the machine's own marked. */
+static int print_curve(const settings *s, const weft_plan *plan) {
+    weft_curve_point points[CURVE_POINTS];
+    weft_message message = {""};
+    const weft_simulate_options options = simulate_options(s);
+    const size_t count = plan->machine.l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
+    const weft_status status = weft_simulate_curve(plan, &options, points, count, &message);
+    if (status) {
+        return complain_status(status, &message);
+    }
+    if (s->json) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < count; i++) {
+            json_array_append_new(list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
+                                                  (json_int_t)points[i].misses));
+        }
+        return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", plan->machine.name, "problem",
+                                    weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "l2_bytes",
+                                    (json_int_t)plan->machine.l2_bytes, "curve", list));
+    }
+    int marked = 0;
+    printf("%10s %14s\n", "L2 (MiB)", "misses");
+    for (size_t i = 0; i < count; i++) {
+        const int here = !marked && points[i].l2_bytes >= plan->machine.l2_bytes;
+        marked |= here;
+        const int length = (int)((double)CURVE_WIDTH * (double)points[i].misses / (double)points[0].misses);
+        printf("%10.1f %14llu %c", (double)points[i].l2_bytes / (1 << 20), (unsigned long long)points[i].misses,
+               here ? '>' : ' ');
+        for (int c = 0; c < length; c++) {
+            putchar('#');
+        }
+        puts(here ? " <- this machine" : "");
+    }
+    return EXIT_OK;
+}
+
+int cmd_simulate(const settings *s, const char *const *words, size_t count) {
+    (void)count;
+    const int subject = subject_of(words[0]);
+    if (subject < 0) {
+        return complain(EXIT_USAGE, "'simulate %s' is not known: 'weft simulate attention' and 'weft simulate gemm' are",
+                        words[0]);
+    }
+    weft_plan *plan = NULL;
+    weft_traffic *domains = NULL;
+    int code = make_plan(s, (weft_subject)subject, &plan);
+    if (code == EXIT_OK && s->curve) {
+        code = print_curve(s, plan);
+    } else if (code == EXIT_OK) {
+        weft_simulation sim;
+        weft_message message = {""};
+        const weft_simulate_options options = simulate_options(s);
+        domains = calloc((size_t)plan->machine.domains, sizeof *domains);
+        const weft_status status = weft_simulate(plan, &options, &sim, domains, &message);
+        if (status) {
+            code = complain_status(status, &message);
+        } else if (s->json) {
+            code = print_as_json(plan, &sim, s->per_domain ? domains : NULL);
+        } else {
+            print_as_text(plan, &sim, s->per_domain ? domains : NULL);
+        }
+    }
+    free(domains);
+    weft_plan_destroy(plan);
+    return code;
+}

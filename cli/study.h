@@ -1,0 +1,44 @@
+/* Studies: published numbers beside simulated ones. */
+#ifndef WEFT_CLI_STUDY_H
+#define WEFT_CLI_STUDY_H
+
+#include <weft/sim.h>
+
+/* One number. */
+typedef struct study_row {
+    const char *section; /* where it was published */
+    char label[96];
+    double published, simulated;
+    double low, high; /* what the simulated value may be */
+    int judged;       /* 0: shown, not judged */
+} study_row;
+
+typedef struct study {
+    study_row *rows;
+    size_t count, room;
+    int failed; /* a simulation could not be run; the message was printed */
+    int quiet;  /* no progress */
+} study;
+
+/* Adds a row that must lie within a share of the published value, within an interval, or that is only shown. */
+void study_within(study *s, const char *section, double published, double simulated, double share, const char *label, ...)
+    __attribute__((format(printf, 6, 7)));
+void study_between(study *s, const char *section, double published, double simulated, double low, double high,
+                   const char *label, ...) __attribute__((format(printf, 7, 8)));
+void study_show(study *s, const char *section, double published, double simulated, const char *label, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Runs one simulation; an all-zero result when the study has failed. */
+weft_simulation study_attention(study *s, const char *machine, const weft_attention *problem, const weft_schedule *schedule,
+                                const weft_simulate_options *options);
+weft_simulation study_gemm(study *s, const char *machine, const weft_gemm *problem, const weft_schedule *schedule,
+                           const weft_simulate_options *options);
+weft_machine study_machine(study *s, const char *name);
+
+void study_sawtooth(study *s);
+void study_cutile(study *s);
+void study_tile_scheduling(study *s);
+void study_numa(study *s);
+void study_h200(study *s);
+
+#endif

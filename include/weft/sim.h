@@ -1,0 +1,85 @@
+/** @file
+ * The simulator: what a plan costs in cache traffic and time, before a kernel exists.
+ *
+ * Each worker of the plan's machine walks its tiles step by step and asks its L2 domain for the tile's pieces; a miss goes
+ * to the home domain over the fabric, to the last-level cache, to DRAM. The counts are those that profilers show, in
+ * sectors.
+ */
+#ifndef WEFT_SIM_H
+#define WEFT_SIM_H
+
+#include "machine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a profiler counts, for one domain or for all. */
+typedef struct weft_traffic {
+    uint64_t sectors;         /**< looked up in the L2: from workers and over the fabric */
+    uint64_t sectors_from_sm; /**< of these, asked for by workers */
+    uint64_t hits, misses;    /**< of the sectors looked up */
+    uint64_t fabric_sectors;  /**< that crossed between domains */
+    uint64_t llc_hits;        /**< misses served by the last-level cache */
+    uint64_t dram_read_bytes, dram_write_bytes;
+} weft_traffic;
+
+/** How to simulate. A zero means the default. */
+typedef struct weft_simulate_options {
+    size_t struct_size; /**< set by WEFT_SIMULATE_INIT */
+    double drift;       /**< relative spread of step times between workers; negative: the machine's */
+    uint64_t seed;      /**< of the drift and of the replacement */
+    int64_t stages;     /**< steps that a worker requests ahead of the one it computes */
+    uint64_t limit;     /**< start no tile after this many steps, and scale what was counted; 0: simulate all */
+} weft_simulate_options;
+
+#define WEFT_SIMULATE_INIT                                                                                                 \
+    { sizeof(weft_simulate_options), -1.0, 1, 2, 0 }
+
+/** What came out. */
+typedef struct weft_simulation {
+    weft_traffic total;
+    uint64_t compulsory_misses; /**< distinct sectors: what an infinite cache would miss */
+    uint64_t piece_visits;      /**< how often a worker asked for a piece (K and V of a block count as two) */
+    double seconds, tflops;     /**< predicted */
+    double elapsed_seconds;     /**< that the simulation took */
+    uint64_t seed;
+    double simulated; /**< share of the steps that was simulated; 1 without a limit */
+} weft_simulation;
+
+/** Simulates a plan on its machine.
+ *
+ * @param plan        from weft_plan_attention() or weft_plan_gemm()
+ * @param options     null: the defaults
+ * @param simulation  what came out
+ * @param domains     null, or room for as many as the machine has domains
+ * @param message     null, or where to say what is wrong
+ */
+WEFT_API weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
+                                   weft_traffic *domains, weft_message *message);
+
+/** A point of the miss curve. */
+typedef struct weft_curve_point {
+    int64_t l2_bytes; /**< of one domain */
+    uint64_t misses;
+} weft_curve_point;
+
+/** Misses for many sizes of the L2, from almost nothing to all of the data, workers in step, strict LRU.
+ *
+ * One domain, or private L2s: one pass over the reuse distances, exact for every size to 8 sectors. Two sides that keep
+ * copies of each other's lines (home = split) are simulated size by size, as no single pass is exact there.
+ *
+ * @param plan     the plan
+ * @param options  null: the defaults; drift is not used
+ * @param points   what came out: `count` of them, at equal distances
+ * @param count    at least 2
+ * @param message  null, or where to say what is wrong
+ */
+WEFT_API weft_status weft_simulate_curve(const weft_plan *plan, const weft_simulate_options *options,
+                                         weft_curve_point *points, size_t count, weft_message *message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

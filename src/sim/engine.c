@@ -1,0 +1,201 @@
+#include "sim/engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/random.h"
+#include "plan/status.h"
+
+typedef struct sim_worker {
+    weft_sim_job job;
+    int64_t done;   /* steps begun */
+    double seconds; /* a step, this tile's drift included */
+    double ready[WEFT_SIM_STAGES];
+    double time; /* of the worker's next event */
+    int64_t domain;
+    int32_t next; /* in the wheel's bucket; -1: last */
+    int busy;     /* has a job */
+} sim_worker;
+
+/* Events in the order of time, to within a bucket: a wheel of buckets, each a list of workers. Later rounds of the wheel
+ * share the buckets, so a worker found too early stays where it is. */
+enum { BUCKETS = 4096 };
+typedef struct wheel {
+    int32_t first[BUCKETS], last[BUCKETS];
+    uint64_t tick;     /* the bucket at hand, rounds included */
+    int again;         /* something was scheduled for the bucket at hand */
+    double per_second; /* buckets; 0 until the first job shows how long a step is, when all workers stand at time 0 */
+} wheel;
+
+typedef struct engine {
+    weft_memory *memory;
+    const weft_sim_source *source;
+    sim_worker *workers;
+    wheel wheel;
+    int64_t stages;
+    double drift;
+    uint64_t limit, random;
+    weft_sim_outcome *outcome;
+} engine;
+
+/* About normal, of standard deviation 1: the sum of four uniform numbers. */
+static double next_spread(uint64_t *state) {
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        sum += weft_random_real(state) - 0.5;
+    }
+    return sum * 1.7320508075688772;
+}
+
+static void schedule(engine *e, int32_t worker, double time) {
+    wheel *wh = &e->wheel;
+    const uint64_t tick = (uint64_t)(time * wh->per_second), bucket = tick % BUCKETS;
+    wh->again |= tick <= wh->tick;
+    e->workers[worker].time = time;
+    e->workers[worker].next = -1;
+    if (wh->first[bucket] < 0) {
+        wh->first[bucket] = worker;
+    } else {
+        e->workers[wh->last[bucket]].next = worker;
+    }
+    wh->last[bucket] = worker;
+}
+
+/* Asks for the pieces of the job's i-th step. */
+static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
+    const weft_sim_job *job = &w->job;
+    const int64_t step = job->first + i * job->direction;
+    double ready = now;
+    for (int s = 0; s < job->streams; s++) {
+        const weft_sim_stream *stream = &job->stream[s];
+        const uint32_t weight = step == job->last_step ? stream->last_weight : stream->weight;
+        const double there = weft_memory_read(e->memory, w->domain, stream->base + (uint32_t)step, weight, now);
+        ready = there > ready ? there : ready;
+    }
+    return ready;
+}
+
+/* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
+static int begin_job(engine *e, int32_t number, double now) {
+    sim_worker *w = &e->workers[number];
+    if ((e->limit != 0 && e->outcome->steps >= e->limit) ||
+        !e->source->next(e->source->context, number, w->domain, &w->job)) {
+        return 0;
+    }
+    if (e->wheel.per_second == 0.0) { /* fine enough for an L2 hit, but no finer than a step needs */
+        e->wheel.per_second = fmin(16.0 / e->memory->near, 256.0 / w->job.step_seconds);
+    }
+    w->busy = 1;
+    w->done = 0;
+    /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
+    const double spread = w->job.steps > 0 ? e->drift / sqrt((double)w->job.steps) : 0.0;
+    const double factor = 1.0 + spread * next_spread(&e->random);
+    w->seconds = w->job.step_seconds * (factor > 0.1 ? factor : 0.1);
+    double start = now;
+    if (w->job.lead_weight > 0) {
+        start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
+    }
+    for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
+        w->ready[i] = request(e, w, i, now);
+    }
+    schedule(e, number, e->stages > 0 && w->job.steps > 0 && w->ready[0] > start ? w->ready[0] : start);
+    return 1;
+}
+
+/* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do. */
+static int advance(engine *e, int32_t number) {
+    sim_worker *w = &e->workers[number];
+    const double now = w->time;
+    if (!w->busy) {
+        return begin_job(e, number, now);
+    }
+    if (w->done == w->job.steps) {
+        if (w->job.out_weight > 0) {
+            weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);
+        }
+        e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
+        e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
+        w->busy = 0;
+        return begin_job(e, number, now);
+    }
+    if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
+        const double there = request(e, w, w->done, now);
+        e->outcome->steps++;
+        w->done++;
+        schedule(e, number, there + w->seconds);
+        return 1;
+    }
+    const int64_t place = w->done % e->stages;
+    const double end = now + w->seconds;
+    if (w->done + e->stages < w->job.steps) {
+        w->ready[place] = request(e, w, w->done + e->stages, now);
+    }
+    e->outcome->steps++;
+    w->done++;
+    const double data = w->done < w->job.steps ? w->ready[place + 1 == e->stages ? 0 : place + 1] : end;
+    schedule(e, number, data > end ? data : end);
+    return 1;
+}
+
+/* Lets every worker whose time has come go on; the others of the bucket belong to a later round. */
+static void run_bucket(engine *e, int64_t *active) {
+    wheel *wh = &e->wheel;
+    int32_t worker = wh->first[wh->tick % BUCKETS];
+    wh->first[wh->tick % BUCKETS] = -1;
+    wh->again = 0;
+    while (worker >= 0) {
+        const int32_t next = e->workers[worker].next;
+        if ((uint64_t)(e->workers[worker].time * wh->per_second) > wh->tick) {
+            schedule(e, worker, e->workers[worker].time);
+        } else if (!advance(e, worker)) {
+            (*active)--;
+        }
+        worker = next;
+    }
+}
+
+static void run_wheel(engine *e, int64_t active) {
+    for (e->wheel.tick = 0; active > 0; e->wheel.tick++) {
+        do {
+            run_bucket(e, &active);
+        } while (e->wheel.again);
+    }
+}
+
+weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
+                         double drift, weft_sim_outcome *outcome, weft_message *message) {
+    engine *e = calloc(1, sizeof *e);
+    sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
+    weft_status status = WEFT_OK;
+    if (!e || !workers) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
+        goto done;
+    }
+    e->memory = memory;
+    e->source = source;
+    e->workers = workers;
+    e->stages = options->stages;
+    e->drift = drift;
+    e->limit = options->limit;
+    e->random = options->seed;
+    e->outcome = outcome;
+    outcome->seconds = 0;
+    outcome->steps = 0;
+    outcome->pieces = 0;
+    for (int i = 0; i < BUCKETS; i++) {
+        e->wheel.first[i] = -1;
+    }
+    for (int64_t i = 0; i < source->workers; i++) {
+        workers[i].domain = i % memory->domains;
+        schedule(e, (int32_t)i, 0.0);
+    }
+    run_wheel(e, source->workers);
+    if (memory->failed) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the caches");
+    }
+done:
+    free(workers);
+    free(e);
+    return status;
+}

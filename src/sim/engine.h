@@ -1,0 +1,49 @@
+/* The clockwork: workers that take jobs, request ahead, compute, and wait for what is late. It knows nothing of attention
+ * or matrix products; a source hands out the jobs. */
+#ifndef WEFT_SIM_ENGINE_H
+#define WEFT_SIM_ENGINE_H
+
+#include "sim/memory.h"
+
+/* At each step s a job reads piece base + s of each of its streams. */
+typedef struct weft_sim_stream {
+    uint32_t base;
+    uint32_t weight, last_weight; /* sectors of a piece; of the piece of the last step that there is */
+} weft_sim_stream;
+
+enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16 };
+
+/* One tile (or cluster of tiles). */
+typedef struct weft_sim_job {
+    int streams;
+    weft_sim_stream stream[WEFT_SIM_STREAMS];
+    int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
+    int direction;
+    double step_seconds;
+    uint32_t lead, lead_weight; /* read once before the first step; weight 0: nothing */
+    uint32_t out, out_weight;   /* written once after the last step */
+} weft_sim_job;
+
+typedef struct weft_sim_source {
+    int64_t workers;
+    uint32_t pieces;
+    /* The next job of a worker of a domain; returns 0 when there is none. */
+    int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
+    void *context;
+} weft_sim_source;
+
+typedef struct weft_sim_outcome {
+    double seconds;
+    uint64_t steps;  /* taken by all workers */
+    uint64_t pieces; /* asked for in these steps */
+} weft_sim_outcome;
+
+/* The options that apply, or what is wrong with those given; null gives the defaults. */
+weft_status weft_simulate_options_read(weft_simulate_options *options, const weft_simulate_options *given,
+                                       weft_message *message);
+
+/* Runs all jobs. WEFT_NO_MEMORY is the only failure. */
+weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
+                         double drift, weft_sim_outcome *outcome, weft_message *message);
+
+#endif

@@ -1,0 +1,203 @@
+#include "sim/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The share of the capacity that victims are drawn from. Hashed sets of w ways spread the age at which lines leave by about
+ * one part in sqrt(w) either way. */
+static double slack_of(const weft_machine *machine) {
+    if (machine->l2_replacement == WEFT_REPLACEMENT_RANDOM) {
+        return 1.0;
+    }
+    const double sets = machine->l2_ways > 0 ? 2.0 / sqrt((double)machine->l2_ways) : 0.0;
+    return fmin(1.0, fmax(sets, machine->l2_slack));
+}
+
+int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t pieces, uint64_t seed) {
+    memset(memory, 0, sizeof *memory);
+    memory->domains = machine->domains;
+    memory->split = machine->l2_home == WEFT_HOME_SPLIT && machine->domains == 2;
+    memory->has_llc = machine->llc_bytes > 0;
+    memory->writes_hit = machine->l2_write == WEFT_WRITE_HIT;
+    memory->merge = machine->l2_merge;
+    memory->near = machine->near_latency / machine->clock;
+    memory->far = machine->far_latency / machine->clock;
+    memory->dram = machine->dram_latency / machine->clock;
+    memory->sector = (uint32_t)machine->l2_sector;
+    const double sector = (double)machine->l2_sector;
+    memory->llc_seconds = memory->has_llc ? sector / machine->llc_bandwidth : 0.0;
+    memory->dram_seconds = sector / machine->dram_bandwidth;
+
+    memory->domain = calloc((size_t)machine->domains, sizeof *memory->domain);
+    const uint32_t ids = memory->split ? pieces * 2 : pieces;
+    const int64_t capacity = (int64_t)((double)machine->l2_bytes * machine->l2_usable) / machine->l2_sector;
+    int fine = memory->domain != NULL;
+    for (int64_t d = 0; fine && d < machine->domains; d++) {
+        fine = weft_cache_init(&memory->domain[d].l2, ids, capacity, slack_of(machine), seed);
+    }
+    if (fine && memory->has_llc) {
+        fine = weft_cache_init(&memory->llc, ids, machine->llc_bytes / machine->l2_sector, slack_of(machine), seed);
+    }
+    return fine;
+}
+
+void weft_memory_release(weft_memory *memory) {
+    for (int64_t d = 0; memory->domain && d < memory->domains; d++) {
+        weft_cache_release(&memory->domain[d].l2);
+    }
+    weft_cache_release(&memory->llc);
+    free(memory->domain);
+    memory->domain = NULL;
+}
+
+/* Makes room in a domain's L2. A line that leaves its home takes the copies elsewhere with it: the home keeps coherence. */
+static void make_room(weft_memory *memory, int64_t domain) {
+    uint32_t id;
+    while (weft_cache_evict(&memory->domain[domain].l2, &id)) {
+        if (memory->split && (int64_t)(id & 1) == domain) {
+            weft_cache_remove(&memory->domain[1 - domain].l2, id);
+        }
+    }
+}
+
+static void fill(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double ready) {
+    if (weft_cache_insert(&memory->domain[domain].l2, id, weight, ready) == 0) {
+        memory->failed = 1;
+        return;
+    }
+    make_room(memory, domain);
+}
+
+/* A queue that serves sectors one after the other: when the last of `weight` has passed. */
+static double serve(double *free_at, double now, uint32_t weight, double seconds) {
+    *free_at = (*free_at > now ? *free_at : now) + weight * seconds;
+    return *free_at;
+}
+
+/* From behind the L2s: the last-level cache or DRAM. */
+static double fetch(weft_memory *memory, weft_traffic *traffic, uint32_t id, uint32_t weight, double now) {
+    if (memory->has_llc) {
+        const uint32_t slot = weft_cache_find(&memory->llc, id);
+        if (slot != 0) {
+            weft_cache_touch(&memory->llc, slot);
+            traffic->llc_hits += weight;
+            const double ready = serve(&memory->llc_free, now, weight, memory->llc_seconds) + memory->far;
+            return fmax(ready, memory->llc.slots[slot].ready);
+        }
+    }
+    traffic->dram_read_bytes += (uint64_t)weight * memory->sector;
+    const double ready = serve(&memory->dram_free, now, weight, memory->dram_seconds) + memory->dram;
+    if (memory->has_llc) {
+        uint32_t victim;
+        if (weft_cache_insert(&memory->llc, id, weight, ready) == 0) {
+            memory->failed = 1;
+        }
+        while (weft_cache_evict(&memory->llc, &victim)) {
+        }
+    }
+    return ready;
+}
+
+/* A lookup in the home domain, for a request that came over the fabric. */
+static double ask_home(weft_memory *memory, int64_t home, uint32_t id, uint32_t weight, double now) {
+    weft_memory_domain *h = &memory->domain[home];
+    h->traffic.sectors += weight;
+    h->traffic.fabric_sectors += weight;
+    const uint32_t slot = weft_cache_find(&h->l2, id);
+    if (slot != 0) {
+        h->traffic.hits += weight;
+        weft_cache_touch(&h->l2, slot);
+        return fmax(now + memory->far, h->l2.slots[slot].ready);
+    }
+    h->traffic.misses += weight;
+    const double ready = fetch(memory, &h->traffic, id, weight, now) + memory->far - memory->near;
+    fill(memory, home, id, weight, ready);
+    return ready;
+}
+
+static double read_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double now) {
+    weft_memory_domain *d = &memory->domain[domain];
+    d->traffic.sectors += weight;
+    d->traffic.sectors_from_sm += weight;
+    const uint32_t slot = weft_cache_find(&d->l2, id);
+    const double served = now + memory->near;
+    if (slot != 0) {
+        weft_cache_slot *s = &d->l2.slots[slot];
+        const double ready = s->ready;
+        weft_cache_touch(&d->l2, slot);
+        d->traffic.hits += weight;
+        d->in_flight += ready > now ? weight : 0;
+        s->ready = ready > served ? ready : served; /* a hit is in flight too, until the worker has it */
+        return s->ready;
+    }
+    d->traffic.misses += weight;
+    const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
+    const double ready =
+        home == domain ? fetch(memory, &d->traffic, id, weight, now) : ask_home(memory, home, id, weight, now);
+    fill(memory, domain, id, weight, ready);
+    return fmax(ready, served);
+}
+
+double weft_memory_read(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now) {
+    if (memory->reuse) {
+        weft_reuse_read(&memory->reuse[domain], piece, weight);
+    }
+    if (!memory->split) {
+        return read_part(memory, domain, piece, weight, now);
+    }
+    const double first = read_part(memory, domain, piece * 2, weight - weight / 2, now);
+    return weight < 2 ? first : fmax(first, read_part(memory, domain, piece * 2 + 1, weight / 2, now));
+}
+
+static void write_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double now) {
+    weft_traffic *t = &memory->domain[domain].traffic;
+    const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
+    t->sectors += weight;
+    t->sectors_from_sm += weight;
+    *(memory->writes_hit ? &t->hits : &t->misses) += weight;
+    if (home != domain) {
+        memory->domain[home].traffic.sectors += weight;
+        memory->domain[home].traffic.fabric_sectors += weight;
+        memory->domain[home].traffic.hits += weight;
+    }
+    t->dram_write_bytes += (uint64_t)weight * memory->sector;
+    serve(&memory->dram_free, now, weight, memory->dram_seconds);
+    weft_cache_remove(&memory->domain[home].l2, id);
+    fill(memory, home, id, weight, now);
+}
+
+void weft_memory_write(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now) {
+    if (memory->reuse) {
+        weft_reuse_write(&memory->reuse[domain], piece, weight, !memory->writes_hit);
+    }
+    if (!memory->split) {
+        write_part(memory, domain, piece, weight, now);
+        return;
+    }
+    write_part(memory, domain, piece * 2, weight - weight / 2, now);
+    if (weight >= 2) {
+        write_part(memory, domain, piece * 2 + 1, weight / 2, now);
+    }
+}
+
+weft_traffic weft_memory_traffic(const weft_memory *memory, int64_t domain) {
+    const weft_memory_domain *d = &memory->domain[domain];
+    weft_traffic t = d->traffic;
+    const uint64_t merged = (uint64_t)llround((double)d->in_flight * (1.0 - 1.0 / memory->merge));
+    t.sectors -= merged;
+    t.sectors_from_sm -= merged;
+    t.hits -= merged;
+    return t;
+}
+
+void weft_traffic_add(weft_traffic *sum, const weft_traffic *t) {
+    sum->sectors += t->sectors;
+    sum->sectors_from_sm += t->sectors_from_sm;
+    sum->hits += t->hits;
+    sum->misses += t->misses;
+    sum->fabric_sectors += t->fabric_sectors;
+    sum->llc_hits += t->llc_hits;
+    sum->dram_read_bytes += t->dram_read_bytes;
+    sum->dram_write_bytes += t->dram_write_bytes;
+}

@@ -1,0 +1,47 @@
+/* The memory system of a machine: an L2 per domain, perhaps a last-level cache, DRAM; and the counters. */
+#ifndef WEFT_SIM_MEMORY_H
+#define WEFT_SIM_MEMORY_H
+
+#include <weft/sim.h>
+
+#include "sim/cache.h"
+#include "sim/reuse.h"
+
+/* One domain's L2 and what it counted. */
+typedef struct weft_memory_domain {
+    weft_cache l2;
+    weft_traffic traffic;
+    uint64_t in_flight; /* sectors from workers that were already on their way: merged before they are counted */
+} weft_memory_domain;
+
+typedef struct weft_memory {
+    int64_t domains;
+    int split; /* lines have a home domain and are copied to others: a piece is then two halves, one homed on each side */
+    weft_memory_domain *domain;
+    weft_cache llc; /* of no capacity where there is none */
+    int has_llc;
+    int writes_hit;                   /* writes are counted as hits */
+    double merge;                     /* requests for a sector in flight that are counted as one */
+    double near, far, dram;           /* latencies, seconds */
+    double llc_seconds, dram_seconds; /* per sector, of the last-level cache and of DRAM */
+    double llc_free, dram_free;
+    uint32_t sector;
+    weft_reuse *reuse; /* (domains) where requests are written down, or null */
+    int failed;        /* memory ran out */
+} weft_memory;
+
+/* `pieces` is how many there are. Returns 0 when memory ran out; release it in any case. */
+int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t pieces, uint64_t seed);
+void weft_memory_release(weft_memory *memory);
+
+/* A worker of `domain` asks at time `now` for a piece of `weight` sectors. Returns when all of it is there. */
+double weft_memory_read(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now);
+void weft_memory_write(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now);
+
+/* The counters of one domain, in flight requests merged. */
+weft_traffic weft_memory_traffic(const weft_memory *memory, int64_t domain);
+
+/* Adds the counts of one domain to a sum. */
+void weft_traffic_add(weft_traffic *sum, const weft_traffic *t);
+
+#endif

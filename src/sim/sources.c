@@ -1,0 +1,245 @@
+#include "sim/sources.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/problem.h"
+#include "plan/status.h"
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Sectors under `rows` rows of `row_bytes`, rows apart by `pitch` bytes: whole rows end to end share sectors at their
+ * seams. */
+static uint32_t sectors_of(int64_t rows, int64_t row_bytes, int64_t pitch, int64_t sector) {
+    if (rows <= 0) {
+        return 0;
+    }
+    return (uint32_t)(pitch == row_bytes ? weft_ceil_divide(rows * row_bytes, sector)
+                                         : rows * weft_ceil_divide(row_bytes, sector));
+}
+
+/* The next visit of a worker, whatever the dispatch. */
+static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
+    const weft_walk *walk = &w->plan->walk;
+    if (walk->dispatch != WEFT_DISPATCH_GRID) {
+        return weft_worker_next(walk, &w->workers[worker], visit);
+    }
+    for (;;) {
+        if (w->halves[worker] < walk->halves && w->positions[worker] >= 0) {
+            const int64_t position = w->positions[worker];
+            const int32_t half = w->halves[worker]++;
+            if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), half, visit)) {
+                return 1;
+            }
+            continue;
+        }
+        int64_t *next = &w->next_of_domain[domain];
+        const int64_t position = w->plan->machine.handout == WEFT_HANDOUT_ROUND_ROBIN ? *next : (int64_t)w->counter++;
+        *next += w->lanes;
+        if (position >= walk->order.count) {
+            return 0;
+        }
+        w->positions[worker] = position;
+        w->halves[worker] = 0;
+    }
+}
+
+static void fill_steps(weft_sim_job *job, const weft_visit *visit, int64_t last_step) {
+    job->first = visit->first;
+    job->steps = visit->steps;
+    job->last_step = last_step;
+    job->direction = visit->direction;
+}
+
+/* A step takes at least as long as its pieces need at the worker's share of the L2's bandwidth. */
+static double transfer_seconds(const weft_sim_job *job, const weft_plan *plan) {
+    const weft_machine *m = &plan->machine;
+    const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
+    double sectors = 0;
+    for (int i = 0; i < job->streams; i++) {
+        sectors += job->stream[i].weight;
+    }
+    return sectors * (double)m->l2_sector * (double)m->workers / ctas / m->l2_bandwidth;
+}
+
+/* Attention: K and V of a block are always asked for together, so they are one piece; Q is the lead, O is written. A
+ * cluster of query blocks asks for K and V once. */
+static int next_attention(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
+    weft_sim_walk *w = context;
+    const weft_plan *plan = w->plan;
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const weft_machine *m = &plan->machine;
+    weft_visit visit;
+    if (!next_visit(w, worker, domain, &visit)) {
+        return 0;
+    }
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
+    const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), blocks = weft_ceil_divide(p->seq, s->tile_m);
+    const int64_t last_keys = p->kv_seq - (steps - 1) * s->tile_n;
+    const int64_t group = p->heads / p->kv_heads;
+    fill_steps(job, &visit, steps - 1);
+    job->streams = 0;
+    for (int64_t i = 0; i < s->cluster_m; i++) {
+        const int64_t kv_head = (visit.tile.head + i) / group;
+        if (i > 0 && kv_head == (visit.tile.head + i - 1) / group) {
+            continue; /* the same K and V as the head before */
+        }
+        weft_sim_stream *stream = &job->stream[job->streams++];
+        stream->base = (uint32_t)((visit.tile.batch * p->kv_heads + kv_head) * steps);
+        stream->weight = sectors_of(s->tile_n, row, p->k_strides.seq * bytes, m->l2_sector) +
+                         sectors_of(s->tile_n, row, p->v_strides.seq * bytes, m->l2_sector);
+        stream->last_weight = sectors_of(last_keys, row, p->k_strides.seq * bytes, m->l2_sector) +
+                              sectors_of(last_keys, row, p->v_strides.seq * bytes, m->l2_sector);
+    }
+    const int64_t queries = smaller(p->seq - visit.tile.block * s->tile_m, s->tile_m * s->cluster_n);
+    const int64_t tile = (visit.tile.batch * p->heads + visit.tile.head) * blocks + visit.tile.block;
+    job->lead = w->first_lead + (uint32_t)tile;
+    job->out = w->first_out + (uint32_t)tile;
+    job->lead_weight = (uint32_t)s->cluster_m * sectors_of(queries, row, p->q_strides.seq * bytes, m->l2_sector);
+    job->out_weight = (uint32_t)s->cluster_m * sectors_of(queries, row, p->o_strides.seq * bytes, m->l2_sector);
+
+    /* A plain kernel does its products and its exponentials one after the other. */
+    const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
+    const double scores = (double)s->tile_m * (double)s->tile_n;
+    const double compute = (double)m->workers * (4.0 * scores * (double)p->head_dim / rate + scores / m->exp_rate);
+    job->step_seconds = fmax(compute, transfer_seconds(job, plan));
+    return 1;
+}
+
+/* GEMM: a cluster asks once for each of its rows of A and columns of B (multicast). */
+static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
+    weft_sim_walk *w = context;
+    const weft_plan *plan = w->plan;
+    const weft_gemm *p = &plan->gemm;
+    const weft_schedule *s = &plan->schedule;
+    const weft_machine *m = &plan->machine;
+    weft_visit visit;
+    if (!next_visit(w, worker, domain, &visit)) {
+        return 0;
+    }
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
+    const int64_t steps = weft_ceil_divide(p->k, s->tile_k), tiles_m = weft_ceil_divide(p->m, s->tile_m);
+    const int64_t tiles_n = weft_ceil_divide(p->n, s->tile_n), last_k = p->k - (steps - 1) * s->tile_k;
+    fill_steps(job, &visit, steps - 1);
+    job->streams = 0;
+    for (int64_t i = 0; i < s->cluster_m + s->cluster_n; i++) {
+        weft_sim_stream *stream = &job->stream[job->streams++];
+        const int is_a = i < s->cluster_m;
+        const int64_t line = is_a ? visit.tile.m + i : visit.tile.n + i - s->cluster_m;
+        const int64_t length =
+            is_a ? smaller(s->tile_m, p->m - line * s->tile_m) : smaller(s->tile_n, p->n - line * s->tile_n);
+        const int64_t ld = (is_a ? p->lda : p->ldb) * bytes;
+        /* With k contiguous a piece is `length` rows of tile_k elements, otherwise tile_k rows of `length`. */
+        const int k_inner = is_a ? p->a_major == WEFT_ROW_MAJOR : p->b_major == WEFT_COL_MAJOR;
+        stream->base = (uint32_t)((is_a ? line : tiles_m + line) * steps);
+        stream->weight = k_inner ? sectors_of(length, s->tile_k * bytes, ld, m->l2_sector)
+                                 : sectors_of(s->tile_k, length * bytes, ld, m->l2_sector);
+        stream->last_weight = k_inner ? sectors_of(length, last_k * bytes, ld, m->l2_sector)
+                                      : sectors_of(last_k, length * bytes, ld, m->l2_sector);
+    }
+    const int64_t rows = smaller(p->m - visit.tile.m * s->tile_m, s->tile_m * s->cluster_m);
+    const int64_t cols = smaller(p->n - visit.tile.n * s->tile_n, s->tile_n * s->cluster_n);
+    job->lead = job->lead_weight = 0;
+    job->out = w->first_out + (uint32_t)(visit.tile.m * tiles_n + visit.tile.n);
+    job->out_weight = p->c_major == WEFT_ROW_MAJOR ? sectors_of(rows, cols * c_bytes, p->ldc * c_bytes, m->l2_sector)
+                                                   : sectors_of(cols, rows * c_bytes, p->ldc * c_bytes, m->l2_sector);
+    if (p->beta != 0) {
+        job->lead = job->out;
+        job->lead_weight = job->out_weight;
+    }
+    const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
+    const double compute = (double)m->workers * 2.0 * (double)s->tile_m * (double)s->tile_n * (double)s->tile_k / rate;
+    job->step_seconds = fmax(compute, transfer_seconds(job, plan));
+    return 1;
+}
+
+/* Numbers the pieces and counts the distinct sectors. */
+static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft_message *message) {
+    const weft_plan *plan = w->plan;
+    const weft_schedule *s = &plan->schedule;
+    const int64_t sector = plan->machine.l2_sector;
+    int64_t streams, tiles;
+    if (plan->subject == WEFT_SUBJECT_ATTENTION) {
+        const weft_attention *p = &plan->attention;
+        const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
+        streams = p->batch * p->kv_heads * weft_ceil_divide(p->kv_seq, s->tile_n);
+        tiles = p->batch * p->heads * weft_ceil_divide(p->seq, s->tile_m);
+        /* Keys that some query sees: the last query block sees the most. */
+        const int64_t seen = smaller(p->kv_seq, s->tile_n * weft_reach_range(&plan->walk.reach, plan->walk.cols - 1).steps);
+        const uint64_t k = sectors_of(seen, row, p->k_strides.seq * bytes, sector);
+        const uint64_t v = sectors_of(seen, row, p->v_strides.seq * bytes, sector);
+        const uint64_t q = sectors_of(p->seq, row, p->q_strides.seq * bytes, sector);
+        const uint64_t o = sectors_of(p->seq, row, p->o_strides.seq * bytes, sector);
+        w->distinct = (uint64_t)p->batch * ((uint64_t)p->kv_heads * (k + v) + (uint64_t)p->heads * q);
+        w->written = (uint64_t)p->batch * (uint64_t)p->heads * o;
+        w->tensors_per_piece = 2;
+        source->next = next_attention;
+    } else {
+        const weft_gemm *p = &plan->gemm;
+        const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
+        const int64_t tiles_m = weft_ceil_divide(p->m, s->tile_m), tiles_n = weft_ceil_divide(p->n, s->tile_n);
+        streams = (tiles_m + tiles_n) * weft_ceil_divide(p->k, s->tile_k);
+        tiles = tiles_m * tiles_n;
+        w->distinct = (uint64_t)weft_ceil_divide(p->m * p->k * bytes, sector) +
+                      (uint64_t)weft_ceil_divide(p->k * p->n * bytes, sector);
+        w->written = (uint64_t)weft_ceil_divide(p->m * p->n * c_bytes, sector);
+        w->distinct += p->beta != 0 ? w->written : 0;
+        w->tensors_per_piece = 1;
+        source->next = next_gemm;
+    }
+    if (streams + 2 * tiles > INT32_MAX / 2) {
+        return weft_fail(message, WEFT_UNSUPPORTED,
+                         "%lld pieces are more than the simulator can number: choose larger tiles",
+                         (long long)(streams + 2 * tiles));
+    }
+    w->first_lead = (uint32_t)streams;
+    w->first_out = (uint32_t)(streams + tiles);
+    source->pieces = (uint32_t)(streams + 2 * tiles);
+    return WEFT_OK;
+}
+
+weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
+                                 weft_message *message) {
+    memset(walk, 0, sizeof *walk);
+    walk->plan = plan;
+    const weft_status status = number_pieces(source, walk, message);
+    if (status) {
+        return status;
+    }
+    const int64_t positions = plan->walk.order.count;
+    source->workers = smaller(plan->walk.workers, positions);
+    walk->lanes = smaller(plan->machine.domains, source->workers);
+    source->context = walk;
+    if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes clusters of at most %d rows and columns",
+                         WEFT_SIM_STREAMS);
+    }
+    walk->workers = calloc((size_t)source->workers, sizeof *walk->workers);
+    walk->halves = calloc((size_t)source->workers, sizeof *walk->halves);
+    walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
+    walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
+    if (!walk->workers || !walk->halves || !walk->positions || !walk->next_of_domain) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
+    }
+    for (int64_t i = 0; i < source->workers; i++) {
+        walk->positions[i] = -1;
+        if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
+            walk->workers[i] = weft_worker_start(&plan->walk, i, &walk->counter);
+        }
+    }
+    for (int64_t d = 0; d < plan->machine.domains; d++) {
+        walk->next_of_domain[d] = d;
+    }
+    return WEFT_OK;
+}
+
+void weft_sim_walk_release(weft_sim_walk *walk) {
+    free(walk->workers);
+    free(walk->halves);
+    free(walk->positions);
+    free(walk->next_of_domain);
+}

@@ -1,0 +1,28 @@
+/* Where the engine's jobs come from: the tiles of a plan, in the plan's order. */
+#ifndef WEFT_SIM_SOURCES_H
+#define WEFT_SIM_SOURCES_H
+
+#include "plan/plan.h"
+#include "sim/engine.h"
+
+/* The walk of a plan, dealt out to the machine's workers. */
+typedef struct weft_sim_walk {
+    const weft_plan *plan;
+    weft_worker *workers;           /* (workers) persistent ones */
+    int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
+    int64_t lanes;                  /* domains that have a worker */
+    int32_t *halves;                /* (workers) grid dispatch: the next half of the position in hand */
+    int64_t *positions;             /* (workers) grid dispatch: the position in hand */
+    uint64_t counter;               /* dynamic dispatch, and grid dispatch to whoever is free */
+    uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
+    uint64_t distinct;              /* sectors of all tensors that are read, each once */
+    uint64_t written;               /* sectors that are written */
+    uint64_t tensors_per_piece;     /* K and V of a block are one piece of two tensors */
+} weft_sim_walk;
+
+/* Fills *source with what the plan's workers do. Release the walk in any case. */
+weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
+                                 weft_message *message);
+void weft_sim_walk_release(weft_sim_walk *walk);
+
+#endif

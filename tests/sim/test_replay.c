@@ -1,0 +1,314 @@
+/* The simulator against a replay, sector by sector, through the plainest LRU there is; and against itself over many sizes
+ * of the L2. All of it on a machine whose workers keep step. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "model/sectors.h"
+#include "problems.h"
+#include "sim/stream.h"
+
+/* A strict LRU of single sectors: a ring in order of age, with sector `count` as its end. */
+typedef struct sectors {
+    int64_t *prev, *next; /* towards younger and older; next -1: not here */
+    int64_t count, resident, capacity, size;
+    uint64_t asked, misses;
+} sectors;
+
+static void unlink_sector(sectors *l, int64_t s) {
+    l->next[l->prev[s]] = l->next[s];
+    l->prev[l->next[s]] = l->prev[s];
+    l->next[s] = -1;
+}
+
+/* Reads or writes a sector. A write is counted as a miss wherever it goes. */
+static void touch_sector(sectors *l, int64_t s, int write) {
+    assert_in_range(s, 0, l->count - 1);
+    l->asked++;
+    l->misses += write || l->next[s] < 0;
+    if (l->next[s] >= 0) {
+        unlink_sector(l, s);
+    } else {
+        l->resident++;
+    }
+    l->prev[s] = l->count;
+    l->next[s] = l->next[l->count];
+    l->prev[l->next[l->count]] = s;
+    l->next[l->count] = s;
+    if (l->resident > l->capacity) {
+        unlink_sector(l, l->prev[l->count]);
+        l->resident--;
+    }
+}
+
+static sectors sectors_new(int64_t bytes, const weft_machine *m) {
+    sectors l = {NULL, NULL, bytes / m->l2_sector, 0, m->l2_bytes / m->l2_sector, m->l2_sector, 0, 0};
+    l.prev = malloc((size_t)(l.count + 1) * sizeof *l.prev);
+    l.next = malloc((size_t)(l.count + 1) * sizeof *l.next);
+    assert_true(l.prev && l.next);
+    for (int64_t i = 0; i < l.count; i++) {
+        l.next[i] = -1;
+    }
+    l.prev[l.count] = l.next[l.count] = l.count;
+    return l;
+}
+
+/* Rows of `run` bytes, `pitch` apart. Addresses are those of the tensors, one behind the other. */
+static void touch_rows(sectors *l, int64_t from, int64_t rows, int64_t run, int64_t pitch, int write) {
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t at = from + row * pitch; at < from + row * pitch + run; at += l->size) {
+            touch_sector(l, at / l->size, write);
+        }
+    }
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* What a worker does next with its tile: -1 is to begin it, 0 and more are its steps, `visit->steps` is to end it. */
+static void attention_event(sectors *l, const weft_plan *plan, const weft_visit *visit, int64_t event) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const weft_attention_extents size = weft_attention_sizes(p);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), run = p->head_dim * bytes;
+    const int64_t k_at = (int64_t)size.q, v_at = k_at + (int64_t)size.k, o_at = v_at + (int64_t)size.v;
+    const weft_tile t = visit->tile;
+    if (event < 0 || event == visit->steps) {
+        const weft_strides *st = event < 0 ? &p->q_strides : &p->o_strides;
+        const int64_t row = t.block * s->tile_m, at = event < 0 ? 0 : o_at;
+        touch_rows(l, (at + t.batch * st->batch + t.head * st->head + row * st->seq) * bytes,
+                   least(s->tile_m, p->seq - row), run, st->seq * bytes, event >= 0);
+        return;
+    }
+    const int64_t key = (visit->first + event * visit->direction) * s->tile_n, keys = least(s->tile_n, p->kv_seq - key);
+    const int64_t kv_head = t.head / (p->heads / p->kv_heads);
+    const weft_strides *k = &p->k_strides, *v = &p->v_strides;
+    touch_rows(l, (k_at + t.batch * k->batch + kv_head * k->head + key * k->seq) * bytes, keys, run, k->seq * bytes, 0);
+    touch_rows(l, (v_at + t.batch * v->batch + kv_head * v->head + key * v->seq) * bytes, keys, run, v->seq * bytes, 0);
+}
+
+static void touch_part(sectors *l, int64_t base, weft_major major, int64_t ld, int64_t bytes, int64_t row, int64_t rows,
+                       int64_t col, int64_t cols, int write) {
+    const int by_rows = major == WEFT_ROW_MAJOR;
+    touch_rows(l, base + (by_rows ? row * ld + col : col * ld + row) * bytes, by_rows ? rows : cols,
+               (by_rows ? cols : rows) * bytes, ld * bytes, write);
+}
+
+static void gemm_event(sectors *l, const weft_plan *plan, const weft_visit *visit, int64_t event) {
+    const weft_gemm *p = &plan->gemm;
+    const weft_schedule *s = &plan->schedule;
+    const weft_gemm_extents size = weft_gemm_sizes(p);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    const int64_t b_at = (int64_t)size.a * bytes, c_at = b_at + (int64_t)size.b * bytes;
+    const int64_t m = visit->tile.m * s->tile_m, rows = least(s->tile_m, p->m - m);
+    const int64_t n = visit->tile.n * s->tile_n, cols = least(s->tile_n, p->n - n);
+    if (event < 0 || event == visit->steps) {
+        if (event >= 0 || p->beta != 0) {
+            touch_part(l, c_at, p->c_major, p->ldc, (int64_t)weft_dtype_bytes(p->c_dtype), m, rows, n, cols, event >= 0);
+        }
+        return;
+    }
+    const int64_t k = (visit->first + event * visit->direction) * s->tile_k, depth = least(s->tile_k, p->k - k);
+    touch_part(l, 0, p->a_major, p->lda, bytes, m, rows, k, depth, 0);
+    touch_part(l, b_at, p->b_major, p->ldb, bytes, k, depth, n, cols, 0);
+}
+
+static void event_of(sectors *l, const weft_plan *plan, const weft_visit *visit, int64_t event) {
+    (plan->subject == WEFT_SUBJECT_ATTENTION ? attention_event : gemm_event)(l, plan, visit, event);
+}
+
+enum { MOST_WORKERS = 48 };
+
+/* All workers in step, nothing requested ahead: in each round every worker does one thing, in the order of their numbers. A
+ * worker that ends a tile begins its next one in the same round. */
+static void replay(sectors *l, const weft_plan *plan) {
+    const weft_walk *walk = &plan->walk;
+    const int64_t workers = least(walk->workers, walk->order.count);
+    weft_worker worker[MOST_WORKERS];
+    weft_visit visit[MOST_WORKERS];
+    int64_t event[MOST_WORKERS], active = workers;
+    uint64_t counter = 0;
+    assert_true(workers <= MOST_WORKERS);
+    for (int64_t w = 0; w < workers; w++) {
+        worker[w] = weft_worker_start(walk, w, &counter);
+    }
+    for (int64_t w = 0; w < workers; w++) {
+        assert_true(weft_worker_next(walk, &worker[w], &visit[w]));
+        event_of(l, plan, &visit[w], -1);
+        event[w] = 0;
+    }
+    while (active > 0) {
+        for (int64_t w = 0; w < workers; w++) {
+            if (event[w] < 0) { /* has nothing left to do */
+                continue;
+            }
+            event_of(l, plan, &visit[w], event[w]);
+            if (event[w]++ < visit[w].steps) {
+                continue;
+            }
+            event[w] = weft_worker_next(walk, &worker[w], &visit[w]) ? 0 : -1;
+            if (event[w] == 0) {
+                event_of(l, plan, &visit[w], -1);
+            } else {
+                active--;
+            }
+        }
+    }
+}
+
+static int64_t bytes_of(const subject *s) {
+    const weft_attention_extents a = weft_attention_sizes(&s->attention);
+    const weft_gemm_extents g = weft_gemm_sizes(&s->gemm);
+    return s->kind == WEFT_SUBJECT_ATTENTION
+               ? (int64_t)((a.q + a.k + a.v + a.o) * weft_dtype_bytes(s->attention.dtype))
+               : (int64_t)((g.a + g.b) * weft_dtype_bytes(s->gemm.dtype) + g.c * weft_dtype_bytes(s->gemm.c_dtype));
+}
+
+/* The simulator caches whole pieces, the replay single sectors, and still they miss alike, to the sector. A piece is always
+ * read from its first sector to its last; between two reads of one of its sectors lie the other sectors of the piece and
+ * all other pieces touched since. So every sector of the piece has the reuse distance of the piece, and strict LRU of any
+ * size keeps all of them or none. No tolerance is needed. */
+static void sector_by_sector(void **state) {
+    (void)state;
+    uint64_t seed = 1;
+    for (int i = 0; i < 300; i++) {
+        weft_machine m = machine_in_step();
+        subject s = random_subject(&seed, SHAPE_ALIGNED, 0);
+        s.schedule.dispatch = i % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC; /* grid has no workers to ask */
+        if (i % 3 == 0) {
+            s.schedule.workers = 1;
+        } else if (s.attention.mask != WEFT_MASK_NONE) { /* tiles must be equally long for workers to stay in step */
+            s.attention.mask = WEFT_MASK_NONE;
+            s.attention.offset = 0;
+        }
+        const int64_t bytes = bytes_of(&s);
+        m.l2_bytes = m.l2_line * random_between(&seed, 1, 1 + bytes / m.l2_line);
+        weft_simulate_options o = WEFT_SIMULATE_INIT;
+        o.stages = 0;
+        sectors l = sectors_new(bytes, &m);
+        weft_plan *plan = plan_of(&s, &m);
+        replay(&l, plan);
+        const weft_simulation r = simulate(plan, &o, NULL);
+        assert_int_equal(r.total.sectors, l.asked);
+        assert_int_equal(r.total.misses, l.misses);
+        free(l.prev);
+        free(l.next);
+    }
+}
+
+static void more_never_misses_more(void **state) {
+    (void)state;
+    uint64_t seed = 2;
+    for (int i = 0; i < 60; i++) {
+        weft_machine m = machine_in_step();
+        const subject s = random_subject(&seed, SHAPE_ANY, i % 2);
+        weft_simulate_options o = WEFT_SIMULATE_INIT;
+        o.stages = random_between(&seed, 0, 4);
+        uint64_t before = UINT64_MAX;
+        const int64_t step = m.l2_line * random_between(&seed, 1, 40);
+        for (m.l2_bytes = m.l2_line; m.l2_bytes < 12 * step; m.l2_bytes += step) {
+            const weft_simulation r = simulate(plan_of(&s, &m), &o, NULL);
+            assert_true(r.total.misses <= before);
+            before = r.total.misses;
+        }
+    }
+}
+
+enum { POINTS = 9 };
+
+/* Each point of the curve is what a simulation with an L2 of that size misses. */
+static void check_curve(const subject *s, weft_machine m, weft_curve_point *points) {
+    weft_simulate_options o = WEFT_SIMULATE_INIT;
+    o.drift = 0;
+    weft_plan *plan = plan_of(s, &m);
+    assert_int_equal(weft_simulate_curve(plan, &o, points, POINTS, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
+    for (int i = 0; i < POINTS; i++) {
+        m.l2_bytes = points[i].l2_bytes;
+        assert_true(i == 0 || points[i].l2_bytes > points[i - 1].l2_bytes);
+        assert_int_equal(points[i].misses, simulate(plan_of(s, &m), &o, NULL).total.misses);
+    }
+}
+
+static subject curve_subject(uint64_t *seed) {
+    subject s = random_subject(seed, SHAPE_ALIGNED, 0);
+    s.attention.dtype = WEFT_FP32; /* rows of 8 sectors: the curve keeps distances in units of 8 */
+    s.gemm.beta = 0;
+    return s;
+}
+
+static void curve_of_one_domain(void **state) {
+    (void)state;
+    uint64_t seed = 3;
+    for (int i = 0; i < 40; i++) {
+        const weft_machine m = machine_in_step();
+        const subject s = curve_subject(&seed);
+        weft_curve_point points[POINTS];
+        check_curve(&s, m, points);
+        for (int n = 1; n < POINTS; n++) {
+            assert_true(points[n].misses <= points[n - 1].misses);
+        }
+        assert_int_equal(points[POINTS - 1].misses, simulate(plan_of(&s, &m), NULL, NULL).compulsory_misses);
+    }
+}
+
+/* Writes count on the curve as they do in a simulation: all as misses, even of what was just read, or all as hits. */
+static void curve_counts_writes(void **state) {
+    (void)state;
+    uint64_t seed = 4;
+    for (int i = 0; i < 20; i++) {
+        weft_machine m = machine_in_step();
+        subject s = curve_subject(&seed);
+        s.gemm.beta = i % 2;
+        m.l2_write = i % 4 < 2 ? WEFT_WRITE_HIT : WEFT_WRITE_MISS;
+        weft_curve_point points[POINTS];
+        check_curve(&s, m, points);
+    }
+}
+
+static void curve_of_two_domains(void **state) {
+    (void)state;
+    uint64_t seed = 5;
+    for (int i = 0; i < 20; i++) {
+        weft_machine m = i % 2 ? machine_in_step() : machine_named("h200");
+        m.domains = 2;
+        m.l2_home = i % 2 ? WEFT_HOME_PRIVATE : WEFT_HOME_SPLIT;
+        m.l2_slack = 0;
+        const subject s = curve_subject(&seed);
+        weft_curve_point points[POINTS];
+        check_curve(&s, m, points);
+    }
+}
+
+/* Streams that all workers read in step: the closed forms, and one miss for all workers where nothing is kept. */
+static void streams(void **state) {
+    (void)state;
+    weft_machine m = machine_in_step();
+    weft_stream s = {1, 64 * 4096, 4096, 8, WEFT_STREAM_SHARED, 0, 0.0};
+    weft_simulate_options o = WEFT_SIMULATE_INIT;
+    for (int i = 0; i < 2 * 70; i++) {
+        s.sawtooth = i % 2;
+        o.stages = least(i % 5, i / 2); /* what is asked for ahead must fit */
+        m.l2_bytes = (i / 2 + 1) * s.block_bytes;
+        weft_traffic t;
+        uint64_t distinct;
+        assert_int_equal(weft_simulate_stream(&m, &s, &o, &t, &distinct, NULL), WEFT_OK);
+        const double form = weft_model_passes((double)s.buffer_bytes, (double)m.l2_bytes, 8, s.sawtooth);
+        assert_int_equal(distinct, s.buffer_bytes / m.l2_sector);
+        assert_int_equal(t.sectors, distinct * 8 * (uint64_t)m.workers);
+        assert_int_equal(t.misses, llround(form * (double)distinct));
+        if (!s.sawtooth && m.l2_bytes < s.buffer_bytes) {
+            const double hits = (double)t.hits / (double)t.sectors;
+            assert_true(fabs(hits - weft_model_wavefront_hits((double)m.workers)) < 1e-12);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sector_by_sector),     cmocka_unit_test(more_never_misses_more),
+        cmocka_unit_test(curve_of_one_domain),  cmocka_unit_test(curve_counts_writes),
+        cmocka_unit_test(curve_of_two_domains), cmocka_unit_test(streams),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
