@@ -27,6 +27,9 @@ static finding find_domains(const weft_machine *m) {
     } else if (m->l2_home != WEFT_HOME_NONE && m->domains == 1) {
         found.at = WEFT_KEY_L2_HOME;
         snprintf(found.text, sizeof found.text, "home must be none where there is one domain");
+    } else if (m->l2_home == WEFT_HOME_SPLIT && m->domains != 2) {
+        found.at = WEFT_KEY_L2_HOME;
+        snprintf(found.text, sizeof found.text, "home = split needs two domains, and there are %" PRId64, m->domains);
     } else if (m->handout == WEFT_HANDOUT_ROUND_ROBIN && m->domains == 1) {
         found.at = WEFT_KEY_HANDOUT;
         snprintf(found.text, sizeof found.text, "handout = round-robin needs more than one domain");

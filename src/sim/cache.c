@@ -40,12 +40,15 @@ static void list_pull(weft_cache *cache, uint32_t slot) {
     cache->young_weight -= s[slot].weight;
 }
 
-/* The larger, the sooner a piece leaves. */
-static uint32_t bad_luck(const weft_cache *cache, uint32_t slot) {
-    uint32_t x = cache->slots[slot].id * UINT32_C(2654435769) ^ cache->seed;
+static uint32_t hash(uint32_t x) {
+    x *= UINT32_C(2654435769);
     x ^= x >> 16;
     x *= UINT32_C(0x7feb352d);
     return x ^ x >> 15;
+}
+
+static uint32_t bad_luck(const weft_cache *cache, uint32_t place) {
+    return cache->slots[cache->heap[place]].bad_luck;
 }
 
 static void heap_set(weft_cache *cache, uint32_t place, uint32_t slot) {
@@ -55,18 +58,17 @@ static void heap_set(weft_cache *cache, uint32_t place, uint32_t slot) {
 
 /* Puts `slot` in the empty place and moves it up, then down, to where it belongs. */
 static void heap_settle(weft_cache *cache, uint32_t place, uint32_t slot) {
-    const uint32_t luck = bad_luck(cache, slot);
-    while (place > 0 && bad_luck(cache, cache->heap[(place - 1) / 2]) < luck) {
+    const uint32_t luck = cache->slots[slot].bad_luck;
+    while (place > 0 && bad_luck(cache, (place - 1) / 2) < luck) {
         heap_set(cache, place, cache->heap[(place - 1) / 2]);
         place = (place - 1) / 2;
     }
     for (;;) {
         uint32_t child = 2 * place + 1;
-        if (child + 1 < cache->heap_count &&
-            bad_luck(cache, cache->heap[child]) < bad_luck(cache, cache->heap[child + 1])) {
+        if (child + 1 < cache->heap_count && bad_luck(cache, child) < bad_luck(cache, child + 1)) {
             child++;
         }
-        if (child >= cache->heap_count || bad_luck(cache, cache->heap[child]) <= luck) {
+        if (child >= cache->heap_count || bad_luck(cache, child) <= luck) {
             break;
         }
         heap_set(cache, place, cache->heap[child]);
@@ -130,6 +132,7 @@ uint32_t weft_cache_insert(weft_cache *cache, uint32_t id, uint32_t weight, doub
     }
     cache->slots[slot].id = id;
     cache->slots[slot].weight = weight;
+    cache->slots[slot].bad_luck = hash(id ^ cache->seed);
     cache->slots[slot].ready = ready;
     cache->slot_of[id] = slot;
     cache->weight += weight;
@@ -154,7 +157,10 @@ int weft_cache_evict(weft_cache *cache, uint32_t *id) {
     if (cache->weight <= cache->capacity) {
         return 0;
     }
-    const uint32_t victim = cache->heap_count > 0 ? cache->heap[0] : cache->slots[0].prev;
+    uint32_t victim = cache->heap_count > 0 ? cache->heap[0] : cache->slots[0].prev;
+    if (cache->random && cache->heap_count > 0) {
+        victim = cache->heap[(uint64_t)hash(cache->draws++ ^ cache->seed) * cache->heap_count >> 32];
+    }
     *id = cache->slots[victim].id;
     drop(cache, victim);
     return 1;

@@ -17,6 +17,7 @@ typedef struct weft_cache_slot {
     uint32_t prev, next; /* in the list: towards younger and older; 0 is the list's end */
     int32_t place;       /* in the heap, or WEFT_CACHE_IN_LIST */
     uint32_t weight;     /* sectors */
+    uint32_t bad_luck;   /* the larger, the sooner it leaves the heap */
     double ready;        /* when the data is there: until then the piece is in flight */
 } weft_cache_slot;
 
@@ -27,7 +28,8 @@ typedef struct weft_cache {
     uint32_t slots_used, slots_room, free, heap_count;
     int64_t capacity, young_capacity; /* sectors */
     int64_t weight, young_weight;
-    uint32_t seed;
+    uint32_t seed, draws;
+    int random; /* the victim is any of the old ones, drawn anew each time: with a slack of 1, random replacement */
 } weft_cache;
 
 /* Returns 0 when memory ran out. Pieces are numbered 0 .. ids - 1. */

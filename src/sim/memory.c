@@ -17,7 +17,7 @@ static double slack_of(const weft_machine *machine) {
 int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t pieces, uint64_t seed) {
     memset(memory, 0, sizeof *memory);
     memory->domains = machine->domains;
-    memory->split = machine->l2_home == WEFT_HOME_SPLIT && machine->domains == 2;
+    memory->split = machine->l2_home == WEFT_HOME_SPLIT;
     memory->has_llc = machine->llc_bytes > 0;
     memory->writes_hit = machine->l2_write == WEFT_WRITE_HIT;
     memory->merge = machine->l2_merge;
@@ -35,9 +35,11 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t 
     int fine = memory->domain != NULL;
     for (int64_t d = 0; fine && d < machine->domains; d++) {
         fine = weft_cache_init(&memory->domain[d].l2, ids, capacity, slack_of(machine), seed);
+        memory->domain[d].l2.random = machine->l2_replacement == WEFT_REPLACEMENT_RANDOM;
     }
     if (fine && memory->has_llc) {
         fine = weft_cache_init(&memory->llc, ids, machine->llc_bytes / machine->l2_sector, slack_of(machine), seed);
+        memory->llc.random = machine->l2_replacement == WEFT_REPLACEMENT_RANDOM;
     }
     return fine;
 }
@@ -164,6 +166,9 @@ static void write_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_
     t->dram_write_bytes += (uint64_t)weight * memory->sector;
     serve(&memory->dram_free, now, weight, memory->dram_seconds);
     weft_cache_remove(&memory->domain[home].l2, id);
+    if (memory->split) {
+        weft_cache_remove(&memory->domain[1 - home].l2, id);
+    }
     fill(memory, home, id, weight, now);
 }
 

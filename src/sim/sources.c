@@ -7,18 +7,16 @@
 #include "plan/problem.h"
 #include "plan/status.h"
 
+enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
+
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
 /* Sectors under `rows` rows of `row_bytes`, rows apart by `pitch` bytes: whole rows end to end share sectors at their
  * seams. */
-static uint32_t sectors_of(int64_t rows, int64_t row_bytes, int64_t pitch, int64_t sector) {
-    if (rows <= 0) {
-        return 0;
-    }
-    return (uint32_t)(pitch == row_bytes ? weft_ceil_divide(rows * row_bytes, sector)
-                                         : rows * weft_ceil_divide(row_bytes, sector));
+static int64_t sectors_of(int64_t rows, int64_t row_bytes, int64_t pitch, int64_t sector) {
+    return pitch == row_bytes ? weft_ceil_divide(rows * row_bytes, sector) : rows * weft_ceil_divide(row_bytes, sector);
 }
 
 /* The next visit of a worker, whatever the dispatch. */
@@ -90,17 +88,17 @@ static int next_attention(void *context, int64_t worker, int64_t domain, weft_si
         }
         weft_sim_stream *stream = &job->stream[job->streams++];
         stream->base = (uint32_t)((visit.tile.batch * p->kv_heads + kv_head) * steps);
-        stream->weight = sectors_of(s->tile_n, row, p->k_strides.seq * bytes, m->l2_sector) +
-                         sectors_of(s->tile_n, row, p->v_strides.seq * bytes, m->l2_sector);
-        stream->last_weight = sectors_of(last_keys, row, p->k_strides.seq * bytes, m->l2_sector) +
-                              sectors_of(last_keys, row, p->v_strides.seq * bytes, m->l2_sector);
+        stream->weight = (uint32_t)(sectors_of(s->tile_n, row, p->k_strides.seq * bytes, m->l2_sector) +
+                                    sectors_of(s->tile_n, row, p->v_strides.seq * bytes, m->l2_sector));
+        stream->last_weight = (uint32_t)(sectors_of(last_keys, row, p->k_strides.seq * bytes, m->l2_sector) +
+                                         sectors_of(last_keys, row, p->v_strides.seq * bytes, m->l2_sector));
     }
     const int64_t queries = smaller(p->seq - visit.tile.block * s->tile_m, s->tile_m * s->cluster_n);
     const int64_t tile = (visit.tile.batch * p->heads + visit.tile.head) * blocks + visit.tile.block;
     job->lead = w->first_lead + (uint32_t)tile;
     job->out = w->first_out + (uint32_t)tile;
-    job->lead_weight = (uint32_t)s->cluster_m * sectors_of(queries, row, p->q_strides.seq * bytes, m->l2_sector);
-    job->out_weight = (uint32_t)s->cluster_m * sectors_of(queries, row, p->o_strides.seq * bytes, m->l2_sector);
+    job->lead_weight = (uint32_t)(s->cluster_m * sectors_of(queries, row, p->q_strides.seq * bytes, m->l2_sector));
+    job->out_weight = (uint32_t)(s->cluster_m * sectors_of(queries, row, p->o_strides.seq * bytes, m->l2_sector));
 
     /* A plain kernel does its products and its exponentials one after the other. */
     const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
@@ -136,17 +134,18 @@ static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job
         /* With k contiguous a piece is `length` rows of tile_k elements, otherwise tile_k rows of `length`. */
         const int k_inner = is_a ? p->a_major == WEFT_ROW_MAJOR : p->b_major == WEFT_COL_MAJOR;
         stream->base = (uint32_t)((is_a ? line : tiles_m + line) * steps);
-        stream->weight = k_inner ? sectors_of(length, s->tile_k * bytes, ld, m->l2_sector)
-                                 : sectors_of(s->tile_k, length * bytes, ld, m->l2_sector);
-        stream->last_weight = k_inner ? sectors_of(length, last_k * bytes, ld, m->l2_sector)
-                                      : sectors_of(last_k, length * bytes, ld, m->l2_sector);
+        stream->weight = (uint32_t)(k_inner ? sectors_of(length, s->tile_k * bytes, ld, m->l2_sector)
+                                            : sectors_of(s->tile_k, length * bytes, ld, m->l2_sector));
+        stream->last_weight = (uint32_t)(k_inner ? sectors_of(length, last_k * bytes, ld, m->l2_sector)
+                                                 : sectors_of(last_k, length * bytes, ld, m->l2_sector));
     }
     const int64_t rows = smaller(p->m - visit.tile.m * s->tile_m, s->tile_m * s->cluster_m);
     const int64_t cols = smaller(p->n - visit.tile.n * s->tile_n, s->tile_n * s->cluster_n);
     job->lead = job->lead_weight = 0;
     job->out = w->first_out + (uint32_t)(visit.tile.m * tiles_n + visit.tile.n);
-    job->out_weight = p->c_major == WEFT_ROW_MAJOR ? sectors_of(rows, cols * c_bytes, p->ldc * c_bytes, m->l2_sector)
-                                                   : sectors_of(cols, rows * c_bytes, p->ldc * c_bytes, m->l2_sector);
+    job->out_weight =
+        (uint32_t)(p->c_major == WEFT_ROW_MAJOR ? sectors_of(rows, cols * c_bytes, p->ldc * c_bytes, m->l2_sector)
+                                                : sectors_of(cols, rows * c_bytes, p->ldc * c_bytes, m->l2_sector));
     if (p->beta != 0) {
         job->lead = job->out;
         job->lead_weight = job->out_weight;
@@ -157,48 +156,83 @@ static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job
     return 1;
 }
 
-/* Numbers the pieces and counts the distinct sectors. */
-static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft_message *message) {
-    const weft_plan *plan = w->plan;
+/* The sectors of a tile's largest piece, at most; in floating point, since nothing has bounded the tile yet. */
+static double largest_piece(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
+    const double sector = (double)plan->machine.l2_sector, ctas = (double)(s->cluster_m * s->cluster_n);
+    if (plan->subject == WEFT_SUBJECT_ATTENTION) {
+        const double row = (double)plan->attention.head_dim * (double)weft_dtype_bytes(plan->attention.dtype) / sector + 1;
+        return row * fmax(2.0 * (double)s->tile_n, ctas * (double)s->tile_m);
+    }
+    const double bytes = 4.0, line = fmax((double)s->tile_m, (double)s->tile_n), step = (double)s->tile_k;
+    const double operand = fmax(line * (step * bytes / sector + 1), step * (line * bytes / sector + 1));
+    return fmax(operand, ctas * line * (line * bytes / sector + 1));
+}
+
+/* How many pieces the streams have, and how many tiles there are; 0 when there are too many to number. */
+static int count_pieces(const weft_plan *plan, int64_t *streams, int64_t *tiles) {
+    const weft_schedule *s = &plan->schedule;
+    int64_t lines, steps;
+    if (plan->subject == WEFT_SUBJECT_ATTENTION) {
+        const weft_attention *p = &plan->attention;
+        lines = p->batch * p->kv_heads;
+        steps = weft_ceil_divide(p->kv_seq, s->tile_n);
+        *tiles = p->batch * p->heads * weft_ceil_divide(p->seq, s->tile_m);
+    } else {
+        const weft_gemm *p = &plan->gemm;
+        const int64_t tiles_m = weft_ceil_divide(p->m, s->tile_m), tiles_n = weft_ceil_divide(p->n, s->tile_n);
+        lines = tiles_m + tiles_n;
+        steps = weft_ceil_divide(p->k, s->tile_k);
+        *tiles = tiles_m * tiles_n;
+    }
+    return weft_multiply(lines, steps, streams) && *streams <= MAX_PIECES && *tiles <= (MAX_PIECES - *streams) / 2;
+}
+
+/* Sectors of what is read and of what is written, each once. */
+static void count_distinct(weft_sim_walk *w) {
+    const weft_plan *plan = w->plan;
     const int64_t sector = plan->machine.l2_sector;
-    int64_t streams, tiles;
     if (plan->subject == WEFT_SUBJECT_ATTENTION) {
         const weft_attention *p = &plan->attention;
         const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-        streams = p->batch * p->kv_heads * weft_ceil_divide(p->kv_seq, s->tile_n);
-        tiles = p->batch * p->heads * weft_ceil_divide(p->seq, s->tile_m);
         /* Keys that some query sees: the last query block sees the most. */
-        const int64_t seen = smaller(p->kv_seq, s->tile_n * weft_reach_range(&plan->walk.reach, plan->walk.cols - 1).steps);
-        const uint64_t k = sectors_of(seen, row, p->k_strides.seq * bytes, sector);
-        const uint64_t v = sectors_of(seen, row, p->v_strides.seq * bytes, sector);
-        const uint64_t q = sectors_of(p->seq, row, p->q_strides.seq * bytes, sector);
-        const uint64_t o = sectors_of(p->seq, row, p->o_strides.seq * bytes, sector);
-        w->distinct = (uint64_t)p->batch * ((uint64_t)p->kv_heads * (k + v) + (uint64_t)p->heads * q);
-        w->written = (uint64_t)p->batch * (uint64_t)p->heads * o;
+        const int64_t reached = plan->schedule.tile_n * weft_reach_range(&plan->walk.reach, plan->walk.cols - 1).steps;
+        const int64_t seen = smaller(p->kv_seq, reached);
+        const int64_t k = sectors_of(seen, row, p->k_strides.seq * bytes, sector);
+        const int64_t v = sectors_of(seen, row, p->v_strides.seq * bytes, sector);
+        const int64_t q = sectors_of(p->seq, row, p->q_strides.seq * bytes, sector);
+        const int64_t o = sectors_of(p->seq, row, p->o_strides.seq * bytes, sector);
+        w->distinct = (uint64_t)(p->batch * (p->kv_heads * (k + v) + p->heads * q));
+        w->written = (uint64_t)(p->batch * p->heads * o);
         w->tensors_per_piece = 2;
-        source->next = next_attention;
     } else {
         const weft_gemm *p = &plan->gemm;
         const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
-        const int64_t tiles_m = weft_ceil_divide(p->m, s->tile_m), tiles_n = weft_ceil_divide(p->n, s->tile_n);
-        streams = (tiles_m + tiles_n) * weft_ceil_divide(p->k, s->tile_k);
-        tiles = tiles_m * tiles_n;
-        w->distinct = (uint64_t)weft_ceil_divide(p->m * p->k * bytes, sector) +
-                      (uint64_t)weft_ceil_divide(p->k * p->n * bytes, sector);
         w->written = (uint64_t)weft_ceil_divide(p->m * p->n * c_bytes, sector);
+        w->distinct =
+            (uint64_t)(weft_ceil_divide(p->m * p->k * bytes, sector) + weft_ceil_divide(p->k * p->n * bytes, sector));
         w->distinct += p->beta != 0 ? w->written : 0;
         w->tensors_per_piece = 1;
-        source->next = next_gemm;
     }
-    if (streams + 2 * tiles > INT32_MAX / 2) {
-        return weft_fail(message, WEFT_UNSUPPORTED,
-                         "%lld pieces are more than the simulator can number: choose larger tiles",
-                         (long long)(streams + 2 * tiles));
+}
+
+/* Numbers the pieces: those of the streams, then what is read once, then what is written. */
+static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft_message *message) {
+    const weft_schedule *s = &w->plan->schedule;
+    int64_t streams, tiles;
+    if (largest_piece(w->plan) > INT32_MAX) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "tiles of %lldx%lld are larger than the simulator can count",
+                         (long long)s->tile_m, (long long)s->tile_n);
     }
+    if (!count_pieces(w->plan, &streams, &tiles)) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "more pieces than the simulator can number (%d): choose larger tiles",
+                         MAX_PIECES);
+    }
+    count_distinct(w);
     w->first_lead = (uint32_t)streams;
     w->first_out = (uint32_t)(streams + tiles);
     source->pieces = (uint32_t)(streams + 2 * tiles);
+    source->next = w->plan->subject == WEFT_SUBJECT_ATTENTION ? next_attention : next_gemm;
     return WEFT_OK;
 }
 

@@ -197,7 +197,7 @@ class Simulate(Command):
         self.refused("cluster 3x1 does not divide the grid of 8x8 tiles", "simulate", "gemm", "--machine", "h100", "--cluster", "3x1")
         self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are", "reproduce", "gb10")
         self.refused(
-            "140737505132544 pieces are more than the simulator can number: choose larger tiles",
+            "more pieces than the simulator can number (1073741823): choose larger tiles",
             "simulate", "gemm", "--m", "512M", "--n", "512M", "--k", "64", "--tile", "64x64x64",
         )  # fmt: skip
 

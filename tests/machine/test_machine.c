@@ -299,6 +299,7 @@ static void test_cross_errors(void **state) {
     expect_error(18, "home = none | x\n", "t.ini:18: home = none needs one domain, and there are 2");
     expect_error(7, "domains = 1 | x\n", "t.ini:18: home must be none where there is one domain");
     expect_error(7, "domains = 1 | x\nhome = none | x\n", "t.ini:8: unknown key home in [workers]");
+    expect_error(7, "domains = 4 | x\n", "t.ini:18: home = split needs two domains, and there are 4");
     expect_error(15, "sector = 48 | x\n", "t.ini:15: sector 48 does not divide line 128");
     expect_error(15, "sector = 256 | x\n", "t.ini:15: sector 256 does not divide line 128");
     expect_error(13, "bytes = 1000000 | x\n", "t.ini:13: line 128 does not divide bytes 1000000");

@@ -240,10 +240,36 @@ static void grows(void **state) {
     weft_cache_release(&cache);
 }
 
+/* A slack of 1 with victims drawn at random. In a cyclic pass over n times the capacity a piece then survives
+ * with probability exp(-m n), m being the share that misses: 1 - m = exp(-m n), which is m = 0.314 at n = 1.2. */
+static void random_replacement(void **state) {
+    (void)state;
+    enum { CAPACITY = 500, PIECES = 600, PASSES = 200 };
+    weft_cache cache;
+    assert_true(weft_cache_init(&cache, PIECES, CAPACITY, 1.0, 7));
+    cache.random = 1;
+    int64_t misses = 0;
+    for (uint32_t i = 0; i < PASSES * PIECES; i++) {
+        const uint32_t slot = weft_cache_find(&cache, i % PIECES);
+        uint32_t victim;
+        if (slot != 0) {
+            weft_cache_touch(&cache, slot);
+        } else {
+            misses += i >= PIECES * PASSES / 2; /* once it has settled */
+            assert_true(weft_cache_insert(&cache, i % PIECES, 1, 0) != 0);
+            while (weft_cache_evict(&cache, &victim)) {
+            }
+        }
+    }
+    const double share = (double)misses / (PIECES * PASSES / 2);
+    assert_true(share > 0.29 && share < 0.34);
+    weft_cache_release(&cache);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strict_lru),   cmocka_unit_test(victims_are_old), cmocka_unit_test(uniform_victims),
-        cmocka_unit_test(seeds_decide), cmocka_unit_test(grows),
+        cmocka_unit_test(seeds_decide), cmocka_unit_test(grows),           cmocka_unit_test(random_replacement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
