@@ -206,3 +206,25 @@ void candidate_name(const candidate *c, char *text, size_t size) {
              weft_order_describe(s->order)->name, group, weft_sweep_describe(s->sweep)->name,
              weft_dispatch_describe(s->dispatch)->name);
 }
+
+json_t *candidate_json(const candidate *c) {
+    char name[128];
+    const weft_traffic *t = &c->sim.total;
+    candidate_name(c, name, sizeof name);
+    return json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "schedule", name, "sectors", (json_int_t)t->sectors,
+                     "hit_rate", hit_rate(t), "misses", (json_int_t)t->misses, "fabric_sectors",
+                     (json_int_t)t->fabric_sectors, "dram_read_bytes", (json_int_t)t->dram_read_bytes, "seconds",
+                     c->sim.seconds, "tflops", c->sim.tflops);
+}
+
+void candidate_print_header(void) {
+    printf("%-50s%9s%10s%10s%10s%10s%9s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB", "ms", "TFLOP/s");
+}
+
+void candidate_print(const candidate *c) {
+    char name[128];
+    const weft_traffic *t = &c->sim.total;
+    candidate_name(c, name, sizeof name);
+    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%9.1f\n", name, 100 * hit_rate(t), (double)t->misses / 1e6,
+           (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * c->sim.seconds, c->sim.tflops);
+}

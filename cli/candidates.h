@@ -2,6 +2,8 @@
 #ifndef WEFT_CLI_CANDIDATES_H
 #define WEFT_CLI_CANDIDATES_H
 
+#include <jansson.h>
+
 #include <weft/sim.h>
 
 #include "options.h"
@@ -27,5 +29,10 @@ int candidates_make(const settings *s, weft_subject subject, const candidate_spa
 
 /* A schedule in a few words: "128x64 head-first sawtooth static". */
 void candidate_name(const candidate *c, char *text, size_t size);
+
+/* What it would cost, as a line under a header or as an object. */
+void candidate_print_header(void);
+void candidate_print(const candidate *c);
+json_t *candidate_json(const candidate *c);
 
 #endif

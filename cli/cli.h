@@ -40,8 +40,11 @@ int complain_status(weft_status status, const weft_message *message);
 /* Prints an object as one line and releases it; EXIT_FAILED when there is none or standard output is gone. */
 int print_json(json_t *object);
 
-/* 0 for "attention", 1 for "gemm" ... as weft_subject; -1 for anything else. */
+/* The weft_subject of "attention" or "gemm"; -1 for anything else. */
 int subject_of(const char *word);
+
+/* The same, having complained of anything else. */
+int subject_or_complain(const char *verb, const char *word);
 
 /* The exit code that a status stands for. */
 int exit_code(weft_status status);

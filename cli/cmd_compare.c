@@ -1,41 +1,8 @@
-/* weft compare and weft plan: schedules of one problem, side by side. */
-#include <stdio.h>
+/* weft compare: one problem under every order and sweep that is left open, side by side. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "candidates.h"
 #include "cli.h"
-#include "simulated.h"
-
-static json_t *candidate_json(const candidate *c) {
-    char name[128];
-    const weft_traffic *t = &c->sim.total;
-    candidate_name(c, name, sizeof name);
-    return json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "schedule", name, "sectors", (json_int_t)t->sectors,
-                     "hit_rate", hit_rate(t), "misses", (json_int_t)t->misses, "fabric_sectors",
-                     (json_int_t)t->fabric_sectors, "dram_read_bytes", (json_int_t)t->dram_read_bytes, "seconds",
-                     c->sim.seconds, "tflops", c->sim.tflops);
-}
-
-static void print_header(void) {
-    printf("%-50s%9s%10s%10s%10s%10s%9s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB", "ms", "TFLOP/s");
-}
-
-static void print_candidate(const candidate *c) {
-    char name[128];
-    const weft_traffic *t = &c->sim.total;
-    candidate_name(c, name, sizeof name);
-    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%9.1f\n", name, 100 * hit_rate(t), (double)t->misses / 1e6,
-           (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * c->sim.seconds, c->sim.tflops);
-}
-
-static int subject_or_complain(const char *verb, const char *word) {
-    const int subject = subject_of(word);
-    if (subject < 0) {
-        complain(EXIT_USAGE, "'%s %s' is not known: 'weft %s attention' and 'weft %s gemm' are", verb, word, verb, verb);
-    }
-    return subject;
-}
 
 int cmd_compare(const settings *s, const char *const *words, size_t count) {
     (void)count;
@@ -54,79 +21,9 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
         }
         code = print_json(json_pack("{s:s, s:o}", "machine", s->machine ? s->machine : "host", "schedules", rows));
     } else if (code == EXIT_OK) {
-        print_header();
+        candidate_print_header();
         for (size_t i = 0; i < candidates; i++) {
-            print_candidate(&list[i]);
-        }
-    }
-    free(list);
-    return code;
-}
-
-/* The plain schedule that the best one is measured against: the first order of the plainest kind, forward, static. */
-static const candidate *find_plain(const candidate *list, size_t count, weft_subject subject, const candidate *like) {
-    const int32_t order = subject == WEFT_SUBJECT_GEMM ? WEFT_ORDER_RASTER_N : WEFT_ORDER_HEAD_FIRST;
-    for (size_t i = 0; i < count; i++) {
-        const weft_schedule *s = &list[i].schedule;
-        if (s->order == order && s->sweep == WEFT_SWEEP_FORWARD && s->dispatch == WEFT_DISPATCH_STATIC &&
-            s->tile_m == like->schedule.tile_m && s->tile_n == like->schedule.tile_n) {
-            return &list[i];
-        }
-    }
-    return like;
-}
-
-static void explain(const candidate *best, const candidate *plain, char *text, size_t size) {
-    if (best == plain) {
-        snprintf(text, size, "no other schedule is predicted to be faster by 3 %%, or as fast with fewer reads from DRAM");
-        return;
-    }
-    const double best_gb = (double)best->sim.total.dram_read_bytes / 1e9,
-                 plain_gb = (double)plain->sim.total.dram_read_bytes / 1e9;
-    char name[128];
-    candidate_name(plain, name, sizeof name);
-    snprintf(text, size,
-             "against %s: speed %+.1f %%, DRAM reads %+.1f %% (%.3f instead of %.3f GB), L2 hits %.2f instead of %.2f %%",
-             name, 100 * (plain->sim.seconds / best->sim.seconds - 1), 100 * (best_gb / plain_gb - 1), best_gb, plain_gb,
-             100 * hit_rate(&best->sim.total), 100 * hit_rate(&plain->sim.total));
-}
-
-enum { SHOWN = 5 };
-
-int cmd_plan(const settings *s, const char *const *words, size_t count) {
-    (void)count;
-    const int subject = subject_or_complain("plan", words[0]);
-    if (subject < 0) {
-        return EXIT_USAGE;
-    }
-    const candidate_space space = {1, 1, 1, 3};
-    candidate *list = NULL;
-    size_t candidates = 0;
-    int code = candidates_make(s, (weft_subject)subject, &space, &list, &candidates);
-    if (code == EXIT_OK && candidates == 0) {
-        code = complain(EXIT_FAILED, "no schedule fits this problem on this machine");
-    }
-    if (code == EXIT_OK) {
-        char reason[320];
-        explain(&list[0], find_plain(list, candidates, (weft_subject)subject, &list[0]), reason, sizeof reason);
-        const size_t shown = candidates < SHOWN ? candidates : SHOWN;
-        if (s->json) {
-            json_t *rows = json_array();
-            for (size_t i = 0; i < shown; i++) {
-                json_array_append_new(rows, candidate_json(&list[i]));
-            }
-            code = print_json(json_pack("{s:s, s:o, s:I, s:s, s:o}", "machine", s->machine ? s->machine : "host",
-                                        "recommended", candidate_json(&list[0]), "searched", (json_int_t)candidates,
-                                        "reason", reason, "best", rows));
-        } else {
-            char name[128];
-            candidate_name(&list[0], name, sizeof name);
-            printf("recommended: %s\n  %s\n\nthe best of %zu schedules (each simulated for %d waves of tiles):\n", name,
-                   reason, candidates, (int)space.waves);
-            print_header();
-            for (size_t i = 0; i < shown; i++) {
-                print_candidate(&list[i]);
-            }
+            candidate_print(&list[i]);
         }
     }
     free(list);

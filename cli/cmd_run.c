@@ -219,9 +219,9 @@ static int run_gemm(const settings *s, weft_plan *plan) {
 
 int cmd_run(const settings *s, const char *const *words, size_t count) {
     (void)count;
-    const int subject = subject_of(words[0]);
+    const int subject = subject_or_complain("run", words[0]);
     if (subject < 0) {
-        return complain(EXIT_USAGE, "'run %s' is not known: 'weft run attention' and 'weft run gemm' are", words[0]);
+        return EXIT_USAGE;
     }
     weft_plan *plan = NULL;
     int code = make_plan(s, (weft_subject)subject, &plan);

@@ -103,10 +103,9 @@ static int print_curve(const settings *s, const weft_plan *plan) {
 
 int cmd_simulate(const settings *s, const char *const *words, size_t count) {
     (void)count;
-    const int subject = subject_of(words[0]);
+    const int subject = subject_or_complain("simulate", words[0]);
     if (subject < 0) {
-        return complain(EXIT_USAGE, "'simulate %s' is not known: 'weft simulate attention' and 'weft simulate gemm' are",
-                        words[0]);
+        return EXIT_USAGE;
     }
     weft_plan *plan = NULL;
     weft_traffic *domains = NULL;

@@ -67,6 +67,14 @@ int subject_of(const char *word) {
     return strcmp(word, "attention") == 0 ? WEFT_SUBJECT_ATTENTION : strcmp(word, "gemm") == 0 ? WEFT_SUBJECT_GEMM : -1;
 }
 
+int subject_or_complain(const char *verb, const char *word) {
+    const int subject = subject_of(word);
+    if (subject < 0) {
+        complain(EXIT_USAGE, "'%s %s' is not known: 'weft %s attention' and 'weft %s gemm' are", verb, word, verb, verb);
+    }
+    return subject;
+}
+
 static void print_help(void) {
     puts("usage: weft VERB [SUBJECT] [options]\n\nDecides in what order the tiles of an attention or a matrix product are\n"
          "visited, and runs it.\n\nverbs:");

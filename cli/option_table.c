@@ -64,7 +64,7 @@ const option option_table[] = {
     {"domains",  OPTION_COUNT,   SET_SCHEDULE, "N", "L2 domains for the swizzled orders (the machine's)", AT(domains), 0, 0},
     {"cluster",  OPTION_SHAPE,   SET_SCHEDULE, "MxN", "CTAs that share a position (1x1)", AT(cluster), 0, 2},
     {"table",    OPTION_FLAG,    SET_SCHEDULE, "", "take the order from a table", AT(table), 0, 0},
-    {"machine",  OPTION_WORD,    SET_SCHEDULE | SET_MACHINE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
+    {"machine",  OPTION_WORD,    SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
 
     {"device",   OPTION_CHOICE,  SET_RUN, "DEVICE", "where to run: cpu", AT(device), device_name, 0},
     {"seed",     OPTION_INTEGER, SET_SEED, "N", "of random inputs, drift and replacement (1)", AT(seed), 0, 0},

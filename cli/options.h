@@ -37,11 +37,10 @@ enum option_set {
     SET_ATTENTION = 2,
     SET_GEMM = 4,
     SET_SCHEDULE = 8,
-    SET_MACHINE = 16,
-    SET_RUN = 32,
-    SET_SHOW = 64,
-    SET_SIMULATE = 128,
-    SET_SEED = 256
+    SET_RUN = 16,
+    SET_SHOW = 32,
+    SET_SIMULATE = 64,
+    SET_SEED = 128
 };
 
 typedef enum option_type {
