@@ -52,6 +52,11 @@ static void fill_steps(weft_sim_job *job, const weft_visit *visit, int64_t last_
     job->direction = visit->direction;
 }
 
+/* How many the machine's rates are divided by: its workers, or the schedule's where several share one of them. */
+static double sharers(const weft_plan *plan) {
+    return (double)(plan->schedule.workers > plan->machine.workers ? plan->schedule.workers : plan->machine.workers);
+}
+
 /* A step takes at least as long as its pieces need at the worker's share of the L2's bandwidth. */
 static double transfer_seconds(const weft_sim_job *job, const weft_plan *plan) {
     const weft_machine *m = &plan->machine;
@@ -60,7 +65,7 @@ static double transfer_seconds(const weft_sim_job *job, const weft_plan *plan) {
     for (int i = 0; i < job->streams; i++) {
         sectors += job->stream[i].weight;
     }
-    return sectors * (double)m->l2_sector * (double)m->workers / ctas / m->l2_bandwidth;
+    return sectors * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth;
 }
 
 /* Attention: K and V of a block are always asked for together, so they are one piece; Q is the lead, O is written. A
@@ -103,7 +108,7 @@ static int next_attention(void *context, int64_t worker, int64_t domain, weft_si
     /* A plain kernel does its products and its exponentials one after the other. */
     const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
     const double scores = (double)s->tile_m * (double)s->tile_n;
-    const double compute = (double)m->workers * (4.0 * scores * (double)p->head_dim / rate + scores / m->exp_rate);
+    const double compute = sharers(plan) * (4.0 * scores * (double)p->head_dim / rate + scores / m->exp_rate);
     job->step_seconds = fmax(compute, transfer_seconds(job, plan));
     return 1;
 }
@@ -151,7 +156,7 @@ static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job
         job->lead_weight = job->out_weight;
     }
     const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
-    const double compute = (double)m->workers * 2.0 * (double)s->tile_m * (double)s->tile_n * (double)s->tile_k / rate;
+    const double compute = sharers(plan) * 2.0 * (double)s->tile_m * (double)s->tile_n * (double)s->tile_k / rate;
     job->step_seconds = fmax(compute, transfer_seconds(job, plan));
     return 1;
 }
