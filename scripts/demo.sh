@@ -1,6 +1,6 @@
 #!/bin/sh
-# The main job, small: orders on a grid; what a schedule costs on a GB10 and an H100, simulated; published numbers beside it; then the
-# reference attention through two orders, checked. Leaves BUILD/demo.txt.
+# The main job, small: orders on a grid; what a schedule costs on a GB10 and an H100, simulated; published numbers beside it; then
+# attention through two orders, checked against the reference. Leaves BUILD/demo.txt.
 #   scripts/demo.sh BUILD_DIRECTORY
 set -eu
 weft=$1/release/weft

@@ -164,7 +164,7 @@ static weft_status make_plan(weft_plan **result, weft_plan *draft, const weft_sc
     } else {
         weft_machine_host(&draft->machine);
     }
-    draft->backend = &weft_backend_ref;
+    draft->backend = &weft_backend_cpu;
     if ((status = check_schedule(&draft->schedule, draft->subject, &draft->machine, message))) {
         return status;
     }

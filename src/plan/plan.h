@@ -7,14 +7,15 @@
 /* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
 typedef struct weft_backend {
     const char *name;
+    const char *(*kernel)(void); /* the kernels that it takes on this machine; null where there is only one kind */
     weft_status (*attention_forward)(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
     weft_status (*attention_backward)(const weft_attention *problem, const weft_attention_gradients *data,
                                       weft_message *message);
     weft_status (*gemm)(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
 } weft_backend;
 
-/* The reference fills the table first; faster backends come before it as they are written. */
-extern const weft_backend weft_backend_ref;
+/* The reference, and what is faster. */
+extern const weft_backend weft_backend_ref, weft_backend_cpu;
 
 struct weft_plan {
     weft_subject subject;

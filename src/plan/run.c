@@ -88,7 +88,7 @@ weft_status weft_attention_backward(const weft_attention *problem, const weft_at
     if ((status = check_buffers(buffers, sizeof buffers / sizeof *buffers, message))) {
         return status;
     }
-    return weft_backend_ref.attention_backward(&p, data, message);
+    return weft_backend_cpu.attention_backward(&p, data, message);
 }
 
 weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gemm_data *data, weft_message *message) {

@@ -80,7 +80,7 @@ static void walk_a_little(const weft_plan *plan) {
 /* What is small enough is simulated, a few steps of it, and adds up. */
 static void simulate_a_little(const weft_plan *plan, input *in) {
     const weft_walk *walk = weft_plan_walk(plan);
-    if (walk->order.count > 100000 || walk->workers > 1000 || walk->reach.columns / walk->reach.tile_columns > 200) {
+    if (walk->order.count > 100000 || walk->workers > 100 || walk->reach.columns / walk->reach.tile_columns > 100) {
         return; /* every worker finishes the tile that it has begun */
     }
     weft_simulate_options options = WEFT_SIMULATE_INIT;

@@ -1,0 +1,244 @@
+/* The CPU backend against the reference: random problems and schedules, every kernel that this processor can run. */
+#include "../ref/tensors.h"
+
+#include "cpu/cpu.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static weft_attention random_attention(uint64_t *random, int round) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.batch = random_between(random, 1, 2);
+    p.kv_heads = random_between(random, 1, 3);
+    p.heads = p.kv_heads * random_between(random, 1, 3);
+    p.seq = random_between(random, 1, 90);
+    p.kv_seq = random_between(random, 1, 130);
+    p.head_dim = 8 * random_between(random, 1, 12);
+    p.dtype = (weft_dtype)(round % 3);
+    p.mask = (weft_mask)random_between(random, 0, 2);
+    p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(random, -40, 60) : 0;
+    p.layout = (weft_layout)random_between(random, 0, 1);
+    if (round % 4 == 0) {
+        pad_problem(&p, 3);
+    }
+    return p;
+}
+
+static weft_schedule random_schedule(uint64_t *random, const weft_attention *p) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.tile_m = random_between(random, 1, p->seq);
+    s.tile_n = random_between(random, 1, p->kv_seq);
+    s.order = (int32_t)random_between(random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
+    s.sweep = (int32_t)random_between(random, 0, WEFT_SWEEPS - 1);
+    s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES - 1);
+    s.workers = random_between(random, 1, 5);
+    s.domains = random_between(random, 1, 3);
+    s.group = random_between(random, 0, 4);
+    return s;
+}
+
+/* Runs a plan made for these tensors. */
+static void run(const tensors *t, const weft_attention *p, const weft_schedule *s) {
+    weft_message message = {""};
+    weft_plan *plan;
+    tensors_poison_outputs(t);
+    if (weft_plan_attention(&plan, p, s, NULL, &message) || weft_plan_run_attention(plan, &t->data, &message)) {
+        fail_msg("%s", message.text);
+    }
+    weft_plan_destroy(plan);
+}
+
+/* No worse than twice a plain kernel in the same dtype, and a little for values near 0. */
+static void compare(const tensors *t) {
+    const weft_attention *p = &t->p;
+    double *weights = malloc((size_t)p->kv_seq * sizeof *weights), exact[256], naive[256], lse;
+    float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
+    assert_true(weights && plain);
+    double error = 0, bound = 0, largest = 0;
+    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
+        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
+        weft_ref_attention_row(p, &t->data, batch, head, row, weights, exact, &lse);
+        weft_ref_attention_row_naive(p, &t->data, batch, head, row, plain, naive);
+        for (int64_t d = 0; d < p->head_dim; d++) {
+            const size_t at = weft_row_index(&p->o_strides, batch, row, head) + (size_t)d;
+            const double got = weft_ref_load(p->dtype, t->data.o, at);
+            assert_true(isfinite(got));
+            error = fmax(error, fabs(got - exact[d]));
+            bound = fmax(bound, 2 * fabs(naive[d] - exact[d]));
+            largest = fmax(largest, fabs(exact[d]));
+        }
+        if (lse == -INFINITY) {
+            assert_true(t->data.lse[i] == -INFINITY);
+        } else {
+            assert_near((double)t->data.lse[i], lse, 2e-6 * fmax(1, fabs(lse)));
+        }
+    }
+    const double half_ulp = p->dtype == WEFT_FP32 ? 0x1p-22 : p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
+    assert_near(error, 0, fmax(bound, half_ulp * largest));
+    free(weights);
+    free(plain);
+}
+
+static void attention(void **state) {
+    (void)state;
+    int usable;
+    const weft_cpu_kernels *kernels;
+    for (size_t i = 0; (kernels = weft_cpu_kernels_at(i, &usable)); i++) {
+        uint64_t random = 10 + i;
+        assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
+        for (int round = 0; usable && round < 100; round++) {
+            const weft_attention p = random_attention(&random, round);
+            const weft_schedule s = random_schedule(&random, &p);
+            tensors t = tensors_new(&random, &p);
+            run(&t, &p, &s);
+            compare(&t);
+            tensors_check_borders(&t);
+            tensors_free(&t);
+        }
+    }
+}
+
+/* A masked key adds nothing, whatever it holds; a visible NaN spreads as in the reference. */
+static void not_finite(void **state) {
+    (void)state;
+    uint64_t random = 20;
+    unsetenv("WEFT_CPU");
+    for (int round = 0; round < 100; round++) {
+        weft_attention p = random_attention(&random, 3 * round);
+        p.mask = WEFT_MASK_CAUSAL;
+        p.offset = random_between(&random, -5, 20);
+        const weft_schedule s = random_schedule(&random, &p);
+        tensors t = tensors_new(&random, &p);
+        static const double odd[] = {NAN, INFINITY, -INFINITY};
+        for (int i = 0; i < 6; i++) {
+            void *where = i % 2 ? t.k : t.v;
+            const size_t count = i % 2 ? t.size.k : t.size.v;
+            weft_ref_store(p.dtype, where, (size_t)random_between(&random, 0, (int64_t)count - 1), odd[i % 3]);
+        }
+        run(&t, &p, &s);
+        float *o = malloc(t.size.o * sizeof *o);
+        assert_non_null(o);
+        memcpy(o, t.data.o, t.size.o * sizeof *o);
+        assert_int_equal(weft_ref_attention(&t.p, &t.data, NULL), WEFT_OK);
+        char *owned = owned_bytes(&t.p, &t.p.o_strides, p.seq, p.heads, t.size.o);
+        for (size_t i = 0; i < t.size.o; i++) {
+            if (owned[i * sizeof *o]) {
+                const float want = ((const float *)t.data.o)[i];
+                assert_true(isfinite(want) ? fabsf(o[i] - want) < 1e-5f
+                            : isnan(want)  ? isnan(o[i])
+                                           : o[i] == want || isnan(o[i]));
+            }
+        }
+        free(owned);
+        free(o);
+        tensors_free(&t);
+    }
+}
+
+/* The same plan gives the same bits, whatever the number of threads. */
+static void threads_change_nothing(void **state) {
+    (void)state;
+#ifdef _OPENMP
+    uint64_t random = 30;
+    for (int round = 0; round < 20; round++) {
+        const weft_attention p = random_attention(&random, round);
+        weft_schedule s = random_schedule(&random, &p);
+        s.dispatch = round % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
+        tensors t = tensors_new(&random, &p);
+        const size_t bytes = t.size.o * weft_dtype_bytes(p.dtype);
+        void *first = malloc(bytes);
+        assert_non_null(first);
+        for (int threads = 1; threads <= 7; threads += 3) {
+            omp_set_num_threads(threads);
+            run(&t, &p, &s);
+            if (threads == 1) {
+                memcpy(first, t.data.o, bytes);
+            }
+            assert_memory_equal(first, t.data.o, bytes);
+        }
+        free(first);
+        tensors_free(&t);
+    }
+#else
+    skip();
+#endif
+}
+
+static void gemm(void **state) {
+    (void)state;
+    uint64_t random = 40;
+    unsetenv("WEFT_CPU");
+    for (int round = 0; round < 200; round++) {
+        weft_gemm p = WEFT_GEMM_INIT, r;
+        p.m = random_between(&random, 1, 70);
+        p.n = random_between(&random, 1, 70);
+        p.k = random_between(&random, 1, 90);
+        p.dtype = (weft_dtype)(round % 3);
+        p.c_dtype = (weft_dtype)(round / 3 % 3);
+        p.a_major = (weft_major)(round % 2);
+        p.b_major = (weft_major)(round / 2 % 2);
+        p.c_major = (weft_major)(round / 4 % 2);
+        p.alpha = round % 5 ? 1 : -0.5;
+        p.beta = round % 3 ? 0 : 0.75;
+        p.ldc = p.c_major == WEFT_ROW_MAJOR ? p.n + 3 : p.m + 3;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.tile_m = random_between(&random, 1, p.m);
+        s.tile_n = random_between(&random, 1, p.n);
+        s.tile_k = random_between(&random, 1, p.k);
+        s.order = (int32_t)random_between(&random, 0, WEFT_ORDER_HILBERT);
+        s.sweep = round % WEFT_SWEEPS;
+        s.dispatch = round / 3 % WEFT_DISPATCHES;
+        s.workers = random_between(&random, 1, 4);
+        assert_int_equal(weft_gemm_resolve(&r, &p, NULL), WEFT_OK);
+        const weft_gemm_extents size = weft_gemm_sizes(&p);
+        void *a = random_buffer(&random, p.dtype, size.a), *b = random_buffer(&random, p.dtype, size.b);
+        void *c =
+            p.beta != 0 ? random_buffer(&random, p.c_dtype, size.c) : guarded_new(size.c * weft_dtype_bytes(p.c_dtype));
+        void *before = malloc(size.c * weft_dtype_bytes(p.c_dtype));
+        assert_non_null(before);
+        memcpy(before, c, size.c * weft_dtype_bytes(p.c_dtype));
+        const weft_gemm_data data = {a, b, c}, old = {a, b, before};
+        weft_plan *plan;
+        assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_run_gemm(plan, &data, NULL), WEFT_OK);
+        weft_plan_destroy(plan);
+        for (int64_t i = 0; i < p.m * p.n; i++) {
+            const double exact = weft_ref_gemm_element(&r, &old, i / p.n, i % p.n);
+            const double naive = weft_ref_gemm_element_naive(&r, &old, i / p.n, i % p.n);
+            const double got = weft_ref_load(p.c_dtype, c, weft_matrix_index(r.c_major, r.ldc, i / p.n, i % p.n));
+            const double half_ulp = p.c_dtype == WEFT_FP32 ? 0x1p-19 : p.c_dtype == WEFT_FP16 ? 0x1p-10 : 0x1p-7;
+            assert_near(got, exact, fmax(2 * fabs(naive - exact), half_ulp * fmax(1, fabs(exact))));
+        }
+        free(before);
+        guarded_free(a);
+        guarded_free(b);
+        guarded_free(c);
+    }
+}
+
+static void tiles_have_a_limit(void **state) {
+    (void)state;
+    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_message message;
+    weft_plan *plan;
+    p.seq = p.kv_seq = 1 << 21;
+    p.head_dim = 8;
+    s.tile_m = s.tile_n = p.seq;
+    float some[4] = {0};
+    const weft_attention_data data = {&some[0], &some[1], &some[2],
+                                      (float *)(void *)((uintptr_t)some + (UINT64_C(1) << 40)), NULL};
+    assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_UNSUPPORTED);
+    assert_string_equal(message.text,
+                        "a tile of 2097152x2097152 is too large for a thread: at most 2^28 elements, 2^20 a side");
+    weft_plan_destroy(plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(attention), cmocka_unit_test(not_finite),
+                                       cmocka_unit_test(threads_change_nothing), cmocka_unit_test(gemm),
+                                       cmocka_unit_test(tiles_have_a_limit)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
