@@ -1,8 +1,8 @@
 /* Streams on an H200: what its two L2 sides hold. Measured by Nsight Compute; everything is per distinct sector.
  *
  * What is measured near the capacity depends on where the buffers lie: the same experiment with the buffers end to end, 50
- * MiB and 64 MiB apart (docs/results/h200-streams.csv) gave 1.00 to 1.01 and 1.04 to 1.56 DRAM reads where the first card
- * gave 1.19 and 1.39. Rows with such a spread are held to it, with the usual tenth at either end. */
+ * MiB and 64 MiB apart (docs/results/h200-streams.csv) gave 1.00 to 1.01 and 1.04 to 1.56 DRAM reads where the first
+ * measurement gave 1.19 and 1.39. Rows with such a spread are held to it, with the usual tenth at either end. */
 #include "sim/stream.h"
 #include "study.h"
 
