@@ -51,5 +51,5 @@ void study_tile_scheduling(study *s) {
     study_within(s, multicast, 532.9, hilbert / 1e6, 0.10, "L2 sectors (M), Hilbert, no multicast");
     study_within(s, multicast, 441.9, hilbert_2 / 1e6, 0.10, "L2 sectors (M), Hilbert, multicast");
     study_within(s, multicast, 539.0, group / 1e6, 0.10, "L2 sectors (M), group of 24, no multicast");
-    study_within(s, multicast, 364.7, group_2 / 1e6, 0.20, "L2 sectors (M), group of 24, multicast");
+    study_within(s, multicast, 364.7, group_2 / 1e6, 0.10, "L2 sectors (M), group of 24, multicast");
 }
