@@ -1,183 +1,182 @@
-/* Attention forward on the CPU: per tile an online softmax in base 2, fp32 inside. Memory is linear: a tile of scores a
- * thread. */
+/* Attention forward: an online softmax in base 2 on panels of queries. K and V are packed once, for all queries and all
+ * heads that share them. Besides that, memory is a tile of queries and one panel of scores a thread. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "cpu/cpu.h"
+#include "cpu/attention.h"
 #include "plan/problem.h"
+#include "plan/status.h"
 
-/* Buffers of one thread, one behind the other in its room. Columns are padded to whole vectors. */
+/* Memory of one thread. A panel has `width` queries. */
 typedef struct buffers {
-    float *q;         /* (tile_m, head_dim) */
-    float *k;         /* (head_dim, keys): the block of K, transposed */
-    float *v;         /* (tile_n, dims) */
-    float *scores;    /* (tile_m, keys) */
-    float *out;       /* (tile_m, dims) */
-    float *max, *sum; /* (tile_m) */
-    float *row;       /* (head_dim) */
-    int64_t *seen;    /* (tile_m) keys of the block that a query sees */
+    char *q;          /* packed panels of queries */
+    float *out;       /* (panels, dims, width) */
+    float *max, *sum; /* (panels, width) */
+    float *scores;    /* (keys, width): scores, then weights */
+    char *weights;    /* as the next product's operand */
+    float *rescale;   /* (width) */
+    int32_t *seen;    /* (width) keys of the block that a query sees */
+    float *row;       /* (dims) */
 } buffers;
 
-typedef struct attention {
-    const weft_plan *plan;
-    const weft_attention_data *data;
-    const weft_cpu_kernels *kernels;
-    int64_t keys, dims; /* tile_n and head_dim, padded */
-    float factor;       /* scale times log2(e), made positive: a negative scale turns the queries around */
-} attention;
-
-static int64_t pad(int64_t n, int64_t width) {
-    return (n + width - 1) / width * width;
-}
-
-static float *take(float *room, size_t *used, int64_t count) {
-    float *here = room ? room + *used : NULL;
-    *used += (size_t)pad(count, 16); /* every buffer begins on a cache line */
+static void *take(char *room, size_t *used, size_t bytes) {
+    char *here = room ? room + *used : NULL;
+    *used += (bytes + 63) / 64 * 64; /* every buffer begins on a cache line */
     return here;
 }
 
 /* Divides a thread's room; with none given, only counts what is needed. */
-static buffers lay_out(const attention *a, float *room, size_t *size) {
-    const int64_t tile_m = a->plan->schedule.tile_m, tile_n = a->plan->schedule.tile_n, dim = a->plan->attention.head_dim;
+static buffers lay_out(const weft_cpu_attention_job *a, char *room, size_t *size) {
+    const size_t width = (size_t)a->kernel->b.lines, dims = (size_t)a->kv.dims, keys = (size_t)a->kv.keys;
+    const size_t panels = (size_t)weft_cpu_pad(a->plan->schedule.tile_m, a->kernel->b.lines) / width;
     buffers b;
     *size = 0;
-    b.q = take(room, size, tile_m * dim);
-    b.k = take(room, size, dim * a->keys);
-    b.v = take(room, size, tile_n * a->dims);
-    b.scores = take(room, size, tile_m * a->keys);
-    b.out = take(room, size, tile_m * a->dims);
-    b.max = take(room, size, tile_m);
-    b.sum = take(room, size, tile_m);
-    b.row = take(room, size, dim);
-    b.seen = (int64_t *)(void *)take(room, size, 2 * tile_m);
+    b.q = take(room, size, panels * a->q_panel);
+    b.out = take(room, size, panels * dims * width * sizeof(float));
+    b.max = take(room, size, panels * width * sizeof(float));
+    b.sum = take(room, size, panels * width * sizeof(float));
+    b.scores = take(room, size, keys * width * sizeof(float));
+    b.weights = take(room, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
+    b.rescale = take(room, size, width * sizeof(float));
+    b.seen = take(room, size, width * sizeof(int32_t));
+    b.row = take(room, size, dims * sizeof(float));
     return b;
 }
 
-static void load_queries(const attention *a, const buffers *b, weft_tile tile, int64_t first, int64_t rows) {
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static void load_queries(const weft_cpu_attention_job *a, const buffers *b, weft_tile tile, int64_t first, int64_t rows) {
     const weft_attention *p = &a->plan->attention;
-    for (int64_t i = 0; i < rows; i++) {
-        weft_cpu_load(p->dtype, a->data->q, weft_row_index(&p->q_strides, tile.batch, first + i, tile.head), p->head_dim,
-                      b->q + i * p->head_dim);
-        for (int64_t d = 0; p->scale < 0 && d < p->head_dim; d++) {
-            b->q[i * p->head_dim + d] *= -1;
+    const int64_t width = a->kernel->b.lines;
+    for (int64_t i = 0; i < rows; i += width) {
+        const weft_cpu_source source = {
+            p->dtype,         a->data->q, weft_row_index(&p->q_strides, tile.batch, first + i, tile.head),
+            p->q_strides.seq, 1,          smaller(width, rows - i),
+            p->head_dim};
+        char *panel = b->q + (size_t)(i / width) * a->q_panel;
+        a->kernel->pack_b(&source, panel);
+        if (p->scale < 0) {
+            weft_cpu_negate(a->kernel, panel, a->q_panel);
         }
+    }
+    for (int64_t i = 0; i < weft_cpu_pad(rows, width); i++) {
         b->max[i] = -INFINITY;
         b->sum[i] = 0;
     }
-    for (int64_t i = 0; i < rows * a->dims; i++) {
-        b->out[i] = 0;
-    }
+    memset(b->out, 0, (size_t)(weft_cpu_pad(rows, width) * a->kv.dims) * sizeof *b->out);
 }
 
-/* K transposed, so that scores of neighbouring keys are neighbours in a vector; V as it is. */
-static void pack_block(const attention *a, const buffers *b, weft_tile tile, int64_t begin, int64_t keys) {
+/* Adds weights times values where a hidden value is infinite or NaN, which a weight of 0 would not take out of the sum:
+ * each query stops at the last key that it sees. */
+static void add_seen_values(const weft_cpu_attention_job *a, const buffers *b, float *out, weft_tile tile, int64_t begin) {
     const weft_attention *p = &a->plan->attention;
-    const int64_t kv_head = tile.head / (p->heads / p->kv_heads);
-    for (int64_t j = 0; j < keys; j++) {
-        weft_cpu_load(p->dtype, a->data->k, weft_row_index(&p->k_strides, tile.batch, begin + j, kv_head), p->head_dim,
-                      b->row);
-        for (int64_t d = 0; d < p->head_dim; d++) {
-            b->k[d * a->keys + j] = b->row[d];
+    const int64_t width = a->kernel->b.lines;
+    for (int64_t i = 0; i < width; i++) {
+        for (int64_t key = 0; key < b->seen[i]; key++) {
+            const int64_t kv_head = tile.head / (p->heads / p->kv_heads);
+            weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, tile.batch, begin + key, kv_head),
+                          p->head_dim, b->row);
+            for (int64_t d = 0; d < p->head_dim; d++) {
+                out[d * width + i] += b->scores[key * width + i] * b->row[d];
+            }
         }
-        weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, tile.batch, begin + j, kv_head), p->head_dim,
-                      b->v + j * a->dims);
     }
 }
 
-/* Whether all values of the packed block are finite. */
-static int is_finite(const attention *a, const buffers *b, int64_t keys) {
-    float probe = 0;
-    for (int64_t i = 0; i < keys * a->dims; i++) {
-        probe += b->v[i] * 0.0f;
+/* One panel of queries against one block of keys, of which the queries see at most `keys`; `hidden`: some see fewer, as
+ * b->seen says. */
+static void visit_block(const weft_cpu_attention_job *a, const buffers *b, weft_tile tile, int64_t panel, int64_t step,
+                        int64_t keys, int hidden) {
+    const weft_cpu_kernel *kernel = a->kernel;
+    const weft_attention *p = &a->plan->attention;
+    const int64_t lines = kernel->a.lines, width = kernel->b.lines, rows = weft_cpu_pad(keys, lines);
+    const weft_cpu_kv_block block = weft_cpu_kv_at(&a->kv, tile.batch, tile.head / (p->heads / p->kv_heads), step);
+    float *out = b->out + panel * a->kv.dims * width;
+    for (int64_t key = 0; key < rows; key += lines) {
+        kernel->multiply(a->kv.depth, block.k + (size_t)(key / lines) * a->kv.k_panel, b->q + (size_t)panel * a->q_panel,
+                         b->scores + key * width, 0);
     }
-    return probe == 0;
-}
-
-/* Adds weights times values. A masked key has weight 0, which takes it out of the sum unless its value is infinite or NaN:
- * then each row stops at the last key that it sees. */
-static void add_values(const attention *a, const buffers *b, int64_t rows, int64_t keys, const int64_t *seen) {
-    if (!seen || is_finite(a, b, keys)) {
-        a->kernels->multiply(rows, a->dims, keys, b->scores, a->keys, b->v, a->dims, b->out, a->dims, 1);
+    if (kernel->panel->soften(rows, b->scores, a->factor, hidden || rows > keys ? b->seen : NULL, b->max + panel * width,
+                              b->sum + panel * width, b->rescale)) {
+        kernel->panel->scale(a->kv.dims, out, b->rescale);
+    }
+    const int64_t depth = weft_cpu_pad(keys, kernel->depth);
+    if ((hidden || depth > keys) && block.is_odd) {
+        add_seen_values(a, b, out, tile, step * a->kv.tile);
         return;
     }
-    for (int64_t row = 0; row < rows; row++) {
-        a->kernels->multiply(1, a->dims, seen[row], b->scores + row * a->keys, a->keys, b->v, a->dims,
-                             b->out + row * a->dims, a->dims, 1);
+    const void *weights = b->scores;
+    if (kernel->narrow) {
+        kernel->narrow(depth, b->scores, b->weights);
+        weights = b->weights;
+    }
+    for (int64_t d = 0; d < a->kv.dims; d += lines) {
+        kernel->multiply(depth, block.v + (size_t)(d / lines) * a->kv.v_panel, weights, out + d * width, 1);
     }
 }
 
-/* Turns a row of scores into weights, `visible` of `keys` of them seen, and scales what the row has so far. */
-static void soften_row(const attention *a, const buffers *b, int64_t row, int64_t visible, int64_t cols) {
-    float *scores = b->scores + row * a->keys;
-    for (int64_t j = visible; j < cols; j++) {
-        scores[j] = -INFINITY;
-    }
-    const float block_max = a->kernels->largest(scores, cols);
-    const float block_top = block_max * a->factor;
-    const float max = block_top > b->max[row] ? block_top : b->max[row];
-    const float shift = max == -INFINITY ? 0 : max; /* -inf minus -inf would be NaN */
-    const float sum = a->kernels->exponentials(scores, cols, a->factor, shift);
-    if (max > b->max[row] && b->max[row] != -INFINITY) {
-        const float factor = exp2f(b->max[row] - max);
-        b->sum[row] *= factor;
-        a->kernels->scale(b->out + row * a->dims, a->dims, factor);
-    }
-    b->sum[row] += sum;
-    b->max[row] = max;
-}
-
-static void store_rows(const attention *a, const buffers *b, weft_tile tile, int64_t first, int64_t rows) {
+static void store_rows(const weft_cpu_attention_job *a, const buffers *b, weft_tile tile, int64_t first, int64_t rows) {
     const weft_attention *p = &a->plan->attention;
+    const int64_t width = a->kernel->b.lines;
     for (int64_t i = 0; i < rows; i++) {
-        float *out = b->out + i * a->dims;
-        const float factor = b->sum[i] == 0 ? 0 : 1.0f / b->sum[i];
+        const float *out = b->out + i / width * a->kv.dims * width + i % width;
+        const float factor = 1.0f / b->sum[i];
         for (int64_t d = 0; d < p->head_dim; d++) {
-            out[d] = b->sum[i] == 0 ? 0 : out[d] * factor;
+            b->row[d] = b->sum[i] == 0 ? 0 : out[d * width] * factor;
         }
         weft_cpu_store(p->dtype, a->data->o, weft_row_index(&p->o_strides, tile.batch, first + i, tile.head), p->head_dim,
-                       out);
+                       b->row);
         if (a->data->lse) {
-            const double lse =
-                b->sum[i] == 0 ? -INFINITY : ((double)b->max[i] + log2((double)b->sum[i])) * 0.69314718055994530942;
-            a->data->lse[(tile.batch * p->heads + tile.head) * p->seq + first + i] = (float)lse;
+            a->data->lse[(tile.batch * p->heads + tile.head) * p->seq + first + i] = weft_cpu_lse(b->max[i], b->sum[i]);
         }
     }
 }
 
-static void attention_tile(void *context, float *room, const weft_visit *visit) {
-    const attention *a = context;
+static void attention_tile(void *context, void *room, const weft_visit *visit) {
+    const weft_cpu_attention_job *a = context;
     const weft_attention *p = &a->plan->attention;
-    const int64_t tile_m = a->plan->schedule.tile_m, tile_n = a->plan->schedule.tile_n;
+    const int64_t width = a->kernel->b.lines;
     size_t unused;
     const buffers b = lay_out(a, room, &unused);
-    const int64_t first = visit->tile.block * tile_m;
-    const int64_t rows = p->seq - first < tile_m ? p->seq - first : tile_m;
+    const int64_t first = visit->tile.block * a->plan->schedule.tile_m;
+    const int64_t rows = smaller(p->seq - first, a->plan->schedule.tile_m);
     load_queries(a, &b, visit->tile, first, rows);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t begin = step * tile_n, left = p->kv_seq - begin, keys = left < tile_n ? left : tile_n;
-        const int64_t cols = pad(keys, a->kernels->width);
-        pack_block(a, &b, visit->tile, begin, keys);
-        a->kernels->multiply(rows, cols, p->head_dim, b.q, p->head_dim, b.k, a->keys, b.scores, a->keys, 0);
-        const int masked = step >= visit->unmasked;
-        for (int64_t row = 0; row < rows; row++) {
-            const int64_t seen = masked ? weft_visible_keys(p, first + row) - begin : keys;
-            b.seen[row] = seen < 0 ? 0 : seen < keys ? seen : keys;
-            soften_row(a, &b, row, b.seen[row], cols);
+        const int64_t begin = step * a->kv.tile, keys = smaller(p->kv_seq - begin, a->kv.tile);
+        for (int64_t panel = 0; panel * width < rows; panel++) {
+            int64_t most = 0, least = keys;
+            for (int64_t j = 0; j < width; j++) {
+                const int64_t row = first + smaller(panel * width + j, rows - 1); /* lanes past the last repeat it */
+                const int64_t left = weft_visible_keys(p, row) - begin, seen = left < 0 ? 0 : smaller(left, keys);
+                b.seen[j] = (int32_t)seen;
+                most = seen > most ? seen : most;
+                least = smaller(seen, least);
+            }
+            if (most > 0) {
+                visit_block(a, &b, visit->tile, panel, step, most, least < most);
+            }
         }
-        add_values(a, &b, rows, keys, masked ? b.seen : NULL);
     }
     store_rows(a, &b, visit->tile, first, rows);
 }
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
-    const weft_status status = weft_cpu_check_tile(plan, message);
+    weft_status status = weft_cpu_check_tile(plan, message);
     if (status) {
         return status;
     }
-    attention a = {plan, data, weft_cpu_choose(), 0, 0, 0};
-    a.keys = pad(plan->schedule.tile_n, a.kernels->width);
-    a.dims = pad(plan->attention.head_dim, a.kernels->width);
-    a.factor = (float)(fabs(plan->attention.scale) * 1.44269504088896340736);
-    size_t room;
-    lay_out(&a, NULL, &room);
-    return weft_cpu_threads(plan, room, attention_tile, &a, message);
+    const weft_attention *p = &plan->attention;
+    weft_cpu_attention_job a = {.plan = plan, .data = data, .kernel = weft_cpu_choose(p->dtype)};
+    a.factor = (float)(fabs(p->scale) * 1.44269504088896340736);
+    a.q_panel = weft_cpu_panel_bytes(a.kernel, a.kernel->b, p->head_dim);
+    if ((status = weft_cpu_kv_pack(&a.kv, a.kernel, p, data->k, data->v, plan->schedule.tile_n, message)) == WEFT_OK) {
+        size_t room;
+        lay_out(&a, NULL, &room);
+        status = weft_cpu_walk(plan, a.kernel, room, attention_tile, &a, message);
+    }
+    weft_cpu_kv_free(&a.kv);
+    return status;
 }

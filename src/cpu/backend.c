@@ -1,9 +1,9 @@
-/* The CPU backend: forward attention and GEMM by the best kernels, backward by the reference. */
+/* The CPU backend. */
 #include "cpu/cpu.h"
 #include "ref/ref.h"
 
-static const char *kernel(void) {
-    return weft_cpu_choose()->name;
+static const char *kernel(const weft_plan *plan) {
+    return weft_cpu_choose(plan->subject == WEFT_SUBJECT_GEMM ? plan->gemm.dtype : plan->attention.dtype)->name;
 }
 
 const weft_backend weft_backend_cpu = {

@@ -3,24 +3,7 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
-
-#if defined(__x86_64__)
-#define WEFT_CPU_X86 1
-#else
-#define WEFT_CPU_X86 0
-#endif
-#if defined(__aarch64__)
-#define WEFT_CPU_AARCH64 1
-#else
-#define WEFT_CPU_AARCH64 0
-#endif
-
-#if WEFT_CPU_X86
-extern const weft_cpu_kernels weft_cpu_avx512, weft_cpu_avx2;
-#elif WEFT_CPU_AARCH64
-extern const weft_cpu_kernels weft_cpu_neon;
-#endif
-extern const weft_cpu_kernels weft_cpu_generic;
+#include "cpu/features.h"
 
 /* The preprocessor cannot choose inside a list, so each guard has a macro that keeps or drops its rows. */
 #define KEEP_1(row) row
@@ -28,43 +11,54 @@ extern const weft_cpu_kernels weft_cpu_generic;
 #define KEEP(guard, row)       KEEP_AGAIN(guard, row)
 #define KEEP_AGAIN(guard, row) KEEP_##guard(row)
 
+#define WEFT_CPU_KERNEL(name, guard, test) KEEP(guard, extern const weft_cpu_kernel weft_cpu_##name;)
+#include "cpu/kernels.def"
+#undef WEFT_CPU_KERNEL
+
 typedef struct choice {
-    const weft_cpu_kernels *kernels;
+    const weft_cpu_kernel *kernel;
     int usable;
 } choice;
 
+enum { MOST = 16 };
+
 static size_t list(choice *choices) {
     size_t count = 0;
-#define WEFT_CPU_KERNELS(name, guard, test) KEEP(guard, choices[count++] = ((choice){&weft_cpu_##name, (test) != 0});)
+#define WEFT_CPU_KERNEL(name, guard, test) KEEP(guard, choices[count++] = ((choice){&weft_cpu_##name, (test) != 0});)
 #include "cpu/kernels.def"
-#undef WEFT_CPU_KERNELS
+#undef WEFT_CPU_KERNEL
     return count;
 }
 
-enum { MOST = 16 };
-
-const weft_cpu_kernels *weft_cpu_kernels_at(size_t i, int *usable) {
+const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable) {
     choice choices[MOST];
     const size_t count = list(choices);
     if (i >= count) {
         return NULL;
     }
     *usable = choices[i].usable;
-    return choices[i].kernels;
+    return choices[i].kernel;
 }
 
-const weft_cpu_kernels *weft_cpu_choose(void) {
+/* Whether WEFT_CPU means this kernel: its name, or its feature, which follows the two underscores. */
+static int is_wanted(const weft_cpu_kernel *kernel, const char *wanted) {
+    const char *feature = strstr(kernel->name, "__");
+    return strcmp(wanted, kernel->name) == 0 || (feature && strcmp(wanted, feature + 2) == 0);
+}
+
+const weft_cpu_kernel *weft_cpu_choose(weft_dtype dtype) {
     choice choices[MOST];
     const size_t count = list(choices);
     const char *wanted = getenv("WEFT_CPU");
-    const weft_cpu_kernels *best = &weft_cpu_generic;
-    for (size_t i = count; i-- > 0;) {
-        if (choices[i].usable) {
-            best = choices[i].kernels;
-            if (wanted && strcmp(wanted, best->name) == 0) {
-                return best;
+    const weft_cpu_kernel *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const weft_cpu_kernel *kernel = choices[i].kernel;
+        if (choices[i].usable && (kernel->dtype == WEFT_FP32 || kernel->dtype == dtype)) {
+            if (wanted && is_wanted(kernel, wanted)) {
+                return kernel;
             }
+            best = best ? best : kernel;
         }
     }
-    return best;
+    return best; /* the generic kernel takes every dtype */
 }

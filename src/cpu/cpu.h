@@ -1,36 +1,75 @@
-/* The CPU backend: the plan's tiles over threads, fp32 arithmetic in vectors, kernels chosen by what the processor has. */
+/* The CPU backend: the plan's tiles over threads, by kernels chosen by what the processor has.
+ *
+ * All products are made of blocks: a few rows of A times a few columns of B, the sums in registers. Both operands are
+ * packed first, into panels that the block reads from front to back. Attention is computed transposed, scores as keys x
+ * queries and output as dims x queries: then softmax runs across queries in every lane, and the weights are the next
+ * product's operand as they stand.
+ */
 #ifndef WEFT_CPU_CPU_H
 #define WEFT_CPU_CPU_H
 
 #include "plan/plan.h"
 
-/* The kernels of one feature. All matrices are fp32 and row-major; columns come in whole vectors of `width` floats, so
- * buffers are padded to that, and what lies in the padding is computed and never looked at. */
-typedef struct weft_cpu_kernels {
-    const char *name;
-    int64_t width;
+/* How a kernel takes an operand: panels of `lines` rows of A or columns of B. Value k of a line is at
+ * ((k / group) * lines + line) * group + k % group. Lines and values that are missing are 0. */
+typedef struct weft_cpu_operand {
+    int lines, group;
+} weft_cpu_operand;
 
-    /* c (rows, cols) = a (rows, depth) b (depth, cols), added to what c holds when `add` is set. */
-    void (*multiply)(int64_t rows, int64_t cols, int64_t depth, const float *a, int64_t lda, const float *b, int64_t ldb,
-                     float *c, int64_t ldc, int add);
+/* Where a panel comes from: element (line, k) is at index + line * line_stride + k * k_stride of data. */
+typedef struct weft_cpu_source {
+    weft_dtype dtype;
+    const void *data;
+    size_t index;
+    int64_t line_stride, k_stride;
+    int64_t lines, k; /* how many there are */
+} weft_cpu_source;
 
-    /* row (cols) becomes 2^(factor row - max); returns the sum. Relative error below 2^-22 for results that are normal;
-     * below -126 the result is 0. */
-    float (*exponentials)(float *row, int64_t cols, float factor, float max);
+/* What is done to a panel of scores: `keys` rows of one float for each of the block's columns, which are queries. */
+typedef struct weft_cpu_panel {
+    /* Scores become weights 2^(factor score - max), with max[] the largest factor score so far; sum[] grows by the weights,
+     * and rescale[] becomes what the sum and output so far were multiplied by: returns 0 when that is 1 everywhere.
+     * seen[] says how many of the keys each query sees; null: all. Relative error of a weight below 2^-21, or 2^-17 where
+     * weights are rounded to bf16 next; below 2^-126 a weight is 0. */
+    int (*soften)(int64_t keys, float *scores, float factor, const int32_t *seen, float *max, float *sum, float *rescale);
 
-    /* The largest of a row; -inf for none. */
-    float (*largest)(const float *row, int64_t cols);
+    /* c (rows, columns) *= factors (columns) */
+    void (*scale)(int64_t rows, float *c, const float *factors);
 
-    /* row (cols) *= factor */
-    void (*scale)(float *row, int64_t cols, float factor);
-} weft_cpu_kernels;
+    /* Backward: scores become weights 2^(factor score - lse2), and grads, which hold the gradients of the weights, become
+     * weight * (grad - delta), the gradients of the scores. */
+    void (*differentiate)(int64_t keys, float *scores, float *grads, float factor, const int32_t *seen, const float *lse2,
+                          const float *delta);
+} weft_cpu_panel;
 
-/* The kernels for this processor: the first of kernels.def that it can run, or the one that the environment variable
- * WEFT_CPU names, if it can run that. */
-const weft_cpu_kernels *weft_cpu_choose(void);
+/* A block kernel, and the packing that goes with it. */
+typedef struct weft_cpu_kernel {
+    const char *name;      /* "bf16_8x12__neon_bfmmla": dtype of the operands, rows x columns, feature */
+    weft_dtype dtype;      /* of packed values: fp32 or bf16 */
+    weft_cpu_operand a, b; /* a.lines rows and b.lines columns */
+    int depth;             /* k comes in multiples of this */
+
+    /* c (rows, columns) = A B, or is increased by it when `add` is set. */
+    void (*multiply)(int64_t k, const void *a, const void *b, float *c, int add);
+
+    /* Packs a panel, with k padded to `depth`. */
+    void (*pack_a)(const weft_cpu_source *source, void *to);
+    void (*pack_b)(const weft_cpu_source *source, void *to);
+
+    /* c (k, columns) as a panel of B, k a multiple of depth; null where it is one as it stands. */
+    void (*narrow)(int64_t k, const float *c, void *to);
+
+    const weft_cpu_panel *panel;
+
+    void (*start)(void), (*stop)(void); /* called by each thread around its work; may be null */
+} weft_cpu_kernel;
+
+/* The kernel for a dtype on this processor: the first of kernels.def that takes it, or the one whose feature or name the
+ * environment variable WEFT_CPU gives, if this processor can run it and it takes the dtype. */
+const weft_cpu_kernel *weft_cpu_choose(weft_dtype dtype);
 
 /* The i-th row of kernels.def, null past the last; *usable tells whether this processor can run it. */
-const weft_cpu_kernels *weft_cpu_kernels_at(size_t i, int *usable);
+const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable);
 
 /* `count` elements from data[index] as floats, and back, rounded to nearest. */
 void weft_cpu_load(weft_dtype dtype, const void *data, size_t index, int64_t count, float *to);
@@ -39,13 +78,34 @@ void weft_cpu_store(weft_dtype dtype, void *data, size_t index, int64_t count, c
 /* WEFT_UNSUPPORTED when a thread could not hold the plan's tile. */
 weft_status weft_cpu_check_tile(const weft_plan *plan, weft_message *message);
 
-/* What a backend's worker does with one visit, and the buffers it has for it. */
-typedef void (*weft_cpu_work)(void *context, float *room, const weft_visit *visit);
+/* Memory on a cache line, or null; free() releases it. */
+void *weft_cpu_alloc(size_t bytes);
 
-/* Runs the plan's walk over threads, one worker each, every thread with `room` floats of its own. */
-weft_status weft_cpu_threads(const weft_plan *plan, size_t room, weft_cpu_work work, void *context, weft_message *message);
+/* n rounded up to a multiple of unit. */
+static inline int64_t weft_cpu_pad(int64_t n, int64_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
+
+/* Bytes of one panel of A or B with k values. */
+static inline size_t weft_cpu_panel_bytes(const weft_cpu_kernel *kernel, weft_cpu_operand operand, int64_t k) {
+    return (size_t)(weft_cpu_pad(k, kernel->depth) * operand.lines) * weft_dtype_bytes(kernel->dtype);
+}
+
+/* What a worker does with one visit, and the memory it has for it. */
+typedef void (*weft_cpu_visit)(void *context, void *room, const weft_visit *visit);
+
+/* Runs the plan's walk over threads, one worker each, every thread with `room` bytes of its own. */
+weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, size_t room, weft_cpu_visit visit,
+                          void *context, weft_message *message);
+
+/* Runs item 0 .. count - 1 over threads, every thread with `room` bytes of its own. */
+typedef void (*weft_cpu_item)(void *context, void *room, int64_t item);
+weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
+                          weft_message *message);
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
+weft_status weft_cpu_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
+                                        weft_message *message);
 weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
 
 #endif

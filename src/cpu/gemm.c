@@ -1,76 +1,148 @@
-/* GEMM on the CPU: per tile, slices of A and B brought to fp32 and multiplied. */
+/* GEMM: both operands packed once, then blocks over each tile, slice of k by slice of k. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "cpu/cpu.h"
 #include "plan/problem.h"
+#include "plan/status.h"
+
+/* A packed operand: slices of tile_k, in each slice panels of `lines` lines. */
+typedef struct packed {
+    weft_cpu_operand operand;
+    int64_t lines, panels, group; /* lines in all; panels of a slice; lines of one packing item */
+    size_t panel, slice;          /* bytes */
+    char *data;
+} packed;
 
 typedef struct gemm {
     const weft_plan *plan;
     const weft_gemm_data *data;
-    const weft_cpu_kernels *kernels;
-    int64_t cols; /* tile_n, padded */
+    const weft_cpu_kernel *kernel;
+    int64_t slices;
+    packed a, b;
 } gemm;
-
-/* rows x cols of a matrix from (row, col) to a row-major buffer; `line` is room for a column. */
-static void pack(weft_dtype dtype, const void *data, weft_major major, int64_t ld, int64_t row, int64_t col, int64_t rows,
-                 int64_t cols, float *to, int64_t pitch, float *line) {
-    if (major == WEFT_ROW_MAJOR) {
-        for (int64_t i = 0; i < rows; i++) {
-            weft_cpu_load(dtype, data, weft_matrix_index(major, ld, row + i, col), cols, to + i * pitch);
-        }
-        return;
-    }
-    for (int64_t j = 0; j < cols; j++) {
-        weft_cpu_load(dtype, data, weft_matrix_index(major, ld, row, col + j), rows, line);
-        for (int64_t i = 0; i < rows; i++) {
-            to[i * pitch + j] = line[i];
-        }
-    }
-}
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* C = alpha sums + beta C; with beta 0 the old C is not read. */
-static void store_tile(const gemm *g, int64_t row, int64_t col, int64_t rows, int64_t cols, float *sums) {
+/* Packs one panel, all slices of it. Items are A's panels, then B's. */
+static void pack_panel(void *context, void *room, int64_t item) {
+    const gemm *g = context;
     const weft_gemm *p = &g->plan->gemm;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < cols; j++) {
-            const size_t at = weft_matrix_index(p->c_major, p->ldc, row + i, col + j);
-            float value = (float)p->alpha * sums[i * g->cols + j], old;
-            if (p->beta != 0) {
-                weft_cpu_load(p->c_dtype, g->data->c, at, 1, &old);
-                value += (float)p->beta * old;
-            }
-            weft_cpu_store(p->c_dtype, g->data->c, at, 1, &value);
-        }
+    const int of_b = item >= g->a.panels;
+    const packed *to = of_b ? &g->b : &g->a;
+    const int64_t panel = of_b ? item - g->a.panels : item, first = panel * to->operand.lines;
+    const int64_t tile_k = g->plan->schedule.tile_k;
+    /* A's lines are rows and B's are columns. */
+    const int lines_apart = of_b ? p->b_major == WEFT_COL_MAJOR : p->a_major == WEFT_ROW_MAJOR;
+    const int64_t ld = of_b ? p->ldb : p->lda;
+    (void)room;
+    weft_cpu_source source = {p->dtype,
+                              of_b ? g->data->b : g->data->a,
+                              0,
+                              lines_apart ? ld : 1,
+                              lines_apart ? 1 : ld,
+                              smaller(to->operand.lines, to->lines - first),
+                              0};
+    for (int64_t slice = 0; slice < g->slices; slice++) {
+        const int64_t k = slice * tile_k;
+        source.index = (size_t)(first * source.line_stride + k * source.k_stride);
+        source.k = smaller(tile_k, p->k - k);
+        char *at = to->data + (size_t)slice * to->slice + (size_t)panel * to->panel;
+        (of_b ? g->kernel->pack_b : g->kernel->pack_a)(&source, at);
     }
 }
 
-static void gemm_tile(void *context, float *room, const weft_visit *visit) {
+/* C = alpha sums + beta C, for rows and columns of a tile whose sums are blocks, column of blocks by column; with beta 0
+ * the old C is not read. `line` has room for a line of the tile, twice. */
+static void store_tile(const gemm *g, int64_t row, int64_t row_end, int64_t col, int64_t col_end, const float *sums,
+                       float *line) {
+    const weft_gemm *p = &g->plan->gemm;
+    const int64_t height = g->kernel->a.lines, width = g->kernel->b.lines, block = height * width;
+    const int64_t column = (row_end - row + height - 1) / height * block; /* floats of a column of blocks */
+    const int by_row = p->c_major == WEFT_ROW_MAJOR;
+    const int64_t lines = by_row ? row_end - row : col_end - col, count = by_row ? col_end - col : row_end - row;
+    const float alpha = (float)p->alpha, beta = (float)p->beta;
+    for (int64_t i = 0; i < lines; i++) {
+        const size_t at = by_row ? weft_matrix_index(p->c_major, p->ldc, row + i, col)
+                                 : weft_matrix_index(p->c_major, p->ldc, row, col + i);
+        if (by_row) {
+            const float *from = sums + i / height * block + i % height * width;
+            for (int64_t j = 0; j < count; j += width, from += column) {
+                for (int64_t x = 0; x < width; x++) {
+                    line[j + x] = alpha * from[x];
+                }
+            }
+        } else {
+            const float *from = sums + i / width * column + i % width;
+            for (int64_t j = 0; j < count; j++) {
+                line[j] = alpha * from[j * width];
+            }
+        }
+        if (beta != 0) {
+            float *old = line + count + width;
+            weft_cpu_load(p->c_dtype, g->data->c, at, count, old);
+            for (int64_t j = 0; j < count; j++) {
+                line[j] += beta * old[j];
+            }
+        }
+        weft_cpu_store(p->c_dtype, g->data->c, at, count, line);
+    }
+}
+
+/* Tiles are cut in panels: a tile's edges fall where they fall, so that it takes the panels that begin inside it. */
+static void gemm_tile(void *context, void *room, const weft_visit *visit) {
     const gemm *g = context;
     const weft_gemm *p = &g->plan->gemm;
     const weft_schedule *s = &g->plan->schedule;
-    const int64_t row = visit->tile.m * s->tile_m, col = visit->tile.n * s->tile_n;
-    const int64_t rows = smaller(s->tile_m, p->m - row), cols = smaller(s->tile_n, p->n - col);
-    float *a = room, *sums = a + s->tile_m * s->tile_k, *b = sums + s->tile_m * g->cols, *line = b + s->tile_k * g->cols;
+    const int64_t rows = g->a.operand.lines, cols = g->b.operand.lines, block = rows * cols;
+    const int64_t row = (visit->tile.m * s->tile_m + rows - 1) / rows, col = (visit->tile.n * s->tile_n + cols - 1) / cols;
+    const int64_t row_end = smaller(((visit->tile.m + 1) * s->tile_m + rows - 1) / rows, g->a.panels);
+    const int64_t col_end = smaller(((visit->tile.n + 1) * s->tile_n + cols - 1) / cols, g->b.panels);
+    float *sums = room;
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t k = step * s->tile_k, depth = smaller(s->tile_k, p->k - k);
-        pack(p->dtype, g->data->a, p->a_major, p->lda, row, k, rows, depth, a, s->tile_k, line);
-        pack(p->dtype, g->data->b, p->b_major, p->ldb, k, col, depth, cols, b, g->cols, line);
-        g->kernels->multiply(rows, g->cols, depth, a, s->tile_k, b, g->cols, sums, g->cols, i > 0);
+        const int64_t k = weft_cpu_pad(smaller(s->tile_k, p->k - step * s->tile_k), g->kernel->depth);
+        const char *a = g->a.data + (size_t)step * g->a.slice, *b = g->b.data + (size_t)step * g->b.slice;
+        float *c = sums;
+        for (int64_t n = col; n < col_end; n++) {
+            for (int64_t m = row; m < row_end; m++, c += block) {
+                g->kernel->multiply(k, a + (size_t)m * g->a.panel, b + (size_t)n * g->b.panel, c, i > 0);
+            }
+        }
     }
-    store_tile(g, row, col, rows, cols, sums);
+    store_tile(g, row * rows, smaller(row_end * rows, p->m), col * cols, smaller(col_end * cols, p->n), sums,
+               sums + (row_end - row) * (col_end - col) * block);
+}
+
+static int lay_out(const gemm *g, packed *to, weft_cpu_operand operand, int64_t lines, int64_t tile_k) {
+    to->operand = operand;
+    to->lines = lines;
+    to->panels = (lines + operand.lines - 1) / operand.lines;
+    to->panel = weft_cpu_panel_bytes(g->kernel, operand, tile_k);
+    to->slice = to->panel * (size_t)to->panels;
+    to->data = (double)to->slice * (double)g->slices < 0x1p62 ? weft_cpu_alloc(to->slice * (size_t)g->slices) : NULL;
+    return to->data != NULL;
 }
 
 weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
+    const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
-    const weft_status status = weft_cpu_check_tile(plan, message);
+    weft_status status = weft_cpu_check_tile(plan, message);
     if (status) {
         return status;
     }
-    gemm g = {plan, data, weft_cpu_choose(), 0};
-    g.cols = (s->tile_n + g.kernels->width - 1) / g.kernels->width * g.kernels->width;
-    const int64_t line = s->tile_m > s->tile_k ? s->tile_m : s->tile_k;
-    const size_t room = (size_t)(s->tile_m * s->tile_k + (s->tile_m + s->tile_k) * g.cols + line);
-    return weft_cpu_threads(plan, room, gemm_tile, &g, message);
+    gemm g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(p->dtype)};
+    g.slices = (p->k + s->tile_k - 1) / s->tile_k;
+    const weft_cpu_operand a = g.kernel->a, b = g.kernel->b;
+    if (!lay_out(&g, &g.a, a, p->m, s->tile_k) || !lay_out(&g, &g.b, b, p->n, s->tile_k)) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
+    } else if ((status = weft_cpu_each(g.a.panels + g.b.panels, g.kernel, 0, pack_panel, &g, message)) == WEFT_OK) {
+        const int64_t blocks = ((s->tile_m + a.lines - 1) / a.lines + 1) * ((s->tile_n + b.lines - 1) / b.lines + 1);
+        status =
+            weft_cpu_walk(plan, g.kernel, (size_t)(blocks * a.lines * b.lines) * sizeof(float), gemm_tile, &g, message);
+    }
+    free(g.a.data);
+    free(g.b.data);
+    return status;
 }

@@ -1,4 +1,4 @@
-/* The plan's walk over threads. A tile's result depends on the tile and its direction alone, never on who computes it. */
+/* Work over threads. A tile's result depends on the tile and its direction alone, never on who computes it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,15 @@ static int omp_get_num_threads(void) {
 }
 #endif
 
-enum { ALIGNMENT = 64 };
+/* ALIGNMENT: a cache line. BEYOND: kernels load the next values of an operand before they know that there are none. */
+enum { ALIGNMENT = 64, BEYOND = 1024 };
+
+void *weft_cpu_alloc(size_t bytes) {
+    if (bytes > SIZE_MAX - BEYOND - ALIGNMENT) {
+        return NULL;
+    }
+    return aligned_alloc(ALIGNMENT, (bytes + BEYOND + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+}
 
 weft_status weft_cpu_check_tile(const weft_plan *plan, weft_message *message) {
     const weft_schedule *s = &plan->schedule;
@@ -32,24 +40,54 @@ weft_status weft_cpu_check_tile(const weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
-/* The job of all threads. */
+/* The job of all threads: worker 0 .. workers - 1, and what each of them does. */
 typedef struct crew {
-    const weft_plan *plan;
-    weft_cpu_work work;
+    void (*work)(struct crew *crew, void *room, int64_t worker);
+    int64_t workers;
     void *context;
+    const weft_plan *plan; /* of a walk */
+    weft_cpu_visit visit;
     uint64_t counter; /* of dynamic dispatch */
     int64_t done;     /* tiles */
+    weft_cpu_item item;
 } crew;
 
+static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room, weft_message *message) {
+    const int64_t most = c->workers < omp_get_max_threads() ? c->workers : omp_get_max_threads();
+    int failed = 0;
+#pragma omp parallel num_threads((int)(most < 1 ? 1 : most)) reduction(| : failed)
+    {
+        void *mine = weft_cpu_alloc(room);
+        failed = mine == NULL;
+        if (mine) {
+            memset(mine, 0, room); /* first touched by the thread that uses it */
+            if (kernel->start) {
+                kernel->start();
+            }
+            for (int64_t w = omp_get_thread_num(); w < c->workers; w += omp_get_num_threads()) {
+                c->work(c, mine, w);
+            }
+            if (kernel->stop) {
+                kernel->stop();
+            }
+        }
+        free(mine);
+    }
+    if (failed) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %zu bytes in each of %lld threads", room, (long long)most);
+    }
+    return WEFT_OK;
+}
+
 /* Every tile of the visit's cluster is a visit of its own. */
-static void visit_cluster(crew *c, float *room, weft_visit visit) {
+static void visit_cluster(crew *c, void *room, weft_visit visit) {
     const weft_walk *walk = &c->plan->walk;
     const weft_tile first = visit.tile;
     const int64_t tiles = walk->cluster_rows * walk->cluster_cols;
     for (int64_t i = 0; i < tiles; i++) {
         visit.tile.row = first.row + i / walk->cluster_cols;
         visit.tile.col = first.col + i % walk->cluster_cols;
-        c->work(c->context, room, &visit);
+        c->visit(c->context, room, &visit);
     }
     const int64_t done = __atomic_add_fetch(&c->done, tiles, __ATOMIC_RELAXED);
     if (c->plan->progress && omp_get_thread_num() == 0) { /* the caller's own thread */
@@ -58,7 +96,7 @@ static void visit_cluster(crew *c, float *room, weft_visit visit) {
     }
 }
 
-static void run_worker(crew *c, int64_t index, float *room) {
+static void walk_worker(crew *c, void *room, int64_t index) {
     const weft_walk *walk = &c->plan->walk;
     weft_worker worker = weft_worker_start(walk, index, &c->counter);
     weft_visit visit;
@@ -67,31 +105,30 @@ static void run_worker(crew *c, int64_t index, float *room) {
     }
 }
 
-weft_status weft_cpu_threads(const weft_plan *plan, size_t room, weft_cpu_work work, void *context, weft_message *message) {
+weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, size_t room, weft_cpu_visit visit,
+                          void *context, weft_message *message) {
     const weft_walk *walk = &plan->walk;
-    const int64_t workers = walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers;
-    const int64_t most = workers < omp_get_max_threads() ? workers : omp_get_max_threads();
-    const size_t bytes = (room * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    crew c = {plan, work, context, 0, 0};
-    int failed = 0;
-#pragma omp parallel num_threads((int)most) reduction(| : failed)
-    {
-        float *mine = aligned_alloc(ALIGNMENT, bytes);
-        failed = mine == NULL;
-        if (mine) {
-            memset(mine, 0, bytes); /* first touched by the thread that uses it */
-            for (int64_t w = omp_get_thread_num(); w < workers; w += omp_get_num_threads()) {
-                run_worker(&c, w, mine);
-            }
-        }
-        free(mine);
-    }
-    if (failed) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %zu bytes in each of %lld threads", bytes,
-                         (long long)most);
-    }
-    if (plan->progress) {
+    crew c = {
+        walk_worker, walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers, context, plan, visit, 0, 0,
+        NULL};
+    const weft_status status = run_crew(&c, kernel, room, message);
+    if (status == WEFT_OK && plan->progress) {
         plan->progress(plan->progress_user, c.done, c.done);
     }
-    return WEFT_OK;
+    return status;
+}
+
+static void item_worker(crew *c, void *room, int64_t worker) {
+    (void)worker;
+    int64_t item;
+    while ((item = (int64_t)__atomic_fetch_add(&c->counter, 1, __ATOMIC_RELAXED)) < c->done) {
+        c->item(c->context, room, item);
+    }
+}
+
+weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
+                          weft_message *message) {
+    const int64_t threads = omp_get_max_threads();
+    crew c = {item_worker, count < threads ? count : threads, context, NULL, NULL, 0, count, item};
+    return run_crew(&c, kernel, room, message);
 }

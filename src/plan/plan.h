@@ -7,7 +7,7 @@
 /* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
 typedef struct weft_backend {
     const char *name;
-    const char *(*kernel)(void); /* the kernels that it takes on this machine; null where there is only one kind */
+    const char *(*kernel)(const weft_plan *plan); /* the kernel it takes for a plan; null where there is only one */
     weft_status (*attention_forward)(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
     weft_status (*attention_backward)(const weft_attention *problem, const weft_attention_gradients *data,
                                       weft_message *message);

@@ -1,126 +1,277 @@
-/* Every row of kernels.def that this processor can run, against fp64. */
+/* Every row of kernels.def that this processor can run, against fp64; with --bench, how fast each is. */
 #include "../cmocka_all.h"
 #include "../random.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cpu/cpu.h"
 #include "ref/ref.h"
+
+enum { MOST_LINES = 64, MOST_K = 128 };
 
 static float random_float(uint64_t *random) {
     return (float)(weft_random_real(random) * 2 - 1);
 }
 
 /* Calls `check` with each usable row. */
-static void each(void (*check)(const weft_cpu_kernels *kernels)) {
+static void each(void (*check)(const weft_cpu_kernel *kernel)) {
     int usable, checked = 0;
-    const weft_cpu_kernels *kernels;
-    for (size_t i = 0; (kernels = weft_cpu_kernels_at(i, &usable)); i++) {
+    const weft_cpu_kernel *kernel;
+    for (size_t i = 0; (kernel = weft_cpu_kernel_at(i, &usable)); i++) {
         if (usable) {
-            check(kernels);
+            if (kernel->start) {
+                kernel->start();
+            }
+            check(kernel);
+            if (kernel->stop) {
+                kernel->stop();
+            }
             checked++;
         }
     }
     assert_true(checked >= 1);
 }
 
-enum { ROWS = 40, DEPTH = 70, COLS = 96 };
+/* A value of a packed panel. */
+static double packed_value(const weft_cpu_kernel *kernel, weft_cpu_operand o, const void *panel, int64_t line, int64_t k) {
+    return weft_ref_load(kernel->dtype, panel, (size_t)((k / o.group * o.lines + line) * o.group + k % o.group));
+}
 
-static void check_multiply(const weft_cpu_kernels *kernels) {
-    static float a[ROWS * DEPTH], b[DEPTH * COLS], c[ROWS * COLS], before[ROWS * COLS];
+/* Packing: every dtype and both directions, whole and ragged panels; what is missing is 0. */
+static void check_packing(const weft_cpu_kernel *kernel) {
+    static unsigned char source[MOST_LINES * (MOST_K + 3) * 4];
     uint64_t random = 1;
+    void *panel = weft_cpu_alloc(MOST_LINES * MOST_K * sizeof(float));
+    assert_non_null(panel);
+    assert_int_equal(kernel->a.lines % kernel->depth, 0); /* attention relies on it */
     for (int round = 0; round < 300; round++) {
-        const int64_t rows = random_between(&random, 1, ROWS), depth = random_between(&random, 0, DEPTH);
-        const int64_t cols = random_between(&random, 1, COLS / kernels->width) * kernels->width;
-        const int add = round % 2;
-        for (size_t i = 0; i < sizeof a / sizeof *a; i++) {
-            a[i] = random_float(&random);
+        const weft_cpu_operand o = round % 2 ? kernel->a : kernel->b;
+        weft_cpu_source s = {(weft_dtype)(round % 3),
+                             source,
+                             3,
+                             0,
+                             0,
+                             random_between(&random, 1, o.lines),
+                             random_between(&random, 1, MOST_K - kernel->depth)};
+        s.lines = round % 4 < 2 ? o.lines : s.lines;
+        s.line_stride = round % 5 < 2 ? 1 : round % 5 < 4 ? MOST_K : 3;
+        s.k_stride = round % 5 < 2 ? MOST_LINES : round % 5 < 4 ? 1 : MOST_LINES * 3 / 2;
+        if (s.line_stride == 3) {
+            s.k = 1;
         }
-        for (size_t i = 0; i < sizeof b / sizeof *b; i++) {
-            b[i] = random_float(&random);
+        for (size_t i = 0; i < sizeof source / 4; i++) {
+            weft_ref_store(s.dtype, source, i, weft_random_real(&random) - 0.5);
         }
-        for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
-            c[i] = before[i] = random_float(&random);
-        }
-        kernels->multiply(rows, cols, depth, a, DEPTH, b, COLS, c, COLS, add);
-        for (int64_t i = 0; i < ROWS; i++) {
-            for (int64_t j = 0; j < COLS; j++) {
-                double sum = add ? before[i * COLS + j] : 0;
-                for (int64_t k = 0; k < depth; k++) {
-                    sum += (double)a[i * DEPTH + k] * (double)b[k * COLS + j];
+        memset(panel, 0x7f, MOST_LINES * MOST_K * sizeof(float));
+        (round % 2 ? kernel->pack_a : kernel->pack_b)(&s, panel);
+        for (int64_t k = 0; k < weft_cpu_pad(s.k, kernel->depth); k++) {
+            for (int64_t line = 0; line < o.lines; line++) {
+                double want = 0;
+                if (line < s.lines && k < s.k) {
+                    want = weft_ref_load(s.dtype, source, s.index + (size_t)(line * s.line_stride + k * s.k_stride));
+                    uint16_t half;
+                    if (kernel->dtype == WEFT_BF16) {
+                        weft_ref_store(WEFT_BF16, &half, 0, want);
+                        want = weft_ref_load(WEFT_BF16, &half, 0);
+                    }
                 }
-                if (i < rows && j < cols) {
-                    assert_true(fabs(sum - (double)c[i * COLS + j]) < 1e-5);
-                } else {
-                    assert_true(c[i * COLS + j] == before[i * COLS + j]); /* nothing outside is written */
-                }
+                assert_true(packed_value(kernel, o, panel, line, k) == want);
             }
         }
     }
+    free(panel);
 }
 
-static void check_exponentials(const weft_cpu_kernels *kernels) {
-    float row[64], was[64];
+static void check_multiply(const weft_cpu_kernel *kernel) {
     uint64_t random = 2;
-    double worst = 0;
-    for (int round = 0; round < 20000; round++) {
-        const int64_t cols = random_between(&random, 1, 64 / kernels->width) * kernels->width;
-        const float max = random_float(&random) * 100;
-        double sum = 0;
-        for (int64_t i = 0; i < cols; i++) {
-            was[i] = row[i] = max - (float)(weft_random_real(&random) * (round % 2 ? 3 : 126));
+    const int64_t rows = kernel->a.lines, cols = kernel->b.lines;
+    static float from[MOST_LINES * MOST_K], c[MOST_LINES * MOST_LINES], before[MOST_LINES * MOST_LINES];
+    void *a = weft_cpu_alloc(MOST_LINES * MOST_K * 4), *b = weft_cpu_alloc(MOST_LINES * MOST_K * 4);
+    assert_true(a && b);
+    for (int round = 0; round < 100; round++) {
+        const int64_t k = random_between(&random, 1, MOST_K / kernel->depth) * kernel->depth;
+        weft_cpu_source s = {WEFT_FP32, from, 0, MOST_K, 1, rows, k};
+        for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+            from[i] = random_float(&random);
         }
-        const float total = kernels->exponentials(row, cols, 1.0f, max);
-        for (int64_t i = 0; i < cols; i++) {
-            const double exact = exp2((double)(was[i] - max));
-            worst = fmax(worst, fabs((double)row[i] / exact - 1));
-            sum += (double)row[i];
+        kernel->pack_a(&s, a);
+        for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+            from[i] = random_float(&random);
         }
-        assert_true(fabs((double)total / sum - 1) < 1e-6);
+        s.lines = cols;
+        kernel->pack_b(&s, b);
+        for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+            c[i] = before[i] = random_float(&random);
+        }
+        kernel->multiply(k, a, b, c, round % 2);
+        for (int64_t i = 0; i < MOST_LINES * MOST_LINES; i++) {
+            double sum = before[i];
+            if (i < rows * cols) {
+                sum = round % 2 ? sum : 0;
+                for (int64_t j = 0; j < k; j++) {
+                    sum +=
+                        packed_value(kernel, kernel->a, a, i / cols, j) * packed_value(kernel, kernel->b, b, i % cols, j);
+                }
+            }
+            assert_true(fabs(sum - (double)c[i]) < (i < rows * cols ? 1e-5 : 1e-30)); /* nothing outside is written */
+        }
     }
-    assert_true(worst < 0x1p-22); /* what cpu.h says */
-
-    float special[16] = {0.0f, -INFINITY, -126.5f, -1e30f, NAN, INFINITY, -126.0f, -0.5f};
-    kernels->exponentials(special, 16, 1.0f, 0.0f);
-    assert_true(special[0] == 1.0f && special[1] == 0.0f && special[2] == 0.0f && special[3] == 0.0f);
-    assert_true(isnan(special[4]) && special[6] == 0x1p-126f && fabsf(special[7] - 0.70710678f) < 1e-6f);
+    free(a);
+    free(b);
 }
 
-static void check_rows(const weft_cpu_kernels *kernels) {
-    float row[64];
+/* Weights against exp2, sums against weights, over two blocks with a mask. */
+static void check_soften(const weft_cpu_kernel *kernel) {
+    const int64_t width = kernel->b.lines, keys = 2 * kernel->a.lines;
+    const double error = kernel->dtype == WEFT_FP32 ? 0x1p-21 : 0x1p-17; /* what cpu.h says */
+    float *scores = weft_cpu_alloc((size_t)(keys * width) * 4), *was = weft_cpu_alloc((size_t)(keys * width) * 4);
+    float max[MOST_LINES], sum[MOST_LINES], rescale[MOST_LINES];
+    int32_t seen[MOST_LINES];
+    assert_true(scores && was);
     uint64_t random = 3;
-    for (int round = 0; round < 1000; round++) {
-        const int64_t cols = random_between(&random, 1, 64 / kernels->width) * kernels->width;
-        float largest = -INFINITY;
-        for (int64_t i = 0; i < cols; i++) {
-            row[i] = random_between(&random, 0, 5) == 0 ? -INFINITY : random_float(&random);
-            largest = row[i] > largest ? row[i] : largest;
+    for (int round = 0; round < 300; round++) {
+        double total[MOST_LINES] = {0};
+        const float factor = 0.1f + (float)weft_random_real(&random), spread = round % 2 ? 4 : 120;
+        for (int64_t q = 0; q < width; q++) {
+            max[q] = -INFINITY;
+            sum[q] = 0;
         }
-        assert_true(kernels->largest(row, cols) == largest);
-        const float first = row[0];
-        kernels->scale(row, cols, 0.25f);
-        assert_true(row[0] == first * 0.25f);
+        for (int block = 0; block < 2; block++) {
+            const float *old = memcpy(was, max, (size_t)width * 4);
+            float before[MOST_LINES];
+            memcpy(before, old, sizeof(float) * (size_t)width);
+            for (int64_t i = 0; i < keys * width; i++) {
+                scores[i] = was[i] = random_float(&random) * spread;
+            }
+            for (int64_t q = 0; q < width; q++) {
+                seen[q] = (int32_t)(q == 1 ? 0 : random_between(&random, 0, keys));
+            }
+            const int hidden = round % 3 != 0;
+            const int grew = kernel->panel->soften(keys, scores, factor, hidden ? seen : NULL, max, sum, rescale);
+            int changed = 0;
+            for (int64_t q = 0; q < width; q++) {
+                const int64_t visible = hidden ? seen[q] : keys;
+                double top = before[q];
+                for (int64_t key = 0; key < visible; key++) {
+                    top = fmax(top, (double)(was[key * width + q] * factor));
+                }
+                assert_true(top == (double)max[q]);
+                changed |= top != (double)before[q];
+                const double shift = top == -INFINITY ? 0 : top, factor_old = exp2((double)before[q] - shift);
+                const double slack = error + 0x1p-24 * (2 * fabs(shift) + (isinf(before[q]) ? 0 : fabs((double)before[q])));
+                assert_true(fabs((double)rescale[q] - factor_old) <= slack * factor_old + 0x1p-126);
+                total[q] *= factor_old;
+                for (int64_t key = 0; key < keys; key++) {
+                    const float weight = scores[key * width + q];
+                    const double x = (double)was[key * width + q] * (double)factor - shift;
+                    const double want = key < visible ? exp2(x) : 0;
+                    /* x itself is rounded */
+                    assert_true(fabs((double)weight - want) <=
+                                (error + 0x1p-24 * (fabs(x) + fabs(shift))) * want + 0x1p-126);
+                    assert_true(key < visible || weight == 0);
+                    total[q] += want;
+                }
+                assert_true(fabs((double)sum[q] - total[q]) <= (error + 1e-4) * total[q]);
+            }
+            assert_true(grew || !changed);
+        }
+    }
+    /* NaN stays, -inf gives 0, a row without keys keeps a sum of 0. */
+    for (int64_t i = 0; i < keys * width; i++) {
+        scores[i] = i % width == 0 ? NAN : -INFINITY;
+    }
+    for (int64_t q = 0; q < width; q++) {
+        max[q] = -INFINITY;
+        sum[q] = 0;
+    }
+    kernel->panel->soften(keys, scores, 1, NULL, max, sum, rescale);
+    assert_true(isnan(sum[0]) && sum[1] == 0 && scores[1] == 0 && isnan(scores[0]));
+    free(scores);
+    free(was);
+}
+
+static void check_differentiate(const weft_cpu_kernel *kernel) {
+    const int64_t width = kernel->b.lines, keys = kernel->a.lines;
+    static float scores[MOST_LINES * MOST_LINES], grads[MOST_LINES * MOST_LINES], s[MOST_LINES * MOST_LINES],
+        g[MOST_LINES * MOST_LINES];
+    float lse2[MOST_LINES], delta[MOST_LINES], factors[MOST_LINES];
+    int32_t seen[MOST_LINES];
+    uint64_t random = 4;
+    for (int round = 0; round < 100; round++) {
+        for (int64_t i = 0; i < keys * width; i++) {
+            scores[i] = s[i] = random_float(&random) * 5;
+            grads[i] = g[i] = random_float(&random);
+        }
+        for (int64_t q = 0; q < width; q++) {
+            lse2[q] = 5 + random_float(&random);
+            factors[q] = delta[q] = random_float(&random);
+            seen[q] = (int32_t)random_between(&random, 0, keys);
+        }
+        kernel->panel->differentiate(keys, scores, grads, 0.7f, round % 2 ? seen : NULL, lse2, delta);
+        for (int64_t i = 0; i < keys * width; i++) {
+            const int64_t q = i % width;
+            const double weight = round % 2 && i / width >= seen[q] ? 0 : exp2((double)s[i] * 0.7 - (double)lse2[q]);
+            assert_true(fabs((double)scores[i] - weight) <= 1e-5 * weight);
+            assert_true(fabs((double)grads[i] - weight * ((double)g[i] - (double)delta[q])) <= 1e-5);
+        }
+        memcpy(s, scores, sizeof s);
+        kernel->panel->scale(keys, scores, factors);
+        for (int64_t i = 0; i < keys * width; i++) {
+            assert_true(scores[i] == s[i] * factors[i % width]);
+        }
     }
 }
 
-static void multiplies(void **state) {
+static void check_narrow(const weft_cpu_kernel *kernel) {
+    if (!kernel->narrow) {
+        assert_int_equal(kernel->b.group, 1); /* a panel of weights is an operand as it stands */
+        assert_int_equal(kernel->dtype, WEFT_FP32);
+        return;
+    }
+    const int64_t k = 4 * kernel->depth < MOST_K ? 4 * kernel->depth : MOST_K;
+    static float c[MOST_K * MOST_LINES];
+    void *panel = weft_cpu_alloc(sizeof c);
+    uint64_t random = 5;
+    assert_non_null(panel);
+    for (int64_t i = 0; i < k * kernel->b.lines; i++) {
+        c[i] = i % 97 ? random_float(&random) : NAN;
+    }
+    kernel->narrow(k, c, panel);
+    for (int64_t i = 0; i < k * kernel->b.lines; i++) {
+        uint16_t half;
+        weft_ref_store(WEFT_BF16, &half, 0, (double)c[i]);
+        const double want = weft_ref_load(WEFT_BF16, &half, 0);
+        const double got = packed_value(kernel, kernel->b, panel, i % kernel->b.lines, i / kernel->b.lines);
+        assert_true(isnan(want) ? isnan(got) : got == want);
+    }
+    free(panel);
+}
+
+static void packing(void **state) {
+    (void)state;
+    each(check_packing);
+}
+static void multiply(void **state) {
     (void)state;
     each(check_multiply);
 }
-
-static void raises_to_powers(void **state) {
+static void soften(void **state) {
     (void)state;
-    each(check_exponentials);
+    each(check_soften);
+}
+static void differentiate(void **state) {
+    (void)state;
+    each(check_differentiate);
+}
+static void narrow(void **state) {
+    (void)state;
+    each(check_narrow);
 }
 
-static void finds_the_largest(void **state) {
-    (void)state;
-    each(check_rows);
-}
-
-/* Conversions agree with the reference's: every 16-bit pattern, and floats beside every boundary. */
 static void converts(void **state) {
     (void)state;
     static const weft_dtype dtypes[] = {WEFT_FP16, WEFT_BF16};
@@ -151,22 +302,94 @@ static void converts(void **state) {
     }
 }
 
-static void environment_chooses(void **state) {
+/* WEFT_CPU takes a feature or a whole name; what it cannot mean is ignored. */
+static void chosen_by_name(void **state) {
     (void)state;
-    assert_int_equal(setenv("WEFT_CPU", "generic", 1), 0);
-    assert_string_equal(weft_cpu_choose()->name, "generic");
-    assert_int_equal(setenv("WEFT_CPU", "no-such-thing", 1), 0);
     int usable;
-    size_t i = 0;
-    while (weft_cpu_kernels_at(i, &usable) && !usable) {
-        i++;
+    const weft_cpu_kernel *kernel;
+    for (size_t i = 0; (kernel = weft_cpu_kernel_at(i, &usable)); i++) {
+        if (usable) {
+            assert_int_equal(setenv("WEFT_CPU", strstr(kernel->name, "__") + 2, 1), 0);
+            assert_ptr_equal(weft_cpu_choose(kernel->dtype), kernel);
+            assert_int_equal(setenv("WEFT_CPU", kernel->name, 1), 0);
+            assert_ptr_equal(weft_cpu_choose(kernel->dtype), kernel);
+            assert_ptr_equal(weft_cpu_choose(WEFT_BF16), kernel);
+        }
     }
-    assert_string_equal(weft_cpu_choose()->name, weft_cpu_kernels_at(i, &usable)->name); /* the best */
+    assert_int_equal(setenv("WEFT_CPU", "abacus", 1), 0);
+    const weft_cpu_kernel *other = weft_cpu_choose(WEFT_FP32);
+    assert_int_equal(unsetenv("WEFT_CPU"), 0);
+    assert_ptr_equal(weft_cpu_choose(WEFT_FP32), other);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(multiplies), cmocka_unit_test(raises_to_powers),
-                                       cmocka_unit_test(finds_the_largest), cmocka_unit_test(converts),
-                                       cmocka_unit_test(environment_chooses)};
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Seconds of one call, the best of a few runs of many. */
+#define TIME(call)                                                                                                         \
+    do {                                                                                                                   \
+        best = INFINITY;                                                                                                   \
+        for (int run = 0; run < 5; run++) {                                                                                \
+            const double begin = now();                                                                                    \
+            for (int i = 0; i < 1000; i++) {                                                                               \
+                call;                                                                                                      \
+            }                                                                                                              \
+            best = fmin(best, (now() - begin) / 1000);                                                                     \
+        }                                                                                                                  \
+    } while (0)
+
+static void bench(const weft_cpu_kernel *kernel) {
+    const int64_t rows = kernel->a.lines, cols = kernel->b.lines, keys = weft_cpu_pad(192, rows);
+    const size_t bytes = (size_t)(keys + MOST_LINES) * MOST_LINES * 4 * 4;
+    void *a = weft_cpu_alloc(bytes), *b = weft_cpu_alloc(bytes);
+    float *c = weft_cpu_alloc(bytes), max[MOST_LINES] = {0}, sum[MOST_LINES] = {0}, rescale[MOST_LINES];
+    assert_true(a && b && c);
+    double best;
+    memset(a, 0, bytes);
+    memset(b, 0, bytes);
+    memset(c, 0, bytes);
+    printf("%s\n", kernel->name);
+    for (int64_t k = 64; k <= 256; k *= 2) {
+        TIME(kernel->multiply(k, a, b, c, 0));
+        printf("  multiply, k = %-3d %8.1f GFLOP/s\n", (int)k, 2e-9 * (double)(rows * cols * k) / best);
+    }
+    const double scores = (double)(keys * cols);
+    TIME(kernel->panel->soften(keys, c, 1, NULL, max, sum, rescale));
+    printf("  soften           %8.2f ns a score\n", 1e9 * best / scores);
+    TIME(kernel->panel->differentiate(keys, c, b, 1, NULL, max, sum));
+    printf("  differentiate    %8.2f ns a score\n", 1e9 * best / scores);
+    if (kernel->narrow) {
+        TIME(kernel->narrow(keys, c, b));
+        printf("  narrow           %8.2f ns a weight\n", 1e9 * best / scores);
+    }
+    for (int dtype = 0; dtype < 3; dtype++) {
+        const weft_cpu_source lines = {(weft_dtype)dtype, c, 0, 128, 1, rows, 128},
+                              across = {(weft_dtype)dtype, c, 0, 1, 128, rows, 128};
+        TIME(kernel->pack_a(&lines, a));
+        printf("  pack %s, along k  %8.2f ns a value;",
+               dtype == 0   ? "fp32"
+               : dtype == 1 ? "fp16"
+                            : "bf16",
+               1e9 * best / (double)(rows * 128));
+        TIME(kernel->pack_a(&across, a));
+        printf(" across %8.2f\n", 1e9 * best / (double)(rows * 128));
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--bench") == 0) {
+        each(bench);
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(packing),       cmocka_unit_test(multiply),
+                                       cmocka_unit_test(soften),        cmocka_unit_test(differentiate),
+                                       cmocka_unit_test(narrow),        cmocka_unit_test(converts),
+                                       cmocka_unit_test(chosen_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,40 @@
+/* Vectors of four floats in GNU C, for any processor. Arithmetic on vec and ints is by operators. */
+#ifndef WEFT_CPU_VECTOR__GENERIC_H
+#define WEFT_CPU_VECTOR__GENERIC_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define WIDTH 4
+typedef float vec __attribute__((vector_size(16)));
+typedef int32_t ints __attribute__((vector_size(16)));
+
+static inline vec vec_load(const float *from) {
+    vec v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+static inline void vec_store(float *to, vec v) {
+    memcpy(to, &v, sizeof v);
+}
+
+static inline vec vec_all(float x) {
+    return x - (vec){0};
+}
+
+/* a where the mask is set, b elsewhere */
+static inline vec vec_select(ints mask, vec a, vec b) {
+    return (vec)(((ints)a & mask) | ((ints)b & ~mask));
+}
+
+/* NaN when b is NaN. */
+static inline vec vec_max(vec a, vec b) {
+    return vec_select((ints)(a > b), a, b);
+}
+
+static inline int vec_any(ints mask) {
+    return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+}
+
+#endif
