@@ -2,7 +2,8 @@
 #include "cpu/cpu.h"
 #include "ref/ref.h"
 
-static const char *kernel(void) {
+static const char *kernel(const weft_plan *plan) {
+    (void)plan;
     return weft_cpu_choose()->name;
 }
 

@@ -107,6 +107,6 @@ size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
         problem, s->tile_m, s->tile_n, step, weft_order_describe(s->order)->name, parameter,
         s->table ? " from a table" : "", weft_sweep_describe(s->sweep)->name, weft_dispatch_describe(s->dispatch)->name,
         s->cluster_m, s->cluster_n, plan->walk.order.count, plan->walk.workers, plan->machine.name, plan->machine.title,
-        plan->backend->name, plan->backend->kernel ? ", " : "", plan->backend->kernel ? plan->backend->kernel() : "");
+        plan->backend->name, plan->backend->kernel ? ", " : "", plan->backend->kernel ? plan->backend->kernel(plan) : "");
     return length > 0 ? (size_t)length : 0;
 }
