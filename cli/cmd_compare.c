@@ -14,14 +14,21 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
     candidate *list = NULL;
     size_t candidates = 0;
     int code = candidates_make(s, (weft_subject)subject, &space, &list, &candidates);
+    if (code == EXIT_OK && s->device == WEFT_DEVICE_CUDA) {
+        code = candidates_measure(s, list, candidates);
+    }
     if (code == EXIT_OK && s->json) {
         json_t *rows = json_array();
         for (size_t i = 0; i < candidates; i++) {
             json_array_append_new(rows, candidate_json(&list[i]));
         }
-        code = print_json(json_pack("{s:s, s:o}", "machine", s->machine ? s->machine : "host", "schedules", rows));
+        code = print_json(json_pack("{s:s, s:o}", "machine",
+                                    s->machine                      ? s->machine
+                                    : s->device == WEFT_DEVICE_CUDA ? "gpu"
+                                                                    : "host",
+                                    "schedules", rows));
     } else if (code == EXIT_OK) {
-        candidate_print_header();
+        candidate_print_header(s->device == WEFT_DEVICE_CUDA);
         for (size_t i = 0; i < candidates; i++) {
             candidate_print(&list[i]);
         }
