@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "cli.h"
+#include "count.h"
 #include "gpu.h"
 #include "plan/describe.h"
 
@@ -45,17 +46,23 @@ static int check_memory(double bytes) {
     return EXIT_OK;
 }
 
-static int report(const settings *s, const weft_plan *plan, const timing *t, double flops, const check *c) {
+/* `counted` is null without --counters. */
+static int report(const settings *s, const weft_plan *plan, const timing *t, double flops, const check *c,
+                  const device_case *counted) {
     const int passed = check_passed(c), on_gpu = plan->placed != NULL;
     const double tflops = t->seconds > 0 ? flops / t->seconds / 1e12 : 0;
     const char *kernel = on_gpu ? plan->backend->kernel(plan) : plan->backend->name;
     if (s->json) {
-        const int code = print_json(json_pack(
-            "{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:{s:f, s:f, s:I, s:b}}", "device", plan->backend->name,
-            "machine", plan->machine.name, "kernel", kernel, "problem", weft_plan_problem_json(plan), "schedule",
-            weft_plan_schedule_json(plan), "seed", (json_int_t)s->seed, "seconds", t->seconds, "runs", (json_int_t)t->runs,
-            "tflops", tflops, "check", "max_error", isfinite(c->max_error) ? c->max_error : DBL_MAX, "bound", c->bound,
-            "checked", (json_int_t)c->checked, "passed", passed));
+        json_t *object = json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:{s:f, s:f, s:I, s:b}}", "device",
+                                   plan->backend->name, "machine", plan->machine.name, "kernel", kernel, "problem",
+                                   weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "seed",
+                                   (json_int_t)s->seed, "seconds", t->seconds, "runs", (json_int_t)t->runs, "tflops",
+                                   tflops, "check", "max_error", isfinite(c->max_error) ? c->max_error : DBL_MAX, "bound",
+                                   c->bound, "checked", (json_int_t)c->checked, "passed", passed);
+        if (counted) {
+            json_object_set_new(object, "counters", device_case_json(counted));
+        }
+        const int code = print_json(object);
         return code ? code : passed ? EXIT_OK : EXIT_FAILED;
     }
     printf("%s on %s: %.6f s", kernel, plan->backend->name, t->seconds);
@@ -65,6 +72,9 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
     printf(", %.*f TFLOP/s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n", on_gpu ? 1 : 6, tflops,
            c->max_error, c->bound, c->checked, plan->subject == WEFT_SUBJECT_ATTENTION ? "rows" : "elements",
            passed ? "passed" : "FAILED");
+    if (counted) {
+        device_case_print(counted);
+    }
     return passed ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -120,9 +130,11 @@ static int run_attention(const settings *s, weft_plan *plan) {
         const weft_attention_data data = {q, k, v, o, lse};
         timing t = {0, 0};
         check c = {0, 0, 0, 0};
+        device_case counted;
         code = plan->placed ? run_on_gpu(s, plan, &data, &t) : run_once(plan, &data, &t);
+        code = code || !s->counters ? code : count_plan(plan, &counted);
         code = code ? code : check_attention(p, &data, &c);
-        code = code ? code : report(s, plan, &t, weft_attention_flops(p), &c);
+        code = code ? code : report(s, plan, &t, weft_attention_flops(p), &c, s->counters ? &counted : NULL);
     }
     free(q);
     free(k);
@@ -158,7 +170,7 @@ static int run_gemm(const settings *s, weft_plan *plan) {
             code = complain_status(status, &message);
         } else {
             check_gemm(p, &data, c_before, &c);
-            code = report(s, plan, &t, weft_gemm_flops(p), &c);
+            code = report(s, plan, &t, weft_gemm_flops(p), &c, NULL);
         }
     }
     free(a);
@@ -176,6 +188,9 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
     }
     weft_plan *plan = NULL;
     int code = make_plan(s, (weft_subject)subject, &plan);
+    if (code == EXIT_OK && s->counters && !plan->placed) {
+        code = complain(EXIT_USAGE, "--counters are of a GPU: --device cuda");
+    }
     if (code == EXIT_OK) {
         if (s->verbose) {
             char text[1024];
