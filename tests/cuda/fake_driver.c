@@ -89,7 +89,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
         *value = 12;
         return 0;
     case WEFT_CU_DEVICE_L2_CACHE_SIZE:
-        *value = 60 << 20;
+        *value = 6 << 20;
         return 0;
     case WEFT_CU_DEVICE_MAX_SHARED_MEMORY_OPTIN:
         *value = script("shared", 232448);

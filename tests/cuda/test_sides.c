@@ -64,7 +64,7 @@ static void measured(const char *scripted, int sides) {
     assert_string_equal(machine.name, "fake-h200-live");
     assert_int_equal(machine.workers, 12);
     assert_int_equal(machine.domains, sides);
-    assert_int_equal(machine.l2_bytes * sides, 60 << 20);
+    assert_int_equal(machine.l2_bytes * sides, 6 << 20);
     assert_int_equal(machine.l2_home, sides == 2 ? WEFT_HOME_SPLIT : WEFT_HOME_NONE);
     assert_true(machine.dram_latency == 700 && machine.near_latency >= 300 && machine.near_latency <= 304);
     assert_true(sides == 2 ? machine.far_latency > 470 && machine.far_latency < 490 : machine.far_latency == 0);
