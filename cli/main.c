@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
     settings s = settings_none();
     const char *words[4];
     size_t count;
-    weft_message message;
+    weft_message message = {""};
     const int status =
         options_parse(&s, sets_for(v, argc - 2, argv + 2), argc - 2, argv + 2, words, v->most, &count, &message);
     if (s.help) {
