@@ -13,8 +13,9 @@ typedef struct candidate {
     settings chosen; /* the user's options with this candidate's choices filled in */
     weft_schedule schedule;
     weft_simulation sim;
-    int valid; /* the plan could be made and simulated */
-    int fast;  /* within 3 % of the fastest */
+    int valid;       /* the plan could be made and simulated */
+    int fast;        /* within 3 % of the fastest */
+    double measured; /* seconds on the GPU, the median; 0: not measured */
 } candidate;
 
 /* What may vary; what the user has fixed stays fixed. */
@@ -27,11 +28,15 @@ typedef struct candidate_space {
  * equally fast to 1 %, the one that reads least from DRAM. Returns an exit code, with the message printed. */
 int candidates_make(const settings *s, weft_subject subject, const candidate_space *space, candidate **list, size_t *count);
 
+/* Runs every candidate on the GPU that the options name, in turns, and fills in what was measured. Returns an exit code,
+ * with the message printed. */
+int candidates_measure(const settings *s, candidate *list, size_t count);
+
 /* A schedule in a few words: "128x64 head-first sawtooth static". */
 void candidate_name(const candidate *c, char *text, size_t size);
 
 /* What it would cost, as a line under a header or as an object. */
-void candidate_print_header(void);
+void candidate_print_header(int measured);
 void candidate_print(const candidate *c);
 json_t *candidate_json(const candidate *c);
 

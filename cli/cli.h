@@ -49,6 +49,9 @@ int subject_or_complain(const char *verb, const char *word);
 /* The exit code that a status stands for. */
 int exit_code(weft_status status);
 
+/* weft machines probe: measures the GPU, prints what it found, and writes a machine file where --output says. */
+int probe_machine(const settings *s);
+
 /* Makes the plan that the options describe; returns an exit code, with a message when it is not 0. */
 int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message);
 

@@ -1,8 +1,8 @@
 /* weft compare: one problem under every order and sweep that is left open, side by side. */
 #include <stdlib.h>
 
-#include "candidates.h"
 #include "cli.h"
+#include "count.h"
 
 int cmd_compare(const settings *s, const char *const *words, size_t count) {
     (void)count;
@@ -10,22 +10,46 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
     if (subject < 0) {
         return EXIT_USAGE;
     }
+    const int on_gpu = s->device == WEFT_DEVICE_CUDA;
+    if (s->counters && !on_gpu) {
+        return complain(EXIT_USAGE, "--counters are of a GPU: --device cuda");
+    }
     const candidate_space space = {0, 0, 0, 0};
+    device_case *counted = NULL;
     candidate *list = NULL;
     size_t candidates = 0;
     int code = candidates_make(s, (weft_subject)subject, &space, &list, &candidates);
+    if (code == EXIT_OK && on_gpu) {
+        code = candidates_measure(s, list, candidates);
+    }
+    if (code == EXIT_OK && s->counters) {
+        counted = calloc(candidates + 1, sizeof *counted);
+        code = counted ? count_candidates(list, candidates, counted) : complain(EXIT_FAILED, "out of memory");
+    }
     if (code == EXIT_OK && s->json) {
         json_t *rows = json_array();
         for (size_t i = 0; i < candidates; i++) {
-            json_array_append_new(rows, candidate_json(&list[i]));
+            json_t *row = candidate_json(&list[i]);
+            if (counted) {
+                json_object_set_new(row, "counters", device_case_json(&counted[i]));
+            }
+            json_array_append_new(rows, row);
         }
-        code = print_json(json_pack("{s:s, s:o}", "machine", s->machine ? s->machine : "host", "schedules", rows));
+        code = print_json(json_pack("{s:s, s:o}", "machine",
+                                    s->machine ? s->machine
+                                    : on_gpu   ? "gpu"
+                                               : "host",
+                                    "schedules", rows));
     } else if (code == EXIT_OK) {
-        candidate_print_header();
+        candidate_print_header(on_gpu);
         for (size_t i = 0; i < candidates; i++) {
             candidate_print(&list[i]);
+            if (counted) {
+                count_print(&counted[i]);
+            }
         }
     }
+    free(counted);
     free(list);
     return code;
 }

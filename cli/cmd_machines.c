@@ -1,5 +1,6 @@
 /* weft machines: what machines there are, and one of them with the source of each number. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli.h"
 
@@ -36,6 +37,12 @@ static int show_machine(const settings *s, const char *name) {
 }
 
 int cmd_machines(const settings *s, const char *const *words, size_t count) {
+    if (count == 1 && strcmp(words[0], "probe") == 0) {
+        return probe_machine(s);
+    }
+    if (s->output) {
+        return complain(EXIT_USAGE, "--output is for 'weft machines probe'");
+    }
     if (count == 1) {
         return show_machine(s, words[0]);
     }

@@ -8,36 +8,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "cli.h"
+#include "count.h"
+#include "gpu.h"
 #include "plan/describe.h"
-#include "plan/problem.h"
-#include "plan/random.h"
-#include "ref/ref.h"
 
-/* How far a result is from the reference, and how far it may be. */
-typedef struct check {
-    double max_error; /* against fp64 */
-    double bound;     /* twice the error of a plain kernel in the same dtype */
-    int64_t checked;  /* rows of O or elements of C that were compared */
-    int wrong;        /* an element that should be finite is not, or an LSE is off */
-} check;
-
-/* The check costs as much as the reference, so large problems are checked on a sample of about this many operations. */
-static const double CHECK_OPERATIONS = 4e9;
-
-static double next_normal(uint64_t *state) {
-    const double u = weft_random_real(state), v = weft_random_real(state);
-    return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v);
-}
-
-/* A buffer of `count` elements: random normal, or poison that no correct run leaves behind. */
-static void *make_buffer(weft_dtype dtype, size_t count, uint64_t *random) {
-    void *data = malloc(count * weft_dtype_bytes(dtype));
-    for (size_t i = 0; data && i < count; i++) {
-        weft_ref_store(dtype, data, i, random ? next_normal(random) : NAN);
-    }
-    return data;
-}
+/* How long a run took, the median of `runs`. */
+typedef struct timing {
+    double seconds;
+    int64_t runs;
+} timing;
 
 static double now(void) {
     struct timespec t;
@@ -65,87 +46,70 @@ static int check_memory(double bytes) {
     return EXIT_OK;
 }
 
-static void compare(check *c, double exact, double naive, double result, double *largest) {
-    if (isfinite(exact) && !isfinite(result)) {
-        c->wrong = 1;
-    }
-    c->max_error = fmax(c->max_error, fabs(result - exact));
-    c->bound = fmax(c->bound, 2 * fabs(naive - exact));
-    *largest = fmax(*largest, fabs(exact));
-}
-
-/* Rounding the exact result once cannot be avoided, so it is always allowed; where the sums have no more digits than the
- * result, two units of its last place. */
-static void allow_rounding(check *c, weft_dtype dtype, double largest) {
-    const double rounding = dtype == WEFT_FP32 ? 0x1p-22 : dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
-    c->bound = fmax(c->bound, rounding * largest);
-}
-
-/* How many of `count` items, each of `cost` operations, are checked: every `stride`-th. */
-static int64_t check_stride(int64_t count, double cost) {
-    const double affordable = fmax(1.0, CHECK_OPERATIONS / cost);
-    return affordable >= (double)count ? 1 : (int64_t)ceil((double)count / affordable);
-}
-
-static int check_attention(const weft_attention *p, const weft_attention_data *data, check *c) {
-    double *weights = malloc((size_t)p->kv_seq * sizeof *weights);
-    float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
-    double exact[256], naive[256], lse, largest = 0;
-    const int64_t rows = p->batch * p->heads * p->seq;
-    const int64_t stride = check_stride(rows, 8.0 * (double)p->kv_seq * (double)p->head_dim);
-    int code = EXIT_OK;
-    if (!weights || !plain) {
-        code = complain(EXIT_FAILED, "out of memory");
-    } else {
-        for (int64_t i = 0; i < rows; i += stride, c->checked++) {
-            const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-            weft_ref_attention_row(p, data, batch, head, row, weights, exact, &lse);
-            weft_ref_attention_row_naive(p, data, batch, head, row, plain, naive);
-            const double off = fabs((double)data->lse[(batch * p->heads + head) * p->seq + row] - lse);
-            c->wrong |= !(off <= 1e-4 * fmax(1.0, fabs(lse))) && isfinite(lse);
-            const size_t at = weft_row_index(&p->o_strides, batch, row, head);
-            for (int64_t d = 0; d < p->head_dim; d++) {
-                compare(c, exact[d], naive[d], weft_ref_load(p->dtype, data->o, at + (size_t)d), &largest);
-            }
-        }
-        allow_rounding(c, p->dtype, largest);
-    }
-    free(weights);
-    free(plain);
-    return code;
-}
-
-/* `old_c` is C before the run, for beta. */
-static void check_gemm(const weft_gemm *p, const weft_gemm_data *data, void *old_c, check *c) {
-    const weft_gemm_data before = {data->a, data->b, old_c};
-    const int64_t count = p->m * p->n;
-    const int64_t stride = check_stride(count, 4.0 * (double)p->k);
-    double largest = 0;
-    for (int64_t i = 0; i < count; i += stride, c->checked++) {
-        const int64_t row = i / p->n, col = i % p->n;
-        const double result = weft_ref_load(p->c_dtype, data->c, weft_matrix_index(p->c_major, p->ldc, row, col));
-        compare(c, weft_ref_gemm_element(p, &before, row, col), weft_ref_gemm_element_naive(p, &before, row, col), result,
-                &largest);
-    }
-    allow_rounding(c, p->c_dtype, largest);
-}
-
-static int report(const settings *s, const weft_plan *plan, double seconds, double flops, const check *c) {
-    const int passed = c->max_error <= c->bound && !c->wrong;
-    const double tflops = seconds > 0 ? flops / seconds / 1e12 : 0;
+/* `counted` is null without --counters. */
+static int report(const settings *s, const weft_plan *plan, const timing *t, double flops, const check *c,
+                  const device_case *counted) {
+    const int passed = check_passed(c), on_gpu = plan->placed != NULL;
+    const double tflops = t->seconds > 0 ? flops / t->seconds / 1e12 : 0;
+    const char *kernel = on_gpu ? plan->backend->kernel(plan) : plan->backend->name;
     if (s->json) {
-        const int code = print_json(
-            json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:f, s:{s:f, s:f, s:I, s:b}}", "device", "cpu", "machine",
-                      plan->machine.name, "kernel", plan->backend->name, "problem", weft_plan_problem_json(plan),
-                      "schedule", weft_plan_schedule_json(plan), "seed", (json_int_t)s->seed, "seconds", seconds, "tflops",
-                      tflops, "check", "max_error", isfinite(c->max_error) ? c->max_error : DBL_MAX, "bound", c->bound,
-                      "checked", (json_int_t)c->checked, "passed", passed));
+        json_t *object = json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:{s:f, s:f, s:I, s:b}}", "device",
+                                   plan->backend->name, "machine", plan->machine.name, "kernel", kernel, "problem",
+                                   weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "seed",
+                                   (json_int_t)s->seed, "seconds", t->seconds, "runs", (json_int_t)t->runs, "tflops",
+                                   tflops, "check", "max_error", isfinite(c->max_error) ? c->max_error : DBL_MAX, "bound",
+                                   c->bound, "checked", (json_int_t)c->checked, "passed", passed);
+        if (counted) {
+            json_object_set_new(object, "counters", device_case_json(counted));
+        }
+        const int code = print_json(object);
         return code ? code : passed ? EXIT_OK : EXIT_FAILED;
     }
-    printf("%s on cpu: %.6f s, %.6f TFLOP/s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n",
-           plan->backend->name, seconds, tflops, c->max_error, c->bound, c->checked,
-           plan->subject == WEFT_SUBJECT_ATTENTION ? "rows" : "elements", passed ? "passed" : "FAILED");
+    printf("%s on %s: %.6f s", kernel, plan->backend->name, t->seconds);
+    if (t->runs > 1) {
+        printf(" (median of %" PRId64 " runs)", t->runs);
+    }
+    printf(", %.*f TFLOP/s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n", on_gpu ? 1 : 6, tflops,
+           c->max_error, c->bound, c->checked, plan->subject == WEFT_SUBJECT_ATTENTION ? "rows" : "elements",
+           passed ? "passed" : "FAILED");
+    if (counted) {
+        device_case_print(counted);
+    }
     return passed ? EXIT_OK : EXIT_FAILED;
+}
+
+static int run_once(const weft_plan *plan, const weft_attention_data *data, timing *t) {
+    weft_message message = {""};
+    const double begin = now();
+    const weft_status status = weft_plan_run_attention(plan, data, &message);
+    t->seconds = now() - begin;
+    t->runs = 1;
+    return status ? complain_status(status, &message) : EXIT_OK;
+}
+
+/* Two runs to warm up, which also say how many fit the time there is, then those that count. */
+static int run_on_gpu(const settings *s, const weft_plan *plan, const weft_attention_data *data, timing *t) {
+    gpu g = {0};
+    double *times = NULL, last = 0;
+    int code = gpu_open(&g, plan, data);
+    for (int i = 0; i < 2 && code == EXIT_OK; i++) {
+        code = gpu_time(&g, plan, &last);
+    }
+    if (code == EXIT_OK) {
+        t->runs = gpu_runs(s->repeat, last);
+        times = calloc((size_t)t->runs, sizeof *times);
+        code = times ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
+    }
+    for (int64_t i = 0; i < t->runs && code == EXIT_OK; i++) {
+        code = gpu_time(&g, plan, &times[i]);
+    }
+    if (code == EXIT_OK) {
+        t->seconds = median(times, (size_t)t->runs);
+        code = gpu_fetch(&g, data);
+    }
+    free(times);
+    gpu_close(&g);
+    return code;
 }
 
 static int run_attention(const settings *s, weft_plan *plan) {
@@ -164,15 +128,13 @@ static int run_attention(const settings *s, weft_plan *plan) {
         code = complain(EXIT_FAILED, "out of memory");
     } else {
         const weft_attention_data data = {q, k, v, o, lse};
-        weft_message message = {""};
+        timing t = {0, 0};
         check c = {0, 0, 0, 0};
-        const double begin = now();
-        const weft_status status = weft_plan_run_attention(plan, &data, &message);
-        const double seconds = now() - begin;
-        code = status ? complain_status(status, &message) : check_attention(p, &data, &c);
-        if (code == EXIT_OK) {
-            code = report(s, plan, seconds, weft_attention_flops(p), &c);
-        }
+        device_case counted;
+        code = plan->placed ? run_on_gpu(s, plan, &data, &t) : run_once(plan, &data, &t);
+        code = code || !s->counters ? code : count_plan(plan, &counted);
+        code = code ? code : check_attention(p, &data, &c);
+        code = code ? code : report(s, plan, &t, weft_attention_flops(p), &c, s->counters ? &counted : NULL);
     }
     free(q);
     free(k);
@@ -203,12 +165,12 @@ static int run_gemm(const settings *s, weft_plan *plan) {
         check c = {0, 0, 0, 0};
         const double begin = now();
         const weft_status status = weft_plan_run_gemm(plan, &data, &message);
-        const double seconds = now() - begin;
+        const timing t = {now() - begin, 1};
         if (status) {
             code = complain_status(status, &message);
         } else {
             check_gemm(p, &data, c_before, &c);
-            code = report(s, plan, seconds, weft_gemm_flops(p), &c);
+            code = report(s, plan, &t, weft_gemm_flops(p), &c, NULL);
         }
     }
     free(a);
@@ -226,13 +188,17 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
     }
     weft_plan *plan = NULL;
     int code = make_plan(s, (weft_subject)subject, &plan);
+    if (code == EXIT_OK && s->counters && !plan->placed) {
+        code = complain(EXIT_USAGE, "--counters are of a GPU: --device cuda");
+    }
     if (code == EXIT_OK) {
         if (s->verbose) {
             char text[1024];
             weft_plan_text(plan, text, sizeof text);
             fputs(text, s->json ? stderr : stdout);
         } else if (!s->machine && !s->json) {
-            printf("planned for this host: %s (--machine chooses another)\n", plan->machine.title);
+            printf("planned for this %s: %s (--machine chooses another)\n", plan->placed ? "GPU" : "host",
+                   plan->machine.title);
         }
         double last = now();
         if (isatty(STDERR_FILENO)) {

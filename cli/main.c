@@ -8,19 +8,20 @@
 /* clang-format off */
 const verb verb_table[] = {
     {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders},
-    {"machines",   "[NAME|FILE]",          "list machines, or show one with the source of each number", SET_COMMON, 0, 1, cmd_machines},
+    {"machines",   "[NAME|FILE|probe]",    "list machines, show one with the source of each number, or measure this GPU", SET_COMMON | SET_DEVICE | SET_OUTPUT,
+                   0, 1, cmd_machines},
     {"order",      "show attention|gemm",  "show the order on a small grid, numbered by position",
                    SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
     {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_RUN | SET_SEED, 1, 1, cmd_run},
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED, 1, 1, cmd_run},
     {"simulate",   "attention|gemm",       "predict the cache traffic and the time of a problem, a schedule and a machine",
                    SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_simulate},
     {"compare",    "attention|gemm",       "the same problem under every order and sweep that is left open, side by side",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_compare},
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
     {"plan",       "attention|gemm",       "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
                    SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_plan},
-    {"reproduce",  "[STUDY]",              "published studies beside the simulator: sawtooth, cutile, tile-scheduling, numa, h200, all",
-                   SET_COMMON, 0, 1, cmd_reproduce},
+    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, numa, h200, all",
+                   SET_COMMON | SET_DEVICE | SET_OUTPUT, 0, 1, cmd_reproduce},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
     {0, 0, 0, 0, 0, 0, 0},
 };
@@ -36,6 +37,7 @@ int complain(int code, const char *format, ...) {
     return code;
 }
 
+/* What a user can put right on the command line is bad usage; the rest has failed. */
 int exit_code(weft_status status) {
     switch (status) {
     case WEFT_OK:
@@ -91,9 +93,10 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {
-        {SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},         {SET_SCHEDULE, "schedule"}, {SET_RUN, "run"},
-        {SET_SHOW, "show"},           {SET_SIMULATE, "simulate"}, {SET_SEED, "random"},       {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},   {SET_SCHEDULE, "schedule"},
+                    {SET_DEVICE, "device"},       {SET_RUN, "run"},     {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"},   {SET_SEED, "random"}, {SET_OUTPUT, "output"},
+                    {SET_COMMON, "all verbs"}};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         if ((v->sets & sections[i].set) == 0) {
             continue;
@@ -155,7 +158,7 @@ int main(int argc, char **argv) {
     settings s = settings_none();
     const char *words[4];
     size_t count;
-    weft_message message;
+    weft_message message = {""};
     const int status =
         options_parse(&s, sets_for(v, argc - 2, argv + 2), argc - 2, argv + 2, words, v->most, &count, &message);
     if (s.help) {

@@ -23,7 +23,7 @@ static const char *dtype_name(int32_t i) {
 WORDS(layout_name, "bshd", "bhsd")
 WORDS(major_name, "row", "col")
 WORDS(axis_name, "n", "m")
-WORDS(device_name, "cpu")
+WORDS(device_name, "cpu", "cuda")
 WORDS(show_name, "position", "worker", "domain", "path")
 
 #define AT(field) offsetof(settings, field)
@@ -66,7 +66,14 @@ const option option_table[] = {
     {"table",    OPTION_FLAG,    SET_SCHEDULE, "", "take the order from a table", AT(table), 0, 0},
     {"machine",  OPTION_WORD,    SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
 
-    {"device",   OPTION_CHOICE,  SET_RUN, "DEVICE", "where to run: cpu", AT(device), device_name, 0},
+    {"device",   OPTION_CHOICE,  SET_DEVICE, "DEVICE", "where to run: cpu or cuda", AT(device), device_name, 0},
+    {"gpu",      OPTION_INTEGER, SET_DEVICE, "N", "cuda: which GPU (0)", AT(gpu), 0, 0},
+    {"repeat",   OPTION_COUNT,   SET_DEVICE, "N", "cuda: timed runs, of which the median is reported (half a second's worth)", AT(repeat), 0, 0},
+    {"ctas",     OPTION_COUNT,   SET_DEVICE, "N", "cuda: CTAs that share an SM (as many as fit)", AT(ctas), 0, 0},
+    {"precise",  OPTION_FLAG,    SET_DEVICE, "", "cuda: exponentials keep denormals, divisions are exact", AT(precise), 0, 0},
+    {"mask-every-block", OPTION_FLAG, SET_DEVICE, "", "cuda: test the mask in every block of keys, not only where it matters", AT(mask_every_block), 0, 0},
+    {"no-prefetch", OPTION_FLAG, SET_DEVICE, "", "cuda: load a block of keys when it is needed, not ahead", AT(no_prefetch), 0, 0},
+    {"counters", OPTION_FLAG,    SET_DEVICE, "", "cuda: read the hardware counters of a run that begins with an empty L2", AT(counters), 0, 0},
     {"seed",     OPTION_INTEGER, SET_SEED, "N", "of random inputs, drift and replacement (1)", AT(seed), 0, 0},
     {"verbose",  OPTION_FLAG,    SET_RUN, "", "show the plan", AT(verbose), 0, 0},
     {"drift",    OPTION_REAL,    SET_SIMULATE, "X", "spread of step times between workers, 0 to 1 (the machine's)", AT(drift), 0, 0},
@@ -75,6 +82,8 @@ const option option_table[] = {
     {"per-domain", OPTION_FLAG,  SET_SIMULATE, "", "each domain's counts too", AT(per_domain), 0, 0},
     {"curve",    OPTION_FLAG,    SET_SIMULATE, "", "misses for every size of the L2 instead", AT(curve), 0, 0},
     {"show",     OPTION_CHOICE,  SET_SHOW, "WHAT", "position, worker, domain or path (position)", AT(show), show_name, 0},
+
+    {"output",   OPTION_WORD,    SET_OUTPUT, "FILE", "where to write (-o FILE)", AT(output), 0, 0},
 
     {"json",     OPTION_FLAG,    SET_COMMON, "", "one JSON object on standard output", AT(json), 0, 0},
     {"help",     OPTION_FLAG,    SET_COMMON, "", "this text", AT(help), 0, 0},

@@ -204,7 +204,7 @@ int options_parse(settings *s, int sets, int count_in, char *const *arguments, c
                   size_t *count, weft_message *message) {
     *count = 0;
     for (int i = 0; i < count_in; i++) {
-        const char *argument = arguments[i];
+        const char *argument = strcmp(arguments[i], "-o") == 0 ? "--output" : arguments[i];
         if (strncmp(argument, "--", 2) != 0) {
             if (*count == room) {
                 return fail(message, "%.60s: nothing more is expected here", argument);

@@ -24,7 +24,9 @@ typedef struct settings {
     int32_t order, sweep, dispatch, axis, table;
     int64_t workers, group, domains;
     const char *machine;
-    int32_t device, show;
+    int32_t device, precise, mask_every_block, no_prefetch, counters, show;
+    int64_t gpu, ctas, repeat;
+    const char *output;
     int64_t seed, stages, limit;
     double drift; /* NaN: not given */
     int32_t per_domain, curve;
@@ -40,7 +42,9 @@ enum option_set {
     SET_RUN = 16,
     SET_SHOW = 32,
     SET_SIMULATE = 64,
-    SET_SEED = 128
+    SET_SEED = 128,
+    SET_DEVICE = 256,
+    SET_OUTPUT = 512
 };
 
 typedef enum option_type {

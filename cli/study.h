@@ -1,23 +1,35 @@
-/* Studies: published numbers beside simulated ones. */
+/* Studies: published numbers beside simulated ones, and beside those of a live GPU. */
 #ifndef WEFT_CLI_STUDY_H
 #define WEFT_CLI_STUDY_H
 
-#include <weft/sim.h>
+#include "device_bench.h"
 
 /* One number. */
 typedef struct study_row {
     const char *section; /* where it was published */
     char label[96];
-    double published, simulated;
-    double low, high; /* what the simulated value may be */
-    int judged;       /* 0: shown, not judged */
+    double published, simulated, measured; /* NaN where there is none */
+    double low, high;                      /* what the simulated value may be, or the measured one where there is one */
+    int judged;                            /* 0: shown, not judged */
 } study_row;
+
+/* The sum of |simulated / measured - 1|, and over how many. */
+typedef struct study_error {
+    double sum;
+    int count;
+} study_error;
 
 typedef struct study {
     study_row *rows;
     size_t count, room;
     int failed; /* a simulation could not be run; the message was printed */
     int quiet;  /* no progress */
+
+    /* On a GPU: what runs there, where raw numbers go (or null), under which name, and how far the simulator is off. */
+    device_bench *bench;
+    FILE *csv;
+    const char *name;
+    study_error misses, dram;
 } study;
 
 /* Adds a row that must lie within a share of the published value, within an interval, or that is only shown. */
@@ -27,6 +39,19 @@ void study_between(study *s, const char *section, double published, double simul
                    const char *label, ...) __attribute__((format(printf, 7, 8)));
 void study_show(study *s, const char *section, double published, double simulated, const char *label, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* The same with a measured number. Only what lies between two bounds is judged. */
+void study_measured(study *s, const char *section, double published, double simulated, double measured, const char *label,
+                    ...) __attribute__((format(printf, 6, 7)));
+void study_measured_between(study *s, const char *section, double published, double simulated, double measured, double low,
+                            double high, const char *label, ...) __attribute__((format(printf, 8, 9)));
+
+/* Runs cases on the GPU, all of them timed, counted and simulated, and writes their raw numbers. Returns 0 when the study
+ * has failed. `skip` as in device_bench_run(). */
+int study_run_cases(study *s, device_case *cases, size_t count, int skip);
+
+/* Adds how far the simulator was off, in the mean, over everything that ran on the GPU so far. */
+void study_show_errors(study *s);
 
 /* Runs one simulation; an all-zero result when the study has failed. */
 weft_simulation study_attention(study *s, const char *machine, const weft_attention *problem, const weft_schedule *schedule,
@@ -40,5 +65,11 @@ void study_cutile(study *s);
 void study_tile_scheduling(study *s);
 void study_numa(study *s);
 void study_h200(study *s);
+
+/* The same studies on a live GPU. */
+void device_sawtooth(study *s);
+void device_cutile(study *s);
+void device_numa(study *s);
+void device_h200(study *s);
 
 #endif

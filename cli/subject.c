@@ -70,27 +70,40 @@ static weft_schedule schedule_of(const settings *s) {
     return schedule;
 }
 
+static weft_device device_of(const settings *s) {
+    weft_device device = WEFT_DEVICE_INIT;
+    device.kind = (weft_device_kind)first_if_none(s->device);
+    device.index = s->gpu >= INT32_MIN && s->gpu <= INT32_MAX ? (int32_t)s->gpu : -1;
+    device.precise = s->precise;
+    device.mask_every_block = s->mask_every_block;
+    device.no_prefetch = s->no_prefetch;
+    device.ctas = s->ctas <= INT32_MAX ? (int32_t)s->ctas : INT32_MAX;
+    return device;
+}
+
 int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message) {
     weft_machine machine;
     weft_status status = WEFT_OK;
     *plan = NULL;
-    if (s->machine) {
-        status = weft_machine_load(&machine, s->machine, message);
-    } else {
-        weft_machine_host(&machine);
+    if (s->machine && (status = weft_machine_load(&machine, s->machine, message))) {
+        return exit_code(status);
     }
     const weft_schedule schedule = schedule_of(s);
-    if (status == WEFT_OK && subject == WEFT_SUBJECT_ATTENTION) {
+    const weft_device device = device_of(s);
+    const weft_machine *given = s->machine ? &machine : NULL;
+    if (subject == WEFT_SUBJECT_ATTENTION) {
         weft_attention problem;
         if (!attention_of(s, &problem, message)) {
             return EXIT_USAGE;
         }
-        status = weft_plan_attention(plan, &problem, &schedule, &machine, message);
-    } else if (status == WEFT_OK) {
+        status = weft_plan_attention_on(plan, &problem, &schedule, given, &device, message);
+    } else {
         const weft_gemm problem = gemm_of(s);
-        status = weft_plan_gemm(plan, &problem, &schedule, &machine, message);
+        status = weft_plan_gemm_on(plan, &problem, &schedule, given, &device, message);
     }
-    return exit_code(status);
+    /* What is missing on this machine is no mistake of the command line's. */
+    const int missing = device.kind == WEFT_DEVICE_CUDA && (status == WEFT_NOT_FOUND || status == WEFT_UNSUPPORTED);
+    return missing ? EXIT_FAILED : exit_code(status);
 }
 
 int make_plan(const settings *s, weft_subject subject, weft_plan **plan) {

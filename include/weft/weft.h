@@ -2,8 +2,9 @@
  * Weft: attention and matrix products, tile by tile, in an order of your choosing.
  *
  * Read from the top: status and messages, problems, the two simple calls, then schedules and plans for those who want to
- * choose. Nothing here prints, exits or keeps global state; every function may be called from any thread, and one plan may
- * run in many threads at once.
+ * choose, and devices for those who have a GPU. Nothing here prints, exits or keeps global state (but for the CUDA driver
+ * and kernels, which are loaded once); every function may be called from any thread, and one plan may run in many threads
+ * at once.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -38,7 +39,8 @@ typedef enum weft_status {
     WEFT_UNSUPPORTED = 2, /**< the arguments are right, but this build or device cannot do it */
     WEFT_NOT_FOUND = 3,   /**< no such order, machine, file or device */
     WEFT_NO_MEMORY = 4,
-    WEFT_IO = 5 /**< a file could not be read or written */
+    WEFT_IO = 5,    /**< a file could not be read or written */
+    WEFT_FAILED = 6 /**< the device or its driver failed; the message says what it reports */
 } weft_status;
 
 /** One line about what went wrong. Every call that takes one accepts null, and leaves it alone when it succeeds. */
@@ -228,6 +230,63 @@ WEFT_API weft_schedule weft_plan_schedule(const weft_plan *plan);
 
 /** What the workers walk: pass it to a kernel by value. Valid as long as the plan. */
 WEFT_API const weft_walk *weft_plan_walk(const weft_plan *plan);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Devices: where a plan runs
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef enum weft_device_kind {
+    WEFT_DEVICE_CPU = 0,
+    WEFT_DEVICE_CUDA = 1 /**< an NVIDIA GPU, through the driver that is found at run time */
+} weft_device_kind;
+
+/** A device, and how its kernels are to be run. Zeros choose the fastest; the knobs are there for studies, and the CPU has
+ * none of them. */
+typedef struct weft_device {
+    size_t struct_size; /**< set by WEFT_DEVICE_INIT */
+    weft_device_kind kind;
+    int32_t index;            /**< which GPU, as the driver numbers them */
+    int32_t precise;          /**< 1: exponentials keep denormals and divisions are exact; 0: fast ones */
+    int32_t mask_every_block; /**< 1: the mask is tested in every block of keys; 0: only where it can matter */
+    int32_t no_prefetch;      /**< 1: a block of keys is loaded when it is needed; 0: ahead of that */
+    int32_t ctas;             /**< CTAs that share an SM; 0: as many as fit */
+} weft_device;
+
+/** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */
+#define WEFT_DEVICE_INIT                                                                                                   \
+    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0 }
+
+/** Makes a plan for a device, as weft_plan_attention() does for the CPU.
+ *
+ * On a GPU, the schedule's workers are persistent CTAs (0: all that fit), tiles are those that kernels were compiled for,
+ * and `machine` null is the GPU as its driver describes it. The plan loads its kernel, and belongs to the CUDA context that
+ * is current in this thread, if that is one of the device, else to the device's primary context, which is what the CUDA
+ * runtime and every framework use. The device memory that it owns is a table, if the schedule asks for one (4 bytes a
+ * position), and 40 KiB of counters for dynamic dispatch.
+ *
+ * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits
+ * (the message says why), WEFT_FAILED when the driver fails.
+ *
+ * @param device  null: the CPU
+ */
+WEFT_API weft_status weft_plan_attention_on(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
+                                            const weft_machine *machine, const weft_device *device, weft_message *message);
+WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
+                                       const weft_machine *machine, const weft_device *device, weft_message *message);
+
+/** Puts a run of a plan on a stream and returns at once; weft_plan_run_attention() runs it and returns when it is done.
+ *
+ * The buffers are in memory that the plan's GPU can read, aligned to 16 bytes (lse: 4), and stay valid until the stream has
+ * passed the run. Nothing is allocated, copied or waited for, so the call can be captured in a CUDA graph. Threads may
+ * enqueue one plan on many streams at once: under dynamic dispatch on at most 256 that have runs of it in flight, and it
+ * can be part of 1024 captures; with the other dispatches there is no limit. The plan must outlive what was enqueued or
+ * captured.
+ *
+ * @param stream  a CUstream or cudaStream_t of the plan's context; null is the default stream. A plan for the CPU takes
+ * only null, and has run when the call returns.
+ */
+WEFT_API weft_status weft_plan_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
+                                                 weft_message *message);
 
 /** Describes a plan, in words or as one JSON object.
  *

@@ -9,6 +9,7 @@ static const char *kernel(const weft_plan *plan) {
 const weft_backend weft_backend_cpu = {
     .name = "cpu",
     .kernel = kernel,
+    .open = weft_cpu_open,
     .attention_forward = weft_cpu_attention,
     .attention_backward = weft_ref_attention_backward,
     .gemm = weft_cpu_gemm,

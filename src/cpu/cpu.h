@@ -103,6 +103,9 @@ typedef void (*weft_cpu_item)(void *context, void *room, int64_t item);
 weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
                           weft_message *message);
 
+/* Settles the tile sides that a schedule leaves open, where the machine is this host. */
+weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message);
+
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 weft_status weft_cpu_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
                                         weft_message *message);

@@ -52,6 +52,11 @@ weft_status weft_sheet_parse(weft_sheet *sheet, const char *text, size_t length,
 /* Checks what no key can check alone. */
 weft_status weft_sheet_check(const weft_sheet *sheet, const char *label, weft_message *message);
 
+/* Writes a sheet as a machine file that weft_sheet_parse() reads back to the same. `comment` is null or lines that begin
+ * with
+ * '#'. As snprintf: at most `size` bytes with the final null; returns the length of the whole. */
+size_t weft_sheet_write(const weft_sheet *sheet, const char *comment, char *text, size_t size);
+
 /* Describes the host's CPU. The result passes weft_sheet_check(). */
 void weft_sheet_host(weft_sheet *sheet);
 

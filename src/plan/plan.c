@@ -20,16 +20,17 @@ static weft_status check_range(const char *name, int64_t value, int64_t low, int
     return WEFT_OK;
 }
 
-/* Fills a tile side that was left open with `usual`, or all of the problem when that is less. */
+/* Fills a tile side that was left open with `usual`, or all of the problem when that is less. Where tiles are `fixed` by
+ * the kernel, they may reach beyond the problem. */
 static weft_status choose_tile(int64_t *tile, const char *name, const char *dimension, int64_t length, int64_t usual,
-                               weft_message *message) {
+                               int fixed, weft_message *message) {
     if (*tile == 0) {
         *tile = length < usual ? length : usual;
     }
     if (*tile < 1) {
         return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is not at least 1", name, *tile);
     }
-    if (*tile > length) {
+    if (*tile > length && !fixed) {
         return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is larger than %s %" PRId64, name, *tile, dimension,
                          length);
     }
@@ -83,9 +84,7 @@ static weft_status check_code(const char *name, int32_t code, int32_t count, wef
     return code == WEFT_CHOOSE ? WEFT_OK : check_range(name, code, 0, count - 1, message);
 }
 
-/* What does not depend on the kind of problem: codes, workers, domains, cluster. */
-static weft_status check_schedule(weft_schedule *s, weft_subject subject, const weft_machine *machine,
-                                  weft_message *message) {
+static weft_status check_codes(const weft_schedule *s, weft_subject subject, weft_message *message) {
     weft_status status;
     if ((status = check_code("order", s->order, WEFT_ORDER_KINDS, message)) ||
         (status = check_code("sweep", s->sweep, WEFT_SWEEPS, message)) ||
@@ -99,6 +98,12 @@ static weft_status check_schedule(weft_schedule *s, weft_subject subject, const 
     if (s->axis != WEFT_AXIS_M && s->axis != WEFT_AXIS_N) {
         return weft_fail(message, WEFT_INVALID, "axis %d is not WEFT_AXIS_M or WEFT_AXIS_N", (int)s->axis);
     }
+    return WEFT_OK;
+}
+
+/* Workers, domains and cluster: the machine's where they are left open. */
+static weft_status check_workers(weft_schedule *s, const weft_machine *machine, weft_message *message) {
+    weft_status status;
     s->workers = s->workers == 0 ? machine->workers : s->workers;
     s->domains = s->domains == 0 ? machine->domains : s->domains;
     s->cluster_m = s->cluster_m == 0 ? 1 : s->cluster_m;
@@ -164,16 +169,17 @@ static weft_status make_plan(weft_plan **result, weft_plan *draft, const weft_sc
     } else {
         weft_machine_host(&draft->machine);
     }
-    draft->backend = &weft_backend_cpu;
-    if ((status = check_schedule(&draft->schedule, draft->subject, &draft->machine, message))) {
-        return status;
-    }
+    draft->backend = draft->device.kind == WEFT_DEVICE_CUDA ? &weft_backend_cuda : &weft_backend_cpu;
     weft_plan *plan = malloc(sizeof *plan);
     if (!plan) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
     }
     *plan = *draft;
-    if ((status = finish(plan, message))) {
+    const weft_backend *backend = plan->backend;
+    if ((status = check_codes(&plan->schedule, plan->subject, message)) ||
+        (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
+        (status = check_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message)) ||
+        (backend->place && (status = backend->place(plan, message)))) {
         weft_plan_destroy(plan);
         return status;
     }
@@ -185,8 +191,9 @@ static weft_status finish_attention(weft_plan *plan, weft_message *message) {
     const weft_attention *p = &plan->attention;
     weft_schedule *s = &plan->schedule;
     weft_status status;
-    if ((status = choose_tile(&s->tile_m, "tile_m", "seq", p->seq, 64, message)) ||
-        (status = choose_tile(&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, message))) {
+    const int fixed = plan->placed != NULL;
+    if ((status = choose_tile(&s->tile_m, "tile_m", "seq", p->seq, 64, fixed, message)) ||
+        (status = choose_tile(&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, fixed, message))) {
         return status;
     }
     if (s->tile_k != 0) {
@@ -203,9 +210,10 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
     const weft_gemm *p = &plan->gemm;
     weft_schedule *s = &plan->schedule;
     weft_status status;
-    if ((status = choose_tile(&s->tile_m, "tile_m", "m", p->m, 128, message)) ||
-        (status = choose_tile(&s->tile_n, "tile_n", "n", p->n, 128, message)) ||
-        (status = choose_tile(&s->tile_k, "tile_k", "k", p->k, 64, message))) {
+    const int fixed = plan->placed != NULL;
+    if ((status = choose_tile(&s->tile_m, "tile_m", "m", p->m, 128, fixed, message)) ||
+        (status = choose_tile(&s->tile_n, "tile_n", "n", p->n, 128, fixed, message)) ||
+        (status = choose_tile(&s->tile_k, "tile_k", "k", p->k, 64, fixed, message))) {
         return status;
     }
     choose_gemm(s);
@@ -213,8 +221,8 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
     return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
 }
 
-weft_status weft_plan_attention(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
-                                const weft_machine *machine, weft_message *message) {
+weft_status weft_plan_attention_on(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
+                                   const weft_machine *machine, const weft_device *device, weft_message *message) {
     if (!plan) {
         return weft_fail(message, WEFT_INVALID, "plan is null");
     }
@@ -222,12 +230,21 @@ weft_status weft_plan_attention(weft_plan **plan, const weft_attention *problem,
     weft_plan draft;
     memset(&draft, 0, sizeof draft);
     draft.subject = WEFT_SUBJECT_ATTENTION;
-    const weft_status status = weft_attention_resolve(&draft.attention, problem, message);
-    return status ? status : make_plan(plan, &draft, schedule, machine, finish_attention, message);
+    weft_status status;
+    if ((status = weft_attention_resolve(&draft.attention, problem, message)) ||
+        (status = weft_device_copy(&draft.device, device, message))) {
+        return status;
+    }
+    return make_plan(plan, &draft, schedule, machine, finish_attention, message);
 }
 
-weft_status weft_plan_gemm(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
-                           const weft_machine *machine, weft_message *message) {
+weft_status weft_plan_attention(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
+                                const weft_machine *machine, weft_message *message) {
+    return weft_plan_attention_on(plan, problem, schedule, machine, NULL, message);
+}
+
+weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
+                              const weft_machine *machine, const weft_device *device, weft_message *message) {
     if (!plan) {
         return weft_fail(message, WEFT_INVALID, "plan is null");
     }
@@ -235,12 +252,24 @@ weft_status weft_plan_gemm(weft_plan **plan, const weft_gemm *problem, const wef
     weft_plan draft;
     memset(&draft, 0, sizeof draft);
     draft.subject = WEFT_SUBJECT_GEMM;
-    const weft_status status = weft_gemm_resolve(&draft.gemm, problem, message);
-    return status ? status : make_plan(plan, &draft, schedule, machine, finish_gemm, message);
+    weft_status status;
+    if ((status = weft_gemm_resolve(&draft.gemm, problem, message)) ||
+        (status = weft_device_copy(&draft.device, device, message))) {
+        return status;
+    }
+    return make_plan(plan, &draft, schedule, machine, finish_gemm, message);
+}
+
+weft_status weft_plan_gemm(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
+                           const weft_machine *machine, weft_message *message) {
+    return weft_plan_gemm_on(plan, problem, schedule, machine, NULL, message);
 }
 
 void weft_plan_destroy(weft_plan *plan) {
     if (plan) {
+        if (plan->backend->close) {
+            plan->backend->close(plan);
+        }
         free(plan->table);
         free(plan);
     }

@@ -7,15 +7,27 @@
 /* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
 typedef struct weft_backend {
     const char *name;
-    const char *(*kernel)(const weft_plan *plan); /* the kernel it takes for a plan; null where there is only one */
+    const char *(*kernel)(const weft_plan *plan); /* the kernel that the plan takes; null where there is only one kind */
+
+    /* For devices with memory and kernels of their own, null otherwise. `open` takes the device and a kernel, before the
+     * schedule is laid out: it settles tiles and workers, and the machine where none was given. `place` puts on the device
+     * what the finished plan needs there. `close` releases what either took, also after a failure. */
+    weft_status (*open)(weft_plan *plan, int given_machine, weft_message *message);
+    weft_status (*place)(weft_plan *plan, weft_message *message);
+    void (*close)(weft_plan *plan);
+
     weft_status (*attention_forward)(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
     weft_status (*attention_backward)(const weft_attention *problem, const weft_attention_gradients *data,
                                       weft_message *message);
     weft_status (*gemm)(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
+
+    /* As attention_forward, on a stream, without waiting; null where there are no streams. */
+    weft_status (*enqueue_attention)(const weft_plan *plan, const weft_attention_data *data, void *stream,
+                                     weft_message *message);
 } weft_backend;
 
 /* The reference, and what is faster. */
-extern const weft_backend weft_backend_ref, weft_backend_cpu;
+extern const weft_backend weft_backend_ref, weft_backend_cpu, weft_backend_cuda;
 
 struct weft_plan {
     weft_subject subject;
@@ -25,7 +37,9 @@ struct weft_plan {
     weft_machine machine;
     weft_walk walk;
     uint32_t *table; /* what walk.order.table points to, or null */
+    weft_device device;
     const weft_backend *backend;
+    void *placed;           /* what the backend holds for this plan, or null */
     weft_progress progress; /* or null */
     void *progress_user;
 };

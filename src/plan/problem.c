@@ -241,6 +241,36 @@ weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs,
     return theirs ? copy_struct(ours, sizeof *ours, sizeof *ours, theirs, "WEFT_SCHEDULE_INIT", message) : WEFT_OK;
 }
 
+weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_message *message) {
+    const weft_device none = WEFT_DEVICE_INIT;
+    *ours = none;
+    if (!theirs) {
+        return WEFT_OK;
+    }
+    const weft_status status = copy_struct(ours, sizeof *ours, sizeof *ours, theirs, "WEFT_DEVICE_INIT", message);
+    if (status) {
+        return status;
+    }
+    if (ours->kind != WEFT_DEVICE_CPU && ours->kind != WEFT_DEVICE_CUDA) {
+        return weft_fail(message, WEFT_INVALID, "kind %d is not WEFT_DEVICE_CPU or WEFT_DEVICE_CUDA", (int)ours->kind);
+    }
+    const struct {
+        const char *name;
+        int32_t value, most;
+    } knobs[] = {{"precise", ours->precise, 1},
+                 {"mask_every_block", ours->mask_every_block, 1},
+                 {"no_prefetch", ours->no_prefetch, 1},
+                 {"ctas", ours->ctas, 32}};
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
+        const int32_t most = ours->kind == WEFT_DEVICE_CPU ? 0 : knobs[i].most;
+        if (knobs[i].value < 0 || knobs[i].value > most) {
+            return weft_fail(message, WEFT_INVALID, "%s %d is not between 0 and %d%s", knobs[i].name, (int)knobs[i].value,
+                             (int)most, most == 0 ? ": the CPU has no such knob" : "");
+        }
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_attention_check(const weft_attention *problem, weft_message *message) {
     weft_attention resolved;
     return weft_attention_resolve(&resolved, problem, message);

@@ -12,6 +12,9 @@ weft_status weft_gemm_resolve(weft_gemm *resolved, const weft_gemm *problem, wef
 /* The caller's schedule, or one that leaves every choice open when `theirs` is null. */
 weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs, weft_message *message);
 
+/* The caller's device, checked, or the CPU when `theirs` is null. */
+weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_message *message);
+
 /* How many keys query `row` sees: keys 0 .. n - 1. For resolved problems. */
 static inline int64_t weft_visible_keys(const weft_attention *p, int64_t row) {
     if (p->mask == WEFT_MASK_NONE || row + p->offset + 1 > p->kv_seq) {

@@ -28,7 +28,7 @@ static weft_status check_buffers(const buffer *buffers, size_t count, weft_messa
     return WEFT_OK;
 }
 
-weft_status weft_plan_run_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+static weft_status check_attention_run(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
     if (!plan || !data || plan->subject != WEFT_SUBJECT_ATTENTION) {
         return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : !data ? "data is null" : "the plan is for a gemm");
     }
@@ -39,8 +39,27 @@ weft_status weft_plan_run_attention(const weft_plan *plan, const weft_attention_
                               {"v", data->v, sizes.v * bytes, 0},
                               {"o", data->o, sizes.o * bytes, 1},
                               {"lse", data->lse, sizes.lse * sizeof(float), 1}};
-    const weft_status status = check_buffers(buffers, data->lse ? 5 : 4, message);
+    return check_buffers(buffers, data->lse ? 5 : 4, message);
+}
+
+weft_status weft_plan_run_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+    const weft_status status = check_attention_run(plan, data, message);
     return status ? status : plan->backend->attention_forward(plan, data, message);
+}
+
+weft_status weft_plan_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
+                                        weft_message *message) {
+    const weft_status status = check_attention_run(plan, data, message);
+    if (status) {
+        return status;
+    }
+    if (plan->backend->enqueue_attention) {
+        return plan->backend->enqueue_attention(plan, data, stream, message);
+    }
+    if (stream) {
+        return weft_fail(message, WEFT_INVALID, "stream is not null, and the plan is for the CPU");
+    }
+    return plan->backend->attention_forward(plan, data, message);
 }
 
 weft_status weft_plan_run_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {

@@ -21,6 +21,8 @@ const char *weft_status_name(weft_status status) {
         return "out of memory";
     case WEFT_IO:
         return "input/output error";
+    case WEFT_FAILED:
+        return "failed";
     }
     return "unknown status";
 }

@@ -223,7 +223,7 @@ class Mistakes(Command):
             ("--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)", "run", "attention", "--scale", "0"),
             ("tile_m 512 is larger than seq 100", "run", "attention", "--seq", "100", "--tile", "512x64"),
             ("order hilbert is for gemm problems", "run", "attention", "--order", "hilbert"),
-            ("--device cuda is not one of: cpu", "run", "attention", "--device", "cuda"),
+            ("--device metal is not one of: cpu, cuda", "run", "attention", "--device", "metal"),
             ("--workers 0 is not at least 1", "run", "attention", "--workers", "0"),
             ("completion for zsh is not known: bash is", "completion", "zsh"),
         ]:  # fmt: skip

@@ -1,0 +1,54 @@
+/* Attention on a live GPU, timed and counted: what `--counters` and the studies on a device share. */
+#ifndef WEFT_CLI_DEVICE_BENCH_H
+#define WEFT_CLI_DEVICE_BENCH_H
+
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include <weft/sim.h>
+
+#include "counters/counters.h"
+
+/* The GPU in use: its driver, its context, buffers that grow as problems ask for them. */
+typedef struct device_bench device_bench;
+
+/* One schedule of one problem on the GPU, and what came out. */
+typedef struct device_case {
+    weft_attention problem;
+    weft_schedule schedule; /* in: choices may be open. out: every choice made */
+    weft_device device;     /* the kernel's knobs; its kind is set by device_bench_run() */
+    int by_side;            /* 1: even workers run on one side of the L2, odd ones on the other (static dispatch) */
+    int no_simulation;      /* 1: the simulator has no such schedule */
+    uint64_t limit;         /* of the simulation, in steps; 0: all of it */
+
+    char kernel[96];
+    double seconds, tflops;       /* median of the runs */
+    double values[WEFT_COUNTERS]; /* counters of one run that begins with an empty L2; NaN where there are none */
+    weft_simulation sim;          /* of the same plan on the machine that the GPU is */
+} device_case;
+
+/* Opens GPU `index`. Returns an exit code; what is wrong has been printed. */
+int device_bench_open(device_bench **bench, int32_t index);
+void device_bench_close(device_bench *bench);
+
+/* The GPU's name. */
+const char *device_bench_name(const device_bench *bench);
+
+/* What to do with each case. */
+enum device_task { DEVICE_TIME = 1, DEVICE_COUNT = 2, DEVICE_SIMULATE = 4 };
+
+/* Runs cases of one study: first all of them timed in turns (1 2 3 1 2 3 ...), then each counted and simulated. Returns an
+ * exit code; what is wrong has been printed, with the command that would read the counters where CUPTI cannot. A case whose
+ * plan the GPU refuses is left with an empty kernel name when `skip` is set. */
+int device_bench_run(device_bench *bench, device_case *cases, size_t count, int tasks, int skip);
+
+/* The columns of a case as CSV: the header, and a line. */
+void device_case_csv_header(FILE *file);
+void device_case_csv(FILE *file, const char *study, const char *gpu, const device_case *c);
+
+/* Counters and, where it was simulated, what the simulator says of them, as text; the counters alone as JSON. */
+void device_case_print(const device_case *c);
+json_t *device_case_json(const device_case *c);
+
+#endif

@@ -1,0 +1,151 @@
+#include "study.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* ---- building the rows ---- */
+
+static void add_row(study *s, study_row row, const char *format, va_list arguments) {
+    if (s->count == s->room) {
+        const size_t room = s->room ? 2 * s->room : 64;
+        study_row *rows = realloc(s->rows, room * sizeof *rows);
+        if (!rows) {
+            s->failed = 1;
+            return;
+        }
+        s->rows = rows;
+        s->room = room;
+    }
+    vsnprintf(row.label, sizeof row.label, format, arguments);
+    s->rows[s->count++] = row;
+    if (!s->quiet) {
+        fprintf(stderr, "\r\033[K%zu rows: %.60s", s->count, row.label);
+    }
+}
+
+void study_within(study *s, const char *section, double published, double simulated, double share, const char *label, ...) {
+    va_list arguments;
+    va_start(arguments, label);
+    add_row(s, (study_row){section, "", published, simulated, NAN, published * (1 - share), published * (1 + share), 1},
+            label, arguments);
+    va_end(arguments);
+}
+
+void study_between(study *s, const char *section, double published, double simulated, double low, double high,
+                   const char *label, ...) {
+    va_list arguments;
+    va_start(arguments, label);
+    add_row(s, (study_row){section, "", published, simulated, NAN, low, high, 1}, label, arguments);
+    va_end(arguments);
+}
+
+void study_show(study *s, const char *section, double published, double simulated, const char *label, ...) {
+    va_list arguments;
+    va_start(arguments, label);
+    add_row(s, (study_row){section, "", published, simulated, NAN, 0, 0, 0}, label, arguments);
+    va_end(arguments);
+}
+
+void study_measured(study *s, const char *section, double published, double simulated, double measured, const char *label,
+                    ...) {
+    va_list arguments;
+    va_start(arguments, label);
+    add_row(s, (study_row){section, "", published, simulated, measured, 0, 0, 0}, label, arguments);
+    va_end(arguments);
+}
+
+void study_measured_between(study *s, const char *section, double published, double simulated, double measured, double low,
+                            double high, const char *label, ...) {
+    va_list arguments;
+    va_start(arguments, label);
+    add_row(s, (study_row){section, "", published, simulated, measured, low, high, 1}, label, arguments);
+    va_end(arguments);
+}
+
+/* ---- running on a GPU ---- */
+
+static void add_error(study_error *e, double simulated, double measured) {
+    if (simulated > 0 && measured > 0) {
+        e->sum += fabs(simulated / measured - 1);
+        e->count++;
+    }
+}
+
+int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
+    if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT | DEVICE_SIMULATE, skip)) {
+        s->failed = 1;
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (cases[i].kernel[0]) {
+            add_error(&s->misses, (double)cases[i].sim.total.misses, cases[i].values[WEFT_COUNTER_L2_MISSES]);
+            add_error(&s->dram, (double)cases[i].sim.total.dram_read_bytes, cases[i].values[WEFT_COUNTER_DRAM_READ_BYTES]);
+            if (s->csv) {
+                device_case_csv(s->csv, s->name, device_bench_name(s->bench), &cases[i]);
+            }
+        }
+    }
+    return 1;
+}
+
+void study_show_errors(study *s) {
+    static const char section[] = "the simulator against the counters, mean of |simulated / measured - 1|, per cent";
+    const struct {
+        const char *what;
+        const study_error *error;
+    } rows[] = {{"L2 misses", &s->misses}, {"DRAM reads", &s->dram}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].error->count > 0) {
+            study_measured(s, section, NAN, NAN, 100 * rows[i].error->sum / rows[i].error->count, "%s, over %d launches",
+                           rows[i].what, rows[i].error->count);
+        }
+    }
+}
+
+/* ---- running the simulations ---- */
+
+weft_machine study_machine(study *s, const char *name) {
+    weft_machine machine;
+    weft_message message = {""};
+    if (weft_machine_load(&machine, name, &message) != WEFT_OK) {
+        s->failed = complain(1, "%s", message.text);
+    }
+    return machine;
+}
+
+static weft_simulation finish(study *s, weft_status status, weft_plan *plan, const weft_simulate_options *options,
+                              weft_message *message) {
+    weft_simulation sim;
+    memset(&sim, 0, sizeof sim);
+    if (status == WEFT_OK) {
+        status = weft_simulate(plan, options, &sim, NULL, message);
+    }
+    if (status != WEFT_OK) {
+        s->failed = complain(1, "%s", message->text);
+    }
+    weft_plan_destroy(plan);
+    return sim;
+}
+
+weft_simulation study_attention(study *s, const char *machine, const weft_attention *problem, const weft_schedule *schedule,
+                                const weft_simulate_options *options) {
+    const weft_machine m = study_machine(s, machine);
+    weft_plan *plan = NULL;
+    weft_message message = {""};
+    const weft_status status = weft_plan_attention(&plan, problem, schedule, &m, &message);
+    return finish(s, status, plan, options, &message);
+}
+
+weft_simulation study_gemm(study *s, const char *machine, const weft_gemm *problem, const weft_schedule *schedule,
+                           const weft_simulate_options *options) {
+    const weft_machine m = study_machine(s, machine);
+    weft_plan *plan = NULL;
+    weft_message message = {""};
+    const weft_status status = weft_plan_gemm(&plan, problem, schedule, &m, &message);
+    return finish(s, status, plan, options, &message);
+}

@@ -1,0 +1,72 @@
+# The CUDA kernels: every src/cuda/kernels/<name>.cu becomes an image that is carried inside the library, all of them listed in
+# ${weft_images}. Without nvcc the list is empty, and the library says so when it is asked for one.
+#
+# Files named *_sm90a.cu use what only Hopper has; the others are for every chip from 8.0 on. Code for 8.0 serves 8.x, for 10.0
+# 10.x and for 12.0 12.x (GB10 is 12.1); later chips compile the PTX when they load it.
+
+set(weft_images ${PROJECT_BINARY_DIR}/cuda_images.c)
+set(image_rows "")
+set(image_bytes "")
+set(image_files "")
+set(toolkit 0)
+if(WEFT_HAS_CUDA)
+  file(GLOB kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
+  string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" matched "${CMAKE_CUDA_COMPILER_VERSION}")
+  math(EXPR toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
+  set(portable_chips 80 90)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+    list(APPEND portable_chips 100 120)
+  endif()
+  if(WEFT_CUDA_CHIPS) # compiles faster, for those who know where it will run
+    set(portable_chips ${WEFT_CUDA_CHIPS})
+  endif()
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/kernels)
+  foreach(source ${kernel_files})
+    get_filename_component(name ${source} NAME_WE)
+    set(image ${PROJECT_BINARY_DIR}/kernels/${name}.fatbin)
+    set(chips ${portable_chips})
+    set(ptx 80)
+    if(name MATCHES "_sm90a$")
+      set(chips 90a)
+      set(ptx "")
+    endif()
+    # nvcc tells which headers a file includes; a CMake that cannot read that compiles again after a change of any.
+    if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.20)
+      set(headers DEPFILE ${image}.d)
+    else()
+      file(GLOB_RECURSE headers ${PROJECT_SOURCE_DIR}/src/cuda/*.cuh ${PROJECT_SOURCE_DIR}/src/cuda/*.h
+           ${PROJECT_SOURCE_DIR}/src/cuda/*.def ${PROJECT_SOURCE_DIR}/include/weft/*)
+      list(PREPEND headers DEPENDS)
+    endif()
+    add_custom_command(
+      OUTPUT ${image}
+      COMMAND ${CMAKE_COMMAND} -DNVCC=${CMAKE_CUDA_COMPILER} -DSOURCE=${source} -DOUT=${image} -DDEPFILE=${image}.d
+              "-DINCLUDES=${PROJECT_SOURCE_DIR}/include;${PROJECT_SOURCE_DIR}/src" "-DCHIPS=${chips}" "-DPTX=${ptx}"
+              -P ${PROJECT_SOURCE_DIR}/cmake/kernel.cmake
+      DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/kernel.cmake
+      ${headers}
+      COMMENT "Compiling CUDA kernels ${name}"
+      VERBATIM)
+    list(APPEND image_files ${image})
+    string(APPEND image_rows "    {\"${name}\", weft_image_${name}},\n")
+    string(APPEND image_bytes "EMBED(${name}, \"${image}\")\n")
+  endforeach()
+endif()
+
+# The assembler takes the bytes as they are: a C array of this size would take a compiler minutes.
+file(CONFIGURE OUTPUT ${weft_images} @ONLY CONTENT [[
+/* Made by cmake/kernels.cmake from src/cuda/kernels/. */
+#include "cuda/module.h"
+
+#define EMBED(name, file)                                                                                                  \
+    __asm__(".pushsection .rodata\n.balign 64\n.hidden weft_image_" #name "\n.global weft_image_" #name                    \
+            "\nweft_image_" #name ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n");                                      \
+    extern const unsigned char weft_image_##name[];
+@image_bytes@
+const weft_cuda_image weft_cuda_images[] = {
+@image_rows@    {0, 0},
+};
+
+const int weft_cuda_toolkit = @toolkit@;
+]])
+set_source_files_properties(${weft_images} PROPERTIES OBJECT_DEPENDS "${image_files}")

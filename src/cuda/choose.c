@@ -1,0 +1,51 @@
+/* Which kernel a plan takes on a GPU, or why there is none. */
+#include <stdio.h>
+
+#include "cuda/cuda.h"
+#include "cuda/module.h"
+#include "plan/status.h"
+
+#define WEFT_CUDA_FAMILY(name, SUBJECT, least, most) extern const weft_cuda_family weft_cuda_##name;
+#include "cuda/kernels.def"
+#undef WEFT_CUDA_FAMILY
+
+typedef struct row {
+    const weft_cuda_family *family;
+    weft_subject subject;
+    int least, most;
+} row;
+
+static const row rows[] = {
+#define WEFT_CUDA_FAMILY(name, SUBJECT, least, most) {&weft_cuda_##name, WEFT_SUBJECT_##SUBJECT, least, most},
+#include "cuda/kernels.def"
+#undef WEFT_CUDA_FAMILY
+};
+
+weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
+                             weft_cuda_choice *choice, weft_message *message) {
+    weft_message reasons = {""};
+    size_t used = 0;
+    const weft_status built = weft_cuda_has_kernels(message);
+    if (built) {
+        return built;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_message why = {""};
+        if (rows[i].subject != plan->subject) {
+            continue;
+        }
+        if (device->capability < rows[i].least || device->capability > rows[i].most) {
+            snprintf(why.text, sizeof why.text, "%.40s is of compute capability %d.%d, and %d.%d is needed", device->name,
+                     device->capability / 10, device->capability % 10, rows[i].least / 10, rows[i].least % 10);
+        } else if (rows[i].family->choose(plan, device, choice, &why) == WEFT_OK) {
+            *family = rows[i].family;
+            return WEFT_OK;
+        }
+        const int wrote = snprintf(reasons.text + used, sizeof reasons.text - used, "%s%s: %s", used ? "; " : "",
+                                   rows[i].family->name, why.text);
+        used += wrote > 0 ? (size_t)wrote : 0;
+        used = used < sizeof reasons.text ? used : sizeof reasons.text - 1;
+    }
+    return weft_fail(message, WEFT_UNSUPPORTED, "no CUDA kernel fits: %.225s",
+                     used ? reasons.text : "there is none yet for this kind of problem");
+}

@@ -1,0 +1,61 @@
+/* The CUDA backend from the inside: families of kernels, and what a plan holds on a GPU. */
+#ifndef WEFT_CUDA_CUDA_H
+#define WEFT_CUDA_CUDA_H
+
+#include "cuda/driver.h"
+#include "cuda/tickets.h"
+#include "plan/plan.h"
+
+/* One kernel to launch, out of a family's. */
+typedef struct weft_cuda_choice {
+    const char *image, *kernel; /* the file of src/cuda/kernels, and the entry point in it */
+    int64_t tile_m, tile_n;
+    int32_t threads;       /* of a CTA */
+    uint32_t shared_bytes; /* dynamic, of a CTA */
+} weft_cuda_choice;
+
+/* A family: kernels that take the same parameters. A row of kernels.def, defined in <name>.c. */
+typedef struct weft_cuda_family {
+    const char *name;
+    size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
+
+    /* Picks a kernel for the plan's problem and schedule, where a tile side of 0 is open. Says why when there is none. */
+    weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
+                          weft_message *why);
+
+    /* Fills the parameters of a launch. `walk` has its table in device memory; `counter` is null unless dispatch is
+     * dynamic. */
+    void (*fill)(const weft_plan *plan, const weft_attention_data *data, const weft_walk *walk, uint64_t *counter,
+                 void *parameters);
+} weft_cuda_family;
+
+enum { WEFT_CUDA_MAX_PARAMETERS = 1024 };
+
+/* What a plan holds on a GPU. Nothing but the tickets changes once it is placed. */
+typedef struct weft_cuda_plan {
+    const weft_cuda_driver *driver;
+    weft_cuda_device device;
+    void *context;
+    int retained; /* whether the context is the primary one, held by this plan */
+    const weft_cuda_family *family;
+    weft_cuda_choice choice;
+    void *function;
+    int ctas;              /* that fit an SM at a time */
+    uint32_t grid;         /* CTAs of a launch */
+    weft_walk walk;        /* the plan's, its table in device memory */
+    uint64_t table;        /* device memory, or 0 */
+    weft_tickets *tickets; /* counters of dynamic dispatch, or null */
+} weft_cuda_plan;
+
+/* The best family for the plan on this device, and its choice. WEFT_UNSUPPORTED, with the reason, when none fits. */
+weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
+                             weft_cuda_choice *choice, weft_message *message);
+
+/* The functions of the backend: see weft_backend. */
+weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message);
+weft_status weft_cuda_place(weft_plan *plan, weft_message *message);
+void weft_cuda_close(weft_plan *plan);
+weft_status weft_cuda_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
+                                        weft_message *message);
+
+#endif

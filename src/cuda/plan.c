@@ -1,0 +1,147 @@
+/* A plan on a GPU: its context, its kernel and its memory. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "cuda/live.h"
+#include "cuda/module.h"
+#include "plan/status.h"
+
+/* The context that is current, if it is one of this device, else the primary one. */
+static weft_status take_context(weft_cuda_plan *c, weft_message *message) {
+    int device = -1;
+    void *current = NULL;
+    if (c->driver->context_current(&current) == 0 && current && c->driver->context_device(&device) == 0 &&
+        device == c->device.handle) {
+        c->context = current;
+        return WEFT_OK;
+    }
+    const weft_cu_result result = c->driver->primary_retain(&c->context, c->device.handle);
+    c->retained = result == 0;
+    return result ? weft_cuda_fail(c->driver, result, "the GPU cannot be used", message) : WEFT_OK;
+}
+
+/* How many CTAs of the kernel share an SM with this much shared memory; 0 when it cannot be asked. */
+static int count_ctas(const weft_cuda_plan *c, uint32_t shared) {
+    int ctas = 0;
+    return c->driver->occupancy(&ctas, c->function, c->choice.threads, shared) == 0 ? ctas : 0;
+}
+
+/* Settles how many CTAs share an SM. Fewer than would fit are had by asking for more shared memory than the kernel uses. */
+static weft_status limit_ctas(weft_cuda_plan *c, int32_t wanted, weft_message *message) {
+    const uint32_t most = (uint32_t)c->device.shared_bytes - 1024; /* leaves room for what is static */
+    c->ctas = count_ctas(c, c->choice.shared_bytes);
+    if (c->ctas < 1) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the kernel %s does not fit an SM of this GPU", c->choice.kernel);
+    }
+    if (wanted > c->ctas) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "ctas %d is more than fit an SM: %d", (int)wanted, c->ctas);
+    }
+    while (wanted > 0 && c->ctas > wanted && c->choice.shared_bytes + 1024 <= most) {
+        c->choice.shared_bytes += 1024;
+        c->ctas = count_ctas(c, c->choice.shared_bytes);
+    }
+    if (wanted > 0 && c->ctas != wanted) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "ctas %d cannot be had with this kernel: %d share an SM", (int)wanted,
+                         c->ctas);
+    }
+    return WEFT_OK;
+}
+
+/* Loads the chosen kernel into the plan's context and gives it its shared memory. */
+static weft_status load(weft_cuda_plan *c, int32_t ctas, weft_message *message) {
+    int pushed;
+    weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
+    if (status) {
+        return status;
+    }
+    status = weft_cuda_function_get(c->driver, c->choice.image, c->choice.kernel, &c->function, message);
+    if (status == WEFT_OK) {
+        /* A function is shared by all plans of its context, so it is allowed all there is; a launch takes its own share. */
+        const weft_cu_result result = c->driver->function_set_attribute(c->function, WEFT_CU_FUNCTION_MAX_DYNAMIC_SHARED,
+                                                                        c->device.shared_bytes - 1024);
+        status = result ? weft_cuda_fail(c->driver, result, "the kernel gets no shared memory", message)
+                        : limit_ctas(c, ctas, message);
+    }
+    weft_cuda_leave(c->driver, pushed);
+    return status;
+}
+
+weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message) {
+    weft_schedule *s = &plan->schedule;
+    weft_status status;
+    weft_cuda_plan *c = calloc(1, sizeof *c);
+    if (!c) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
+    }
+    plan->placed = c;
+    if ((status = weft_cuda_driver_get(&c->driver, message)) ||
+        (status = weft_cuda_device_get(c->driver, plan->device.index, &c->device, message)) ||
+        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->choice, message)) ||
+        (!given_machine && (status = weft_cuda_describe(&plan->machine, &c->device, message))) ||
+        (status = take_context(c, message)) || (status = load(c, plan->device.ctas, message))) {
+        return status;
+    }
+    s->tile_m = c->choice.tile_m;
+    s->tile_n = c->choice.tile_n;
+    s->workers = s->workers ? s->workers : (int64_t)c->device.multiprocessors * c->ctas;
+    return WEFT_OK;
+}
+
+/* The table of the order goes to device memory, in which the plan keeps it. */
+static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t count, weft_message *message) {
+    const size_t bytes = (size_t)count * sizeof *table;
+    weft_cu_result result = c->driver->memory_new(&c->table, bytes);
+    if (result) {
+        c->table = 0;
+        return weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's table", message);
+    }
+    result = c->driver->copy_in(c->table, table, bytes);
+    c->walk.order.table = (const uint32_t *)(uintptr_t)c->table;
+    return result ? weft_cuda_fail(c->driver, result, "the plan's table cannot be copied", message) : WEFT_OK;
+}
+
+weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    c->walk = plan->walk;
+    const int64_t ctas = plan->schedule.dispatch == WEFT_DISPATCH_GRID ? plan->walk.order.count : plan->walk.workers;
+    if (ctas > INT32_MAX) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "%" PRId64 " CTAs are more than a launch can have (2^31 - 1)", ctas);
+    }
+    c->grid = (uint32_t)ctas;
+    int pushed;
+    weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
+    if (status) {
+        return status;
+    }
+    if (plan->table) {
+        status = place_table(c, plan->table, plan->walk.order.count, message);
+    }
+    if (status == WEFT_OK && plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC) {
+        status = weft_tickets_new(c->driver, &c->tickets, message);
+    }
+    weft_cuda_leave(c->driver, pushed);
+    return status;
+}
+
+void weft_cuda_close(weft_plan *plan) {
+    weft_cuda_plan *c = plan->placed;
+    int pushed;
+    if (!c) {
+        return;
+    }
+    /* Freeing device memory waits for the launches that use it. */
+    if (c->context && weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK) {
+        weft_tickets_free(c->tickets);
+        if (c->table) {
+            c->driver->memory_free(c->table);
+        }
+        weft_cuda_leave(c->driver, pushed);
+    }
+    if (c->retained) {
+        c->driver->primary_release(c->device.handle);
+    }
+    free(c);
+    plan->placed = NULL;
+}

@@ -1,0 +1,20 @@
+/* Which SMs share a side of the L2: the parameters of the kernel that measures it, and its host side. Plain C and CUDA. */
+#ifndef WEFT_CUDA_SIDES_H
+#define WEFT_CUDA_SIDES_H
+
+#include <stdint.h>
+
+/* Lines that are touched, and the bytes from one to the next. */
+enum { WEFT_SIDES_LINES = 2048, WEFT_SIDES_STRIDE = 4096, WEFT_SIDES_MAX_SMS = 1024 };
+
+/* Passed by value. One CTA runs on each SM: the one on SM `first` reads every line, then the one on SM `second` reads every
+ * line, each address coming from the line before, and both count the clocks that took. */
+typedef struct weft_sides_params {
+    const uint32_t *lines; /* WEFT_SIDES_LINES lines: the first word of each is the index of the next line, in words */
+    uint32_t *arrived;     /* 0 before the launch: CTAs that run, and from then on whose turn it is */
+    uint32_t *sm_of_cta;   /* a CTA each */
+    uint64_t *clocks;      /* of the first, of the second */
+    uint32_t first, second;
+} weft_sides_params;
+
+#endif

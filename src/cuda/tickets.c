@@ -1,0 +1,102 @@
+#include "cuda/tickets.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "plan/status.h"
+
+enum { SLOTS = WEFT_TICKETS_STREAMS + WEFT_TICKETS_CAPTURES, SLOT_BYTES = 32 }; /* a sector each */
+
+typedef struct slot {
+    uint64_t stream, capture; /* the driver's numbers, never used twice; capture is 0 outside one */
+    uint64_t used;            /* when: the larger, the later; 0: never */
+} slot;
+
+struct weft_tickets {
+    const weft_cuda_driver *driver;
+    uint64_t memory; /* SLOTS counters */
+    pthread_mutex_t lock;
+    uint64_t clock;
+    size_t captures;   /* slots of captures in use */
+    slot slots[SLOTS]; /* first those of streams, then those of captures */
+};
+
+weft_status weft_tickets_new(const weft_cuda_driver *driver, weft_tickets **tickets, weft_message *message) {
+    weft_tickets *t = calloc(1, sizeof *t);
+    if (!t) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
+    }
+    const weft_cu_result result = driver->memory_new(&t->memory, (size_t)SLOTS * SLOT_BYTES);
+    if (result) {
+        free(t);
+        return weft_cuda_fail(driver, result, "no memory on the GPU for a plan's counters", message);
+    }
+    t->driver = driver;
+    pthread_mutex_init(&t->lock, NULL);
+    *tickets = t;
+    return WEFT_OK;
+}
+
+/* The stream's slot, or the one whose stream was used longest ago. */
+static size_t slot_of_stream(weft_tickets *t, uint64_t stream) {
+    size_t oldest = 0;
+    for (size_t i = 0; i < WEFT_TICKETS_STREAMS; i++) {
+        if (t->slots[i].used && t->slots[i].stream == stream) {
+            oldest = i;
+            break;
+        }
+        if (t->slots[i].used < t->slots[oldest].used) {
+            oldest = i;
+        }
+    }
+    t->slots[oldest].stream = stream;
+    t->slots[oldest].used = ++t->clock;
+    return oldest;
+}
+
+/* The slot of a stream in a capture; SLOTS when there are no more. */
+static size_t slot_of_capture(weft_tickets *t, uint64_t stream, uint64_t capture) {
+    for (size_t i = t->captures; i-- > 0;) { /* the latest is the likeliest */
+        const slot *s = &t->slots[WEFT_TICKETS_STREAMS + i];
+        if (s->stream == stream && s->capture == capture) {
+            return WEFT_TICKETS_STREAMS + i;
+        }
+    }
+    if (t->captures == WEFT_TICKETS_CAPTURES) {
+        return SLOTS;
+    }
+    slot *s = &t->slots[WEFT_TICKETS_STREAMS + t->captures];
+    s->stream = stream;
+    s->capture = capture;
+    return WEFT_TICKETS_STREAMS + t->captures++;
+}
+
+weft_status weft_tickets_take(weft_tickets *t, void *stream, uint64_t *counter, weft_message *message) {
+    int capturing = 0;
+    uint64_t capture = 0;
+    unsigned long long id = 0;
+    weft_cu_result result = t->driver->stream_capture(stream, &capturing, &capture, NULL, NULL, NULL);
+    result = result ? result : t->driver->stream_id(stream, &id);
+    if (result) {
+        return weft_cuda_fail(t->driver, result, "the stream cannot be used", message);
+    }
+    pthread_mutex_lock(&t->lock);
+    const size_t number =
+        capturing == WEFT_CU_CAPTURE_NONE ? slot_of_stream(t, (uint64_t)id) : slot_of_capture(t, (uint64_t)id, capture);
+    pthread_mutex_unlock(&t->lock);
+    if (number == SLOTS) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "this plan is in %d captures already: make another one for the next",
+                         (int)WEFT_TICKETS_CAPTURES);
+    }
+    *counter = t->memory + (uint64_t)number * SLOT_BYTES;
+    result = t->driver->set_words(*counter, 0, 2, stream);
+    return result ? weft_cuda_fail(t->driver, result, "the plan's counter cannot be set on the stream", message) : WEFT_OK;
+}
+
+void weft_tickets_free(weft_tickets *t) {
+    if (t) {
+        t->driver->memory_free(t->memory);
+        pthread_mutex_destroy(&t->lock);
+        free(t);
+    }
+}

@@ -1,0 +1,359 @@
+#include "fake_driver.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cuda/driver.h"
+#include "cuda/study.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The prototypes come from the list that the library is loaded by, so the two cannot differ. */
+#define WEFT_CUDA_SYMBOL(NEED, field, symbol, parameters) EXPORT int symbol parameters;
+#include "cuda/symbols.def"
+#undef WEFT_CUDA_SYMBOL
+
+EXPORT fake_counts fake_cuda_counts;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local void *stack[16]; /* current contexts, the last on top */
+static _Thread_local int depth;
+
+/* The number behind "word=" in FAKE_CUDA. */
+static int script(const char *word, int otherwise) {
+    const char *text = getenv("FAKE_CUDA"), *found = text;
+    const size_t length = strlen(word);
+    while (found && (found = strstr(found, word))) {
+        if ((found == text || found[-1] == ' ') && found[length] == '=') {
+            return atoi(found + length + 1);
+        }
+        found += length;
+    }
+    return otherwise;
+}
+
+static void count(int *what, int by) {
+    __atomic_fetch_add(what, by, __ATOMIC_SEQ_CST);
+}
+
+int cuInit(unsigned flags) {
+    (void)flags;
+    return script("init", 0);
+}
+
+int cuDriverGetVersion(int *version) {
+    *version = script("version", 13000);
+    return 0;
+}
+
+int cuGetErrorName(int result, const char **text) {
+    *text = result == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : result == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
+                            : "CUDA_ERROR_SCRIPTED";
+    return 0;
+}
+
+int cuGetErrorString(int result, const char **text) {
+    *text = result == 2 ? "out of memory" : "as scripted";
+    return 0;
+}
+
+int cuDeviceGetCount(int *number) {
+    *number = script("devices", 1);
+    return 0;
+}
+
+int cuDeviceGet(int *device, int ordinal) {
+    *device = 40 + ordinal; /* a handle need not be the number */
+    return 0;
+}
+
+int cuDeviceGetName(char *name, int size, int device) {
+    (void)device;
+    snprintf(name, (size_t)size, "NVIDIA Fake H200");
+    return 0;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)device;
+    switch (attribute) {
+    case WEFT_CU_DEVICE_CAPABILITY_MAJOR:
+        *value = script("capability", 90) / 10;
+        return 0;
+    case WEFT_CU_DEVICE_CAPABILITY_MINOR:
+        *value = script("capability", 90) % 10;
+        return 0;
+    case WEFT_CU_DEVICE_MULTIPROCESSOR_COUNT:
+        *value = 12;
+        return 0;
+    case WEFT_CU_DEVICE_L2_CACHE_SIZE:
+        *value = 6 << 20;
+        return 0;
+    case WEFT_CU_DEVICE_MAX_SHARED_MEMORY_OPTIN:
+        *value = script("shared", 232448);
+        return 0;
+    case WEFT_CU_DEVICE_CLOCK_RATE:
+        *value = 1980000;
+        return 0;
+    case WEFT_CU_DEVICE_PAGEABLE_MEMORY_ACCESS:
+        *value = 0;
+        return 0;
+    default:
+        *value = 0;
+        return 1; /* as a driver that does not know the attribute */
+    }
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    *bytes = (size_t)1 << 30;
+    return 0;
+}
+
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    static char contexts[64];
+    count(&fake_cuda_counts.contexts, 1);
+    *context = &contexts[device % 64];
+    return 0;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    (void)device;
+    count(&fake_cuda_counts.contexts, -1);
+    return 0;
+}
+
+int cuCtxGetCurrent(void **context) {
+    *context = depth ? stack[depth - 1] : NULL;
+    return 0;
+}
+
+int cuCtxGetDevice(int *device) {
+    *device = 40;
+    return depth ? 0 : 201;
+}
+
+int cuCtxPushCurrent_v2(void *context) {
+    if (depth == 16) {
+        return 1;
+    }
+    stack[depth++] = context;
+    count(&fake_cuda_counts.pushed, 1);
+    return 0;
+}
+
+int cuCtxPopCurrent_v2(void **context) {
+    if (depth == 0) {
+        return 201;
+    }
+    *context = stack[--depth];
+    count(&fake_cuda_counts.pushed, -1);
+    return 0;
+}
+
+int cuCtxSynchronize(void) {
+    return script("synchronize", 0);
+}
+
+int cuLibraryLoadData(void **library, const void *code, int *jit_options, void **jit_values, unsigned jit_count,
+                      int *options, void **values, unsigned number) {
+    (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)number;
+    const struct timespec while_ = {0, 2000000}; /* long enough for other threads to come by */
+    nanosleep(&while_, NULL);
+    if (script("load", 0)) {
+        return script("load", 0);
+    }
+    count(&fake_cuda_counts.library_loads, 1);
+    memcpy(library, &code, sizeof code);
+    return 0;
+}
+
+/* A kernel is its name, kept for good. */
+int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
+    static char *names[256];
+    int result = library ? script("kernel", 0) : 1;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < 256 && !result; i++) {
+        names[i] = names[i] ? names[i] : strdup(name);
+        if (strcmp(names[i], name) == 0) {
+            *kernel = names[i];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int cuKernelGetFunction(void **function, void *kernel) {
+    *function = kernel;
+    return depth ? 0 : 201;
+}
+
+int cuFuncGetAttribute(int *value, int attribute, void *function) {
+    (void)attribute, (void)function;
+    *value = 0;
+    return 0;
+}
+
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+    (void)function, (void)attribute;
+    return value <= script("shared", 232448) ? 0 : 1;
+}
+
+int cuFuncLoad(void *function) {
+    return function ? 0 : 1;
+}
+
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int threads, size_t shared) {
+    (void)function;
+    const int by_shared = (int)(233472 / (shared + 1024)), by_threads = 512 / threads;
+    *ctas = by_shared < by_threads ? by_shared : by_threads;
+    return 0;
+}
+
+int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                   unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
+    (void)stream, (void)extra;
+    if (script("launch", 0)) {
+        return script("launch", 0);
+    }
+    if (!depth || grid_y * grid_z * block_y * block_z != 1 || grid_x < 1 || block_x < 1 || shared > 232448) {
+        return 1;
+    }
+    count(&fake_cuda_counts.launches, 1);
+    if (strncmp(function, "attention_", 10) == 0) {
+        const weft_study_params *p = parameters[0];
+        fake_cuda_counts.last_counter = (uint64_t)(uintptr_t)p->counter;
+    }
+    return fake_run(function, grid_x, parameters);
+}
+
+/* Device memory is the host's; what was given out is known. */
+typedef struct block {
+    struct block *next;
+    char *data;
+    size_t bytes;
+} block;
+static block *blocks;
+
+int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+    block *b = script("memory", 0) ? NULL : malloc(sizeof *b);
+    void *data = NULL;
+    if (!b || bytes == 0 || posix_memalign(&data, 256, bytes)) {
+        free(b);
+        return script("memory", 2);
+    }
+    memset(data, 0xa5, bytes);
+    pthread_mutex_lock(&lock);
+    *b = (block){blocks, data, bytes};
+    blocks = b;
+    pthread_mutex_unlock(&lock);
+    count(&fake_cuda_counts.allocations, 1);
+    *pointer = (uint64_t)(uintptr_t)data;
+    return 0;
+}
+
+int cuMemFree_v2(uint64_t pointer) {
+    int result = 1;
+    pthread_mutex_lock(&lock);
+    for (block **at = &blocks; *at; at = &(*at)->next) {
+        block *b = *at;
+        if (b->data == (char *)(uintptr_t)pointer) {
+            *at = b->next;
+            free(b->data);
+            free(b);
+            count(&fake_cuda_counts.allocations, -1);
+            result = 0;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int cuMemGetInfo_v2(size_t *available, size_t *total) {
+    *available = *total = (size_t)1 << 30;
+    return 0;
+}
+
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
+    (void)stream;
+    for (size_t i = 0; i < words; i++) {
+        ((unsigned *)(uintptr_t)to)[i] = value;
+    }
+    return script("set", 0);
+}
+
+int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint64_t pointer) {
+    int known = 0;
+    pthread_mutex_lock(&lock);
+    for (const block *b = blocks; b && !known; b = b->next) {
+        known = pointer >= (uint64_t)(uintptr_t)b->data && pointer < (uint64_t)(uintptr_t)b->data + b->bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    for (unsigned i = 0; i < number; i++) {
+        const int value = attributes[i] == WEFT_CU_POINTER_MEMORY_TYPE ? (known ? WEFT_CU_MEMORY_DEVICE : 0)
+                          : known                                      ? script("ordinal", 0)
+                                                                       : -2;
+        memcpy(values[i], &value, sizeof value);
+    }
+    return 0;
+}
+
+int cuStreamGetId(void *stream, unsigned long long *id) {
+    *id = (unsigned long long)(uintptr_t)stream + 1;
+    return 0;
+}
+
+int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, size_t *number) {
+    (void)stream, (void)graph, (void)nodes, (void)number;
+    *id = (uint64_t)script("capture", 0);
+    *status = *id != 0;
+    return 0;
+}
+
+int cuStreamSynchronize(void *stream) {
+    (void)stream;
+    return script("synchronize", 0);
+}
+
+int cuEventCreate(void **event, unsigned flags) {
+    (void)flags;
+    *event = calloc(1, sizeof(double));
+    return *event ? 0 : 2;
+}
+
+int cuEventRecord(void *event, void *stream) {
+    (void)stream;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    *(double *)event = 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+    return 0;
+}
+
+int cuEventSynchronize(void *event) {
+    (void)event;
+    return script("synchronize", 0);
+}
+
+int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
+    *milliseconds = (float)(*(double *)end - *(double *)start);
+    return 0;
+}
+
+int cuEventDestroy_v2(void *event) {
+    free(event);
+    return 0;
+}

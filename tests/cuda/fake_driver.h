@@ -1,0 +1,27 @@
+/* A CUDA driver that is none: a shared library with libcuda's entry points, whose device memory is the host's and whose
+ * kernels are the reference. The tests load it through WEFT_CUDA_DRIVER and script it through the environment variable
+ * FAKE_CUDA, a list of words such as "version=11040 launch=701":
+ *
+ *   devices=N       how many GPUs there are (1)
+ *   version=N       of the driver (13000)
+ *   capability=N    10 major + minor (90)
+ *   shared=N        bytes that a CTA can have (232448)
+ *   sides=N         of the L2: 1 or 2 (2)
+ *   capture=N       every stream is part of capture N
+ *   init=E load=E kernel=E launch=E memory=E set=E synchronize=E   fail with CUresult E; retain, events and copies never do
+ */
+#ifndef WEFT_TESTS_CUDA_FAKE_DRIVER_H
+#define WEFT_TESTS_CUDA_FAKE_DRIVER_H
+
+#include <stdint.h>
+
+/* What the tests look at, through dlsym(). */
+typedef struct fake_counts {
+    int library_loads, launches, allocations /* live */, contexts /* retained */, pushed /* depth, of all threads */;
+    uint64_t last_counter; /* of the last launch */
+} fake_counts;
+
+/* Runs a kernel by name. Returns a CUresult. */
+int fake_run(const char *kernel, unsigned grid, void **parameters);
+
+#endif

@@ -1,0 +1,33 @@
+/* Images for the fake driver, in place of the library's own, so that these tests are the same with and without nvcc. */
+#ifndef WEFT_TESTS_CUDA_FAKE_IMAGES_H
+#define WEFT_TESTS_CUDA_FAKE_IMAGES_H
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "../cmocka_all.h"
+#include "cuda/module.h"
+#include "fake_driver.h"
+
+const weft_cuda_image weft_cuda_images[] = {
+    {"study_bf16_d56", "1"},  {"study_bf16_d64", "2"},  {"study_bf16_d80", "3"}, {"study_bf16_d96", "4"},
+    {"study_bf16_d128", "5"}, {"study_fp16_d56", "6"},  {"study_fp16_d64", "7"}, {"study_fp16_d80", "8"},
+    {"study_fp16_d96", "9"},  {"study_fp16_d128", "0"}, {"sides", "s"},          {NULL, NULL},
+};
+const int weft_cuda_toolkit = 13000;
+
+static inline fake_counts *counts(void) {
+    void *library = dlopen(FAKE_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    fake_counts *found = dlsym(library, "fake_cuda_counts");
+    assert_non_null(found);
+    return found;
+}
+
+/* Scripts the fake driver; null: all well. */
+static inline void script(const char *text) {
+    assert_int_equal(setenv("WEFT_CUDA_DRIVER", FAKE_CUDA_LIBRARY, 1), 0);
+    assert_int_equal(text ? setenv("FAKE_CUDA", text, 1) : unsetenv("FAKE_CUDA"), 0);
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* What the fake driver does when a kernel is launched: the same, in plain C, from the same parameters. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/sides.h"
+#include "cuda/study.h"
+#include "fake_driver.h"
+#include "plan/problem.h"
+#include "ref/ref.h"
+
+/* The problem that the parameters describe; dtype, head dim and tile are in the kernel's name. */
+static int problem_of(const char *kernel, const weft_study_params *p, weft_attention *problem) {
+    char dtype[8];
+    int dim, tile_m, tile_n;
+    if (sscanf(kernel, "attention_%7[a-z0-9]_d%d_%dx%d_", dtype, &dim, &tile_m, &tile_n) != 4 ||
+        p->walk.reach.tile_rows != tile_m || p->walk.reach.tile_columns != tile_n) {
+        return 0;
+    }
+    const weft_attention none = WEFT_ATTENTION_INIT;
+    *problem = none;
+    problem->heads = p->heads;
+    problem->kv_heads = p->heads / (int64_t)p->by_kv_group.value;
+    problem->seq = p->seq;
+    problem->kv_seq = p->kv_seq;
+    problem->head_dim = dim;
+    problem->dtype = (weft_dtype)weft_dtype_find(dtype);
+    problem->mask = p->walk.reach.causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+    problem->offset = p->walk.reach.offset;
+    problem->scale = (p->negative ? -1 : 1) * (double)p->scale_log2 / 1.44269504088896340736;
+    problem->q_strides = p->q_strides;
+    problem->k_strides = p->k_strides;
+    problem->v_strides = p->v_strides;
+    problem->o_strides = p->o_strides;
+    return 1;
+}
+
+static int run_attention(const char *kernel, unsigned grid, const weft_study_params *p) {
+    weft_attention problem;
+    const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
+    double *weights = malloc((size_t)p->kv_seq * sizeof *weights), out[256], lse;
+    if (!weights || !problem_of(kernel, p, &problem)) {
+        free(weights);
+        return 1;
+    }
+    for (unsigned cta = 0; cta < grid; cta++) {
+        weft_worker worker = weft_worker_start(&p->walk, cta, p->counter);
+        weft_visit visit;
+        while (weft_worker_next(&p->walk, &worker, &visit)) {
+            const int64_t first = visit.tile.block * p->walk.reach.tile_rows, end = first + p->walk.reach.tile_rows;
+            for (int64_t row = first; row < end && row < p->seq; row++) {
+                weft_ref_attention_row(&problem, &data, visit.tile.batch, visit.tile.head, row, weights, out, &lse);
+                const size_t at = weft_row_index(&p->o_strides, visit.tile.batch, row, visit.tile.head);
+                for (int64_t d = 0; d < problem.head_dim; d++) {
+                    weft_ref_store(problem.dtype, p->o, at + (size_t)d, out[d]);
+                }
+                if (p->lse) {
+                    p->lse[(visit.tile.batch * p->heads + visit.tile.head) * p->seq + row] = (float)lse;
+                }
+            }
+        }
+    }
+    free(weights);
+    return 0;
+}
+
+/* A chip whose SMs 2, 3, 6, 7, ... are on the second side; the numbers of its SMs have gaps. */
+static int side_of(uint32_t sm) {
+    const char *script = getenv("FAKE_CUDA");
+    return script && strstr(script, "sides=1") ? 0 : sm / 2 % 2 != 0;
+}
+
+static void run_sides(unsigned grid, const weft_sides_params *p) {
+    for (unsigned cta = 0; cta < grid; cta++) {
+        p->sm_of_cta[cta] = cta < grid / 2 ? cta : cta + 4;
+    }
+    if (p->second != UINT32_MAX) {
+        p->clocks[0] = 700 * WEFT_SIDES_LINES;
+        p->clocks[1] =
+            (uint64_t)((side_of(p->first) == side_of(p->second) ? 300u : 390u) + p->second % 5) * WEFT_SIDES_LINES;
+    }
+}
+
+int fake_run(const char *kernel, unsigned grid, void **parameters) {
+    if (strncmp(kernel, "attention_", 10) == 0) {
+        return run_attention(kernel, grid, parameters[0]);
+    }
+    if (strcmp(kernel, "sides_measure") == 0) {
+        run_sides(grid, parameters[0]);
+    }
+    return 0;
+}

@@ -1,0 +1,122 @@
+"""weft on a GPU, from the outside, with the fake driver: outputs, exit codes, messages.
+
+    test_cli_cuda.py PATH_TO_WEFT PATH_TO_FAKE_DRIVER ON|OFF
+
+The last word says whether this build has kernels. The fake runs the reference, so results are right and times mean nothing.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+KERNELS = sys.argv.pop(3) == "ON"
+FAKE = os.path.abspath(sys.argv.pop(2))
+WEFT = os.path.abspath(sys.argv.pop(1))
+SMALL = ["--heads", "2", "--seq", "150", "--dtype", "bf16", "--device", "cuda"]
+
+
+def run(*arguments, script="", driver=FAKE):
+    environment = {**os.environ, "WEFT_CUDA_DRIVER": driver, "FAKE_CUDA": script}
+    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, timeout=120, env=environment)
+
+
+class OnGpu(unittest.TestCase):
+    def ok(self, *arguments, script=""):
+        result = run(*arguments, script=script)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+        return result.stdout
+
+    def refused(self, expected, *arguments, code=1, **options):
+        result = run(*arguments, **options)
+        self.assertEqual((result.returncode, result.stdout), (code, ""), (arguments, result.stderr))
+        self.assertEqual(result.stderr.count("\n"), 1, "one line")
+        self.assertIn(expected, result.stderr)
+
+
+class Missing(OnGpu):
+    """What is missing on this machine is said in one line, and the exit code is 1."""
+
+    CASES = [
+        ("weft: no CUDA driver: /none/libcuda.so.1", {"driver": "/none/libcuda.so.1"}),
+        ("weft: no GPU: the CUDA driver is here and finds no device", {"script": "devices=0"}),
+        ("weft: the CUDA driver is too old: it is for CUDA 11.4", {"script": "version=11040"}),
+        ("weft: the CUDA driver does not start", {"script": "init=803"}),
+    ]
+
+    def test_every_verb(self):
+        for expected, options in self.CASES:
+            for verb in [["run", "attention", *SMALL], ["compare", "attention", *SMALL], ["machines", "probe"]]:
+                with self.subTest(expected=expected, verb=verb):
+                    self.refused(expected, *verb, **options)
+
+    @unittest.skipIf(KERNELS, "this build has kernels")
+    def test_no_kernels(self):
+        for verb in [["run", "attention", *SMALL], ["machines", "probe"]]:
+            self.refused("weft: this build of weft has no CUDA kernels: it was made without nvcc", *verb)
+
+
+@unittest.skipUnless(KERNELS, "this build has no kernels")
+class Kernels(OnGpu):
+    def test_wrong_architecture(self):
+        self.refused("compute capability 7.0, and 8.0 is needed", "run", "attention", *SMALL, script="capability=70")
+        self.refused("have no code for this GPU and driver", "run", "attention", *SMALL, script="load=209")
+        self.refused("have no code for this GPU and driver", "machines", "probe", script="load=209")
+
+    def test_refusals(self):
+        self.refused("dtype fp32 is not fp16 or bf16", "run", "attention", "--device", "cuda")
+        self.refused("head_dim 48 with fast math is not compiled", "run", "attention", *SMALL, "--head-dim", "48")
+        self.refused("no GPU 2: there is 1", "run", "attention", *SMALL, "--gpu", "2")
+        self.refused("out of memory", "run", "attention", *SMALL, "--dispatch", "static", script="memory=2")
+        self.refused("cannot be launched", "run", "attention", *SMALL, script="launch=701")
+        self.refused("the kernel failed", "run", "attention", *SMALL, script="synchronize=700")
+        self.refused("there is none yet for this kind of problem", "run", "gemm", "--device", "cuda")
+        self.refused("order hilbert is for gemm problems", "run", "attention", *SMALL, "--order", "hilbert", code=2)
+        self.refused("no machine", "run", "attention", *SMALL, "--machine", "gb11", code=2)
+
+    def test_run(self):
+        result = json.loads(self.ok("run", "attention", *SMALL, "--causal", "--repeat", "3", "--json"))
+        self.assertEqual(result["device"], "cuda")
+        self.assertEqual(result["machine"], "fake-h200-live")
+        self.assertEqual(result["runs"], 3)
+        self.assertRegex(result["kernel"], r"^attention_bf16_d64_\d+x\d+__study_fast$")
+        self.assertGreater(result["seconds"], 0)
+        self.assertGreater(result["tflops"], 0)
+        self.assertTrue(result["check"]["passed"])
+        text = self.ok("run", "attention", *SMALL, "--repeat", "2")
+        self.assertIn("planned for this GPU: NVIDIA Fake H200", text)
+        self.assertIn("(median of 2 runs)", text)
+
+    def test_knobs(self):
+        result = json.loads(self.ok("run", "attention", *SMALL, "--precise", "--mask-every-block", "--no-prefetch", "--ctas",
+                                    "1", "--tile", "64x64", "--json"))  # fmt: skip
+        self.assertEqual(result["kernel"], "attention_bf16_d64_64x64__study_precise")
+        self.assertEqual(result["schedule"]["workers"], 12)
+
+    def test_compare(self):
+        rows = json.loads(self.ok("compare", "attention", *SMALL, "--order", "head-first", "--repeat", "2", "--json"))
+        self.assertEqual(len(rows["schedules"]), 3)
+        for row in rows["schedules"]:
+            self.assertGreater(row["measured"]["seconds"], 0)
+            self.assertGreater(row["measured"]["tflops"], 0)
+        self.assertIn("measured ms", self.ok("compare", "attention", *SMALL, "--order", "head-first", "--repeat", "2"))
+
+    def test_probe(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mine.ini")
+            text = self.ok("machines", "probe", "-o", path)
+            self.assertIn("side of SM 0, 1, 2, ...: 001100110011\n", text)
+            self.assertIn("fake-h200-live: NVIDIA Fake H200", self.ok("machines", path))
+            self.ok("simulate", "attention", "--machine", path, "--seq", "2K", "--heads", "4")
+            with open(path) as file:
+                self.assertIn("# 001100110011\n", file.read())
+            self.refused("cannot be written", "machines", "probe", "-o", folder + "/none/mine.ini")
+        found = json.loads(self.ok("machines", "probe", "--json", script="sides=1"))
+        self.assertEqual((found["sides"], found["members"], found["side_of_sm"]), (1, [12, 0], "0" * 12))
+        self.refused("--output is for 'weft machines probe'", "machines", "-o", "x.ini", code=2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -1,0 +1,442 @@
+/* Plans on a GPU, with the fake driver: which kernel is taken, what is refused, and that the parameters of a launch
+ * describe the problem, because the fake runs the reference from nothing else. */
+#include "fake_images.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "../ref/tensors.h"
+#include "cuda/cuda.h"
+
+static weft_device gpu(void) {
+    weft_device device = WEFT_DEVICE_INIT;
+    device.kind = WEFT_DEVICE_CUDA;
+    return device;
+}
+
+static weft_attention small(void) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.batch = p.kv_heads = 2;
+    p.heads = 4;
+    p.seq = p.kv_seq = 200;
+    p.head_dim = 64;
+    p.dtype = WEFT_BF16;
+    return p;
+}
+
+/* The tensors' buffers in the fake's device memory. */
+typedef struct buffers {
+    const weft_cuda_driver *driver;
+    uint64_t q, k, v, o, lse;
+    weft_attention_data data;
+} buffers;
+
+static uint64_t there(const weft_cuda_driver *d, const void *from, size_t bytes) {
+    uint64_t to = 0;
+    assert_int_equal(d->memory_new(&to, bytes), 0);
+    d->copy_in(to, from, bytes);
+    return to;
+}
+
+static buffers buffers_new(const tensors *t) {
+    buffers b;
+    const size_t bytes = weft_dtype_bytes(t->p.dtype);
+    assert_int_equal(weft_cuda_driver_get(&b.driver, NULL), WEFT_OK);
+    b.q = there(b.driver, t->q, t->size.q * bytes);
+    b.k = there(b.driver, t->k, t->size.k * bytes);
+    b.v = there(b.driver, t->v, t->size.v * bytes);
+    b.o = there(b.driver, t->data.o, t->size.o * bytes);
+    b.lse = there(b.driver, t->data.lse, t->size.lse * sizeof(float));
+    b.data = (weft_attention_data){(void *)(uintptr_t)b.q, (void *)(uintptr_t)b.k, (void *)(uintptr_t)b.v,
+                                   (void *)(uintptr_t)b.o, (float *)(uintptr_t)b.lse};
+    return b;
+}
+
+static void buffers_free(const buffers *b) {
+    const uint64_t all[] = {b->q, b->k, b->v, b->o, b->lse};
+    for (int i = 0; i < 5; i++) {
+        b->driver->memory_free(all[i]);
+    }
+}
+
+static void nothing_left(void) {
+    assert_int_equal(counts()->allocations, 0);
+    assert_int_equal(counts()->contexts, 0);
+    assert_int_equal(counts()->pushed, 0);
+}
+
+/* The fake's result in t->data against the reference: alike but for the scale, which a launch carries in fp32. */
+static void compare(tensors *t) {
+    const size_t bytes = weft_dtype_bytes(t->p.dtype);
+    void *o = malloc(t->size.o * bytes);
+    float *lse = malloc(t->size.lse * sizeof *lse);
+    assert_true(o && lse);
+    memcpy(o, t->data.o, t->size.o * bytes);
+    memcpy(lse, t->data.lse, t->size.lse * sizeof *lse);
+    tensors_check_borders(t);
+    assert_int_equal(weft_ref_attention(&t->p, &t->data, NULL), WEFT_OK);
+    char *owned = owned_bytes(&t->p, &t->p.o_strides, t->p.seq, t->p.heads, t->size.o);
+    for (size_t i = 0; i < t->size.o; i++) {
+        if (owned[i * bytes]) {
+            assert_near(weft_ref_load(t->p.dtype, o, i), weft_ref_load(t->p.dtype, t->data.o, i), 0.02);
+        }
+    }
+    for (size_t i = 0; i < t->size.lse; i++) {
+        assert_true(lse[i] == t->data.lse[i] || fabsf(lse[i] - t->data.lse[i]) < 1e-4f);
+    }
+    free(owned);
+    free(o);
+    free(lse);
+}
+
+static weft_attention random_attention(uint64_t *random, int round) {
+    static const int64_t dims[] = {56, 64, 80, 96, 128};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.batch = random_between(random, 1, 2);
+    p.kv_heads = random_between(random, 1, 2);
+    p.heads = p.kv_heads * random_between(random, 1, 2);
+    p.seq = random_between(random, 1, 200);
+    p.kv_seq = random_between(random, 1, 60);
+    p.head_dim = dims[round % 5];
+    p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
+    p.mask = (weft_mask)random_between(random, 0, 2);
+    p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(random, -40, 60) : 0;
+    p.scale = round % 4 == 0 ? -0.1 : 0;
+    p.layout = (weft_layout)random_between(random, 0, 1);
+    if (round % 3 == 0) {
+        p.q_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 8);
+        p.k_strides = padded_strides(p.layout, p.kv_seq, p.kv_heads, p.head_dim, 16);
+        p.v_strides = padded_strides(p.layout, p.kv_seq, p.kv_heads, p.head_dim, 24);
+        p.o_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 32);
+    }
+    return p;
+}
+
+/* Every order, sweep and dispatch, computed and from a table, problems smaller than a tile too. */
+static void parameters(void **state) {
+    (void)state;
+    uint64_t random = 50;
+    script(NULL);
+    const weft_device device = gpu();
+    for (int round = 0; round < 45; round++) {
+        const weft_attention p = random_attention(&random, round);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
+        s.sweep = round % WEFT_SWEEPS;
+        s.dispatch = round / 3 % WEFT_DISPATCHES;
+        s.workers = random_between(&random, 0, 7);
+        s.table = round % 2;
+        s.tile_m = round % 5 == 1 ? 64 : 0;
+        s.tile_n = s.tile_m;
+        tensors t = tensors_new(&random, &p);
+        const buffers b = buffers_new(&t);
+        weft_message message = {""};
+        weft_plan *plan;
+        if (weft_plan_attention_on(&plan, &p, &s, NULL, &device, &message) ||
+            weft_plan_run_attention(plan, &b.data, &message)) {
+            fail_msg("round %d: %s", round, message.text);
+        }
+        assert_int_equal(plan->schedule.tile_m, plan->walk.reach.tile_rows);
+        b.driver->copy_out(t.data.o, b.o, t.size.o * weft_dtype_bytes(p.dtype));
+        b.driver->copy_out(t.data.lse, b.lse, t.size.lse * sizeof(float));
+        compare(&t);
+        weft_plan_destroy(plan);
+        buffers_free(&b);
+        tensors_free(&t);
+        nothing_left();
+    }
+}
+
+static void refused(const char *scripted, const weft_attention *p, const weft_schedule *s, const weft_device *device,
+                    weft_status expected, const char *text) {
+    weft_message message = {""};
+    weft_plan *plan;
+    script(scripted);
+    assert_int_equal(weft_plan_attention_on(&plan, p, s, NULL, device, &message), expected);
+    assert_null(plan);
+    if (!strstr(message.text, text)) {
+        fail_msg("\"%s\" is not in \"%s\"", text, message.text);
+    }
+    script(NULL);
+    nothing_left();
+}
+
+static void no_kernel_fits(void **state) {
+    (void)state;
+    weft_attention p = small();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_device device = gpu();
+    refused("capability=75", &p, NULL, &device, WEFT_UNSUPPORTED,
+            "no CUDA kernel fits: study: NVIDIA Fake H200 is of compute capability 7.5, and 8.0 is needed");
+    p.dtype = WEFT_FP32;
+    refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "no CUDA kernel fits: study: dtype fp32 is not fp16 or bf16");
+    p = small();
+    p.head_dim = 40;
+    refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "head_dim 40 with fast math is not compiled; head dims are");
+    p = small();
+    s.tile_m = 48;
+    s.tile_n = 64;
+    refused(NULL, &p, &s, &device, WEFT_UNSUPPORTED, "tile 48x64 is not compiled; with fast math there are 32x32");
+    s.tile_m = 64;
+    s.cluster_m = 2;
+    refused(NULL, &p, &s, &device, WEFT_UNSUPPORTED, "it has no clusters");
+    s.cluster_m = 0;
+    refused("shared=20000", &p, &s, &device, WEFT_UNSUPPORTED, "tile 64x64 needs more shared memory than this GPU has");
+    p.q_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 3);
+    refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "strides of q (");
+    p = small();
+    device.ctas = 9;
+    refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "ctas 9 is more than fit an SM");
+    device = gpu();
+    device.index = 3;
+    refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND, "no GPU 3: there is 1");
+    device.index = 0;
+    device.precise = 2;
+    refused(NULL, &p, NULL, &device, WEFT_INVALID, "precise 2 is not between 0 and 1");
+    device.precise = 0;
+    device.kind = (weft_device_kind)7;
+    refused(NULL, &p, NULL, &device, WEFT_INVALID, "kind 7 is not WEFT_DEVICE_CPU or WEFT_DEVICE_CUDA");
+    device.kind = WEFT_DEVICE_CPU;
+    device.ctas = 1;
+    refused(NULL, &p, NULL, &device, WEFT_INVALID, "ctas 1 is not between 0 and 0: the CPU has no such knob");
+    device = gpu();
+    s.order = WEFT_ORDER_HILBERT;
+    refused(NULL, &p, &s, &device, WEFT_INVALID, "order hilbert is for gemm problems");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    refused("memory=2", &p, &s, &device, WEFT_NO_MEMORY, "no memory on the GPU for a plan's counters: out of memory");
+    s.table = 1;
+    refused("memory=2", &p, &s, &device, WEFT_NO_MEMORY, "no memory on the GPU for a plan's table: out of memory");
+    weft_gemm g = WEFT_GEMM_INIT;
+    weft_plan *plan;
+    weft_message message;
+    g.m = g.n = g.k = 64;
+    assert_int_equal(weft_plan_gemm_on(&plan, &g, NULL, NULL, &device, &message), WEFT_UNSUPPORTED);
+    assert_string_equal(message.text, "no CUDA kernel fits: there is none yet for this kind of problem");
+    nothing_left();
+}
+
+/* A plan says what it took; fewer CTAs an SM are had when asked for. */
+static void choices(void **state) {
+    (void)state;
+    weft_attention p = small();
+    weft_device device = gpu();
+    weft_plan *plan, *fewer;
+    char text[1024];
+    script(NULL);
+    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    const weft_cuda_plan *placed = plan->placed;
+    assert_int_equal(placed->ctas, 4);
+    assert_int_equal(plan->schedule.workers, 12 * 4);
+    assert_int_equal(plan->machine.workers, 12);
+    assert_int_equal(plan->schedule.tile_m, 128);
+    weft_plan_text(plan, text, sizeof text);
+    assert_non_null(strstr(text, "kernel     cuda, attention_bf16_d64_128x64__study_fast\n"));
+    device.ctas = 2;
+    device.precise = 1;
+    assert_int_equal(weft_plan_attention_on(&fewer, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    const weft_cuda_plan *less = fewer->placed;
+    assert_int_equal(less->ctas, 2);
+    assert_int_equal(fewer->schedule.workers, 24);
+    assert_true(less->choice.shared_bytes > placed->choice.shared_bytes);
+    assert_string_equal(less->choice.kernel, "attention_bf16_d64_128x64__study_precise");
+    weft_plan_destroy(plan);
+    weft_plan_destroy(fewer);
+    nothing_left();
+}
+
+static void run_refused(const weft_plan *plan, const weft_attention_data *data, weft_status expected, const char *text) {
+    weft_message message = {""};
+    assert_int_equal(weft_plan_run_attention(plan, data, &message), expected);
+    assert_string_equal(message.text, text);
+    assert_int_equal(weft_plan_enqueue_attention(plan, data, NULL, NULL), expected);
+}
+
+static void bad_pointers(void **state) {
+    (void)state;
+    uint64_t random = 60;
+    const weft_attention p = small();
+    const weft_device device = gpu();
+    weft_plan *plan;
+    script(NULL);
+    tensors t = tensors_new(&random, &p);
+    const buffers b = buffers_new(&t);
+    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    weft_attention_data data = b.data;
+    data.k = NULL;
+    run_refused(plan, &data, WEFT_INVALID, "k is null");
+    data = b.data;
+    data.v = (const char *)b.data.v + 8;
+    run_refused(plan, &data, WEFT_INVALID, "v is not aligned to 16 bytes");
+    data = b.data;
+    data.o = (char *)(uintptr_t)b.q;
+    run_refused(plan, &data, WEFT_INVALID, "o overlaps q");
+    data = b.data;
+    void *host = NULL;
+    assert_int_equal(posix_memalign(&host, 64, 1 << 20), 0);
+    data.q = host;
+    run_refused(plan, &data, WEFT_INVALID, "q is not in memory that the GPU can read");
+    free(host);
+    script("ordinal=1");
+    run_refused(plan, &b.data, WEFT_INVALID, "q is on device 1 and the plan on device 0");
+    script(NULL);
+    data = b.data;
+    data.lse = NULL; /* not asked for: fine */
+    assert_int_equal(weft_plan_run_attention(plan, &data, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
+    buffers_free(&b);
+    tensors_free(&t);
+    nothing_left();
+}
+
+static void launching_fails(void **state) {
+    (void)state;
+    uint64_t random = 61;
+    const weft_attention p = small();
+    const weft_device device = gpu();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_message message = {""};
+    weft_plan *plan;
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    script(NULL);
+    tensors t = tensors_new(&random, &p);
+    const buffers b = buffers_new(&t);
+    assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    script("launch=701");
+    run_refused(plan, &b.data, WEFT_FAILED, "the kernel cannot be launched: as scripted (CUDA_ERROR_SCRIPTED)");
+    script("set=1");
+    run_refused(plan, &b.data, WEFT_FAILED,
+                "the plan's counter cannot be set on the stream: as scripted (CUDA_ERROR_SCRIPTED)");
+    script("synchronize=700");
+    assert_int_equal(weft_plan_run_attention(plan, &b.data, &message), WEFT_FAILED);
+    assert_string_equal(message.text, "the kernel failed: as scripted (CUDA_ERROR_SCRIPTED)");
+    script(NULL);
+    assert_int_equal(weft_plan_run_attention(plan, &b.data, &message), WEFT_OK);
+    weft_plan_destroy(plan);
+    buffers_free(&b);
+    tensors_free(&t);
+    nothing_left();
+}
+
+/* Launches that may overlap never share a counter, and it is 0 when they begin. */
+static void counters(void **state) {
+    (void)state;
+    uint64_t random = 62;
+    weft_attention p = small();
+    p.seq = p.kv_seq = 8;
+    const weft_device device = gpu();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    weft_message message = {""};
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    script(NULL);
+    tensors t = tensors_new(&random, &p);
+    const buffers b = buffers_new(&t);
+    assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    uint64_t of[6];
+    void *streams[] = {NULL, (void *)0x100, (void *)0x200};
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(weft_plan_enqueue_attention(plan, &b.data, streams[i % 3], NULL), WEFT_OK);
+        of[i] = counts()->last_counter;
+        assert_int_equal(of[i] % 8, 0);
+    }
+    assert_true(of[0] == of[3] && of[1] == of[4] && of[2] == of[5]);
+    assert_true(of[0] != of[1] && of[1] != of[2] && of[0] != of[2]);
+    script("capture=5");
+    assert_int_equal(weft_plan_enqueue_attention(plan, &b.data, streams[1], NULL), WEFT_OK);
+    const uint64_t captured = counts()->last_counter;
+    assert_int_equal(weft_plan_enqueue_attention(plan, &b.data, streams[1], NULL), WEFT_OK);
+    assert_true(counts()->last_counter == captured && captured != of[1] && captured != of[0] && captured != of[2]);
+    for (int i = 1; i < WEFT_TICKETS_CAPTURES; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "capture=%d", 5 + i);
+        script(text);
+        assert_int_equal(weft_plan_enqueue_attention(plan, &b.data, streams[1], NULL), WEFT_OK);
+        assert_true(counts()->last_counter != captured);
+    }
+    script("capture=9999");
+    assert_int_equal(weft_plan_enqueue_attention(plan, &b.data, streams[1], &message), WEFT_UNSUPPORTED);
+    assert_string_equal(message.text, "this plan is in 1024 captures already: make another one for the next");
+    script(NULL);
+    for (uintptr_t i = 0; i < 3 * WEFT_TICKETS_STREAMS; i++) { /* streams come and go */
+        assert_int_equal(weft_plan_enqueue_attention(plan, &b.data, (void *)(0x1000 + i), NULL), WEFT_OK);
+        assert_true(counts()->last_counter != captured);
+    }
+    weft_plan_destroy(plan);
+    buffers_free(&b);
+    tensors_free(&t);
+    nothing_left();
+}
+
+typedef struct one_thread {
+    const weft_plan *plan;
+    tensors t;
+    weft_status status;
+    int number;
+} one_thread;
+
+static void *run_many(void *argument) {
+    one_thread *o = argument;
+    for (int i = 0; i < 20 && o->status == WEFT_OK; i++) {
+        const buffers b = buffers_new(&o->t);
+        o->status = weft_plan_enqueue_attention(o->plan, &b.data, (void *)(uintptr_t)(0x100 * (o->number + 1)), NULL);
+        b.driver->copy_out(o->t.data.o, b.o, o->t.size.o * weft_dtype_bytes(o->t.p.dtype));
+        b.driver->copy_out(o->t.data.lse, b.lse, o->t.size.lse * sizeof(float));
+        buffers_free(&b);
+    }
+    return NULL;
+}
+
+/* Many threads run one plan, each on a stream of its own. */
+static void threads(void **state) {
+    (void)state;
+    enum { THREADS = 6 };
+    uint64_t random = 63;
+    weft_attention p = small();
+    p.seq = p.kv_seq = 40;
+    const weft_device device = gpu();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    one_thread all[THREADS];
+    pthread_t handles[THREADS];
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    script(NULL);
+    assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    for (int i = 0; i < THREADS; i++) {
+        all[i] = (one_thread){plan, tensors_new(&random, &p), WEFT_OK, i};
+        assert_int_equal(pthread_create(&handles[i], NULL, run_many, &all[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(handles[i], NULL);
+        assert_int_equal(all[i].status, WEFT_OK);
+        compare(&all[i].t);
+        tensors_free(&all[i].t);
+    }
+    weft_plan_destroy(plan);
+    nothing_left();
+}
+
+static void cpu_has_no_streams(void **state) {
+    (void)state;
+    uint64_t random = 64;
+    weft_attention p = small();
+    p.dtype = WEFT_FP32;
+    weft_plan *plan;
+    weft_message message = {""};
+    tensors t = tensors_new(&random, &p);
+    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_enqueue_attention(plan, &t.data, (void *)0x100, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "stream is not null, and the plan is for the CPU");
+    assert_int_equal(weft_plan_enqueue_attention(plan, &t.data, NULL, &message), WEFT_OK);
+    compare(&t);
+    weft_plan_destroy(plan);
+    tensors_free(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parameters),      cmocka_unit_test(no_kernel_fits),
+                                       cmocka_unit_test(choices),         cmocka_unit_test(bad_pointers),
+                                       cmocka_unit_test(launching_fails), cmocka_unit_test(counters),
+                                       cmocka_unit_test(threads),         cmocka_unit_test(cpu_has_no_streams)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
