@@ -161,6 +161,8 @@ typedef struct weft_attention_data {
 typedef struct weft_attention_gradients {
     const void *q, *k, *v, *grad_o;
     void *grad_q, *grad_k, *grad_v;
+    const void *o;    /**< what the forward pass gave, with its lse; null: computed again */
+    const float *lse; /**< as in weft_attention_data, or null */
 } weft_attention_gradients;
 
 /** Buffers of a GEMM. c is read only when beta is not 0. */

@@ -8,29 +8,16 @@
 #include "plan/problem.h"
 #include "plan/status.h"
 
-/* Memory of one thread. A panel has `width` queries. */
-typedef struct buffers {
-    char *q;          /* packed panels of queries */
-    float *out;       /* (panels, dims, width) */
-    float *max, *sum; /* (panels, width) */
-    float *scores;    /* (keys, width): scores, then weights */
-    char *weights;    /* as the next product's operand */
-    float *rescale;   /* (width) */
-    int32_t *seen;    /* (width) keys of the block that a query sees */
-    float *row;       /* (dims) */
-} buffers;
-
 static void *take(char *room, size_t *used, size_t bytes) {
     char *here = room ? room + *used : NULL;
     *used += (bytes + 63) / 64 * 64; /* every buffer begins on a cache line */
     return here;
 }
 
-/* Divides a thread's room; with none given, only counts what is needed. */
-static buffers lay_out(const weft_cpu_attention_job *a, char *room, size_t *size) {
+weft_cpu_tile weft_cpu_tile_lay_out(const weft_cpu_attention_job *a, void *room, size_t *size) {
     const size_t width = (size_t)a->kernel->b.lines, dims = (size_t)a->kv.dims, keys = (size_t)a->kv.keys;
-    const size_t panels = (size_t)weft_cpu_pad(a->plan->schedule.tile_m, a->kernel->b.lines) / width;
-    buffers b;
+    const size_t panels = (size_t)weft_cpu_pad(a->tile_m, a->kernel->b.lines) / width;
+    weft_cpu_tile b;
     *size = 0;
     b.q = take(room, size, panels * a->q_panel);
     b.out = take(room, size, panels * dims * width * sizeof(float));
@@ -48,8 +35,9 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static void load_queries(const weft_cpu_attention_job *a, const buffers *b, weft_tile tile, int64_t first, int64_t rows) {
-    const weft_attention *p = &a->plan->attention;
+void weft_cpu_tile_load(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
+                        int64_t rows) {
+    const weft_attention *p = a->p;
     const int64_t width = a->kernel->b.lines;
     for (int64_t i = 0; i < rows; i += width) {
         const weft_cpu_source source = {
@@ -71,8 +59,9 @@ static void load_queries(const weft_cpu_attention_job *a, const buffers *b, weft
 
 /* Adds weights times values where a hidden value is infinite or NaN, which a weight of 0 would not take out of the sum:
  * each query stops at the last key that it sees. */
-static void add_seen_values(const weft_cpu_attention_job *a, const buffers *b, float *out, weft_tile tile, int64_t begin) {
-    const weft_attention *p = &a->plan->attention;
+static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_tile *b, float *out, weft_tile tile,
+                            int64_t begin) {
+    const weft_attention *p = a->p;
     const int64_t width = a->kernel->b.lines;
     for (int64_t i = 0; i < width; i++) {
         for (int64_t key = 0; key < b->seen[i]; key++) {
@@ -88,15 +77,13 @@ static void add_seen_values(const weft_cpu_attention_job *a, const buffers *b, f
 
 /* One panel of queries against one block of keys, of which the queries see at most `keys`; `hidden`: some see fewer, as
  * b->seen says. */
-static void visit_block(const weft_cpu_attention_job *a, const buffers *b, weft_tile tile, int64_t panel, int64_t step,
-                        int64_t keys, int hidden) {
+static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t panel,
+                        const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int hidden) {
     const weft_cpu_kernel *kernel = a->kernel;
-    const weft_attention *p = &a->plan->attention;
     const int64_t lines = kernel->a.lines, width = kernel->b.lines, rows = weft_cpu_pad(keys, lines);
-    const weft_cpu_kv_block block = weft_cpu_kv_at(&a->kv, tile.batch, tile.head / (p->heads / p->kv_heads), step);
     float *out = b->out + panel * a->kv.dims * width;
     for (int64_t key = 0; key < rows; key += lines) {
-        kernel->multiply(a->kv.depth, block.k + (size_t)(key / lines) * a->kv.k_panel, b->q + (size_t)panel * a->q_panel,
+        kernel->multiply(a->kv.depth, block->k + (size_t)(key / lines) * a->kv.k_panel, b->q + (size_t)panel * a->q_panel,
                          b->scores + key * width, 0);
     }
     if (kernel->panel->soften(rows, b->scores, a->factor, hidden || rows > keys ? b->seen : NULL, b->max + panel * width,
@@ -104,8 +91,8 @@ static void visit_block(const weft_cpu_attention_job *a, const buffers *b, weft_
         kernel->panel->scale(a->kv.dims, out, b->rescale);
     }
     const int64_t depth = weft_cpu_pad(keys, kernel->depth);
-    if ((hidden || depth > keys) && block.is_odd) {
-        add_seen_values(a, b, out, tile, step * a->kv.tile);
+    if ((hidden || depth > keys) && block->is_odd) {
+        add_seen_values(a, b, out, tile, begin);
         return;
     }
     const void *weights = b->scores;
@@ -114,12 +101,31 @@ static void visit_block(const weft_cpu_attention_job *a, const buffers *b, weft_
         weights = b->weights;
     }
     for (int64_t d = 0; d < a->kv.dims; d += lines) {
-        kernel->multiply(depth, block.v + (size_t)(d / lines) * a->kv.v_panel, weights, out + d * width, 1);
+        kernel->multiply(depth, block->v + (size_t)(d / lines) * a->kv.v_panel, weights, out + d * width, 1);
     }
 }
 
-static void store_rows(const weft_cpu_attention_job *a, const buffers *b, weft_tile tile, int64_t first, int64_t rows) {
-    const weft_attention *p = &a->plan->attention;
+void weft_cpu_tile_visit(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
+                         int64_t rows, const weft_cpu_kv_block *block, int64_t begin, int64_t keys) {
+    const int64_t width = a->kernel->b.lines;
+    for (int64_t panel = 0; panel * width < rows; panel++) {
+        int64_t most = 0, least = keys;
+        for (int64_t j = 0; j < width; j++) {
+            const int64_t row = first + smaller(panel * width + j, rows - 1); /* lanes past the last repeat it */
+            const int64_t left = weft_visible_keys(a->p, row) - begin, seen = left < 0 ? 0 : smaller(left, keys);
+            b->seen[j] = (int32_t)seen;
+            most = seen > most ? seen : most;
+            least = smaller(seen, least);
+        }
+        if (most > 0) {
+            visit_panel(a, b, tile, panel, block, begin, most, least < most);
+        }
+    }
+}
+
+static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
+                       int64_t rows) {
+    const weft_attention *p = a->p;
     const int64_t width = a->kernel->b.lines;
     for (int64_t i = 0; i < rows; i++) {
         const float *out = b->out + i / width * a->kv.dims * width + i % width;
@@ -137,30 +143,25 @@ static void store_rows(const weft_cpu_attention_job *a, const buffers *b, weft_t
 
 static void attention_tile(void *context, void *room, const weft_visit *visit) {
     const weft_cpu_attention_job *a = context;
-    const weft_attention *p = &a->plan->attention;
-    const int64_t width = a->kernel->b.lines;
+    const int64_t kv_head = visit->tile.head / (a->p->heads / a->p->kv_heads);
     size_t unused;
-    const buffers b = lay_out(a, room, &unused);
-    const int64_t first = visit->tile.block * a->plan->schedule.tile_m;
-    const int64_t rows = smaller(p->seq - first, a->plan->schedule.tile_m);
-    load_queries(a, &b, visit->tile, first, rows);
+    const weft_cpu_tile b = weft_cpu_tile_lay_out(a, room, &unused);
+    const int64_t first = visit->tile.block * a->tile_m, rows = smaller(a->p->seq - first, a->tile_m);
+    weft_cpu_tile_load(a, &b, visit->tile, first, rows);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t begin = step * a->kv.tile, keys = smaller(p->kv_seq - begin, a->kv.tile);
-        for (int64_t panel = 0; panel * width < rows; panel++) {
-            int64_t most = 0, least = keys;
-            for (int64_t j = 0; j < width; j++) {
-                const int64_t row = first + smaller(panel * width + j, rows - 1); /* lanes past the last repeat it */
-                const int64_t left = weft_visible_keys(p, row) - begin, seen = left < 0 ? 0 : smaller(left, keys);
-                b.seen[j] = (int32_t)seen;
-                most = seen > most ? seen : most;
-                least = smaller(seen, least);
-            }
-            if (most > 0) {
-                visit_block(a, &b, visit->tile, panel, step, most, least < most);
-            }
-        }
+        const int64_t begin = step * a->kv.tile, keys = smaller(a->p->kv_seq - begin, a->kv.tile);
+        const weft_cpu_kv_block block = weft_cpu_kv_at(&a->kv, visit->tile.batch, kv_head, step);
+        weft_cpu_tile_visit(a, &b, visit->tile, first, rows, &block, begin, keys);
     }
     store_rows(a, &b, visit->tile, first, rows);
+}
+
+void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention *problem, const weft_attention_data *data,
+                                 int64_t tile_m, int64_t tile_n) {
+    *a = (weft_cpu_attention_job){.p = problem, .data = data, .kernel = weft_cpu_choose(problem->dtype), .tile_m = tile_m};
+    a->factor = (float)(fabs(problem->scale) * 1.44269504088896340736);
+    a->q_panel = weft_cpu_panel_bytes(a->kernel, a->kernel->b, problem->head_dim);
+    weft_cpu_kv_lay_out(&a->kv, a->kernel, problem, tile_n);
 }
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
@@ -169,12 +170,14 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
         return status;
     }
     const weft_attention *p = &plan->attention;
-    weft_cpu_attention_job a = {.plan = plan, .data = data, .kernel = weft_cpu_choose(p->dtype)};
-    a.factor = (float)(fabs(p->scale) * 1.44269504088896340736);
-    a.q_panel = weft_cpu_panel_bytes(a.kernel, a.kernel->b, p->head_dim);
-    if ((status = weft_cpu_kv_pack(&a.kv, a.kernel, p, data->k, data->v, plan->schedule.tile_n, message)) == WEFT_OK) {
+    if (weft_cpu_are_few(p)) {
+        return weft_cpu_attention_few(p, data, message);
+    }
+    weft_cpu_attention_job a;
+    weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);
+    if ((status = weft_cpu_kv_pack(&a.kv, a.kernel, p, data->k, data->v, message)) == WEFT_OK) {
         size_t room;
-        lay_out(&a, NULL, &room);
+        weft_cpu_tile_lay_out(&a, NULL, &room);
         status = weft_cpu_walk(plan, a.kernel, room, attention_tile, &a, message);
     }
     weft_cpu_kv_free(&a.kv);

@@ -22,20 +22,56 @@ typedef struct weft_cpu_kv_block {
     int is_odd;
 } weft_cpu_kv_block;
 
-/* Packs K and V over threads. On failure nothing is held; weft_cpu_kv_free() may be called all the same. */
+/* Fills in the sizes. */
+void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, int64_t tile);
+
+/* Packs all of K and V over threads. On failure nothing is held; weft_cpu_kv_free() may be called all the same. */
 weft_status weft_cpu_kv_pack(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, const void *k,
-                             const void *v, int64_t tile, weft_message *message);
+                             const void *v, weft_message *message);
 weft_cpu_kv_block weft_cpu_kv_at(const weft_cpu_kv *kv, int64_t batch, int64_t kv_head, int64_t block);
 void weft_cpu_kv_free(weft_cpu_kv *kv);
 
+/* Packs one block, of `keys` keys from `begin`, into memory of the caller: k_block and v_block bytes. */
+weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel,
+                                         const weft_attention *problem, const void *k, const void *v, int64_t batch,
+                                         int64_t kv_head, int64_t begin, int64_t keys, char *k_to, char *v_to);
+
 typedef struct weft_cpu_attention_job {
-    const weft_plan *plan;
+    const weft_attention *p;
     const weft_attention_data *data;
     const weft_cpu_kernel *kernel;
+    int64_t tile_m; /* queries of a tile */
     weft_cpu_kv kv;
     size_t q_panel; /* bytes */
     float factor;   /* scale times log2(e), made positive: a negative scale turns the queries around */
 } weft_cpu_attention_job;
+
+void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention *problem, const weft_attention_data *data,
+                                 int64_t tile_m, int64_t tile_n);
+
+/* A tile of queries at work: memory of one thread. A panel has as many queries as the kernel's blocks have columns. */
+typedef struct weft_cpu_tile {
+    char *q;          /* packed panels of queries */
+    float *out;       /* (panels, dims, width) */
+    float *max, *sum; /* (panels, width) */
+    float *scores;    /* (keys, width): scores, then weights */
+    char *weights;    /* as the next product's operand */
+    float *rescale;   /* (width) */
+    int32_t *seen;    /* (width) keys of the block that a query sees */
+    float *row;       /* (dims) */
+} weft_cpu_tile;
+
+/* Divides a thread's room; with none given, only counts what is needed. */
+weft_cpu_tile weft_cpu_tile_lay_out(const weft_cpu_attention_job *a, void *room, size_t *size);
+
+/* Loads `rows` queries from the first and starts their sums; then each block of keys is visited once, in any order. */
+void weft_cpu_tile_load(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
+                        int64_t rows);
+void weft_cpu_tile_visit(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
+                         int64_t rows, const weft_cpu_kv_block *block, int64_t begin, int64_t keys);
+
+/* Whether any of `bytes` of packed values is infinite or NaN: an exponent of all ones. */
+int weft_cpu_has_odd(const weft_cpu_kernel *kernel, const void *packed, size_t bytes);
 
 /* Turns the sign of every value in `bytes` of packed operand. */
 void weft_cpu_negate(const weft_cpu_kernel *kernel, void *packed, size_t bytes);

@@ -1,6 +1,5 @@
 /* The CPU backend. */
 #include "cpu/cpu.h"
-#include "ref/ref.h"
 
 static const char *kernel(const weft_plan *plan) {
     return weft_cpu_choose(plan->subject == WEFT_SUBJECT_GEMM ? plan->gemm.dtype : plan->attention.dtype)->name;
@@ -11,6 +10,6 @@ const weft_backend weft_backend_cpu = {
     .kernel = kernel,
     .open = weft_cpu_open,
     .attention_forward = weft_cpu_attention,
-    .attention_backward = weft_ref_attention_backward,
+    .attention_backward = weft_cpu_attention_backward,
     .gemm = weft_cpu_gemm,
 };

@@ -42,6 +42,25 @@ typedef struct weft_cpu_panel {
                           const float *delta);
 } weft_cpu_panel;
 
+/* The most queries that are worked on together against keys as they lie in memory. */
+enum { WEFT_CPU_FEW_ROWS = 4 };
+
+/* Products of a few rows, up to WEFT_CPU_FEW_ROWS, with keys and values that are `step` bytes apart. Rows of scores and of
+ * weights are `pitch` floats apart. */
+typedef struct weft_cpu_few {
+    /* scores (rows, keys) = q (rows, dim) times keys */
+    void (*dots)(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
+                 float *scores, int64_t pitch);
+
+    /* out (rows, dim) += weights (rows, keys) times values */
+    void (*sums)(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
+                 int64_t step, float *out);
+
+    /* Scores of one row become weights 2^(factor score - max), with *max the largest factor score so far; returns what the
+     * sum and output so far are to be multiplied by. The row has room for a multiple of 64 floats. */
+    float (*soften)(int64_t keys, float *scores, float factor, float *max);
+} weft_cpu_few;
+
 /* A block kernel, and the packing that goes with it. */
 typedef struct weft_cpu_kernel {
     const char *name;      /* "bf16_8x12__neon_bfmmla": dtype of the operands, rows x columns, feature */
@@ -60,6 +79,7 @@ typedef struct weft_cpu_kernel {
     void (*narrow)(int64_t k, const float *c, void *to);
 
     const weft_cpu_panel *panel;
+    const weft_cpu_few *few;
 
     void (*start)(void), (*stop)(void); /* called by each thread around its work; may be null */
 } weft_cpu_kernel;
@@ -107,6 +127,11 @@ weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t r
 weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message);
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
+
+/* The same for a few queries, which share the threads by parts of the keys. */
+int weft_cpu_are_few(const weft_attention *problem);
+weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_attention_data *data, weft_message *message);
+
 weft_status weft_cpu_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
                                         weft_message *message);
 weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);

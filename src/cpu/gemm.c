@@ -100,6 +100,9 @@ static void gemm_tile(void *context, void *room, const weft_visit *visit) {
     const int64_t row = (visit->tile.m * s->tile_m + rows - 1) / rows, col = (visit->tile.n * s->tile_n + cols - 1) / cols;
     const int64_t row_end = smaller(((visit->tile.m + 1) * s->tile_m + rows - 1) / rows, g->a.panels);
     const int64_t col_end = smaller(((visit->tile.n + 1) * s->tile_n + cols - 1) / cols, g->b.panels);
+    if (row >= row_end || col >= col_end) {
+        return; /* no panel begins in this tile */
+    }
     float *sums = room;
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
         const int64_t k = weft_cpu_pad(smaller(s->tile_k, p->k - step * s->tile_k), g->kernel->depth);

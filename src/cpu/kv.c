@@ -17,47 +17,56 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Whether some value of a packed operand has an exponent of all ones. */
-static int has_odd(weft_dtype dtype, const void *packed, size_t bytes) {
-    const uint32_t *words = packed; /* one fp32, or two bf16: all operands come in whole words */
+int weft_cpu_has_odd(const weft_cpu_kernel *kernel, const void *packed, size_t bytes) {
+    const uint32_t *words = packed; /* one fp32, or two bf16: operands come in whole words */
     uint32_t odd = 0;
     for (size_t i = 0; i < bytes / sizeof *words; i++) {
-        const uint32_t high = words[i] & 0x7f800000u, low = dtype == WEFT_FP32 ? 0 : words[i] & 0x7f80u;
+        const uint32_t high = words[i] & 0x7f800000u, low = kernel->dtype == WEFT_FP32 ? 0 : words[i] & 0x7f80u;
         odd |= (uint32_t)(high == 0x7f800000u) | (uint32_t)(low == 0x7f80u);
     }
     return odd != 0;
 }
 
-static void pack_block(void *context, void *room, int64_t item) {
-    const packing *pack = context;
-    weft_cpu_kv *kv = pack->kv;
-    const weft_attention *p = pack->problem;
-    const int64_t block = item % kv->blocks, head = item / kv->blocks % p->kv_heads,
-                  batch = item / kv->blocks / p->kv_heads;
-    const int64_t begin = block * kv->tile, keys = smaller(p->kv_seq - begin, kv->tile), lines = pack->kernel->a.lines;
-    (void)room;
-    char *k = kv->k + (size_t)item * kv->k_block, *v = kv->v + (size_t)item * kv->v_block;
-    for (int64_t key = 0; key < keys; key += lines, k += kv->k_panel) {
-        const weft_cpu_source source = {p->dtype,         pack->k, weft_row_index(&p->k_strides, batch, begin + key, head),
-                                        p->k_strides.seq, 1,       smaller(lines, keys - key),
+weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p,
+                                         const void *k, const void *v, int64_t batch, int64_t kv_head, int64_t begin,
+                                         int64_t keys, char *k_to, char *v_to) {
+    const int64_t lines = kernel->a.lines;
+    weft_cpu_kv_block block = {k_to, v_to, 0};
+    for (int64_t key = 0; key < keys; key += lines, k_to += kv->k_panel) {
+        const weft_cpu_source source = {p->dtype,         k, weft_row_index(&p->k_strides, batch, begin + key, kv_head),
+                                        p->k_strides.seq, 1, smaller(lines, keys - key),
                                         p->head_dim};
-        pack->kernel->pack_a(&source, k);
+        kernel->pack_a(&source, k_to);
     }
-    for (int64_t d = 0; d < p->head_dim; d += lines, v += kv->v_panel) {
-        const weft_cpu_source source = {
-            p->dtype, pack->v,          weft_row_index(&p->v_strides, batch, begin, head) + (size_t)d,
-            1,        p->v_strides.seq, smaller(lines, p->head_dim - d),
-            keys};
-        pack->kernel->pack_a(&source, v);
-        if (kv->odd) {
-            const size_t bytes = weft_cpu_panel_bytes(pack->kernel, pack->kernel->a, keys);
-            kv->odd[item] |= (unsigned char)has_odd(pack->kernel->dtype, v, bytes);
+    for (int64_t d = 0; d < p->head_dim; d += lines, v_to += kv->v_panel) {
+        const weft_cpu_source source = {p->dtype,
+                                        v,
+                                        weft_row_index(&p->v_strides, batch, begin, kv_head) + (size_t)d,
+                                        1,
+                                        p->v_strides.seq,
+                                        smaller(lines, p->head_dim - d),
+                                        keys};
+        kernel->pack_a(&source, v_to);
+        if (p->mask != WEFT_MASK_NONE) {
+            block.is_odd |= weft_cpu_has_odd(kernel, v_to, weft_cpu_panel_bytes(kernel, kernel->a, keys));
         }
     }
+    return block;
 }
 
-weft_status weft_cpu_kv_pack(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, const void *k,
-                             const void *v, int64_t tile, weft_message *message) {
+static void pack_item(void *context, void *room, int64_t item) {
+    const packing *pack = context;
+    weft_cpu_kv *kv = pack->kv;
+    const int64_t block = item % kv->blocks, head = item / kv->blocks % kv->kv_heads;
+    const int64_t begin = block * kv->tile, keys = smaller(pack->problem->kv_seq - begin, kv->tile);
+    (void)room;
+    const weft_cpu_kv_block packed =
+        weft_cpu_kv_pack_block(kv, pack->kernel, pack->problem, pack->k, pack->v, item / kv->blocks / kv->kv_heads, head,
+                               begin, keys, kv->k + (size_t)item * kv->k_block, kv->v + (size_t)item * kv->v_block);
+    kv->odd[item] = (unsigned char)packed.is_odd;
+}
+
+void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, int64_t tile) {
     const int64_t lines = kernel->a.lines;
     *kv = (weft_cpu_kv){.tile = tile, .kv_heads = problem->kv_heads};
     kv->keys = weft_cpu_pad(tile, lines);
@@ -68,18 +77,22 @@ weft_status weft_cpu_kv_pack(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, con
     kv->v_panel = weft_cpu_panel_bytes(kernel, kernel->a, tile);
     kv->k_block = kv->k_panel * (size_t)(kv->keys / lines);
     kv->v_block = kv->v_panel * (size_t)(kv->dims / lines);
+}
+
+weft_status weft_cpu_kv_pack(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, const void *k,
+                             const void *v, weft_message *message) {
     const double items = (double)problem->batch * (double)problem->kv_heads * (double)kv->blocks;
     const double bytes = items * ((double)kv->k_block + (double)kv->v_block);
     const size_t count = bytes < 0x1p62 ? (size_t)(problem->batch * problem->kv_heads * kv->blocks) : 0;
     kv->k = count ? weft_cpu_alloc(count * kv->k_block) : NULL;
     kv->v = kv->k ? weft_cpu_alloc(count * kv->v_block) : NULL;
-    kv->odd = kv->v && problem->mask != WEFT_MASK_NONE ? calloc(count, 1) : NULL;
-    if (!kv->v || (problem->mask != WEFT_MASK_NONE && !kv->odd)) {
+    kv->odd = kv->v ? malloc(count) : NULL;
+    if (!kv->odd) {
         weft_cpu_kv_free(kv);
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %.0f bytes of packed keys and values", bytes);
     }
     packing pack = {kv, kernel, problem, k, v};
-    const weft_status status = weft_cpu_each((int64_t)count, kernel, 0, pack_block, &pack, message);
+    const weft_status status = weft_cpu_each((int64_t)count, kernel, 0, pack_item, &pack, message);
     if (status) {
         weft_cpu_kv_free(kv);
     }
@@ -88,7 +101,7 @@ weft_status weft_cpu_kv_pack(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, con
 
 weft_cpu_kv_block weft_cpu_kv_at(const weft_cpu_kv *kv, int64_t batch, int64_t kv_head, int64_t block) {
     const size_t item = (size_t)((batch * kv->kv_heads + kv_head) * kv->blocks + block);
-    return (weft_cpu_kv_block){kv->k + item * kv->k_block, kv->v + item * kv->v_block, kv->odd ? kv->odd[item] : 0};
+    return (weft_cpu_kv_block){kv->k + item * kv->k_block, kv->v + item * kv->v_block, kv->odd[item]};
 }
 
 void weft_cpu_kv_free(weft_cpu_kv *kv) {

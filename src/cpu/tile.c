@@ -49,7 +49,7 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p, int64_t workers) {
 
 static void choose_attention(weft_schedule *s, const weft_attention *p, int64_t workers) {
     const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
-    const int64_t keys = p->head_dim <= 128 ? 384 : 192; /* K and V of a block stay in the L2 */
+    const int64_t keys = kernel->dtype == WEFT_BF16 ? 384 : 192; /* K and V of a block stay in the L2 */
     int64_t m[SIDES + 1];
     const size_t ms = list(s->tile_m, p->seq, m);
     double best = -1;

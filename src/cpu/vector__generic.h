@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cpu/element.h"
+
 #define WIDTH 4
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
@@ -12,6 +14,20 @@ typedef int32_t ints __attribute__((vector_size(16)));
 static inline vec vec_load(const float *from) {
     vec v;
     memcpy(&v, from, sizeof v);
+    return v;
+}
+
+static inline vec vec_load_bf16(const void *from) {
+    uint16_t halves[4];
+    memcpy(halves, from, sizeof halves);
+    return (vec)((ints){halves[0], halves[1], halves[2], halves[3]} << 16);
+}
+
+static inline vec vec_load_fp16(const void *from) {
+    vec v;
+    for (int i = 0; i < 4; i++) {
+        v[i] = weft_element(WEFT_FP16, (const char *)from + 2 * i);
+    }
     return v;
 }
 
@@ -31,6 +47,10 @@ static inline vec vec_select(ints mask, vec a, vec b) {
 /* NaN when b is NaN. */
 static inline vec vec_max(vec a, vec b) {
     return vec_select((ints)(a > b), a, b);
+}
+
+static inline float vec_sum(vec v) {
+    return (v[0] + v[1]) + (v[2] + v[3]);
 }
 
 static inline int vec_any(ints mask) {

@@ -3,6 +3,7 @@
 #define WEFT_CPU_VECTOR__NEON_H
 
 #include <arm_neon.h>
+#include <string.h>
 
 #define WIDTH 4
 typedef float32x4_t vec;
@@ -10,6 +11,18 @@ typedef int32x4_t ints;
 
 static inline vec vec_load(const float *from) {
     return vld1q_f32(from);
+}
+
+static inline vec vec_load_bf16(const void *from) {
+    uint16x4_t halves;
+    memcpy(&halves, from, sizeof halves);
+    return vreinterpretq_f32_u32(vshll_n_u16(halves, 16));
+}
+
+static inline vec vec_load_fp16(const void *from) {
+    float16x4_t halves;
+    memcpy(&halves, from, sizeof halves);
+    return vcvt_f32_f16(halves);
 }
 
 static inline void vec_store(float *to, vec v) {
@@ -28,6 +41,10 @@ static inline vec vec_max(vec a, vec b) {
 /* a where the mask is set, b elsewhere */
 static inline vec vec_select(ints mask, vec a, vec b) {
     return vbslq_f32(vreinterpretq_u32_s32(mask), a, b);
+}
+
+static inline float vec_sum(vec v) {
+    return vaddvq_f32(v);
 }
 
 static inline int vec_any(ints mask) {

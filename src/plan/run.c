@@ -100,11 +100,17 @@ weft_status weft_attention_backward(const weft_attention *problem, const weft_at
     }
     const weft_attention_extents sizes = weft_attention_sizes(&p);
     const size_t bytes = weft_dtype_bytes(p.dtype);
-    const buffer buffers[] = {{"q", data->q, sizes.q * bytes, 0},           {"k", data->k, sizes.k * bytes, 0},
-                              {"v", data->v, sizes.v * bytes, 0},           {"grad_o", data->grad_o, sizes.o * bytes, 0},
-                              {"grad_q", data->grad_q, sizes.q * bytes, 1}, {"grad_k", data->grad_k, sizes.k * bytes, 1},
-                              {"grad_v", data->grad_v, sizes.v * bytes, 1}};
-    if ((status = check_buffers(buffers, sizeof buffers / sizeof *buffers, message))) {
+    const buffer buffers[] = {{"q", data->q, sizes.q * bytes, 0},
+                              {"k", data->k, sizes.k * bytes, 0},
+                              {"v", data->v, sizes.v * bytes, 0},
+                              {"grad_o", data->grad_o, sizes.o * bytes, 0},
+                              {"grad_q", data->grad_q, sizes.q * bytes, 1},
+                              {"grad_k", data->grad_k, sizes.k * bytes, 1},
+                              {"grad_v", data->grad_v, sizes.v * bytes, 1},
+                              {"o", data->o, sizes.o * bytes, 0},
+                              {"lse", data->lse, sizes.lse * sizeof(float), 0}};
+    const size_t count = sizeof buffers / sizeof *buffers, given = data->o || data->lse ? count : count - 2;
+    if ((status = check_buffers(buffers, given, message))) {
         return status;
     }
     return weft_backend_cpu.attention_backward(&p, data, message);

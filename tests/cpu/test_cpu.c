@@ -99,6 +99,37 @@ static void attention(void **state) {
     }
 }
 
+/* One query, or a few that share a kv head, against keys enough for several parts. */
+static void few(void **state) {
+    (void)state;
+    int usable;
+    const weft_cpu_kernel *kernels;
+    for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
+        uint64_t random = 60 + i;
+        assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
+        for (int round = 0; usable && round < 12; round++) {
+            weft_attention p = random_attention(&random, round);
+            p.batch = 1;
+            p.head_dim = 8 * random_between(&random, 1, round % 6 ? 5 : 32);
+            p.seq = round % 2 ? 1 : random_between(&random, 1, 5);
+            p.kv_seq = random_between(&random, 1537, 4000);
+            p.heads = p.kv_heads * (round % 2 ? random_between(&random, 1, 8) : 1);
+            p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -2, p.kv_seq) : 0;
+            const weft_strides packed = {0, 0, 0};
+            p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
+            if (round % 3 == 0) {
+                pad_problem(&p, 3);
+            }
+            tensors t = tensors_new(&random, &p);
+            run(&t, &p, NULL);
+            compare(&t);
+            tensors_check_borders(&t);
+            tensors_free(&t);
+        }
+    }
+    unsetenv("WEFT_CPU");
+}
+
 /* A masked key adds nothing, whatever it holds; a visible NaN spreads as in the reference. */
 static void not_finite(void **state) {
     (void)state;
@@ -108,6 +139,14 @@ static void not_finite(void **state) {
         weft_attention p = random_attention(&random, 3 * round);
         p.mask = WEFT_MASK_CAUSAL;
         p.offset = random_between(&random, -5, 20);
+        if (round % 10 == 9) { /* few queries, many keys */
+            p.heads = p.kv_heads;
+            p.seq = random_between(&random, 1, 4);
+            p.kv_seq = 1600;
+            p.offset = random_between(&random, 1500, 1600);
+            const weft_strides packed = {0, 0, 0};
+            p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
+        }
         const weft_schedule s = random_schedule(&random, &p);
         tensors t = tensors_new(&random, &p);
         static const double odd[] = {NAN, INFINITY, -INFINITY};
@@ -163,6 +202,87 @@ static void threads_change_nothing(void **state) {
 #else
     skip();
 #endif
+}
+
+/* Largest difference of two tensors against the largest value, over the elements that belong to rows. */
+static double difference(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads, const void *got,
+                         const void *want) {
+    double worst = 0, largest = 1e-3;
+    for (int64_t i = 0; i < p->batch * seq * heads * p->head_dim; i++) {
+        const int64_t d = i % p->head_dim, head = i / p->head_dim % heads, row = i / p->head_dim / heads % seq;
+        const size_t at = weft_row_index(strides, i / p->head_dim / heads / seq, row, head) + (size_t)d;
+        const double x = weft_ref_load(p->dtype, got, at), y = weft_ref_load(p->dtype, want, at);
+        if (isnan(x) != isnan(y)) {
+            return INFINITY;
+        }
+        worst = isnan(x) || x == y ? worst : fmax(worst, fabs(x - y));
+        largest = isnan(y) || isinf(y) ? largest : fmax(largest, fabs(y));
+    }
+    return worst / largest;
+}
+
+/* Gradients against the reference's, with the forward pass's results given and not. */
+static void check_backward(uint64_t *random, const weft_attention *problem, int round) {
+    tensors t = tensors_new(random, problem);
+    const weft_attention *p = &t.p;
+    const size_t bytes = weft_dtype_bytes(p->dtype);
+    const size_t sizes[] = {t.size.q * bytes, t.size.k * bytes, t.size.v * bytes};
+    void *grad_o = random_buffer(random, p->dtype, t.size.o), *ours[3], *theirs[3];
+    for (int i = 0; i < 3; i++) {
+        ours[i] = guarded_new(sizes[i]);
+        theirs[i] = guarded_new(sizes[i]);
+    }
+    if (round % 5 == 4) { /* a value that not every query sees */
+        weft_ref_store(p->dtype, round % 2 ? t.k : t.v, round % 2 ? t.size.k - 1 : t.size.v - 1,
+                       round % 3 ? NAN : INFINITY);
+    }
+    tensors_poison_outputs(&t);
+    assert_int_equal(weft_ref_attention(p, &t.data, NULL), WEFT_OK);
+    weft_attention_gradients data = {t.q, t.k, t.v, grad_o, theirs[0], theirs[1], theirs[2], NULL, NULL};
+    assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
+    data = (weft_attention_gradients){
+        t.q, t.k, t.v, grad_o, ours[0], ours[1], ours[2], round % 2 ? t.data.o : NULL, round % 2 ? t.data.lse : NULL};
+    weft_message message = {""};
+    if (weft_attention_backward(p, &data, &message)) {
+        fail_msg("%s", message.text);
+    }
+    const double most = p->dtype == WEFT_FP32 ? 1e-5 : p->dtype == WEFT_FP16 ? 4e-3 : 3e-2;
+    assert_near(difference(p, &p->q_strides, p->seq, p->heads, ours[0], theirs[0]), 0, most);
+    assert_near(difference(p, &p->k_strides, p->kv_seq, p->kv_heads, ours[1], theirs[1]), 0, most);
+    assert_near(difference(p, &p->v_strides, p->kv_seq, p->kv_heads, ours[2], theirs[2]), 0, most);
+    for (int i = 0; i < 3; i++) {
+        const weft_strides *strides[] = {&p->q_strides, &p->k_strides, &p->v_strides};
+        char *owned = owned_bytes(p, strides[i], i ? p->kv_seq : p->seq, i ? p->kv_heads : p->heads, sizes[i] / bytes);
+        guarded_check(ours[i], sizes[i], owned);
+        free(owned);
+        guarded_free(ours[i]);
+        guarded_free(theirs[i]);
+    }
+    guarded_free(grad_o);
+    tensors_free(&t);
+}
+
+static void backward(void **state) {
+    (void)state;
+    int usable;
+    const weft_cpu_kernel *kernels;
+    for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
+        uint64_t random = 50 + i;
+        assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
+        for (int round = 0; usable && round < 40; round++) {
+            weft_attention p = random_attention(&random, round);
+            p.seq = round % 8 ? p.seq : 200; /* several blocks */
+            p.kv_seq = round % 8 ? p.kv_seq : 250;
+            p.scale = round % 7 ? 0 : -0.2;
+            if (round % 4 == 0) {
+                const weft_strides packed = {0, 0, 0};
+                p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
+                pad_problem(&p, 3);
+            }
+            check_backward(&random, &p, round);
+        }
+    }
+    unsetenv("WEFT_CPU");
 }
 
 static void gemm(void **state) {
@@ -237,8 +357,9 @@ static void tiles_have_a_limit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(attention), cmocka_unit_test(not_finite),
-                                       cmocka_unit_test(threads_change_nothing), cmocka_unit_test(gemm),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(attention),         cmocka_unit_test(few),
+                                       cmocka_unit_test(not_finite),        cmocka_unit_test(threads_change_nothing),
+                                       cmocka_unit_test(backward),          cmocka_unit_test(gemm),
                                        cmocka_unit_test(tiles_have_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

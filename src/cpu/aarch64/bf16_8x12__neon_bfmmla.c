@@ -21,8 +21,10 @@ static inline void store_rows(float *c, float32x4_t left, float32x4_t right, int
 #define LAST_ROW(i, a, next, at)                                                                                           \
     CELL(i, 0, a, 24)                                                                                                      \
     LOAD_B(24, 0)                                                                                                          \
-    CELL(i, 1, a, 25) LOAD_A(next, at) LOAD_B(25, 16) CELL(i, 2, a, 26) LOAD_B(26, 32) CELL(i, 3, a, 27) LOAD_B(27, 48)    \
-        CELL(i, 4, a, 28) LOAD_B(28, 64) CELL(i, 5, a, 29) LOAD_B(29, 80)
+    CELL(i, 1, a, 25)                                                                                                      \
+    LOAD_A(next, at)                                                                                                       \
+    LOAD_B(25, 16) CELL(i, 2, a, 26) LOAD_B(26, 32) CELL(i, 3, a, 27) LOAD_B(27, 48) CELL(i, 4, a, 28) LOAD_B(28, 64)      \
+        CELL(i, 5, a, 29) LOAD_B(29, 80)
 #define LOAD_A(q, at) "ldr " q ", [%[a], #" #at "]\n"
 #define LOAD_B(q, at) "ldr q" #q ", [%[b], #" #at "]\n"
 
@@ -84,6 +86,7 @@ static void narrow(int64_t k, const float *c, void *to) {
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_12_short__neon;
+extern const weft_cpu_few weft_cpu_few__neon_bfmmla;
 
 const weft_cpu_kernel weft_cpu_bf16_8x12__neon_bfmmla = {"bf16_8x12__neon_bfmmla",
                                                          WEFT_BF16,
@@ -95,5 +98,6 @@ const weft_cpu_kernel weft_cpu_bf16_8x12__neon_bfmmla = {"bf16_8x12__neon_bfmmla
                                                          pack_b,
                                                          narrow,
                                                          &weft_cpu_panel_12_short__neon,
+                                                         &weft_cpu_few__neon_bfmmla,
                                                          NULL,
                                                          NULL};

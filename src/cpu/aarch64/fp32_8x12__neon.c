@@ -55,6 +55,7 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_12__neon;
+extern const weft_cpu_few weft_cpu_few__neon;
 
 const weft_cpu_kernel weft_cpu_fp32_8x12__neon = {"fp32_8x12__neon",
                                                   WEFT_FP32,
@@ -66,5 +67,6 @@ const weft_cpu_kernel weft_cpu_fp32_8x12__neon = {"fp32_8x12__neon",
                                                   pack_b,
                                                   NULL,
                                                   &weft_cpu_panel_12__neon,
+                                                  &weft_cpu_few__neon,
                                                   NULL,
                                                   NULL};

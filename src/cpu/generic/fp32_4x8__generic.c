@@ -32,6 +32,7 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_8__generic;
+extern const weft_cpu_few weft_cpu_few__generic;
 
 const weft_cpu_kernel weft_cpu_fp32_4x8__generic = {"fp32_4x8__generic",
                                                     WEFT_FP32,
@@ -43,5 +44,6 @@ const weft_cpu_kernel weft_cpu_fp32_4x8__generic = {"fp32_4x8__generic",
                                                     pack_b,
                                                     NULL,
                                                     &weft_cpu_panel_8__generic,
+                                                    &weft_cpu_few__generic,
                                                     NULL,
                                                     NULL};

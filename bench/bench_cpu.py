@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Weft's CPU backend beside PyTorch and OpenBLAS (through NumPy), interleaved in one process.
+
+usage: bench_cpu.py BUILD [--quick] [--csv FILE]
+
+BUILD is a build folder with libweft.so and bench/bench_peak. Every row is the median of repetitions A B A B ..., on random
+normal inputs, after a check that the results agree. `share` is the part of the processor's peak, as bench_peak measures it by
+the multiplying instruction alone (for decode: of the memory bandwidth, by a plain loop that reads). Exits 1 where results
+disagree; the targets are printed, not judged.
+"""
+import argparse, ctypes, json, math, os, statistics, subprocess, sys, time
+
+import numpy
+import torch
+
+I64, F64, INT, PTR, SIZE = ctypes.c_int64, ctypes.c_double, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
+DTYPES = {"fp32": (0, torch.float32), "fp16": (1, torch.float16), "bf16": (2, torch.bfloat16)}
+
+
+class Strides(ctypes.Structure):
+    _fields_ = [("batch", I64), ("seq", I64), ("head", I64)]
+
+
+class Attention(ctypes.Structure):
+    _fields_ = [("struct_size", SIZE), ("batch", I64), ("heads", I64), ("kv_heads", I64), ("seq", I64), ("kv_seq", I64),
+                ("head_dim", I64), ("dtype", INT), ("mask", INT), ("offset", I64), ("scale", F64), ("layout", INT),
+                ("q", Strides), ("k", Strides), ("v", Strides), ("o", Strides)]
+
+
+class Gemm(ctypes.Structure):
+    _fields_ = [("struct_size", SIZE), ("m", I64), ("n", I64), ("k", I64), ("dtype", INT), ("c_dtype", INT),
+                ("a_major", INT), ("b_major", INT), ("c_major", INT), ("lda", I64), ("ldb", I64), ("ldc", I64),
+                ("alpha", F64), ("beta", F64)]
+
+
+def pointers(*tensors):
+    return (PTR * len(tensors))(*[None if t is None else t.data_ptr() for t in tensors])
+
+
+class Weft:
+    def __init__(self, path):
+        self.lib = ctypes.CDLL(path)
+        self.message = ctypes.create_string_buffer(256)
+
+    def call(self, name, problem, data):
+        if getattr(self.lib, name)(ctypes.byref(problem), data, self.message):
+            sys.exit(f"{name}: {self.message.value.decode()}")
+
+
+def interleave(calls, seconds):
+    """Medians of the times of each call, run in turn for about `seconds`, at least 3 times."""
+    times = [[] for _ in calls]
+    for call in calls:
+        call()
+    begin = time.perf_counter()
+    while len(times[0]) < 3 or (len(times[0]) < 25 and time.perf_counter() - begin < seconds):
+        for call, mine in zip(calls, times):
+            start = time.perf_counter()
+            call()
+            mine.append(time.perf_counter() - start)
+    return [statistics.median(mine) for mine in times]
+
+
+class Table:
+    def __init__(self, peaks, seconds):
+        self.peaks, self.seconds, self.rows, self.failed = peaks, seconds, [], False
+        print(f"{'':58}{'weft':>9} {'peer':>9}  {'ratio':>6}  {'share':>6}")
+
+    def add(self, group, name, calls, amount, unit, peak, difference, most):
+        """amount over time gives the rate; calls are weft's and the peer's, or weft's alone."""
+        times = interleave(calls, self.seconds)
+        rates = [amount / t / 1e9 for t in times] + [math.nan]
+        ratio, share = rates[0] / rates[1], rates[0] / peak if peak else math.nan
+        wrong = not difference <= most
+        self.failed |= wrong
+        self.rows.append((group, name, rates[0], rates[1], ratio, share))
+        print(f"{name:58}{rates[0]:9.1f} {rates[1]:9.1f}  {ratio:6.2f}  {share:6.1%} {unit}"
+              + (f"  DIFFERS by {difference:.1e}" if wrong else ""), flush=True)
+
+    def summary(self, group, target):
+        ratios = [row[4] for row in self.rows if row[0] == group]
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"  {group}: geometric mean {mean:.2f}, least {min(ratios):.2f} (wanted: {target})\n", flush=True)
+
+
+def largest_difference(x, y):
+    return ((x.float() - y.float()).abs().max() / y.float().abs().max()).item()
+
+
+def attention_rows(weft, table, sizes, backward):
+    group = "attention backward" if backward else "attention forward"
+    for name in ("fp32", "bf16"):
+        code, dtype = DTYPES[name]
+        for dim in (64, 128):
+            for seq, heads in sizes:
+                for causal in (False, True):
+                    q, k, v, g = [torch.randn(1, heads, seq, dim).to(dtype) for _ in range(4)]
+                    o, lse = torch.empty_like(q), torch.empty(1, heads, seq)
+                    problem = Attention(ctypes.sizeof(Attention), 1, heads, heads, seq, seq, dim, code, int(causal), 0, 0.0, 1)
+                    forward = lambda: weft.call("weft_attention_forward", problem, pointers(q, k, v, o, lse))
+                    forward()
+                    flops = 4.0 * heads * seq * seq * dim / (2 if causal else 1)
+                    sdpa = torch.nn.functional.scaled_dot_product_attention
+                    text = f"{group} {name} D={dim} S={seq} H={heads}{' causal' if causal else ''}"
+                    most = 1e-5 if name == "fp32" else 3e-2
+                    if not backward:
+                        difference = largest_difference(o, sdpa(q, k, v, is_causal=causal))
+                        calls = [forward, lambda: sdpa(q, k, v, is_causal=causal)]
+                    else:
+                        flops *= 2.5
+                        grads = [torch.empty_like(t) for t in (q, k, v)]
+                        leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
+                        theirs = sdpa(*leaves, is_causal=causal)
+                        ours = lambda: weft.call("weft_attention_backward", problem, pointers(q, k, v, g, *grads, o, lse))
+                        peer = lambda: torch.autograd.grad(theirs, leaves, g, retain_graph=True)
+                        ours()
+                        difference = max(largest_difference(x, y) for x, y in zip(grads, peer()))
+                        calls = [ours, peer]
+                    table.add(group, text, calls, flops, "GFLOP/s", table.peaks[name + "_gflops"], difference, most)
+    table.summary(group, "1.2" if backward else "1.5, least above 1")
+
+
+def gemm_rows(weft, table, sizes):
+    for name, peer in (("fp32", "OpenBLAS"), ("bf16", "PyTorch"), ("fp32", "PyTorch")):
+        code, dtype = DTYPES[name]
+        group = f"GEMM {name} beside {peer}"
+        for n in sizes:
+            a, b = [torch.randn(n, n).to(dtype) for _ in range(2)]
+            c = torch.empty(n, n, dtype=dtype)
+            problem = Gemm(ctypes.sizeof(Gemm), n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0)
+            ours = lambda: weft.call("weft_gemm_multiply", problem, pointers(a, b, c))
+            x, y = (a.numpy(), b.numpy()) if peer == "OpenBLAS" else (a, b)
+            theirs = (lambda: numpy.matmul(x, y)) if peer == "OpenBLAS" else (lambda: torch.matmul(x, y))
+            ours()
+            difference = largest_difference(c, torch.matmul(a, b))
+            table.add(group, f"{group} {n}^3", [ours, theirs], 2.0 * n**3, "GFLOP/s", table.peaks[name + "_gflops"], difference,
+                      1e-5 if name == "fp32" else 2e-2)
+        table.summary(group, "1.0" if name == "bf16" else "0.95" if peer == "OpenBLAS" else "-")
+
+
+def decode_rows(weft, table, keys):
+    group = "decode"
+    for name, dim, kv_heads, heads in (("bf16", 128, 8, 8), ("bf16", 64, 8, 8), ("fp32", 128, 8, 8), ("bf16", 128, 8, 32)):
+        code, dtype = DTYPES[name]
+        q = torch.randn(1, heads, 1, dim).to(dtype)
+        k, v = [torch.randn(1, kv_heads, keys, dim).to(dtype) for _ in range(2)]
+        o = torch.empty_like(q)
+        problem = Attention(ctypes.sizeof(Attention), 1, heads, kv_heads, 1, keys, dim, code, 0, 0, 0.0, 1)
+        ours = lambda: weft.call("weft_attention_forward", problem, pointers(q, k, v, o, None))
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        theirs = lambda: sdpa(q, k, v, enable_gqa=heads != kv_heads)
+        ours()
+        difference = largest_difference(o, theirs())
+        table.add(group, f"decode {name} D={dim} S={keys} H={heads}/{kv_heads}", [ours, theirs],
+                  2.0 * k.numel() * k.element_size(), "GB/s", table.peaks["read_gbs"], difference, 1e-5 if name == "fp32" else 3e-2)
+    table.summary(group, "share of bandwidth 80 %")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--csv")
+    options = parser.parse_args()
+    threads = len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    peaks = json.loads(subprocess.check_output([os.path.join(options.build, "bench", "bench_peak")]))
+    print(f"PyTorch {torch.__version__}, NumPy {numpy.__version__}, {peaks['threads']} threads; peaks: "
+          f"fp32 {peaks['fp32_gflops']} GFLOP/s, bf16 {peaks['bf16_gflops']} GFLOP/s, reading {peaks['read_gbs']} GB/s")
+    weft = Weft(os.path.join(options.build, "libweft.so"))
+    table = Table(peaks, 0.5 if options.quick else 1.5)
+    attention_rows(weft, table, [(512, 8), (2048, 8)] + ([] if options.quick else [(8192, 2)]), False)
+    attention_rows(weft, table, [(512, 4)] + ([] if options.quick else [(1024, 4), (2048, 2)]), True)
+    gemm_rows(weft, table, (512, 1024, 2048) if options.quick else (512, 1024, 2048, 3072, 4096))
+    decode_rows(weft, table, 32768)
+    if options.csv:
+        with open(options.csv, "w") as file:
+            file.write(f"# bench_cpu.py on {os.uname().machine}: {json.dumps(peaks)}, PyTorch {torch.__version__}, NumPy {numpy.__version__}\n")
+            file.write("group,row,weft,peer,ratio,share\n")
+            for row in table.rows:
+                file.write(",".join([*row[:2], *(f"{x:.4g}" for x in row[2:])]) + "\n")
+    sys.exit(1 if table.failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+/* Vectors of eight floats. Arithmetic on vec and ints is by operators. */
+#ifndef WEFT_CPU_VECTOR__AVX2_H
+#define WEFT_CPU_VECTOR__AVX2_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#define WIDTH 8
+typedef __m256 vec;
+typedef int32_t ints __attribute__((vector_size(32)));
+
+static inline vec vec_load(const float *from) {
+    return _mm256_loadu_ps(from);
+}
+
+static inline vec vec_load_bf16(const void *from) {
+    return (vec)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(from)), 16);
+}
+
+static inline vec vec_load_fp16(const void *from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(from));
+}
+
+static inline void vec_store(float *to, vec v) {
+    _mm256_storeu_ps(to, v);
+}
+
+static inline vec vec_all(float x) {
+    return _mm256_set1_ps(x);
+}
+
+/* NaN when b is NaN. */
+static inline vec vec_max(vec a, vec b) {
+    return _mm256_max_ps(a, b);
+}
+
+/* a where the mask is set, b elsewhere */
+static inline vec vec_select(ints mask, vec a, vec b) {
+    return _mm256_blendv_ps(b, a, (vec)mask);
+}
+
+static inline float vec_sum(vec v) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+static inline int vec_any(ints mask) {
+    return _mm256_movemask_ps((vec)mask) != 0;
+}
+
+#endif

@@ -1,0 +1,4 @@
+/* A few queries against a long cache of keys and values. */
+#include "cpu/vector__avx512.h"
+#define NAME weft_cpu_few__avx512
+#include "cpu/few.inc"
