@@ -48,13 +48,19 @@ class Weft:
 
 
 def interleave(calls, seconds):
-    """Medians of the times of each call, run in turn for about `seconds`, at least 3 times."""
+    """Medians of the times of each call, run in turn for about `seconds`, at least 3 times.
+
+    Libraries have threads of their own, which go on spinning for a while after their work and would disturb the next library.
+    So each call is timed after a pause that lets the others' threads fall asleep, and a call that wakes its own.
+    """
     times = [[] for _ in calls]
     for call in calls:
         call()
     begin = time.perf_counter()
     while len(times[0]) < 3 or (len(times[0]) < 25 and time.perf_counter() - begin < seconds):
         for call, mine in zip(calls, times):
+            time.sleep(0.03)
+            call()
             start = time.perf_counter()
             call()
             mine.append(time.perf_counter() - start)

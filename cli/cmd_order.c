@@ -148,13 +148,27 @@ static int show(const settings *s, const weft_plan *plan) {
     return code;
 }
 
-int cmd_order(const settings *s, const char *const *words, size_t count) {
+/* A picture does not depend on this host: sides left open are those of a GPU kernel. */
+static void settle_side(int64_t *side, int64_t usual, int64_t length) {
+    if (*side == 0 && length > 0) {
+        *side = length < usual ? length : usual;
+    }
+}
+
+int cmd_order(const settings *given, const char *const *words, size_t count) {
+    settings copy = *given, *s = &copy;
     (void)count;
     const int subject = subject_of(words[1]);
     if (strcmp(words[0], "show") != 0 || subject < 0) {
         return complain(EXIT_USAGE,
                         "'order %s %s' is not known: 'weft order show attention' and 'weft order show gemm' are", words[0],
                         words[1]);
+    }
+    if (subject == WEFT_SUBJECT_GEMM) {
+        settle_side(&s->tile[0], 128, s->m);
+        settle_side(&s->tile[1], 128, s->n);
+    } else {
+        settle_side(&s->tile[0], 64, s->seq);
     }
     weft_plan *plan = NULL;
     int code = make_plan(s, (weft_subject)subject, &plan);

@@ -1,6 +1,7 @@
 /* Work over threads. A tile's result depends on the tile and its direction alone, never on who computes it. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cpu/cpu.h"
 #include "plan/status.h"
@@ -40,6 +41,16 @@ weft_status weft_cpu_check_tile(const weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
+/* How many threads to take. OpenMP's threads do not survive a fork, and a child that waits for them waits forever; so a
+ * child of a process that had threads works alone. */
+static int64_t threads_here(void) {
+    static int64_t owner; /* the first process to ask */
+    int64_t nobody = 0;
+    const int64_t me = getpid();
+    __atomic_compare_exchange_n(&owner, &nobody, me, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return nobody == 0 || nobody == me ? omp_get_max_threads() : 1;
+}
+
 /* The job of all threads: worker 0 .. workers - 1, and what each of them does. */
 typedef struct crew {
     void (*work)(struct crew *crew, void *room, int64_t worker);
@@ -47,20 +58,20 @@ typedef struct crew {
     void *context;
     const weft_plan *plan; /* of a walk */
     weft_cpu_visit visit;
-    uint64_t counter; /* of dynamic dispatch */
-    int64_t done;     /* tiles */
+    int64_t done; /* tiles */
     weft_cpu_item item;
+    int64_t items;
+    uint64_t counter; /* the next position under dynamic dispatch, or the next item */
 } crew;
 
 static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room, weft_message *message) {
-    const int64_t most = c->workers < omp_get_max_threads() ? c->workers : omp_get_max_threads();
+    const int64_t threads = threads_here(), most = c->workers < threads ? c->workers : threads;
     int failed = 0;
 #pragma omp parallel num_threads((int)(most < 1 ? 1 : most)) reduction(| : failed)
     {
-        void *mine = weft_cpu_alloc(room);
+        void *mine = weft_cpu_alloc(room); /* first touched by the thread that uses it */
         failed = mine == NULL;
         if (mine) {
-            memset(mine, 0, room); /* first touched by the thread that uses it */
             if (kernel->start) {
                 kernel->start();
             }
@@ -108,9 +119,15 @@ static void walk_worker(crew *c, void *room, int64_t index) {
 weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, size_t room, weft_cpu_visit visit,
                           void *context, weft_message *message) {
     const weft_walk *walk = &plan->walk;
-    crew c = {
-        walk_worker, walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers, context, plan, visit, 0, 0,
-        NULL};
+    crew c = {walk_worker,
+              walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers,
+              context,
+              plan,
+              visit,
+              0,
+              NULL,
+              0,
+              0};
     const weft_status status = run_crew(&c, kernel, room, message);
     if (status == WEFT_OK && plan->progress) {
         plan->progress(plan->progress_user, c.done, c.done);
@@ -120,15 +137,15 @@ weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, 
 
 static void item_worker(crew *c, void *room, int64_t worker) {
     (void)worker;
-    int64_t item;
-    while ((item = (int64_t)__atomic_fetch_add(&c->counter, 1, __ATOMIC_RELAXED)) < c->done) {
+    int64_t item; /* the next that nobody has taken */
+    while ((item = (int64_t)__atomic_fetch_add(&c->counter, 1, __ATOMIC_RELAXED)) < c->items) {
         c->item(c->context, room, item);
     }
 }
 
 weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
                           weft_message *message) {
-    const int64_t threads = omp_get_max_threads();
-    crew c = {item_worker, count < threads ? count : threads, context, NULL, NULL, 0, count, item};
+    const int64_t threads = threads_here();
+    crew c = {item_worker, count < threads ? count : threads, context, NULL, NULL, 0, item, count, 0};
     return run_crew(&c, kernel, room, message);
 }

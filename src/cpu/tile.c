@@ -29,6 +29,12 @@ static double cost(const weft_cpu_kernel *kernel, double lines, int64_t rows, in
     return rounds * (height * width + 12 * (height + width));
 }
 
+/* How many lines of so many bytes fit half of an L1: a multiple of 96, at most 480. */
+static int64_t fitting(int64_t bytes) {
+    const int64_t lines = (24 << 10) / bytes / 96 * 96;
+    return lines < 96 ? 96 : lines > 480 ? 480 : lines;
+}
+
 static void choose_gemm(weft_schedule *s, const weft_gemm *p, int64_t workers) {
     const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
     int64_t m[SIDES + 1], n[SIDES + 1];
@@ -42,14 +48,15 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p, int64_t workers) {
             s->tile_n = n[i % ns];
         }
     }
-    if (s->tile_k == 0) {
-        s->tile_k = p->k < 512 ? p->k : 512;
+    if (s->tile_k == 0) { /* a panel of B stays in the L1 */
+        const int64_t depth = fitting(kernel->b.lines * (int64_t)weft_dtype_bytes(kernel->dtype));
+        s->tile_k = p->k < depth ? p->k : depth;
     }
 }
 
 static void choose_attention(weft_schedule *s, const weft_attention *p, int64_t workers) {
     const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
-    const int64_t keys = kernel->dtype == WEFT_BF16 ? 384 : 192; /* K and V of a block stay in the L2 */
+    const int64_t keys = fitting(kernel->b.lines * (int64_t)sizeof(float)); /* a panel of scores stays in the L1 */
     int64_t m[SIDES + 1];
     const size_t ms = list(s->tile_m, p->seq, m);
     double best = -1;

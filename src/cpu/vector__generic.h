@@ -24,11 +24,9 @@ static inline vec vec_load_bf16(const void *from) {
 }
 
 static inline vec vec_load_fp16(const void *from) {
-    vec v;
-    for (int i = 0; i < 4; i++) {
-        v[i] = weft_element(WEFT_FP16, (const char *)from + 2 * i);
-    }
-    return v;
+    const char *at = from;
+    return (vec){weft_element(WEFT_FP16, at), weft_element(WEFT_FP16, at + 2), weft_element(WEFT_FP16, at + 4),
+                 weft_element(WEFT_FP16, at + 6)};
 }
 
 static inline void vec_store(float *to, vec v) {

@@ -1,4 +1,5 @@
 /* Finding a machine: built in, in a file, or this host. */
+#include <pthread.h>
 #include <weft/machine.h>
 
 #include <errno.h>
@@ -146,13 +147,21 @@ weft_status weft_machine_parse(weft_machine *machine, const char *text, size_t l
     return give(machine, &sheet, weft_sheet_parse(&sheet, text ? text : "", length, name.text, message));
 }
 
-void weft_machine_host(weft_machine *machine) {
+/* The host does not change, and asking takes a tenth of a millisecond. */
+static weft_machine host;
+
+static void ask_host(void) {
     weft_sheet sheet;
-    if (!machine) {
-        return;
-    }
     weft_sheet_host(&sheet);
-    *machine = sheet.machine;
+    host = sheet.machine;
+}
+
+void weft_machine_host(weft_machine *machine) {
+    static pthread_once_t asked = PTHREAD_ONCE_INIT;
+    if (machine) {
+        pthread_once(&asked, ask_host);
+        *machine = host;
+    }
 }
 
 const char *weft_machine_name(size_t number) {

@@ -1,6 +1,9 @@
 /* The CPU backend against the reference: random problems and schedules, every kernel that this processor can run. */
 #include "../ref/tensors.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "cpu/cpu.h"
 
 #ifdef _OPENMP
@@ -337,6 +340,37 @@ static void gemm(void **state) {
     }
 }
 
+/* A child of a process that has threads gets the same result, and does not wait for threads that it does not have. */
+static void after_a_fork(void **state) {
+    (void)state;
+    uint64_t random = 70;
+    weft_attention p = random_attention(&random, 0);
+    p.seq = p.kv_seq = 200;
+    const weft_strides packed = {0, 0, 0};
+    p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
+    tensors t = tensors_new(&random, &p);
+    run(&t, &p, NULL);
+    void *first = malloc(t.size.o * sizeof(float));
+    assert_non_null(first);
+    memcpy(first, t.data.o, t.size.o * sizeof(float));
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(30); /* ends a child that hangs */
+        weft_plan *plan;
+        tensors_poison_outputs(&t);
+        const int failed = weft_plan_attention(&plan, &p, NULL, NULL, NULL) ||
+                           weft_plan_run_attention(plan, &t.data, NULL) ||
+                           memcmp(first, t.data.o, t.size.o * sizeof(float)) != 0;
+        _exit(failed);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    free(first);
+    tensors_free(&t);
+}
+
 static void tiles_have_a_limit(void **state) {
     (void)state;
     weft_attention p = WEFT_ATTENTION_INIT;
@@ -357,9 +391,9 @@ static void tiles_have_a_limit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(attention),         cmocka_unit_test(few),
-                                       cmocka_unit_test(not_finite),        cmocka_unit_test(threads_change_nothing),
-                                       cmocka_unit_test(backward),          cmocka_unit_test(gemm),
-                                       cmocka_unit_test(tiles_have_a_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(attention),    cmocka_unit_test(few),
+                                       cmocka_unit_test(not_finite),   cmocka_unit_test(threads_change_nothing),
+                                       cmocka_unit_test(backward),     cmocka_unit_test(gemm),
+                                       cmocka_unit_test(after_a_fork), cmocka_unit_test(tiles_have_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

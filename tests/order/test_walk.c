@@ -91,7 +91,7 @@ static void run_workers(const weft_walk *walk, weft_grid tiles, uint64_t *random
         } else if (walk->sweep == WEFT_SWEEP_PAIR) {
             assert_int_equal(v.direction, v.tile.col / walk->cluster_cols % 2 == 0 ? 1 : -1);
         } else {
-            const int64_t turn = walk->dispatch == WEFT_DISPATCH_GRID ? v.position / walk->workers : turns[w];
+            const int64_t turn = walk->dispatch == WEFT_DISPATCH_STATIC ? turns[w] : v.position / walk->workers;
             assert_int_equal(v.direction, turn % 2 == 0 ? 1 : -1);
         }
         turns[w]++;

@@ -53,7 +53,8 @@ static void impossible_schedules(void **state) {
     REFUSED(gemm, s.sweep = 3, "sweep 3 is not between 0 and 2");
     REFUSED(gemm, s.dispatch = -7, "dispatch -7 is not between 0 and 2");
     REFUSED(gemm, s.axis = (weft_axis)4, "axis 4 is not WEFT_AXIS_M or WEFT_AXIS_N");
-    REFUSED(gemm, (s.cluster_m = 3, s.workers = 9), "cluster 3x1 does not divide the grid of 8x8 tiles");
+    REFUSED(gemm, (s.cluster_m = 3, s.workers = 9, s.tile_m = s.tile_n = 128),
+            "cluster 3x1 does not divide the grid of 8x8 tiles");
     REFUSED(gemm, (s.cluster_m = 2, s.cluster_n = 2, s.workers = 3), "workers 3 cannot hold a cluster of 2x2");
     REFUSED(gemm, s.cluster_n = 17, "cluster_n 17 is not between 1 and 16");
     REFUSED(gemm, s.struct_size = 8,
@@ -123,7 +124,7 @@ static void plans_describe_themselves(void **state) {
         text, "attention  batch 1, heads 8 over 2 kv heads, 1000 queries x 1000 keys, head dim 64, fp32, no mask\n"
               "schedule   tile 64x64, order head-first-swizzled (2 domains) from a table, sweep pair, dispatch static, "
               "cluster 1x1\nwalk       64 positions over 132 workers\nmachine    h200 (NVIDIA H200 SXM)\nkernel     cpu, "
-              "generic\n");
+              "fp32_4x8__generic\n");
     char start[10];
     assert_int_equal(weft_plan_text(plan, start, sizeof start), length); /* cut, never beyond the end */
     assert_string_equal(start, "attention");

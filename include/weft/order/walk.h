@@ -67,7 +67,8 @@ typedef struct weft_visit {
 /** A worker on its way. */
 typedef struct weft_worker {
     int64_t position;  /**< the position in hand */
-    int64_t turn;      /**< positions taken so far; for grid, the number of the wave */
+    int64_t turn;      /**< positions taken so far; for grid and dynamic, the number of the wave that the position is in, so
+                            that a tile's direction does not depend on who takes it */
     int32_t half;      /**< the next tile inside the position */
     uint64_t *counter; /**< dynamic: the shared counter, 0 at the start */
 } weft_worker;
@@ -196,8 +197,9 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
     w.counter = counter;
     if (walk->dispatch == WEFT_DISPATCH_DYNAMIC) {
         w.position = (int64_t)weft_take_ticket(counter);
-    } else if (walk->dispatch == WEFT_DISPATCH_GRID) {
-        w.turn = weft_divide(index, &walk->by_workers);
+    }
+    if (walk->dispatch != WEFT_DISPATCH_STATIC) {
+        w.turn = weft_divide(w.position, &walk->by_workers);
     }
     return w;
 }
@@ -214,10 +216,11 @@ WEFT_INLINE int weft_worker_next(const weft_walk *walk, weft_worker *worker, wef
             return 1;
         }
         worker->half = 0;
-        worker->turn++;
         worker->position = walk->dispatch == WEFT_DISPATCH_STATIC    ? worker->position + walk->workers
                            : walk->dispatch == WEFT_DISPATCH_DYNAMIC ? (int64_t)weft_take_ticket(worker->counter)
                                                                      : walk->order.count;
+        worker->turn =
+            walk->dispatch == WEFT_DISPATCH_STATIC ? worker->turn + 1 : weft_divide(worker->position, &walk->by_workers);
     }
 }
 

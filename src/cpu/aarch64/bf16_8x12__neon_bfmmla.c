@@ -15,16 +15,18 @@ static inline void store_rows(float *c, float32x4_t left, float32x4_t right, int
  * next B, each vector after its last use. Loads must be spread among the multiplications: in a run, these all wait for the
  * same half of a Neoverse V1's four pipes. */
 #define CELL(i, j, a, b) "bfmmla %[s" #i #j "].4s, " a ".8h, v" #b ".8h\n"
+/* clang-format off */
 #define ROW(i, a, next, at)                                                                                                \
-    CELL(i, 0, a, 24)                                                                                                      \
-    CELL(i, 1, a, 25) LOAD_A(next, at) CELL(i, 2, a, 26) CELL(i, 3, a, 27) CELL(i, 4, a, 28) CELL(i, 5, a, 29)
+    CELL(i, 0, a, 24) CELL(i, 1, a, 25) LOAD_A(next, at)                                                                   \
+    CELL(i, 2, a, 26) CELL(i, 3, a, 27) CELL(i, 4, a, 28) CELL(i, 5, a, 29)
 #define LAST_ROW(i, a, next, at)                                                                                           \
-    CELL(i, 0, a, 24)                                                                                                      \
-    LOAD_B(24, 0)                                                                                                          \
-    CELL(i, 1, a, 25)                                                                                                      \
-    LOAD_A(next, at)                                                                                                       \
-    LOAD_B(25, 16) CELL(i, 2, a, 26) LOAD_B(26, 32) CELL(i, 3, a, 27) LOAD_B(27, 48) CELL(i, 4, a, 28) LOAD_B(28, 64)      \
-        CELL(i, 5, a, 29) LOAD_B(29, 80)
+    CELL(i, 0, a, 24) LOAD_B(24, 0)                                                                                        \
+    CELL(i, 1, a, 25) LOAD_A(next, at) LOAD_B(25, 16)                                                                      \
+    CELL(i, 2, a, 26) LOAD_B(26, 32)                                                                                       \
+    CELL(i, 3, a, 27) LOAD_B(27, 48)                                                                                       \
+    CELL(i, 4, a, 28) LOAD_B(28, 64)                                                                                       \
+    CELL(i, 5, a, 29) LOAD_B(29, 80)
+/* clang-format on */
 #define LOAD_A(q, at) "ldr " q ", [%[a], #" #at "]\n"
 #define LOAD_B(q, at) "ldr q" #q ", [%[b], #" #at "]\n"
 
@@ -37,17 +39,24 @@ static inline void store_rows(float *c, float32x4_t left, float32x4_t right, int
 /* Reads one group of k beyond the panels' ends: buffers have room for that. */
 static void multiply(int64_t k, const void *a, const void *b, float *c, int add) {
     float32x4_t sum[4][6];
-    __asm__ volatile(ZERO(0) ZERO(1) ZERO(2) ZERO(3) /* */
-                     LOAD_A("q30", 0) LOAD_B(24, 0) LOAD_B(25, 16) LOAD_B(26, 32) LOAD_B(27, 48) LOAD_B(28, 64)
-                         LOAD_B(29, 80) "add %[b], %[b], #96\n"
-                                        "1:\n" ROW(0, "v30", "q31", 16) ROW(1, "v31", "q30", 32) ROW(2, "v30", "q31", 48)
-                                            LAST_ROW(3, "v31", "q30", 64) "add %[a], %[a], #64\n"
-                                                                          "add %[b], %[b], #96\n"
-                                                                          "subs %[k], %[k], #4\n"
-                                                                          "b.gt 1b\n"
-                     : SUMS(0), SUMS(1), SUMS(2), SUMS(3), [k] "+r"(k), [a] "+r"(a), [b] "+r"(b)
-                     :
-                     : "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");
+    /* clang-format off */
+    __asm__ volatile(
+        ZERO(0) ZERO(1) ZERO(2) ZERO(3)
+        LOAD_A("q30", 0) LOAD_B(24, 0) LOAD_B(25, 16) LOAD_B(26, 32) LOAD_B(27, 48) LOAD_B(28, 64) LOAD_B(29, 80)
+        "add %[b], %[b], #96\n"
+        "1:\n"
+        ROW(0, "v30", "q31", 16)
+        ROW(1, "v31", "q30", 32)
+        ROW(2, "v30", "q31", 48)
+        LAST_ROW(3, "v31", "q30", 64)
+        "add %[a], %[a], #64\n"
+        "add %[b], %[b], #96\n"
+        "subs %[k], %[k], #4\n"
+        "b.gt 1b\n"
+        : SUMS(0), SUMS(1), SUMS(2), SUMS(3), [k] "+r"(k), [a] "+r"(a), [b] "+r"(b)
+        :
+        : "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");
+    /* clang-format on */
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 6; j += 2) {
             store_rows(c + i * 24 + j * 2, sum[i][j], sum[i][j + 1], add);
@@ -75,6 +84,12 @@ static void narrow(int64_t k, const float *c, void *to) {
     }
 }
 
+static inline void narrow_run(const float *from, int count, uint16_t *to) {
+    for (int i = 0; i < count; i += 4) {
+        vst1_u16(to + i, vreinterpret_u16_bf16(vcvt_bf16_f32(vld1q_f32(from + i))));
+    }
+}
+
 #define PACKED    uint16_t
 #define IS_BF16   1
 #define A_LINES   8
@@ -82,7 +97,9 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define B_LINES   12
 #define B_GROUP   4
 #define DEPTH     4
+#define SQUARE    4
 #define TRANSPOSE transpose_halves
+#define NARROW    narrow_run
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_12_short__neon;

@@ -28,14 +28,19 @@
 /* Reads one k beyond the panels' ends: buffers have room for that. */
 static void multiply(int64_t k, const void *a, const void *b, float *c, int add) {
     float32x4_t sum[8][3];
+    /* clang-format off */
     __asm__ volatile(
-        ZERO(0) ZERO(1) ZERO(2) ZERO(3) ZERO(4) ZERO(5) ZERO(6) ZERO(7) /* */
-        LOAD_A("q24") LOAD_A("q25") LOAD_B("q26") LOAD_B("q27") LOAD_B("q28") "1:\n" STEP("v24", "v25", "q29", "q30")
-            STEP("v29", "v30", "q24", "q25") "subs %[k], %[k], #2\n"
-                                             "b.gt 1b\n"
+        ZERO(0) ZERO(1) ZERO(2) ZERO(3) ZERO(4) ZERO(5) ZERO(6) ZERO(7)
+        LOAD_A("q24") LOAD_A("q25") LOAD_B("q26") LOAD_B("q27") LOAD_B("q28")
+        "1:\n"
+        STEP("v24", "v25", "q29", "q30")
+        STEP("v29", "v30", "q24", "q25")
+        "subs %[k], %[k], #2\n"
+        "b.gt 1b\n"
         : SUMS(0), SUMS(1), SUMS(2), SUMS(3), SUMS(4), SUMS(5), SUMS(6), SUMS(7), [k] "+r"(k), [a] "+r"(a), [b] "+r"(b)
         :
         : "v24", "v25", "v26", "v27", "v28", "v29", "v30", "cc", "memory");
+    /* clang-format on */
     for (int i = 0; i < 8; i++) {
         for (int j = 0; j < 3; j++) {
             float *at = c + i * 12 + j * 4;
@@ -51,6 +56,7 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
 #define B_LINES   12
 #define B_GROUP   1
 #define DEPTH     2
+#define SQUARE    4
 #define TRANSPOSE transpose_floats
 #include "cpu/pack.inc"
 

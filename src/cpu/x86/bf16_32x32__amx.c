@@ -4,6 +4,7 @@
 #include "cpu/cpu.h"
 #include "cpu/vector__avx512.h"
 #include "cpu/x86/narrow.h"
+#include "cpu/x86/transpose.h"
 
 /* What the processor is told about its tile registers. */
 typedef struct tile_config {
@@ -62,13 +63,17 @@ static void narrow(int64_t k, const float *c, void *to) {
     narrow_pairs(k, 32, c, to);
 }
 
-#define PACKED  uint16_t
-#define IS_BF16 1
-#define A_LINES 32
-#define A_GROUP 32
-#define B_LINES 32
-#define B_GROUP 2
-#define DEPTH   32
+#define PACKED    uint16_t
+#define IS_BF16   1
+#define A_LINES   32
+#define A_GROUP   32
+#define B_LINES   32
+#define B_GROUP   2
+#define DEPTH     32
+#define SQUARE    8
+#define TRANSPOSE transpose_halves
+#define PAIR      pair_rows
+#define NARROW    narrow_run
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_32_short__avx512;

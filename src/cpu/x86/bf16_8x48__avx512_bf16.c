@@ -51,6 +51,8 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define B_LINES 48
 #define B_GROUP 2
 #define DEPTH   2
+#define PAIR    pair_rows
+#define NARROW  narrow_run
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_48_short__avx512;

@@ -42,6 +42,7 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
 #define B_LINES   24
 #define B_GROUP   1
 #define DEPTH     1
+#define SQUARE    4
 #define TRANSPOSE transpose_floats
 #include "cpu/pack.inc"
 

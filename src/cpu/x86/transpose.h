@@ -18,4 +18,26 @@ static inline void transpose_floats(const char *from, int64_t step, float *to, i
     _mm_storeu_ps(to + 3 * to_step, d);
 }
 
+/* Eight rows of eight 16-bit values become columns. */
+static inline void transpose_halves(const char *from, int64_t step, uint16_t *to, int64_t to_step) {
+    __m128i a[8], b[8];
+    for (int i = 0; i < 8; i++) {
+        a[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + i * step));
+    }
+    for (int i = 0; i < 4; i++) { /* pairs of rows, then fours, then all eight */
+        b[2 * i] = _mm_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        a[4 * i] = _mm_unpacklo_epi32(b[4 * i], b[4 * i + 2]);
+        a[4 * i + 1] = _mm_unpackhi_epi32(b[4 * i], b[4 * i + 2]);
+        a[4 * i + 2] = _mm_unpacklo_epi32(b[4 * i + 1], b[4 * i + 3]);
+        a[4 * i + 3] = _mm_unpackhi_epi32(b[4 * i + 1], b[4 * i + 3]);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm_storeu_si128((__m128i *)(void *)(to + 2 * i * to_step), _mm_unpacklo_epi64(a[i], a[4 + i]));
+        _mm_storeu_si128((__m128i *)(void *)(to + (2 * i + 1) * to_step), _mm_unpackhi_epi64(a[i], a[4 + i]));
+    }
+}
+
 #endif
