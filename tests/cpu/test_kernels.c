@@ -68,6 +68,10 @@ static void check_packing(const weft_cpu_kernel *kernel) {
         }
         memset(panel, 0x7f, MOST_LINES * MOST_K * sizeof(float));
         (round % 2 ? kernel->pack_a : kernel->pack_b)(&s, panel);
+        const size_t end = weft_cpu_panel_bytes(kernel, o, s.k);
+        for (size_t i = end; i < end + 256; i++) { /* nothing is written beyond */
+            assert_int_equal(((const unsigned char *)panel)[i], 0x7f);
+        }
         for (int64_t k = 0; k < weft_cpu_pad(s.k, kernel->depth); k++) {
             for (int64_t line = 0; line < o.lines; line++) {
                 double want = 0;
