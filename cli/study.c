@@ -77,7 +77,7 @@ static void add_error(study_error *e, double simulated, double measured) {
 }
 
 int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
-    if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT | DEVICE_SIMULATE, skip)) {
+    if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, skip)) {
         s->failed = 1;
         return 0;
     }
