@@ -2,7 +2,6 @@
 #include "cuda/study.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -131,11 +130,11 @@ static void fill(const weft_plan *plan, const weft_attention_data *data, const w
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads));
-    to->scale_log2 = (float)(fabs(p->scale) * 1.44269504088896340736);
-    to->negative = p->scale < 0;
+    weft_study_set_scale(to, p->scale);
     to->mask_every_block = plan->device.mask_every_block != 0;
     to->no_prefetch = plan->device.no_prefetch != 0;
     to->counter = counter;
+    to->worker_of_sm = (const uint32_t *)(uintptr_t)((const weft_cuda_plan *)plan->placed)->worker_of_sm;
     to->walk = *walk;
 }
 
