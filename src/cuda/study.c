@@ -20,7 +20,7 @@ _Static_assert(sizeof(weft_study_params) <= WEFT_CUDA_MAX_PARAMETERS, "the param
 enum { STATIC_SHARED_BYTES = 1024 };
 
 /* Tiles in the order in which they are taken when the schedule leaves the choice open. */
-static const int64_t preferred[][2] = {{128, 64}, {64, 64}, {128, 128}, {80, 80}};
+static const int64_t preferred[][2] = {{128, 64}, {128, 128}, {64, 64}, {80, 80}};
 
 /* The tile's keys, 0 open. */
 static int tile_fits(const weft_study_variant *v, const weft_schedule *s) {
