@@ -12,9 +12,7 @@
 #include "ref/ref.h"
 
 enum { THREADS = 512, MOST_REPEATS = 9 };
-
-/* Random numbers that are copied over and over: as many as no block of keys holds. */
-enum { PATTERN = 1 << 20 };
+enum { PATTERN = 1 << 20 }; /* random numbers that are copied over and over: more than any block of keys holds */
 
 struct device_bench {
     gpu g; /* its Q, K, V and O grow as problems ask for them; it has no LSE */
@@ -230,7 +228,7 @@ static int count_all(device_bench *b, ready *plans, device_case *cases, size_t c
 static int check_placed(ready *r) {
     const device_bench *b = r->bench;
     const size_t bytes = weft_attention_sizes(&r->plan->attention).o * weft_dtype_bytes(b->dtype);
-    weft_message message = {""};
+    weft_message message;
     weft_status status = device_sides_poison(b->driver, b->g.o, bytes, &message);
     status = status ? status : launch(r, &message);
     status = status ? status : device_sides_check(b->driver, b->g.o, bytes, &message);
@@ -264,12 +262,18 @@ static int make_ready(device_bench *b, device_case *c, ready *r, int skip) {
     return code || !c->by_side ? code : check_placed(r);
 }
 
-static int simulate(const ready *r, device_case *c) {
-    weft_message message = {""};
-    weft_simulate_options options = WEFT_SIMULATE_INIT;
-    options.limit = c->limit;
-    const weft_status status = weft_simulate(r->plan, &options, &c->sim, NULL, &message);
-    return status ? complain(EXIT_FAILED, "%s", message.text) : EXIT_OK;
+static int simulate_all(const ready *plans, device_case *cases, size_t count) {
+    int bad = 0;
+#pragma omp parallel for schedule(dynamic) reduction(| : bad)
+    for (size_t i = 0; i < count; i++) {
+        if (plans[i].plan && !cases[i].no_simulation) {
+            weft_message message = {""};
+            if (weft_simulate(plans[i].plan, NULL, &cases[i].sim, NULL, &message) != WEFT_OK) {
+                bad |= complain(EXIT_FAILED, "%s", message.text);
+            }
+        }
+    }
+    return bad;
 }
 
 int device_bench_run(device_bench *bench, device_case *cases, size_t count, int tasks, int skip) {
@@ -287,8 +291,8 @@ int device_bench_run(device_bench *bench, device_case *cases, size_t count, int 
     if (code == EXIT_OK && (tasks & (DEVICE_COUNT | DEVICE_COUNT_TRAFFIC))) {
         code = count_all(bench, plans, cases, count, tasks & DEVICE_COUNT);
     }
-    for (size_t i = 0; i < count && code == EXIT_OK && (tasks & DEVICE_SIMULATE); i++) {
-        code = plans[i].plan && !cases[i].no_simulation ? simulate(&plans[i], &cases[i]) : EXIT_OK;
+    if (code == EXIT_OK && (tasks & DEVICE_SIMULATE)) {
+        code = simulate_all(plans, cases, count);
     }
     for (size_t i = 0; i < count; i++) {
         weft_plan_destroy(plans[i].plan);

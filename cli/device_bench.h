@@ -20,7 +20,6 @@ typedef struct device_case {
     weft_device device;     /* the kernel's knobs; its kind is set by device_bench_run() */
     int by_side;            /* 1: even workers run on one side of the L2, odd ones on the other (static dispatch) */
     int no_simulation;      /* 1: the simulator has no such schedule */
-    uint64_t limit;         /* of the simulation, in steps; 0: all of it */
 
     char kernel[96];
     double seconds, tflops;       /* median of the runs */

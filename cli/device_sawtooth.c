@@ -34,9 +34,9 @@ static void lengths(study *s) {
     for (int i = 0; i < LENGTHS; i++) {
         c[i] = case_of(1, seqs[i] * K, seqs[i] * K, WEFT_SWEEP_FORWARD);
         m[i] = (weft_sector_model){(double)(seqs[i] * K), TILE, HEAD_DIM, 2, 32};
-        if (!study_run_cases(s, &c[i], 1, 0)) {
-            return;
-        }
+    }
+    if (!study_run_cases(s, c, LENGTHS, 0)) {
+        return;
     }
     for (int i = 0; i < LENGTHS; i++) {
         const double model = weft_model_sectors(&m[i]), *v = c[i].values;
@@ -77,9 +77,9 @@ static void active_sms(study *s) {
         c[i] = case_of(1, 8 * TILE * sms[i], 192 * K, WEFT_SWEEP_FORWARD);
         c[i].schedule.workers = sms[i];
         c[i].device.ctas = 1;
-        if (!study_run_cases(s, &c[i], 1, 0)) {
-            return;
-        }
+    }
+    if (!study_run_cases(s, c, COUNTS, 0)) {
+        return;
     }
     for (int i = 0; i < COUNTS; i++) {
         const double read = 32 * c[i].values[WEFT_COUNTER_SM_READ_SECTORS];

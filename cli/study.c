@@ -90,6 +90,9 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
             }
         }
     }
+    if (s->csv) { /* a long study that is ended early leaves what it has */
+        fflush(s->csv);
+    }
     return 1;
 }
 
