@@ -11,8 +11,7 @@
 #include "plan/random.h"
 #include "ref/ref.h"
 
-enum { THREADS = 512, MOST_REPEATS = 9 };
-enum { PATTERN = 1 << 20 }; /* random numbers that are copied over and over: more than any block of keys holds */
+enum { THREADS = 512, MOST_REPEATS = 9, PATTERN = 1 << 20 }; /* PATTERN random numbers are copied over and over */
 
 struct device_bench {
     gpu g; /* its Q, K, V and O grow as problems ask for them; it has no LSE */
@@ -228,7 +227,7 @@ static int count_all(device_bench *b, ready *plans, device_case *cases, size_t c
 static int check_placed(ready *r) {
     const device_bench *b = r->bench;
     const size_t bytes = weft_attention_sizes(&r->plan->attention).o * weft_dtype_bytes(b->dtype);
-    weft_message message;
+    weft_message message = {""};
     weft_status status = device_sides_poison(b->driver, b->g.o, bytes, &message);
     status = status ? status : launch(r, &message);
     status = status ? status : device_sides_check(b->driver, b->g.o, bytes, &message);
