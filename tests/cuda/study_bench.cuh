@@ -191,9 +191,7 @@ static int bench_main(int argc, char **argv) {
         o.kv_heads = kv_heads;
         bench_shape(&o, &l, sms);
     }
-    CHECK(cudaFree(l.counter));
-    CHECK(cudaFree(l.table));
-    CHECK(cudaFree(l.worker_of_sm));
+    lend_back(&l);
     return 0;
 }
 

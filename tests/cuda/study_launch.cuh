@@ -7,6 +7,10 @@
 
 #include "cuda/study.h"
 
+#ifdef WEFT_EMULATED
+#include "emulate/runtime.h"
+#endif
+
 #ifndef WEFT_STUDY_DEF
 #define WEFT_STUDY_DEF "cuda/study.def"
 #endif
@@ -55,6 +59,13 @@ typedef struct lent {
     int sms;
 } lent;
 
+#ifdef WEFT_EMULATED
+static inline void number_workers(lent *l) { /* see emulate/cuda/ptx/thread.cuh */
+    static uint32_t workers[] = {3, 2, 1, 0};
+    l->worker_of_sm = workers;
+    l->sms = 4;
+}
+#else
 static __global__ void mark_sm(uint32_t *marks) {
     uint32_t sm;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
@@ -77,6 +88,7 @@ static inline void number_workers(lent *l) {
     CHECK(cudaMemcpy(l->worker_of_sm, marks, sizeof marks, cudaMemcpyHostToDevice));
     l->sms = next == (uint32_t)l->sms ? l->sms : 0; /* 0: not every SM was seen, so workers are not placed by SM */
 }
+#endif
 
 static inline lent lend(int64_t places) {
     lent l;
@@ -85,6 +97,14 @@ static inline lent lend(int64_t places) {
     CHECK(cudaMalloc(&l.counter, sizeof *l.counter));
     CHECK(cudaMalloc(&l.table, (size_t)places * sizeof *l.table));
     return l;
+}
+
+static inline void lend_back(const lent *l) {
+    CHECK(cudaFree(l->counter));
+    CHECK(cudaFree(l->table));
+#ifndef WEFT_EMULATED
+    CHECK(cudaFree(l->worker_of_sm));
+#endif
 }
 
 /* Lets a variant use its shared memory; 0 when the device has not as much. */

@@ -107,7 +107,7 @@ static __device__ __forceinline__ void study_tile(const weft_study_params &p, co
         rows.sum[b][0] = rows.sum[b][1] = 0;
     }
 
-    const uint32_t q = study_settled(base + threadIdx.x / 32 * S::warp_rows * S::row_bytes + study_lane_at<S>());
+    const uint32_t q = settled(base + threadIdx.x / 32 * S::warp_rows * S::row_bytes + study_lane_at<S>());
     uint32_t q_held[S::q_steps][S::bands][4];
     if (S::q_held && feed.left > 0) {
         study_hold_q<S>(q_held, q);
@@ -123,8 +123,8 @@ static __device__ __forceinline__ void study_tile(const weft_study_params &p, co
 
 template <class S> static __device__ __forceinline__ void study_attention(const weft_study_params &p) {
     extern __shared__ __align__(256) unsigned char study_shared[];
-    __shared__ study_desk desk;
-    const uint32_t base = study_settled((uint32_t)__cvta_generic_to_shared(study_shared));
+    static __shared__ study_desk desk;
+    const uint32_t base = settled((uint32_t)__cvta_generic_to_shared(study_shared));
     constexpr int words = sizeof(study_job) / 4;
     static_assert(words <= 64, "the smallest CTA copies a job at once");
     if (threadIdx.x == 0) {

@@ -37,16 +37,6 @@ template <class S> static __device__ __forceinline__ uint32_t study_offset(int r
     return (uint32_t)(row * S::row_bytes + column * 16);
 }
 
-/* Keeps the compiler from taking a sum apart, whose terms it would hold in registers one by one. */
-template <class T> static __device__ __forceinline__ T study_settled(T value) {
-    if constexpr (sizeof value == 8) {
-        asm volatile("" : "+l"(value));
-    } else {
-        asm volatile("" : "+r"(value));
-    }
-    return value;
-}
-
 /* This lane's chunk of a 16 x 16 block, for ldmatrix. Q and V: rows 0-15 of chunk 0, then of chunk 1. */
 template <class S> static __device__ __forceinline__ uint32_t study_lane_at() {
     const int lane = (int)(threadIdx.x % 32);
@@ -55,7 +45,7 @@ template <class S> static __device__ __forceinline__ uint32_t study_lane_at() {
 
 /* K: both chunks of rows 0-7, then of rows 8-15, so that the two registers of an mma's B operand are neighbours. */
 template <class S> static __device__ __forceinline__ uint32_t study_key_lane_at() {
-    const int lane = (int)(threadIdx.x % 32);
+    const int lane = (int)((S::lean ? thread_index() : threadIdx.x) % 32);
     return study_offset<S>(lane % 8 + lane / 16 * 8, lane / 8 % 2);
 }
 

@@ -70,14 +70,14 @@ template <class S>
 static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, study_rows<S> &rows,
                                                    float (&out)[S::bands][S::depth / 8][4], uint32_t q,
                                                    const uint32_t (&q_held)[S::q_steps][S::bands][4]) {
-    const uint32_t lane_at = study_settled(study_lane_at<S>()), key_lane_at = study_settled(study_key_lane_at<S>());
+    const uint32_t lane_at = settled(study_lane_at<S>());
     const weft_study_params &p = feed.p;
     uint32_t slot = feed.ring;
     while (feed.left > 0) {
         float scores[S::bands][S::piece / 8][4];
         uint32_t weights[S::piece / 16][S::bands][4];
         study_arrive<S, 0>(feed, slot);
-        study_scores<S>(scores, q, q_held, study_settled(slot + key_lane_at));
+        study_scores<S>(scores, q, q_held, settled(slot + study_key_lane_at<S>()));
         slot = slot == feed.slot(S::ring - 1) ? feed.ring : slot + S::slot_bytes;
         study_mask_piece<S>(p, feed.job, feed.piece, scores);
         float largest[S::bands][2];
@@ -89,7 +89,7 @@ static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, study_ro
             study_weights<S>(weights[k], scores, rows, k, p.scale_log2);
         }
         study_arrive<S, 1>(feed, slot);
-        const uint32_t v = study_settled(slot + lane_at);
+        const uint32_t v = settled(slot + lane_at);
 #pragma unroll
         for (int k = 0; k < S::piece / 16; k++) {
             study_values<S>(out, weights[k], k, v);
@@ -105,7 +105,7 @@ template <class S>
 static __device__ __forceinline__ void study_sweep_overlapped(study_feed<S> &feed, study_rows<S> &rows,
                                                               float (&out)[S::bands][S::depth / 8][4], uint32_t q,
                                                               const uint32_t (&q_held)[S::q_steps][S::bands][4]) {
-    const uint32_t lane_at = study_settled(study_lane_at<S>()), key_lane_at = study_settled(study_key_lane_at<S>());
+    const uint32_t lane_at = settled(study_lane_at<S>()), key_lane_at = settled(study_key_lane_at<S>());
     const weft_study_params &p = feed.p;
     uint32_t weights[S::piece / 16][S::bands][4]; /* of the piece before */
     uint32_t odd = 0;                             /* slot_bytes when the round is odd */
@@ -122,9 +122,9 @@ static __device__ __forceinline__ void study_sweep_overlapped(study_feed<S> &fee
             feed.started();
         }
         float scores[S::bands][S::piece / 8][4];
-        study_scores<S>(scores, q, q_held, study_settled(feed.ring + odd + key_lane_at));
+        study_scores<S>(scores, q, q_held, settled(feed.ring + odd + key_lane_at));
         study_mask_piece<S>(p, feed.job, feed.piece, scores);
-        const uint32_t v = study_settled(feed.slot(3) - odd + lane_at); /* of the piece before */
+        const uint32_t v = settled(feed.slot(3) - odd + lane_at); /* of the piece before */
         float largest[S::bands][2];
         if (study_grown<S>(largest, scores, rows, p.lag) || first) {
 #pragma unroll
@@ -152,7 +152,7 @@ static __device__ __forceinline__ void study_sweep_overlapped(study_feed<S> &fee
     if (!first) {
         cp_async_wait<0>();
         __syncthreads();
-        const uint32_t v = study_settled(feed.slot(3) - odd + lane_at);
+        const uint32_t v = settled(feed.slot(3) - odd + lane_at);
 #pragma unroll
         for (int k = 0; k < S::piece / 16; k++) {
             study_values<S>(out, weights[k], k, v);

@@ -1,4 +1,4 @@
-/* Special registers. */
+/* Special registers, and registers as such. */
 #ifndef WEFT_CUDA_PTX_THREAD_CUH
 #define WEFT_CUDA_PTX_THREAD_CUH
 
@@ -16,6 +16,13 @@ static __device__ __forceinline__ uint32_t sm_index() {
     uint32_t sm;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
     return sm;
+}
+
+/* A value that the compiler takes as it is. It would otherwise take sums apart, and hold their terms in registers one by
+ * one. */
+static __device__ __forceinline__ uint32_t settled(uint32_t value) {
+    asm volatile("" : "+r"(value));
+    return value;
 }
 
 #endif
