@@ -123,7 +123,7 @@ void device_sawtooth(study *s) {
     lengths(s);
     active_sms(s);
     sweeps(s, "forward against sawtooth, S = 144K: K and V of 36 MiB; more than half of the DRAM reads are saved", 144 * K,
-           1);
+           8, 1);
     sweeps(s, "forward against sawtooth, S = 192K: K and V of 48 MiB", 192 * K, 4, 0);
     study_show_errors(s);
 }
