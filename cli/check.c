@@ -17,9 +17,19 @@ static double next_normal(uint64_t *state) {
 }
 
 void *make_buffer(weft_dtype dtype, size_t count, uint64_t *random) {
+    enum {
+        BLOCK = 1 << 16
+    }; /* elements of one thread, with a generator of their own: the same for any number of threads */
+    const uint64_t seed = random ? weft_random(random) : 0;
+    const int64_t blocks = (int64_t)((count + BLOCK - 1) / BLOCK);
     void *data = malloc(count * weft_dtype_bytes(dtype));
-    for (size_t i = 0; data && i < count; i++) {
-        weft_ref_store(dtype, data, i, random ? next_normal(random) : NAN);
+#pragma omp parallel for
+    for (int64_t b = 0; b < (data ? blocks : 0); b++) {
+        const size_t begin = (size_t)b * BLOCK, end = begin + BLOCK < count ? begin + BLOCK : count;
+        uint64_t start = seed + (uint64_t)b, state = weft_random(&start);
+        for (size_t i = begin; i < end; i++) {
+            weft_ref_store(dtype, data, i, random ? next_normal(&state) : NAN);
+        }
     }
     return data;
 }
@@ -46,32 +56,56 @@ static int64_t check_stride(int64_t count, double cost) {
     return affordable >= (double)count ? 1 : (int64_t)ceil((double)count / affordable);
 }
 
+/* Compares one row of O, and its LSE. `weights` and `plain` are room for kv_seq numbers each. */
+static void check_row(const weft_attention *p, const weft_attention_data *data, int64_t number, double *weights,
+                      float *plain, check *c, double *largest) {
+    const int64_t row = number % p->seq, head = number / p->seq % p->heads, batch = number / p->seq / p->heads;
+    double exact[256], naive[256], lse;
+    weft_ref_attention_row(p, data, batch, head, row, weights, exact, &lse);
+    weft_ref_attention_row_naive(p, data, batch, head, row, plain, naive);
+    const double got = (double)data->lse[(batch * p->heads + head) * p->seq + row];
+    c->wrong |= !(lse == -INFINITY ? got == lse : fabs(got - lse) <= 1e-4 * fmax(1.0, fabs(lse)));
+    const size_t at = weft_row_index(&p->o_strides, batch, row, head);
+    for (int64_t d = 0; d < p->head_dim; d++) {
+        compare(c, exact[d], naive[d], weft_ref_load(p->dtype, data->o, at + (size_t)d), largest);
+    }
+    c->checked++;
+}
+
 int check_attention(const weft_attention *p, const weft_attention_data *data, check *c) {
-    double *weights = malloc((size_t)p->kv_seq * sizeof *weights);
-    float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
-    double exact[256], naive[256], lse, largest = 0;
     const int64_t rows = p->batch * p->heads * p->seq;
     const int64_t stride = check_stride(rows, 8.0 * (double)p->kv_seq * (double)p->head_dim);
-    int code = EXIT_OK;
-    if (!weights || !plain) {
-        code = complain(EXIT_FAILED, "out of memory");
-    } else {
-        for (int64_t i = 0; i < rows; i += stride, c->checked++) {
-            const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-            weft_ref_attention_row(p, data, batch, head, row, weights, exact, &lse);
-            weft_ref_attention_row_naive(p, data, batch, head, row, plain, naive);
-            const double got = (double)data->lse[(batch * p->heads + head) * p->seq + row];
-            c->wrong |= !(lse == -INFINITY ? got == lse : fabs(got - lse) <= 1e-4 * fmax(1.0, fabs(lse)));
-            const size_t at = weft_row_index(&p->o_strides, batch, row, head);
-            for (int64_t d = 0; d < p->head_dim; d++) {
-                compare(c, exact[d], naive[d], weft_ref_load(p->dtype, data->o, at + (size_t)d), &largest);
+    double largest = 0;
+    int failed = 0;
+#pragma omp parallel
+    {
+        double *weights = malloc((size_t)p->kv_seq * sizeof *weights), my_largest = 0;
+        float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
+        check mine = {0, 0, 0, 0};
+        const int ready = weights && plain;
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t i = 0; i < rows; i += stride) {
+            if (ready) {
+                check_row(p, data, i, weights, plain, &mine, &my_largest);
             }
         }
-        allow_rounding(c, p->dtype, largest);
+#pragma omp critical
+        {
+            c->max_error = fmax(c->max_error, mine.max_error);
+            c->bound = fmax(c->bound, mine.bound);
+            c->checked += mine.checked;
+            c->wrong |= mine.wrong;
+            largest = fmax(largest, my_largest);
+            failed |= !ready;
+        }
+        free(weights);
+        free(plain);
     }
-    free(weights);
-    free(plain);
-    return code;
+    if (failed) {
+        return complain(EXIT_FAILED, "out of memory");
+    }
+    allow_rounding(c, p->dtype, largest);
+    return EXIT_OK;
 }
 
 void check_gemm(const weft_gemm *p, const weft_gemm_data *data, void *old_c, check *c) {

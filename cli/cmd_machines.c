@@ -31,7 +31,7 @@ static int show_machine(const settings *s, const char *name) {
         char key[64], value[160];
         snprintf(key, sizeof key, "%s.%s", v->section, v->key);
         snprintf(value, sizeof value, "%s %s", v->value, v->unit);
-        printf("  %-18s%-24s%s\n", key, value, v->source);
+        printf("  %-22s%-24s%s\n", key, value, v->source);
     }
     return EXIT_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -64,9 +65,13 @@ static const char *number_text(double value, char *text, size_t size) {
     return text;
 }
 
-static void print_heading(const char *title, int measured) {
-    printf("%s\n  %-58s%16s%16s", title, "", "published", "simulated");
-    printf(measured ? "%16s%11s\n" : "%.0s%11s\n", "measured", "error");
+/* `seconds` is how long the study took on a GPU. */
+static void print_heading(const char *title, int measured, double seconds) {
+    if (measured) {
+        printf("%s: %.0f s\n  %-58s%16s%16s%16s%11s\n", title, seconds, "", "published", "simulated", "measured", "error");
+    } else {
+        printf("%s\n  %-58s%16s%16s%11s\n", title, "", "published", "simulated", "error");
+    }
 }
 
 static void print_rows(const study *s, size_t first, int with_measured) {
@@ -126,7 +131,10 @@ static void run_study(study *all, size_t i, const settings *s, json_t *object) {
     const int on_device = all->bench != NULL;
     const size_t first = all->count;
     all->name = studies[i].name;
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     (on_device ? studies[i].run_on_device : studies[i].run)(all);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     if (!all->quiet) {
         fputs("\r\033[K", stderr);
     }
@@ -138,7 +146,8 @@ static void run_study(study *all, size_t i, const settings *s, json_t *object) {
         json_object_set_new(object, studies[i].name, rows);
     } else {
         fputs(first ? "\n" : "", stdout);
-        print_heading(on_device ? studies[i].device_title : studies[i].title, on_device);
+        print_heading(on_device ? studies[i].device_title : studies[i].title, on_device,
+                      (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
         print_rows(all, first, on_device);
     }
 }

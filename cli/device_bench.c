@@ -11,10 +11,7 @@
 #include "plan/random.h"
 #include "ref/ref.h"
 
-enum { THREADS = 512, MOST_REPEATS = 9 };
-
-/* Random numbers that are copied over and over: as many as no block of keys holds. */
-enum { PATTERN = 1 << 20 };
+enum { THREADS = 512, MOST_REPEATS = 9, PATTERN = 1 << 20 }; /* PATTERN random numbers are copied over and over */
 
 struct device_bench {
     gpu g; /* its Q, K, V and O grow as problems ask for them; it has no LSE */
@@ -78,6 +75,7 @@ void device_bench_close(device_bench *b) {
         if (b->flush) {
             b->driver->memory_free(b->flush);
         }
+        device_sides_close(&b->sides, b->driver);
         weft_cuda_leave(b->driver, b->pushed);
         gpu_close(&b->g);
     }
@@ -195,21 +193,44 @@ static int time_all(const ready *plans, device_case *cases, size_t count) {
     return code;
 }
 
-static int count_all(device_bench *b, ready *plans, device_case *cases, size_t count) {
-    const weft_counters_request request = {b->g.context, b->device.handle, NULL, 0, NULL};
+/* What studies look at. Rates and stalls would take further passes. */
+static const weft_counter traffic[] = {
+    WEFT_COUNTER_L2_SECTORS, WEFT_COUNTER_L2_SECTORS_FROM_SM, WEFT_COUNTER_FABRIC_SECTORS,   WEFT_COUNTER_L2_HITS,
+    WEFT_COUNTER_L2_MISSES,  WEFT_COUNTER_SM_READ_SECTORS,    WEFT_COUNTER_SM_WRITE_SECTORS, WEFT_COUNTER_L1_SECTORS,
+    WEFT_COUNTER_L1_HITS,    WEFT_COUNTER_DRAM_READ_BYTES,    WEFT_COUNTER_DRAM_WRITE_BYTES};
+enum { TRAFFIC = sizeof traffic / sizeof *traffic };
+
+static int count_all(device_bench *b, ready *plans, device_case *cases, size_t count, int all) {
+    const weft_counters_request request = {b->g.context, b->device.handle, all ? NULL : traffic, all ? 0 : TRAFFIC, NULL};
     weft_counters *session = NULL;
     weft_message message = {""};
     weft_status status = weft_counters_open(&session, &request, &message);
     if (status) {
-        char ncu[2048];
-        weft_counters_ncu(NULL, 0, "^attention", "weft run attention --device cuda ...", ncu, sizeof ncu);
+        char command[1024], ncu[3072];
+        device_command(command, sizeof command);
+        weft_counters_ncu(NULL, 0, "^attention", command, ncu, sizeof ncu);
         return complain(EXIT_FAILED, "%s; or run: %s", message.text, ncu);
     }
     for (size_t i = 0; i < count && !status; i++) {
         const weft_counters_work work = {empty_cache, launch, &plans[i]};
-        status = plans[i].plan ? weft_counters_measure(session, &work, cases[i].values, &message) : WEFT_OK;
+        double values[WEFT_COUNTERS];
+        status = plans[i].plan ? weft_counters_measure(session, &work, values, &message) : WEFT_OK;
+        for (int k = 0; k < (all ? WEFT_COUNTERS : TRAFFIC) && plans[i].plan && !status; k++) {
+            cases[i].values[all ? k : (int)traffic[k]] = values[k];
+        }
     }
     weft_counters_close(session);
+    return status ? complain(EXIT_FAILED, "%s", message.text) : EXIT_OK;
+}
+
+/* Runs a plan that was placed by sides once, and makes sure that no tile is missing. */
+static int check_placed(ready *r) {
+    const device_bench *b = r->bench;
+    const size_t bytes = weft_attention_sizes(&r->plan->attention).o * weft_dtype_bytes(b->dtype);
+    weft_message message = {""};
+    weft_status status = device_sides_poison(b->driver, b->g.o, bytes, &message);
+    status = status ? status : launch(r, &message);
+    status = status ? status : device_sides_check(b->driver, b->g.o, bytes, &message);
     return status ? complain(EXIT_FAILED, "%s", message.text) : EXIT_OK;
 }
 
@@ -227,9 +248,7 @@ static int make_ready(device_bench *b, device_case *c, ready *r, int skip) {
     c->device.struct_size = sizeof c->device;
     c->device.kind = WEFT_DEVICE_CUDA;
     c->device.index = b->device.index;
-    weft_schedule schedule = c->schedule;
-    schedule.table |= c->by_side;
-    const weft_status status = weft_plan_attention_on(&r->plan, &c->problem, &schedule, NULL, &c->device, &message);
+    const weft_status status = weft_plan_attention_on(&r->plan, &c->problem, &c->schedule, NULL, &c->device, &message);
     if (status) {
         return skip && status == WEFT_UNSUPPORTED ? EXIT_OK : complain(exit_code(status), "%s", message.text);
     }
@@ -238,15 +257,22 @@ static int make_ready(device_bench *b, device_case *c, ready *r, int skip) {
     if (c->by_side && device_sides_place(&b->sides, r->plan, &message) != WEFT_OK) {
         return complain(EXIT_FAILED, "%s", message.text);
     }
-    return take_buffers(b, &r->plan->attention);
+    const int code = take_buffers(b, &r->plan->attention);
+    return code || !c->by_side ? code : check_placed(r);
 }
 
-static int simulate(const ready *r, device_case *c) {
-    weft_message message = {""};
-    weft_simulate_options options = WEFT_SIMULATE_INIT;
-    options.limit = c->limit;
-    const weft_status status = weft_simulate(r->plan, &options, &c->sim, NULL, &message);
-    return status ? complain(EXIT_FAILED, "%s", message.text) : EXIT_OK;
+static int simulate_all(const ready *plans, device_case *cases, size_t count) {
+    int bad = 0;
+#pragma omp parallel for schedule(dynamic) reduction(| : bad)
+    for (size_t i = 0; i < count; i++) {
+        if (plans[i].plan && !cases[i].no_simulation) {
+            weft_message message = {""};
+            if (weft_simulate(plans[i].plan, NULL, &cases[i].sim, NULL, &message) != WEFT_OK) {
+                bad |= complain(EXIT_FAILED, "%s", message.text);
+            }
+        }
+    }
+    return bad;
 }
 
 int device_bench_run(device_bench *bench, device_case *cases, size_t count, int tasks, int skip) {
@@ -261,11 +287,11 @@ int device_bench_run(device_bench *bench, device_case *cases, size_t count, int 
     if (code == EXIT_OK && (tasks & DEVICE_TIME)) {
         code = time_all(plans, cases, count);
     }
-    if (code == EXIT_OK && (tasks & DEVICE_COUNT)) {
-        code = count_all(bench, plans, cases, count);
+    if (code == EXIT_OK && (tasks & (DEVICE_COUNT | DEVICE_COUNT_TRAFFIC))) {
+        code = count_all(bench, plans, cases, count, tasks & DEVICE_COUNT);
     }
-    for (size_t i = 0; i < count && code == EXIT_OK && (tasks & DEVICE_SIMULATE); i++) {
-        code = plans[i].plan && !cases[i].no_simulation ? simulate(&plans[i], &cases[i]) : EXIT_OK;
+    if (code == EXIT_OK && (tasks & DEVICE_SIMULATE)) {
+        code = simulate_all(plans, cases, count);
     }
     for (size_t i = 0; i < count; i++) {
         weft_plan_destroy(plans[i].plan);

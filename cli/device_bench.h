@@ -20,7 +20,6 @@ typedef struct device_case {
     weft_device device;     /* the kernel's knobs; its kind is set by device_bench_run() */
     int by_side;            /* 1: even workers run on one side of the L2, odd ones on the other (static dispatch) */
     int no_simulation;      /* 1: the simulator has no such schedule */
-    uint64_t limit;         /* of the simulation, in steps; 0: all of it */
 
     char kernel[96];
     double seconds, tflops;       /* median of the runs */
@@ -35,8 +34,8 @@ void device_bench_close(device_bench *bench);
 /* The GPU's name. */
 const char *device_bench_name(const device_bench *bench);
 
-/* What to do with each case. */
-enum device_task { DEVICE_TIME = 1, DEVICE_COUNT = 2, DEVICE_SIMULATE = 4 };
+/* What to do with each case. Counting the traffic alone, without rates, stalls and duration, takes fewer launches. */
+enum device_task { DEVICE_TIME = 1, DEVICE_COUNT = 2, DEVICE_COUNT_TRAFFIC = 4, DEVICE_SIMULATE = 8 };
 
 /* Runs cases of one study: first all of them timed in turns (1 2 3 1 2 3 ...), then each counted and simulated. Returns an
  * exit code; what is wrong has been printed, with the command that would read the counters where CUPTI cannot. A case whose
@@ -50,5 +49,8 @@ void device_case_csv(FILE *file, const char *study, const char *gpu, const devic
 /* Counters and, where it was simulated, what the simulator says of them, as text; the counters alone as JSON. */
 void device_case_print(const device_case *c);
 json_t *device_case_json(const device_case *c);
+
+/* The command line of this process without --counters, as one would type it: what ncu is to run instead. */
+void device_command(char *text, size_t size);
 
 #endif

@@ -19,9 +19,9 @@ static const struct {
                 {"head-first in halves, ignoring sides", WEFT_ORDER_HEAD_FIRST_SWIZZLED, 0, 0}};
 enum { MAPPINGS = sizeof mappings / sizeof *mappings, NAIVE_HEAD = 2, SIDE_HEAD = 3 };
 
-/* Queries of each head: all of them, or as many tiles as a launch of about 2e13 operations has. */
+/* Queries of each head: all of them, or as many tiles as a launch of about 1.2e13 operations has. */
 static int64_t queries_of(int64_t heads, int64_t seq) {
-    const double affordable = 2e13 / (4.0 * (double)heads * (double)seq * HEAD_DIM);
+    const double affordable = 1.2e13 / (4.0 * (double)heads * (double)seq * HEAD_DIM);
     const int64_t limit = (int64_t)affordable / TILE_M * TILE_M;
     return limit < seq ? limit : seq;
 }

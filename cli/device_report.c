@@ -1,5 +1,6 @@
-/* What was measured on a GPU, written down: CSV for records, text beside the simulator's view. */
+/* What was measured on a GPU, written down: CSV for records, text beside the simulator's view; and what to run instead. */
 #include <math.h>
+#include <string.h>
 
 #include "device_bench.h"
 
@@ -100,4 +101,22 @@ json_t *device_case_json(const device_case *c) {
                             isnan(c->values[i]) ? json_null() : json_real(c->values[i]));
     }
     return object;
+}
+
+/* The kernel keeps the arguments with a null after each. */
+void device_command(char *text, size_t size) {
+    char arguments[4096];
+    size_t used = 0;
+    FILE *file = fopen("/proc/self/cmdline", "r");
+    const size_t length = file ? fread(arguments, 1, sizeof arguments - 1, file) : 0;
+    if (file) {
+        fclose(file);
+    }
+    arguments[length] = '\0';
+    snprintf(text, size, "%s", length ? "" : "weft run attention --device cuda");
+    for (size_t at = 0; at < length; at += strlen(arguments + at) + 1) {
+        if (strcmp(arguments + at, "--counters") != 0 && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", arguments + at);
+        }
+    }
 }

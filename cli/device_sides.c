@@ -1,61 +1,31 @@
 #include "device_sides.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "cuda/module.h"
+#include "cuda/live.h"
 #include "plan/status.h"
 
-/* The SM of each CTA of a launch with one CTA an SM: the kernel that measures sides writes them down. */
-static weft_cu_result read_sms(const weft_cuda_plan *c, void *function, uint32_t *sm_of_cta) {
-    const weft_cuda_driver *d = c->driver;
-    const unsigned ctas = (unsigned)c->device.multiprocessors;
-    const unsigned shared = (unsigned)c->device.shared_bytes;
-    uint64_t memory = 0; /* a line of words, then the SMs */
-    weft_cu_result result = d->memory_new(&memory, 128 + ctas * sizeof *sm_of_cta);
-    if (result) {
-        return result;
-    }
-    weft_sides_params p = {(const uint32_t *)(uintptr_t)memory,
-                           (uint32_t *)(uintptr_t)memory,
-                           (uint32_t *)(uintptr_t)(memory + 128),
-                           (uint64_t *)(uintptr_t)(memory + 64),
-                           UINT32_MAX,
-                           UINT32_MAX};
-    void *values[] = {&p};
-    result = d->set_words(memory, 0, 32, NULL);
-    result = result ? result : d->function_set_attribute(function, WEFT_CU_FUNCTION_MAX_DYNAMIC_SHARED, (int)shared);
-    result = result ? result : d->launch(function, ctas, 1, 1, 1, 1, 1, shared, NULL, values, NULL);
-    result = result ? result : d->copy_out(sm_of_cta, memory + 128, ctas * sizeof *sm_of_cta);
-    d->memory_free(memory);
-    return result;
-}
+/* SM numbers may have gaps, so the table is larger than the number of SMs. */
+enum { TABLE = WEFT_SIDES_MAX_SMS };
 
-/* The side of an SM: 0 or 1. */
-static int side_of(const weft_cuda_sides *sides, uint32_t sm) {
-    int i = 0;
-    while (i < sides->sms - 1 && sides->sm[i] != sm) {
-        i++;
-    }
-    return sides->side[i];
-}
-
-/* Even workers to the CTAs of one side, odd ones to those of the other; where a side has more, its last take what is left.
+/* Even workers to the SMs of one side, odd ones to those of the other; where a side has more, its last take what is left.
  */
-static void number_workers(device_sides *s, const weft_cuda_sides *sides, const uint32_t *sm_of_cta) {
+static weft_status number_workers(const weft_cuda_sides *sides, uint32_t *worker_of_sm, weft_message *message) {
     int next[2] = {0, 1};
-    s->workers = sides->sms;
-    for (int cta = 0; cta < s->workers; cta++) {
-        int side = side_of(sides, sm_of_cta[cta]);
-        side = next[side] < s->workers ? side : 1 - side;
-        s->worker_of_cta[cta] = next[side];
+    for (int i = 0; i < sides->sms; i++) {
+        int side = sides->side[i];
+        side = next[side] < sides->sms ? side : 1 - side;
+        if (sides->sm[i] >= TABLE) {
+            return weft_fail(message, WEFT_UNSUPPORTED, "SM %u is beyond %d", (unsigned)sides->sm[i], (int)TABLE);
+        }
+        worker_of_sm[sides->sm[i]] = (uint32_t)next[side];
         next[side] += 2;
     }
+    return WEFT_OK;
 }
 
 static weft_status measure(device_sides *s, const weft_cuda_plan *c, weft_message *message) {
-    uint32_t sm_of_cta[WEFT_SIDES_MAX_SMS];
-    void *function;
+    uint32_t worker_of_sm[TABLE] = {0};
     weft_cuda_sides *sides = malloc(sizeof *sides);
     if (!sides) {
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
@@ -65,43 +35,54 @@ static weft_status measure(device_sides *s, const weft_cuda_plan *c, weft_messag
         status = weft_fail(message, WEFT_UNSUPPORTED, "the L2 of this GPU has no sides");
     }
     if (status == WEFT_OK) {
-        status = weft_cuda_function_get(c->driver, "sides", "sides_measure", &function, message);
+        status = number_workers(sides, worker_of_sm, message);
     }
     if (status == WEFT_OK) {
-        const weft_cu_result result = read_sms(c, function, sm_of_cta);
-        status = result ? weft_cuda_fail(c->driver, result, "the order of CTAs cannot be read", message) : WEFT_OK;
-    }
-    if (status == WEFT_OK) {
-        number_workers(s, sides, sm_of_cta);
+        weft_cu_result result = c->driver->memory_new(&s->worker_of_sm, sizeof worker_of_sm);
+        result = result ? result : c->driver->copy_in(s->worker_of_sm, worker_of_sm, sizeof worker_of_sm);
+        status = result ? weft_cuda_fail(c->driver, result, "the sides cannot be copied", message) : WEFT_OK;
+        s->workers = status ? 0 : sides->sms;
     }
     free(sides);
     return status;
 }
 
 weft_status device_sides_place(device_sides *sides, weft_plan *plan, weft_message *message) {
-    const weft_cuda_plan *c = plan->placed;
-    if (!sides->workers) {
-        const weft_status status = measure(sides, c, message);
-        if (status) {
-            return status;
-        }
+    weft_cuda_plan *c = plan->placed;
+    const weft_status status = sides->workers ? WEFT_OK : measure(sides, c, message);
+    if (status) {
+        return status;
     }
-    const int64_t count = plan->walk.order.count, workers = sides->workers;
-    if (plan->walk.dispatch != WEFT_DISPATCH_STATIC || plan->walk.workers != workers || !plan->table) {
-        return weft_fail(message, WEFT_INVALID, "sides need static dispatch, one CTA an SM and a table");
+    if (plan->walk.dispatch != WEFT_DISPATCH_STATIC || plan->walk.workers != sides->workers || c->ctas != 1) {
+        return weft_fail(message, WEFT_INVALID, "sides need static dispatch and one CTA on every SM");
     }
-    uint32_t *table = malloc((size_t)count * sizeof *table);
-    if (!table) {
+    c->worker_of_sm = sides->worker_of_sm;
+    return WEFT_OK;
+}
+
+weft_status device_sides_poison(const weft_cuda_driver *driver, uint64_t o, size_t bytes, weft_message *message) {
+    const weft_cu_result result = driver->set_words(o, UINT32_MAX, bytes / 4, NULL);
+    return result ? weft_cuda_fail(driver, result, "the result cannot be cleared", message) : WEFT_OK;
+}
+
+weft_status device_sides_check(const weft_cuda_driver *driver, uint64_t o, size_t bytes, weft_message *message) {
+    uint32_t *words = malloc(bytes);
+    if (!words) {
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     }
-    memcpy(table, plan->table, (size_t)count * sizeof *table);
-    /* Whole rounds only: the last, shorter one has no place for every worker. */
-    for (int64_t round = 0; (round + 1) * workers <= count; round++) {
-        for (int64_t cta = 0; cta < workers; cta++) {
-            table[round * workers + cta] = plan->table[round * workers + sides->worker_of_cta[cta]];
-        }
+    const weft_cu_result result = driver->copy_out(words, o, bytes);
+    size_t missing = 0;
+    for (size_t i = 0; !result && i < bytes / sizeof *words; i++) {
+        missing += words[i] == UINT32_MAX;
     }
-    const weft_cu_result result = c->driver->copy_in(c->table, table, (size_t)count * sizeof *table);
-    free(table);
-    return result ? weft_cuda_fail(c->driver, result, "the plan's table cannot be copied", message) : WEFT_OK;
+    free(words);
+    return result    ? weft_cuda_fail(driver, result, "the result cannot be copied back", message)
+           : missing ? weft_fail(message, WEFT_FAILED, "the GPU did not place one CTA on every SM: sides cannot be studied")
+                     : WEFT_OK;
+}
+
+void device_sides_close(device_sides *sides, const weft_cuda_driver *driver) {
+    if (sides->worker_of_sm) {
+        driver->memory_free(sides->worker_of_sm);
+    }
 }

@@ -75,6 +75,20 @@ int gpu_time(gpu *g, const weft_plan *plan, double *seconds) {
     return status ? complain_status(status, &message) : result ? fail(g, result, "the kernel failed") : EXIT_OK;
 }
 
+int gpu_poison(gpu *g) {
+    const weft_cuda_driver *d = g->driver;
+    int pushed;
+    const int code = enter(g, &pushed);
+    if (code) {
+        return code;
+    }
+    /* Rows of O are multiples of 16 bytes. All bits set is NaN in every dtype. */
+    weft_cu_result result = d->set_words(g->o, UINT32_MAX, g->o_bytes / 4, NULL);
+    result = result ? result : d->set_words(g->lse, UINT32_MAX, g->lse_bytes / 4, NULL);
+    weft_cuda_leave(d, pushed);
+    return result ? fail(g, result, "the GPU's memory cannot be set") : EXIT_OK;
+}
+
 int gpu_fetch(gpu *g, const weft_attention_data *host) {
     const weft_cuda_driver *d = g->driver;
     int pushed;

@@ -20,6 +20,9 @@ int gpu_open(gpu *g, const weft_plan *plan, const weft_attention_data *host);
 /* Runs a plan of the same problem and GPU once, and says how long that took on the GPU. */
 int gpu_time(gpu *g, const weft_plan *plan, double *seconds);
 
+/* Fills O and LSE with NaN, so that what a run leaves out is seen. */
+int gpu_poison(gpu *g);
+
 /* Copies O and LSE back. */
 int gpu_fetch(gpu *g, const weft_attention_data *host);
 

@@ -23,9 +23,6 @@ static void map_comment(const weft_cuda_device *device, const char *map, char *t
     for (size_t at = 0; at < strlen(map) && used < size; at += 100) {
         used += (size_t)snprintf(text + used, size - used, "# %.100s\n", map + at);
     }
-    if (used < size) {
-        snprintf(text + used, size - used, "\n");
-    }
 }
 
 /* Writes the machine file, which must read back. */

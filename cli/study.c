@@ -77,7 +77,7 @@ static void add_error(study_error *e, double simulated, double measured) {
 }
 
 int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
-    if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT | DEVICE_SIMULATE, skip)) {
+    if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, skip)) {
         s->failed = 1;
         return 0;
     }
@@ -89,6 +89,9 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
                 device_case_csv(s->csv, s->name, device_bench_name(s->bench), &cases[i]);
             }
         }
+    }
+    if (s->csv) { /* a long study that is ended early leaves what it has */
+        fflush(s->csv);
     }
     return 1;
 }

@@ -69,6 +69,12 @@ WEFT_API weft_status weft_machine_parse(weft_machine *machine, const char *text,
 /** Describes the host's CPU as a machine: cores as workers, its largest shared cache as the L2. */
 WEFT_API void weft_machine_host(weft_machine *machine);
 
+/** Describes a live GPU as a machine: what its driver tells (SMs, clock, L2, shared memory), and for the rest the built-in
+ * machine of its name, or of its generation. `weft machines probe` measures more.
+ *
+ * WEFT_NOT_FOUND when there is no driver or no such GPU; the machine is then all zeros. */
+WEFT_API weft_status weft_machine_gpu(weft_machine *machine, int32_t index, weft_message *message);
+
 /** Names of the built-in machines by number; null past the last. */
 WEFT_API const char *weft_machine_name(size_t number);
 

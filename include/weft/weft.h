@@ -239,7 +239,7 @@ WEFT_API const weft_walk *weft_plan_walk(const weft_plan *plan);
 
 typedef enum weft_device_kind {
     WEFT_DEVICE_CPU = 0,
-    WEFT_DEVICE_CUDA = 1 /**< an NVIDIA GPU, through the driver that is found at run time */
+    WEFT_DEVICE_CUDA = 1 /**< an NVIDIA GPU; its driver is libcuda.so.1, or what the variable WEFT_CUDA_DRIVER names */
 } weft_device_kind;
 
 /** A device, and how its kernels are to be run. Zeros choose the fastest; the knobs are there for studies, and the CPU has

@@ -33,7 +33,7 @@ typedef struct weft_counters_request {
     int32_t device;             /* its CUdevice */
     const weft_counter *wanted; /* null: all of counters.def */
     size_t count;               /* of wanted, each at most once */
-    const char *library;        /* CUPTI's path; null: where the system and CUDA keep it */
+    const char *library;        /* CUPTI's path; null: see weft_cupti_load() */
 } weft_counters_request;
 
 /* What is measured. The counters of a chip do not fit one pass, so both are called several times and `launch` must do the

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/status.h"
@@ -47,6 +48,7 @@ static weft_status resolve(weft_cupti *cupti, weft_message *message) {
 
 weft_status weft_cupti_load(weft_cupti *cupti, const char *path, weft_message *message) {
     memset(cupti, 0, sizeof *cupti);
+    path = path ? path : getenv("WEFT_CUPTI");
     if (path) {
         cupti->library = open_library(path);
     }

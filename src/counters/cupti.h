@@ -173,8 +173,8 @@ typedef struct weft_cupti {
 #undef SYMBOL
 } weft_cupti;
 
-/* Loads CUPTI from `path`, or from where the system and CUDA keep it when that is null. WEFT_NOT_FOUND when it is not
- * there, WEFT_UNSUPPORTED when it is too old. */
+/* Loads CUPTI from `path`; null: what the environment variable WEFT_CUPTI names, or where the system and CUDA keep it.
+ * WEFT_NOT_FOUND when it is not there, WEFT_UNSUPPORTED when it is too old. */
 weft_status weft_cupti_load(weft_cupti *cupti, const char *path, weft_message *message);
 void weft_cupti_unload(weft_cupti *cupti);
 

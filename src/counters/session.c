@@ -9,6 +9,7 @@
 struct weft_counters {
     weft_cupti cupti;
     weft_metrics metrics;
+    void *context;
     size_t wanted;  /* how many values a measurement gives */
     void *profiler; /* CUPTI's object, while the range profiler is on */
     uint8_t *data;  /* what the passes counted */
@@ -77,8 +78,8 @@ static weft_status choose_metrics(weft_counters *c, const weft_counters_request 
 }
 
 /* Turns the range profiler on and makes room for one range. */
-static weft_status enable(weft_counters *c, void *context, weft_message *message) {
-    weft_cupti_enable on = {WEFT_CUPTI_SIZE(weft_cupti_enable, profiler), NULL, context, NULL};
+static weft_status enable(weft_counters *c, weft_message *message) {
+    weft_cupti_enable on = {WEFT_CUPTI_SIZE(weft_cupti_enable, profiler), NULL, c->context, NULL};
     weft_status status = weft_cupti_check(&c->cupti, c->cupti.enable(&on), "turn the range profiler on", message);
     if (status) {
         return status;
@@ -91,8 +92,17 @@ static weft_status enable(weft_counters *c, void *context, weft_message *message
         return status;
     }
     c->data_bytes = size.bytes;
+    free(c->data);
     c->data = calloc(size.bytes ? size.bytes : 1, 1);
     return c->data ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+}
+
+static void disable(weft_counters *c) {
+    if (c->profiler) {
+        weft_cupti_range off = {WEFT_CUPTI_SIZE(weft_cupti_range, profiler), NULL, c->profiler};
+        c->cupti.disable(&off);
+        c->profiler = NULL;
+    }
 }
 
 static weft_status check_request(const weft_counters_request *r, weft_message *message) {
@@ -133,7 +143,8 @@ weft_status weft_counters_open(weft_counters **session, const weft_counters_requ
         status = choose_metrics(c, request, request->wanted ? request->wanted : all, message);
     }
     if (!status) {
-        status = enable(c, request->context, message);
+        c->context = request->context;
+        status = enable(c, message);
     }
     if (status) {
         weft_counters_close(c);
@@ -147,10 +158,7 @@ void weft_counters_close(weft_counters *session) {
     if (!session) {
         return;
     }
-    if (session->profiler) {
-        weft_cupti_range off = {WEFT_CUPTI_SIZE(weft_cupti_range, profiler), NULL, session->profiler};
-        session->cupti.disable(&off);
-    }
+    disable(session);
     if (session->cupti.library) {
         weft_metrics_close(&session->metrics, &session->cupti);
     }
@@ -187,8 +195,7 @@ static weft_status begin(weft_counters *c, weft_message *message) {
     return weft_cupti_check(&c->cupti, c->cupti.set_config(&set), "take the counters", message);
 }
 
-/* One pass; *last is set when no other is needed. The range is always ended, so that another measurement can follow one
- * whose work has failed. */
+/* One pass; *last is set when no other is needed. The range is always ended. */
 static weft_status run_pass(weft_counters *c, const weft_counters_work *work, int *last, weft_message *message) {
     weft_status status = work->prepare ? work->prepare(work->user, message) : WEFT_OK;
     if (status) {
@@ -240,7 +247,8 @@ static weft_status evaluate(weft_counters *c, double *values, weft_message *mess
 
 weft_status weft_counters_measure(weft_counters *session, const weft_counters_work *work, double *values,
                                   weft_message *message) {
-    weft_status status = begin(session, message);
+    weft_status status = session->profiler ? WEFT_OK : enable(session, message);
+    status = status ? status : begin(session, message);
     int last = 0;
     for (size_t pass = 0; !status && !last; pass++) {
         if (pass > 2 * session->metrics.passes) {
@@ -250,5 +258,9 @@ weft_status weft_counters_measure(weft_counters *session, const weft_counters_wo
             status = run_pass(session, work, &last, message);
         }
     }
-    return status ? status : evaluate(session, values, message);
+    status = status ? status : evaluate(session, values, message);
+    if (status) { /* a profiler that was left between passes loses those of the next measurement */
+        disable(session);
+    }
+    return status;
 }

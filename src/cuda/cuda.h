@@ -45,6 +45,7 @@ typedef struct weft_cuda_plan {
     weft_walk walk;        /* the plan's, its table in device memory */
     uint64_t table;        /* device memory, or 0 */
     weft_tickets *tickets; /* counters of dynamic dispatch, or null */
+    uint64_t worker_of_sm; /* device memory of whoever placed the workers by SM, or 0: see weft_study_params */
 } weft_cuda_plan;
 
 /* The best family for the plan on this device, and its choice. WEFT_UNSUPPORTED, with the reason, when none fits. */

@@ -162,6 +162,21 @@ weft_status weft_cuda_sheet(weft_sheet *sheet, const weft_cuda_device *device, c
     return weft_sheet_check(sheet, "the GPU", message);
 }
 
+weft_status weft_machine_gpu(weft_machine *machine, int32_t index, weft_message *message) {
+    const weft_cuda_driver *driver;
+    weft_cuda_device device;
+    weft_status status;
+    if (!machine) {
+        return weft_fail(message, WEFT_INVALID, "machine is null");
+    }
+    memset(machine, 0, sizeof *machine);
+    if ((status = weft_cuda_driver_get(&driver, message)) ||
+        (status = weft_cuda_device_get(driver, index, &device, message))) {
+        return status;
+    }
+    return weft_cuda_describe(machine, &device, message);
+}
+
 weft_status weft_cuda_describe(weft_machine *machine, const weft_cuda_device *device, weft_message *message) {
     weft_sheet sheet;
     const weft_status status = weft_cuda_sheet(&sheet, device, NULL, message);

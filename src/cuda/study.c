@@ -2,7 +2,6 @@
 #include "cuda/study.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ _Static_assert(sizeof(weft_study_params) <= WEFT_CUDA_MAX_PARAMETERS, "the param
 enum { STATIC_SHARED_BYTES = 1024 };
 
 /* Tiles in the order in which they are taken when the schedule leaves the choice open. */
-static const int64_t preferred[][2] = {{128, 64}, {64, 64}, {128, 128}, {80, 80}};
+static const int64_t preferred[][2] = {{128, 64}, {128, 128}, {64, 64}, {80, 80}};
 
 /* The tile's keys, 0 open. */
 static int tile_fits(const weft_study_variant *v, const weft_schedule *s) {
@@ -131,11 +130,11 @@ static void fill(const weft_plan *plan, const weft_attention_data *data, const w
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads));
-    to->scale_log2 = (float)(fabs(p->scale) * 1.44269504088896340736);
-    to->negative = p->scale < 0;
+    weft_study_set_scale(to, p->scale);
     to->mask_every_block = plan->device.mask_every_block != 0;
     to->no_prefetch = plan->device.no_prefetch != 0;
     to->counter = counter;
+    to->worker_of_sm = (const uint32_t *)(uintptr_t)((const weft_cuda_plan *)plan->placed)->worker_of_sm;
     to->walk = *walk;
 }
 

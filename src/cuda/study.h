@@ -22,11 +22,25 @@ typedef struct weft_study_params {
     weft_divisor by_kv_group; /* heads / kv_heads: query heads that share a K and V */
     float scale_log2;         /* |scale| * log2(e) */
     int32_t negative;         /* scale is below 0 */
+    float lag;                /* how far the maximum of a row may lag behind before the row is rescaled, in raw scores */
     int32_t mask_every_block; /* 1: test the mask in every block; 0: only on the diagonal and the ragged edge */
-    int32_t no_prefetch;      /* 1: a block is loaded when it is needed; 0: while earlier ones are computed */
-    uint64_t *counter;        /* dynamic dispatch: 0 before the launch; else null */
-    weft_walk walk;           /* tiles of the variant's tile_m x tile_n; no clusters */
+    int32_t no_prefetch; /* 1: every load is waited for before going on; 0: loads run while earlier pieces are computed */
+    uint64_t *counter;   /* dynamic dispatch: 0 before the launch; else null */
+    /* The worker that the CTA on each SM stands for, under static dispatch with one CTA an SM; null: CTA i is worker i. */
+    const uint32_t *worker_of_sm;
+    weft_walk walk; /* tiles of the variant's tile_m x tile_n; no clusters */
 } weft_study_params;
+
+/* Fills scale_log2, negative and lag from a problem's scale (finite, not 0). A scale beyond what fp32 holds is kept finite
+ * and away from 0, so that a masked score, -inf, stays -inf. The lag is 8 in base 2: exponentials of up to 2^8 lose nothing
+ * in fp32 sums nor, being rounded relative to their size, in 16 bits; and after the first few blocks no row has to be
+ * rescaled. */
+WEFT_INLINE void weft_study_set_scale(weft_study_params *p, double scale) {
+    const double least = 1e-30, most = 1e30, scaled = (scale < 0 ? -scale : scale) * 1.4426950408889634;
+    p->scale_log2 = (float)(scaled < least ? least : scaled > most ? most : scaled);
+    p->negative = scale < 0;
+    p->lag = 8 / p->scale_log2;
+}
 
 typedef enum weft_study_math {
     WEFT_STUDY_FAST = 0,   /* exp2 flushes denormals to zero, division by an approximate reciprocal */
@@ -55,7 +69,8 @@ typedef struct weft_study_variant {
     (WEFT_STUDY_ROW_BYTES(head_dim) * ((tile_m) + (piece) * (ring)))
 
 /* The initialiser of a weft_study_variant from a row: #define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__), */
-#define WEFT_STUDY_VARIANT(symbol, module, DTYPE, head_dim, tile_m, tile_n, MATH, warps, piece, ring, q_held, ctas)        \
+#define WEFT_STUDY_VARIANT(symbol, module, DTYPE, head_dim, tile_m, tile_n, MATH, warps, piece, ring, q_held, overlap,     \
+                           ctas)                                                                                           \
     {                                                                                                                      \
 #symbol, #module, WEFT_##DTYPE, head_dim, tile_m, tile_n, WEFT_STUDY_##MATH, ctas, 32 * (warps),                   \
             WEFT_STUDY_SHARED_BYTES(head_dim, tile_m, piece, ring)                                                         \

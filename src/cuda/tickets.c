@@ -8,8 +8,10 @@
 enum { SLOTS = WEFT_TICKETS_STREAMS + WEFT_TICKETS_CAPTURES, SLOT_BYTES = 32 }; /* a sector each */
 
 typedef struct slot {
-    uint64_t stream, capture; /* the driver's numbers, never used twice; capture is 0 outside one */
-    uint64_t used;            /* when: the larger, the later; 0: never */
+    uint64_t
+        stream; /* the driver's number, never used twice; in a capture the handle, since a number is not to be had there */
+    uint64_t capture; /* the driver's number, or 0 outside one */
+    uint64_t used;    /* when: the larger, the later; 0: never */
 } slot;
 
 struct weft_tickets {
@@ -76,13 +78,15 @@ weft_status weft_tickets_take(weft_tickets *t, void *stream, uint64_t *counter, 
     uint64_t capture = 0;
     unsigned long long id = 0;
     weft_cu_result result = t->driver->stream_capture(stream, &capturing, &capture, NULL, NULL, NULL);
-    result = result ? result : t->driver->stream_id(stream, &id);
+    if (result == 0 && capturing == WEFT_CU_CAPTURE_NONE) {
+        result = t->driver->stream_id(stream, &id);
+    }
     if (result) {
         return weft_cuda_fail(t->driver, result, "the stream cannot be used", message);
     }
     pthread_mutex_lock(&t->lock);
-    const size_t number =
-        capturing == WEFT_CU_CAPTURE_NONE ? slot_of_stream(t, (uint64_t)id) : slot_of_capture(t, (uint64_t)id, capture);
+    const size_t number = capturing == WEFT_CU_CAPTURE_NONE ? slot_of_stream(t, (uint64_t)id)
+                                                            : slot_of_capture(t, (uint64_t)(uintptr_t)stream, capture);
     pthread_mutex_unlock(&t->lock);
     if (number == SLOTS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "this plan is in %d captures already: make another one for the next",

@@ -50,8 +50,9 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
 
 size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
     json_t *object = json_pack("{s:o, s:o, s:s, s:s, s:I}", "problem", weft_plan_problem_json(plan), "schedule",
-                               weft_plan_schedule_json(plan), "machine", plan->machine.name, "kernel", plan->backend->name,
-                               "positions", (json_int_t)plan->walk.order.count);
+                               weft_plan_schedule_json(plan), "machine", plan->machine.name, "kernel",
+                               plan->placed ? plan->backend->kernel(plan) : plan->backend->name, "positions",
+                               (json_int_t)plan->walk.order.count);
     char *whole = object ? json_dumps(object, JSON_SORT_KEYS) : NULL;
     json_decref(object);
     const size_t length = whole ? strlen(whole) : 0;

@@ -108,7 +108,7 @@ FUNCTION(cuptiRangeProfilerEnable, 32, {
     now.enabled = 1;
     *word(p, 3) = (uint64_t)(uintptr_t)&now;
 })
-FUNCTION(cuptiRangeProfilerDisable, 24, now.enabled = now.configured = 0;)
+FUNCTION(cuptiRangeProfilerDisable, 24, now.enabled = now.configured = now.pass = 0;)
 FUNCTION(cuptiRangeProfilerGetCounterDataSize, 64, {
     if (*word(p, 4) != now.metrics || *word(p, 5) != 1) {
         return INVALID_PARAMETER;
@@ -128,8 +128,10 @@ FUNCTION(cuptiRangeProfilerSetConfig, 90, {
     if (!now.enabled || *word(p, 3) != 64 || *word(p, 5) != 48 || modes[0] != 2 || modes[1] != 3 || *word(p, 8) != 1) {
         return INVALID_PARAMETER;
     }
+    /* As CUPTI does, a profiler that was left between passes goes on from there. */
     now.configured = 1;
-    now.pass = now.started = now.pushed = 0;
+    now.started = now.pushed = 0;
+    now.pass = now.pass == PASSES ? 0 : now.pass;
 })
 FUNCTION(cuptiRangeProfilerStart, 24, {
     if (!now.configured || now.started++) {

@@ -232,6 +232,8 @@ static void choices(void **state) {
     assert_int_equal(plan->schedule.tile_m, 128);
     weft_plan_text(plan, text, sizeof text);
     assert_non_null(strstr(text, "kernel     cuda, attention_bf16_d64_128x64__study_fast\n"));
+    weft_plan_json(plan, text, sizeof text);
+    assert_non_null(strstr(text, "\"kernel\": \"attention_bf16_d64_128x64__study_fast\""));
     device.ctas = 2;
     device.precise = 1;
     assert_int_equal(weft_plan_attention_on(&fewer, &p, NULL, NULL, &device, NULL), WEFT_OK);

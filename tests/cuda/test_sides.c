@@ -81,6 +81,19 @@ static void one_and_two(void **state) {
     measured("sides=1", 1);
 }
 
+static void from_outside(void **state) {
+    (void)state;
+    weft_machine machine;
+    weft_message message = {""};
+    script(NULL);
+    assert_int_equal(weft_machine_gpu(&machine, 0, &message), WEFT_OK);
+    assert_string_equal(machine.title, "NVIDIA Fake H200");
+    assert_int_equal(machine.domains, 2); /* as the h200 has them */
+    assert_int_equal(weft_machine_gpu(&machine, 5, &message), WEFT_NOT_FOUND);
+    assert_int_equal(machine.workers, 0);
+    assert_int_equal(weft_machine_gpu(NULL, 0, &message), WEFT_INVALID);
+}
+
 /* Chips of other names borrow what the driver does not tell, and say from whom. */
 static void strangers(void **state) {
     (void)state;
@@ -123,6 +136,6 @@ static void strangers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(one_and_two),
-                                       cmocka_unit_test(strangers)};
+                                       cmocka_unit_test(from_outside), cmocka_unit_test(strangers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

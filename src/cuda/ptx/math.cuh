@@ -1,0 +1,39 @@
+/* Special functions and conversions, one instruction each. */
+#ifndef WEFT_CUDA_PTX_MATH_CUH
+#define WEFT_CUDA_PTX_MATH_CUH
+
+#include <stdint.h>
+
+/* 2^x; denormal inputs and results are flushed to zero. */
+static __device__ __forceinline__ float exp2_flushed(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* log2(x), denormals flushed to zero. */
+static __device__ __forceinline__ float log2_flushed(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* 1 / x to within one unit in the last place, denormals flushed to zero. */
+static __device__ __forceinline__ float reciprocal_flushed(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* Two floats rounded to nearest even, `low` in the lower half. */
+template <bool BF16> static __device__ __forceinline__ uint32_t pack_halves(float low, float high) {
+    uint32_t packed;
+    if constexpr (BF16) {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    } else {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    }
+    return packed;
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* The study kernel on a GPU, held to the reference: every variant under every combination of knobs, on random problems.
+ *
+ *   study_device [--only PART] [--quick]       check; PART of a symbol picks variants, --quick takes few combinations
+ *   study_device --bench [options]             time variants in turn (study_bench.cuh); options below
+ *
+ * Built a second time for the CPU (WEFT_EMULATED, emulate/emulate.h), it checks the same without a GPU.
+ *
+ * Linked with the variants' modules and, of the library, problem.c, status.c, names.c, dtype.c, attention_forward.c and
+ * attention_naive.c. Exits 77, with one line, where there is no GPU. */
+#include "study_trial.cuh"
+#ifndef WEFT_EMULATED
+#include "study_bench.cuh"
+#endif
+
+static int check_one(int variant, trial *t, const knobs *k, int with_lse, const lent *l, double *worst) {
+    CHECK(cudaMemset(t->device.o, 0xff, t->size.o * 2));
+    CHECK(cudaMemset(t->device.lse, 0xff, t->size.lse * sizeof(float)));
+    weft_attention_data data = t->device;
+    data.lse = with_lse ? data.lse : NULL;
+    weft_study_params s = study_params(variant, &t->p, &data, k, l);
+    study_launch(variant, &s, k->more_shared);
+    CHECK(cudaMemcpy(t->host.o, t->device.o, t->size.o * 2, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(t->host.lse, t->device.lse, t->size.lse * sizeof(float), cudaMemcpyDeviceToHost));
+    double error;
+    const char *wrong = trial_compare(t, with_lse, &error);
+    *worst = fmax(*worst, error / t->bound);
+    if (wrong) {
+        const weft_attention *p = &t->p;
+        fprintf(
+            stderr,
+            "%s: %s: error %g, allowed %g; batch %lld heads %lld/%lld seq %lld kv_seq %lld mask %d offset %lld scale %g; "
+            "order %d sweep %d dispatch %d workers %lld table %d mask_every_block %d no_prefetch %d by_sm %d\n",
+            variants[variant].symbol, wrong, error, t->bound, (long long)p->batch, (long long)p->heads,
+            (long long)p->kv_heads, (long long)p->seq, (long long)p->kv_seq, (int)p->mask, (long long)p->offset, p->scale,
+            (int)k->order, (int)k->sweep, (int)k->dispatch, (long long)k->workers, k->table, k->mask_every_block,
+            k->no_prefetch, k->by_sm);
+    }
+    return wrong != NULL;
+}
+
+/* Every sweep, dispatch, mask and prefetch; orders, workers, groups, domains and tables at random. */
+static int check_variant(int variant, trial *trials, int count, uint64_t *random, int quick, const lent *l, int *runs,
+                         double *worst) {
+    int failed = 0;
+    for (int i = 0; i < count && failed < 5; i++) {
+        for (int c = 0; c < WEFT_SWEEPS * WEFT_DISPATCHES * 4 && failed < 5; c++) {
+            if (quick && random_between(random, 0, 11) != 0) {
+                continue;
+            }
+            knobs k;
+            do {
+                k.order = (weft_order_kind)random_between(random, 0, WEFT_ORDER_KINDS - 1);
+            } while (weft_order_subject(k.order) != WEFT_SUBJECT_ATTENTION);
+            k.sweep = (weft_sweep)(c % WEFT_SWEEPS);
+            k.dispatch = (weft_dispatch)(c / WEFT_SWEEPS % WEFT_DISPATCHES);
+            k.mask_every_block = c / (WEFT_SWEEPS * WEFT_DISPATCHES) % 2;
+            k.no_prefetch = c / (2 * WEFT_SWEEPS * WEFT_DISPATCHES);
+            k.workers = random_between(random, 1, 20);
+            k.group = random_between(random, 0, 4);
+            k.domains = random_between(random, 1, 4);
+            k.table = (int)random_between(random, 0, 1);
+            k.more_shared = random_between(random, 0, 1) ? 4096 : 0;
+            k.by_sm = k.dispatch == WEFT_DISPATCH_STATIC && l->sms > 0 && random_between(random, 0, 1);
+            if (k.by_sm) { /* so much shared memory that no two CTAs share an SM */
+                k.workers = l->sms;
+                k.more_shared = variants[variant].shared_bytes < 118784 ? 118784 - variants[variant].shared_bytes : 0;
+            }
+            if (!variant_prepare(variant, k.more_shared)) {
+                k.more_shared = 0;
+                k.by_sm = 0;
+                if (!variant_prepare(variant, 0)) {
+                    return failed;
+                }
+            }
+            failed += check_one(variant, &trials[i], &k, random_between(random, 0, 3) != 0, l, worst);
+            ++*runs;
+        }
+    }
+    return failed;
+}
+
+static int check_all(const char *only, int quick) {
+    enum { TRIALS = 6 };
+    static const int head_dims[] = {56, 64, 80, 96, 128};
+    uint64_t random = 21;
+    int failed = 0, runs = 0, passed = 0;
+    double worst = 0;
+    const lent l = lend(4096);
+    for (int d = 0; d < 5; d++) {
+        for (int dtype = WEFT_FP16; dtype <= WEFT_BF16; dtype++) {
+            trial trials[TRIALS];
+            for (int i = 0; i < TRIALS; i++) {
+                trials[i] = trial_new(&random, (weft_dtype)dtype, head_dims[d], i, quick ? 200 : 400);
+            }
+            for (int v = 0; v < VARIANTS; v++) {
+                if (variants[v].head_dim != head_dims[d] || variants[v].dtype != (weft_dtype)dtype ||
+                    (only && !strstr(variants[v].symbol, only))) {
+                    continue;
+                }
+                if (!variant_prepare(v, 0)) {
+                    printf("%s: skipped, it needs %u bytes of shared memory\n", variants[v].symbol,
+                           variants[v].shared_bytes);
+                    continue;
+                }
+                const int wrong = check_variant(v, trials, TRIALS, &random, quick, &l, &runs, &worst);
+                failed += wrong != 0;
+                passed += wrong == 0;
+            }
+            for (int i = 0; i < TRIALS; i++) {
+                trial_free(&trials[i]);
+            }
+        }
+    }
+    lend_back(&l);
+    printf("study_device: %d passed, %d failed (%d launches, error at most %.2f of what is allowed)\n", passed, failed,
+           runs, worst);
+    return failed != 0 || passed == 0;
+}
+
+int main(int argc, char **argv) {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+        puts("skipped: no GPU");
+        return 77;
+    }
+#ifndef WEFT_EMULATED
+    if (argc > 1 && !strcmp(argv[1], "--bench")) {
+        return bench_main(argc - 2, argv + 2);
+    }
+#endif
+    const char *only = NULL;
+    int quick = 0;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--quick")) {
+            quick = 1;
+        } else if (!strcmp(argv[i], "--only") && i + 1 < argc) {
+            only = argv[++i];
+        } else {
+            fprintf(stderr, "unknown option %s\n", argv[i]);
+            return 2;
+        }
+    }
+    return check_all(only, quick);
+}
