@@ -99,8 +99,19 @@ static int begin_job(engine *e, int32_t number, double now) {
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
         w->ready[i] = request(e, w, i, now);
     }
+    if (e->source->observer) {
+        e->source->observer->began(e->source->observer->context, number, w->domain, &w->job, now);
+    }
     schedule(e, number, e->stages > 0 && w->job.steps > 0 && w->ready[0] > start ? w->ready[0] : start);
     return 1;
+}
+
+static inline void tell_step(const engine *e, int32_t number, double now) {
+    const weft_sim_observer *observer = e->source->observer;
+    if (observer) {
+        const sim_worker *w = &e->workers[number];
+        observer->stepped(observer->context, number, w->job.first + w->done * w->job.direction, now);
+    }
 }
 
 /* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do. */
@@ -117,10 +128,14 @@ static int advance(engine *e, int32_t number) {
         e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
         e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
         w->busy = 0;
+        if (e->source->observer) {
+            e->source->observer->ended(e->source->observer->context, number, now);
+        }
         return begin_job(e, number, now);
     }
     if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
         const double there = request(e, w, w->done, now);
+        tell_step(e, number, now);
         e->outcome->steps++;
         w->done++;
         schedule(e, number, there + w->seconds);
@@ -131,6 +146,7 @@ static int advance(engine *e, int32_t number) {
     if (w->done + e->stages < w->job.steps) {
         w->ready[place] = request(e, w, w->done + e->stages, now);
     }
+    tell_step(e, number, now);
     e->outcome->steps++;
     w->done++;
     const double data = w->done < w->job.steps ? w->ready[place + 1 == e->stages ? 0 : place + 1] : end;
