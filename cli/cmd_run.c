@@ -8,19 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "cli.h"
 #include "plan/describe.h"
 #include "plan/problem.h"
 #include "plan/random.h"
 #include "ref/ref.h"
-
-/* How far a result is from the reference, and how far it may be. */
-typedef struct check {
-    double max_error; /* against fp64 */
-    double bound;     /* twice the error of a plain kernel in the same dtype */
-    int64_t checked;  /* rows of O or elements of C that were compared */
-    int wrong;        /* an element that should be finite is not, or an LSE is off */
-} check;
 
 /* The check costs as much as the reference, so large problems are checked on a sample of about this many operations. */
 static const double CHECK_OPERATIONS = 4e9;
@@ -30,8 +23,7 @@ static double next_normal(uint64_t *state) {
     return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v);
 }
 
-/* A buffer of `count` elements: random normal, or poison that no correct run leaves behind. */
-static void *make_buffer(weft_dtype dtype, size_t count, uint64_t *random) {
+void *make_buffer(weft_dtype dtype, size_t count, uint64_t *random) {
     void *data = malloc(count * weft_dtype_bytes(dtype));
     for (size_t i = 0; data && i < count; i++) {
         weft_ref_store(dtype, data, i, random ? next_normal(random) : NAN);
@@ -87,7 +79,7 @@ static int64_t check_stride(int64_t count, double cost) {
     return affordable >= (double)count ? 1 : (int64_t)ceil((double)count / affordable);
 }
 
-static int check_attention(const weft_attention *p, const weft_attention_data *data, check *c) {
+int check_attention(const weft_attention *p, const weft_attention_data *data, check *c) {
     double *weights = malloc((size_t)p->kv_seq * sizeof *weights);
     float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
     double exact[256], naive[256], lse, largest = 0;
@@ -115,8 +107,7 @@ static int check_attention(const weft_attention *p, const weft_attention_data *d
     return code;
 }
 
-/* `old_c` is C before the run, for beta. */
-static void check_gemm(const weft_gemm *p, const weft_gemm_data *data, void *old_c, check *c) {
+void check_gemm(const weft_gemm *p, const weft_gemm_data *data, void *old_c, check *c) {
     const weft_gemm_data before = {data->a, data->b, old_c};
     const int64_t count = p->m * p->n;
     const int64_t stride = check_stride(count, 4.0 * (double)p->k);

@@ -205,6 +205,9 @@ int options_parse(settings *s, int sets, int count_in, char *const *arguments, c
     *count = 0;
     for (int i = 0; i < count_in; i++) {
         const char *argument = arguments[i];
+        if (strcmp(argument, "-o") == 0) { /* the one option with a short form */
+            argument = "--output";
+        }
         if (strncmp(argument, "--", 2) != 0) {
             if (*count == room) {
                 return fail(message, "%.60s: nothing more is expected here", argument);

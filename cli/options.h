@@ -28,6 +28,9 @@ typedef struct settings {
     int64_t seed, stages, limit;
     double drift; /* NaN: not given */
     int32_t per_domain, curve;
+    const char *schedules, *output;
+    int32_t text, svg;
+    const char *command; /* the whole line, for what is kept */
     int32_t verbose, json, help;
 } settings;
 
@@ -40,7 +43,9 @@ enum option_set {
     SET_RUN = 16,
     SET_SHOW = 32,
     SET_SIMULATE = 64,
-    SET_SEED = 128
+    SET_SEED = 128,
+    SET_VIEW = 256,
+    SET_OUTPUT = 512
 };
 
 typedef enum option_type {
