@@ -151,7 +151,7 @@ static int measure_host(json_t *list) {
         settings s = settings_none(), each[WEFT_VIEW_SCHEDULES];
         size_t count;
         json_t *result = NULL;
-        s.heads = 4;
+        s.heads = 2;
         s.seq = s.m = s.n = s.k = 512; /* the check costs more than the run */
         s.schedules = runs[i].schedules;
         tell("running on this host ...");

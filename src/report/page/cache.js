@@ -7,9 +7,7 @@ class Cache {
     const { trace } = schedule, { machine } = data;
     this.frame = -2;
     this.domains = [];
-    const wide = machine.domains > 4 ? 4 : machine.domains > 1 ? 2 : 1;
-    const box = make("div", { class: "domains" });
-    box.style.gridTemplateColumns = `repeat(${wide}, minmax(0, 1fr))`;
+    const box = make("div", { class: machine.domains > 4 ? "domains many" : machine.domains > 1 ? "domains some" : "domains" });
     for (let d = 0; d < machine.domains; d++) {
       const canvas = make("canvas", { role: "img", "aria-label": `${machine.domain} ${d}: what it holds` });
       const share = make("span", {}), bar = make("div", { class: "bar" }, make("i"), make("i"));
@@ -71,7 +69,7 @@ class Cache {
     const at = frame * trace.domains + d, streams = trace.counters.streams[at] / this.capacity, others = trace.counters.others[at] / this.capacity;
     bar.children[0].style.width = portion(streams);
     bar.children[1].style.width = portion(others);
-    share.textContent = `${percent(streams + others, 0)} full`;
+    share.textContent = `${percent(streams + others, 0)}${trace.domains > 2 ? "" : " full"}`;
   }
 
   // The lines of operands that a visit reads, by section.

@@ -14,7 +14,7 @@ function timeAxis(context, width, height, left, bottom, seconds) {
 }
 
 function cursorLine(context, x, height) {
-  context.fillStyle = css("--miss");
+  context.fillStyle = css("--ink");
   context.fillRect(x - 1, 0, 2, height);
 }
 

@@ -41,7 +41,7 @@ function finding() {
 function how(s) {
   const c = s.simulation.schedule, extra = c.group ? ` of ${c.group}` : c.domains ? ` over ${c.domains}` : "";
   const cluster = c.cluster[0] * c.cluster[1] > 1 ? `, cluster ${c.cluster.join("×")}` : "";
-  return `${c.order}${extra} order, ${c.sweep} sweep, ${c.dispatch} dispatch, tiles of ${c.tile.join("×")}${cluster}, ${plural(s.trace.workers, "worker")}`;
+  return `${c.order}${extra}, ${c.sweep}, ${c.dispatch}; tiles of ${c.tile.join("×")}${cluster}; ${plural(s.trace.workers, "worker")}`;
 }
 
 function panelOf(s, i) {
@@ -58,7 +58,7 @@ function panelOf(s, i) {
     make("div", {}, canvas), axes, cacheBox);
   by("panels").append(panel);
   const cache = new Cache(cacheBox, s, data);
-  const across = attention ? "→ key block, ↓ kv head" : "→ k slice; A by tile row above, B by tile column below";
+  const across = attention ? "→ key block, ↓ kv head" : "→ k slice; above A by m, below B by n";
   cacheBox.append(make("div", { class: "axes" }, make("span", {}, across)));
   return { panel, tiles: new Tiles(canvas, s, data), cache };
 }
@@ -76,8 +76,7 @@ function legend() {
     const ends = { position: ["first position", "last"], misses: ["no misses", "most"] }[what];
     meaning.replaceChildren(...(ends ? [ends[0], ramp, ends[1]] : Array.from({ length: machine.domains }, (_, d) => item(hex(data.categories[d % data.categories.length]), `${machine.domain} ${d} `))));
   };
-  list.append(meaning, item("var(--ink)", "worker at a tile; in the L2, a worker that hits"), item("var(--held)", "held"), item("var(--miss)", "came in just now, or a worker that missed"), item("var(--quiet)", "in the bar: Q, O or C tiles"));
-  if (!attention) list.lastChild.replaceChildren(list.lastChild.firstChild, "in the bar: tiles of C");
+  list.append(meaning, item("var(--ink)", "worker at a tile; in the L2, a worker that hits"), item("var(--held)", "held"), item("var(--miss)", "came in just now, or a worker that missed"), item("var(--quiet)", `in the bar: tiles of ${attention ? "Q and O" : "C"}`));
   by("panels").after(list);
   return show;
 }
@@ -102,17 +101,19 @@ function chartsOf() {
   const series = (points) => data.schedules.map((s, i) => ({ name: s.name, colour: colourOf(i), points: points(s) }));
   const scaled = (v) => `${+(v / 1e6).toPrecision(4)}`;
   const mostMisses = Math.max(...data.schedules.map((s) => s.simulation.l2.misses));
-  const mostBytes = Math.max(...data.schedules.flatMap((s) => s.curve.map((p) => p.l2_bytes)));
+  // To the right of where every curve has come down there is nothing to see.
+  const down = (s) => s.curve.find((p) => p.misses <= 1.005 * s.curve[s.curve.length - 1].misses).l2_bytes;
+  const mostBytes = Math.max(machine.l2_bytes, ...data.schedules.map(down)) * 1.3;
   const mostCurve = Math.max(mostMisses, ...data.schedules.flatMap((s) => s.curve.map((p) => p.misses)));
   const rates = series(shares), settled = rates.flatMap((s) => s.points.slice(Math.ceil(s.points.length / 12)).map((p) => p[1]));
-  const least = Math.min(...settled), yLeast = least > 90 ? Math.floor(least) - 1 : least > 50 ? 10 * Math.floor(least / 10) : 0;
+  const least = settled.sort((a, b) => a - b)[Math.floor(settled.length / 20)] ?? 0, yLeast = least > 90 ? Math.floor(least) - 1 : least > 50 ? 10 * Math.floor(least / 10) : 0;
   const hits = lineChart(card("time"), { ...time, yLabel: `L2 hits (% of the sectors looked up${yLeast ? `, from ${yLeast}` : ""})`, yMost: 100, yLeast, yText: (v) => `${v}`, series: rates, describe: "Hit rate through time, a line for each schedule" });
   const misses = lineChart(card("time"), { ...time, yLabel: "misses so far (million sectors)", yMost: mostMisses * 1.05, yText: scaled, describe: "Misses so far, a line for each schedule",
     series: series((s) => [[0, 0], ...Array.from(s.trace.total.misses, (m, f) => [(((f + 1) / s.trace.frames) * s.trace.seconds) / unit, m])]) });
   const runs = data.schedules.map((s, i) => ({ name: `${s.name}, simulated`, colour: colourOf(i), dots: true, points: [[machine.l2_bytes / MEBI, s.simulation.l2.misses]] }));
-  const curve = lineChart(by("curve"), { xLabel: `L2${machine.domains > 1 ? ` of one ${machine.domain}` : ""} (MiB)`, xMost: Math.max(mostBytes, machine.l2_bytes * 1.02) / MEBI, xText: (v) => `${v}`, height: 330,
+  const curve = lineChart(by("curve"), { xLabel: `L2${machine.domains > 1 ? ` of one ${machine.domain}` : ""} (MiB)`, xMost: mostBytes / MEBI, xText: (v) => `${v}`, height: 330,
     yLabel: "misses (million sectors)", yMost: mostCurve * 1.05, yText: scaled, mark: { x: machine.l2_bytes / MEBI, text: `this machine: ${binarySize(machine.l2_bytes)}` }, describe: "Misses against the size of the L2, a line for each schedule",
-    series: [...series((s) => s.curve.map((p) => [p.l2_bytes / MEBI, p.misses])), ...runs] });
+    series: [...series((s) => s.curve.filter((p) => p.l2_bytes <= mostBytes).map((p) => [p.l2_bytes / MEBI, p.misses])), ...runs] });
   return { timed: [hits, misses], all: [hits, misses, curve] };
 }
 
