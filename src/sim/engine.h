@@ -19,10 +19,10 @@ typedef struct weft_sim_job {
     weft_sim_stream stream[WEFT_SIM_STREAMS];
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
-    int64_t position, tile; /* where in the order, and which tile of the grid, row by row */
     double step_seconds;
     uint32_t lead, lead_weight; /* read once before the first step; weight 0: nothing */
     uint32_t out, out_weight;   /* written once after the last step */
+    int64_t position, tile;     /* where in the order, and which tile of the grid, row by row */
 } weft_sim_job;
 
 /* Someone who watches a run. Each call comes after what it tells of was asked of the memory, in the order of time to within
