@@ -62,6 +62,8 @@ fi
 echo "weft: installing$packages"
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq >/dev/null || true
+# The small build of the browser is not in every release; the whole one is.
+apt-cache show chromium-headless-shell >/dev/null 2>&1 || install=$(echo "$install" | sed 's/chromium-headless-shell/chromium/')
 # shellcheck disable=SC2086 # a list of words on purpose
 $as_root $install >/dev/null
 packages=$(missing "$1")

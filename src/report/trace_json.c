@@ -136,7 +136,7 @@ static json_t *reuse_json(const weft_trace *t, int64_t sector) {
     for (int64_t frame = 0; frame < t->frames; frame++) {
         for (int bin = first; bin <= last + 1; bin++) {
             const uint64_t sectors = t->distances[frame * STRIDE + (bin > last ? WEFT_PROFILE_FIRST : bin)];
-            const uint8_t level = (uint8_t)ceil(255 * log1p((double)sectors) / log1p((double)most));
+            const uint8_t level = (uint8_t)fmin(255, ceil(255 * log1p((double)sectors) / log1p((double)most)));
             weft_bytes_put(&bytes, &level, 1);
         }
     }
