@@ -1,7 +1,7 @@
 # A thin front for CMake. `make demo` and `make test` are all the set-up there is.
 #   make          build                    make bench     time orders
 #   make demo     build and show           make install   PREFIX=/usr/local
-#   make test     build and test           make docs      the API pages
+#   make test     build and test           make docs      the API pages, the picture
 #   make test-gpu the tests that need one  make fuzz      SECONDS=600
 #   make lint     format, cppcheck, headers  make format  make clean
 BUILD ?= build
@@ -51,6 +51,7 @@ install: all
 
 docs: all
 	@scripts/deps.sh docs
+	scripts/picture.sh $(BUILD)/release/weft docs/sawtooth.svg
 	doxygen docs/Doxyfile
 	@echo "open $(BUILD)/docs/html/index.html"
 

@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "plan/plan.h"
+#include "report/simulation_json.h"
 #include "simulated.h"
 
 typedef struct list_builder {
@@ -216,10 +217,10 @@ json_t *candidate_json(const candidate *c) {
     char name[128];
     const weft_traffic *t = &c->sim.total;
     candidate_name(c, name, sizeof name);
-    json_t *object =
-        json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "schedule", name, "sectors", (json_int_t)t->sectors,
-                  "hit_rate", hit_rate(t), "misses", (json_int_t)t->misses, "fabric_sectors", (json_int_t)t->fabric_sectors,
-                  "dram_read_bytes", (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
+    json_t *object = json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "schedule", name, "sectors",
+                               (json_int_t)t->sectors, "hit_rate", weft_hit_rate(t), "misses", (json_int_t)t->misses,
+                               "fabric_sectors", (json_int_t)t->fabric_sectors, "dram_read_bytes",
+                               (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
     if (c->measured > 0) {
         json_object_set_new(object, "measured",
                             json_pack("{s:f, s:f}", "seconds", c->measured, "tflops", measured_tflops(c)));
@@ -236,7 +237,7 @@ void candidate_print(const candidate *c) {
     char name[128];
     const weft_traffic *t = &c->sim.total;
     candidate_name(c, name, sizeof name);
-    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%9.1f", name, 100 * hit_rate(t), (double)t->misses / 1e6,
+    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%9.1f", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
            (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * c->sim.seconds, c->sim.tflops);
     if (c->measured > 0) {
         printf("%14.4f%9.1f", 1e3 * c->measured, measured_tflops(c));

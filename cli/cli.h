@@ -29,6 +29,8 @@ int cmd_simulate(const settings *s, const char *const *words, size_t count);
 int cmd_compare(const settings *s, const char *const *words, size_t count);
 int cmd_plan(const settings *s, const char *const *words, size_t count);
 int cmd_reproduce(const settings *s, const char *const *words, size_t count);
+int cmd_view(const settings *s, const char *const *words, size_t count);
+int cmd_report(const settings *s, const char *const *words, size_t count);
 int cmd_completion(const settings *s, const char *const *words, size_t count);
 
 /* One line on standard error; returns `code`. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "study.h"
 
 static void print_machines(void) {
     for (size_t i = 0; weft_machine_name(i); i++) {
@@ -10,10 +11,17 @@ static void print_machines(void) {
     }
 }
 
-/* The words before the options: those in capitals stand for a machine. */
+/* The words before the options: those in capitals stand for a machine or a study. */
 static void print_words(const char *words) {
     if (strstr(words, "NAME")) {
         print_machines();
+        return;
+    }
+    if (strstr(words, "STUDY")) {
+        for (const study_info *info = study_table; info->name; info++) {
+            printf("%s ", info->name);
+        }
+        fputs("all", stdout);
         return;
     }
     for (const char *c = words; *c; c++) {
@@ -47,6 +55,7 @@ int cmd_completion(const settings *s, const char *const *words, size_t count) {
             puts("' ;;");
         }
     }
+    puts("    -o|--output) COMPREPLY=($(compgen -f -- \"$word\")); return ;;");
     fputs("    --machine) COMPREPLY=($(compgen -f -W '", stdout);
     print_machines();
     puts("' -- \"$word\")); return ;;\n    esac\n    if [[ -z $list ]]; then\n        case ${COMP_WORDS[1]} in");

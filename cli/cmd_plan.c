@@ -4,6 +4,7 @@
 
 #include "candidates.h"
 #include "cli.h"
+#include "report/simulation_json.h"
 #include "simulated.h"
 
 /* The plain schedule that the best one is measured against: the first order of the plainest kind, forward, static. */
@@ -31,7 +32,7 @@ static void explain(const candidate *best, const candidate *plain, char *text, s
     snprintf(text, size,
              "against %s: speed %+.1f %%, DRAM reads %+.1f %% (%.3f instead of %.3f GB), L2 hits %.2f instead of %.2f %%",
              name, 100 * (plain->sim.seconds / best->sim.seconds - 1), 100 * (best_gb / plain_gb - 1), best_gb, plain_gb,
-             100 * hit_rate(&best->sim.total), 100 * hit_rate(&plain->sim.total));
+             100 * weft_hit_rate(&best->sim.total), 100 * weft_hit_rate(&plain->sim.total));
 }
 
 enum { SHOWN = 5 };

@@ -4,44 +4,13 @@
 
 #include "cli.h"
 #include "plan/describe.h"
+#include "report/simulation_json.h"
 #include "simulated.h"
-
-static json_t *l2_json(const weft_traffic *t) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:f}", "sectors", (json_int_t)t->sectors, "sectors_from_sm",
-                     (json_int_t)t->sectors_from_sm, "hits", (json_int_t)t->hits, "misses", (json_int_t)t->misses,
-                     "hit_rate", hit_rate(t));
-}
-
-static json_t *traffic_json(const weft_traffic *t) {
-    return json_pack("{s:o, s:{s:I}, s:{s:I}, s:{s:I, s:I}}", "l2", l2_json(t), "fabric", "sectors",
-                     (json_int_t)t->fabric_sectors, "llc", "hits", (json_int_t)t->llc_hits, "dram", "read_bytes",
-                     (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
-}
-
-static int print_as_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
-    json_t *object = traffic_json(&sim->total);
-    json_object_set_new(object, "machine", json_string(plan->machine.name));
-    json_object_set_new(object, "problem", weft_plan_problem_json(plan));
-    json_object_set_new(object, "schedule", weft_plan_schedule_json(plan));
-    json_object_set_new(object, "compulsory_misses", json_integer((json_int_t)sim->compulsory_misses));
-    json_object_set_new(object, "piece_visits", json_integer((json_int_t)sim->piece_visits));
-    json_object_set_new(object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
-    json_object_set_new(object, "elapsed_seconds", json_real(sim->elapsed_seconds));
-    json_object_set_new(object, "seed", json_integer((json_int_t)sim->seed));
-    if (domains) {
-        json_t *list = json_array();
-        for (int64_t d = 0; d < plan->machine.domains; d++) {
-            json_array_append_new(list, traffic_json(&domains[d]));
-        }
-        json_object_set_new(object, "domains", list);
-    }
-    return print_json(object);
-}
 
 static void print_traffic(const char *name, const weft_traffic *t) {
     printf("%-10s%14llu sectors, %llu from SMs, %llu hits, %llu misses (%.2f %% hits)\n", name,
            (unsigned long long)t->sectors, (unsigned long long)t->sectors_from_sm, (unsigned long long)t->hits,
-           (unsigned long long)t->misses, 100 * hit_rate(t));
+           (unsigned long long)t->misses, 100 * weft_hit_rate(t));
 }
 
 static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
@@ -121,7 +90,7 @@ int cmd_simulate(const settings *s, const char *const *words, size_t count) {
         if (status) {
             code = complain_status(status, &message);
         } else if (s->json) {
-            code = print_as_json(plan, &sim, s->per_domain ? domains : NULL);
+            code = print_json(weft_simulation_json(plan, &sim, s->per_domain ? domains : NULL));
         } else {
             print_as_text(plan, &sim, s->per_domain ? domains : NULL);
         }

@@ -22,6 +22,10 @@ const verb verb_table[] = {
                    SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_plan},
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, numa, h200, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT, 0, 1, cmd_reproduce},
+    {"view",       "attention|gemm",       "a page that plays schedules side by side and shows the cache (-o FILE.html), --text or --svg",
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_VIEW | SET_OUTPUT | SET_SEED, 1, 1, cmd_view},
+    {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
+                   SET_COMMON | SET_OUTPUT, 0, 1, cmd_report},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
     {0, 0, 0, 0, 0, 0, 0},
 };
@@ -93,10 +97,10 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},   {SET_SCHEDULE, "schedule"},
-                    {SET_DEVICE, "device"},       {SET_RUN, "run"},     {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"},   {SET_SEED, "random"}, {SET_OUTPUT, "output"},
-                    {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},       {SET_SCHEDULE, "schedule"},
+                    {SET_DEVICE, "device"},       {SET_RUN, "run"},         {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"},   {SET_VIEW, "view"},       {SET_SEED, "random"},
+                    {SET_OUTPUT, "output"},       {SET_COMMON, "all verbs"}};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         if ((v->sets & sections[i].set) == 0) {
             continue;
@@ -140,6 +144,15 @@ static int sets_for(const verb *v, int argc, char **argv) {
     return sets;
 }
 
+/* The command line as it would be typed, cut where it is too long; the program by its name alone. */
+static void join(int argc, char **argv, char *text, size_t size) {
+    size_t used = (size_t)snprintf(text, size, "weft");
+    for (int i = 1; i < argc && used < size; i++) {
+        const int wrote = snprintf(text + used, size - used, " %s", argv[i]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         print_help();
@@ -171,6 +184,9 @@ int main(int argc, char **argv) {
     if (count < v->least) {
         return complain(EXIT_USAGE, "%s needs %s: 'weft %s --help' shows how", v->name, v->words, v->name);
     }
+    char command[512];
+    join(argc, argv, command, sizeof command);
+    s.command = command;
     const int code = v->run(&s, words, count);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         return complain(EXIT_FAILED, "could not write to standard output");

@@ -26,10 +26,12 @@ typedef struct settings {
     const char *machine;
     int32_t device, precise, mask_every_block, no_prefetch, counters, show;
     int64_t gpu, ctas, repeat;
-    const char *output;
     int64_t seed, stages, limit;
     double drift; /* NaN: not given */
     int32_t per_domain, curve;
+    const char *schedules, *output;
+    int32_t text, svg;
+    const char *command; /* the whole line, for what is kept */
     int32_t verbose, json, help;
 } settings;
 
@@ -44,6 +46,7 @@ enum option_set {
     SET_SIMULATE = 64,
     SET_SEED = 128,
     SET_DEVICE = 256,
+    SET_VIEW = 1024,
     SET_OUTPUT = 512
 };
 

@@ -8,10 +8,6 @@
 
 #include "options.h"
 
-static inline double hit_rate(const weft_traffic *t) {
-    return t->sectors > 0 ? (double)t->hits / (double)(t->hits + t->misses) : 0.0;
-}
-
 static inline weft_simulate_options simulate_options(const settings *s) {
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     o.seed = (uint64_t)s->seed;

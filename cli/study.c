@@ -8,6 +8,19 @@
 
 #include "cli.h"
 
+const study_info study_table[] = {
+    {"sawtooth", "Sawtooth wavefront reordering on GB10", "published", "Zhu, Pan, Ding", study_sawtooth,
+     "Sawtooth wavefront reordering on this GPU", device_sawtooth},
+    {"cutile", "FlashAttention in CUDA Tile on B200", "published", "NVIDIA", study_cutile,
+     "The ladder of FlashAttention in CUDA Tile on this GPU (published: B200)", device_cutile},
+    {"tile-scheduling", "Tile scheduling: GEMM on H100", "published", "Jonah", study_tile_scheduling, NULL, NULL},
+    {"numa", "NUMA-aware attention on MI300X", "published", "Choudhary et al.", study_numa,
+     "Attention by the sides of this GPU's L2", device_numa},
+    {"h200", "The two sides of an H200's L2", "measured", "by us, with Nsight Compute", study_h200,
+     "The simulator against this GPU", device_h200},
+    {0, 0, 0, 0, 0, 0, 0},
+};
+
 /* ---- building the rows ---- */
 
 static void add_row(study *s, study_row row, const char *format, va_list arguments) {
@@ -69,7 +82,7 @@ void study_measured_between(study *s, const char *section, double published, dou
 
 /* ---- running on a GPU ---- */
 
-static void add_error(study_error *e, double simulated, double measured) {
+static void add_error(study_deviation *e, double simulated, double measured) {
     if (simulated > 0 && measured > 0) {
         e->sum += fabs(simulated / measured - 1);
         e->count++;
@@ -100,7 +113,7 @@ void study_show_errors(study *s) {
     static const char section[] = "the simulator against the counters, mean of |simulated / measured - 1|, per cent";
     const struct {
         const char *what;
-        const study_error *error;
+        const study_deviation *error;
     } rows[] = {{"L2 misses", &s->misses}, {"DRAM reads", &s->dram}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].error->count > 0) {
@@ -151,4 +164,36 @@ weft_simulation study_gemm(study *s, const char *machine, const weft_gemm *probl
     weft_message message = {""};
     const weft_status status = weft_plan_gemm(&plan, problem, schedule, &m, &message);
     return finish(s, status, plan, options, &message);
+}
+
+/* ---- judging them ---- */
+
+int study_passes(const study_row *row) {
+    const double value = isnan(row->measured) ? row->simulated : row->measured;
+    return !row->judged || (value >= row->low && value <= row->high);
+}
+
+double study_error(const study_row *row) {
+    const double truth = isnan(row->measured) ? row->published : row->measured;
+    return truth != 0 ? row->simulated / truth - 1 : 0;
+}
+
+static void set_number(json_t *object, const char *key, double value) {
+    if (!isnan(value)) {
+        json_object_set_new(object, key, json_real(value));
+    }
+}
+
+json_t *study_row_json(const study_row *row) {
+    json_t *object = json_pack("{s:s, s:s}", "section", row->section, "label", row->label);
+    set_number(object, "simulated", row->simulated);
+    set_number(object, "published", row->published);
+    set_number(object, "measured", row->measured);
+    set_number(object, "error", study_error(row));
+    if (row->judged) {
+        json_object_set_new(object, "low", json_real(row->low));
+        json_object_set_new(object, "high", json_real(row->high));
+        json_object_set_new(object, "passed", json_boolean(study_passes(row)));
+    }
+    return object;
 }

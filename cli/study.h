@@ -2,6 +2,8 @@
 #ifndef WEFT_CLI_STUDY_H
 #define WEFT_CLI_STUDY_H
 
+#include <jansson.h>
+
 #include "device_bench.h"
 
 /* One number. */
@@ -14,23 +16,35 @@ typedef struct study_row {
 } study_row;
 
 /* The sum of |simulated / measured - 1|, and over how many. */
-typedef struct study_error {
+typedef struct study_deviation {
     double sum;
     int count;
-} study_error;
+} study_deviation;
 
 typedef struct study {
     study_row *rows;
     size_t count, room;
     int failed; /* a simulation could not be run; the message was printed */
     int quiet;  /* no progress */
+    int brief;  /* leave out rows, costly ones, that nothing published stands beside */
 
     /* On a GPU: what runs there, where raw numbers go (or null), under which name, and how far the simulator is off. */
     device_bench *bench;
     FILE *csv;
     const char *name;
-    study_error misses, dram;
+    study_deviation misses, dram;
 } study;
+
+/* A row of the table of studies, ended by a null name. */
+typedef struct study_info {
+    const char *name, *title;
+    const char *beside, *source; /* what the simulated numbers stand beside, "published" or "measured", and by whom */
+    void (*run)(study *s);
+    const char *device_title; /* of the same on a live GPU, or null */
+    void (*run_on_device)(study *s);
+} study_info;
+
+extern const study_info study_table[];
 
 /* Adds a row that must lie within a share of the published value, within an interval, or that is only shown. */
 void study_within(study *s, const char *section, double published, double simulated, double share, const char *label, ...)
@@ -59,6 +73,14 @@ weft_simulation study_attention(study *s, const char *machine, const weft_attent
 weft_simulation study_gemm(study *s, const char *machine, const weft_gemm *problem, const weft_schedule *schedule,
                            const weft_simulate_options *options);
 weft_machine study_machine(study *s, const char *name);
+
+/* A row that is only shown always passes. Where there is a measured number, that is judged. */
+int study_passes(const study_row *row);
+
+/* How far the simulator is from what was measured here, or else from what was published: 0 where that is 0, NaN where there
+ * is nothing. */
+double study_error(const study_row *row);
+json_t *study_row_json(const study_row *row);
 
 void study_sawtooth(study *s);
 void study_cutile(study *s);

@@ -80,6 +80,9 @@ void study_numa(study *s) {
     study_show(s, deepseek, 0.76, v3.relative[SWIZZLED_BLOCK], "speed of swizzled block-first");
     study_between(s, deepseek, 93, v3.hits[SWIZZLED_HEAD], 85, 100, "per cent hits, swizzled head-first");
 
+    if (s->brief) {
+        return;
+    }
     static const char sweep[] =
         "table 2, the whole sweep, per cent hits, none published: swizzled head-first (beside it the others)";
     for (int64_t heads = 8; heads <= 128; heads *= 2) {

@@ -26,6 +26,8 @@ command -v shellcheck|shellcheck
 pkg-config --exists cmocka|libcmocka-dev
 command -v python3|python3
 /usr/bin/python3 -c 'import numpy'|python3-numpy
+command -v chromium-headless-shell || command -v chromium || command -v google-chrome|chromium-headless-shell
+test -n "$(find /usr/share/fonts /usr/local/share/fonts -name '*.[ot]tf' -print -quit)"|fonts-dejavu-core
 LIST
         ;;
     docs) echo "command -v doxygen|doxygen" ;;
@@ -60,6 +62,8 @@ fi
 echo "weft: installing$packages"
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq >/dev/null || true
+# The small build of the browser is not in every release; the whole one is.
+apt-cache show chromium-headless-shell >/dev/null 2>&1 || install=$(echo "$install" | sed 's/chromium-headless-shell/chromium/')
 # shellcheck disable=SC2086 # a list of words on purpose
 $as_root $install >/dev/null
 packages=$(missing "$1")

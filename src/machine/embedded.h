@@ -1,17 +1,19 @@
-/* The files of machines/, as cmake/embed.cmake puts them into the library. */
+/* Files, as cmake/embed.cmake puts them into the library. */
 #ifndef WEFT_MACHINE_EMBEDDED_H
 #define WEFT_MACHINE_EMBEDDED_H
 
 #include <stddef.h>
 
 typedef struct weft_embedded {
-    const char *name; /* the file's name without its ending */
+    const char *name; /* the file's name, a machine's without its ending */
     const char *text; /* the file's bytes, and a null after them */
     size_t length;    /* without that null */
 } weft_embedded;
 
-/* Sorted by name. */
+/* The files of machines/, and of src/report/page/ with the measured data of docs/results/; each sorted by name. */
 extern const weft_embedded weft_embedded_machines[];
 extern const size_t weft_embedded_machines_count;
+extern const weft_embedded weft_embedded_page[];
+extern const size_t weft_embedded_page_count;
 
 #endif

@@ -171,3 +171,12 @@ void weft_cache_remove(weft_cache *cache, uint32_t id) {
         drop(cache, cache->slot_of[id]);
     }
 }
+
+void weft_cache_list(const weft_cache *cache, void (*tell)(void *context, uint32_t id, uint32_t weight), void *context) {
+    for (uint32_t slot = cache->slots[0].next; slot != 0; slot = cache->slots[slot].next) {
+        tell(context, cache->slots[slot].id, cache->slots[slot].weight);
+    }
+    for (uint32_t i = 0; i < cache->heap_count; i++) {
+        tell(context, cache->slots[cache->heap[i]].id, cache->slots[cache->heap[i]].weight);
+    }
+}

@@ -56,6 +56,9 @@ uint32_t weft_cache_insert(weft_cache *cache, uint32_t id, uint32_t weight, doub
 /* Throws out one piece if the cache holds more than it can, and tells which: returns 1 with *id set, or 0. */
 int weft_cache_evict(weft_cache *cache, uint32_t *id);
 
+/* Tells of every piece that is here. */
+void weft_cache_list(const weft_cache *cache, void (*tell)(void *context, uint32_t id, uint32_t weight), void *context);
+
 /* Throws out a given piece, if it is there. */
 void weft_cache_remove(weft_cache *cache, uint32_t id);
 

@@ -37,6 +37,7 @@ typedef struct engine {
     double drift;
     uint64_t limit, random;
     weft_sim_outcome *outcome;
+    const weft_sim_observer *observer; /* or null */
 } engine;
 
 /* About normal, of standard deviation 1: the sum of four uniform numbers. */
@@ -99,12 +100,22 @@ static int begin_job(engine *e, int32_t number, double now) {
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
         w->ready[i] = request(e, w, i, now);
     }
+    if (e->observer) {
+        e->observer->began(e->observer->context, number, w->domain, &w->job, now);
+    }
     schedule(e, number, e->stages > 0 && w->job.steps > 0 && w->ready[0] > start ? w->ready[0] : start);
     return 1;
 }
 
-/* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do. */
-static int advance(engine *e, int32_t number) {
+static void tell_step(const engine *e, int32_t number, double now) {
+    const sim_worker *w = &e->workers[number];
+    e->observer->stepped(e->observer->context, number, w->job.first + w->done * w->job.direction, now);
+}
+
+/* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do.
+ *
+ * `watched` is a constant in each of the two loops below, so that a run that nobody watches pays nothing. */
+static inline __attribute__((always_inline)) int advance(engine *e, int32_t number, int watched) {
     sim_worker *w = &e->workers[number];
     const double now = w->time;
     if (!w->busy) {
@@ -117,10 +128,16 @@ static int advance(engine *e, int32_t number) {
         e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
         e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
         w->busy = 0;
+        if (e->observer) {
+            e->observer->ended(e->observer->context, number, now);
+        }
         return begin_job(e, number, now);
     }
     if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
         const double there = request(e, w, w->done, now);
+        if (watched) {
+            tell_step(e, number, now);
+        }
         e->outcome->steps++;
         w->done++;
         schedule(e, number, there + w->seconds);
@@ -131,6 +148,9 @@ static int advance(engine *e, int32_t number) {
     if (w->done + e->stages < w->job.steps) {
         w->ready[place] = request(e, w, w->done + e->stages, now);
     }
+    if (watched) {
+        tell_step(e, number, now);
+    }
     e->outcome->steps++;
     w->done++;
     const double data = w->done < w->job.steps ? w->ready[place + 1 == e->stages ? 0 : place + 1] : end;
@@ -139,7 +159,7 @@ static int advance(engine *e, int32_t number) {
 }
 
 /* Lets every worker whose time has come go on; the others of the bucket belong to a later round. */
-static void run_bucket(engine *e, int64_t *active) {
+static inline __attribute__((always_inline)) void run_bucket(engine *e, int64_t *active, int watched) {
     wheel *wh = &e->wheel;
     int32_t worker = wh->first[wh->tick % BUCKETS];
     wh->first[wh->tick % BUCKETS] = -1;
@@ -148,7 +168,7 @@ static void run_bucket(engine *e, int64_t *active) {
         const int32_t next = e->workers[worker].next;
         if ((uint64_t)(e->workers[worker].time * wh->per_second) > wh->tick) {
             schedule(e, worker, e->workers[worker].time);
-        } else if (!advance(e, worker)) {
+        } else if (!advance(e, worker, watched)) {
             (*active)--;
         }
         worker = next;
@@ -158,7 +178,15 @@ static void run_bucket(engine *e, int64_t *active) {
 static void run_wheel(engine *e, int64_t active) {
     for (e->wheel.tick = 0; active > 0; e->wheel.tick++) {
         do {
-            run_bucket(e, &active);
+            run_bucket(e, &active, 0);
+        } while (e->wheel.again);
+    }
+}
+
+static void run_wheel_watched(engine *e, int64_t active) {
+    for (e->wheel.tick = 0; active > 0; e->wheel.tick++) {
+        do {
+            run_bucket(e, &active, 1);
         } while (e->wheel.again);
     }
 }
@@ -180,6 +208,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->limit = options->limit;
     e->random = options->seed;
     e->outcome = outcome;
+    e->observer = source->observer;
     outcome->seconds = 0;
     outcome->steps = 0;
     outcome->pieces = 0;
@@ -190,7 +219,11 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
         workers[i].domain = i % memory->domains;
         schedule(e, (int32_t)i, 0.0);
     }
-    run_wheel(e, source->workers);
+    if (e->observer) {
+        run_wheel_watched(e, source->workers);
+    } else {
+        run_wheel(e, source->workers);
+    }
     if (memory->failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the caches");
     }

@@ -22,7 +22,17 @@ typedef struct weft_sim_job {
     double step_seconds;
     uint32_t lead, lead_weight; /* read once before the first step; weight 0: nothing */
     uint32_t out, out_weight;   /* written once after the last step */
+    int64_t position, tile;     /* where in the order, and which tile of the grid, row by row */
 } weft_sim_job;
+
+/* Someone who watches a run. Each call comes after what it tells of was asked of the memory, in the order of time to within
+ * a bucket of the engine's wheel. */
+typedef struct weft_sim_observer {
+    void (*began)(void *context, int64_t worker, int64_t domain, const weft_sim_job *job, double now);
+    void (*stepped)(void *context, int64_t worker, int64_t step, double now);
+    void (*ended)(void *context, int64_t worker, double now);
+    void *context;
+} weft_sim_observer;
 
 typedef struct weft_sim_source {
     int64_t workers;
@@ -30,6 +40,7 @@ typedef struct weft_sim_source {
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;
+    const weft_sim_observer *observer; /* or null */
 } weft_sim_source;
 
 typedef struct weft_sim_outcome {

@@ -56,7 +56,19 @@ static void renumber(weft_reuse *reuse) {
     }
 }
 
+/* Bin 4 i + f holds distances from 2^i (1 + f / 4) sectors. */
+static unsigned profile_bin(uint64_t distance) {
+    unsigned power = 0;
+    while (power < 31 && distance >> (power + 1) != 0) {
+        power++;
+    }
+    return 4 * power + (unsigned)((power >= 2 ? distance >> (power - 2) : distance << (2 - power)) & 3);
+}
+
 static void count(weft_reuse *reuse, int64_t distance, uint32_t sectors) {
+    if (reuse->profile) {
+        reuse->profile[profile_bin((uint64_t)distance)] += sectors;
+    }
     const uint64_t bin = (uint64_t)distance / WEFT_REUSE_BIN;
     reuse->histogram[bin < reuse->bins ? bin : reuse->bins - 1] += sectors;
 }
@@ -70,6 +82,9 @@ static void touch(weft_reuse *reuse, uint32_t id, uint32_t weight, uint32_t coun
     }
     if (last == 0) {
         reuse->cold += counted;
+        if (reuse->profile) {
+            reuse->profile[WEFT_PROFILE_FIRST] += counted;
+        }
     } else {
         count(reuse, sum_to(reuse, reuse->now) - sum_to(reuse, last - 1), counted);
         add(reuse, last, -(int64_t)reuse->weight_of[id]);

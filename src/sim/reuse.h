@@ -7,6 +7,9 @@
 
 enum { WEFT_REUSE_BIN = 8 }; /* sectors */
 
+/* A profile of distances: four bins to a doubling, and one for first touches. */
+enum { WEFT_PROFILE_BINS = 128, WEFT_PROFILE_FIRST = WEFT_PROFILE_BINS };
+
 typedef struct weft_reuse {
     uint32_t ids, room;  /* pieces, and moments in the tree */
     uint32_t *last;      /* (ids) the moment of the last touch, 0: never */
@@ -16,6 +19,7 @@ typedef struct weft_reuse {
     uint32_t now;
     uint64_t *histogram; /* (bins) sectors by distance */
     uint64_t bins, cold; /* cold: misses whatever the size, first touches among them */
+    uint64_t *profile;   /* (WEFT_PROFILE_BINS + 1) sectors read, by distance, or null */
 } weft_reuse;
 
 /* `sectors` bounds the distinct sectors. Returns 0 when memory ran out; release it in any case. */

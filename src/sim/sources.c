@@ -45,7 +45,11 @@ static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_vis
     }
 }
 
-static void fill_steps(weft_sim_job *job, const weft_visit *visit, int64_t last_step) {
+static void fill_visit(weft_sim_job *job, const weft_plan *plan, const weft_visit *visit, int64_t last_step) {
+    const weft_walk *walk = &plan->walk;
+    const int64_t rows = walk->order.grid.rows * walk->cluster_rows;
+    job->position = visit->position;
+    job->tile = (visit->tile.batch * rows + visit->tile.row) * walk->cols + visit->tile.col;
     job->first = visit->first;
     job->steps = visit->steps;
     job->last_step = last_step;
@@ -84,7 +88,7 @@ static int next_attention(void *context, int64_t worker, int64_t domain, weft_si
     const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), blocks = weft_ceil_divide(p->seq, s->tile_m);
     const int64_t last_keys = p->kv_seq - (steps - 1) * s->tile_n;
     const int64_t group = p->heads / p->kv_heads;
-    fill_steps(job, &visit, steps - 1);
+    fill_visit(job, plan, &visit, steps - 1);
     job->streams = 0;
     for (int64_t i = 0; i < s->cluster_m; i++) {
         const int64_t kv_head = (visit.tile.head + i) / group;
@@ -127,7 +131,7 @@ static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
     const int64_t steps = weft_ceil_divide(p->k, s->tile_k), tiles_m = weft_ceil_divide(p->m, s->tile_m);
     const int64_t tiles_n = weft_ceil_divide(p->n, s->tile_n), last_k = p->k - (steps - 1) * s->tile_k;
-    fill_steps(job, &visit, steps - 1);
+    fill_visit(job, plan, &visit, steps - 1);
     job->streams = 0;
     for (int64_t i = 0; i < s->cluster_m + s->cluster_n; i++) {
         weft_sim_stream *stream = &job->stream[job->streams++];
@@ -245,6 +249,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
                                  weft_message *message) {
     memset(walk, 0, sizeof *walk);
     walk->plan = plan;
+    source->observer = NULL;
     const weft_status status = number_pieces(source, walk, message);
     if (status) {
         return status;

@@ -242,11 +242,35 @@ class Mistakes(Command):
         self.assertIn("usage: weft VERB", run().stdout)
         self.assertEqual(run().returncode, 2)
 
+    def test_completion(self):
+        script = self.ok("completion", "bash")
+        complete = lambda *words: subprocess.run(
+            ["bash", "-c", script + "\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _weft; echo ${COMPREPLY[*]}", "bash", "weft", *words],
+            capture_output=True, text=True, check=True,
+        ).stdout.split()  # fmt: skip
+        self.assertEqual(complete("vi"), ["view"])
+        self.assertEqual(complete("view", "at"), ["attention"])
+        self.assertEqual(complete("view", "gemm", "--sch"), ["--schedules"])
+        self.assertEqual(complete("view", "gemm", "--sv"), ["--svg"])
+        self.assertEqual(complete("report", "t"), ["tile-scheduling"])
+        self.assertEqual(complete("report", "--out"), ["--output"])
+        self.assertEqual(complete("simulate", "gemm", "--sch"), [])
+
+    def test_every_verb_has_help(self):
+        verbs = [line.split()[0] for line in self.ok("--help").split("verbs:\n")[1].split("\n\n")[0].splitlines()]
+        self.assertIn("view", verbs)
+        self.assertIn("report", verbs)
+        for verb in verbs:
+            self.assertIn(f"usage: weft {verb}", self.ok(verb, "--help"))
+        self.assertIn("--schedules A,B,...", self.ok("view", "--help"))
+
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
     def test_full_disk(self):
         with open("/dev/full", "w") as full:
             result = subprocess.run([WEFT, "orders"], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual((result.returncode, result.stderr), (1, "weft: could not write to standard output\n"))
+        result = run("view", "gemm", "--m", "256", "--n", "256", "--k", "64", "-o", "/dev/full")
+        self.assertEqual((result.returncode, result.stderr), (1, "weft: /dev/full: could not be written\n"))
 
 
 if __name__ == "__main__":

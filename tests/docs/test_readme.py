@@ -20,7 +20,8 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 class Readme(unittest.TestCase):
     def weft(self, line):
-        result = subprocess.run([WEFT, *line.split()], capture_output=True, text=True, timeout=120)
+        with tempfile.TemporaryDirectory() as folder:  # some write a page
+            result = subprocess.run([WEFT, *line.split()], capture_output=True, text=True, timeout=120, cwd=folder)
         self.assertEqual((result.returncode, result.stderr), (0, ""), line)
         return result.stdout
 

@@ -1,0 +1,230 @@
+/* weft report: every claim on one page: reproduced, compared, and measured on this host. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "candidates.h"
+#include "cli.h"
+#include "measured.h"
+#include "plan/plan.h"
+#include "report/colour.h"
+#include "report/page.h"
+#include "report/simulation_json.h"
+#include "report/view.h"
+#include "schedules.h"
+#include "study.h"
+
+enum { STUDIES = 16, REPEATS = 7 };
+
+static void tell(const char *what) {
+    if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r\033[K%s", what);
+    }
+}
+
+/* ---- the studies ---- */
+
+static json_t *study_json(const study_info *info, const study *s) {
+    json_t *rows = json_array();
+    for (size_t i = 0; i < s->count; i++) {
+        json_array_append_new(rows, study_row_json(&s->rows[i]));
+    }
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", info->name, "title", info->title, "beside", info->beside,
+                     "source", info->source, "rows", rows);
+}
+
+/* One study, or all of them, each in a thread of its own. */
+static int run_studies(const char *which, json_t *list) {
+    study done[STUDIES];
+    const study_info *infos[STUDIES];
+    int count = 0;
+    memset(done, 0, sizeof done);
+    for (const study_info *info = study_table; info->name && count < STUDIES; info++) {
+        if (strcmp(which, "all") == 0 || strcmp(which, info->name) == 0) {
+            done[count].quiet = done[count].brief = 1;
+            infos[count++] = info;
+        }
+    }
+    if (count == 0) {
+        return complain(EXIT_USAGE, "study %s is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are",
+                        which);
+    }
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int i = count - 1; i >= 0; i--) { /* the longest are near the end */
+        infos[i]->run(&done[i]);
+    }
+    int code = EXIT_OK;
+    for (int i = 0; i < count; i++) {
+        code = done[i].failed ? EXIT_FAILED : code;
+        json_array_append_new(list, study_json(infos[i], &done[i]));
+        free(done[i].rows);
+    }
+    return code;
+}
+
+/* ---- one problem on every machine ---- */
+
+static settings attention_settings(void) {
+    settings s = settings_none();
+    s.heads = 8;
+    s.seq = 32768;
+    s.head_dim = 128;
+    s.dtype = WEFT_BF16;
+    s.tile[0] = s.tile[1] = 128;
+    return s;
+}
+
+static settings gemm_settings(void) {
+    settings s = settings_none();
+    s.m = s.n = s.k = 8192;
+    s.dtype = WEFT_BF16;
+    s.tile[0] = s.tile[1] = 128;
+    s.tile[2] = 64;
+    s.b_major = WEFT_COL_MAJOR;
+    s.sweep = WEFT_SWEEP_FORWARD;
+    return s;
+}
+
+static json_t *candidate_row(const candidate *c) {
+    const weft_traffic *t = &c->sim.total;
+    return json_pack("{s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:f, s:f}", "order", weft_order_describe(c->schedule.order)->name,
+                     "sweep", weft_sweep_describe(c->schedule.sweep)->name, "dispatch",
+                     weft_dispatch_describe(c->schedule.dispatch)->name, "hit_rate", weft_hit_rate(t), "misses",
+                     (json_int_t)t->misses, "fabric_sectors", (json_int_t)t->fabric_sectors, "dram_read_bytes",
+                     (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
+}
+
+static int compare_on(const char *machine, weft_subject subject, json_t *list) {
+    settings s = subject == WEFT_SUBJECT_ATTENTION ? attention_settings() : gemm_settings();
+    const candidate_space space = {0, 0, 0, 0};
+    candidate *candidates = NULL;
+    size_t count = 0;
+    weft_plan *plan = NULL;
+    s.machine = machine;
+    int code = make_plan(&s, subject, &plan);
+    if (code == EXIT_OK) {
+        code = candidates_make(&s, subject, &space, &candidates, &count);
+    }
+    if (code == EXIT_OK) {
+        char title[192];
+        json_t *rows = json_array();
+        for (size_t i = 0; i < count; i++) {
+            json_array_append_new(rows, candidate_row(&candidates[i]));
+        }
+        weft_view_title(plan, title, sizeof title);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:[I, I], s:o}", "machine", machine, "machine_title",
+                                              plan->machine.title, "subject",
+                                              subject == WEFT_SUBJECT_ATTENTION ? "attention" : "gemm", "title", title,
+                                              "tile", (json_int_t)s.tile[0], (json_int_t)s.tile[1], "schedules", rows));
+    }
+    free(candidates);
+    weft_plan_destroy(plan);
+    return code;
+}
+
+static int compare_all(json_t *list) {
+    int code = EXIT_OK;
+    for (int subject = WEFT_SUBJECT_ATTENTION; subject >= WEFT_SUBJECT_GEMM; subject--) {
+        for (size_t i = 0; weft_machine_name(i) && code == EXIT_OK; i++) {
+            char text[96];
+            snprintf(text, sizeof text, "comparing schedules on %s ...", weft_machine_name(i));
+            tell(text);
+            code = compare_on(weft_machine_name(i), (weft_subject)subject, list);
+        }
+    }
+    return code;
+}
+
+/* ---- this host ---- */
+
+static int measure_host(json_t *list) {
+    static const struct {
+        weft_subject subject;
+        const char *schedules;
+    } runs[] = {
+        {WEFT_SUBJECT_ATTENTION, "head-first+forward,head-first+sawtooth,block-first+forward,longest-first+sawtooth"},
+        {WEFT_SUBJECT_GEMM, "raster-n,raster-m,group,hilbert"}};
+    int code = EXIT_OK;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs && code == EXIT_OK; i++) {
+        settings s = settings_none(), each[WEFT_VIEW_SCHEDULES];
+        size_t count;
+        json_t *result = NULL;
+        s.heads = 2;
+        s.seq = s.m = s.n = s.k = 512; /* the check costs more than the run */
+        s.schedules = runs[i].schedules;
+        tell("running on this host ...");
+        code = schedules_read(&s, runs[i].subject, each, WEFT_VIEW_SCHEDULES, &count);
+        if (code == EXIT_OK) {
+            code = measure_schedules(each, count, runs[i].subject, REPEATS, &result);
+        }
+        if (code == EXIT_OK) {
+            json_array_append_new(list, result);
+        }
+    }
+    return code;
+}
+
+static json_t *host_json(void) {
+    weft_machine host;
+    weft_machine_host(&host);
+    return json_pack("{s:s, s:I}", "title", host.title, "workers", (json_int_t)host.workers);
+}
+
+/* A run on this host whose result is wrong fails the command, after the page has been written. */
+static int all_passed(const json_t *runs) {
+    size_t i, j;
+    json_t *run, *schedule;
+    int passed = 1;
+    json_array_foreach(runs, i, run) {
+        json_array_foreach(json_object_get(run, "schedules"), j, schedule) {
+            passed &= json_is_true(json_object_get(schedule, "passed"));
+        }
+    }
+    return passed;
+}
+
+static json_t *colours_json(void) {
+    json_t *ramp = json_array();
+    for (int i = 0; i < 64; i++) {
+        json_array_append_new(ramp, json_integer(weft_colour_ramp(i / 63.0)));
+    }
+    return ramp;
+}
+
+int cmd_report(const settings *s, const char *const *words, size_t count) {
+    if (!s->output && !s->json) {
+        return complain(EXIT_USAGE, "report needs -o FILE.html or --json");
+    }
+    json_t *studies = json_array(), *machines = json_array(), *host = json_array();
+    tell("reproducing studies ...");
+    int code = run_studies(count ? words[0] : "all", studies);
+    code = code ? code : compare_all(machines);
+    code = code ? code : measure_host(host);
+    tell("");
+    if (code) {
+        json_decref(studies);
+        json_decref(machines);
+        json_decref(host);
+        return code;
+    }
+    size_t length;
+    const char *streams = weft_page_file("h200-streams.csv", &length);
+    const int passed = all_passed(host);
+    json_t *data = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s}", "kind", "report", "weft", weft_version(),
+                             "command", s->command, "host", host_json(), "ramp", colours_json(), "studies", studies,
+                             "machines", machines, "runs", host, "streams", streams ? streams : "");
+    weft_message message = {""};
+    const weft_status status = s->output && data ? weft_page_write(data, s->output, &message) : WEFT_OK;
+    if (status) {
+        code = complain_status(status, &message);
+    } else if (s->json) {
+        code = print_json(json_incref(data));
+    } else if (data) {
+        printf("open %s\n", s->output);
+    }
+    code = data ? code : complain(EXIT_FAILED, "out of memory");
+    json_decref(data);
+    return code || passed ? code : complain(EXIT_FAILED, "a result on this host is outside its bound: see the page");
+}

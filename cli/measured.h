@@ -1,0 +1,14 @@
+/* Schedules of one problem, run on this host: interleaved, timed, checked. */
+#ifndef WEFT_CLI_MEASURED_H
+#define WEFT_CLI_MEASURED_H
+
+#include <jansson.h>
+
+#include "options.h"
+
+/* Runs every schedule `repeats` times, A B A B ..., and checks each result against the reference. Fills *result with
+ * {"title", "problem", "kernel", "threads", "repeats", "schedules": [{"schedule", "seconds": median, "least", "most",
+ * "tflops", "max_error", "bound", "passed"}]}, a new object. Returns an exit code, with the message printed. */
+int measure_schedules(const settings *list, size_t count, weft_subject subject, int repeats, json_t **result);
+
+#endif

@@ -1,0 +1,6 @@
+#!/bin/sh
+# Draws the README's picture.
+#   scripts/picture.sh WEFT FILE.svg
+set -eu
+exec "$1" view attention --machine gb10 --seq 128K --dtype fp16 --tile 256x128 --order head-first --dispatch static \
+    --schedules forward,sawtooth --svg -o "$2"

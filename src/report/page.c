@@ -1,0 +1,96 @@
+#include "report/page.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine/embedded.h"
+#include "plan/status.h"
+#include "report/bytes.h"
+
+const char *weft_page_file(const char *name, size_t *length) {
+    for (size_t i = 0; i < weft_embedded_page_count; i++) {
+        if (strcmp(weft_embedded_page[i].name, name) == 0) {
+            *length = weft_embedded_page[i].length;
+            return weft_embedded_page[i].text;
+        }
+    }
+    *length = 0;
+    return NULL;
+}
+
+/* JSON inside a script element: a '<' stands only inside strings, and written as an escape it can end nothing. */
+static void put_json(weft_bytes *page, const json_t *data) {
+    char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!text) {
+        page->failed = 1;
+        return;
+    }
+    for (const char *from = text; *from;) {
+        const size_t plain = strcspn(from, "<");
+        weft_bytes_put(page, from, plain);
+        from += plain;
+        if (*from == '<') {
+            weft_bytes_put(page, "\\u003c", 6);
+            from++;
+        }
+    }
+    free(text);
+}
+
+/* Copies the template; a line "@name" stands for a file, "@data" for the data. */
+static void put_template(weft_bytes *page, const char *template, const json_t *data) {
+    for (const char *line = template; *line;) {
+        const size_t length = strcspn(line, "\n");
+        if (line[0] == '@') {
+            char name[64];
+            size_t size;
+            snprintf(name, sizeof name, "%.*s", (int)(length - 1), line + 1);
+            const char *text = weft_page_file(name, &size);
+            if (strcmp(name, "data") == 0) {
+                put_json(page, data);
+            } else if (text) {
+                weft_bytes_put(page, text, size);
+            } else {
+                page->failed = 1;
+            }
+        } else {
+            weft_bytes_put(page, line, length);
+        }
+        weft_bytes_put(page, "\n", 1);
+        line += length + (line[length] == '\n');
+    }
+}
+
+weft_status weft_file_write(const char *path, const void *text, size_t length, weft_message *message) {
+    if (!path) {
+        return fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0
+                   ? WEFT_OK
+                   : weft_fail(message, WEFT_IO, "could not write to standard output");
+    }
+    FILE *file = fopen(path, "wb");
+    if (!file) {
+        return weft_fail(message, WEFT_IO, "%s: %s", path, strerror(errno));
+    }
+    const int whole = fwrite(text, 1, length, file) == length;
+    if (fclose(file) != 0 || !whole) {
+        return weft_fail(message, WEFT_IO, "%s: could not be written", path);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_page_write(const json_t *data, const char *path, weft_message *message) {
+    weft_bytes page = {0};
+    size_t unused;
+    const char *kind = json_string_value(json_object_get(data, "kind"));
+    const char *template = weft_page_file(kind && strcmp(kind, "report") == 0 ? "report.html" : "view.html", &unused);
+    page.failed = !data || !template;
+    if (!page.failed) {
+        put_template(&page, template, data);
+    }
+    const weft_status status = page.failed ? weft_fail(message, WEFT_NO_MEMORY, "no memory for the page")
+                                           : weft_file_write(path, page.data, page.count, message);
+    weft_bytes_release(&page);
+    return status;
+}

@@ -1,0 +1,39 @@
+#include "report/simulation_json.h"
+
+#include "plan/describe.h"
+
+double weft_hit_rate(const weft_traffic *t) {
+    return t->sectors > 0 ? (double)t->hits / (double)(t->hits + t->misses) : 0.0;
+}
+
+static json_t *l2_json(const weft_traffic *t) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:f}", "sectors", (json_int_t)t->sectors, "sectors_from_sm",
+                     (json_int_t)t->sectors_from_sm, "hits", (json_int_t)t->hits, "misses", (json_int_t)t->misses,
+                     "hit_rate", weft_hit_rate(t));
+}
+
+static json_t *traffic_json(const weft_traffic *t) {
+    return json_pack("{s:o, s:{s:I}, s:{s:I}, s:{s:I, s:I}}", "l2", l2_json(t), "fabric", "sectors",
+                     (json_int_t)t->fabric_sectors, "llc", "hits", (json_int_t)t->llc_hits, "dram", "read_bytes",
+                     (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
+}
+
+json_t *weft_simulation_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+    json_t *object = traffic_json(&sim->total);
+    json_object_set_new(object, "machine", json_string(plan->machine.name));
+    json_object_set_new(object, "problem", weft_plan_problem_json(plan));
+    json_object_set_new(object, "schedule", weft_plan_schedule_json(plan));
+    json_object_set_new(object, "compulsory_misses", json_integer((json_int_t)sim->compulsory_misses));
+    json_object_set_new(object, "piece_visits", json_integer((json_int_t)sim->piece_visits));
+    json_object_set_new(object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
+    json_object_set_new(object, "elapsed_seconds", json_real(sim->elapsed_seconds));
+    json_object_set_new(object, "seed", json_integer((json_int_t)sim->seed));
+    if (domains) {
+        json_t *list = json_array();
+        for (int64_t d = 0; d < plan->machine.domains; d++) {
+            json_array_append_new(list, traffic_json(&domains[d]));
+        }
+        json_object_set_new(object, "domains", list);
+    }
+    return object;
+}

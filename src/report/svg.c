@@ -1,0 +1,211 @@
+#include "report/svg.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "plan/status.h"
+#include "report/bytes.h"
+#include "report/colour.h"
+#include "report/page.h"
+#include "report/simulation_json.h"
+#include "report/still.h"
+
+enum {
+    MARGIN = 28,
+    PANEL = 380, /* width of a schedule */
+    GAP = 36,
+    HEAD = 66,   /* height of the line over all */
+    TITLE = 80,  /* of the lines above a grid */
+    GRID = 292,  /* of a GEMM's grid at most */
+    STRIP = 130, /* of an attention's */
+    HITS = 104,  /* of the chart of hits */
+    HELD = 250,  /* of the map of what is held */
+    FOOT = 46,
+    SHADES = 32,
+    TIMES = 120, /* columns of the map through time */
+    STEPS = 48,
+    PATH_TILES = 1024 /* the order is drawn as a line up to here */
+};
+
+static const char style[] =
+    "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#1c2330}"
+    ".name{font-size:19px;font-weight:650}.quiet{fill:#5a6472;font-size:12px}"
+    ".paper{fill:#fff}.frame{fill:none;stroke:#c3cad4}.held{fill:#0072b2}"
+    ".line{fill:none;stroke:#1c2330;stroke-width:1.6;stroke-linejoin:round}"
+    ".head{fill:none;stroke:#d55e00;stroke-width:1.4;stroke-linejoin:round}"
+    ".order{fill:none;stroke:#fff;stroke-opacity:.75;stroke-linejoin:round}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6e9ee}.quiet{fill:#9aa5b4}.paper{fill:#12161c}"
+    ".frame{stroke:#39424e}.held{fill:#4aa8e0}.line{stroke:#e6e9ee}.head{stroke:#ff9a4d}}";
+
+/* The grid, at most so high: a path of runs for each shade, so that large grids stay small. Returns its height. */
+static double put_grid(weft_bytes *out, const weft_view_schedule *s, double x, double y, double most) {
+    weft_still_grid grid;
+    if (!weft_still_grid_make(&grid, s, PANEL / 3, GRID / 2)) {
+        out->failed = 1;
+        return 0;
+    }
+    const double cell = fmin((double)PANEL / (double)grid.cols, most / (double)grid.lines);
+    const double height = cell * (double)grid.lines;
+    weft_bytes_text(out, "<g transform=\"translate(%g %g) scale(%.5g)\" shape-rendering=\"crispEdges\">\n", x, y, cell);
+    for (int shade = 0; shade < SHADES; shade++) {
+        weft_bytes_text(out, "<path fill=\"#%06x\" d=\"", weft_colour_ramp((double)shade / (SHADES - 1)));
+        for (int64_t i = 0; i < grid.cols * grid.lines;) {
+            int64_t end = i;
+            while (end < (i / grid.cols + 1) * grid.cols && grid.share[end] >= 0 &&
+                   (int)(grid.share[end] * (SHADES - 1) + 0.5) == shade) {
+                end++;
+            }
+            if (end > i) {
+                weft_bytes_text(out, "M%d %dh%dv1h-%dz", (int)(i % grid.cols), (int)(i / grid.cols), (int)(end - i),
+                                (int)(end - i));
+            }
+            i = end > i ? end : i + 1;
+        }
+        weft_bytes_text(out, "\"/>\n");
+    }
+    weft_bytes_text(out, "</g>\n");
+    if (s->grid.lines == 1 && s->trace.count <= PATH_TILES &&
+        s->plan->walk.cluster_rows * s->plan->walk.cluster_cols == 1) {
+        double(*at)[2] = calloc((size_t)s->plan->walk.order.count, sizeof *at);
+        out->failed |= !at;
+        for (size_t i = 0; at && i < s->trace.count; i++) {
+            const weft_trace_visit *v = &s->trace.visits[i];
+            at[v->position][0] = x + cell * ((double)(v->tile % s->grid.cols) + 0.5);
+            at[v->position][1] = y + cell * ((double)(v->tile / s->grid.cols) + 0.5);
+        }
+        weft_bytes_text(out, "<polyline class=\"order\" stroke-width=\"%.3g\" points=\"", fmin(1.6, cell / 7));
+        for (int64_t p = 0; at && p < s->plan->walk.order.count; p++) {
+            weft_bytes_text(out, "%.1f,%.1f ", at[p][0], at[p][1]);
+        }
+        weft_bytes_text(out, "\"/>\n");
+        free(at);
+    }
+    free(grid.share);
+    return height;
+}
+
+/* Hits through time, up to the longest schedule's end. */
+static void put_hits(weft_bytes *out, const weft_view_schedule *s, double x, double y, double longest) {
+    const double height = HITS - 32, width = PANEL * s->trace.sim.seconds / longest;
+    weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">L2 hits through time (0 to 100 %%)</text>\n", x, y + 11);
+    weft_bytes_text(
+        out, "<rect class=\"frame\" x=\"%g\" y=\"%g\" width=\"%d\" height=\"%g\"/><polyline class=\"line\" points=\"", x,
+        y + 20, (int)PANEL, height);
+    for (int64_t col = 0; col < TIMES; col++) {
+        const double hits = weft_still_hits(&s->trace, col, TIMES);
+        if (!isnan(hits)) {
+            weft_bytes_text(out, "%.1f,%.1f ", x + width * ((double)col + 0.5) / TIMES, y + 20 + height * (1 - hits));
+        }
+    }
+    weft_bytes_text(out, "\"/>\n");
+}
+
+/* What is held of K and V through time, and the way of one worker through it. */
+static void put_held(weft_bytes *out, const weft_view_schedule *s, double x, double y, double longest) {
+    const weft_trace *t = &s->trace;
+    const int64_t steps = t->cols < STEPS ? t->cols : STEPS;
+    const double height = HELD - 32, width = PANEL * t->sim.seconds / longest;
+    weft_bytes_text(out,
+                    "<text class=\"quiet\" x=\"%g\" y=\"%g\">key blocks in the L2 through time, one worker's way</text>\n",
+                    x, y + 11);
+    weft_bytes_text(out, "<g class=\"held\" transform=\"translate(%g %g) scale(%.5g %.5g)\">\n", x, y + 20, width / TIMES,
+                    height / (double)steps);
+    for (int level = 1; level <= 4; level++) {
+        weft_bytes_text(out, "<path fill-opacity=\"%.2f\" d=\"", 0.15 + 0.17 * level);
+        for (int64_t col = 0; col < TIMES; col++) {
+            for (int64_t step = 0; step < steps;) {
+                int64_t end = step;
+                while (end < steps && (int)ceil(4 * weft_still_held(t, col, TIMES, end, steps)) == level) {
+                    end++;
+                }
+                if (end > step) {
+                    weft_bytes_text(out, "M%d %dh1v%dh-1z", (int)col, (int)step, (int)(end - step));
+                }
+                step = end > step ? end : step + 1;
+            }
+        }
+        weft_bytes_text(out, "\"/>\n");
+    }
+    weft_bytes_text(out, "</g><polyline class=\"head\" points=\"");
+    for (int64_t frame = 0; frame < t->frames; frame++) {
+        const int32_t place = t->place[frame * t->workers];
+        if (place >= 0) {
+            weft_bytes_text(out, "%.1f,%.1f ", x + width * ((double)frame + 1) / (double)t->frames,
+                            y + 20 + height * ((double)place + 0.5) / (double)t->steps);
+        }
+    }
+    weft_bytes_text(out, "\"/><rect class=\"frame\" x=\"%g\" y=\"%g\" width=\"%d\" height=\"%g\"/>\n", x, y + 20,
+                    (int)PANEL, height);
+}
+
+/* Text from a machine file may hold anything. */
+static void put_escaped(weft_bytes *out, const char *text) {
+    for (; *text; text++) {
+        const char *escape = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
+        if (escape) {
+            weft_bytes_text(out, "%s", escape);
+        } else {
+            weft_bytes_put(out, text, 1);
+        }
+    }
+}
+
+static void put_legend(weft_bytes *out, double y) {
+    weft_bytes_text(out, "<text class=\"quiet\" x=\"%d\" y=\"%g\">tiles by position: first</text>\n", (int)MARGIN, y + 9);
+    for (int shade = 0; shade < SHADES; shade++) {
+        weft_bytes_text(out, "<rect x=\"%g\" y=\"%g\" width=\"5\" height=\"11\" fill=\"#%06x\"/>",
+                        MARGIN + 138 + 5.0 * shade, y, weft_colour_ramp((double)shade / (SHADES - 1)));
+    }
+    weft_bytes_text(out, "<text class=\"quiet\" x=\"%d\" y=\"%g\">last</text>\n", MARGIN + 138 + 5 * SHADES + 8, y + 9);
+}
+
+/* One schedule: its name, its numbers, its grid, its chart. Returns where it ends. */
+static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, double longest) {
+    const weft_traffic *t = &s->trace.sim.total;
+    const double y = HEAD;
+    weft_bytes_text(out, "<text class=\"name\" x=\"%g\" y=\"%g\">%s</text>\n", x, y + 18, s->name);
+    weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.1f %% hits, %.1f M misses</text>\n", x, y + 40,
+                    100 * weft_hit_rate(t), (double)t->misses / 1e6);
+    weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.2f GB from DRAM, %.3g ms (predicted)</text>\n", x,
+                    y + 57, (double)t->dram_read_bytes / 1e9, 1e3 * s->trace.sim.seconds);
+    if (s->plan->subject == WEFT_SUBJECT_ATTENTION) {
+        put_held(out, s, x, y + TITLE, longest);
+        return y + TITLE + HELD + 12 + put_grid(out, s, x, y + TITLE + HELD + 12, STRIP);
+    }
+    const double grid = put_grid(out, s, x, y + TITLE, GRID) + 20;
+    put_hits(out, s, x, y + TITLE + grid, longest);
+    return y + TITLE + grid + HITS;
+}
+
+weft_status weft_svg_write(const weft_view *view, const char *path, weft_message *message) {
+    const weft_plan *plan = view->schedule[0].plan;
+    const int count = (int)view->count, width = 2 * MARGIN + count * PANEL + (count - 1) * GAP;
+    double longest = 0, height = 0;
+    char title[192];
+    weft_bytes out = {0}, panels = {0};
+    for (size_t i = 0; i < view->count; i++) {
+        longest = fmax(longest, view->schedule[i].trace.sim.seconds);
+    }
+    for (int i = 0; i < count; i++) {
+        height = fmax(height, put_panel(&panels, &view->schedule[i], MARGIN + (double)i * (PANEL + GAP), longest));
+    }
+    put_legend(&panels, height + 12);
+    weft_bytes_text(&out,
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" role=\"img\">\n"
+                    "<style>",
+                    width, height + FOOT, width);
+    weft_bytes_put(&out, style, sizeof style - 1);
+    weft_bytes_text(&out, "</style><rect class=\"paper\" width=\"%d\" height=\"%.0f\" rx=\"10\"/>\n", width, height + FOOT);
+    weft_view_title(plan, title, sizeof title);
+    weft_bytes_text(&out, "<title>%s: tiles by position</title>\n<text x=\"%d\" y=\"40\">%s, on ", title, (int)MARGIN,
+                    title);
+    put_escaped(&out, plan->machine.title);
+    weft_bytes_text(&out, "</text>\n");
+    weft_bytes_put(&out, panels.data, panels.count);
+    weft_bytes_text(&out, "</svg>\n");
+    const weft_status status = out.failed || panels.failed ? weft_fail(message, WEFT_NO_MEMORY, "no memory for the picture")
+                                                           : weft_file_write(path, out.data, out.count, message);
+    weft_bytes_release(&out);
+    weft_bytes_release(&panels);
+    return status;
+}

@@ -1,0 +1,156 @@
+#include "report/view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/describe.h"
+#include "plan/status.h"
+#include "report/colour.h"
+#include "report/simulation_json.h"
+#include "report/trace_json.h"
+
+const char *weft_view_domain_word(const weft_machine *machine) {
+    return machine->l2_home == WEFT_HOME_PRIVATE ? "die" : machine->l2_home == WEFT_HOME_SPLIT ? "side" : "L2";
+}
+
+weft_view_grid weft_view_grid_of(const weft_plan *plan) {
+    const weft_walk *walk = &plan->walk;
+    weft_view_grid g;
+    g.rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
+    g.cols = walk->cols;
+    g.fold = g.cols;
+    g.lines = 1;
+    double best = g.cols > 12 * g.rows ? INFINITY : 0; /* a fold breaks rows: only long ones are worth it */
+    for (int64_t fold = g.cols; fold >= 1; fold = fold > 1 ? (fold + 1) / 2 : 0) {
+        const int64_t lines = weft_ceil_divide(g.cols, fold);
+        const double off = fabs(log((double)fold / (double)(g.rows * lines) / 2.2)); /* wider than high */
+        if (off < best) {
+            best = off;
+            g.fold = fold;
+            g.lines = lines;
+        }
+    }
+    return g;
+}
+
+/* 131072 is 128K, as it was asked for. */
+static const char *number_text(int64_t number, char *text, size_t size) {
+    snprintf(text, size, number >= 10240 && number % 1024 == 0 ? "%" PRId64 "K" : "%" PRId64,
+             number >= 10240 && number % 1024 == 0 ? number / 1024 : number);
+    return text;
+}
+
+void weft_view_title(const weft_plan *plan, char *text, size_t size) {
+    char a[24], b[24], c[24];
+    if (plan->subject == WEFT_SUBJECT_GEMM) {
+        const weft_gemm *p = &plan->gemm; /* no line breaks around the crosses */
+        snprintf(text, size, "Matrix product, %s\u00a0×\u00a0%s\u00a0×\u00a0%s, %s", number_text(p->m, a, sizeof a),
+                 number_text(p->n, b, sizeof b), number_text(p->k, c, sizeof c), weft_dtype_name(p->dtype));
+        return;
+    }
+    const weft_attention *p = &plan->attention;
+    char batch[40] = "", over[40] = "", keys[48] = " and keys";
+    if (p->batch > 1) {
+        snprintf(batch, sizeof batch, "batch %" PRId64 ", ", p->batch);
+    }
+    if (p->kv_heads != p->heads) {
+        snprintf(over, sizeof over, " over %" PRId64, p->kv_heads);
+    }
+    if (p->kv_seq != p->seq) {
+        snprintf(keys, sizeof keys, ", %s keys", number_text(p->kv_seq, b, sizeof b));
+    }
+    snprintf(text, size, "%s, %s%" PRId64 " head%s%s of %" PRId64 ", %s queries%s, %s",
+             p->mask == WEFT_MASK_NONE ? "Attention" : "Causal attention", batch, p->heads, p->heads == 1 ? "" : "s", over,
+             p->head_dim, number_text(p->seq, a, sizeof a), keys, weft_dtype_name(p->dtype));
+}
+
+static weft_status make_schedule(weft_view_schedule *s, const weft_simulate_options *options, int curves,
+                                 weft_message *message) {
+    weft_status status = weft_trace_make(&s->trace, s->plan, options, WEFT_VIEW_FRAMES, message);
+    if (status == WEFT_OK && curves) {
+        /* Two-sided chips are simulated once for each size. */
+        s->points = s->plan->machine.l2_home == WEFT_HOME_SPLIT ? WEFT_VIEW_POINTS / 3 : WEFT_VIEW_POINTS;
+        status = weft_simulate_curve(s->plan, options, s->curve, s->points, message);
+    }
+    return status;
+}
+
+weft_status weft_view_make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message) {
+    for (size_t i = 0; i < view->count; i++) {
+        weft_view_schedule *s = &view->schedule[i];
+        s->grid = weft_view_grid_of(s->plan);
+        if (s->grid.rows > WEFT_VIEW_TILES / s->grid.cols) {
+            return weft_fail(message, WEFT_UNSUPPORTED,
+                             "a grid of %" PRId64 " x %" PRId64 " tiles is too large to look at: at most %d tiles",
+                             s->grid.rows, s->grid.cols, WEFT_VIEW_TILES);
+        }
+    }
+    weft_status first = WEFT_OK;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < view->count; i++) {
+        weft_message ours = {""};
+        const weft_status status = make_schedule(&view->schedule[i], options, curves, &ours);
+#pragma omp critical(weft_view)
+        if (status != WEFT_OK && first == WEFT_OK) {
+            first = status;
+            weft_fail(message, status, "%s", ours.text);
+        }
+    }
+    return first;
+}
+
+void weft_view_release(weft_view *view) {
+    for (size_t i = 0; i < view->count; i++) {
+        weft_trace_release(&view->schedule[i].trace);
+    }
+}
+
+static json_t *machine_json(const weft_machine *m) {
+    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:I, s:f, s:I, s:I, s:f}", "name", m->name, "title", m->title, "workers",
+                     (json_int_t)m->workers, "domains", (json_int_t)m->domains, "domain", weft_view_domain_word(m),
+                     "l2_bytes", (json_int_t)m->l2_bytes, "l2_usable", m->l2_usable, "sector", (json_int_t)m->l2_sector,
+                     "llc_bytes", (json_int_t)m->llc_bytes, "dram_bandwidth", m->dram_bandwidth);
+}
+
+static json_t *grid_json(const weft_view_schedule *s) {
+    const weft_walk *walk = &s->plan->walk;
+    const int gemm = s->plan->subject == WEFT_SUBJECT_GEMM;
+    return json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:[I, I], s:I}", "rows", (json_int_t)s->grid.rows, "cols",
+                     (json_int_t)s->grid.cols, "fold", (json_int_t)s->grid.fold, "lines", (json_int_t)s->grid.lines, "row",
+                     gemm ? "tile row m" : "head", "col", gemm ? "tile column n" : "query block", "rows_of_batch",
+                     (json_int_t)(walk->order.grid.rows * walk->cluster_rows), "cluster", (json_int_t)walk->cluster_rows,
+                     (json_int_t)walk->cluster_cols, "positions", (json_int_t)walk->order.count);
+}
+
+static json_t *schedule_json(const weft_view_schedule *s) {
+    json_t *curve = json_array();
+    for (size_t i = 0; i < s->points; i++) {
+        json_array_append_new(curve, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)s->curve[i].l2_bytes, "misses",
+                                               (json_int_t)s->curve[i].misses));
+    }
+    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "name", s->name, "simulation",
+                     weft_simulation_json(s->plan, &s->trace.sim, s->trace.totals), "grid", grid_json(s), "trace",
+                     weft_trace_json(&s->trace, s->plan), "curve", curve);
+}
+
+json_t *weft_view_json(const weft_view *view, const char *command) {
+    enum { STOPS = 64 };
+    const weft_plan *plan = view->schedule[0].plan;
+    char title[192];
+    weft_view_title(plan, title, sizeof title);
+    json_t *schedules = json_array(), *ramp = json_array(), *categories = json_array();
+    for (size_t i = 0; i < view->count; i++) {
+        json_array_append_new(schedules, schedule_json(&view->schedule[i]));
+    }
+    for (int i = 0; i < STOPS; i++) {
+        json_array_append_new(ramp, json_integer(weft_colour_ramp((double)i / (STOPS - 1))));
+    }
+    for (int i = 0; i < WEFT_CATEGORIES; i++) {
+        json_array_append_new(categories, json_integer(weft_colour_category(i)));
+    }
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "kind", "view", "weft", weft_version(), "command",
+                     command, "title", title, "machine", machine_json(&plan->machine), "problem",
+                     weft_plan_problem_json(plan), "ramp", ramp, "categories", categories, "schedules", schedules);
+}

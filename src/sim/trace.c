@@ -1,0 +1,307 @@
+#include "sim/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/problem.h"
+#include "plan/status.h"
+#include "sim/sources.h"
+
+enum { CELLS = 12288 }; /* of all domains together, at most */
+
+/* A run that is being recorded. */
+typedef struct recorder {
+    weft_trace *trace;
+    weft_memory *memory;
+    weft_reuse *reuse;    /* (domains) */
+    uint32_t streams;     /* pieces that are read step by step */
+    double frame_seconds; /* length of a frame */
+    int64_t frame;        /* the one at hand */
+    size_t *visit_of;     /* (workers) the visit in hand, plus 1; 0: none */
+    int32_t *place;       /* (workers) */
+    uint8_t *missed;      /* (workers) */
+    uint32_t *count_of;   /* (rows x cols) pieces of a cell that are there */
+    uint64_t hits, misses, in_flight;
+    uint64_t profile[WEFT_PROFILE_BINS + 1];
+    weft_trace_use use; /* of the domain that is being looked at */
+    int failed;
+} recorder;
+
+/* ---- what the L2s hold ---- */
+
+/* Chooses cells so that the maps of all domains are small enough, and lays out the sections. */
+static void lay_out(weft_trace *t, const weft_plan *plan) {
+    if (plan->subject == WEFT_SUBJECT_ATTENTION) {
+        t->sections = 1;
+        t->section[0].lines = plan->attention.batch * plan->attention.kv_heads;
+        t->steps = weft_ceil_divide(plan->attention.kv_seq, plan->schedule.tile_n);
+    } else {
+        t->sections = 2;
+        t->section[0].lines = weft_ceil_divide(plan->gemm.m, plan->schedule.tile_m);
+        t->section[1].lines = weft_ceil_divide(plan->gemm.n, plan->schedule.tile_n);
+        t->steps = weft_ceil_divide(plan->gemm.k, plan->schedule.tile_k);
+    }
+    t->lines_per_cell = t->steps_per_cell = 1;
+    for (;;) {
+        t->rows = 0;
+        t->cols = weft_ceil_divide(t->steps, t->steps_per_cell);
+        for (int i = 0; i < t->sections; i++) {
+            t->section[i].first_row = t->rows;
+            t->section[i].rows = weft_ceil_divide(t->section[i].lines, t->lines_per_cell);
+            t->rows += t->section[i].rows;
+        }
+        if (t->rows * t->cols * t->domains <= CELLS || t->rows * t->cols <= t->sections) {
+            return;
+        }
+        *(t->rows > t->cols ? &t->lines_per_cell : &t->steps_per_cell) *= 2;
+    }
+}
+
+static int64_t cell_of(const weft_trace *t, uint32_t piece) {
+    int64_t line = piece / t->steps;
+    const weft_trace_section *section = &t->section[0];
+    if (line >= section->lines) {
+        line -= section->lines;
+        section++;
+    }
+    return (section->first_row + line / t->lines_per_cell) * t->cols + piece % t->steps / t->steps_per_cell;
+}
+
+/* Pieces of a cell, fewer at the edges. */
+static int64_t cell_pieces(const weft_trace *t, int64_t row, int64_t col) {
+    const weft_trace_section *s = &t->section[t->sections > 1 && row >= t->section[1].first_row];
+    const int64_t lines = s->lines - (row - s->first_row) * t->lines_per_cell, steps = t->steps - col * t->steps_per_cell;
+    return (lines < t->lines_per_cell ? lines : t->lines_per_cell) *
+           (steps < t->steps_per_cell ? steps : t->steps_per_cell);
+}
+
+static void tell_piece(void *context, uint32_t id, uint32_t weight) {
+    recorder *r = context;
+    const uint32_t piece = r->memory->split ? id / 2 : id;
+    if (piece < r->streams) {
+        r->count_of[cell_of(r->trace, piece)]++;
+        r->use.streams += weight;
+    } else {
+        r->use.others += weight;
+    }
+}
+
+static void look_at(recorder *r, int64_t domain) {
+    weft_trace *t = r->trace;
+    const int64_t at = r->frame * t->domains + domain, cells = t->rows * t->cols;
+    memset(r->count_of, 0, (size_t)cells * sizeof *r->count_of);
+    memset(&r->use, 0, sizeof r->use);
+    weft_cache_list(&r->memory->domain[domain].l2, tell_piece, r);
+    for (int64_t i = 0; i < cells; i++) {
+        const int64_t whole = cell_pieces(t, i / t->cols, i % t->cols) * (r->memory->split ? 2 : 1);
+        t->resident[at * cells + i] = (uint8_t)weft_ceil_divide(r->count_of[i] * (int64_t)WEFT_TRACE_FULL, whole);
+    }
+    t->use[at] = r->use;
+    t->traffic[at] = weft_memory_traffic(r->memory, domain);
+}
+
+/* ---- what the observer is told ---- */
+
+static void end_frame(recorder *r) {
+    weft_trace *t = r->trace;
+    for (int64_t d = 0; d < t->domains; d++) {
+        look_at(r, d);
+    }
+    const size_t workers = (size_t)t->workers, at = (size_t)r->frame;
+    memcpy(t->place + at * workers, r->place, workers * sizeof *r->place);
+    memcpy(t->missed + at * workers, r->missed, workers);
+    memcpy(t->distances + at * (WEFT_PROFILE_BINS + 1), r->profile, sizeof r->profile);
+    memset(r->profile, 0, sizeof r->profile);
+    memset(r->missed, 0, workers);
+    r->frame++;
+}
+
+/* Ends the frames that lie before `now`; the last one ends with the run. */
+static void reach(recorder *r, double now) {
+    while (r->frame + 1 < r->trace->frames && now >= r->frame_seconds * (double)(r->frame + 1)) {
+        end_frame(r);
+    }
+}
+
+/* Whatever was counted since the last call is this worker's. */
+static void settle(recorder *r, int64_t worker) {
+    uint64_t hits = 0, misses = 0, in_flight = 0;
+    for (int64_t d = 0; d < r->trace->domains; d++) {
+        const weft_memory_domain *domain = &r->memory->domain[d];
+        hits += domain->traffic.hits;
+        misses += domain->traffic.misses;
+        in_flight += domain->in_flight;
+    }
+    if (r->visit_of[worker] != 0) {
+        weft_trace_visit *v = &r->trace->visits[r->visit_of[worker] - 1];
+        v->hits += hits - r->hits;
+        v->misses += misses - r->misses;
+        v->in_flight += in_flight - r->in_flight;
+    }
+    r->missed[worker] |= misses != r->misses;
+    r->hits = hits;
+    r->misses = misses;
+    r->in_flight = in_flight;
+}
+
+static void began(void *context, int64_t worker, int64_t domain, const weft_sim_job *job, double now) {
+    (void)domain;
+    recorder *r = context;
+    weft_trace *t = r->trace;
+    if (t->count == t->room) {
+        const size_t room = t->room ? 2 * t->room : 1024;
+        weft_trace_visit *visits = realloc(t->visits, room * sizeof *visits);
+        if (!visits) {
+            r->failed = 1;
+            return;
+        }
+        t->visits = visits;
+        t->room = room;
+    }
+    weft_trace_visit *v = &t->visits[t->count++];
+    *v = (weft_trace_visit){worker, job->position, job->tile, job->first, job->steps, job->direction, now, now, 0, 0, 0};
+    r->visit_of[worker] = t->count;
+    r->place[worker] = (int32_t)job->first;
+    settle(r, worker);
+    reach(r, now);
+}
+
+static void stepped(void *context, int64_t worker, int64_t step, double now) {
+    recorder *r = context;
+    settle(r, worker);
+    r->place[worker] = (int32_t)step;
+    reach(r, now);
+}
+
+static void ended(void *context, int64_t worker, double now) {
+    recorder *r = context;
+    settle(r, worker);
+    if (r->visit_of[worker] != 0) {
+        r->trace->visits[r->visit_of[worker] - 1].end = now;
+    }
+    r->visit_of[worker] = 0;
+    r->place[worker] = -1;
+    reach(r, now);
+}
+
+/* ---- the run ---- */
+
+static int make_room(weft_trace *t, recorder *r, uint32_t pieces, uint64_t sectors) {
+    const size_t frames = (size_t)t->frames, domains = (size_t)t->domains, workers = (size_t)t->workers;
+    const size_t cells = (size_t)(t->rows * t->cols);
+    t->resident = calloc(frames * domains * cells, sizeof *t->resident);
+    t->use = calloc(frames * domains, sizeof *t->use);
+    t->traffic = calloc(frames * domains, sizeof *t->traffic);
+    t->place = calloc(frames * workers, sizeof *t->place);
+    t->missed = calloc(frames * workers, sizeof *t->missed);
+    t->distances = calloc(frames * (WEFT_PROFILE_BINS + 1), sizeof *t->distances);
+    r->visit_of = calloc(workers, sizeof *r->visit_of);
+    r->place = calloc(workers, sizeof *r->place);
+    r->missed = calloc(workers, sizeof *r->missed);
+    r->count_of = calloc(cells, sizeof *r->count_of);
+    r->reuse = calloc(domains, sizeof *r->reuse);
+    int fine = t->resident && t->use && t->traffic && t->place && t->missed && t->distances && r->visit_of && r->place &&
+               r->missed && r->count_of && r->reuse;
+    for (size_t d = 0; fine && d < domains; d++) {
+        fine = weft_reuse_init(&r->reuse[d], pieces, sectors);
+        r->reuse[d].profile = r->profile;
+    }
+    for (size_t w = 0; fine && w < workers; w++) {
+        r->place[w] = -1;
+    }
+    return fine;
+}
+
+static void release_recorder(recorder *r) {
+    for (int64_t d = 0; r->reuse && d < r->trace->domains; d++) {
+        weft_reuse_release(&r->reuse[d]);
+    }
+    free(r->reuse);
+    free(r->visit_of);
+    free(r->place);
+    free(r->missed);
+    free(r->count_of);
+}
+
+static int by_begin(const void *a, const void *b) {
+    const weft_trace_visit *x = a, *y = b;
+    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
+                                : (x->worker > y->worker) - (x->worker < y->worker);
+}
+
+/* Runs the plan a second time, now that it is known how long it takes. */
+static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simulate_options *o, weft_message *message) {
+    weft_sim_source source;
+    weft_sim_walk walk;
+    weft_memory memory;
+    weft_sim_outcome outcome;
+    recorder r;
+    memset(&memory, 0, sizeof memory);
+    memset(&r, 0, sizeof r);
+    r.trace = t;
+    r.memory = &memory;
+    r.frame_seconds = t->sim.seconds / (double)t->frames;
+    weft_status status = weft_sim_source_make(&source, &walk, plan, message);
+    if (status == WEFT_OK) {
+        t->workers = source.workers;
+        r.streams = walk.first_lead;
+        if (!make_room(t, &r, source.pieces, walk.distinct + walk.written) ||
+            !weft_memory_init(&memory, &plan->machine, source.pieces, o->seed)) {
+            status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %u pieces", source.pieces);
+        }
+    }
+    if (status == WEFT_OK) {
+        const weft_sim_observer observer = {began, stepped, ended, &r};
+        source.observer = &observer;
+        memory.reuse = r.reuse;
+        status = weft_sim_run(&memory, &source, o, o->drift < 0 ? plan->machine.drift : o->drift, &outcome, message);
+    }
+    if (status == WEFT_OK && r.failed) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %zu visits", t->count);
+    }
+    if (t->count > 0) {
+        qsort(t->visits, t->count, sizeof *t->visits, by_begin);
+    }
+    while (status == WEFT_OK && r.frame < t->frames) {
+        end_frame(&r);
+    }
+    release_recorder(&r);
+    weft_memory_release(&memory);
+    weft_sim_walk_release(&walk);
+    return status;
+}
+
+weft_status weft_trace_make(weft_trace *trace, const weft_plan *plan, const weft_simulate_options *options, int64_t frames,
+                            weft_message *message) {
+    memset(trace, 0, sizeof *trace);
+    if (!plan || frames < 1) {
+        return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "a trace has at least one frame");
+    }
+    weft_simulate_options o;
+    weft_status status = weft_simulate_options_read(&o, options, message);
+    if (status) {
+        return status;
+    }
+    o.limit = 0; /* a trace is of the whole run */
+    trace->frames = frames;
+    trace->domains = plan->machine.domains;
+    trace->totals = calloc((size_t)trace->domains, sizeof *trace->totals);
+    if (!trace->totals) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)trace->domains);
+    }
+    lay_out(trace, plan);
+    status = weft_simulate(plan, &o, &trace->sim, trace->totals, message);
+    return status ? status : record(trace, plan, &o, message);
+}
+
+void weft_trace_release(weft_trace *trace) {
+    free(trace->totals);
+    free(trace->visits);
+    free(trace->resident);
+    free(trace->use);
+    free(trace->traffic);
+    free(trace->place);
+    free(trace->missed);
+    free(trace->distances);
+    memset(trace, 0, sizeof *trace);
+}

@@ -1,0 +1,236 @@
+"""The pages in a real browser: no errors, played to the end, the numbers of the JSON, two widths, two themes.
+
+    test_pages.py PATH_TO_WEFT FOLDER_FOR_SCREENSHOTS
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # the tree stays as it is
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import browser  # noqa: E402
+
+SCREENSHOTS = os.path.abspath(sys.argv.pop(2))
+WEFT = os.path.abspath(sys.argv.pop(1))
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PROBLEMS = {
+    "sawtooth": ["attention", "--machine", "gb10", "--seq", "128K", "--dtype", "fp16", "--tile", "128x128", "--order", "head-first", "--dispatch", "static"],
+    "sides": ["gemm", "--machine", "h100", "--m", "4K", "--n", "4K", "--k", "2K", "--dtype", "bf16", "--tile", "128x128x64"],
+    "dies": ["attention", "--machine", "mi300x", "--heads", "32", "--seq", "4K", "--head-dim", "128", "--dtype", "bf16", "--tile", "128x64"],
+}  # fmt: skip
+SHAPES = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+
+
+def weft(*arguments):
+    result = subprocess.run([WEFT, *arguments], capture_output=True, text=True, timeout=200)
+    assert (result.returncode, result.stderr) == (0, ""), (arguments, result.stderr)
+    return result.stdout
+
+
+class Pages(unittest.TestCase):
+    """What both share: a browser, and a folder of pages."""
+
+    @classmethod
+    def setUpClass(cls):
+        path = browser.find()
+        if not path:
+            print("no Chromium here: scripts/deps.sh test installs one")
+            sys.exit(77)
+        os.makedirs(SCREENSHOTS, exist_ok=True)
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.browser = browser.Browser(path)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.folder.cleanup()
+
+    def open(self, path, width=1280, theme="light", motion=False):
+        self.browser.errors.clear()
+        self.browser.shape(width, 900, theme, motion)
+        self.browser.open(path)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors, [])
+
+    # Nothing is wider than the window, nothing but tables scrolls sideways, and no text is cut off.
+    def check_fit(self, width):
+        self.assertEqual(self.browser.run("document.documentElement.scrollWidth"), width)
+        cut = self.browser.run(
+            "[...document.querySelectorAll('h1, h2, h3, p, dt, dd, button, label, figcaption, .label, .axes, .keys li, svg text')].filter((e) => {"
+            " const box = e.getBoundingClientRect(); if (!box.width || e.closest('.scroll, details')) return false;"
+            " return e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && !e.closest('svg') || box.right > innerWidth + 1 || box.left < -1; }).map((e) => e.textContent)"
+        )
+        self.assertEqual(cut, [])
+
+
+class View(Pages):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.pages = {name: os.path.join(cls.folder.name, f"{name}.html") for name in PROBLEMS}
+        for name, problem in PROBLEMS.items():
+            weft("view", *problem, "-o", cls.pages[name])
+
+    def scrub(self, share):
+        self.browser.run(f"scrub.value = {round(10000 * share)}; scrub.dispatchEvent(new Event('input'))")
+
+    def live(self):
+        """What the panels show, by schedule."""
+        return self.browser.run(
+            "Object.fromEntries([...document.querySelectorAll('.panel')].map((p) => [p.getAttribute('aria-label'),"
+            " Object.fromEntries([...p.querySelectorAll('[data-live]')].map((e) => [e.dataset.live, [Number(e.dataset.value), e.textContent]]))]))"
+        )
+
+    def test_widths_and_themes(self):
+        for name, path in self.pages.items():
+            for width, theme in SHAPES:
+                with self.subTest(page=name, width=width, theme=theme):
+                    self.open(path, width, theme)
+                    self.scrub(0.45)
+                    self.assertEqual(self.browser.run("document.documentElement.dataset.theme"), theme)
+                    self.check_fit(width)
+                    self.browser.screenshot(os.path.join(SCREENSHOTS, f"view-{name}-{width}-{theme}.png"))
+                    self.assertEqual(self.browser.errors, [])
+
+    def test_theme_button(self):
+        self.open(self.pages["sawtooth"])
+        paper = "getComputedStyle(document.body).backgroundColor"
+        before = self.browser.run(paper)
+        self.browser.run("document.getElementById('theme').click()")
+        self.assertEqual(self.browser.run("document.documentElement.dataset.theme"), "dark")
+        self.assertNotEqual(self.browser.run(paper), before)
+
+    def test_plays_to_the_end_with_the_numbers_of_simulate(self):
+        for name, choices in [("sawtooth", [("forward", "--sweep"), ("sawtooth", "--sweep")]), ("sides", [("raster-n", "--order"), ("hilbert", "--order")]), ("dies", [("block-first", "--order")])]:
+            self.open(self.pages[name])
+            self.browser.run("speed.value = '16'; play.click()")
+            self.browser.wait("play.textContent === 'Replay'")
+            live = self.live()
+            for schedule, option in choices:
+                with self.subTest(page=name, schedule=schedule):
+                    result = json.loads(weft("simulate", *PROBLEMS[name], option, schedule, "--json"))
+                    self.assertEqual(live[schedule]["misses"][0], result["l2"]["misses"])
+                    self.assertEqual(live[schedule]["dram"][0], result["dram"]["read_bytes"])
+                    self.assertAlmostEqual(live[schedule]["hit_rate"][0], result["l2"]["hit_rate"], 12)
+                    self.assertEqual(live[schedule]["hit_rate"][1], f"{100 * result['l2']['hit_rate']:.1f} %")
+                    cells = self.browser.run(
+                        f"Object.fromEntries([...document.querySelectorAll('tr[data-schedule=\"{schedule}\"] td')].map((e) => [e.dataset.key, Number(e.dataset.value)]))"
+                    )
+                    for key, value in cells.items():
+                        part = result
+                        for step in key.split("."):
+                            part = part[step]
+                        self.assertEqual(value, part, key)
+                    text = self.browser.run(f"document.querySelector('tr[data-schedule=\"{schedule}\"] td[data-key=\"l2.misses\"]').textContent")
+                    self.assertEqual(re.sub(r"\D", "", text), str(result["l2"]["misses"]))
+
+    def test_motion(self):
+        self.open(self.pages["sawtooth"], motion=True)
+        self.browser.wait("Number(scrub.value) > 50")  # plays by itself
+        self.assertEqual(self.browser.run("play.textContent"), "Pause")
+        self.open(self.pages["sawtooth"], motion=False)
+        self.assertEqual(self.browser.run("[play.textContent, scrub.value]"), ["Play", "0"])
+
+    def test_keyboard(self):
+        self.open(self.pages["sawtooth"])
+        clock = lambda: int(self.browser.run("scrub.value"))
+        self.browser.press("ArrowRight")
+        first = clock()
+        self.assertGreater(first, 0)
+        self.browser.press("ArrowRight")
+        self.browser.press("ArrowLeft")
+        self.assertEqual(clock(), first)
+        self.browser.press("End")
+        self.assertEqual((clock(), self.browser.run("play.textContent")), (10000, "Replay"))
+        self.browser.press("Home")
+        self.assertEqual(clock(), 0)
+        self.browser.press(" ", "Space")
+        self.assertEqual(self.browser.run("play.textContent"), "Pause")
+        self.browser.press(" ", "Space")
+        self.assertEqual(self.browser.run("play.textContent"), "Play")
+        # Everything that can be used can be reached, in the order of the page.
+        self.browser.run("document.activeElement.blur()")
+        reached = []
+        for _ in range(10):
+            self.browser.press("Tab")
+            reached.append(self.browser.run("document.activeElement.id || document.activeElement.className"))
+        self.assertEqual(reached[:9], ["theme", "play", "back", "forth", "scrub", "speed", "colour", "tiles", "tiles"])
+
+    def test_pointing_tells(self):
+        self.open(self.pages["sides"])
+        box = self.browser.run("(() => { const b = document.querySelector('.tiles').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
+        self.browser.point(box[0] + box[2] * 1.5 / 32, box[1] + box[3] * 2.5 / 32)
+        text = self.browser.run("tip.hidden ? '' : tip.textContent")
+        self.assertTrue(text.startswith("tile row 2, tile column 1\nposition 65, worker 65 on side 1\nreads row 2 of A and column 1 of B, k slices 0 up to 31\n"), text)
+        self.browser.screenshot(os.path.join(SCREENSHOTS, "view-sides-tip.png"), whole=False)
+        self.browser.run("document.querySelector('.tiles').focus()")
+        self.browser.press("d")
+        self.assertTrue(self.browser.run("tip.textContent").startswith("tile row 2, tile column 2\n"))
+
+    def test_domains_are_drawn(self):
+        for name, word, count in [("dies", "die", 8), ("sides", "side", 2), ("sawtooth", "whole chip", 1)]:
+            self.open(self.pages[name])
+            self.scrub(0.5)
+            labels = self.browser.run("[...document.querySelector('.panel').querySelectorAll('.domain .label span:first-child')].map((e) => e.textContent)")
+            self.assertEqual(labels, [word] if count == 1 else [f"{word} {d}" for d in range(count)])
+            full = self.browser.run("[...document.querySelectorAll('.domain .label span:last-child')].map((e) => parseInt(e.textContent))")
+            self.assertTrue(all(0 < share <= 100 for share in full), full)
+            if count > 1:
+                self.browser.run("colour.value = 'domain'; colour.dispatchEvent(new Event('change'))")
+                self.browser.screenshot(os.path.join(SCREENSHOTS, f"view-{name}-by-domain.png"), whole=False)
+
+    def test_a_title_cannot_break_out(self):
+        with open(os.path.join(ROOT, "machines", "gb10.ini"), encoding="utf-8") as file:
+            text = file.read()
+        title = "</script><script>bad()</script><!-- & \"x\""
+        path = os.path.join(self.folder.name, "odd.ini")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(re.sub(r"^title = .*$", lambda _: f"title = {title}", text, flags=re.MULTILINE))
+        out = os.path.join(self.folder.name, "odd.html")
+        weft("view", "gemm", "--machine", path, "--m", "512", "--n", "512", "--k", "64", "-o", out)
+        self.open(out)
+        self.assertIn(title, self.browser.run("lead.textContent"))
+
+
+class Report(Pages):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.path = os.path.join(cls.folder.name, "report.html")
+        cls.data = json.loads(weft("report", "tile-scheduling", "-o", cls.path, "--json"))
+
+    def test_every_row_is_there(self):
+        self.open(self.path)
+        rows = [row for study in self.data["studies"] for row in study["rows"]]
+        shown = self.browser.run("[...document.querySelectorAll('tr[data-label]')].map((e) => [e.dataset.label, Number(e.dataset.simulated), e.lastChild.textContent])")
+        verdict = lambda row: {None: "shown", True: "ok", False: "OUTSIDE"}[row.get("passed")]
+        self.assertEqual(shown, [[row["label"], row["simulated"], verdict(row)] for row in rows])
+        judged = [row for row in rows if "passed" in row]
+        outside = [row for row in judged if not row["passed"]]
+        self.assertEqual(len(outside), 1)
+        self.assertEqual(self.browser.run("[cards.dataset.judged, cards.dataset.outside]"), [str(len(judged)), str(len(outside))])
+        self.assertEqual(self.browser.run("document.querySelectorAll('.strip path.outside').length"), len(outside))
+
+    def test_comparisons_and_runs(self):
+        self.open(self.path)
+        machines = self.browser.run("[...document.querySelectorAll('[data-machine]')].map((e) => [e.dataset.machine, e.querySelectorAll('td').length])")
+        self.assertEqual(machines, [[m, 18] for m in ["b200", "gb10", "h100", "h200", "mi300x"]])
+        runs = self.browser.run("[...document.querySelectorAll('tr[data-tflops]')].map((e) => [e.dataset.schedule, Number(e.dataset.tflops), e.lastChild.textContent])")
+        self.assertEqual(runs, [[s["schedule"], s["tflops"], "passed"] for run in self.data["runs"] for s in run["schedules"]])
+
+    def test_report_widths_and_themes(self):
+        for width, theme in SHAPES:
+            with self.subTest(width=width, theme=theme):
+                self.open(self.path, width, theme)
+                self.check_fit(width)
+                self.browser.screenshot(os.path.join(SCREENSHOTS, f"report-{width}-{theme}.png"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
