@@ -207,6 +207,6 @@ weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_att
     if (status == WEFT_OK) {
         status = weft_cpu_each(heads * p->seq, f.kernel, direct, merge_row, &f, message);
     }
-    free(f.results);
+    weft_cpu_free(f.results);
     return status;
 }

@@ -98,8 +98,9 @@ void weft_cpu_store(weft_dtype dtype, void *data, size_t index, int64_t count, c
 /* WEFT_UNSUPPORTED when a thread could not hold the plan's tile. */
 weft_status weft_cpu_check_tile(const weft_plan *plan, weft_message *message);
 
-/* Memory on a cache line, or null; free() releases it. */
+/* Memory on a cache line, or null; kernels may read a little beyond its end. */
 void *weft_cpu_alloc(size_t bytes);
+void weft_cpu_free(void *buffer);
 
 /* n rounded up to a multiple of unit. */
 static inline int64_t weft_cpu_pad(int64_t n, int64_t unit) {

@@ -145,7 +145,7 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
         status =
             weft_cpu_walk(plan, g.kernel, (size_t)(blocks * a.lines * b.lines) * sizeof(float), gemm_tile, &g, message);
     }
-    free(g.a.data);
-    free(g.b.data);
+    weft_cpu_free(g.a.data);
+    weft_cpu_free(g.b.data);
     return status;
 }

@@ -128,17 +128,17 @@ weft_status weft_cpu_gradients_prepare(weft_cpu_gradients *w, weft_message *mess
         preparation prepare = {w, given ? w->data->o : o, given ? w->data->lse : lse};
         status = weft_cpu_each((int64_t)count, w->kernel, 0, prepare_block, &prepare, message);
     }
-    free(o);
-    free(lse);
+    weft_cpu_free(o);
+    weft_cpu_free(lse);
     return status;
 }
 
 void weft_cpu_gradients_free(weft_cpu_gradients *w) {
-    free(w->q.right);
-    free(w->q.left);
-    free(w->g.right);
-    free(w->g.left);
-    free(w->lse2);
-    free(w->delta);
-    free(w->sums);
+    weft_cpu_free(w->q.right);
+    weft_cpu_free(w->q.left);
+    weft_cpu_free(w->g.right);
+    weft_cpu_free(w->g.left);
+    weft_cpu_free(w->lse2);
+    weft_cpu_free(w->delta);
+    weft_cpu_free(w->sums);
 }

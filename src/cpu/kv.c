@@ -105,8 +105,8 @@ weft_cpu_kv_block weft_cpu_kv_at(const weft_cpu_kv *kv, int64_t batch, int64_t k
 }
 
 void weft_cpu_kv_free(weft_cpu_kv *kv) {
-    free(kv->k);
-    free(kv->v);
+    weft_cpu_free(kv->k);
+    weft_cpu_free(kv->v);
     free(kv->odd);
     kv->k = kv->v = NULL;
     kv->odd = NULL;

@@ -20,16 +20,6 @@ static int omp_get_num_threads(void) {
 }
 #endif
 
-/* ALIGNMENT: a cache line. BEYOND: kernels load the next values of an operand before they know that there are none. */
-enum { ALIGNMENT = 64, BEYOND = 1024 };
-
-void *weft_cpu_alloc(size_t bytes) {
-    if (bytes > SIZE_MAX - BEYOND - ALIGNMENT) {
-        return NULL;
-    }
-    return aligned_alloc(ALIGNMENT, (bytes + BEYOND + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-}
-
 weft_status weft_cpu_check_tile(const weft_plan *plan, weft_message *message) {
     const weft_schedule *s = &plan->schedule;
     if ((double)s->tile_m * (double)s->tile_n > 0x1p28 || s->tile_m > 1 << 20 || s->tile_n > 1 << 20 ||
@@ -82,7 +72,7 @@ static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room,
                 kernel->stop();
             }
         }
-        free(mine);
+        weft_cpu_free(mine);
     }
     if (failed) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %zu bytes in each of %lld threads", room, (long long)most);

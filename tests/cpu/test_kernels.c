@@ -87,7 +87,7 @@ static void check_packing(const weft_cpu_kernel *kernel) {
             }
         }
     }
-    free(panel);
+    weft_cpu_free(panel);
 }
 
 static void check_multiply(const weft_cpu_kernel *kernel) {
@@ -124,8 +124,8 @@ static void check_multiply(const weft_cpu_kernel *kernel) {
             assert_true(fabs(sum - (double)c[i]) < (i < rows * cols ? 1e-5 : 1e-30)); /* nothing outside is written */
         }
     }
-    free(a);
-    free(b);
+    weft_cpu_free(a);
+    weft_cpu_free(b);
 }
 
 /* Weights against exp2, sums against weights, over two blocks with a mask. */
@@ -194,8 +194,8 @@ static void check_soften(const weft_cpu_kernel *kernel) {
     }
     kernel->panel->soften(keys, scores, 1, NULL, max, sum, rescale);
     assert_true(isnan(sum[0]) && sum[1] == 0 && scores[1] == 0 && isnan(scores[0]));
-    free(scores);
-    free(was);
+    weft_cpu_free(scores);
+    weft_cpu_free(was);
 }
 
 static void check_differentiate(const weft_cpu_kernel *kernel) {
@@ -252,7 +252,7 @@ static void check_narrow(const weft_cpu_kernel *kernel) {
         const double got = packed_value(kernel, kernel->b, panel, i % kernel->b.lines, i / kernel->b.lines);
         assert_true(isnan(want) ? isnan(got) : got == want);
     }
-    free(panel);
+    weft_cpu_free(panel);
 }
 
 static void packing(void **state) {
@@ -381,9 +381,9 @@ static void bench(const weft_cpu_kernel *kernel) {
         TIME(kernel->pack_a(&across, a));
         printf(" across %8.2f\n", 1e9 * best / (double)(rows * 128));
     }
-    free(a);
-    free(b);
-    free(c);
+    weft_cpu_free(a);
+    weft_cpu_free(b);
+    weft_cpu_free(c);
 }
 
 int main(int argc, char **argv) {
