@@ -1,9 +1,9 @@
 # A thin front for CMake. `make demo` and `make test` are all the set-up there is.
-#   make          build                    make bench     time orders
+#   make          build                    make bench     time everything, beside peers
 #   make demo     build and show           make install   PREFIX=/usr/local
 #   make test     build and test           make docs      the API pages, the picture
 #   make test-gpu the tests that need one  make fuzz      SECONDS=600
-#   make lint     format, cppcheck, headers  make format  make clean
+#   make test-threads  the thread sanitizer  make lint format clean
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -16,7 +16,7 @@ CUDA ?= $(if $(GPU_VISIBLE),1,0)
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all demo test test-gpu bench install docs fuzz lint format clean deps-build deps-test configure-test
+.PHONY: all demo test test-threads test-gpu bench install docs fuzz lint format clean deps-build deps-test configure-test
 
 all: deps-build
 	cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=$(CUDA)
@@ -39,12 +39,20 @@ test: configure-test
 	cmake --build $(BUILD)/sanitize -j $(JOBS)
 	cd $(BUILD)/sanitize && $(CTEST) -L 'unit|fuzz'
 
+# Threads, built by clang with the thread sanitizer. Archer tells it what OpenMP's barriers order.
+test-threads: deps-test
+	cmake -S . -B $(BUILD)/threads -DCMAKE_C_COMPILER=clang -DWEFT_TESTS=ON -DWEFT_SANITIZE_THREADS=ON -DWEFT_CUDA=OFF
+	cmake --build $(BUILD)/threads -j $(JOBS) --target test_cpu test_driver test_plan_cuda test_plan
+	cd $(BUILD)/threads && TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
+	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -R '^(test_cpu|test_driver|test_plan_cuda|test_plan)$$'
+
 test-gpu: configure-test
 	cmake --build $(BUILD)/test -j $(JOBS)
 	scripts/test-gpu.sh $(BUILD)/test
 
 bench: all
 	for bench in $(BUILD)/release/bench/bench_*; do [ ! -x $$bench ] || [ -d $$bench ] || $$bench || exit 1; done
+	scripts/bench-cpu.sh $(BUILD)/release
 
 install: all
 	cmake --install $(BUILD)/release --prefix $(PREFIX)

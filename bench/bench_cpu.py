@@ -10,6 +10,8 @@ disagree; the targets are printed, not judged.
 """
 import argparse, ctypes, json, math, os, statistics, subprocess, sys, time
 
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")  # its threads spin 2^20 ticks after a call, not 2^26: see interleave()
+
 import numpy
 import torch
 

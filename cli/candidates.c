@@ -237,10 +237,11 @@ void candidate_print(const candidate *c) {
     char name[128];
     const weft_traffic *t = &c->sim.total;
     candidate_name(c, name, sizeof name);
-    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%9.1f", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
-           (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * c->sim.seconds, c->sim.tflops);
+    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%9.*f", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
+           (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * c->sim.seconds,
+           c->sim.tflops < 10 ? 3 : 1, c->sim.tflops);
     if (c->measured > 0) {
-        printf("%14.4f%9.1f", 1e3 * c->measured, measured_tflops(c));
+        printf("%14.4f%9.*f", 1e3 * c->measured, measured_tflops(c) < 10 ? 3 : 1, measured_tflops(c));
     }
     putchar('\n');
 }

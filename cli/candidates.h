@@ -15,7 +15,7 @@ typedef struct candidate {
     weft_simulation sim;
     int valid;       /* the plan could be made and simulated */
     int fast;        /* within 3 % of the fastest */
-    double measured; /* seconds on the GPU, the median; 0: not measured */
+    double measured; /* seconds on the device, the median; 0: not measured */
 } candidate;
 
 /* What may vary; what the user has fixed stays fixed. */

@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "count.h"
+#include "measured.h"
 
 int cmd_compare(const settings *s, const char *const *words, size_t count) {
     (void)count;
@@ -19,8 +20,11 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
     candidate *list = NULL;
     size_t candidates = 0;
     int code = candidates_make(s, (weft_subject)subject, &space, &list, &candidates);
+    const int on_host = s->device == WEFT_DEVICE_CPU;
     if (code == EXIT_OK && on_gpu) {
         code = candidates_measure(s, list, candidates);
+    } else if (code == EXIT_OK && on_host) {
+        code = measure_on_host(s, list, candidates, (weft_subject)subject);
     }
     if (code == EXIT_OK && s->counters) {
         counted = calloc(candidates + 1, sizeof *counted);
@@ -41,7 +45,7 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
                                                : "host",
                                     "schedules", rows));
     } else if (code == EXIT_OK) {
-        candidate_print_header(on_gpu);
+        candidate_print_header(on_gpu || on_host);
         for (size_t i = 0; i < candidates; i++) {
             candidate_print(&list[i]);
             if (counted) {

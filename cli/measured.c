@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "cli.h"
+#include "gpu.h"
 #include "plan/describe.h"
 #include "report/view.h"
 #include "schedules.h"
@@ -83,39 +84,71 @@ static int run_once(const weft_plan *plan, const buffers *b, double *seconds, ch
     return EXIT_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static json_t *schedule_json(const weft_plan *plan, const char *name, double *times, int repeats, const check *c) {
     const int attention = plan->subject == WEFT_SUBJECT_ATTENTION;
     const double flops = attention ? weft_attention_flops(&plan->attention) : weft_gemm_flops(&plan->gemm);
-    qsort(times, (size_t)repeats, sizeof *times, by_value);
-    const double median = (times[(repeats - 1) / 2] + times[repeats / 2]) / 2;
+    const double seconds = median(times, (size_t)repeats); /* and sorts them */
     return json_pack("{s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "schedule", name, "choices",
-                     weft_plan_schedule_json(plan), "seconds", median, "least", times[0], "most", times[repeats - 1],
-                     "tflops", flops / median / 1e12, "max_error", isfinite(c->max_error) ? c->max_error : 1e300, "bound",
-                     c->bound, "passed", c->max_error <= c->bound && !c->wrong);
+                     weft_plan_schedule_json(plan), "seconds", seconds, "least", times[0], "most", times[repeats - 1],
+                     "tflops", flops / seconds / 1e12, "max_error", isfinite(c->max_error) ? c->max_error : 1e300, "bound",
+                     c->bound, "passed", check_passed(c));
 }
 
-static int run_all(weft_plan *const *plans, size_t count, int repeats, json_t **result) {
-    double times[MOST][REPEATS];
-    weft_schedule schedules[MOST];
-    check checks[MOST];
+/* Runs plans of one problem in turns; times are (count, repeats). The first run of each warms up and is checked. */
+static int time_plans(weft_plan *const *plans, size_t count, size_t repeats, double *times, check *checks) {
     buffers b;
     int code = make_buffers(&b, plans[0], 1) ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
-    memset(checks, 0, sizeof checks);
-    for (size_t i = 0; i < count && code == EXIT_OK; i++) { /* once to check, and to warm up */
-        schedules[i] = weft_plan_schedule(plans[i]);
-        code = run_once(plans[i], &b, &times[i][0], &checks[i]);
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        code = run_once(plans[i], &b, &times[i * repeats], &checks[i]);
     }
-    for (int r = 0; r < repeats && code == EXIT_OK; r++) {
+    for (size_t r = 0; r < repeats && code == EXIT_OK; r++) {
         for (size_t i = 0; i < count && code == EXIT_OK; i++) {
-            code = run_once(plans[i], &b, &times[i][r], NULL);
+            code = run_once(plans[i], &b, &times[i * repeats + r], NULL);
         }
     }
     free_buffers(&b);
+    return code;
+}
+
+int measure_on_host(const settings *s, candidate *list, size_t count, weft_subject subject) {
+    const size_t repeats = s->repeat > 0 ? (size_t)s->repeat : 5;
+    weft_plan **plans = calloc(count + 1, sizeof *plans);
+    double *times = calloc(count * repeats + 1, sizeof *times);
+    check *checks = calloc(count + 1, sizeof *checks);
+    int code = plans && times && checks ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        code = make_plan(&list[i].chosen, subject, &plans[i]);
+    }
+    if (code == EXIT_OK && count > 0) {
+        code = time_plans(plans, count, repeats, times, checks);
+    }
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        list[i].measured = median(times + i * repeats, repeats);
+        if (!check_passed(&checks[i])) {
+            char name[128];
+            candidate_name(&list[i], name, sizeof name);
+            code = complain(EXIT_FAILED, "%s: the result is wrong: error %.3g, allowed %.3g", name, checks[i].max_error,
+                            checks[i].bound);
+        }
+    }
+    for (size_t i = 0; i < count && plans; i++) {
+        weft_plan_destroy(plans[i]);
+    }
+    free(plans);
+    free(times);
+    free(checks);
+    return code;
+}
+
+static int run_all(weft_plan *const *plans, size_t count, int repeats, json_t **result) {
+    double times[MOST * REPEATS];
+    weft_schedule schedules[MOST];
+    check checks[MOST];
+    memset(checks, 0, sizeof checks);
+    for (size_t i = 0; i < count; i++) {
+        schedules[i] = weft_plan_schedule(plans[i]);
+    }
+    const int code = time_plans(plans, count, (size_t)repeats, times, checks);
     if (code) {
         return code;
     }
@@ -123,7 +156,7 @@ static int run_all(weft_plan *const *plans, size_t count, int repeats, json_t **
     for (size_t i = 0; i < count; i++) {
         char name[96];
         schedule_name(schedules, count, i, name, sizeof name);
-        json_array_append_new(list, schedule_json(plans[i], name, times[i], repeats, &checks[i]));
+        json_array_append_new(list, schedule_json(plans[i], name, times + i * (size_t)repeats, repeats, &checks[i]));
     }
     char title[192];
     int threads = 1;

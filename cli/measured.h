@@ -4,11 +4,15 @@
 
 #include <jansson.h>
 
+#include "candidates.h"
 #include "options.h"
 
 /* Runs every schedule `repeats` times, A B A B ..., and checks each result against the reference. Fills *result with
  * {"title", "problem", "kernel", "threads", "repeats", "schedules": [{"schedule", "seconds": median, "least", "most",
  * "tflops", "max_error", "bound", "passed"}]}, a new object. Returns an exit code, with the message printed. */
 int measure_schedules(const settings *list, size_t count, weft_subject subject, int repeats, json_t **result);
+
+/* The same for the candidates of a comparison: fills in what was measured. */
+int measure_on_host(const settings *s, candidate *list, size_t count, weft_subject subject);
 
 #endif

@@ -9,14 +9,15 @@
 /* ALIGNMENT: a cache line. BEYOND: kernels load the next values of an operand before they know that there are none. LARGE:
  * a huge page; buffers of several are laid on their borders. */
 enum { ALIGNMENT = 64, BEYOND = 1024, LARGE = 2 << 20, PLACES = 64 };
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const size_t KEPT = 0; /* let the sanitizer see every buffer come and go */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-static const size_t KEPT = 0;
+#if defined(__has_feature)
+#define HAS_ADDRESS_SANITIZER __has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define HAS_ADDRESS_SANITIZER 1
 #else
-static const size_t KEPT = (size_t)128 << 20;
+#define HAS_ADDRESS_SANITIZER 0
 #endif
+#if HAS_ADDRESS_SANITIZER
+static const size_t KEPT = 0; /* let it see every buffer come and go */
 #else
 static const size_t KEPT = (size_t)128 << 20;
 #endif

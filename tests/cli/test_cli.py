@@ -181,6 +181,13 @@ class Simulate(Command):
         plot = self.ok("simulate", *self.GB10, "--seq", "128K", "--tile", "64x64", "--curve")
         self.assertIn("<- this machine", plot)
 
+    def test_compare_on_this_host(self):
+        rows = self.json("compare", "attention", "--device", "cpu", "--seq", "100", "--head-dim", "16", "--repeat", "1",
+                         "--dispatch", "static")["schedules"]  # fmt: skip
+        self.assertTrue(all(row["measured"]["seconds"] > 0 for row in rows))
+        self.assertGreater(len(rows), 10)
+        self.assertIn("measured ms", self.ok("compare", "gemm", "--device", "cpu", "--m", "64", "--n", "64", "--k", "64", "--repeat", "1"))
+
     def test_compare_and_plan(self):
         rows = self.json("compare", *self.GB10, "--seq", "128K", "--tile", "64x64", "--dispatch", "static")["schedules"]
         self.assertEqual(len(rows), 3)
