@@ -43,7 +43,7 @@ static double fp32(int64_t rounds) {
 }
 
 static double bf16(int64_t rounds) {
-    LOOP(".arch_extension bf16\nbfmmla", ".4s, v24.8h, v25.8h\n");
+    LOOP("bfmmla", ".4s, v24.8h, v25.8h\n");
     return 24 * 16 * 2;
 }
 
