@@ -8,31 +8,22 @@
 #include "plan/problem.h"
 #include "plan/status.h"
 
-static void *take(char *room, size_t *used, size_t bytes) {
-    char *here = room ? room + *used : NULL;
-    *used += (bytes + 63) / 64 * 64; /* every buffer begins on a cache line */
-    return here;
-}
-
 weft_cpu_tile weft_cpu_tile_lay_out(const weft_cpu_attention_job *a, void *room, size_t *size) {
     const size_t width = (size_t)a->kernel->b.lines, dims = (size_t)a->kv.dims, keys = (size_t)a->kv.keys;
     const size_t panels = (size_t)weft_cpu_pad(a->tile_m, a->kernel->b.lines) / width;
     weft_cpu_tile b;
     *size = 0;
-    b.q = take(room, size, panels * a->q_panel);
-    b.out = take(room, size, panels * dims * width * sizeof(float));
-    b.max = take(room, size, panels * width * sizeof(float));
-    b.sum = take(room, size, panels * width * sizeof(float));
-    b.scores = take(room, size, keys * width * sizeof(float));
-    b.weights = take(room, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
-    b.rescale = take(room, size, width * sizeof(float));
-    b.seen = take(room, size, width * sizeof(int32_t));
-    b.row = take(room, size, dims * sizeof(float));
+    b.q = weft_cpu_take(room, size, panels * a->q_panel);
+    b.out = weft_cpu_take(room, size, panels * dims * width * sizeof(float));
+    b.max = weft_cpu_take(room, size, panels * width * sizeof(float));
+    b.sum = weft_cpu_take(room, size, panels * width * sizeof(float));
+    b.scores = weft_cpu_take(room, size, keys * width * sizeof(float));
+    b.weights =
+        weft_cpu_take(room, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
+    b.rescale = weft_cpu_take(room, size, width * sizeof(float));
+    b.seen = weft_cpu_take(room, size, width * sizeof(int32_t));
+    b.row = weft_cpu_take(room, size, dims * sizeof(float));
     return b;
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
 }
 
 void weft_cpu_tile_load(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
@@ -42,7 +33,7 @@ void weft_cpu_tile_load(const weft_cpu_attention_job *a, const weft_cpu_tile *b,
     for (int64_t i = 0; i < rows; i += width) {
         const weft_cpu_source source = {
             p->dtype,         a->data->q, weft_row_index(&p->q_strides, tile.batch, first + i, tile.head),
-            p->q_strides.seq, 1,          smaller(width, rows - i),
+            p->q_strides.seq, 1,          weft_cpu_smaller(width, rows - i),
             p->head_dim};
         char *panel = b->q + (size_t)(i / width) * a->q_panel;
         a->kernel->pack_b(&source, panel);
@@ -111,11 +102,11 @@ void weft_cpu_tile_visit(const weft_cpu_attention_job *a, const weft_cpu_tile *b
     for (int64_t panel = 0; panel * width < rows; panel++) {
         int64_t most = 0, least = keys;
         for (int64_t j = 0; j < width; j++) {
-            const int64_t row = first + smaller(panel * width + j, rows - 1); /* lanes past the last repeat it */
-            const int64_t left = weft_visible_keys(a->p, row) - begin, seen = left < 0 ? 0 : smaller(left, keys);
+            const int64_t row = first + weft_cpu_smaller(panel * width + j, rows - 1); /* lanes past the last repeat it */
+            const int64_t left = weft_visible_keys(a->p, row) - begin, seen = left < 0 ? 0 : weft_cpu_smaller(left, keys);
             b->seen[j] = (int32_t)seen;
             most = seen > most ? seen : most;
-            least = smaller(seen, least);
+            least = weft_cpu_smaller(seen, least);
         }
         if (most > 0) {
             visit_panel(a, b, tile, panel, block, begin, most, least < most);
@@ -146,10 +137,10 @@ static void attention_tile(void *context, void *room, const weft_visit *visit) {
     const int64_t kv_head = visit->tile.head / (a->p->heads / a->p->kv_heads);
     size_t unused;
     const weft_cpu_tile b = weft_cpu_tile_lay_out(a, room, &unused);
-    const int64_t first = visit->tile.block * a->tile_m, rows = smaller(a->p->seq - first, a->tile_m);
+    const int64_t first = visit->tile.block * a->tile_m, rows = weft_cpu_smaller(a->p->seq - first, a->tile_m);
     weft_cpu_tile_load(a, &b, visit->tile, first, rows);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t begin = step * a->kv.tile, keys = smaller(a->p->kv_seq - begin, a->kv.tile);
+        const int64_t begin = step * a->kv.tile, keys = weft_cpu_smaller(a->p->kv_seq - begin, a->kv.tile);
         const weft_cpu_kv_block block = weft_cpu_kv_at(&a->kv, visit->tile.batch, kv_head, step);
         weft_cpu_tile_visit(a, &b, visit->tile, first, rows, &block, begin, keys);
     }

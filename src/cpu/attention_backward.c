@@ -27,16 +27,6 @@ typedef struct buffers {
     float *row;             /* (dims) */
 } buffers;
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static void *take(char *room, size_t *used, size_t bytes) {
-    char *here = room ? room + *used : NULL;
-    *used += (bytes + 63) / 64 * 64; /* every buffer begins on a cache line */
-    return here;
-}
-
 static buffers lay_out(const weft_cpu_gradients *w, char *room, size_t *size) {
     const weft_cpu_kernel *kernel = w->kernel;
     const size_t width = (size_t)kernel->b.lines, dims = (size_t)w->dims;
@@ -44,18 +34,19 @@ static buffers lay_out(const weft_cpu_gradients *w, char *room, size_t *size) {
     const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, TILE) * (size_t)(TILE / kernel->b.lines);
     buffers b;
     *size = 0;
-    b.k = take(room, size, keys);
-    b.v = take(room, size, keys);
-    b.k_dims = take(room, size, weft_cpu_panel_bytes(kernel, kernel->a, TILE) * (size_t)(w->dims / kernel->a.lines));
-    b.scores = take(room, size, TILE * width * sizeof(float));
-    b.grads = take(room, size, TILE * width * sizeof(float));
-    b.narrow = take(room, size, weft_cpu_panel_bytes(kernel, kernel->b, TILE));
-    b.weights = take(room, size, across);
-    b.slopes = take(room, size, across);
-    b.grad_k = take(room, size, dims * TILE * sizeof(float));
-    b.grad_v = take(room, size, dims * TILE * sizeof(float));
-    b.seen = take(room, size, width * sizeof(int32_t));
-    b.row = take(room, size, dims * sizeof(float));
+    b.k = weft_cpu_take(room, size, keys);
+    b.v = weft_cpu_take(room, size, keys);
+    b.k_dims =
+        weft_cpu_take(room, size, weft_cpu_panel_bytes(kernel, kernel->a, TILE) * (size_t)(w->dims / kernel->a.lines));
+    b.scores = weft_cpu_take(room, size, TILE * width * sizeof(float));
+    b.grads = weft_cpu_take(room, size, TILE * width * sizeof(float));
+    b.narrow = weft_cpu_take(room, size, weft_cpu_panel_bytes(kernel, kernel->b, TILE));
+    b.weights = weft_cpu_take(room, size, across);
+    b.slopes = weft_cpu_take(room, size, across);
+    b.grad_k = weft_cpu_take(room, size, dims * TILE * sizeof(float));
+    b.grad_v = weft_cpu_take(room, size, dims * TILE * sizeof(float));
+    b.seen = weft_cpu_take(room, size, width * sizeof(int32_t));
+    b.row = weft_cpu_take(room, size, dims * sizeof(float));
     return b;
 }
 
@@ -72,7 +63,7 @@ static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batc
     memset(b->v, 0, all);
     for (int64_t key = 0; key < keys; key += lines) {
         weft_cpu_source source = {p->dtype,         w->data->k, k + (size_t)(key * p->k_strides.seq),
-                                  p->k_strides.seq, 1,          smaller(lines, keys - key),
+                                  p->k_strides.seq, 1,          weft_cpu_smaller(lines, keys - key),
                                   p->head_dim};
         kernel->pack_a(&source, b->k + (size_t)(key / lines) * panel);
         source.data = w->data->v;
@@ -84,7 +75,7 @@ static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batc
     memset(b->k_dims, 0, down * (size_t)(w->dims / lines));
     for (int64_t d = 0; d < p->head_dim; d += lines) {
         const weft_cpu_source source = {
-            p->dtype, w->data->k, k + (size_t)d, 1, p->k_strides.seq, smaller(lines, p->head_dim - d), keys};
+            p->dtype, w->data->k, k + (size_t)d, 1, p->k_strides.seq, weft_cpu_smaller(lines, p->head_dim - d), keys};
         kernel->pack_a(&source, b->k_dims + (size_t)(d / lines) * down);
     }
     return weft_cpu_has_odd(kernel, b->k, all) || weft_cpu_has_odd(kernel, b->v, all);
@@ -95,7 +86,7 @@ static int64_t count_seen(const weft_cpu_gradients *w, int32_t *seen, int64_t fi
     int64_t most = 0;
     for (int64_t j = 0; j < w->kernel->b.lines; j++) {
         const int64_t left = first + j < w->p->seq ? weft_visible_keys(w->p, first + j) - begin : 0;
-        seen[j] = (int32_t)(left < 0 ? 0 : smaller(left, keys));
+        seen[j] = (int32_t)(left < 0 ? 0 : weft_cpu_smaller(left, keys));
         most = seen[j] > most ? seen[j] : most;
     }
     return most;
@@ -118,8 +109,8 @@ static void visit_panel(const weft_cpu_gradients *w, const buffers *b, size_t it
                                  w->lse2 + at, w->delta + at);
     const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, TILE), offset = (size_t)(panel * width * width) * element;
     for (int64_t key = 0; key < keys; key += width) {
-        weft_cpu_source source = {WEFT_FP32, b->scores, (size_t)(key * width), width, 1, smaller(width, padded - key),
-                                  width};
+        weft_cpu_source source = {
+            WEFT_FP32, b->scores, (size_t)(key * width), width, 1, weft_cpu_smaller(width, padded - key), width};
         kernel->pack_b(&source, b->weights + (size_t)(key / width) * across + offset);
         source.data = b->grads;
         kernel->pack_b(&source, b->slopes + (size_t)(key / width) * across + offset);
@@ -141,11 +132,11 @@ static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t 
                           int64_t keys, float *sums) {
     const weft_cpu_kernel *kernel = w->kernel;
     const int64_t lines = kernel->a.lines, width = kernel->b.lines;
-    const int64_t panels = (smaller(TILE, w->p->seq - block * TILE) + width - 1) / width;
+    const int64_t panels = (weft_cpu_smaller(TILE, w->p->seq - block * TILE) + width - 1) / width;
     int64_t first = panels;
     for (int64_t panel = 0; panel < panels; panel++) {
         if (count_seen(w, b->seen, block * TILE + panel * width, begin, keys) > 0 || first < panels) {
-            first = smaller(first, panel);
+            first = weft_cpu_smaller(first, panel);
             visit_panel(w, b, item, panel, keys, sums);
         }
     }
@@ -191,7 +182,7 @@ static void visit_chunk(void *context, void *room, int64_t item) {
     size_t unused;
     const buffers b = lay_out(w, room, &unused);
     for (int64_t j = key_blocks * chunk / w->chunks; j < key_blocks * (chunk + 1) / w->chunks; j++) {
-        const int64_t begin = j * TILE, keys = smaller(TILE, p->kv_seq - begin);
+        const int64_t begin = j * TILE, keys = weft_cpu_smaller(TILE, p->kv_seq - begin);
         if (pack_keys(w, &b, batch, kv_head, begin, keys)) {
             __atomic_store_n(&w->is_odd, 1, __ATOMIC_RELAXED);
         }
@@ -218,7 +209,7 @@ static void store_queries(void *context, void *room, int64_t item) {
     const int64_t width = w->kernel->b.lines;
     const size_t size = (size_t)(w->dims * TILE), all = (size_t)(p->batch * p->heads * w->blocks) * size;
     float *row = room;
-    for (int64_t i = 0; i < smaller(TILE, p->seq - block * TILE); i++) {
+    for (int64_t i = 0; i < weft_cpu_smaller(TILE, p->seq - block * TILE); i++) {
         for (int64_t d = 0; d < p->head_dim; d++) {
             const size_t at = (size_t)item * size + (size_t)((i / width * w->dims + d) * width + i % width);
             float sum = 0;
@@ -242,7 +233,7 @@ static weft_status run(weft_cpu_gradients *w, weft_message *message) {
     /* Parts: enough for many threads, the same number whatever there are. */
     const int64_t key_blocks = (p->kv_seq + TILE - 1) / TILE, heads = p->batch * p->kv_heads,
                   wanted = (16 + heads - 1) / heads;
-    w->chunks = smaller(wanted, key_blocks);
+    w->chunks = weft_cpu_smaller(wanted, key_blocks);
     const size_t query_blocks = (size_t)(p->batch * p->heads * w->blocks);
     const double bytes = (double)w->chunks * (double)query_blocks * (double)(w->dims * TILE) * sizeof(float);
     w->sums = bytes < 0x1p62 ? weft_cpu_alloc((size_t)bytes) : NULL;

@@ -45,10 +45,6 @@ static weft_attention gather(const weft_attention *p) {
     return q;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* Turns `keys` scores of one row into weights and scales what the row has so far. */
 static void soften(const few *f, float *scores, int64_t keys, float *out) {
     const int64_t dim = f->p.head_dim;
@@ -73,7 +69,7 @@ typedef struct part {
 
 static int64_t seen_keys(const few *f, int64_t row, int64_t begin, int64_t keys) {
     const int64_t left = weft_visible_keys(&f->p, row) - begin;
-    return left < 0 ? 0 : smaller(left, keys);
+    return left < 0 ? 0 : weft_cpu_smaller(left, keys);
 }
 
 /* K and V as they lie in memory. */
@@ -86,7 +82,7 @@ static void visit_direct(const few *f, const part *part, float *room) {
                       q + row * dim);
     }
     for (int64_t begin = part->begin; begin < part->end; begin += BLOCK) {
-        const int64_t keys = smaller(BLOCK, part->end - begin);
+        const int64_t keys = weft_cpu_smaller(BLOCK, part->end - begin);
         const size_t k_at = weft_row_index(&p->k_strides, part->batch, begin, part->head);
         const size_t v_at = weft_row_index(&p->v_strides, part->batch, begin, part->head);
         const char *k = (const char *)f->data->k + k_at * (size_t)bytes,
@@ -127,7 +123,7 @@ static void visit_packed(const few *f, const part *part, char *room) {
     const weft_cpu_tile b = weft_cpu_tile_lay_out(job, v + job->kv.v_block, &unused);
     weft_cpu_tile_load(job, &b, tile, 0, p->seq);
     for (int64_t begin = part->begin; begin < part->end; begin += BLOCK) {
-        const int64_t keys = smaller(BLOCK, part->end - begin);
+        const int64_t keys = weft_cpu_smaller(BLOCK, part->end - begin);
         const weft_cpu_kv_block block = weft_cpu_kv_pack_block(&job->kv, f->kernel, p, f->data->k, f->data->v, part->batch,
                                                                part->head, begin, keys, k, v);
         weft_cpu_tile_visit(job, &b, tile, 0, p->seq, &block, begin, keys);
@@ -146,8 +142,8 @@ static void visit_part(void *context, void *room, int64_t item) {
     const few *f = context;
     const weft_attention *p = &f->p;
     const int64_t begin = item % f->parts * PART, size = p->seq * (p->head_dim + 2);
-    const part part = {item / f->parts / p->heads, item / f->parts % p->heads, begin, smaller(begin + PART, p->kv_seq),
-                       f->results + item * size};
+    const part part = {item / f->parts / p->heads, item / f->parts % p->heads, begin,
+                       weft_cpu_smaller(begin + PART, p->kv_seq), f->results + item * size};
     memset(part.results, 0, (size_t)size * sizeof *part.results);
     for (int64_t row = 0; row < p->seq; row++) {
         part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;

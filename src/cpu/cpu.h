@@ -107,6 +107,17 @@ static inline int64_t weft_cpu_pad(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
+static inline int64_t weft_cpu_smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* The next `bytes` of a thread's room, on a cache line; with no room, only counts them. */
+static inline void *weft_cpu_take(char *room, size_t *used, size_t bytes) {
+    char *here = room ? room + *used : NULL;
+    *used += (bytes + 63) / 64 * 64;
+    return here;
+}
+
 /* Bytes of one panel of A or B with k values. */
 static inline size_t weft_cpu_panel_bytes(const weft_cpu_kernel *kernel, weft_cpu_operand operand, int64_t k) {
     return (size_t)(weft_cpu_pad(k, kernel->depth) * operand.lines) * weft_dtype_bytes(kernel->dtype);

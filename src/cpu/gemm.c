@@ -22,10 +22,6 @@ typedef struct gemm {
     packed a, b;
 } gemm;
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* Packs one panel, all slices of it. Items are A's panels, then B's. */
 static void pack_panel(void *context, void *room, int64_t item) {
     const gemm *g = context;
@@ -43,12 +39,12 @@ static void pack_panel(void *context, void *room, int64_t item) {
                               0,
                               lines_apart ? ld : 1,
                               lines_apart ? 1 : ld,
-                              smaller(to->operand.lines, to->lines - first),
+                              weft_cpu_smaller(to->operand.lines, to->lines - first),
                               0};
     for (int64_t slice = 0; slice < g->slices; slice++) {
         const int64_t k = slice * tile_k;
         source.index = (size_t)(first * source.line_stride + k * source.k_stride);
-        source.k = smaller(tile_k, p->k - k);
+        source.k = weft_cpu_smaller(tile_k, p->k - k);
         char *at = to->data + (size_t)slice * to->slice + (size_t)panel * to->panel;
         (of_b ? g->kernel->pack_b : g->kernel->pack_a)(&source, at);
     }
@@ -98,14 +94,14 @@ static void gemm_tile(void *context, void *room, const weft_visit *visit) {
     const weft_schedule *s = &g->plan->schedule;
     const int64_t rows = g->a.operand.lines, cols = g->b.operand.lines, block = rows * cols;
     const int64_t row = (visit->tile.m * s->tile_m + rows - 1) / rows, col = (visit->tile.n * s->tile_n + cols - 1) / cols;
-    const int64_t row_end = smaller(((visit->tile.m + 1) * s->tile_m + rows - 1) / rows, g->a.panels);
-    const int64_t col_end = smaller(((visit->tile.n + 1) * s->tile_n + cols - 1) / cols, g->b.panels);
+    const int64_t row_end = weft_cpu_smaller(((visit->tile.m + 1) * s->tile_m + rows - 1) / rows, g->a.panels);
+    const int64_t col_end = weft_cpu_smaller(((visit->tile.n + 1) * s->tile_n + cols - 1) / cols, g->b.panels);
     if (row >= row_end || col >= col_end) {
         return; /* no panel begins in this tile */
     }
     float *sums = room;
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t k = weft_cpu_pad(smaller(s->tile_k, p->k - step * s->tile_k), g->kernel->depth);
+        const int64_t k = weft_cpu_pad(weft_cpu_smaller(s->tile_k, p->k - step * s->tile_k), g->kernel->depth);
         const char *a = g->a.data + (size_t)step * g->a.slice, *b = g->b.data + (size_t)step * g->b.slice;
         float *c = sums;
         for (int64_t n = col; n < col_end; n++) {
@@ -114,8 +110,8 @@ static void gemm_tile(void *context, void *room, const weft_visit *visit) {
             }
         }
     }
-    store_tile(g, row * rows, smaller(row_end * rows, p->m), col * cols, smaller(col_end * cols, p->n), sums,
-               sums + (row_end - row) * (col_end - col) * block);
+    store_tile(g, row * rows, weft_cpu_smaller(row_end * rows, p->m), col * cols, weft_cpu_smaller(col_end * cols, p->n),
+               sums, sums + (row_end - row) * (col_end - col) * block);
 }
 
 static int lay_out(const gemm *g, packed *to, weft_cpu_operand operand, int64_t lines, int64_t tile_k) {

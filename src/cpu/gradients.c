@@ -12,14 +12,10 @@
 
 enum { TILE = WEFT_CPU_GRADIENT_TILE };
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 static void pack_queries(weft_cpu_gradients *w, weft_cpu_queries *to, const void *data, const weft_strides *strides,
                          int64_t batch, int64_t head, int64_t block) {
     const weft_cpu_kernel *kernel = w->kernel;
-    const int64_t rows = smaller(TILE, w->p->seq - block * TILE);
+    const int64_t rows = weft_cpu_smaller(TILE, w->p->seq - block * TILE);
     const size_t item = weft_cpu_gradients_item(w, batch, head, block);
     const size_t index = weft_row_index(strides, batch, block * TILE, head);
     char *right = to->right + item * to->right_block, *left = to->left + item * to->left_block;
@@ -27,13 +23,14 @@ static void pack_queries(weft_cpu_gradients *w, weft_cpu_queries *to, const void
     memset(left, 0, to->left_block);
     for (int64_t i = 0; i < rows; i += kernel->b.lines) {
         const weft_cpu_source source = {w->p->dtype,   data, index + (size_t)(i * strides->seq),
-                                        strides->seq,  1,    smaller(kernel->b.lines, rows - i),
+                                        strides->seq,  1,    weft_cpu_smaller(kernel->b.lines, rows - i),
                                         w->p->head_dim};
         kernel->pack_b(&source, right + (size_t)(i / kernel->b.lines) * to->right_panel);
     }
     for (int64_t d = 0; d < w->p->head_dim; d += kernel->a.lines) {
-        const weft_cpu_source source = {
-            w->p->dtype, data, index + (size_t)d, 1, strides->seq, smaller(kernel->a.lines, w->p->head_dim - d), rows};
+        const weft_cpu_source source = {w->p->dtype, data,         index + (size_t)d,
+                                        1,           strides->seq, weft_cpu_smaller(kernel->a.lines, w->p->head_dim - d),
+                                        rows};
         kernel->pack_a(&source, left + (size_t)(d / kernel->a.lines) * to->left_panel);
     }
     if (weft_cpu_has_odd(kernel, right, to->right_block)) {

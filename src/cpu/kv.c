@@ -13,10 +13,6 @@ typedef struct packing {
     const void *k, *v;
 } packing;
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 int weft_cpu_has_odd(const weft_cpu_kernel *kernel, const void *packed, size_t bytes) {
     const uint32_t *words = packed; /* one fp32, or two bf16: operands come in whole words */
     uint32_t odd = 0;
@@ -34,7 +30,7 @@ weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_k
     weft_cpu_kv_block block = {k_to, v_to, 0};
     for (int64_t key = 0; key < keys; key += lines, k_to += kv->k_panel) {
         const weft_cpu_source source = {p->dtype,         k, weft_row_index(&p->k_strides, batch, begin + key, kv_head),
-                                        p->k_strides.seq, 1, smaller(lines, keys - key),
+                                        p->k_strides.seq, 1, weft_cpu_smaller(lines, keys - key),
                                         p->head_dim};
         kernel->pack_a(&source, k_to);
     }
@@ -44,7 +40,7 @@ weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_k
                                         weft_row_index(&p->v_strides, batch, begin, kv_head) + (size_t)d,
                                         1,
                                         p->v_strides.seq,
-                                        smaller(lines, p->head_dim - d),
+                                        weft_cpu_smaller(lines, p->head_dim - d),
                                         keys};
         kernel->pack_a(&source, v_to);
         if (p->mask != WEFT_MASK_NONE) {
@@ -58,7 +54,7 @@ static void pack_item(void *context, void *room, int64_t item) {
     const packing *pack = context;
     weft_cpu_kv *kv = pack->kv;
     const int64_t block = item % kv->blocks, head = item / kv->blocks % kv->kv_heads;
-    const int64_t begin = block * kv->tile, keys = smaller(pack->problem->kv_seq - begin, kv->tile);
+    const int64_t begin = block * kv->tile, keys = weft_cpu_smaller(pack->problem->kv_seq - begin, kv->tile);
     (void)room;
     const weft_cpu_kv_block packed =
         weft_cpu_kv_pack_block(kv, pack->kernel, pack->problem, pack->k, pack->v, item / kv->blocks / kv->kv_heads, head,
