@@ -47,7 +47,7 @@ test-threads: deps-test
 	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -R '^(test_cpu|test_driver|test_plan_cuda|test_plan)$$'
 
 test-gpu: configure-test
-	cmake --build $(BUILD)/test -j $(JOBS)
+	cmake --build $(BUILD)/test -j $(JOBS) --target all gpu_tests
 	scripts/test-gpu.sh $(BUILD)/test
 
 bench: all
