@@ -193,6 +193,22 @@ static json_t *colours_json(void) {
     return ramp;
 }
 
+static const char *const streams_file = "h200-streams.csv"; /* has a chart of its own */
+
+/* Raw numbers that were measured elsewhere and kept: {file: text}. */
+static json_t *recorded_json(void) {
+    json_t *files = json_object();
+    const char *name;
+    for (size_t i = 0; (name = weft_page_file_name(i)); i++) {
+        const char *ending = strrchr(name, '.');
+        size_t length;
+        if (ending && strcmp(ending, ".csv") == 0 && strcmp(name, streams_file) != 0) {
+            json_object_set_new(files, name, json_string(weft_page_file(name, &length)));
+        }
+    }
+    return files;
+}
+
 int cmd_report(const settings *s, const char *const *words, size_t count) {
     if (!s->output && !s->json) {
         return complain(EXIT_USAGE, "report needs -o FILE.html or --json");
@@ -210,11 +226,12 @@ int cmd_report(const settings *s, const char *const *words, size_t count) {
         return code;
     }
     size_t length;
-    const char *streams = weft_page_file("h200-streams.csv", &length);
+    const char *streams = weft_page_file(streams_file, &length);
     const int passed = all_passed(host);
-    json_t *data = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s}", "kind", "report", "weft", weft_version(),
-                             "command", s->command, "host", host_json(), "ramp", colours_json(), "studies", studies,
-                             "machines", machines, "runs", host, "streams", streams ? streams : "");
+    json_t *data =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "kind", "report", "weft", weft_version(), "command",
+                  s->command, "host", host_json(), "ramp", colours_json(), "studies", studies, "machines", machines, "runs",
+                  host, "streams", streams ? streams : "", "recorded", recorded_json());
     weft_message message = {""};
     const weft_status status = s->output && data ? weft_page_write(data, s->output, &message) : WEFT_OK;
     if (status) {

@@ -20,6 +20,10 @@ const char *weft_page_file(const char *name, size_t *length) {
     return NULL;
 }
 
+const char *weft_page_file_name(size_t i) {
+    return i < weft_embedded_page_count ? weft_embedded_page[i].name : NULL;
+}
+
 /* JSON inside a script element: a '<' stands only inside strings, and written as an escape it can end nothing. */
 static void put_json(weft_bytes *page, const json_t *data) {
     char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(17));

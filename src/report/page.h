@@ -15,4 +15,7 @@ weft_status weft_file_write(const char *path, const void *text, size_t length, w
 /* The text of one of the files that travel inside the library (see machine/embedded.h), or null. */
 const char *weft_page_file(const char *name, size_t *length);
 
+/* The name of the i-th of them, null past the last. */
+const char *weft_page_file_name(size_t i);
+
 #endif

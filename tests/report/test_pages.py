@@ -208,14 +208,14 @@ class Report(Pages):
     def test_every_row_is_there(self):
         self.open(self.path)
         rows = [row for study in self.data["studies"] for row in study["rows"]]
-        shown = self.browser.run("[...document.querySelectorAll('tr[data-label]')].map((e) => [e.dataset.label, Number(e.dataset.simulated), e.lastChild.textContent])")
+        shown = self.browser.run("[...document.querySelectorAll('#studies tr[data-label]')].map((e) => [e.dataset.label, Number(e.dataset.simulated), e.lastChild.textContent])")
         verdict = lambda row: {None: "shown", True: "ok", False: "OUTSIDE"}[row.get("passed")]
         self.assertEqual(shown, [[row["label"], row["simulated"], verdict(row)] for row in rows])
         judged = [row for row in rows if "passed" in row]
         outside = [row for row in judged if not row["passed"]]
         self.assertEqual(len(outside), 1)
         self.assertEqual(self.browser.run("[cards.dataset.judged, cards.dataset.outside]"), [str(len(judged)), str(len(outside))])
-        self.assertEqual(self.browser.run("document.querySelectorAll('.strip path.outside').length"), len(outside))
+        self.assertEqual(self.browser.run("document.querySelectorAll('#studies .strip path.outside').length"), len(outside))
 
     def test_comparisons_and_runs(self):
         self.open(self.path)
@@ -223,6 +223,19 @@ class Report(Pages):
         self.assertEqual(machines, [[m, 18] for m in ["b200", "gb10", "h100", "h200", "mi300x"]])
         runs = self.browser.run("[...document.querySelectorAll('tr[data-tflops]')].map((e) => [e.dataset.schedule, Number(e.dataset.tflops), e.lastChild.textContent])")
         self.assertEqual(runs, [[s["schedule"], s["tflops"], "passed"] for run in self.data["runs"] for s in run["schedules"]])
+
+    def test_recorded_files(self):
+        self.open(self.path)
+        results = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "results")
+        files = sorted(name for name in os.listdir(results) if name.endswith(".csv") and name != "h200-streams.csv")
+        self.assertEqual(sorted(self.data["recorded"]), files)
+        self.assertEqual(self.browser.run("document.querySelectorAll('#recorded article').length"), len(files))
+        lines = [line for line in self.data["recorded"]["h200-device-sawtooth.csv"].splitlines() if line and line[0] != "#"]
+        column = lines[0].split(",").index("simulated_l2_misses")
+        want = [float(line.split(",")[column]) for line in lines[1:]]
+        shown = self.browser.run("[...document.querySelectorAll('#recorded article')].filter((e) => e.querySelector('h3').textContent.includes('H200: sawtooth '))"
+                                 "[0].querySelectorAll('tr[data-simulated]').length")  # fmt: skip
+        self.assertEqual(shown, 2 * len(want))  # misses, and what is read from DRAM
 
     def test_report_widths_and_themes(self):
         for width, theme in SHAPES:

@@ -30,24 +30,43 @@ function kinds() {
     ...ours.map((s) => [`${s.title} (${s.source})`, "measured", `${s.rows.filter((r) => r.published !== undefined).length} hardware counters of streams and of other kernels; the raw streams are drawn below`]),
     ["Every simulated value of the studies", "predicted", "the simulator with the machine files; what is fitted to what is in docs/simulator.md"],
     ["Schedules compared on each machine", "predicted", "nothing here was run on these machines"],
+    ["Launches on an H200 and runs on other CPUs", "measured", "raw numbers that were kept, each file with the command that made it"],
     [`Runs on this host (${data.host.title})`, "measured", "wall time, interleaved, median; checked against the reference"],
   ];
   by("kinds").append(make("thead", {}, make("tr", {}, ...["what", "how it is known", ""].map((t) => make("th", { scope: "col", style: "text-align:left" }, t)))),
     make("tbody", {}, ...list.map(([what, kind, how]) => make("tr", {}, make("td", {}, what), make("td", {}, tag(kind)), make("td", {}, how)))));
 }
 
+function studyCard(study) {
+  const strips = make("div"), more = make("div"), n = study.rows.filter((r) => r.passed === false).length;
+  const says = study.rows.filter((r) => r.passed !== undefined).length;
+  const box = make("article", { class: "card study" }, make("h3", {}, study.title, " ", tag(study.beside)),
+    make("p", { class: "quiet small" }, says ? `${study.source}. ${says} judged, ${n} outside.` : study.source), strips, more,
+    make("details", {}, make("summary", {}, `All ${study.rows.length} rows`), make("div", { class: "scroll" }, tableOf(study))));
+  return { box, strips, more };
+}
+
 function studies() {
   for (const study of data.studies) {
-    const strips = make("div"), more = make("div"), n = study.rows.filter((r) => r.passed === false).length;
-    const says = study.rows.filter((r) => r.passed !== undefined).length;
-    const box = make("article", { class: "card study" }, make("h3", {}, study.title, " ", tag(study.beside)),
-      make("p", { class: "quiet small" }, `${study.source}. ${says} judged, ${n} outside.`), strips, more,
-      make("details", {}, make("summary", {}, `All ${study.rows.length} rows`), make("div", { class: "scroll" }, tableOf(study))));
+    const { box, strips, more } = studyCard(study);
     by("studies").append(box);
     const draw = () => drawStrips(strips, study);
     draw();
     redraws.push(draw);
     if (study.name === "h200" && data.streams) redraws.push(streamsChart(more, study, data.streams, colours).draw);
+  }
+}
+
+function recorded() {
+  for (const [name, text] of Object.entries(data.recorded)) {
+    if (name.startsWith("cpu-")) {
+      by("recorded").append(peersCard(name, text));
+    } else {
+      const study = launchesStudy(name, text), { box, strips } = studyCard(study), draw = () => drawStrips(strips, study);
+      by("recorded").append(box);
+      draw();
+      redraws.push(draw);
+    }
   }
 }
 
@@ -108,6 +127,7 @@ studies();
 attentionTables();
 gemmTable();
 hostRuns();
+recorded();
 by("footer").append(make("p", {}, "Made by ", make("code", {}, data.command), ` with weft ${data.weft}. Rows that nothing published stands beside are left out here; `, make("code", {}, "weft reproduce"), " prints them too."));
 startTheme(() => {});
 let width = innerWidth;
