@@ -267,9 +267,7 @@ typedef struct weft_device {
  * position), and 40 KiB of counters for dynamic dispatch.
  *
  * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits
- * (the message says why), WEFT_FAILED when the driver fails.
- *
- * @param device  null: the CPU
+ * (the message says why), WEFT_FAILED when the driver fails. A null device is the CPU.
  */
 WEFT_API weft_status weft_plan_attention_on(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
                                             const weft_machine *machine, const weft_device *device, weft_message *message);
@@ -284,8 +282,8 @@ WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *proble
  * can be part of 1024 captures; with the other dispatches there is no limit. The plan must outlive what was enqueued or
  * captured.
  *
- * @param stream  a CUstream or cudaStream_t of the plan's context; null is the default stream. A plan for the CPU takes
- * only null, and has run when the call returns.
+ * The stream is a CUstream or cudaStream_t of the plan's context; null is the default stream. A plan for the CPU takes only
+ * null, and has run when the call returns.
  */
 WEFT_API weft_status weft_plan_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
                                                  weft_message *message);
