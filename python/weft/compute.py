@@ -13,6 +13,8 @@ from .errors import Invalid, Unsupported
 
 def _strides(view: View, name: str, layout: str) -> Tuple[int, int, int]:
     """(batch, seq, head) strides of a 4-D view. A dimension of length 1 may have any; it gets one that keeps rows aligned."""
+    if 0 in view.shape:
+        return 0, 0, 0  # packed; the library says which length is wrong
     if view.strides[3] != 1 and view.shape[3] != 1:
         raise Invalid(f"the last dimension of {name} has stride {view.strides[3]}, not 1: copy {name} to make it contiguous")
     seq, head = (1, 2) if layout == "bshd" else (2, 1)
@@ -105,6 +107,8 @@ def _major(view: View, name: str) -> Tuple[int, int]:
     if len(view.shape) != 2:
         raise Invalid(f"{name} has {len(view.shape)} dimensions, not 2: {view.shape}")
     rows, cols = view.shape
+    if 0 in view.shape:
+        return 0, 0  # packed; the library says which length is wrong
     if (view.strides[1] == 1 or cols == 1) and (view.strides[0] >= cols or rows == 1):
         return 0, max(view.strides[0], cols) if rows != 1 else cols
     if (view.strides[0] == 1 or rows == 1) and (view.strides[1] >= rows or cols == 1):

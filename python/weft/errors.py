@@ -30,13 +30,13 @@ class NotFound(Error, LookupError):
 class NoMemory(Error, MemoryError):
     """There is not enough memory."""
 
-    status = "no memory"
+    status = "out of memory"
 
 
 class Unreadable(Error, OSError):
     """A file could not be read or written."""
 
-    status = "io"
+    status = "input/output error"
 
 
 class Failed(Error, RuntimeError):

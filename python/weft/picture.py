@@ -55,7 +55,8 @@ def order_svg(plan: "plans.Plan") -> str:
 
 def _fields(schedule: Schedule) -> str:
     rows = ((field.name, getattr(schedule, field.name)) for field in dataclasses.fields(schedule))
-    said = [(name, " x ".join(map(str, value)) if isinstance(value, tuple) else value) for name, value in rows if value]
+    said = [(name, " x ".join(map(str, value)) if isinstance(value, tuple) else value) for name, value in rows
+            if value and (name != "axis" or schedule.group)]  # fmt: skip
     return ", ".join(f"{escape(name)} <b>{escape(str(value))}</b>" for name, value in said)
 
 

@@ -120,11 +120,7 @@ def _(q, k, v, causal, scale, offset, layout, lse, schedule, fallback):
 @torch.library.custom_op("weft::attention_backward", mutates_args=())
 def _attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tensor, lse: Tensor, causal: bool,
                         scale: Optional[float], offset: Optional[int], layout: str) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    if q.device.type != "cpu" or _why_not(q):
-        with torch.enable_grad():
-            leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-            forward = _torch_attention(*leaves, causal, scale, offset, layout)
-        return tuple(x.contiguous() for x in torch.autograd.grad(forward, leaves, grad_o))
+    """The gradients of q, k and v on the CPU, each packed."""
     q, k, v, o = (_dense(x) for x in (q, k, v, o))
     if grad_o.stride() != o.stride():
         grad_o = torch.empty_like(o).copy_(grad_o)
@@ -154,11 +150,23 @@ def _backward(ctx, grad_o, grad_lse):
     q, k, v, o, lse = ctx.saved_tensors
     if grad_o is None:
         return (None,) * 10
-    causal, scale, offset, layout = ctx.rest[:4]
-    return (*_attention_backward(q, k, v, grad_o, o, lse, causal, scale, offset, layout), *(None,) * 7)
+    options = ctx.rest[:4]
+    if q.device.type == "cpu" and _why_not(q) is None:
+        return (*_attention_backward(q, k, v, grad_o, o, lse, *options), *(None,) * 7)
+    # Outside of an operator, as torch keeps no gradients inside of one.
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+        forward = _torch_attention(*leaves, *options)
+    return (*torch.autograd.grad(forward, leaves, grad_o), *(None,) * 7)
 
 
 _attention.register_autograd(_backward, setup_context=_keep)
+
+
+@torch.compiler.assume_constant_result
+def _text_of(schedule: schedules.ScheduleLike) -> str:
+    """A schedule as the operator takes it: JSON."""
+    return json.dumps(dataclasses.asdict(schedules.of(schedule)))
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None,
@@ -171,7 +179,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: O
     """
     problems.number_of("layout", layout, problems.LAYOUTS)
     problems.mask_of(causal, offset)
-    text = "" if schedule is None else json.dumps(dataclasses.asdict(schedules.of(schedule)))
+    text = "" if schedule is None else _text_of(schedule)
     needs_grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     o, lse = torch.ops.weft.attention(
         q, k, v, causal, scale, offset, layout, return_lse or (needs_grad and q.device.type == "cpu"), text, fallback
