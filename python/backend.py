@@ -1,8 +1,8 @@
 """Builds the Python package: a PEP 517 backend that runs CMake and packs a wheel.
 
     pip install .                        CUDA kernels are inside where nvcc is
-    pip install . -C cuda=off            without them
-    pip wheel . -C library=PATH          packs a libweft.so that is already built
+    pip install . --config-settings cuda=off            without them
+    pip wheel . --config-settings library=PATH          packs a libweft.so that is already built
 
 A wheel holds python/weft and libweft.so; it serves any Python of this platform, as nothing is compiled against Python.
 """

@@ -10,7 +10,7 @@ from oracle import assert_close, attention
 from strategies import attentions, schedules
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(attentions())
 def test_random_problems(arguments):
     o, lse = weft.attention(**arguments, return_lse=True)
@@ -20,7 +20,7 @@ def test_random_problems(arguments):
     assert_close(lse, expected_lse, o.dtype)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(attentions(dtypes=("float32",)), schedules())
 def test_every_schedule_gives_the_same(arguments, schedule):
     schedule["tile"] = (min(16, arguments["q"].shape[1 if arguments["layout"] == "bshd" else 2]), 0)

@@ -18,7 +18,7 @@ def matrix(rng, rows, cols, dtype, memory):
     return rng.standard_normal((rows, cols)).astype(dtype)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SIZE, SIZE, SIZE, st.sampled_from(["float32", "float16"]), st.data())
 def test_random_problems(m, n, k, dtype, data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))

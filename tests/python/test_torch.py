@@ -28,7 +28,7 @@ def name_of(dtype):
     return str(dtype).partition(".")[2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(attentions(dtypes=("float32",)), st.sampled_from(DTYPES))
 def test_forward(arguments, dtype):
     given = tensors(arguments, dtype)
@@ -49,7 +49,7 @@ def test_views_as_models_make_them(dtype):
     assert_close(c.float(), q[0, 0].double() @ k[0, 0].double().T, name_of(dtype))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(attentions(dtypes=("float32",)))
 def test_gradients(arguments):
     mine, theirs = tensors(arguments, torch.float32, grad=True), tensors(arguments, torch.float64, grad=True)
