@@ -3,11 +3,11 @@
 
 usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--library LIBWEFT] [--triton FILE] [--csv FILE] [--json FILE]
 
-Attention: torch's cuDNN, flash and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable, Triton's fused
-attention where Triton still has one or --triton names its tutorial 06-fused-attention.py. Matrix products: torch, which is cuBLAS on a
-GPU, and NumPy on the CPU. Inputs are random normal. Every result is checked first; a library that refuses a problem is left out of its
-row, and which and why is said at the end. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D, halved when causal; 2 m n k), for decode GB/s of K and
-V. `ratio` is weft's rate over the best peer's. Exits 1 where a result is wrong.
+Attention: torch's cuDNN, flash and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable, Triton's
+fused attention where Triton still has one or --triton names its tutorial 06-fused-attention.py. Matrix products: torch, which is
+cuBLAS on a GPU, and NumPy on the CPU. Inputs are random normal. Every result is checked first; a library that refuses a problem
+is left out of its row, and which and why is said at the end. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D, halved
+when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over the best peer's. Exits 1 where a result is wrong.
 """
 import argparse, contextlib, csv, importlib, importlib.util, json, os, platform, statistics, sys
 

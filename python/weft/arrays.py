@@ -40,9 +40,10 @@ class Numpy:
             raise Invalid(f"{name} has dtype {x.dtype.str if dtype else x.dtype}, not float32, float16 or bfloat16 of this host")
         if any(stride % size for stride in x.strides):
             raise Invalid(f"{name} has strides {x.strides} that are not whole elements of {size} bytes")
-        if x.ctypes.data % size:
+        pointer = x.__array_interface__["data"][0]
+        if pointer % size:
             raise Invalid(f"{name} is not aligned to its elements of {size} bytes")
-        return View(x.ctypes.data, x.shape, tuple(stride // size for stride in x.strides), dtype, (CPU, 0), x)
+        return View(pointer, x.shape, tuple(stride // size for stride in x.strides), dtype, (CPU, 0), x)
 
     def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
         import numpy
@@ -57,7 +58,8 @@ class Numpy:
     def stream(self, device: Tuple[int, int]) -> int:
         return 0
 
-    def capturing(self) -> bool:
+    def capturing(self, device: Tuple[int, int]) -> bool:
+        """Whether what is put on the current stream goes into a CUDA graph."""
         return False
 
     def result(self, x: Any) -> Any:
@@ -81,11 +83,12 @@ class Torch(Numpy):
     def view(self, x: Any, name: str) -> View:
         if x.dtype not in self._names:
             raise Invalid(f"{name} has dtype {x.dtype}, not torch.float32, torch.float16 or torch.bfloat16")
-        if x.device.type not in ("cpu", "cuda") or (x.device.type == "cuda" and self._torch.version.cuda is None):
-            raise Unsupported(f"{name} is on {x.device}: weft runs on the CPU and on NVIDIA GPUs")
+        where = x.device
+        if where.type not in ("cpu", "cuda") or (where.type == "cuda" and self._torch.version.cuda is None):
+            raise Unsupported(f"{name} is on {where}: weft runs on the CPU and on NVIDIA GPUs")
         if x.layout is not self._torch.strided:
             raise Invalid(f"{name} has layout {x.layout}, not torch.strided")
-        device = (CPU, 0) if x.device.type == "cpu" else (CUDA, x.device.index or 0)
+        device = (CPU, 0) if where.type == "cpu" else (CUDA, where.index or 0)
         return View(x.data_ptr(), tuple(x.shape), x.stride(), self._names[x.dtype], device, x)
 
     def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
@@ -97,8 +100,8 @@ class Torch(Numpy):
     def stream(self, device: Tuple[int, int]) -> int:
         return self._torch.cuda.current_stream(device[1]).cuda_stream if device[0] == CUDA else 0
 
-    def capturing(self) -> bool:
-        return self._torch.cuda.is_available() and self._torch.cuda.is_current_stream_capturing()
+    def capturing(self, device: Tuple[int, int]) -> bool:
+        return device[0] == CUDA and self._torch.cuda.is_current_stream_capturing()
 
 
 class Speaker(Numpy):
@@ -135,8 +138,11 @@ class Speaker(Numpy):
 
     def stream(self, device: Tuple[int, int]) -> int:
         if device[0] == CUDA and self.name == "cupy":
-            return sys.modules["cupy"].cuda.get_current_stream().ptr
+            return sys.modules["cupy"].cuda.get_current_stream(device[1]).ptr
         return 0
+
+    def capturing(self, device: Tuple[int, int]) -> bool:
+        return device[0] == CUDA and self.name == "cupy" and sys.modules["cupy"].cuda.get_current_stream().is_capturing()
 
 
 class Jax(Speaker):
@@ -167,6 +173,8 @@ _numpy, _torch, _jax = Numpy(), Torch(), Jax()
 def _framework_of_type(kind: type) -> Optional[Numpy]:
     for ancestor in kind.__mro__:
         root = ancestor.__module__.partition(".")[0]
+        if (root, ancestor.__name__) == ("numpy", "MaskedArray"):
+            return None  # its mask would be lost
         if (root, ancestor.__name__) == ("numpy", "ndarray"):
             return _numpy
         if (root, ancestor.__name__) == ("torch", "Tensor"):

@@ -62,11 +62,24 @@ def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[floa
         lse = framework.empty(q, (problem.batch, problem.heads, problem.seq), fp32=True)
         lse_view = arrays.result_view(framework, lse, "lse")
     data = _c.AttentionData(*(view.pointer for view in (*views, o_view)), lse_view and lse_view.pointer)
-    if framework.capturing():
+    if framework.capturing(device):
         plans.pin(plan)
     enqueue = _c.library.weft_plan_enqueue_attention
     _c.call(enqueue, plan._handle, ctypes.byref(data), framework.stream(device) or None)
     return framework.result(o), None if lse is None else framework.result(lse)
+
+
+def _is_of(x: Any, package: str) -> bool:
+    return type(x).__module__.partition(".")[0] == package
+
+
+def _needs_grad(*tensors: Any) -> bool:
+    return sys.modules["torch"].is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
+
+
+def _is_traced(*arrays: Any) -> bool:
+    """Whether one of them is a JAX array without values."""
+    return "jax" in sys.modules and any(_is_of(x, "jax") and isinstance(x, sys.modules["jax"].core.Tracer) for x in arrays)
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[float] = None, offset: Optional[int] = None,
@@ -84,16 +97,15 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     result is an array of that framework, shaped like q. On a GPU the work is put on the framework's current stream. A query
     that sees no key gets zeros and an LSE of -inf. torch tensors that need gradients get them; JAX arrays may be traced.
     """
-    kind = type(q).__module__.partition(".")[0]
-    if kind == "torch":
+    if _is_of(q, "torch"):
         torch = sys.modules["torch"]
-        # Dynamo does not see through ctypes, and only the operator has a gradient.
-        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in (q, k, v))):
+        # Dynamo does not see through ctypes, and only the operator has a gradient and knows kinds of tensors without memory.
+        if torch.compiler.is_compiling() or _needs_grad(q, k, v) or type(q) not in (torch.Tensor, torch.nn.Parameter):
             from . import torch as weft_torch
 
             return weft_torch.attention(q, k, v, causal=causal, scale=scale, offset=offset, layout=layout,
                                         return_lse=return_lse, schedule=schedule, fallback=False)  # fmt: skip
-    elif kind == "jax" and isinstance(q, sys.modules["jax"].core.Tracer):
+    elif _is_traced(q, k, v):
         from . import jax as weft_jax
 
         return weft_jax.attention(q, k, v, causal=causal, scale=scale, offset=offset, layout=layout,
@@ -125,6 +137,12 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
 
     Returns C (m, n), packed, row-major, an array of the caller's framework and dtype. On the CPU.
     """
+    if _is_traced(a, b):
+        from . import jax as weft_jax
+
+        return weft_jax.matmul(a, b, schedule=schedule)
+    if _is_of(a, "torch") and _needs_grad(a, b):
+        raise Unsupported("a matrix product has no gradient yet: detach a and b, or use torch.no_grad()")
     framework = arrays.framework_of(a=a, b=b)
     views = arrays.views_of(framework, a=a, b=b)
     (a_major, lda), (b_major, ldb) = _major(views[0], "a"), _major(views[1], "b")

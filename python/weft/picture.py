@@ -64,7 +64,9 @@ def plan(plan: "plans.Plan") -> str:
     """A plan: its schedule in words and its order as a picture."""
     batches, rows, cols = plan.grid
     across = ("query blocks", "heads") if plan.subject == "attention" else ("columns of tiles", "rows of tiles")
-    more = "" if rows <= _MOST_ROWS and cols <= _MOST_COLS else f", of which {min(rows, _MOST_ROWS)} x {min(cols, _MOST_COLS)} are drawn"
+    more = ""
+    if rows > _MOST_ROWS or cols > _MOST_COLS:
+        more = f", of which {min(rows, _MOST_ROWS)} x {min(cols, _MOST_COLS)} are drawn"
     if batches > 1:
         more += f"; the first of {batches} batches"
     return (
@@ -104,8 +106,9 @@ def comparison(comparison: Any) -> str:
     lines = []
     for name, s in rows:
         bars = _bar(s.seconds, slowest, f"{s.seconds * 1e3:.3f} ms") + _bar(s.total.misses, missed, f"{s.total.misses:,}")
+        bars += _bar(s.total.hit_rate, 1, f"{s.total.hit_rate:.1%}")
         shown = f"<b>{escape(name)}</b>" if name == best else escape(name)
-        lines.append(f'<tr><td style="text-align:left">{shown}</td>{bars}{_bar(s.total.hit_rate, 1, f"{s.total.hit_rate:.1%}")}</tr>')
+        lines.append(f'<tr><td style="text-align:left">{shown}</td>{bars}</tr>')
     head = "".join(f"<th>{title}</th>" for title in ("schedule", "predicted time", "L2 misses", "L2 hits"))
     return (
         f"<table><caption>{escape(str(comparison.problem))} on {escape(comparison.machine)}, simulated</caption>"

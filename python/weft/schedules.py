@@ -140,10 +140,13 @@ def whole(name: str, value: Any) -> int:
     return number
 
 
+_CHOSEN = Schedule()
+
+
 def of(schedule: ScheduleLike) -> Schedule:
     """A Schedule from what a caller may give: one, a mapping of its fields, or None."""
     if schedule is None:
-        return Schedule()
+        return _CHOSEN
     if isinstance(schedule, Schedule):
         return schedule
     if not isinstance(schedule, Mapping):

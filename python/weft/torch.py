@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from . import _c, arrays, compute, problems, schedules
-from .errors import NotFound, Unsupported
+from .errors import Invalid, NotFound, Unsupported
 
 _announced = set()
 
@@ -39,8 +39,10 @@ def _why_not(q: Tensor) -> Optional[str]:
 
 
 def _row_contiguous(x: Tensor) -> Tensor:
-    """x, or a copy where its last dimension is not contiguous or it is one row repeated."""
-    return x if x.stride(-1) == 1 and any(x.stride()[:-1]) else x.contiguous()
+    """x, or a copy where its last dimension is not contiguous, it is one row repeated, or a GPU could not read whole vectors."""
+    if x.stride(-1) != 1 or not any(x.stride()[:-1]):
+        return x.contiguous()
+    return x.clone() if x.is_cuda and x.data_ptr() % 16 else x
 
 
 def _dense(x: Tensor) -> Tensor:
@@ -179,6 +181,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: O
     """
     problems.number_of("layout", layout, problems.LAYOUTS)
     problems.mask_of(causal, offset)
+    if q.dim() != 4:
+        raise Invalid(f"q has {q.dim()} dimensions, not the 4 of {layout}: {tuple(q.shape)}")
     text = "" if schedule is None else _text_of(schedule)
     needs_grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     o, lse = torch.ops.weft.attention(

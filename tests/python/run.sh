@@ -1,12 +1,14 @@
 #!/bin/sh
 # The Python package, in a virtual environment of the project's own: the wheel is made, installed and tested.
-#   tests/python/run.sh LIBRARY FOLDER    LIBRARY goes into the wheel, FOLDER holds the environment between runs
+#   tests/python/run.sh LIBRARY FOLDER [FAKE]    LIBRARY goes into the wheel, FOLDER holds the environment between runs, FAKE is
+#                                                the fake CUDA driver
 # Exits 77, which stands for skipped, where the packages that the tests need cannot be had. torch, transformers and JAX are too large
 # to fetch here; their tests run where WEFT_PYTHON names an interpreter that has them, with pytest and hypothesis.
 set -eu
 cd "$(dirname "$0")/../.."
 library=$1
 folder=$2
+export WEFT_FAKE_CUDA="${3:-}"
 python=$folder/bin/python
 
 if [ -n "${WEFT_PYTHON:-}" ]; then

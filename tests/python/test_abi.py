@@ -30,10 +30,12 @@ def test_offsets_and_sizes(tmp_path):
                          f" sizeof(((struct {c_name(structure)} *)0)->{field}));")  # fmt: skip
         lines.append(f'printf("{structure.__name__} %zu 0\\n", sizeof(struct {c_name(structure)}));')
     source = tmp_path / "offsets.c"
-    source.write_text("#include <stdio.h>\n#include <stddef.h>\n#include <weft/sim.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n")
+    head = "#include <stdio.h>\n#include <stddef.h>\n#include <weft/sim.h>\nint main(void) {\n"
+    source.write_text(head + "\n".join(lines) + "\n}\n")
     binary = tmp_path / "offsets"
     subprocess.run(["cc", "-std=c11", f"-I{ROOT}/include", str(source), "-o", str(binary)], check=True)
-    said = {line.split()[0]: tuple(map(int, line.split()[1:])) for line in subprocess.check_output([str(binary)], text=True).splitlines()}
+    output = subprocess.check_output([str(binary)], text=True)
+    said = {name: (int(offset), int(size)) for name, offset, size in map(str.split, output.splitlines())}
     for structure in structures():
         for field, _ in structure._fields_:
             mine = getattr(structure, field)

@@ -46,6 +46,8 @@ def test_invalid(change, message):
 def test_not_arrays_and_unlike_arrays():
     with pytest.raises(TypeError, match="q is a list"):
         weft.attention([1.0], X, X)
+    with pytest.raises(TypeError, match="q is a MaskedArray"):
+        weft.attention(np.ma.masked_array(X), X, X)
     with pytest.raises(TypeError, match="v is a NoneType"):
         weft.attention(X, X, None)
 

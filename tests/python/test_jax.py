@@ -38,7 +38,7 @@ def test_inside_a_larger_function_and_vmap():
 
 def test_matmul():
     a, b = arrays("float32", (5, 7), (7, 3))
-    for found in (weft.matmul(a, b), jax.jit(weft.jax.matmul)(a, b)):
+    for found in (weft.matmul(a, b), jax.jit(weft.jax.matmul)(a, b), jax.jit(weft.matmul)(a, b), jax.jit(lambda b: weft.matmul(a, b))(b)):
         assert isinstance(found, jax.Array)
         assert_close(found, np.asarray(a, "d") @ np.asarray(b, "d"), "float32")
 

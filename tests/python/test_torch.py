@@ -33,10 +33,11 @@ def name_of(dtype):
 def test_forward(arguments, dtype):
     given = tensors(arguments, dtype)
     o, lse = weft.attention(**given, return_lse=True)
-    expected = weft.torch._torch_attention(*(given[x].double() for x in "qkv"), *(arguments[x] for x in ("causal", "scale", "offset", "layout")))
+    options = [arguments[x] for x in ("causal", "scale", "offset", "layout")]
+    expected = weft.torch._torch_attention(*(given[x].double() for x in "qkv"), *options)
     assert isinstance(o, torch.Tensor) and o.dtype == dtype and o.shape == given["q"].shape
     assert_close(o.float(), expected, name_of(dtype))
-    assert_close(lse, weft.torch._torch_lse(*(given[x] for x in "qk"), *(arguments[x] for x in ("causal", "scale", "offset", "layout"))), name_of(dtype))
+    assert_close(lse, weft.torch._torch_lse(given["q"], given["k"], *options), name_of(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -44,7 +45,8 @@ def test_views_as_models_make_them(dtype):
     packed = torch.randn(2, 37, 3, 4, 32).to(dtype)  # (batch, seq, qkv, heads, head_dim)
     q, k, v = (x.transpose(1, 2) for x in packed.unbind(2))
     o = weft.attention(q, k, v, layout="bhsd", causal=True)
-    assert_close(o.float(), torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True), name_of(dtype))
+    expected = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True)
+    assert_close(o.float(), expected, name_of(dtype))
     c = weft.matmul(q[0, 0], k[0, 0].T)
     assert_close(c.float(), q[0, 0].double() @ k[0, 0].double().T, name_of(dtype))
 
@@ -118,7 +120,8 @@ def test_fallback_is_announced_once():
         warnings.simplefilter("error")
         again = weft.torch.attention(q, q, q, causal=True)
     torch.testing.assert_close(o, again)
-    torch.testing.assert_close(o.transpose(1, 2), torch.nn.functional.scaled_dot_product_attention(*[q.transpose(1, 2)] * 3, is_causal=True))
+    x = q.transpose(1, 2)
+    torch.testing.assert_close(o.transpose(1, 2), torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True))
     assert lse.shape == (1, 2, 5)
     with pytest.raises(weft.Invalid, match="head_dim 12"):
         weft.torch.attention(q, q, q, fallback=False)
@@ -143,6 +146,14 @@ def test_refused():
         weft.attention(*[q.double()] * 3)
     with pytest.raises(weft.Invalid, match="layout torch.sparse_coo"):
         weft.attention(q.to_sparse(), q, q)
+    for function in (weft.attention, weft.torch.attention):
+        with pytest.raises(weft.Invalid, match="q has 3 dimensions"):
+            function(q[0], q, q)
+    a = torch.ones(2, 2, requires_grad=True)
+    with pytest.raises(weft.Unsupported, match="no gradient yet"):
+        weft.matmul(a, a)
+    with torch.no_grad():
+        weft.matmul(a, a)
 
 
 def test_a_layer_trains():
