@@ -18,15 +18,16 @@ def _strides(view: View, name: str, layout: str) -> Tuple[int, int, int]:
     if view.strides[3] != 1 and view.shape[3] != 1:
         raise Invalid(f"the last dimension of {name} has stride {view.strides[3]}, not 1: copy {name} to make it contiguous")
     seq, head = (1, 2) if layout == "bshd" else (2, 1)
-    strides = tuple(view.strides[axis] if view.shape[axis] != 1 else view.shape[3] for axis in (0, seq, head))
-    if strides == (0, 0, 0):  # which would mean packed
+    batch, seq, head = (view.strides[axis] if view.shape[axis] != 1 else view.shape[3] for axis in (0, seq, head))
+    if batch == seq == head == 0:  # which would mean packed
         raise Invalid(f"{name} is one row, repeated: copy it to make it a whole array")
-    return strides
+    return batch, seq, head
 
 
-def problem_of(q: View, k: View, v: View, o: View, causal: bool, scale: Optional[float], offset: Optional[int],
+def problem_of(views: Tuple[View, ...], causal: bool, scale: Optional[float], offset: Optional[int],
                layout: str) -> _c.Attention:  # fmt: skip
-    """The problem that these arrays pose."""
+    """The problem that q, k, v and o pose."""
+    q, k, v, o = views
     number = problems.number_of("layout", layout, problems.LAYOUTS)
     for name, view in (("q", q), ("k", k), ("v", v)):
         if len(view.shape) != 4:
@@ -54,7 +55,7 @@ def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[floa
     # Where q repeats itself, o cannot be laid out like it.
     o = framework.empty(q, views[0].shape) if 0 in views[0].strides else framework.empty_like(q)
     o_view = arrays.result_view(framework, o, "o")
-    problem = problem_of(*views, o_view, causal, scale, offset, layout)
+    problem = problem_of((*views, o_view), causal, scale, offset, layout)
     device = views[0].device
     plan = plans.cached(_c.Attention, bytes(problem), schedules.of(schedule), device)
     lse = lse_view = None

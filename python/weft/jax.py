@@ -11,11 +11,6 @@ from . import compute, problems, schedules
 from .errors import Invalid
 
 
-def _packed(x: Any) -> numpy.ndarray:
-    """What the callback gets is a packed array in host memory: viewed, not copied."""
-    return numpy.asarray(x)
-
-
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[float] = None, offset: Optional[int] = None,
               layout: str = "bshd", return_lse: bool = False, schedule: schedules.ScheduleLike = None) -> Any:  # fmt: skip
     """weft.attention() under jax.jit and jax.vmap. Shapes and options are the same; options are Python values, not traced.
@@ -31,8 +26,9 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
         jax.ShapeDtypeStruct((q.shape[0], q.shape[head], q.shape[seq]), numpy.float32) if return_lse else None,
     )
 
-    def run(*arrays: Any) -> Any:
-        return compute.attention_forward(*map(_packed, arrays), causal, scale, offset, layout, return_lse, schedule)
+    def run(q: Any, k: Any, v: Any) -> Any:
+        q, k, v = (numpy.asarray(x) for x in (q, k, v))  # what a callback gets is in host memory: viewed, not copied
+        return compute.attention_forward(q, k, v, causal, scale, offset, layout, return_lse, schedule)
 
     o, lse = jax.pure_callback(run, shapes, q, k, v, vmap_method="sequential")
     return (o, lse) if return_lse else o
@@ -44,7 +40,7 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
         raise Invalid(f"a is {a.shape} and b is {b.shape}: both must have 2 dimensions")
     shape = jax.ShapeDtypeStruct((a.shape[0], b.shape[1]), a.dtype)
 
-    def run(*arrays: Any) -> Any:
-        return compute.matmul(*map(_packed, arrays), schedule=schedule)
+    def run(a: Any, b: Any) -> Any:
+        return compute.matmul(numpy.asarray(a), numpy.asarray(b), schedule=schedule)
 
     return jax.pure_callback(run, shape, a, b, vmap_method="sequential")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import List, NamedTuple, Union
+from typing import List, NamedTuple, Optional, Union
 
 from . import _c
 from .errors import Invalid
@@ -30,8 +30,8 @@ class Machine:
 
     def __init__(self, name: Union[str, "os.PathLike[str]"]):
         self._c = _c.Machine()
-        self._origin = os.fspath(name)
-        _c.call(_c.library.weft_machine_load, ctypes.byref(self._c), self._origin.encode())
+        self._origin: Optional[str] = os.fspath(name)
+        _c.call(_c.library.weft_machine_load, ctypes.byref(self._c), os.fsencode(name))
 
     @classmethod
     def _bare(cls) -> "Machine":
@@ -107,6 +107,6 @@ _NUMBERS = [name for name in _FIELDS if name not in ("name", "title")]
 MachineLike = Union[Machine, str, "os.PathLike[str]", None]
 
 
-def of(machine: MachineLike) -> Union[Machine, None]:
+def of(machine: MachineLike) -> Optional[Machine]:
     """A Machine from what a caller may give: one, a name, a path, or None."""
     return machine if machine is None or isinstance(machine, Machine) else Machine(machine)

@@ -10,26 +10,37 @@ from . import plans
 from .problems import Attention, Gemm
 from .schedules import Schedule, orders
 
+_CELL_WITH_NUMBER = 20  # pixels
 _MOST_ROWS, _MOST_COLS = 64, 96  # positions drawn; the rest of a larger grid is said in words
 _SAMPLE_ROWS, _SAMPLE_COLS = 11, 18  # the grid on which a schedule without a problem is drawn
 
 
 def _colour(share: float) -> str:
     """From deep blue at the first position to pale at the last."""
-    return f"hsl(212 {70 - 25 * share:.0f}% {42 + 46 * share:.0f}%)"
+    return f"hsl(212 {70 - 25 * share:.0f}% {58 + 36 * share:.0f}%)"
 
 
 def _path(tiles: Iterable[Tuple[int, int, int]], rows: int, cols: int, cell: float) -> str:
-    """The line through the positions of the first batch that are in sight, broken where it leaves them."""
+    """The line through the positions of the first batch that are in sight, broken where the order jumps."""
     parts: List[str] = []
-    inside = False
+    last = None
     for batch, row, col in tiles:
         if batch or row >= rows or col >= cols:
-            inside = False
+            last = None
             continue
-        parts.append(f"{'L' if inside else 'M'}{(col + 0.5) * cell:g} {(row + 0.5) * cell:g}")
-        inside = True
+        near = last is not None and abs(row - last[0]) + abs(col - last[1]) == 1
+        parts.append(f"{'L' if near else 'M'}{(col + 0.5) * cell:g} {(row + 0.5) * cell:g}")
+        last = row, col
     return "".join(parts)
+
+
+def _numbers(positions: List[Tuple[int, int, int]], cell: float) -> str:
+    """The number of each (position, row, column), where cells have room for it."""
+    if cell < _CELL_WITH_NUMBER:
+        return ""
+    texts = (f'<text x="{(col + 0.5) * cell:g}" y="{(row + 0.5) * cell:g}">{i}</text>' for i, row, col in positions)
+    style = f'font-size="{cell / 3:.1f}" font-family="sans-serif" text-anchor="middle" dominant-baseline="central"'
+    return f'<g {style} fill="#1a1a1a">{"".join(texts)}</g>'
 
 
 def order_svg(plan: "plans.Plan") -> str:
@@ -37,7 +48,7 @@ def order_svg(plan: "plans.Plan") -> str:
     batches, all_rows, all_cols = plan.grid
     rows, cols = min(all_rows, _MOST_ROWS), min(all_cols, _MOST_COLS)
     tiles = plan.tiles(1 << 17)
-    seen = [tile for tile in tiles if tile[0] == 0 and tile[1] < rows and tile[2] < cols]
+    seen = [(i, row, col) for i, (batch, row, col) in enumerate(tiles) if batch == 0 and row < rows and col < cols]
     cell = max(6.0, min(24.0, 640.0 / cols))
     width, height = cols * cell, rows * cell
     cells = "".join(
@@ -48,8 +59,8 @@ def order_svg(plan: "plans.Plan") -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
         f' role="img" aria-label="the order of {all_rows} x {all_cols} positions">{cells}'
-        f'<path d="{_path(tiles, rows, cols, cell)}" fill="none" stroke="#e8590c" stroke-width="{cell / 9:.2f}"'
-        f' stroke-linejoin="round"/></svg>'
+        f'<path d="{_path(tiles, rows, cols, cell)}" fill="none" stroke="#f2a35e" stroke-width="{cell / 9:.2f}"'
+        f' stroke-linejoin="round"/>{_numbers(seen, cell)}</svg>'
     )
 
 
@@ -109,8 +120,9 @@ def comparison(comparison: Any) -> str:
         bars += _bar(s.total.hit_rate, 1, f"{s.total.hit_rate:.1%}")
         shown = f"<b>{escape(name)}</b>" if name == best else escape(name)
         lines.append(f'<tr><td style="text-align:left">{shown}</td>{bars}</tr>')
+    given = ", ".join(f"{name} {value}" for name, value in dataclasses.asdict(comparison.problem).items() if value)
     head = "".join(f"<th>{title}</th>" for title in ("schedule", "predicted time", "L2 misses", "L2 hits"))
     return (
-        f"<table><caption>{escape(str(comparison.problem))} on {escape(comparison.machine)}, simulated</caption>"
+        f"<table><caption>{comparison.problem.subject}, {escape(given)}, on {escape(comparison.machine)}: simulated</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Set, Tuple, Type, Union
 
 from . import _c, machines, schedules
 from .errors import Invalid, NoMemory
@@ -111,16 +111,16 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
         raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention or a weft.Gemm")
     made = machines.of(machine)
     given = schedules.to_c(schedules.of(schedule))
-    return Plan(problem.to_c(), given, made and made._c, device_of(device))
+    return Plan(problem.to_c(), given, None if made is None else made._c, device_of(device))
 
 
 @functools.lru_cache(maxsize=512)
-def cached(kind: type, problem: bytes, schedule: schedules.Schedule, device: Tuple[int, int]) -> Plan:
+def cached(kind: Type[ctypes.Structure], problem: bytes, schedule: schedules.Schedule, device: Tuple[int, int]) -> Plan:
     """The plan for a C problem, given as its bytes, on this host or a GPU; kept for the next call."""
     return Plan(kind.from_buffer_copy(problem), schedules.to_c(schedule), None, device)
 
 
-_pinned = set()
+_pinned: Set[Plan] = set()
 
 
 def pin(plan_in_capture: Plan) -> None:

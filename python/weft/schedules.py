@@ -25,7 +25,7 @@ class Order:
 
 @functools.lru_cache(maxsize=None)
 def _orders() -> Tuple[Order, ...]:
-    rows = []
+    rows: List[Order] = []
     while _c.library.weft_order_describe(len(rows)):
         row = _c.library.weft_order_describe(len(rows)).contents
         subject, parameter = ("gemm", "attention")[row.subject], (None, "group", "domains")[row.parameter]
@@ -37,7 +37,8 @@ def _orders() -> Tuple[Order, ...]:
 def _names(what: str) -> Tuple[str, ...]:
     if what == "order":
         return tuple(order.name for order in _orders())
-    describe, names = getattr(_c.library, f"weft_{what}_describe"), []
+    describe = getattr(_c.library, f"weft_{what}_describe")
+    names: List[str] = []
     while describe(len(names)):
         names.append(describe(len(names)).contents.name.decode())
     return tuple(names)

@@ -9,7 +9,7 @@ import ctypes
 import dataclasses
 import json
 import warnings
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Set, Tuple
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from torch import Tensor
 from . import _c, arrays, compute, problems, schedules
 from .errors import Invalid, NotFound, Unsupported
 
-_announced = set()
+_announced: Set[str] = set()
 
 
 def _announce(reason: str) -> None:
@@ -98,9 +98,9 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[fl
     reason = _why_not(q) if fallback else None
     if reason is None:
         try:
-            rows = [_row_contiguous(x) for x in (q, k, v)] if fallback else (q, k, v)
+            x, y, z = (_row_contiguous(x) for x in (q, k, v)) if fallback else (q, k, v)
             chosen = json.loads(schedule) if schedule else None
-            o, sums = compute.attention_forward(*rows, causal, scale, offset, layout, lse, chosen)
+            o, sums = compute.attention_forward(x, y, z, causal, scale, offset, layout, lse, chosen)
             # The layout that the fake kernel promised.
             like = torch.empty_like(q) if o.stride() != torch.empty_like(q, device="meta").stride() else None
             return o if like is None else like.copy_(o), q.new_empty((0,), dtype=torch.float32) if sums is None else sums
@@ -127,12 +127,12 @@ def _attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tens
     if grad_o.stride() != o.stride():
         grad_o = torch.empty_like(o).copy_(grad_o)
     grads = [torch.empty_like(x) for x in (q, k, v)]
-    framework = arrays.framework_of(q=q)
-    views = arrays.views_of(framework, q=q, k=k, v=v, o=o)
-    problem = compute.problem_of(*views, causal, scale, offset, layout)
+    views = arrays.views_of(arrays.framework_of(q=q), q=q, k=k, v=v, o=o)
+    problem = compute.problem_of(views, causal, scale, offset, layout)
     data = _c.AttentionGradients(*(x.data_ptr() for x in (q, k, v, grad_o, *grads, o, lse)))
     _c.call(_c.library.weft_attention_backward, ctypes.byref(problem), ctypes.byref(data))
-    return tuple(x.contiguous() for x in grads)
+    grad_q, grad_k, grad_v = (x.contiguous() for x in grads)
+    return grad_q, grad_k, grad_v
 
 
 @_attention_backward.register_fake

@@ -96,6 +96,8 @@ def test_pictures():
     assert len(svg.findall("{http://www.w3.org/2000/svg}rect")) == 11 * 18
     path = svg.find("{http://www.w3.org/2000/svg}path").get("d")
     assert path.count("L") == 11 * 18 - 1 and path.count("M") == 1
+    numbers = [int(text.text) for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert numbers == list(range(11 * 18))
     for order in weft.orders():
         assert "<svg" in weft.Schedule(order=order.name)._repr_html_()
     assert "chosen" in weft.Schedule()._repr_html_()
