@@ -14,8 +14,6 @@ from . import dlpack
 from .errors import Invalid, Unsupported
 from .plans import CPU, CUDA
 
-BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
-
 
 class View(NamedTuple):
     """An array as the library sees it; strides are in elements, device is (kind, index)."""
@@ -28,16 +26,23 @@ class View(NamedTuple):
     keep: Any
 
 
+@functools.lru_cache(maxsize=64)
+def _numpy_dtype(dtype: Any) -> Optional[str]:
+    """What weft calls a NumPy dtype; None where it has no name for it."""
+    names = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+    return names.get(dtype.name) if dtype.isnative else None
+
+
 class Numpy:
     """numpy.ndarray, on the CPU."""
 
     name = "NumPy"
-    _dtypes = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
     def view(self, x: Any, name: str) -> View:
-        dtype, size = self._dtypes.get(x.dtype.name), x.dtype.itemsize
-        if dtype is None or not x.dtype.isnative:
-            raise Invalid(f"{name} has dtype {x.dtype.str if dtype else x.dtype}, not float32, float16 or bfloat16 of this host")
+        dtype, size = _numpy_dtype(x.dtype), x.dtype.itemsize
+        if dtype is None:
+            shown = x.dtype.name if x.dtype.isnative else x.dtype.str
+            raise Invalid(f"{name} has dtype {shown}, not float32, float16 or bfloat16 of this host")
         if any(stride % size for stride in x.strides):
             raise Invalid(f"{name} has strides {x.strides} that are not whole elements of {size} bytes")
         pointer = x.__array_interface__["data"][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from typing import Any, Optional, Tuple
 
@@ -45,6 +46,26 @@ def problem_of(views: Tuple[View, ...], causal: bool, scale: Optional[float], of
     )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=512)
+def _planned(forms: Tuple[tuple, ...], causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
+             schedule: schedules.Schedule) -> Tuple[plans.Plan, Tuple[int, int, int]]:  # fmt: skip
+    """The plan for views of these forms (their shape, strides, dtype and device), and the shape of their lse; kept for the next
+    call."""
+    problem = problem_of(tuple(View(0, *form, None) for form in forms), causal, scale, offset, layout)
+    plan = plans.Plan(problem, schedules.to_c(schedule), None, forms[0][3])
+    return plan, (problem.batch, problem.heads, problem.seq)
+
+
+@functools.lru_cache(maxsize=512)
+def _planned_gemm(m: int, n: int, k: int, dtype: str, a: Tuple[int, int], b: Tuple[int, int],
+                  schedule: schedules.Schedule) -> plans.Plan:  # fmt: skip
+    """The plan for a product of matrices whose majors and leading dimensions are a and b; kept for the next call."""
+    number = problems.DTYPES.index(dtype)
+    size = ctypes.sizeof(_c.Gemm)
+    problem = _c.Gemm(size, m, n, k, number, number, a[0], b[0], 0, a[1], b[1], n, 1.0, 0.0)
+    return plans.Plan(problem, schedules.to_c(schedule), None, (plans.CPU, 0))
+
+
 def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
                       return_lse: bool, schedule: schedules.ScheduleLike) -> Tuple[Any, Any]:  # fmt: skip
     """(o, lse) of arrays that hold values; lse is None unless asked for."""
@@ -55,12 +76,14 @@ def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[floa
     # Where q repeats itself, o cannot be laid out like it.
     o = framework.empty(q, views[0].shape) if 0 in views[0].strides else framework.empty_like(q)
     o_view = arrays.result_view(framework, o, "o")
-    problem = problem_of((*views, o_view), causal, scale, offset, layout)
+    number = None if scale is None else problems.scale_of(scale)
+    shift = None if offset is None else schedules.whole("offset", offset)
+    forms = (views[0][1:5], views[1][1:5], views[2][1:5], o_view[1:5])
+    plan, lse_shape = _planned(forms, bool(causal), number, shift, layout, schedules.of(schedule))
     device = views[0].device
-    plan = plans.cached(_c.Attention, bytes(problem), schedules.of(schedule), device)
     lse = lse_view = None
     if return_lse:
-        lse = framework.empty(q, (problem.batch, problem.heads, problem.seq), fp32=True)
+        lse = framework.empty(q, lse_shape, fp32=True)
         lse_view = arrays.result_view(framework, lse, "lse")
     data = _c.AttentionData(*(view.pointer for view in (*views, o_view)), lse_view and lse_view.pointer)
     if framework.capturing(device):
@@ -146,15 +169,13 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
         raise Unsupported("a matrix product has no gradient yet: detach a and b, or use torch.no_grad()")
     framework = arrays.framework_of(a=a, b=b)
     views = arrays.views_of(framework, a=a, b=b)
-    (a_major, lda), (b_major, ldb) = _major(views[0], "a"), _major(views[1], "b")
+    a_order, b_order = _major(views[0], "a"), _major(views[1], "b")
     if views[0].device[0] != plans.CPU:
         raise Unsupported("there is no CUDA kernel for a matrix product yet")
     if views[0].shape[1] != views[1].shape[0]:
         raise Invalid(f"a is {views[0].shape} and b is {views[1].shape}: a's columns must be b's rows")
     (m, k), n = views[0].shape, views[1].shape[1]
-    dtype = problems.DTYPES.index(views[0].dtype)
-    problem = _c.Gemm(ctypes.sizeof(_c.Gemm), m, n, k, dtype, dtype, a_major, b_major, 0, lda, ldb, n, 1.0, 0.0)
-    plan = plans.cached(_c.Gemm, bytes(problem), schedules.of(schedule), views[0].device)
+    plan = _planned_gemm(m, n, k, views[0].dtype, a_order, b_order, schedules.of(schedule))
     c = framework.empty(a, (m, n))
     data = _c.GemmData(views[0].pointer, views[1].pointer, arrays.result_view(framework, c, "c").pointer)
     _c.call(_c.library.weft_plan_run_gemm, plan._handle, ctypes.byref(data))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import json
-from typing import Any, Dict, List, Optional, Set, Tuple, Type, Union
+from typing import Any, Dict, List, Optional, Set, Tuple, Union
 
 from . import _c, machines, schedules
 from .errors import Invalid, NoMemory
@@ -112,12 +111,6 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
     made = machines.of(machine)
     given = schedules.to_c(schedules.of(schedule))
     return Plan(problem.to_c(), given, None if made is None else made._c, device_of(device))
-
-
-@functools.lru_cache(maxsize=512)
-def cached(kind: Type[ctypes.Structure], problem: bytes, schedule: schedules.Schedule, device: Tuple[int, int]) -> Plan:
-    """The plan for a C problem, given as its bytes, on this host or a GPU; kept for the next call."""
-    return Plan(kind.from_buffer_copy(problem), schedules.to_c(schedule), None, device)
 
 
 _pinned: Set[Plan] = set()

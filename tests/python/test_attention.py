@@ -96,3 +96,13 @@ def test_bfloat16_of_ml_dtypes():
     o = weft.attention(q, k, v, causal=True)
     assert o.dtype == bfloat16
     assert_close(o, attention(q, k, v, causal=True)[0], "bfloat16")
+
+
+def test_plans_are_kept():
+    q = np.ones((1, 6, 2, 40), "f")
+    weft.attention(q, q, q)
+    before = weft.compute._planned.cache_info()
+    weft.attention(q.copy(), q, q)
+    weft.attention(q, q, q, scale=0.5)
+    after = weft.compute._planned.cache_info()
+    assert (after.hits - before.hits, after.misses - before.misses) == (1, 1)

@@ -52,7 +52,7 @@ def test_a_graph_replays(schedule):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         o = weft.attention(q, k, k, schedule=schedule)
-    weft.plans.cached.cache_clear()
+    weft.compute._planned.cache_clear()
     q.copy_(torch.randn_like(q))
     graph.replay()
     torch.cuda.synchronize()
