@@ -8,65 +8,36 @@ normal inputs, after a check that the results agree. `share` is the part of the 
 the multiplying instruction alone (for decode: of the memory bandwidth, by a plain loop that reads). Exits 1 where results
 disagree; the targets are printed, not judged.
 """
-import argparse, ctypes, json, math, os, statistics, subprocess, sys, time
+import argparse, ctypes, json, math, os, subprocess, sys
 
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")  # its threads spin 2^20 ticks after a call, not 2^26: see interleave()
 
 import numpy
 import torch
 
-I64, F64, INT, PTR, SIZE = ctypes.c_int64, ctypes.c_double, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
+from timing import geometric_mean, import_weft, interleave, largest_difference, medians
+
 DTYPES = {"fp32": (0, torch.float32), "fp16": (1, torch.float16), "bf16": (2, torch.bfloat16)}
 
 
-class Strides(ctypes.Structure):
-    _fields_ = [("batch", I64), ("seq", I64), ("head", I64)]
-
-
-class Attention(ctypes.Structure):
-    _fields_ = [("struct_size", SIZE), ("batch", I64), ("heads", I64), ("kv_heads", I64), ("seq", I64), ("kv_seq", I64),
-                ("head_dim", I64), ("dtype", INT), ("mask", INT), ("offset", I64), ("scale", F64), ("layout", INT),
-                ("q", Strides), ("k", Strides), ("v", Strides), ("o", Strides)]
-
-
-class Gemm(ctypes.Structure):
-    _fields_ = [("struct_size", SIZE), ("m", I64), ("n", I64), ("k", I64), ("dtype", INT), ("c_dtype", INT),
-                ("a_major", INT), ("b_major", INT), ("c_major", INT), ("lda", I64), ("ldb", I64), ("ldc", I64),
-                ("alpha", F64), ("beta", F64)]
-
-
 def pointers(*tensors):
-    return (PTR * len(tensors))(*[None if t is None else t.data_ptr() for t in tensors])
+    return [None if t is None else t.data_ptr() for t in tensors]
 
 
 class Weft:
+    """The C functions themselves, so that no time of Python's is in the small rows."""
+
     def __init__(self, path):
-        self.lib = ctypes.CDLL(path)
-        self.message = ctypes.create_string_buffer(256)
+        self.c = import_weft(path)._c
 
     def call(self, name, problem, data):
-        if getattr(self.lib, name)(ctypes.byref(problem), data, self.message):
-            sys.exit(f"{name}: {self.message.value.decode()}")
+        self.c.call(getattr(self.c.library, name), ctypes.byref(problem), ctypes.byref(data))
 
+    def attention(self, *fields):
+        return self.c.Attention(ctypes.sizeof(self.c.Attention), *fields)
 
-def interleave(calls, seconds):
-    """Medians of the times of each call, run in turn for about `seconds`, at least 3 times.
-
-    Libraries have threads of their own, which go on spinning for a while after their work and would disturb the next library.
-    So each call is timed after a pause that lets the others' threads fall asleep, and a call that wakes its own.
-    """
-    times = [[] for _ in calls]
-    for call in calls:
-        call()
-    begin = time.perf_counter()
-    while len(times[0]) < 3 or (len(times[0]) < 25 and time.perf_counter() - begin < seconds):
-        for call, mine in zip(calls, times):
-            time.sleep(0.03)
-            call()
-            start = time.perf_counter()
-            call()
-            mine.append(time.perf_counter() - start)
-    return [statistics.median(mine) for mine in times]
+    def gemm(self, *fields):
+        return self.c.Gemm(ctypes.sizeof(self.c.Gemm), *fields)
 
 
 class Table:
@@ -76,7 +47,7 @@ class Table:
 
     def add(self, group, name, calls, amount, unit, peak, difference, most):
         """amount over time gives the rate; calls are weft's and the peer's, or weft's alone."""
-        times = interleave(calls, self.seconds)
+        times = medians(interleave(calls, self.seconds))
         rates = [amount / t / 1e9 for t in times] + [math.nan]
         ratio, share = rates[0] / rates[1], rates[0] / peak if peak else math.nan
         wrong = not difference <= most
@@ -87,12 +58,8 @@ class Table:
 
     def summary(self, group, target):
         ratios = [row[4] for row in self.rows if row[0] == group]
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        mean = geometric_mean(ratios)
         print(f"  {group}: geometric mean {mean:.2f}, least {min(ratios):.2f} (wanted: {target})\n", flush=True)
-
-
-def largest_difference(x, y):
-    return ((x.float() - y.float()).abs().max() / y.float().abs().max()).item()
 
 
 def attention_rows(weft, table, sizes, backward):
@@ -104,8 +71,8 @@ def attention_rows(weft, table, sizes, backward):
                 for causal in (False, True):
                     q, k, v, g = [torch.randn(1, heads, seq, dim).to(dtype) for _ in range(4)]
                     o, lse = torch.empty_like(q), torch.empty(1, heads, seq)
-                    problem = Attention(ctypes.sizeof(Attention), 1, heads, heads, seq, seq, dim, code, int(causal), 0, 0.0, 1)
-                    forward = lambda: weft.call("weft_attention_forward", problem, pointers(q, k, v, o, lse))
+                    problem = weft.attention(1, heads, heads, seq, seq, dim, code, int(causal), 0, 0.0, 1)
+                    forward = lambda: weft.call("weft_attention_forward", problem, weft.c.AttentionData(*pointers(q, k, v, o, lse)))
                     forward()
                     flops = 4.0 * heads * seq * seq * dim / (2 if causal else 1)
                     sdpa = torch.nn.functional.scaled_dot_product_attention
@@ -119,7 +86,7 @@ def attention_rows(weft, table, sizes, backward):
                         grads = [torch.empty_like(t) for t in (q, k, v)]
                         leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
                         theirs = sdpa(*leaves, is_causal=causal)
-                        ours = lambda: weft.call("weft_attention_backward", problem, pointers(q, k, v, g, *grads, o, lse))
+                        ours = lambda: weft.call("weft_attention_backward", problem, weft.c.AttentionGradients(*pointers(q, k, v, g, *grads, o, lse)))
                         peer = lambda: torch.autograd.grad(theirs, leaves, g, retain_graph=True)
                         ours()
                         difference = max(largest_difference(x, y) for x, y in zip(grads, peer()))
@@ -135,8 +102,8 @@ def gemm_rows(weft, table, sizes):
         for n in sizes:
             a, b = [torch.randn(n, n).to(dtype) for _ in range(2)]
             c = torch.empty(n, n, dtype=dtype)
-            problem = Gemm(ctypes.sizeof(Gemm), n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0)
-            ours = lambda: weft.call("weft_gemm_multiply", problem, pointers(a, b, c))
+            problem = weft.gemm(n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0)
+            ours = lambda: weft.call("weft_gemm_multiply", problem, weft.c.GemmData(*pointers(a, b, c)))
             x, y = (a.numpy(), b.numpy()) if peer == "OpenBLAS" else (a, b)
             theirs = (lambda: numpy.matmul(x, y)) if peer == "OpenBLAS" else (lambda: torch.matmul(x, y))
             ours()
@@ -153,8 +120,8 @@ def decode_rows(weft, table, keys):
         q = torch.randn(1, heads, 1, dim).to(dtype)
         k, v = [torch.randn(1, kv_heads, keys, dim).to(dtype) for _ in range(2)]
         o = torch.empty_like(q)
-        problem = Attention(ctypes.sizeof(Attention), 1, heads, kv_heads, 1, keys, dim, code, 0, 0, 0.0, 1)
-        ours = lambda: weft.call("weft_attention_forward", problem, pointers(q, k, v, o, None))
+        problem = weft.attention(1, heads, kv_heads, 1, keys, dim, code, 0, 0, 0.0, 1)
+        ours = lambda: weft.call("weft_attention_forward", problem, weft.c.AttentionData(*pointers(q, k, v, o, None)))
         sdpa = torch.nn.functional.scaled_dot_product_attention
         theirs = lambda: sdpa(q, k, v, enable_gqa=heads != kv_heads)
         ours()

@@ -26,6 +26,7 @@ command -v shellcheck|shellcheck
 pkg-config --exists cmocka|libcmocka-dev
 command -v python3|python3
 /usr/bin/python3 -c 'import numpy'|python3-numpy
+/usr/bin/python3 -c 'import ensurepip'|python3-venv
 command -v chromium-headless-shell || command -v chromium || command -v google-chrome|chromium-headless-shell
 test -n "$(find /usr/share/fonts /usr/local/share/fonts -name '*.[ot]tf' -print -quit)"|fonts-dejavu-core
 LIST

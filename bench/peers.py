@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Weft beside its peers: one table, every library in one process, in turns.
+
+usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--library LIBWEFT] [--triton FILE] [--csv FILE] [--json FILE]
+
+Attention: torch's cuDNN, flash and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable, Triton's
+fused attention where Triton still has one or --triton names its tutorial 06-fused-attention.py. Matrix products: torch, which is
+cuBLAS on a GPU, and NumPy on the CPU. Inputs are random normal. Every result is checked first; a library that refuses a problem
+is left out of its row, and which and why is said at the end. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D, halved
+when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over the best peer's. Exits 1 where a result is wrong.
+"""
+import argparse, contextlib, csv, importlib, importlib.util, json, os, platform, statistics, sys
+
+import torch
+from timing import geometric_mean, import_weft, interleave, interleave_cuda, largest_difference
+
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+MOST_DIFFERENCE = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 3e-2}  # fp32 on a GPU may be TF32
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+
+class Absent(Exception):
+    """A peer is not here, or does not take a problem."""
+
+
+def of_torch(backend):
+    def make(weft, p):
+        if p.seq != p.kv_seq and p.causal:
+            raise Absent("torch aligns a causal mask to the top left")
+        kind = getattr(torch.nn.attention.SDPBackend, backend)
+        q, k, v = (x.transpose(1, 2) for x in p.tensors)
+
+        def call():
+            with torch.nn.attention.sdpa_kernel(kind):
+                return sdpa(q, k, v, is_causal=p.causal, enable_gqa=p.heads != p.kv_heads).transpose(1, 2)
+
+        return call
+
+    return make
+
+
+def flash_attention_3(weft, p):
+    try:
+        function = importlib.import_module("flash_attn_interface").flash_attn_func
+    except ImportError as error:
+        raise Absent(f"not importable: {error}") from None
+
+    def call():
+        o = function(*p.tensors, causal=p.causal)
+        return o[0] if isinstance(o, tuple) else o
+
+    return call
+
+
+def triton_attention(weft, p):
+    if p.heads != p.kv_heads or p.seq != p.kv_seq:
+        raise Absent("takes neither grouped heads nor unlike lengths")
+    if p.options.triton:
+        spec = importlib.util.spec_from_file_location("triton_fused_attention", p.options.triton)
+        if spec.name not in sys.modules:
+            sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[spec.name])
+        function = sys.modules[spec.name].attention
+    else:
+        try:
+            function = importlib.import_module("triton.ops.flash_attention").attention
+        except ImportError as error:
+            raise Absent(f"not importable: {error}; --triton names a file") from None
+    q, k, v = (x.transpose(1, 2).contiguous() for x in p.tensors)
+    return lambda: function(q, k, v, p.causal, p.head_dim**-0.5).transpose(1, 2)
+
+
+def of_numpy(weft, p):
+    import numpy
+
+    if p.device != "cpu" or p.dtype != "fp32":
+        raise Absent("multiplies fp32 on the CPU")
+    a, b = (x.numpy() for x in p.tensors)
+    return lambda: torch.from_numpy(numpy.matmul(a, b))
+
+
+def weft_attention(weft, p):
+    return lambda: weft.attention(*p.tensors, causal=p.causal)
+
+
+def weft_matmul(weft, p):
+    return lambda: weft.matmul(*p.tensors)
+
+
+ATTENTION = {
+    "cuda": {"weft": weft_attention, "cudnn": of_torch("CUDNN_ATTENTION"), "flash": of_torch("FLASH_ATTENTION"),
+             "efficient": of_torch("EFFICIENT_ATTENTION"), "fa3": flash_attention_3, "triton": triton_attention},
+    "cpu": {"weft": weft_attention, "flash": of_torch("FLASH_ATTENTION"), "math": of_torch("MATH")},
+}  # fmt: skip
+GEMM = {
+    "cuda": {"weft": weft_matmul, "cublas": lambda weft, p: lambda: torch.matmul(*p.tensors)},
+    "cpu": {"weft": weft_matmul, "torch": lambda weft, p: lambda: torch.matmul(*p.tensors), "numpy": of_numpy},
+}
+
+
+class Attention:
+    """q (batch, seq, heads, head_dim), k and v (batch, kv_seq, kv_heads, head_dim)."""
+
+    makers = ATTENTION
+
+    def __init__(self, group, dtype, head_dim, seq, heads, kv_heads=None, kv_seq=None, batch=1, causal=False):
+        self.group, self.dtype, self.head_dim, self.seq, self.heads, self.batch, self.causal = (
+            group, dtype, head_dim, seq, heads, batch, causal)  # fmt: skip
+        self.kv_heads, self.kv_seq = kv_heads or heads, kv_seq or seq
+        self.name = f"{dtype} D={head_dim} B={batch} H={heads}/{self.kv_heads} S={seq}/{self.kv_seq}{' causal' if causal else ''}"
+        self.unit, self.amount = "TFLOP/s", 4e-12 * batch * heads * seq * self.kv_seq * head_dim / (2 if causal else 1)
+        if group == "decode":
+            self.unit, self.amount = "GB/s", 2e-9 * batch * self.kv_heads * self.kv_seq * head_dim * DTYPES[dtype].itemsize
+
+    def fill(self):
+        shapes = [(self.seq, self.heads)] + [(self.kv_seq, self.kv_heads)] * 2
+        self.tensors = [torch.randn(self.batch, s, h, self.head_dim, device=self.device).to(DTYPES[self.dtype]) for s, h in shapes]
+
+    def reference(self):
+        """(o, which part of it): by torch in fp32, of the first batch and kv head and the last queries only."""
+        group, last = self.heads // self.kv_heads, min(self.seq, 256)
+        q, k, v = (x[:1].float().transpose(1, 2) for x in self.tensors)
+        q, k, v = q[:, :group, -last:], k[:, :1], v[:, :1]
+        seen = torch.ones(last, self.kv_seq, dtype=torch.bool, device=q.device).tril(self.kv_seq - last) if self.causal else None
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            o = sdpa(q, k.expand(-1, group, -1, -1), v.expand(-1, group, -1, -1), attn_mask=seen)
+        return o.transpose(1, 2), lambda x: x[:1, -last:, :group]
+
+
+class Gemm:
+    """a (n, n), b (n, n)."""
+
+    makers = GEMM
+
+    def __init__(self, group, dtype, n):
+        self.group, self.dtype, self.n = group, dtype, n
+        self.name, self.unit, self.amount = f"{dtype} {n}^3", "TFLOP/s", 2e-12 * n**3
+
+    def fill(self):
+        self.tensors = [torch.randn(self.n, self.n, device=self.device).to(DTYPES[self.dtype]) for _ in range(2)]
+
+    def reference(self):
+        a, b = self.tensors
+        return a[-256:].double() @ b.double(), lambda x: x[-256:]
+
+
+def problems(device, quick):
+    if device == "cuda":
+        for head_dim in (64, 128):
+            for seq, batch in [(2048, 8), (8192, 2)] + ([] if quick else [(16384, 1), (32768, 1)]):
+                for causal in (False, True):
+                    yield Attention("attention", "bf16", head_dim, seq, 16, batch=batch, causal=causal)
+        yield Attention("grouped heads", "bf16", 128, 8192, 32, 8, causal=True)
+        for kv_seq in (8192,) if quick else (8192, 65536):
+            yield Attention("decode", "bf16", 128, 1, 32, 8, kv_seq, batch=8)
+        for n in (4096, 8192):
+            yield Gemm("gemm", "bf16", n)
+    else:
+        for dtype in ("fp32", "bf16"):
+            for head_dim in (64, 128):
+                for seq in (512,) if quick else (512, 2048):
+                    for causal in (False, True):
+                        yield Attention("attention", dtype, head_dim, seq, 8, causal=causal)
+        yield Attention("grouped heads", "bf16", 128, 512, 8, 2, causal=True)
+        yield Attention("decode", "bf16", 128, 1, 8, 8, 4096 if quick else 32768)
+        for dtype in ("fp32", "bf16"):
+            for n in (512,) if quick else (512, 1024, 2048):
+                yield Gemm("gemm", dtype, n)
+
+
+class Table:
+    """Rows as they come: a rate for each library, weft's ratio to the best peer."""
+
+    def __init__(self, weft, options):
+        self.weft, self.options, self.rows, self.absent, self.wrong = weft, options, [], {}, False
+        self.columns = list(dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device]]))
+        print(f"{'':52}" + "".join(f"{name:>10}" for name in self.columns) + f"{'ratio':>8}")
+
+    def calls(self, problem):
+        """{library: call} of those that take the problem and give the right result."""
+        expected, part = problem.reference()
+        calls = {}
+        for name, make in problem.makers[self.options.device].items():
+            try:
+                call = make(self.weft, problem)
+                difference = largest_difference(part(call()), expected)
+            except (Absent, self.weft.Unsupported, self.weft.NotFound, RuntimeError, TypeError, AssertionError) as error:
+                reason = (str(error) or type(error).__name__).splitlines()[0]
+                self.absent.setdefault((problem.group, name, reason), problem.name)
+                continue
+            if difference <= MOST_DIFFERENCE[problem.dtype]:
+                calls[name] = call
+            else:
+                self.wrong = True
+                print(f"{name} DIFFERS by {difference:.1e} on {problem.group} {problem.name}", flush=True)
+        return calls
+
+    def add(self, problem):
+        problem.device, problem.options = self.options.device, self.options
+        if problem.device == "cpu" and problem.unit == "TFLOP/s":
+            problem.unit, problem.amount = "GFLOP/s", 1e3 * problem.amount
+        problem.fill()
+        with torch.no_grad():
+            calls = self.calls(problem)
+            timed = (interleave_cuda if self.options.device == "cuda" else interleave)(list(calls.values()), self.options.seconds)
+        times = dict(zip(calls, timed))
+        rates = {name: problem.amount / statistics.median(mine) for name, mine in times.items()}
+        peers = [rate for name, rate in rates.items() if name != "weft"]
+        ratio = rates["weft"] / max(peers) if "weft" in rates and peers else None
+        self.rows.append({"group": problem.group, "problem": problem.name, "unit": problem.unit, "rates": rates, "ratio": ratio,
+                          "seconds": times})  # fmt: skip
+        cells = "".join(f"{rates[name]:10.2f}" if name in rates else f"{'-':>10}" for name in self.columns)
+        shown = f"{problem.group} {problem.name}"
+        print(f"{shown:52}{cells}{'-' if ratio is None else format(ratio, '.2f'):>8} {problem.unit}", flush=True)
+        problem.tensors = None
+
+    def summary(self):
+        """Geometric means of weft's ratio to each peer and to the best, by group."""
+        means = []
+        for group in dict.fromkeys(row["group"] for row in self.rows):
+            rows = [row for row in self.rows if row["group"] == group and "weft" in row["rates"]]
+            for peer in [*(name for name in self.columns if name != "weft"), "best"]:
+                ratios = [row["ratio"] if peer == "best" else row["rates"]["weft"] / row["rates"][peer] for row in rows
+                          if (row["ratio"] if peer == "best" else peer in row["rates"])]  # fmt: skip
+                if ratios:
+                    means.append({"group": group, "peer": peer, "mean": geometric_mean(ratios), "least": min(ratios), "rows": len(ratios)})
+        print("\nweft over, geometric mean (least):")
+        for m in means:
+            print(f"  {m['group']:16}{m['peer']:10}{m['mean']:6.2f} ({m['least']:.2f}) in {m['rows']} rows")
+        for (group, name, reason), first in self.absent.items():
+            print(f"  left out: {name} of {group}, first at {first}: {reason}")
+        return means
+
+
+def device_name(device):
+    """The GPU's name, or what Linux says of the processor."""
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    names = []
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def environment(weft, options):
+    return {"command": " ".join(sys.argv), "device": device_name(options.device), "threads": torch.get_num_threads(),
+            "weft": weft.__version__, "torch": torch.__version__}  # fmt: skip
+
+
+def write_csv(path, said, rows):
+    with open(path, "w", newline="") as file:
+        file.write(f"# {json.dumps(said)}\n")
+        writer = csv.writer(file)
+        writer.writerow(["group", "problem", "library", "median_seconds", "rate", "unit", "weft_over_it", "repetitions"])
+        for row in rows:
+            for name, times in row["seconds"].items():
+                over = row["rates"]["weft"] / row["rates"][name] if "weft" in row["rates"] else ""
+                writer.writerow([row["group"], row["problem"], name, f"{statistics.median(times):.6g}", f"{row['rates'][name]:.6g}",
+                                 row["unit"], over and f"{over:.4f}", len(times)])  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--only", default="", help="groups: attention, grouped heads, decode, gemm")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1.5, help="for each row")
+    parser.add_argument("--library", help="a libweft.so, with the package of this tree; otherwise the installed package")
+    parser.add_argument("--triton", metavar="FILE")
+    parser.add_argument("--csv")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("peers.py: torch sees no GPU here")
+    weft = import_weft(options.library)
+    torch.manual_seed(1)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    said = environment(weft, options)
+    print(", ".join(f"{key} {value}" for key, value in said.items()))
+    table, only = Table(weft, options), [group for group in options.only.split(",") if group]
+    for problem in problems(options.device, options.quick):
+        if not only or problem.group in only:
+            table.add(problem)
+    if not table.rows:
+        sys.exit(f"peers.py: there is no group {options.only!r}")
+    means = table.summary()
+    if options.csv:
+        write_csv(options.csv, said, table.rows)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({**said, "means": means, "rows": table.rows}, file, indent=1)
+    sys.exit(1 if table.wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

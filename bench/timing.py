@@ -1,0 +1,82 @@
+"""Timing several libraries in one process, in turns: what the Python benchmarks share."""
+
+import math
+import os
+import statistics
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def import_weft(library=None):
+    """The package of this tree, with a given library; without one, the installed package."""
+    if library:
+        os.environ["WEFT_LIBRARY"] = os.path.abspath(library)
+        sys.path.insert(0, os.path.join(ROOT, "python"))
+    import weft
+
+    return weft
+
+
+def interleave(calls, seconds):
+    """Times of each call in seconds, run in turn for about `seconds`, at least 3 and at most 25 times.
+
+    Libraries have threads of their own, which go on spinning for a while after their work and would disturb the next library.
+    So each call is timed after a pause that lets the others' threads fall asleep, and a call that wakes its own.
+    """
+    times = [[] for _ in calls]
+    for call in calls:
+        call()
+    begin = time.perf_counter()
+    while len(times[0]) < 3 or (len(times[0]) < 25 and time.perf_counter() - begin < seconds):
+        for call, mine in zip(calls, times):
+            time.sleep(0.03)
+            call()
+            start = time.perf_counter()
+            call()
+            mine.append(time.perf_counter() - start)
+    return times
+
+
+def interleave_cuda(calls, seconds):
+    """As interleave(), on the GPU: times between events on torch's current stream.
+
+    The stream is kept busy while the calls are put on it, so that the time of the host is not counted, and a short call is
+    repeated until it takes about a millisecond.
+    """
+    import torch
+
+    def elapsed(call, times):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(1_000_000)
+        start.record()
+        for _ in range(times):
+            call()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / 1e3 / times
+
+    for call in calls:
+        call()
+    repeats = [max(1, min(20, math.ceil(1e-3 / max(elapsed(call, 3), 1e-6)))) for call in calls]
+    times = [[] for _ in calls]
+    begin = time.perf_counter()
+    while len(times[0]) < 5 or (len(times[0]) < 101 and time.perf_counter() - begin < seconds):
+        for call, mine, count in zip(calls, times, repeats):
+            mine.append(elapsed(call, count))
+    return times
+
+
+def medians(times):
+    return [statistics.median(mine) for mine in times]
+
+
+def geometric_mean(values):
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def largest_difference(x, y):
+    """The largest difference of two tensors, as a part of the largest value of the second."""
+    return ((x.float() - y.float()).abs().max() / y.float().abs().max()).item()

@@ -1,0 +1,25 @@
+"""Weft: attention and matrix products, tile by tile, in an order of your choosing.
+
+    o = weft.attention(q, k, v, causal=True)          # arrays of torch, JAX, CuPy or NumPy
+    c = weft.matmul(a, b)
+    problem = weft.Attention(seq=131072, heads=8, dtype="fp16")
+    print(weft.simulate(problem, {"sweep": "sawtooth"}, "gb10").total.misses)
+
+weft.torch and weft.jax hold what is of one framework: a torch operator, transformers' attention, functions that can be traced.
+"""
+
+from . import _c
+from .compute import attention, matmul
+from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
+from .machines import Machine
+from .plans import Plan, plan
+from .problems import Attention, Gemm
+from .schedules import Order, Schedule, dispatches, orders, sweeps
+from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
+
+__version__ = _c.library.weft_version().decode()
+__all__ = [
+    "Attention", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order", "Plan",
+    "Schedule", "Simulation", "Traffic", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches", "matmul",
+    "orders", "plan", "simulate", "sweeps",
+]  # fmt: skip

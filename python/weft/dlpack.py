@@ -1,0 +1,90 @@
+"""Reading DLPack capsules, without copying what they hold.
+
+The capsule is not consumed: it is kept as long as the memory is used, and its producer's destructor does the rest.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from typing import Any, NamedTuple, Tuple
+
+from .errors import Invalid, Unsupported
+
+CPU, CUDA, CUDA_HOST = 1, 2, 3  # DLDeviceType
+_FLOAT, _BFLOAT = 2, 4  # DLDataTypeCode
+
+
+class _Tensor(Structure):
+    _fields_ = [
+        ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
+        ("bits", c_uint8), ("lanes", c_uint16), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]  # fmt: skip
+
+
+class _Versioned(Structure):
+    _fields_ = [
+        ("major", c_uint32), ("minor", c_uint32), ("manager", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
+        ("tensor", _Tensor),
+    ]  # fmt: skip
+
+
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.argtypes, _is_valid.restype = [ctypes.py_object, c_char_p], c_int
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.argtypes, _get_pointer.restype = [ctypes.py_object, c_char_p], c_void_p
+
+
+class Read(NamedTuple):
+    """What a capsule says. Strides are in elements; `capsule` keeps the memory alive."""
+
+    pointer: int
+    shape: Tuple[int, ...]
+    strides: Tuple[int, ...]
+    dtype: str
+    device: Tuple[int, int]
+    capsule: Any
+
+
+def packed_strides(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    """Strides of a packed array, the last dimension contiguous."""
+    strides, step = [], 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= length
+    return tuple(reversed(strides))
+
+
+def _capsule_of(array: Any, stream: Any) -> Any:
+    """Asks for a versioned capsule first; older producers do not know the question."""
+    arguments = {} if stream is None else {"stream": stream}
+    try:
+        return array.__dlpack__(max_version=(1, 0), **arguments)
+    except TypeError:
+        return array.__dlpack__(**arguments)
+
+
+def _dtype_name(tensor: _Tensor, name: str) -> str:
+    kinds = {(_FLOAT, 32): "fp32", (_FLOAT, 16): "fp16", (_BFLOAT, 16): "bf16"}
+    if tensor.lanes != 1 or (tensor.code, tensor.bits) not in kinds:
+        raise Invalid(f"{name} has elements of {tensor.bits} bits of DLPack kind {tensor.code}, not fp32, fp16 or bf16")
+    return kinds[tensor.code, tensor.bits]
+
+
+def read(array: Any, name: str, stream: Any = None) -> Read:
+    """Reads an array's capsule. `stream` is the consumer's, as the array API's __dlpack__ takes it."""
+    capsule = _capsule_of(array, stream)
+    if _is_valid(capsule, b"dltensor_versioned"):
+        managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), POINTER(_Versioned)).contents
+        if managed.major != 1:
+            raise Unsupported(f"{name} comes as DLPack {managed.major}.{managed.minor}, and weft reads 1.x")
+        tensor = managed.tensor
+    elif _is_valid(capsule, b"dltensor"):
+        tensor = ctypes.cast(_get_pointer(capsule, b"dltensor"), POINTER(_Tensor)).contents
+    else:
+        raise Invalid(f"{name} gives a capsule that holds no DLPack tensor")
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else packed_strides(shape)
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    return Read(pointer, shape, strides, _dtype_name(tensor, name), (tensor.device_type, tensor.device_id), capsule)

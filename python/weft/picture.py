@@ -1,0 +1,128 @@
+"""Pictures for notebooks: the way an order goes over its grid, and comparisons with bars. Plain HTML and SVG, no script."""
+
+from __future__ import annotations
+
+import dataclasses
+from html import escape
+from typing import Any, Iterable, List, Tuple
+
+from . import plans
+from .problems import Attention, Gemm
+from .schedules import Schedule, orders
+
+_CELL_WITH_NUMBER = 20  # pixels
+_MOST_ROWS, _MOST_COLS = 64, 96  # positions drawn; the rest of a larger grid is said in words
+_SAMPLE_ROWS, _SAMPLE_COLS = 11, 18  # the grid on which a schedule without a problem is drawn
+
+
+def _colour(share: float) -> str:
+    """From deep blue at the first position to pale at the last."""
+    return f"hsl(212 {70 - 25 * share:.0f}% {58 + 36 * share:.0f}%)"
+
+
+def _path(tiles: Iterable[Tuple[int, int, int]], rows: int, cols: int, cell: float) -> str:
+    """The line through the positions of the first batch that are in sight, broken where the order jumps."""
+    parts: List[str] = []
+    last = None
+    for batch, row, col in tiles:
+        if batch or row >= rows or col >= cols:
+            last = None
+            continue
+        near = last is not None and abs(row - last[0]) + abs(col - last[1]) == 1
+        parts.append(f"{'L' if near else 'M'}{(col + 0.5) * cell:g} {(row + 0.5) * cell:g}")
+        last = row, col
+    return "".join(parts)
+
+
+def _numbers(positions: List[Tuple[int, int, int]], cell: float) -> str:
+    """The number of each (position, row, column), where cells have room for it."""
+    if cell < _CELL_WITH_NUMBER:
+        return ""
+    texts = (f'<text x="{(col + 0.5) * cell:g}" y="{(row + 0.5) * cell:g}">{i}</text>' for i, row, col in positions)
+    style = f'font-size="{cell / 3:.1f}" font-family="sans-serif" text-anchor="middle" dominant-baseline="central"'
+    return f'<g {style} fill="#1a1a1a">{"".join(texts)}</g>'
+
+
+def order_svg(plan: "plans.Plan") -> str:
+    """The order of a plan: a cell for each position of the first batch, dark to pale in the order of visits, and the path."""
+    batches, all_rows, all_cols = plan.grid
+    rows, cols = min(all_rows, _MOST_ROWS), min(all_cols, _MOST_COLS)
+    tiles = plan.tiles(1 << 17)
+    seen = [(i, row, col) for i, (batch, row, col) in enumerate(tiles) if batch == 0 and row < rows and col < cols]
+    cell = max(6.0, min(24.0, 640.0 / cols))
+    width, height = cols * cell, rows * cell
+    cells = "".join(
+        f'<rect x="{col * cell:g}" y="{row * cell:g}" width="{cell:g}" height="{cell:g}"'
+        f' fill="{_colour(i / max(1, len(seen) - 1))}"/>'
+        for i, (_, row, col) in enumerate(seen)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
+        f' role="img" aria-label="the order of {all_rows} x {all_cols} positions">{cells}'
+        f'<path d="{_path(tiles, rows, cols, cell)}" fill="none" stroke="#f2a35e" stroke-width="{cell / 9:.2f}"'
+        f' stroke-linejoin="round"/>{_numbers(seen, cell)}</svg>'
+    )
+
+
+def _fields(schedule: Schedule) -> str:
+    rows = ((field.name, getattr(schedule, field.name)) for field in dataclasses.fields(schedule))
+    said = [(name, " x ".join(map(str, value)) if isinstance(value, tuple) else value) for name, value in rows
+            if value and (name != "axis" or schedule.group)]  # fmt: skip
+    return ", ".join(f"{escape(name)} <b>{escape(str(value))}</b>" for name, value in said)
+
+
+def plan(plan: "plans.Plan") -> str:
+    """A plan: its schedule in words and its order as a picture."""
+    batches, rows, cols = plan.grid
+    across = ("query blocks", "heads") if plan.subject == "attention" else ("columns of tiles", "rows of tiles")
+    more = ""
+    if rows > _MOST_ROWS or cols > _MOST_COLS:
+        more = f", of which {min(rows, _MOST_ROWS)} x {min(cols, _MOST_COLS)} are drawn"
+    if batches > 1:
+        more += f"; the first of {batches} batches"
+    return (
+        f'<figure style="margin:0"><figcaption>{plan.subject} on {plan.device}: {_fields(plan.schedule)}<br>'
+        f"{rows} {across[1]} down, {cols} {across[0]} across{more}</figcaption>{order_svg(plan)}</figure>"
+    )
+
+
+def schedule(schedule: Schedule) -> str:
+    """A schedule: in words, and its order over a sample grid where it names one."""
+    words = f"<p>schedule: {_fields(schedule) or 'all chosen by the plan'}</p>"
+    if schedule.order is None:
+        return words
+    (order,) = [order for order in orders() if order.name == schedule.order]
+    sample: Any = Gemm(_SAMPLE_ROWS, _SAMPLE_COLS, 1)
+    tile: Tuple[int, ...] = (1, 1, 1)
+    if order.subject == "attention":
+        sample, tile = Attention(_SAMPLE_COLS, 8, heads=_SAMPLE_ROWS), (1, 1)
+    drawn = Schedule(tile, schedule.order, group=schedule.group, axis=schedule.axis, domains=schedule.domains)
+    return f"<figure style='margin:0'><figcaption>{words}</figcaption>{order_svg(plans.plan(sample, drawn))}</figure>"
+
+
+def _bar(value: float, most: float, text: str) -> str:
+    share = 100 * value / most if most else 0
+    return (
+        '<td style="text-align:right;min-width:9em;background:linear-gradient(90deg,#a5c8f0 '
+        f'{share:.1f}%,transparent {share:.1f}%)">{escape(text)}</td>'
+    )
+
+
+def comparison(comparison: Any) -> str:
+    """A table: a row for each schedule, bars for the predicted time, the misses and the hits."""
+    rows = comparison.rows
+    slowest = max(s.seconds for _, s in rows)
+    missed = max(s.total.misses for _, s in rows)
+    best = comparison.best[0]
+    lines = []
+    for name, s in rows:
+        bars = _bar(s.seconds, slowest, f"{s.seconds * 1e3:.3f} ms") + _bar(s.total.misses, missed, f"{s.total.misses:,}")
+        bars += _bar(s.total.hit_rate, 1, f"{s.total.hit_rate:.1%}")
+        shown = f"<b>{escape(name)}</b>" if name == best else escape(name)
+        lines.append(f'<tr><td style="text-align:left">{shown}</td>{bars}</tr>')
+    given = ", ".join(f"{name} {value}" for name, value in dataclasses.asdict(comparison.problem).items() if value)
+    head = "".join(f"<th>{title}</th>" for title in ("schedule", "predicted time", "L2 misses", "L2 hits"))
+    return (
+        f"<table><caption>{comparison.problem.subject}, {escape(given)}, on {escape(comparison.machine)}: simulated</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )

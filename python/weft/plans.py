@@ -1,0 +1,121 @@
+"""Plans: a problem, a machine, a schedule and a kernel, ready to run or to simulate."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from typing import Any, Dict, List, Optional, Set, Tuple, Union
+
+from . import _c, machines, schedules
+from .errors import Invalid, NoMemory
+from .problems import Attention, Gemm
+
+CPU, CUDA = 0, 1  # enum weft_device_kind
+
+Problem = Union[Attention, Gemm]
+
+
+def device_of(name: str) -> Tuple[int, int]:
+    """(kind, index) of "cpu", "cuda" or "cuda:1"."""
+    kind, _, index = str(name).partition(":")
+    if kind == "cpu" and not index:
+        return CPU, 0
+    if kind == "cuda" and (not index or index.isdecimal()):
+        return CUDA, int(index or 0)
+    raise Invalid(f'device {name!r} is not "cpu", "cuda" or "cuda:" and a number')
+
+
+class Plan:
+    """A plan of the library, from weft.plan()."""
+
+    def __init__(self, problem, schedule: _c.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int]):
+        self._handle = ctypes.c_void_p()
+        self._made_from = (problem, schedule, machine, device)
+        self.subject = "attention" if isinstance(problem, _c.Attention) else "gemm"
+        make = _c.library.weft_plan_attention_on if self.subject == "attention" else _c.library.weft_plan_gemm_on
+        where = _c.Device(ctypes.sizeof(_c.Device), *device)
+        given = None if machine is None else ctypes.byref(machine)
+        _c.call(make, ctypes.byref(self._handle), ctypes.byref(problem), ctypes.byref(schedule), given, ctypes.byref(where))
+
+    def __del__(self):
+        if getattr(self, "_handle", None) and _c is not None:
+            _c.library.weft_plan_destroy(self._handle)
+
+    @property
+    def device(self) -> str:
+        """Where it runs: "cpu" or "cuda:0"."""
+        kind, index = self._made_from[3]
+        return "cpu" if kind == CPU else f"cuda:{index}"
+
+    @property
+    def schedule(self) -> schedules.Schedule:
+        """The schedule with every choice made."""
+        return schedules.from_c(_c.library.weft_plan_schedule(self._handle))
+
+    def _described(self, function) -> str:
+        length = function(self._handle, None, 0)
+        if length == 0:
+            raise NoMemory("no memory to describe a plan")
+        text = ctypes.create_string_buffer(length + 1)
+        function(self._handle, text, length + 1)
+        return text.value.decode()
+
+    @property
+    def text(self) -> str:
+        """The plan in words."""
+        return self._described(_c.library.weft_plan_text)
+
+    @property
+    def json(self) -> Dict[str, Any]:
+        """The plan as a dict: problem, schedule, machine."""
+        return json.loads(self._described(_c.library.weft_plan_json))
+
+    @property
+    def grid(self) -> Tuple[int, int, int]:
+        """The grid of positions: (batch, rows, columns), with a position a tile, or a cluster or pair of them. Rows and
+        columns are m and n of a GEMM, heads and query blocks of an attention."""
+        grid = _c.library.weft_plan_walk(self._handle).contents.order.grid
+        return grid.batch, grid.rows, grid.cols
+
+    def tiles(self, count: Optional[int] = None) -> List[Tuple[int, int, int]]:
+        """(batch, row, column) at positions 0, 1, 2, ...: the order itself, or its first `count` positions."""
+        problem, schedule, machine, device = self._made_from
+        with_table = _c.Schedule.from_buffer_copy(schedule)
+        with_table.table = 1
+        plan = Plan(problem, with_table, machine, device)
+        order = _c.library.weft_plan_walk(plan._handle).contents.order
+        rows, cols = order.grid.rows, order.grid.cols
+        indices = order.table[: order.count if count is None else min(count, order.count)]
+        return [(index // (rows * cols), index // cols % rows, index % cols) for index in indices]
+
+    def __repr__(self) -> str:
+        return f"<weft.Plan {self.subject} on {self.device}: {self.schedule}>"
+
+    def _repr_html_(self) -> str:
+        from . import picture
+
+        return picture.plan(self)
+
+
+def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
+         device: str = "cpu") -> Plan:  # fmt: skip
+    """Makes a plan, with every choice made that `schedule` leaves open.
+
+    problem   a weft.Attention or a weft.Gemm
+    schedule  a weft.Schedule, a dict of its fields, or None: all chosen
+    machine   a weft.Machine, a name, a path, or None: this host, or the GPU
+    device    "cpu", "cuda" or "cuda:1"
+    """
+    if not isinstance(problem, (Attention, Gemm)):
+        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention or a weft.Gemm")
+    made = machines.of(machine)
+    given = schedules.to_c(schedules.of(schedule))
+    return Plan(problem.to_c(), given, None if made is None else made._c, device_of(device))
+
+
+_pinned: Set[Plan] = set()
+
+
+def pin(plan_in_capture: Plan) -> None:
+    """Keeps a plan for good: a CUDA graph that captured a run of it may be replayed at any time."""
+    _pinned.add(plan_in_capture)

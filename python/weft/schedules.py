@@ -1,0 +1,179 @@
+"""Orders, sweeps and dispatches by name, and schedules made of them."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+from typing import Any, List, Mapping, Optional, Tuple, Union
+
+from . import _c
+from .errors import Invalid
+
+_AXES = ("n", "m")
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """One order: its name, "gemm" or "attention", the parameter it takes ("group", "domains" or None), a line about it."""
+
+    name: str
+    subject: str
+    parameter: Optional[str]
+    text: str
+
+
+@functools.lru_cache(maxsize=None)
+def _orders() -> Tuple[Order, ...]:
+    rows: List[Order] = []
+    while _c.library.weft_order_describe(len(rows)):
+        row = _c.library.weft_order_describe(len(rows)).contents
+        subject, parameter = ("gemm", "attention")[row.subject], (None, "group", "domains")[row.parameter]
+        rows.append(Order(row.name.decode(), subject, parameter, row.text.decode()))
+    return tuple(rows)
+
+
+@functools.lru_cache(maxsize=None)
+def _names(what: str) -> Tuple[str, ...]:
+    if what == "order":
+        return tuple(order.name for order in _orders())
+    describe = getattr(_c.library, f"weft_{what}_describe")
+    names: List[str] = []
+    while describe(len(names)):
+        names.append(describe(len(names)).contents.name.decode())
+    return tuple(names)
+
+
+def orders(subject: Optional[str] = None) -> List[Order]:
+    """Every order, or those for `subject`: "gemm" or "attention"."""
+    if subject not in (None, "gemm", "attention"):
+        raise Invalid(f'subject {subject!r} is not "gemm" or "attention"')
+    return [order for order in _orders() if subject in (None, order.subject)]
+
+
+def sweeps() -> List[str]:
+    """The paths that a tile takes through its steps: "forward", "sawtooth", "pair"."""
+    return list(_names("sweep"))
+
+
+def dispatches() -> List[str]:
+    """How positions reach workers: "grid", "static", "dynamic"."""
+    return list(_names("dispatch"))
+
+
+def _number(what: str, name: Optional[str]) -> int:
+    if name is None:
+        return -1
+    if name not in _names(what):
+        raise Invalid(f"there is no {what} {name!r}: {', '.join(_names(what))}")
+    return _names(what).index(name)
+
+
+def _name(what: str, number: int) -> Optional[str]:
+    return None if number < 0 else _names(what)[number]
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """Tile shape, order, sweep, dispatch and cluster. What is left out, the plan chooses.
+
+    tile     (queries, keys) of an attention, (rows, columns, k step) of a GEMM; a 0 is chosen
+    order    a name from weft.orders(); sweep and dispatch likewise
+    table    the order comes from a table built by the plan instead of being computed
+    workers  workers to use; group, axis ("n" or "m") and domains are for the orders that take them
+    cluster  CTAs in a cluster, over rows x columns of the grid of tiles
+    """
+
+    tile: Tuple[int, ...] = ()
+    order: Optional[str] = None
+    sweep: Optional[str] = None
+    dispatch: Optional[str] = None
+    table: bool = False
+    workers: int = 0
+    group: int = 0
+    axis: str = "n"
+    domains: int = 0
+    cluster: Tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, most in (("tile", 3), ("cluster", 2)):
+            object.__setattr__(self, name, _sizes(name, getattr(self, name), most))
+
+    def __str__(self) -> str:
+        parts = [part for part in (self.order, self.sweep, self.dispatch) if part]
+        parts += ["tile " + "x".join(map(str, self.tile))] if self.tile else []
+        parts += [f"{name} {getattr(self, name)}" for name in ("group", "domains", "workers") if getattr(self, name)]
+        parts += ["cluster " + "x".join(map(str, self.cluster))] if self.cluster else []
+        return ", ".join(parts) or "chosen by the plan"
+
+    def _repr_html_(self) -> str:
+        from . import picture
+
+        return picture.schedule(self)
+
+
+ScheduleLike = Union[Schedule, Mapping[str, Any], None]
+
+
+def _sizes(name: str, values: Any, most: int) -> Tuple[int, ...]:
+    """At most `most` whole numbers, from any iterable of them."""
+    try:
+        sizes = tuple(whole(name, value) for value in values)
+    except TypeError:
+        raise Invalid(f"{name} {values!r} is not a tuple of sizes") from None
+    if len(sizes) > most:
+        raise Invalid(f"{name} {sizes} has more than {most} sizes")
+    return sizes
+
+
+def _padded(sizes: Tuple[int, ...], count: int) -> Tuple[int, ...]:
+    return sizes + (0,) * (count - len(sizes))
+
+
+def whole(name: str, value: Any) -> int:
+    """`value` as an integer that C's int64_t holds; floats and text are refused rather than rounded or parsed."""
+    try:
+        number = value.__index__()
+    except AttributeError:
+        raise Invalid(f"{name} {value!r} is not a whole number") from None
+    if not -(2**63) <= number < 2**63:
+        raise Invalid(f"{name} {number} does not fit 64 bits")
+    return number
+
+
+_CHOSEN = Schedule()
+
+
+def of(schedule: ScheduleLike) -> Schedule:
+    """A Schedule from what a caller may give: one, a mapping of its fields, or None."""
+    if schedule is None:
+        return _CHOSEN
+    if isinstance(schedule, Schedule):
+        return schedule
+    if not isinstance(schedule, Mapping):
+        raise Invalid(f"schedule is a {type(schedule).__name__}, not a weft.Schedule or a dict of its fields")
+    known = {field.name for field in dataclasses.fields(Schedule)}
+    unknown = sorted(set(schedule) - known)
+    if unknown:
+        raise Invalid(f"a schedule has no {unknown[0]!r}: {', '.join(sorted(known))}")
+    return Schedule(**schedule)
+
+
+def to_c(schedule: Schedule) -> _c.Schedule:
+    tile, cluster = _padded(schedule.tile, 3), _padded(schedule.cluster, 2)
+    if schedule.axis not in _AXES:
+        raise Invalid(f'axis {schedule.axis!r} is not "n" or "m"')
+    numbers = [whole(name, getattr(schedule, name)) for name in ("workers", "group")]
+    return _c.Schedule(
+        ctypes.sizeof(_c.Schedule), *tile, _number("order", schedule.order), _number("sweep", schedule.sweep),
+        _number("dispatch", schedule.dispatch), int(bool(schedule.table)), *numbers, _AXES.index(schedule.axis),
+        whole("domains", schedule.domains), *cluster,
+    )  # fmt: skip
+
+
+def from_c(c: _c.Schedule) -> Schedule:
+    tile = (c.tile_m, c.tile_n, c.tile_k) if c.tile_k else (c.tile_m, c.tile_n)
+    return Schedule(
+        tile, _name("order", c.order), _name("sweep", c.sweep), _name("dispatch", c.dispatch), bool(c.table), c.workers,
+        c.group, _AXES[c.axis], c.domains, (c.cluster_m, c.cluster_n),
+    )  # fmt: skip

@@ -1,0 +1,134 @@
+"""The simulator: what a schedule costs in cache traffic and time, before a kernel exists."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from typing import Iterable, List, Mapping, Optional, Tuple, Union
+
+from . import _c, machines, plans, schedules
+from .errors import Invalid
+
+
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """What a profiler counts, for one domain or for all; include/weft/sim.h says what each is."""
+
+    sectors: int
+    sectors_from_sm: int
+    hits: int
+    misses: int
+    fabric_sectors: int
+    llc_hits: int
+    dram_read_bytes: int
+    dram_write_bytes: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits over the sectors looked up."""
+        return self.hits / self.sectors if self.sectors else 0.0
+
+
+def _traffic(c: _c.Traffic) -> Traffic:
+    return Traffic(*(getattr(c, field.name) for field in dataclasses.fields(Traffic)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """What came out: traffic in total and per domain, the predicted time, and the schedule with every choice made."""
+
+    machine: str
+    schedule: schedules.Schedule
+    total: Traffic
+    domains: Tuple[Traffic, ...]
+    compulsory_misses: int
+    piece_visits: int
+    seconds: float
+    tflops: float
+    elapsed_seconds: float
+    seed: int
+    simulated: float
+
+
+def _options(drift: Optional[float], seed: int, stages: int, limit: int) -> _c.SimulateOptions:
+    if drift is not None and drift < 0:
+        raise Invalid(f"drift {drift} is negative; None is the machine's")
+    size, numbers = ctypes.sizeof(_c.SimulateOptions), {"seed": seed, "stages": stages, "limit": limit}
+    for name, number in numbers.items():
+        if schedules.whole(name, number) < 0:
+            raise Invalid(f"{name} {number} is negative")
+    return _c.SimulateOptions(size, -1.0 if drift is None else drift, seed, stages, limit)
+
+
+def simulate(problem: plans.Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
+             drift: Optional[float] = None, seed: int = 1, stages: int = 2, limit: int = 0) -> Simulation:  # fmt: skip
+    """Predicts the L2 and DRAM traffic and the time of a problem under a schedule on a machine.
+
+    problem   a weft.Attention or a weft.Gemm
+    schedule  a weft.Schedule, a dict of its fields, or None: chosen
+    machine   a weft.Machine, a name such as "h200", a path, or None: this host
+    drift     relative spread of step times between workers; None: the machine's
+    stages    steps that a worker requests ahead of the one it computes
+    limit     start no tile after this many steps, and scale what was counted; 0: simulate all
+    """
+    where = machines.of(machine) or machines.Machine.host()
+    plan = plans.plan(problem, schedule, where)
+    out, domains = _c.Simulation(), (_c.Traffic * max(1, where.domains))()
+    options = _options(drift, seed, stages, limit)
+    _c.call(_c.library.weft_simulate, plan._handle, ctypes.byref(options), ctypes.byref(out), domains)
+    return Simulation(
+        where.name, plan.schedule, _traffic(out.total), tuple(map(_traffic, domains[: where.domains])),
+        out.compulsory_misses, out.piece_visits, out.seconds, out.tflops, out.elapsed_seconds, out.seed, out.simulated,
+    )  # fmt: skip
+
+
+def curve(problem: plans.Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
+          count: int = 64) -> List[Tuple[int, int]]:  # fmt: skip
+    """(bytes of one domain's L2, misses) for `count` sizes of the L2, from almost nothing to all of the data."""
+    if not 2 <= schedules.whole("count", count) <= 1 << 20:
+        raise Invalid(f"count {count} is not between 2 and {1 << 20}")
+    plan, points = plans.plan(problem, schedule, machine), (_c.CurvePoint * count)()
+    _c.call(_c.library.weft_simulate_curve, plan._handle, None, points, count)
+    return [(point.l2_bytes, point.misses) for point in points]
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """One problem under several schedules on one machine: (name, simulation) for each, in the order they were given."""
+
+    problem: plans.Problem
+    machine: str
+    rows: Tuple[Tuple[str, Simulation], ...]
+
+    @property
+    def best(self) -> Tuple[str, Simulation]:
+        """The row with the least predicted time."""
+        return min(self.rows, key=lambda row: row[1].seconds)
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.rows)
+        lines = [f"{'':{width}}  {'ms':>10} {'TFLOP/s':>8} {'misses':>14} {'hits':>7} {'DRAM GB':>9}"]
+        for name, s in self.rows:
+            lines.append(
+                f"{name:{width}}  {s.seconds * 1e3:10.3f} {s.tflops:8.1f} {s.total.misses:14,} {s.total.hit_rate:7.1%}"
+                f" {s.total.dram_read_bytes / 1e9:9.3f}"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from . import picture
+
+        return picture.comparison(self)
+
+
+Schedules = Union[Mapping[str, schedules.ScheduleLike], Iterable[schedules.ScheduleLike]]
+
+
+def compare(problem: plans.Problem, candidates: Schedules, machine: machines.MachineLike = None, **options) -> Comparison:
+    """Simulates a problem under several schedules: a dict of them by name, or a list. Options are those of weft.simulate()."""
+    where = machines.of(machine) or machines.Machine.host()
+    named = candidates.items() if isinstance(candidates, Mapping) else [(str(schedules.of(s)), s) for s in candidates]
+    rows = tuple((name, simulate(problem, schedule, where, **options)) for name, schedule in named)
+    if not rows:
+        raise Invalid("there is no schedule to compare")
+    return Comparison(problem, where.name, rows)

@@ -1,0 +1,108 @@
+"""weft.attention on NumPy arrays against fp64."""
+
+import threading
+
+import numpy as np
+import pytest
+import weft
+from hypothesis import given, settings
+from oracle import assert_close, attention
+from strategies import attentions, schedules
+
+
+@settings(max_examples=150)
+@given(attentions())
+def test_random_problems(arguments):
+    o, lse = weft.attention(**arguments, return_lse=True)
+    expected, expected_lse = attention(**arguments)
+    assert isinstance(o, np.ndarray) and o.dtype == arguments["q"].dtype and lse.dtype == np.float32
+    assert_close(o, expected, o.dtype)
+    assert_close(lse, expected_lse, o.dtype)
+
+
+@settings(max_examples=60)
+@given(attentions(dtypes=("float32",)), schedules())
+def test_every_schedule_gives_the_same(arguments, schedule):
+    schedule["tile"] = (min(16, arguments["q"].shape[1 if arguments["layout"] == "bshd" else 2]), 0)
+    assert_close(weft.attention(**arguments, schedule=schedule), attention(**arguments)[0], "float32")
+
+
+def test_results_are_new_and_inputs_stay():
+    q, k, v = (np.random.default_rng(i).standard_normal((1, 20, 2, 16)).astype("f") for i in range(3))
+    before = [x.copy() for x in (q, k, v)]
+    o = weft.attention(q, k, v)
+    assert not any(np.shares_memory(o, x) for x in (q, k, v))
+    for x, y in zip((q, k, v), before):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_read_only_and_broadcast_inputs():
+    rng = np.random.default_rng(0)
+    q, k = rng.standard_normal((2, 9, 4, 16)).astype("f"), rng.standard_normal((1, 11, 1, 16)).astype("f")
+    k = np.broadcast_to(k, (2, 11, 4, 16))
+    q.setflags(write=False)
+    assert_close(weft.attention(q, k, k), attention(q, k, k)[0], "float32")
+    one = np.broadcast_to(q[:, :, :1], q.shape)
+    assert_close(weft.attention(one, k, k), attention(one, k, k)[0], "float32")
+
+
+def test_a_query_that_sees_nothing():
+    q, k = np.ones((1, 4, 1, 8), "f"), np.ones((1, 2, 1, 8), "f")
+    o, lse = weft.attention(q, k, k, causal=True, return_lse=True)
+    np.testing.assert_array_equal(o[0, :, 0, 0], [0, 0, 1, 1])
+    assert np.isneginf(lse[0, 0, :2]).all() and np.isfinite(lse[0, 0, 2:]).all()
+
+
+def test_threads_share_plans():
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((1, 65, 4, 32)).astype("f")
+    expected, wrong = attention(q, q, q)[0], []
+
+    def work():
+        for _ in range(20):
+            try:
+                assert_close(weft.attention(q, q, q), expected, "float32")
+            except BaseException as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_lock_is_let_go():
+    """While one long attention runs, Python goes on counting in another thread."""
+    q = np.random.default_rng(0).standard_normal((1, 2048, 4, 64)).astype("f")
+    counted, done = [0], threading.Event()
+
+    def work():
+        weft.attention(q, q, q)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done.wait(0.0005):
+        counted[0] += 1
+    thread.join()
+    assert counted[0] >= 3
+
+
+def test_bfloat16_of_ml_dtypes():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    q, k, v = (np.random.default_rng(i).standard_normal((1, 33, 2, 64)).astype(bfloat16) for i in range(3))
+    o = weft.attention(q, k, v, causal=True)
+    assert o.dtype == bfloat16
+    assert_close(o, attention(q, k, v, causal=True)[0], "bfloat16")
+
+
+def test_plans_are_kept():
+    q = np.ones((1, 6, 2, 40), "f")
+    weft.attention(q, q, q)
+    before = weft.compute._planned.cache_info()
+    weft.attention(q.copy(), q, q)
+    weft.attention(q, q, q, scale=0.5)
+    after = weft.compute._planned.cache_info()
+    assert (after.hits - before.hits, after.misses - before.misses) == (1, 1)

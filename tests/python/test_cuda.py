@@ -1,0 +1,117 @@
+"""The way to a GPU without one: arrays of a made-up CuPy on the fake driver of tests/cuda, whose device memory is the host's."""
+
+import ctypes
+import os
+import sys
+import types
+
+import numpy as np
+import pytest
+import weft
+from oracle import assert_close, attention
+
+FAKE = os.environ.get("WEFT_FAKE_CUDA")
+
+pytestmark = pytest.mark.skipif(not FAKE, reason="WEFT_FAKE_CUDA names no fake driver: run.sh runs these in a process of their own")
+
+
+class ndarray:
+    """An array that says it is on a GPU."""
+
+    __module__ = "cupy"
+
+    def __init__(self, array, device=0):
+        self.array, self.index, self.asked = array, device, []
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __dlpack__(self, stream=None, **options):
+        self.asked.append(stream)
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return 2, self.index
+
+
+class Stream:
+    ptr = 0
+    capturing = False
+
+    def is_capturing(self):
+        return self.capturing
+
+
+def on_device(shape, dtype):
+    """A NumPy array in the fake device's memory, which lasts as long as the process."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    address = ctypes.c_uint64()
+    assert ctypes.CDLL(FAKE).cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)) == 0
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(address.value), dtype).reshape(shape)
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    monkeypatch.setenv("WEFT_CUDA_DRIVER", FAKE)
+    stream = Stream()
+    module = types.ModuleType("cupy")
+    module.float32 = np.float32
+    module.empty = lambda shape, dtype: ndarray(on_device(shape, dtype))
+    module.cuda = types.SimpleNamespace(get_current_stream=lambda device=None: stream)
+    module.stream = stream
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+def array(seed, *shape):
+    x = on_device(shape, np.float16)
+    x[...] = np.random.default_rng(seed).standard_normal(shape)
+    return ndarray(x)
+
+
+@pytest.mark.parametrize("dispatch", [None, "static", "dynamic"])
+def test_attention(cupy, dispatch):
+    q, k, v = array(0, 2, 70, 4, 64), array(1, 2, 90, 2, 64), array(2, 2, 90, 2, 64)
+    o, lse = weft.attention(q, k, v, causal=True, return_lse=True, schedule={"dispatch": dispatch})
+    assert isinstance(o, ndarray) and isinstance(lse, ndarray)
+    for found, expected in zip((o, lse), attention(q.array, k.array, v.array, causal=True)):
+        assert_close(found.array, expected, "float16")
+
+
+def test_the_stream_goes_both_ways(cupy, monkeypatch):
+    enqueued = []
+    call = weft._c.call
+    monkeypatch.setattr(weft._c, "call", lambda f, *x: (enqueued.append(x[-1]) if "enqueue" in f.__name__ else None) or call(f, *x))
+    for pointer, to_producer, to_weft in ((0, 1, None), (0x7000, 0x7000, 0x7000)):
+        cupy.stream.ptr = pointer
+        q = array(0, 1, 8, 1, 64)
+        weft.attention(q, q, q)
+        assert q.asked == [to_producer] * 3 and enqueued[-1] == to_weft
+
+
+def test_a_plan_in_a_capture_is_kept(cupy):
+    before = len(weft.plans._pinned)
+    q = array(0, 1, 24, 1, 64)
+    weft.attention(q, q, q)
+    assert len(weft.plans._pinned) == before
+    cupy.stream.capturing = True
+    weft.attention(q, q, q)
+    assert len(weft.plans._pinned) == before + 1
+
+
+def test_refused(cupy):
+    q = array(0, 1, 8, 1, 64)
+    with pytest.raises(weft.Invalid, match="k and q are on different devices"):
+        weft.attention(q, ndarray(q.array, 1), q)
+    with pytest.raises(weft.NotFound, match="GPU|device"):
+        weft.attention(*[ndarray(q.array, 7)] * 3)
+    with pytest.raises(weft.Invalid, match="aligned to 16 bytes"):
+        weft.attention(*[ndarray(array(0, 1, 8, 1, 72).array[..., 1:65])] * 3)
+    with pytest.raises(weft.Unsupported, match="dtype fp32"):
+        weft.attention(*[ndarray(q.array.astype("f"))] * 3)
+    with pytest.raises(weft.Unsupported, match="no CUDA kernel for a matrix product"):
+        weft.matmul(ndarray(q.array[0, :, 0]), ndarray(q.array[0, :, 0].T))
+
+
+def test_plan_and_machine(cupy):
+    plan = weft.plan(weft.Attention(300, 64, heads=2, dtype="bf16"), {"order": "reverse"}, device="cuda")
+    assert plan.device == "cuda:0" and len(plan.tiles()) == len(set(plan.tiles())) == np.prod(plan.grid)
+    assert weft.Machine.gpu(0).workers >= 1

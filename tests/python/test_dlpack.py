@@ -1,0 +1,102 @@
+"""Arrays that speak only DLPack and the array API."""
+
+import ctypes
+
+import numpy as np
+import pytest
+import weft
+from oracle import assert_close, attention
+from weft import dlpack
+
+
+class Array:
+    """A NumPy array that hides everything but the two protocols."""
+
+    device = "cpu"
+
+    def __init__(self, array, versioned=True):
+        self.array, self.versioned = array, versioned
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __dlpack__(self, **options):
+        if not self.versioned and "max_version" in options:
+            raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __array_namespace__(self):
+        return Namespace
+
+
+class Namespace:
+    float32 = np.float32
+
+    @staticmethod
+    def empty(shape, dtype, device):
+        assert device == "cpu"
+        return Array(np.empty(shape, dtype))
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_attention_of_views(versioned, dtype):
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((2, 4, 20, 24)).astype(dtype).swapaxes(1, 2)
+    k = rng.standard_normal((2, 30, 3, 32)).astype(dtype)[:, 3:25, 1:, 8:]
+    o, lse = weft.attention(*(Array(x, versioned) for x in (q, k, k)), causal=True, return_lse=True)
+    assert isinstance(o, Array)
+    for found, expected in zip((o, lse), attention(q, k, k, causal=True)):
+        assert_close(found.array, expected, dtype)
+
+
+def test_matmul():
+    a, b = Array(np.arange(6, dtype="f").reshape(2, 3)), Array(np.arange(12, dtype="f").reshape(4, 3).T)
+    np.testing.assert_array_equal(weft.matmul(a, b).array, a.array @ b.array)
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_nothing_is_copied_or_leaked(versioned):
+    import sys
+
+    array = np.zeros((3, 5, 7), "f")[:, 1:, ::2]
+    before = sys.getrefcount(array)
+    read = dlpack.read(Array(array, versioned), "x")
+    assert (read.pointer, read.shape, read.strides) == (array.ctypes.data, (3, 4, 4), (35, 7, 2))
+    assert sys.getrefcount(array) == before + 1
+    del read
+    assert sys.getrefcount(array) == before
+
+
+def capsule_of(tensor):
+    """A capsule around a tensor of this test, which keeps it alive."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.argtypes, new.restype = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p], ctypes.py_object
+    return new(ctypes.addressof(tensor), b"dltensor", None)
+
+
+class Handmade:
+    def __init__(self, code=2, bits=32, lanes=1, kind=1):
+        self.shape, self.data = (ctypes.c_int64 * 1)(2), (ctypes.c_float * 4)(0, 0, 5, 6)
+        self.tensor = dlpack._Tensor(ctypes.addressof(self.data), kind, 0, 1, code, bits, lanes, self.shape, None, 8)
+
+    def __dlpack__(self, stream=None):
+        return capsule_of(self.tensor)
+
+    def __dlpack_device__(self):
+        return self.tensor.device_type, 0
+
+
+def test_byte_offset_and_absent_strides():
+    x = Handmade()
+    read = dlpack.read(x, "x")
+    assert (read.pointer, read.strides, read.dtype) == (ctypes.addressof(x.data) + 8, (1,), "fp32")
+
+
+def test_what_is_refused():
+    for x in (Handmade(bits=64), Handmade(code=0), Handmade(lanes=4)):
+        with pytest.raises(weft.Invalid, match="x has elements of"):
+            dlpack.read(x, "x")
+    with pytest.raises(weft.Unsupported, match="q is on DLPack device 10"):
+        weft.attention(*[Handmade(kind=10)] * 3)

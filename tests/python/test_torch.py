@@ -1,0 +1,180 @@
+"""weft on torch tensors and weft.torch, against torch's own attention, on the CPU."""
+
+import copy
+import warnings
+
+import pytest
+import weft
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import assert_close
+from strategies import attentions
+
+torch = pytest.importorskip("torch", reason="torch is not importable here: its tests are skipped")
+import weft.torch  # noqa: E402
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def tensors(arguments, dtype, grad=False):
+    """The arrays as tensors of a dtype; those that stay fp32 keep their strides."""
+    out = dict(arguments)
+    for name in "qkv":
+        out[name] = torch.from_numpy(arguments[name]).to(dtype).detach().requires_grad_(grad)
+    return out
+
+
+def name_of(dtype):
+    return str(dtype).partition(".")[2]
+
+
+@settings(max_examples=60)
+@given(attentions(dtypes=("float32",)), st.sampled_from(DTYPES))
+def test_forward(arguments, dtype):
+    given = tensors(arguments, dtype)
+    o, lse = weft.attention(**given, return_lse=True)
+    options = [arguments[x] for x in ("causal", "scale", "offset", "layout")]
+    expected = weft.torch._torch_attention(*(given[x].double() for x in "qkv"), *options)
+    assert isinstance(o, torch.Tensor) and o.dtype == dtype and o.shape == given["q"].shape
+    assert_close(o.float(), expected, name_of(dtype))
+    assert_close(lse, weft.torch._torch_lse(given["q"], given["k"], *options), name_of(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_views_as_models_make_them(dtype):
+    packed = torch.randn(2, 37, 3, 4, 32).to(dtype)  # (batch, seq, qkv, heads, head_dim)
+    q, k, v = (x.transpose(1, 2) for x in packed.unbind(2))
+    o = weft.attention(q, k, v, layout="bhsd", causal=True)
+    expected = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True)
+    assert_close(o.float(), expected, name_of(dtype))
+    c = weft.matmul(q[0, 0], k[0, 0].T)
+    assert_close(c.float(), q[0, 0].double() @ k[0, 0].double().T, name_of(dtype))
+
+
+@settings(max_examples=40)
+@given(attentions(dtypes=("float32",)))
+def test_gradients(arguments):
+    mine, theirs = tensors(arguments, torch.float32, grad=True), tensors(arguments, torch.float64, grad=True)
+    o = weft.torch.attention(**mine)
+    options = [arguments[x] for x in ("causal", "scale", "offset", "layout")]
+    expected = weft.torch._torch_attention(*(theirs[x] for x in "qkv"), *options)
+    weight = torch.randn_like(expected)
+    grads = torch.autograd.grad(o, [mine[x] for x in "qkv"], weight.float())
+    for found, right in zip(grads, torch.autograd.grad(expected, [theirs[x] for x in "qkv"], weight)):
+        assert_close(found, right.nan_to_num(), "float32")
+
+
+def test_gradients_of_expanded_and_transposed_tensors():
+    base = [torch.randn(2, 9, 1, 16, requires_grad=True) for _ in range(3)]
+
+    def loss(attention, cast):
+        q, k, v = (x.to(cast).expand(2, 9, 4, 16) for x in base)
+        return attention(q, k, v)
+
+    found = torch.autograd.grad(loss(lambda *x: weft.attention(*x, causal=True).sum(), torch.float32), base)
+    right = torch.autograd.grad(loss(lambda *x: weft.torch._torch_attention(*x, True, None, None, "bshd").sum(), torch.float64), base)
+    for mine, theirs in zip(found, right):
+        assert_close(mine, theirs, "float32")
+
+
+def test_lse_has_no_gradient_yet():
+    q = torch.randn(1, 4, 2, 16, requires_grad=True)
+    _, lse = weft.attention(q, q, q, return_lse=True)
+    with pytest.raises(weft.Unsupported, match="gradient of lse"):
+        lse.sum().backward()
+
+
+def test_the_operator_keeps_torch_s_rules():
+    for layout, grad in (("bshd", True), ("bhsd", False)):
+        q = torch.randn(2, 6, 4, 16, requires_grad=grad)
+        k = torch.randn(2, 6, 4, 16, requires_grad=grad)
+        torch.library.opcheck(torch.ops.weft.attention.default, (q, k, k, True, None, None, layout, True, "", True),
+                              test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))  # fmt: skip
+    gaps = torch.randn(2, 6, 4, 32)[..., ::2], torch.randn(2, 12, 4, 16)[:, ::2], torch.randn(2, 1, 4, 16).expand(2, 6, 4, 16)
+    for q in gaps:
+        torch.library.opcheck(torch.ops.weft.attention.default, (q, k.detach(), k.detach(), True, None, None, "bshd", False, "", True),
+                              test_utils=("test_schema", "test_faketensor"))  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [weft.attention, weft.torch.attention])
+def test_compile_takes_it_whole(function):
+    def model(q, k, v):
+        return function(q * 2, k, v, causal=True, schedule={"sweep": "sawtooth"}).relu() + 1
+
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    q, k, v = (torch.randn(1, 21, 4, 16, requires_grad=True) for _ in range(3))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(q, k, v), model(q, k, v))
+    o, expected = compiled(q, k, v), model(q, k, v)
+    torch.testing.assert_close(o, expected)
+    for x, y in zip(torch.autograd.grad(o.sum(), (q, k, v)), torch.autograd.grad(expected.sum(), (q, k, v))):
+        torch.testing.assert_close(x, y)
+
+
+def test_fallback_is_announced_once():
+    weft.torch._announced.clear()
+    q = torch.randn(1, 5, 2, 12)
+    with pytest.warns(RuntimeWarning, match="head_dim 12"):
+        o, lse = weft.torch.attention(q, q, q, causal=True, return_lse=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = weft.torch.attention(q, q, q, causal=True)
+    torch.testing.assert_close(o, again)
+    x = q.transpose(1, 2)
+    torch.testing.assert_close(o.transpose(1, 2), torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True))
+    assert lse.shape == (1, 2, 5)
+    with pytest.raises(weft.Invalid, match="head_dim 12"):
+        weft.torch.attention(q, q, q, fallback=False)
+    double = torch.randn(1, 5, 2, 16, dtype=torch.float64, requires_grad=True)
+    with pytest.warns(RuntimeWarning, match="float64"):
+        weft.torch.attention(double, double, double).sum().backward()
+    assert double.grad is not None
+    found = double.grad.clone()
+    double.grad = None
+    compiled = torch.compile(lambda x: weft.torch.attention(x, x, x).sum(), fullgraph=True, backend="aot_eager")
+    compiled(double).backward()
+    torch.testing.assert_close(double.grad, found)
+
+
+def test_refused():
+    q = torch.randn(1, 4, 2, 16)
+    with pytest.raises(TypeError, match="q is an array of torch and k one of NumPy"):
+        weft.attention(q, q.numpy(), q)
+    with pytest.raises(weft.Unsupported, match="q is on meta"):
+        weft.attention(*[q.to("meta")] * 3)
+    with pytest.raises(weft.Invalid, match="q has dtype torch.float64"):
+        weft.attention(*[q.double()] * 3)
+    with pytest.raises(weft.Invalid, match="layout torch.sparse_coo"):
+        weft.attention(q.to_sparse(), q, q)
+    for function in (weft.attention, weft.torch.attention):
+        with pytest.raises(weft.Invalid, match="q has 3 dimensions"):
+            function(q[0], q, q)
+    a = torch.ones(2, 2, requires_grad=True)
+    with pytest.raises(weft.Unsupported, match="no gradient yet"):
+        weft.matmul(a, a)
+    with torch.no_grad():
+        weft.matmul(a, a)
+
+
+def test_a_layer_trains():
+    torch.manual_seed(0)
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = torch.nn.Linear(32, 96)
+
+        def forward(self, x, attention):
+            q, k, v = self.qkv(x).view(2, 10, 3, 2, 16).unbind(2)
+            return attention(q, k, v)
+
+    mine = Layer()
+    theirs, x = copy.deepcopy(mine), torch.randn(2, 10, 32)
+    for layer, attention in ((mine, lambda *t: weft.attention(*t, causal=True)),
+                             (theirs, lambda *t: weft.torch._torch_attention(*t, True, None, None, "bshd"))):  # fmt: skip
+        optimizer = torch.optim.SGD(layer.parameters(), 0.005)
+        for _ in range(5):
+            optimizer.zero_grad()
+            layer(x, attention).square().sum().backward()
+            optimizer.step()
+    torch.testing.assert_close(mine.qkv.weight, theirs.qkv.weight, rtol=1e-4, atol=1e-5)
