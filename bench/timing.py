@@ -23,7 +23,8 @@ def interleave(calls, seconds):
     """Times of each call in seconds, run in turn for about `seconds`, at least 3 and at most 25 times.
 
     Libraries have threads of their own, which go on spinning for a while after their work and would disturb the next library.
-    So each call is timed after a pause that lets the others' threads fall asleep, and a call that wakes its own.
+    So each call is timed after a pause that lets the others' threads fall asleep, and calls that wake its own: for 20 ms, the
+    time that a system may take to spread threads over idle cores again.
     """
     times = [[] for _ in calls]
     for call in calls:
@@ -32,7 +33,10 @@ def interleave(calls, seconds):
     while len(times[0]) < 3 or (len(times[0]) < 25 and time.perf_counter() - begin < seconds):
         for call, mine in zip(calls, times):
             time.sleep(0.03)
+            wake = time.perf_counter()
             call()
+            while time.perf_counter() - wake < 0.02:
+                call()
             start = time.perf_counter()
             call()
             mine.append(time.perf_counter() - start)
