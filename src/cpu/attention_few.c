@@ -9,9 +9,10 @@
 #include "plan/problem.h"
 #include "plan/status.h"
 
-/* PART: keys of one part. BLOCK: keys between two looks at the maximum; K and V of that many fit the L1. DIRECT: the most
- * queries of a kv head that are multiplied with keys as they lie; with more, packing a block for all of them pays. */
-enum { PART = 1536, BLOCK = 96, PITCH = 128, DIRECT = 2 };
+/* PART: keys of one part. DIRECT: the most queries of a kv head that are multiplied with keys as they lie; with more,
+ * packing a block for all of them pays. STRETCH: keys between two looks at the maximum then, long, so that memory is read
+ * in long runs. BLOCK: keys of a packed block, which fits the L1. */
+enum { PART = 1536, DIRECT = 2, STRETCH = 768, BLOCK = 96 };
 
 typedef struct few {
     weft_attention p; /* each kv head with its queries: see gather() */
@@ -76,35 +77,35 @@ static int64_t seen_keys(const few *f, int64_t row, int64_t begin, int64_t keys)
 static void visit_direct(const few *f, const part *part, float *room) {
     const weft_attention *p = &f->p;
     const int64_t dim = p->head_dim, bytes = (int64_t)weft_dtype_bytes(p->dtype);
-    float *q = room, *scores = q + DIRECT * dim, *out = scores + DIRECT * PITCH;
+    float *q = room, *scores = q + DIRECT * dim, *out = scores + DIRECT * STRETCH;
     for (int64_t row = 0; row < p->seq; row++) {
         weft_cpu_load(p->dtype, f->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head), dim,
                       q + row * dim);
     }
-    for (int64_t begin = part->begin; begin < part->end; begin += BLOCK) {
-        const int64_t keys = weft_cpu_smaller(BLOCK, part->end - begin);
+    for (int64_t begin = part->begin; begin < part->end; begin += STRETCH) {
+        const int64_t keys = weft_cpu_smaller(STRETCH, part->end - begin);
         const size_t k_at = weft_row_index(&p->k_strides, part->batch, begin, part->head);
         const size_t v_at = weft_row_index(&p->v_strides, part->batch, begin, part->head);
         const char *k = (const char *)f->data->k + k_at * (size_t)bytes,
                    *v = (const char *)f->data->v + v_at * (size_t)bytes;
-        f->kernel->few->dots(p->dtype, (int)p->seq, keys, dim, q, k, p->k_strides.seq * bytes, scores, PITCH);
+        f->kernel->few->dots(p->dtype, (int)p->seq, keys, dim, q, k, p->k_strides.seq * bytes, scores, STRETCH);
         int together = 1; /* all rows see all keys */
         for (int64_t row = 0; row < p->seq; row++) {
             const int64_t seen = seen_keys(f, row, begin, keys);
             float *result = part->results + row * (dim + 2);
             together &= seen == keys;
             if (seen > 0) {
-                soften(f, scores + row * PITCH, seen, result);
+                soften(f, scores + row * STRETCH, seen, result);
             }
             memcpy(out + row * dim, result, (size_t)dim * sizeof *out);
         }
         if (together) {
-            f->kernel->few->sums(p->dtype, (int)p->seq, keys, dim, scores, PITCH, v, p->v_strides.seq * bytes, out);
+            f->kernel->few->sums(p->dtype, (int)p->seq, keys, dim, scores, STRETCH, v, p->v_strides.seq * bytes, out);
         }
         for (int64_t row = 0; row < p->seq; row++) {
             const int64_t seen = seen_keys(f, row, begin, keys);
             if (!together && seen > 0) { /* a value that is not seen may be infinite: each row stops at its last key */
-                f->kernel->few->sums(p->dtype, 1, seen, dim, scores + row * PITCH, PITCH, v, p->v_strides.seq * bytes,
+                f->kernel->few->sums(p->dtype, 1, seen, dim, scores + row * STRETCH, STRETCH, v, p->v_strides.seq * bytes,
                                      out + row * dim);
             }
             memcpy(part->results + row * (dim + 2), out + row * dim, (size_t)dim * sizeof *out);
@@ -196,7 +197,7 @@ weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_att
     size_t packed;
     weft_cpu_tile_lay_out(&f.job, NULL, &packed);
     packed += f.job.kv.k_block + f.job.kv.v_block;
-    const size_t direct = (size_t)(DIRECT * (2 * p->head_dim + PITCH)) * sizeof(float);
+    const size_t direct = (size_t)(DIRECT * (2 * p->head_dim + STRETCH)) * sizeof(float);
     const int64_t heads = p->batch * p->heads;
     weft_status status =
         weft_cpu_each(heads * f.parts, f.kernel, packed > direct ? packed : direct, visit_part, &f, message);
