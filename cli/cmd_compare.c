@@ -3,7 +3,7 @@
 
 #include "cli.h"
 #include "count.h"
-#include "measured.h"
+#include "measure_host.h"
 
 int cmd_compare(const settings *s, const char *const *words, size_t count) {
     (void)count;

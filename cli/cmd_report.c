@@ -7,7 +7,7 @@
 
 #include "candidates.h"
 #include "cli.h"
-#include "measured.h"
+#include "measure_host.h"
 #include "plan/plan.h"
 #include "report/colour.h"
 #include "report/page.h"

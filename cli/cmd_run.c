@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "count.h"
 #include "gpu.h"
+#include "measure_host.h"
 #include "plan/describe.h"
 
 /* How long a run took, the median of `runs`. */
@@ -19,12 +20,6 @@ typedef struct timing {
     double seconds;
     int64_t runs;
 } timing;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Ten times a second at most; the line is wiped at the end. `user` is the time of the last one. */
 static void show_progress(void *user, int64_t done, int64_t total) {

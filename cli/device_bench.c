@@ -8,6 +8,7 @@
 #include "cuda/module.h"
 #include "device_sides.h"
 #include "gpu.h"
+#include "measure_host.h"
 #include "plan/random.h"
 #include "ref/ref.h"
 

@@ -128,16 +128,6 @@ void gpu_close(gpu *g) {
     g->context = NULL;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double median(double *times, size_t count) {
-    qsort(times, count, sizeof *times, by_value);
-    return count == 0 ? 0 : count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
-}
-
 int64_t gpu_runs(int64_t asked, double seconds) {
     const double worth = seconds > 0 ? 0.5 / seconds : 200;
     return asked > 0 ? asked : worth < 5 ? 5 : worth > 200 ? 200 : (int64_t)worth;

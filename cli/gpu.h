@@ -28,9 +28,6 @@ int gpu_fetch(gpu *g, const weft_attention_data *host);
 
 void gpu_close(gpu *g);
 
-/* The median of `count` times, which it sorts. */
-double median(double *times, size_t count);
-
 /* How often to run what takes `seconds`: what the user asked for, or half a second's worth, 5 to 200. */
 int64_t gpu_runs(int64_t asked, double seconds);
 

@@ -9,10 +9,9 @@
 #include "plan/problem.h"
 #include "plan/status.h"
 
-/* PART: keys of one part. DIRECT: the most queries of a kv head that are multiplied with keys as they lie; with more,
- * packing a block for all of them pays. STRETCH: keys between two looks at the maximum then, long, so that memory is read
- * in long runs. BLOCK: keys of a packed block, which fits the L1. */
-enum { PART = 1536, DIRECT = 2, STRETCH = 768, BLOCK = 96 };
+/* PART: keys of one part. STRETCH: keys between two looks at the maximum where they are multiplied as they lie, many, so
+ * that memory is read in long runs. BLOCK: keys of a packed block, which fits the L1. */
+enum { PART = 1536, STRETCH = 768, BLOCK = 96 };
 
 typedef struct few {
     weft_attention p; /* each kv head with its queries: see gather() */
@@ -77,7 +76,7 @@ static int64_t seen_keys(const few *f, int64_t row, int64_t begin, int64_t keys)
 static void visit_direct(const few *f, const part *part, float *room) {
     const weft_attention *p = &f->p;
     const int64_t dim = p->head_dim, bytes = (int64_t)weft_dtype_bytes(p->dtype);
-    float *q = room, *scores = q + DIRECT * dim, *out = scores + DIRECT * STRETCH;
+    float *q = room, *scores = q + WEFT_CPU_FEW_ROWS * dim, *out = scores + WEFT_CPU_FEW_ROWS * STRETCH;
     for (int64_t row = 0; row < p->seq; row++) {
         weft_cpu_load(p->dtype, f->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head), dim,
                       q + row * dim);
@@ -149,7 +148,7 @@ static void visit_part(void *context, void *room, int64_t item) {
     for (int64_t row = 0; row < p->seq; row++) {
         part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;
     }
-    if (p->seq <= DIRECT) {
+    if (p->seq <= WEFT_CPU_FEW_ROWS) {
         visit_direct(f, &part, room);
     } else {
         visit_packed(f, &part, room);
@@ -197,7 +196,7 @@ weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_att
     size_t packed;
     weft_cpu_tile_lay_out(&f.job, NULL, &packed);
     packed += f.job.kv.k_block + f.job.kv.v_block;
-    const size_t direct = (size_t)(DIRECT * (2 * p->head_dim + STRETCH)) * sizeof(float);
+    const size_t direct = (size_t)(WEFT_CPU_FEW_ROWS * (2 * p->head_dim + STRETCH)) * sizeof(float);
     const int64_t heads = p->batch * p->heads;
     weft_status status =
         weft_cpu_each(heads * f.parts, f.kernel, packed > direct ? packed : direct, visit_part, &f, message);

@@ -42,8 +42,8 @@ typedef struct weft_cpu_panel {
                           const float *delta);
 } weft_cpu_panel;
 
-/* The most queries that are worked on together against keys as they lie in memory. */
-enum { WEFT_CPU_FEW_ROWS = 4 };
+/* The most queries that are multiplied with keys as they lie in memory; with more, packing a block for all of them pays. */
+enum { WEFT_CPU_FEW_ROWS = 2 };
 
 /* Products of a few rows, up to WEFT_CPU_FEW_ROWS, with keys and values that are `step` bytes apart. Rows of scores and of
  * weights are `pitch` floats apart. */

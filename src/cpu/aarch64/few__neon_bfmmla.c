@@ -1,4 +1,4 @@
-/* A few queries against a long cache of keys and values in bf16, multiplied as they are. Other dtypes go the usual way. */
+/* A few queries against a long cache of keys and values in bf16, multiplied as they are. */
 #include <string.h>
 
 #include "cpu/cpu.h"
@@ -90,51 +90,28 @@ static inline __attribute__((always_inline)) void sums_of(int rows, int64_t keys
     }
 }
 
+/* The kernel that this goes with is taken for bf16 alone. */
 static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
                  float *scores, int64_t pitch) {
-    if (dtype != WEFT_BF16) {
-        weft_cpu_few__neon.dots(dtype, rows, keys, dim, q, k, step, scores, pitch);
-        return;
-    }
     bfloat16_t narrow[WEFT_CPU_FEW_ROWS * MOST_DIM]; /* exact: queries were bf16 */
+    (void)dtype;
     for (int64_t i = 0; i < rows * dim; i++) {
         narrow[i / dim * MOST_DIM + i % dim] = vcvth_bf16_f32(q[i]);
     }
-    switch (rows) {
-    case 1:
+    if (rows == 1) {
         dots_of(1, keys, dim, narrow, k, step, scores, pitch);
-        break;
-    case 2:
-        dots_of(2, keys, dim, narrow, k, step, scores, pitch);
-        break;
-    case 3:
-        dots_of(3, keys, dim, narrow, k, step, scores, pitch);
-        break;
-    default:
-        dots_of(4, keys, dim, narrow, k, step, scores, pitch);
-        break;
+    } else {
+        dots_of(WEFT_CPU_FEW_ROWS, keys, dim, narrow, k, step, scores, pitch);
     }
 }
 
 static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
                  int64_t step, float *out) {
-    if (dtype != WEFT_BF16) {
-        weft_cpu_few__neon.sums(dtype, rows, keys, dim, weights, pitch, v, step, out);
-        return;
-    }
-    switch (rows) {
-    case 1:
+    (void)dtype;
+    if (rows == 1) {
         sums_of(1, keys, dim, weights, pitch, v, step, out);
-        break;
-    case 2:
-        sums_of(2, keys, dim, weights, pitch, v, step, out);
-        break;
-    case 3:
-        sums_of(3, keys, dim, weights, pitch, v, step, out);
-        break;
-    default:
-        sums_of(4, keys, dim, weights, pitch, v, step, out);
-        break;
+    } else {
+        sums_of(WEFT_CPU_FEW_ROWS, keys, dim, weights, pitch, v, step, out);
     }
 }
 

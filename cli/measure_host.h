@@ -1,11 +1,17 @@
 /* Schedules of one problem, run on this host: interleaved, timed, checked. */
-#ifndef WEFT_CLI_MEASURED_H
-#define WEFT_CLI_MEASURED_H
+#ifndef WEFT_CLI_MEASURE_HOST_H
+#define WEFT_CLI_MEASURE_HOST_H
 
 #include <jansson.h>
 
 #include "candidates.h"
 #include "options.h"
+
+/* Seconds of a clock that only goes forward. */
+double now(void);
+
+/* The median of `count` times, which it sorts. */
+double median(double *times, size_t count);
 
 /* Runs every schedule `repeats` times, A B A B ..., and checks each result against the reference. Fills *result with
  * {"title", "problem", "kernel", "threads", "repeats", "schedules": [{"schedule", "seconds": median, "least", "most",

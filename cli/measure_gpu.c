@@ -8,6 +8,7 @@
 #include "check.h"
 #include "cli.h"
 #include "gpu.h"
+#include "measure_host.h"
 #include "ref/ref.h"
 
 enum { ROUNDS = 7 }; /* of which the median counts */

@@ -1,4 +1,4 @@
-#include "measured.h"
+#include "measure_host.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 
 #include "check.h"
 #include "cli.h"
-#include "gpu.h"
 #include "plan/describe.h"
 #include "report/view.h"
 #include "schedules.h"
@@ -25,10 +24,20 @@ typedef struct buffers {
     void *old_out; /* GEMM: C before the run */
 } buffers;
 
-static double now(void) {
+double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double median(double *times, size_t count) {
+    qsort(times, count, sizeof *times, by_value);
+    return count == 0 ? 0 : count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
 }
 
 static int make_buffers(buffers *b, const weft_plan *plan, uint64_t seed) {
