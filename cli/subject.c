@@ -77,6 +77,7 @@ static weft_device device_of(const settings *s) {
     device.precise = s->precise;
     device.mask_every_block = s->mask_every_block;
     device.no_prefetch = s->no_prefetch;
+    device.kernel = s->kernel;
     device.ctas = s->ctas <= INT32_MAX ? (int32_t)s->ctas : INT32_MAX;
     return device;
 }
