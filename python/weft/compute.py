@@ -62,7 +62,7 @@ def _planned_gemm(m: int, n: int, k: int, dtype: str, a: Tuple[int, int], b: Tup
     """The plan for a product of matrices whose majors and leading dimensions are a and b; kept for the next call."""
     number = problems.DTYPES.index(dtype)
     size = ctypes.sizeof(_c.Gemm)
-    problem = _c.Gemm(size, m, n, k, number, number, a[0], b[0], 0, a[1], b[1], n, 1.0, 0.0)
+    problem = _c.Gemm(size, m, n, k, number, number, a[0], b[0], 0, a[1], b[1], n, 1.0, 0.0, 1)
     return plans.Plan(problem, schedules.to_c(schedule), None, (plans.CPU, 0))
 
 

@@ -114,7 +114,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         (status = check_strides("v", &p->v_strides, why)) || (status = check_strides("o", &p->o_strides, why))) {
         return status;
     }
-    *choice = (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes};
+    *choice =
+        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 0};
     return WEFT_OK;
 }
 
