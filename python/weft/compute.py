@@ -62,13 +62,18 @@ def _major(view: View, name: str) -> Tuple[int, int]:
     """(major, leading dimension) of a 2-D view."""
     if len(view.shape) != 2:
         raise Invalid(f"{name} has {len(view.shape)} dimensions, not 2: {view.shape}")
-    rows, cols = view.shape
+    (rows, cols), (down, along) = view.shape, view.strides
     if 0 in view.shape:
         return 0, 0  # packed; the library says which length is wrong
-    if (view.strides[1] == 1 or cols == 1) and (view.strides[0] >= cols or rows == 1):
-        return 0, max(view.strides[0], cols) if rows != 1 else cols
-    if (view.strides[0] == 1 or rows == 1) and (view.strides[1] >= rows or cols == 1):
-        return 1, max(view.strides[1], rows) if cols != 1 else rows
+    # One row or column has any leading dimension: it gets one that keeps vectors aligned.
+    if rows == 1 and (along == 1 or cols == 1):
+        return 0, -(-cols // 8) * 8
+    if cols == 1 and down == 1:
+        return 1, -(-rows // 8) * 8
+    if (along == 1 or cols == 1) and down >= cols:
+        return 0, down
+    if (down == 1 or rows == 1) and along >= rows:
+        return 1, along
     raise Invalid(f"{name} has strides {view.strides}: neither its rows nor its columns are contiguous and apart; copy it first")
 
 
@@ -82,10 +87,14 @@ def gemm_of(a: View, b: View) -> _c.Gemm:
 
 
 @functools.lru_cache(maxsize=512)
-def _planned_gemm(a: tuple, b: tuple, schedule: schedules.Schedule) -> Tuple[plans.Plan, Tuple[int, int]]:
-    """The plan for a product of views of these forms, and the shape of its result; kept for the next call."""
-    problem = gemm_of(View(0, *a, None), View(0, *b, None))
-    return plans.Plan(problem, schedules.to_c(schedule), None, a[3]), (problem.m, problem.n)
+def _planned_gemm(a: tuple, b: tuple, schedule: schedules.Schedule) -> Tuple[plans.Plan, Tuple[int, int], int]:
+    """The plan for a product of views of these forms, the shape of its result and the distance of its rows; kept for the next call."""
+    left, right = View(0, *a, None), View(0, *b, None)
+    problem = gemm_of(left, right)
+    # A GPU writes rows of C in whole vectors of 16 bytes.
+    row = problem.n if left.device[0] == plans.CPU or left.dtype == "fp32" else -(-problem.n // 8) * 8
+    problem.ldc = row
+    return plans.Plan(problem, schedules.to_c(schedule), None, left.device), (problem.m, problem.n), row
 
 
 class _Ready(NamedTuple):
@@ -214,8 +223,8 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
     b         (k, n) likewise
     schedule  a weft.Schedule, a dict of its fields, or None: chosen
 
-    Returns C (m, n), packed, row-major, an array of the caller's framework and dtype. On a GPU the work is put on the framework's
-    current stream.
+    Returns C (m, n), row-major, an array of the caller's framework and dtype; packed, but for a GPU where n is not a multiple of 8:
+    there its rows lie apart. On a GPU the work is put on the framework's current stream.
     """
     if _is_traced(type(a), type(b)):
         from . import jax as weft_jax
@@ -228,10 +237,10 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
         return sys.modules["weft.jax"].matmul(a, b, schedule=schedule)
     views = arrays.views_of(framework, a=a, b=b)
     device = views[0].device
-    plan, shape = _planned_gemm(views[0][1:5], views[1][1:5], schedules.of(schedule))
-    c = framework.empty(a, shape)
+    plan, (m, n), row = _planned_gemm(views[0][1:5], views[1][1:5], schedules.of(schedule))
+    c = framework.empty(a, (m, row))
     data = _c.GemmData(views[0].pointer, views[1].pointer, arrays.result_view(framework, c, "c").pointer)
     if framework.capturing(device):
         plans.pin(plan)
     _c.call(_c.library.weft_plan_enqueue_gemm, plan._handle, ctypes.byref(data), framework.stream(device) or None)
-    return framework.result(c)
+    return framework.result(c if row == n else c[:, :n])
