@@ -9,6 +9,7 @@ const weft_backend weft_backend_cpu = {
     .name = "cpu",
     .kernel = kernel,
     .open = weft_cpu_open,
+    .candidates = weft_cpu_candidates,
     .attention_forward = weft_cpu_attention,
     .attention_backward = weft_cpu_attention_backward,
     .gemm = weft_cpu_gemm,

@@ -41,6 +41,10 @@ static int64_t threads_here(void) {
     return nobody == 0 || nobody == me ? omp_get_max_threads() : 1;
 }
 
+int64_t weft_cpu_threads(void) {
+    return threads_here();
+}
+
 /* The job of all threads: worker 0 .. workers - 1, and what each of them does. */
 typedef struct crew {
     void (*work)(struct crew *crew, void *room, int64_t worker);

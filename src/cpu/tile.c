@@ -5,12 +5,12 @@
 static const int64_t sides[] = {48, 64, 96, 128, 192, 288};
 enum { SIDES = sizeof sides / sizeof *sides };
 
-/* Sides to try: the one that is given, or every candidate up to the problem's length. */
-static size_t list(int64_t given, int64_t length, int64_t *to) {
+/* Sides to try: the one that is given, or each of `from` up to the problem's length. */
+static size_t list(int64_t given, int64_t length, const int64_t *from, size_t from_count, int64_t *to) {
     size_t count = 0;
-    for (size_t i = 0; given == 0 && i < SIDES; i++) {
-        if (i == 0 || sides[i] <= length) {
-            to[count++] = sides[i] < length ? sides[i] : length;
+    for (size_t i = 0; given == 0 && i < from_count; i++) {
+        if (i == 0 || from[i] <= length) {
+            to[count++] = from[i] < length ? from[i] : length;
         }
     }
     to[count] = given;
@@ -38,7 +38,7 @@ static int64_t fitting(int64_t bytes) {
 static void choose_gemm(weft_schedule *s, const weft_gemm *p, int64_t workers) {
     const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
     int64_t m[SIDES + 1], n[SIDES + 1];
-    const size_t ms = list(s->tile_m, p->m, m), ns = list(s->tile_n, p->n, n);
+    const size_t ms = list(s->tile_m, p->m, sides, SIDES, m), ns = list(s->tile_n, p->n, sides, SIDES, n);
     double best = -1;
     for (size_t i = 0; i < ms * ns; i++) {
         const double spent = cost(kernel, 1, p->m, p->n, m[i / ns], n[i % ns], workers);
@@ -58,7 +58,7 @@ static void choose_attention(weft_schedule *s, const weft_attention *p, int64_t 
     const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
     const int64_t keys = fitting(kernel->b.lines * (int64_t)sizeof(float)); /* a panel of scores stays in the L1 */
     int64_t m[SIDES + 1];
-    const size_t ms = list(s->tile_m, p->seq, m);
+    const size_t ms = list(s->tile_m, p->seq, sides, SIDES, m);
     double best = -1;
     s->tile_n = s->tile_n ? s->tile_n : p->kv_seq < keys ? p->kv_seq : keys;
     for (size_t i = 0; i < ms; i++) { /* queries are the columns here */
@@ -68,6 +68,31 @@ static void choose_attention(weft_schedule *s, const weft_attention *p, int64_t 
             s->tile_m = m[i];
         }
     }
+}
+
+/* Keys of a block: what fits half of an L1, and other multiples of 96. */
+static const int64_t blocks[] = {96, 192, 288, 384, 480};
+enum { BLOCKS = sizeof blocks / sizeof *blocks };
+
+size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *to, size_t room) {
+    const weft_schedule *s = &draft->schedule;
+    const int gemm = draft->subject == WEFT_SUBJECT_GEMM;
+    int64_t m[SIDES + 1], n[SIDES + 1];
+    const size_t ms = list(s->tile_m, gemm ? draft->gemm.m : draft->attention.seq, sides, SIDES, m),
+                 ns = gemm ? list(s->tile_n, draft->gemm.n, sides, SIDES, n)
+                           : list(s->tile_n, draft->attention.kv_seq, blocks, BLOCKS, n);
+    size_t count = 0;
+    for (size_t i = 0; i < ms * ns; i++) {
+        for (int32_t dispatch = WEFT_DISPATCH_STATIC; dispatch <= WEFT_DISPATCH_DYNAMIC; dispatch++) {
+            if (count < room && (s->dispatch == WEFT_CHOOSE || s->dispatch == dispatch)) {
+                to[count] = *s;
+                to[count].tile_m = m[i / ns];
+                to[count].tile_n = n[i % ns];
+                to[count++].dispatch = dispatch; /* grid is static here */
+            }
+        }
+    }
+    return count;
 }
 
 weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message) {

@@ -26,6 +26,7 @@ const weft_backend weft_backend_cuda = {
     .open = weft_cuda_open,
     .place = weft_cuda_place,
     .close = weft_cuda_close,
+    .candidates = weft_cuda_candidates,
     .attention_forward = attention_forward,
     .enqueue_attention = weft_cuda_enqueue_attention,
 };

@@ -49,3 +49,28 @@ weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *devi
     return weft_fail(message, WEFT_UNSUPPORTED, "no CUDA kernel fits: %.225s",
                      used ? reasons.text : "there is none yet for this kind of problem");
 }
+
+size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room) {
+    const weft_cuda_driver *driver;
+    weft_cuda_device device;
+    size_t count = 0;
+    if (weft_cuda_driver_get(&driver, NULL) || weft_cuda_device_get(driver, plan->device.index, &device, NULL)) {
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const weft_cuda_family *family = rows[i].family;
+        weft_cuda_choice choice;
+        if (rows[i].subject != plan->subject || device.capability < rows[i].least || device.capability > rows[i].most ||
+            family->choose(plan, &device, &choice, NULL) != WEFT_OK) {
+            continue;
+        }
+        if (family->candidates) {
+            count += family->candidates(plan, &device, list + count, room - count);
+        } else if (count < room) {
+            list[count] = plan->schedule;
+            list[count].tile_m = choice.tile_m;
+            list[count++].tile_n = choice.tile_n;
+        }
+    }
+    return count;
+}

@@ -27,6 +27,11 @@ typedef struct weft_cuda_family {
      * dynamic. */
     void (*fill)(const weft_plan *plan, const weft_attention_data *data, const weft_walk *walk, uint64_t *counter,
                  void *parameters);
+
+    /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart (tile,
+     * cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns how many
+     * there are, at most `room`. Null: only the one that `choose` takes. */
+    size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room);
 } weft_cuda_family;
 
 enum { WEFT_CUDA_MAX_PARAMETERS = 1024 };
@@ -51,6 +56,9 @@ typedef struct weft_cuda_plan {
 /* The best family for the plan on this device, and its choice. WEFT_UNSUPPORTED, with the reason, when none fits. */
 weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
                              weft_cuda_choice *choice, weft_message *message);
+
+/* The candidates of every family that has a kernel for the plan's problem on its device: see weft_backend. */
+size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room);
 
 /* The functions of the backend: see weft_backend. */
 weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message);

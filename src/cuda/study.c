@@ -84,6 +84,13 @@ static weft_status check_strides(const char *name, const weft_strides *s, weft_m
                            s->batch, s->seq, s->head);
 }
 
+/* Whether a variant can take the plan's problem, with the tile that its schedule asks for, on this device. */
+static int fits(const weft_study_variant *v, const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_attention *p = &plan->attention;
+    return v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)plan->device.precise &&
+           tile_fits(v, &plan->schedule) && v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
+}
+
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
                           weft_message *why) {
     const weft_attention *p = &plan->attention;
@@ -92,9 +99,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     weft_status status;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
-        if (v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)plan->device.precise &&
-            tile_fits(v, s) && v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes &&
-            (!best || rank(v) < rank(best))) {
+        if (fits(v, plan, device) && (!best || rank(v) < rank(best))) {
             best = v;
         }
     }
@@ -110,6 +115,18 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     *choice = (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes};
     return WEFT_OK;
+}
+
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+    size_t count = 0;
+    for (size_t i = 0; i < VARIANTS && count < room; i++) {
+        if (fits(&variants[i], plan, device)) {
+            list[count] = plan->schedule;
+            list[count].tile_m = variants[i].tile_m;
+            list[count++].tile_n = variants[i].tile_n;
+        }
+    }
+    return count;
 }
 
 static void fill(const weft_plan *plan, const weft_attention_data *data, const weft_walk *walk, uint64_t *counter,
@@ -143,4 +160,5 @@ const weft_cuda_family weft_cuda_study = {
     .parameter_bytes = sizeof(weft_study_params),
     .choose = choose,
     .fill = fill,
+    .candidates = candidates,
 };
