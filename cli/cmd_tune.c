@@ -12,7 +12,9 @@
 
 #include "cli.h"
 #include "plan/describe.h"
+#include "tune/words.h"
 #include "tune_file.h"
+#include "tune_kept.h"
 
 /* Set when the user asks to stop; a second time, the process ends as it would have. */
 static volatile sig_atomic_t interrupted;
@@ -34,39 +36,12 @@ typedef struct tuning {
     weft_message message;
 } tuning;
 
-/* A schedule in a few words. What is open in it is left out; all open is the model's own choice. */
-static void describe(const weft_schedule *s, char *text, size_t size) {
-    size_t used = 0;
-    text[0] = '\0';
-    if (s->tile_m > 0) {
-        used += (size_t)snprintf(text, size, s->tile_k > 0 ? "%" PRId64 "x%" PRId64 "x%" PRId64 : "%" PRId64 "x%" PRId64,
-                                 s->tile_m, s->tile_n, s->tile_k);
-    }
-    const char *const words[] = {s->order >= 0 ? weft_order_describe(s->order)->name : NULL,
-                                 s->sweep >= 0 ? weft_sweep_describe(s->sweep)->name : NULL,
-                                 s->dispatch >= 0 ? weft_dispatch_describe(s->dispatch)->name : NULL};
-    for (size_t i = 0; i < 3; i++) {
-        if (words[i] && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", words[i]);
-        }
-        if (words[i] && i == 0 && s->group > 0 && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "-%" PRId64, s->group);
-        }
-    }
-    if (s->cluster_m * s->cluster_n > 1 && used < size) {
-        snprintf(text + used, size - used, " cluster %" PRId64 "x%" PRId64, s->cluster_m, s->cluster_n);
-    }
-    if (!text[0]) {
-        snprintf(text, size, "as the model chooses");
-    }
-}
-
 static int show_progress(void *user, const weft_tune_state *state) {
     const tuning *t = user;
     if (isatty(STDERR_FILENO)) {
         char best[128] = "";
         if (state->best) {
-            describe(&state->best->schedule, best, sizeof best);
+            tune_describe(&state->best->schedule, best, sizeof best);
         }
         fprintf(stderr,
                 "\r\033[K%zu of %zu: %" PRId64 " candidates in the race, %" PRId64
@@ -77,19 +52,16 @@ static int show_progress(void *user, const weft_tune_state *state) {
     return interrupted;
 }
 
-static json_t *schedule_words(const weft_schedule *s) {
-    char text[128];
-    describe(s, text, sizeof text);
-    return json_string(text);
-}
-
-static void add_candidate(void *user, const weft_tuned *c, const char *kernel, double model) {
+static void add_candidate(void *user, const weft_tune_figures *f) {
     tuning *t = user;
+    char words[WEFT_WORDS];
+    weft_schedule_write(&f->tuned->schedule, words);
     if (t->all) {
         json_array_append_new(t->all,
-                              json_pack("{s:o, s:s, s:f, s:f, s:I, s:f, s:b}", "schedule", schedule_words(&c->schedule),
-                                        "kernel", kernel, "seconds", c->seconds, "spread", c->spread, "runs",
-                                        (json_int_t)c->runs, "model", model, "estimate", c->whole));
+                              json_pack("{s:o, s:s, s:s, s:f, s:f, s:I, s:f, s:b, s:b}", "schedule",
+                                        tune_schedule_json(f->chosen), "words", words, "kernel", f->kernel, "seconds",
+                                        f->tuned->seconds, "spread", f->tuned->spread, "runs", (json_int_t)f->tuned->runs,
+                                        "model", f->model, "estimate", f->is_estimate, "also", f->is_also));
     }
 }
 
@@ -108,15 +80,46 @@ static weft_plan *plan_of(const tuning *t, weft_mode mode) {
     return plan;
 }
 
+enum { ALSO = 64 };
+
+/* Reads "words;words;..." into a list; returns how many there are, -1 with a message when one is not right. */
+static int read_also(const char *text, weft_schedule *list, weft_message *message) {
+    int count = 0;
+    while (text) {
+        char words[WEFT_WORDS];
+        const size_t length = strcspn(text, ";");
+        if (count == ALSO || length >= sizeof words) {
+            snprintf(message->text, sizeof message->text, "--also names more than %d schedules, or one that is too long",
+                     ALSO);
+            return -1;
+        }
+        snprintf(words, sizeof words, "%.*s", (int)length, text);
+        if (weft_schedule_read(&list[count++], words, message)) {
+            return -1;
+        }
+        text = text[length] ? text + length + 1 : NULL;
+    }
+    return count;
+}
+
 static void run(tuning *t) {
+    weft_schedule also[ALSO];
+    const int also_count = read_also(t->s->also, also, &t->message);
+    if (also_count < 0) {
+        t->status = WEFT_INVALID;
+        return;
+    }
     const weft_schedule schedule = schedule_of(t->s);
     const weft_device device = device_of(t->s);
     weft_tune_options options = WEFT_TUNE_INIT;
     weft_attention attention;
     options.seconds = t->s->budget;
     options.behind = t->s->behind;
+    options.patience = t->s->patience;
     options.exhaustive = t->s->exhaustive;
     options.again = t->s->again;
+    options.also = also;
+    options.also_count = (size_t)also_count;
     options.progress = show_progress;
     options.candidate = add_candidate;
     options.user = t;
@@ -148,10 +151,11 @@ static json_t *result_json(const tuning *t, const weft_plan *plan) {
         "whole", t->tuned.whole, "stored", t->status == WEFT_OK, "timed_now", s->runs > 0);
     if (s->runs > 0) {
         json_object_set_new(object, "search",
-                            json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:f}", "candidates", (json_int_t)s->candidates,
-                                      "same", (json_int_t)s->same, "dropped", (json_int_t)s->dropped, "dropped_from",
-                                      s->dropped_from, "refused", (json_int_t)s->refused, "untimed", (json_int_t)s->untimed,
-                                      "runs", (json_int_t)s->runs, "elapsed", s->elapsed));
+                            json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:f}", "candidates",
+                                      (json_int_t)s->candidates, "same", (json_int_t)s->same, "dropped",
+                                      (json_int_t)s->dropped, "dropped_from", s->dropped_from, "refused",
+                                      (json_int_t)s->refused, "untimed", (json_int_t)s->untimed, "runs",
+                                      (json_int_t)s->runs, "disturbed", (json_int_t)s->disturbed, "elapsed", s->elapsed));
         json_object_set_new(object, "estimate",
                             json_pack("{s:f, s:o}", "seconds", s->estimate, "schedule",
                                       estimate ? weft_plan_schedule_json(estimate) : json_null()));
@@ -167,7 +171,7 @@ static void print_result(const tuning *t, const weft_plan *plan) {
     const weft_tune_state *s = &t->state;
     const weft_schedule chosen = weft_plan_schedule(plan);
     char words[128], text[1024], *end;
-    describe(&chosen, words, sizeof words);
+    tune_describe(&chosen, words, sizeof words);
     weft_plan_text(plan, text, sizeof text);
     end = strchr(text, '\n');
     if (end) {
@@ -246,106 +250,6 @@ static int tune_all(const settings *s, const tune_problem *list, size_t count) {
                : code;
 }
 
-static int print_row(void *user, const weft_tuning *t) {
-    char date[32], words[128];
-    const time_t when = (time_t)t->tuned.date;
-    struct tm parts;
-    const char **device = user;
-    char here[256];
-    snprintf(here, sizeof here, "%.120s, driver %d, weft %.60s", t->device, (int)t->driver, t->build);
-    if (strcmp(*device, here) != 0) {
-        printf("%s%s\n", (*device)[0] ? "\n" : "", here);
-        snprintf((char *)(uintptr_t)*device, sizeof here, "%s", here);
-    }
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M", gmtime_r(&when, &parts) ? &parts : &(struct tm){.tm_mday = 1});
-    describe(&t->tuned.schedule, words, sizeof words);
-    printf("  %s%s%s\n    %s: %.4g ms, spread %.1f %%, %" PRId64 " runs, %s%s\n", t->problem,
-           t->given[0] ? "; given: " : "", t->given, words, 1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs,
-           date, t->tuned.whole ? "" : ", stopped early");
-    return 0;
-}
-
-static int add_row(void *user, const weft_tuning *t) {
-    json_array_append_new(user, json_pack("{s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:b}", "device", t->device,
-                                          "driver", t->driver, "build", t->build, "problem", t->problem, "given", t->given,
-                                          "schedule", schedule_words(&t->tuned.schedule), "seconds", t->tuned.seconds,
-                                          "spread", t->tuned.spread, "runs", (json_int_t)t->tuned.runs, "date",
-                                          (json_int_t)t->tuned.date, "whole", t->tuned.whole));
-    return 0;
-}
-
-/* A status of the store's: its message, its notice, its exit code. */
-static int finish(weft_status status, const weft_message *message) {
-    weft_message notice;
-    if (weft_tunings_notice(&notice)) {
-        complain(EXIT_OK, "%s", notice.text);
-    }
-    return status ? complain_status(status, message) : EXIT_OK;
-}
-
-static int list_rows(const settings *s) {
-    weft_message message = {""};
-    char device[256] = "";
-    const char *last = device;
-    json_t *rows = json_array();
-    const weft_status status =
-        s->json ? weft_tunings_list(add_row, rows, &message) : weft_tunings_list(print_row, &last, &message);
-    const int code = finish(status, &message);
-    char path[1024];
-    weft_tunings_path(path, sizeof path);
-    if (code == EXIT_OK && s->json) {
-        return print_json(json_pack("{s:s, s:s, s:o}", "store", path, "build", weft_build(), "rows", rows));
-    }
-    if (code == EXIT_OK && !device[0]) {
-        printf("nothing was tuned yet (%s)\n", path);
-    }
-    json_decref(rows);
-    return code;
-}
-
-/* Says how many rows it was. */
-static int count_rows(const settings *s, weft_status status, const weft_message *message, const char *did, int64_t count) {
-    const int code = finish(status, message);
-    if (code == EXIT_OK && s->json) {
-        return print_json(json_pack("{s:I}", did, (json_int_t)count));
-    }
-    if (code == EXIT_OK) {
-        printf("%s %" PRId64 " tuning%s\n", did, count, count == 1 ? "" : "s");
-    }
-    return code;
-}
-
-static int forget(const settings *s, int subject) {
-    const weft_schedule schedule = schedule_of(s);
-    const weft_device device = device_of(s);
-    weft_message message = {""};
-    weft_status status;
-    int64_t rows = 0;
-    if (subject < 0) {
-        status = weft_tunings_forget(&rows, &message);
-    } else if (subject == WEFT_SUBJECT_GEMM) {
-        const weft_gemm gemm = gemm_of(s);
-        status = weft_tuned_forget_gemm(&gemm, &schedule, &device, &rows, &message);
-    } else {
-        weft_attention attention;
-        status = attention_of(s, &attention, &message)
-                     ? weft_tuned_forget_attention(&attention, &schedule, &device, &rows, &message)
-                     : WEFT_INVALID;
-    }
-    return count_rows(s, status, &message, "forgot", rows);
-}
-
-static int exchange(const settings *s) {
-    weft_message message = {""};
-    int64_t rows = 0;
-    if (s->import) {
-        const weft_status status = weft_tunings_import(s->import, &rows, &message);
-        return count_rows(s, status, &message, "took", rows);
-    }
-    const weft_status status = weft_tunings_export(s->output ? s->output : "-", &rows, &message);
-    return s->output ? count_rows(s, status, &message, "wrote", rows) : finish(status, &message);
-}
-
 int cmd_tune(const settings *s, const char *const *words, size_t count) {
     const int subject = count > 0 ? subject_or_complain("tune", words[0]) : -1;
     const int verbs = s->list + s->export + (s->import != NULL) + s->forget + (s->file != NULL);
@@ -359,13 +263,13 @@ int cmd_tune(const settings *s, const char *const *words, size_t count) {
         return complain(EXIT_USAGE, "--output is for --export");
     }
     if (s->list) {
-        return list_rows(s);
+        return tune_list(s);
     }
     if (s->forget) {
-        return forget(s, subject);
+        return tune_forget(s, subject);
     }
     if (s->export || s->import) {
-        return exchange(s);
+        return tune_exchange(s);
     }
     if (s->file) {
         tune_problem *list = NULL;

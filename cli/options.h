@@ -32,8 +32,8 @@ typedef struct settings {
     const char *schedules, *output;
     int32_t text, svg;
     int32_t mode, list, export, forget, exhaustive, again, all; /* of tuning */
-    const char *file, *import;
-    double budget, behind;
+    const char *file, *import, *also;
+    double budget, behind, patience;
     const char *command; /* the whole line, for what is kept */
     int32_t verbose, json, help;
 } settings;

@@ -33,15 +33,16 @@ typedef struct weft_tuned {
 
 /** How tuning goes; what weft_tune_progress is told. */
 typedef struct weft_tune_state {
-    int64_t candidates;     /**< distinct schedules that the device can run */
-    int64_t same;           /**< besides: schedules that visit the same tiles in the same way as one of these */
-    int64_t dropped;        /**< of the candidates, those that the model puts far behind, which are not timed */
-    double dropped_from;    /**< how far behind the nearest of these is: 1.4 is 40 % slower than the best */
-    int64_t refused;        /**< besides: schedules that the device cannot run */
-    int64_t untimed;        /**< of the candidates, those for which no time was left */
-    int64_t racing;         /**< of the candidates, those that are still being timed */
-    int64_t runs;           /**< timed so far */
-    double elapsed, left;   /**< seconds so far, and seconds that remain, about */
+    int64_t candidates;   /**< distinct schedules that the device can run */
+    int64_t same;         /**< besides: schedules that visit the same tiles in the same way as one of these */
+    int64_t dropped;      /**< of the candidates, those that the model puts far behind, which are not timed */
+    double dropped_from;  /**< how far behind the nearest of these is: 1.4 is 40 % slower than the best */
+    int64_t refused;      /**< besides: schedules that the device cannot run */
+    int64_t untimed;      /**< of the candidates, those for which no time was left */
+    int64_t racing;       /**< of the candidates, those that are still being timed */
+    int64_t runs;         /**< timed so far */
+    int64_t disturbed;    /**< besides: runs that were done again because other programs had the cores; known at the end */
+    double elapsed, left; /**< seconds so far, and seconds that remain, about */
     const weft_tuned *best; /**< so far; null before the first run */
     double estimate;        /**< seconds of the schedule that WEFT_ESTIMATE takes; 0 until it was timed */
 } weft_tune_state;
@@ -49,25 +50,36 @@ typedef struct weft_tune_state {
 /** Called from the thread that tunes, after every few runs. Anything but 0 stops: what was measured is kept. */
 typedef int (*weft_tune_progress)(void *user, const weft_tune_state *state);
 
-/** A candidate and its time, for those who want to see them all: called once for each when tuning ends, the fastest first.
- */
-typedef void (*weft_tune_candidate)(void *user, const weft_tuned *candidate, const char *kernel, double model);
+/** A candidate and its time, for those who want to see them all. */
+typedef struct weft_tune_figures {
+    const weft_tuned *tuned;     /**< its schedule as it would be stored; seconds is 0 where it was not timed */
+    const weft_schedule *chosen; /**< the same with every choice made, for this problem */
+    const char *kernel;
+    double model;                 /**< what the model says, in any unit; 0 where it was not asked */
+    int32_t is_estimate, is_also; /**< the one that WEFT_ESTIMATE takes; one that the caller asked for */
+} weft_tune_figures;
+
+/** Called once for each candidate when tuning ends. */
+typedef void (*weft_tune_candidate)(void *user, const weft_tune_figures *figures);
 
 /** How to tune. A zero means the default. */
 typedef struct weft_tune_options {
-    size_t struct_size;            /**< set by WEFT_TUNE_INIT */
-    double seconds;                /**< to spend at most, about; 0: 10 */
-    double behind;                 /**< drop what the model puts further behind its best than this; 0: 1.3, that is 30 % */
-    int32_t exhaustive;            /**< 1: drop nothing, time everything */
-    int32_t again;                 /**< 1: time even what was tuned before */
-    int32_t forgetful;             /**< 1: leave the store alone */
+    size_t struct_size;        /**< set by WEFT_TUNE_INIT */
+    double seconds;            /**< to spend at most, about; 0: 10 */
+    double behind;             /**< drop what the model puts further behind its best than this; 0: 1.3, that is 30 % */
+    double patience;           /**< seconds to wait, in all, for moments in which no other program disturbs a run */
+    int32_t exhaustive;        /**< 1: drop nothing, time everything */
+    int32_t again;             /**< 1: time even what was tuned before */
+    int32_t forgetful;         /**< 1: leave the store alone */
+    const weft_schedule *also; /**< schedules to time besides, which stay to the end; null: none */
+    size_t also_count;
     weft_tune_progress progress;   /**< null: none */
     weft_tune_candidate candidate; /**< null: none */
     void *user;
 } weft_tune_options;
 
 #define WEFT_TUNE_INIT                                                                                                     \
-    { sizeof(weft_tune_options), 0.0, 0.0, 0, 0, 0, NULL, NULL, NULL }
+    { sizeof(weft_tune_options), 0.0, 0.0, 0.0, 0, 0, 0, NULL, 0, NULL, NULL, NULL }
 
 /** Times the candidates for a problem on a device, stores the best and says which it is.
  *

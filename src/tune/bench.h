@@ -9,6 +9,8 @@ typedef struct weft_bench {
     float *lse;
     const void *driver; /* of a GPU: a weft_cuda_driver; null for the CPU */
     void *context, *start, *end;
+    double patience;   /* seconds left to wait for moments without other programs */
+    int64_t disturbed; /* runs that did not count */
 } weft_bench;
 
 /* Makes inputs, random normal, where `plan` runs. weft_bench_close() takes it in any state, zeroed at first. */
@@ -16,7 +18,7 @@ weft_status weft_bench_open(weft_bench *bench, const weft_plan *plan, weft_messa
 void weft_bench_close(weft_bench *bench);
 
 /* Runs a plan `repeats` times and says how long one took. */
-weft_status weft_bench_time(const weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
+weft_status weft_bench_time(weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
                             weft_message *message);
 
 /* Seconds of a clock that only goes forward. */

@@ -38,6 +38,7 @@ typedef struct builder {
     weft_candidates *c;
     weft_plan draft;  /* its schedule is the candidate in the making */
     uint64_t *prints; /* of those in the list */
+    int stays, is_also;
     weft_message first_refusal;
     int no_memory;
 } builder;
@@ -79,13 +80,15 @@ static void add(builder *b) {
     const uint64_t print = fingerprint(plan);
     for (size_t i = 0; i < c->count; i++) {
         if (b->prints[i] == print) {
-            c->same++;
+            c->same += !b->is_also;
+            c->list[i].is_also |= b->is_also;
             weft_plan_destroy(plan);
             return;
         }
     }
     b->prints[c->count] = print;
-    c->list[c->count++] = (weft_candidate){.schedule = b->draft.schedule, .plan = plan, .racing = 1};
+    c->list[c->count++] = (weft_candidate){
+        .schedule = b->draft.schedule, .plan = plan, .racing = 1, .stays = b->stays, .is_also = b->is_also};
 }
 
 /* Each function fixes one choice in every way there is, or leaves the caller's, and goes on to the next. */
@@ -145,15 +148,35 @@ static void vary_order(builder *b) {
     s->order = WEFT_CHOOSE;
 }
 
-weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, weft_message *message) {
-    builder b = {.c = c, .draft = *draft};
+void weft_candidates_fit(weft_plan *draft) {
+    weft_schedule *s = &draft->schedule;
+    const int gemm = draft->subject == WEFT_SUBJECT_GEMM;
+    const int64_t m = gemm ? draft->gemm.m : draft->attention.seq, n = gemm ? draft->gemm.n : draft->attention.kv_seq;
+    if (draft->device.kind == WEFT_DEVICE_CPU) {
+        s->tile_m = s->tile_m < m ? s->tile_m : m;
+        s->tile_n = s->tile_n < n ? s->tile_n : n;
+        s->tile_k = gemm && s->tile_k > draft->gemm.k ? draft->gemm.k : s->tile_k;
+    }
+}
+
+weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, const weft_schedule *also, size_t also_count,
+                                 weft_message *message) {
+    builder b = {.c = c, .draft = *draft, .stays = 1};
     weft_schedule *shapes = malloc(MOST_SHAPES * sizeof *shapes);
     memset(c, 0, sizeof *c);
     if (!shapes) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for candidates");
     }
     add(&b); /* as it is: what the model chooses */
-    if (c->count == 1) {
+    b.is_also = 1;
+    for (size_t i = 0; i < also_count && c->count > 0; i++) {
+        b.draft.schedule = also[i];
+        weft_candidates_fit(&b.draft);
+        add(&b);
+    }
+    b.is_also = b.stays = 0;
+    b.draft.schedule = draft->schedule;
+    if (c->count > 0) {
         const size_t count = draft->backend->candidates ? draft->backend->candidates(draft, shapes, MOST_SHAPES) : 0;
         for (size_t i = 0; i < count; i++) {
             b.draft.schedule = shapes[i];
@@ -187,8 +210,8 @@ static double predict(const weft_plan *plan) {
 }
 
 static int by_model(const void *a, const void *b) {
-    const double x = ((const weft_candidate *)a)->model, y = ((const weft_candidate *)b)->model;
-    return (x > y) - (x < y);
+    const weft_candidate *x = a, *y = b;
+    return x->stays != y->stays ? y->stays - x->stays : (x->model > y->model) - (x->model < y->model);
 }
 
 void weft_candidates_drop(weft_candidates *c, double behind) {
@@ -202,7 +225,7 @@ void weft_candidates_drop(weft_candidates *c, double behind) {
         best = model > 0 && (best == 0 || model < best) ? model : best;
     }
     qsort(c->list + 1, c->count - 1, sizeof *c->list, by_model);
-    while (c->count > 1 && c->list[c->count - 1].model > behind * best) {
+    while (c->count > 1 && !c->list[c->count - 1].stays && c->list[c->count - 1].model > behind * best) {
         weft_candidate *last = &c->list[--c->count];
         c->dropped_from = last->model / best;
         c->dropped++;

@@ -15,6 +15,8 @@ typedef struct weft_candidate {
     double *times;      /* seconds, `count` of them */
     size_t count, room; /* of times */
     int racing;         /* 1: still being timed */
+    int stays;          /* 1: to the end, however slow it is */
+    int is_also;        /* the caller asked for it */
 } weft_candidate;
 
 /* The first is the one that WEFT_ESTIMATE takes. */
@@ -25,11 +27,15 @@ typedef struct weft_candidates {
     double dropped_from;
 } weft_candidates;
 
-/* Every distinct candidate, its plan made. The schedule of `draft` says what is open. */
-weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, weft_message *message);
+/* Every distinct candidate, its plan made. The schedule of `draft` says what is open; those of `also` come besides. */
+weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, const weft_schedule *also, size_t also_count,
+                                 weft_message *message);
 
-/* Asks the model about each, puts the list in its order (the first stays first), and drops what is further behind its best
- * than `behind` times. */
+/* A schedule that was tuned for a class: tiles that are larger than this problem are cut, where kernels do not do that. */
+void weft_candidates_fit(weft_plan *draft);
+
+/* Asks the model about each, puts the list in its order (those that stay come first), and drops what is further behind its
+ * best than `behind` times. */
 void weft_candidates_drop(weft_candidates *c, double behind);
 
 void weft_candidates_free(weft_candidates *c);

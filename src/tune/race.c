@@ -8,10 +8,11 @@
 #include "plan/status.h"
 
 enum {
-    ROUNDS = 21,     /* that the last ones run */
-    MOST_RACING = 48 /* after the first run of each */
+    ROUNDS = 21,       /* that the last ones run */
+    MOST_RACING = 48,  /* after the first run of each */
+    LEAST_RACING = 16, /* however far behind: a first run can be lucky */
 };
-static const double SAMPLE = 1e-3;    /* seconds that a sample should take at least: short runs are repeated */
+static const double SAMPLE = 5e-4;    /* seconds that a sample should take at least: short runs are repeated */
 static const double FIRST_CUT = 1.25; /* how far behind the best first run one may be to stay */
 static const double TIE = 1.01;       /* within this of the best, the model's own choice is taken */
 
@@ -107,7 +108,7 @@ static int by_rough(const void *a, const void *b) {
     return x->racing != y->racing ? y->racing - x->racing : (x->rough > y->rough) - (x->rough < y->rough);
 }
 
-/* The first run of each warms up; the better of two more is its rough time. What was timed in an earlier, unfinished tuning
+/* The better of two runs of each is its rough time: the first warms up. What was timed in an earlier, unfinished tuning
  * has its rough time already. Past half of the time the rest is left out: the model's order puts the likeliest first. */
 static weft_status first_runs(weft_race *r, weft_message *message) {
     weft_candidates *c = r->candidates;
@@ -115,7 +116,7 @@ static weft_status first_runs(weft_race *r, weft_message *message) {
     size_t done = 0;
     for (size_t i = 0; i < c->count && !r->stopped; i++) {
         weft_candidate *one = &c->list[i];
-        const int late = !r->options.exhaustive && spent > r->options.seconds / 2 && i > 0;
+        const int late = !r->options.exhaustive && spent > r->options.seconds / 2 && !one->stays;
         if (one->rough == 0 && late) {
             one->racing = 0;
             r->state.racing--;
@@ -124,8 +125,7 @@ static weft_status first_runs(weft_race *r, weft_message *message) {
         }
         if (one->rough == 0) {
             double first, second;
-            if (!sample(r, one, 1, &first, message) || !sample(r, one, repeats_for(first), &first, message) ||
-                !sample(r, one, repeats_for(first), &second, message)) {
+            if (!sample(r, one, 1, &first, message) || !sample(r, one, repeats_for(first), &second, message)) {
                 continue;
             }
             one->rough = fmin(first, second);
@@ -153,8 +153,9 @@ static weft_status first_cut(weft_race *r, weft_message *message) {
     qsort(order, c->count, sizeof *order, by_rough);
     r->state.racing = 0;
     for (size_t i = 0; i < c->count; i++) {
-        order[i]->racing = order[i]->racing && i < MOST_RACING && order[i]->rough <= FIRST_CUT * order[0]->rough;
-        order[i]->racing |= order[i] == &c->list[0] && order[i]->rough > 0;
+        order[i]->racing =
+            order[i]->racing && (i < LEAST_RACING || (i < MOST_RACING && order[i]->rough <= FIRST_CUT * order[0]->rough));
+        order[i]->racing |= order[i]->stays && order[i]->rough > 0;
         r->state.racing += order[i]->racing;
     }
     free(order);
@@ -174,7 +175,7 @@ static void cut(weft_race *r, size_t round) {
     }
     for (size_t i = 1; i < c->count; i++) {
         weft_candidate *one = &c->list[i];
-        if (one->racing && weft_race_figures(one).seconds > margin(round) * best) {
+        if (one->racing && !one->stays && weft_race_figures(one).seconds > margin(round) * best) {
             one->racing = 0;
             r->state.racing--;
             tell(r, one);

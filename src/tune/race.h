@@ -7,7 +7,7 @@
 
 typedef struct weft_race {
     weft_candidates *candidates;
-    const weft_bench *bench;
+    weft_bench *bench;
     weft_tune_options options;
     void (*timed)(void *user, const weft_tuned *trial); /* told of a candidate whenever its figures have changed; or null */
     void *user;

@@ -58,10 +58,12 @@ static weft_status read_options(weft_tune_options *ours, const weft_tune_options
 
 static void show_candidates(const weft_tune_options *o, const weft_candidates *c) {
     for (size_t i = 0; i < c->count && o->candidate; i++) {
-        weft_tuned figures = weft_race_figures(&c->list[i]);
-        figures.schedule = weft_plan_schedule(c->list[i].plan);
-        figures.whole = i == 0;
-        o->candidate(o->user, &figures, c->list[i].plan->backend->kernel(c->list[i].plan), c->list[i].model);
+        const weft_candidate *one = &c->list[i];
+        const weft_tuned tuned = weft_race_figures(one);
+        const weft_schedule chosen = weft_plan_schedule(one->plan);
+        const weft_tune_figures figures = {&tuned,     &chosen, one->plan->backend->kernel(one->plan),
+                                           one->model, i == 0,  one->is_also};
+        o->candidate(o->user, &figures);
     }
 }
 
@@ -71,7 +73,7 @@ static weft_status race(const weft_plan *draft, const weft_tune_options *o, keep
     weft_candidates candidates;
     weft_bench bench;
     memset(&bench, 0, sizeof bench);
-    weft_status status = weft_candidates_make(&candidates, draft, message);
+    weft_status status = weft_candidates_make(&candidates, draft, o->also, o->also_count, message);
     const int64_t all = (int64_t)candidates.count;
     if (status == WEFT_OK && !o->exhaustive) {
         weft_candidates_drop(&candidates, o->behind);
@@ -84,12 +86,14 @@ static weft_status race(const weft_plan *draft, const weft_tune_options *o, keep
         r.state.dropped_from = candidates.dropped_from;
         r.state.refused = (int64_t)candidates.refused;
         k->candidates = &candidates;
+        bench.patience = o->patience;
         if (k->store && !o->again) {
             (void)weft_store_trials(k->store, &k->key, take_trial, k, NULL);
         }
         status = weft_race_run(&r, message);
         *tuned = r.best;
         *state = r.state;
+        state->disturbed = bench.disturbed;
         state->best = NULL;
         show_candidates(o, &candidates);
     }
@@ -144,18 +148,6 @@ weft_status weft_tune_draft(const weft_plan *draft, const weft_tune_options *opt
     return status;
 }
 
-/* A tuning is for a class: the tiles of one length may be larger than another length, where the kernel cuts them itself. */
-static void fit(weft_plan *draft) {
-    weft_schedule *s = &draft->schedule;
-    const int gemm = draft->subject == WEFT_SUBJECT_GEMM;
-    const int64_t m = gemm ? draft->gemm.m : draft->attention.seq, n = gemm ? draft->gemm.n : draft->attention.kv_seq;
-    if (draft->device.kind == WEFT_DEVICE_CPU) {
-        s->tile_m = s->tile_m < m ? s->tile_m : m;
-        s->tile_n = s->tile_n < n ? s->tile_n : n;
-        s->tile_k = gemm && s->tile_k > draft->gemm.k ? draft->gemm.k : s->tile_k;
-    }
-}
-
 weft_status weft_tune_settle(weft_plan *draft, weft_message *message) {
     weft_tuned tuned;
     weft_status status = weft_known_find(draft, &tuned, message);
@@ -169,6 +161,6 @@ weft_status weft_tune_settle(weft_plan *draft, weft_message *message) {
         }
     }
     draft->schedule = tuned.schedule;
-    fit(draft);
+    weft_candidates_fit(draft);
     return WEFT_OK;
 }
