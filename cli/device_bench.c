@@ -249,6 +249,7 @@ static int make_ready(device_bench *b, device_case *c, ready *r, int skip) {
     c->device.struct_size = sizeof c->device;
     c->device.kind = WEFT_DEVICE_CUDA;
     c->device.index = b->device.index;
+    c->device.kernel = "study"; /* the one that has every knob */
     const weft_status status = weft_plan_attention_on(&r->plan, &c->problem, &c->schedule, NULL, &c->device, &message);
     if (status) {
         return skip && status == WEFT_UNSUPPORTED ? EXIT_OK : complain(exit_code(status), "%s", message.text);

@@ -70,6 +70,7 @@ const option option_table[] = {
     {"device",   OPTION_CHOICE,  SET_DEVICE | SET_TUNE, "DEVICE", "where to run: cpu or cuda", AT(device), device_name, 0},
     {"gpu",      OPTION_INTEGER, SET_DEVICE | SET_TUNE, "N", "cuda: which GPU (0)", AT(gpu), 0, 0},
     {"repeat",   OPTION_COUNT,   SET_DEVICE, "N", "timed runs, of which the median is reported (cuda: half a second's worth; cpu: 1, compare 5)", AT(repeat), 0, 0},
+    {"kernel",   OPTION_WORD,    SET_DEVICE | SET_TUNE, "NAME", "cuda: the family of kernels to take, as 'study' (the best that fits)", AT(kernel), 0, 0},
     {"ctas",     OPTION_COUNT,   SET_DEVICE | SET_TUNE, "N", "cuda: CTAs that share an SM (as many as fit)", AT(ctas), 0, 0},
     {"precise",  OPTION_FLAG,    SET_DEVICE | SET_TUNE, "", "cuda: exponentials keep denormals, divisions are exact", AT(precise), 0, 0},
     {"mask-every-block", OPTION_FLAG, SET_DEVICE | SET_TUNE, "", "cuda: test the mask in every block of keys, not only where it matters", AT(mask_every_block), 0, 0},

@@ -76,6 +76,7 @@ weft_device device_of(const settings *s) {
     device.precise = s->precise;
     device.mask_every_block = s->mask_every_block;
     device.no_prefetch = s->no_prefetch;
+    device.kernel = s->kernel;
     device.ctas = s->ctas <= INT32_MAX ? (int32_t)s->ctas : INT32_MAX;
     device.mode = (weft_mode)first_if_none(s->mode);
     return device;

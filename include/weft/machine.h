@@ -24,8 +24,10 @@ typedef enum weft_write { WEFT_WRITE_HIT = 0, WEFT_WRITE_MISS = 1 } weft_write;
 
 /** How the hardware hands CTAs to domains. */
 typedef enum weft_handout {
-    WEFT_HANDOUT_ANY = 0,        /**< to whichever worker is free, no domain in mind */
-    WEFT_HANDOUT_ROUND_ROBIN = 1 /**< CTA i goes to domain i mod domains */
+    WEFT_HANDOUT_ANY = 0,         /**< to whichever worker is free, no domain in mind */
+    WEFT_HANDOUT_ROUND_ROBIN = 1, /**< CTA i goes to domain i mod domains */
+    WEFT_HANDOUT_BY_EIGHT =
+        2 /**< as ANY, and the first ones, those of a persistent launch, go to the domains eight at a time */
 } weft_handout;
 
 /** A machine. The fields are those of src/machine/keys.def, where each has its unit. */

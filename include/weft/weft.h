@@ -259,12 +259,13 @@ typedef struct weft_device {
     int32_t mask_every_block; /**< 1: the mask is tested in every block of keys; 0: only where it can matter */
     int32_t no_prefetch;      /**< 1: a block of keys is loaded when it is needed; 0: ahead of that */
     int32_t ctas;             /**< CTAs that share an SM; 0: as many as fit */
+    const char *kernel;       /**< the family of kernels to take, by name ("study"); null: the best that fits */
     weft_mode mode;           /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
 } weft_device;
 
 /** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */
 #define WEFT_DEVICE_INIT                                                                                                   \
-    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0, WEFT_ESTIMATE }
+    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0, NULL, WEFT_ESTIMATE }
 
 /** Makes a plan for a device, as weft_plan_attention() does for the CPU.
  *

@@ -48,11 +48,11 @@ def problem_of(views: Tuple[View, ...], causal: bool, scale: Optional[float], of
 
 @functools.lru_cache(maxsize=512)
 def _planned(forms: Tuple[tuple, ...], causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
-             schedule: schedules.Schedule) -> Tuple[plans.Plan, Tuple[int, int, int]]:  # fmt: skip
+             schedule: schedules.Schedule, kernel: Optional[str]) -> Tuple[plans.Plan, Tuple[int, int, int]]:  # fmt: skip
     """The plan for views of these forms (their shape, strides, dtype and device), and the shape of their lse; kept for the next
     call."""
     problem = problem_of(tuple(View(0, *form, None) for form in forms), causal, scale, offset, layout)
-    plan = plans.Plan(problem, schedules.to_c(schedule), None, forms[0][3])
+    plan = plans.Plan(problem, schedules.to_c(schedule), None, forms[0][3], kernel)
     return plan, (problem.batch, problem.heads, problem.seq)
 
 
@@ -67,8 +67,8 @@ def _planned_gemm(m: int, n: int, k: int, dtype: str, a: Tuple[int, int], b: Tup
 
 
 def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
-                      return_lse: bool, schedule: schedules.ScheduleLike) -> Tuple[Any, Any]:  # fmt: skip
-    """(o, lse) of arrays that hold values; lse is None unless asked for."""
+                      return_lse: bool, schedule: schedules.ScheduleLike, kernel: Optional[str] = None) -> Tuple[Any, Any]:  # fmt: skip
+    """(o, lse) of arrays that hold values; lse is None unless asked for. `kernel` is as for weft.plan()."""
     framework = arrays.framework_of(q=q, k=k, v=v)
     views = arrays.views_of(framework, q=q, k=k, v=v)
     if len(views[0].shape) != 4:
@@ -79,7 +79,7 @@ def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[floa
     number = None if scale is None else problems.scale_of(scale)
     shift = None if offset is None else schedules.whole("offset", offset)
     forms = (views[0][1:5], views[1][1:5], views[2][1:5], o_view[1:5])
-    plan, lse_shape = _planned(forms, bool(causal), number, shift, layout, schedules.of(schedule))
+    plan, lse_shape = _planned(forms, bool(causal), number, shift, layout, schedules.of(schedule), kernel)
     device = views[0].device
     lse = lse_view = None
     if return_lse:

@@ -57,7 +57,7 @@ typedef struct weft_cuda_plan {
 weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
                              weft_cuda_choice *choice, weft_message *message);
 
-/* The candidates of every family that has a kernel for the plan's problem on its device: see weft_backend. */
+/* The candidates of the family that takes the plan: see weft_backend. */
 size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room);
 
 /* The functions of the backend: see weft_backend. */

@@ -273,6 +273,9 @@ weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_
                              (int)most, most == 0 ? ": the CPU has no such knob" : "");
         }
     }
+    if (ours->kernel && ours->kind == WEFT_DEVICE_CPU) {
+        return weft_fail(message, WEFT_INVALID, "kernel %.40s: the CPU has no such knob", ours->kernel);
+    }
     return WEFT_OK;
 }
 

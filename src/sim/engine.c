@@ -216,7 +216,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
         e->wheel.first[i] = -1;
     }
     for (int64_t i = 0; i < source->workers; i++) {
-        workers[i].domain = i % memory->domains;
+        workers[i].domain = i / source->run % memory->domains;
         schedule(e, (int32_t)i, 0.0);
     }
     if (e->observer) {

@@ -40,6 +40,7 @@ typedef struct weft_sim_source {
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;
+    int64_t run;                       /* workers in a row that share a domain */
     const weft_sim_observer *observer; /* or null */
 } weft_sim_source;
 

@@ -245,11 +245,19 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     return WEFT_OK;
 }
 
+/* Workers in a row that share a domain. A kernel whose order deals tiles out by domain asks where it runs, and takes the
+ * worker's part that belongs there; any other is where the hardware puts it. */
+static int64_t run_of(const weft_plan *plan) {
+    const int by_domain = weft_order_describe(plan->schedule.order)->parameter == WEFT_PARAMETER_DOMAINS;
+    return plan->machine.handout == WEFT_HANDOUT_BY_EIGHT && !by_domain ? 8 : 1;
+}
+
 weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
                                  weft_message *message) {
     memset(walk, 0, sizeof *walk);
     walk->plan = plan;
     source->observer = NULL;
+    source->run = run_of(plan);
     const weft_status status = number_pieces(source, walk, message);
     if (status) {
         return status;

@@ -97,6 +97,10 @@ weft_status weft_tune_key_make(weft_tune_key *key, const weft_plan *draft, weft_
                      (int)knob(&draft->device, i));
         }
     }
+    if (draft->device.kernel) {
+        const size_t used = strlen(key->given);
+        snprintf(key->given + used, sizeof key->given - used, "%skernel=%.40s", used ? " " : "", draft->device.kernel);
+    }
     return weft_tune_identify(draft, key->device, sizeof key->device, &key->driver, message);
 }
 
@@ -110,6 +114,10 @@ void weft_tune_number_make(weft_tune_number *number, const weft_plan *draft) {
     v[count++] = draft->device.kind == WEFT_DEVICE_CPU ? weft_cpu_threads() : draft->device.index;
     for (size_t i = 0; i < KNOBS; i++) {
         v[count++] = knob(&draft->device, i);
+    }
+    v[count++] = 0;
+    for (const char *c = draft->device.kernel; c && *c; c++) {
+        v[count - 1] = (int64_t)(((uint64_t)v[count - 1] ^ (uint64_t)*c) * UINT64_C(0x9e3779b97f4a7c15));
     }
 #define WEFT_SCHEDULE_NUMBER(field)           v[count++] = (int64_t)draft->schedule.field;
 #define WEFT_SCHEDULE_CODE(field, find, name) v[count++] = (int64_t)draft->schedule.field;

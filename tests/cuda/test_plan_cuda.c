@@ -190,7 +190,12 @@ static void no_kernel_fits(void **state) {
     device = gpu();
     device.index = 3;
     refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND, "no GPU 3: there is 1");
-    device.index = 0;
+    device = gpu();
+    device.kernel = "loom";
+    refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND, "no family of CUDA kernels for this kind of problem is named loom");
+    device.kind = WEFT_DEVICE_CPU;
+    refused(NULL, &p, NULL, &device, WEFT_INVALID, "kernel loom: the CPU has no such knob");
+    device = gpu();
     device.precise = 2;
     refused(NULL, &p, NULL, &device, WEFT_INVALID, "precise 2 is not between 0 and 1");
     device.precise = 0;

@@ -284,7 +284,7 @@ static void test_value_errors(void **state) {
                  "t.ini:10: shared_bytes = 2000.0001 KiB: must be a whole number, of bytes, KiB, MiB or GiB");
     expect_error(13, "bytes = 9999999 GiB | x\n", "t.ini:13: bytes = 9999999 GiB: must be 1024 to 1099511627776 bytes");
     expect_error(17, "replacement = LRU | x\n", "t.ini:17: replacement = LRU: must be lru|random");
-    expect_error(8, "handout = roun | x\n", "t.ini:8: handout = roun: must be any|round-robin");
+    expect_error(8, "handout = roun | x\n", "t.ini:8: handout = roun: must be any|round-robin|by-eight");
     expect_error(18, "home = | x\n", "t.ini:18: home = : must be none|split|private");
     expect_error(3, "name =\n", "t.ini:3: name = : must have 1 to 31 bytes");
     expect_error(3, "name = 0123456789012345678901234567890a\n",
