@@ -283,7 +283,8 @@ WEFT_API weft_status weft_plan_attention_on(weft_plan **plan, const weft_attenti
 WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
                                        const weft_machine *machine, const weft_device *device, weft_message *message);
 
-/** Puts a run of a plan on a stream and returns at once; weft_plan_run_attention() runs it and returns when it is done.
+/** Puts a run of a plan on a stream and returns at once; weft_plan_run_attention() and weft_plan_run_gemm() run it and
+ * return when it is done.
  *
  * The buffers are in memory that the plan's GPU can read, aligned to 16 bytes (lse: 4), and stay valid until the stream has
  * passed the run. Nothing is allocated, copied or waited for, so the call can be captured in a CUDA graph. Threads may
@@ -296,6 +297,8 @@ WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *proble
  */
 WEFT_API weft_status weft_plan_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
                                                  weft_message *message);
+WEFT_API weft_status weft_plan_enqueue_gemm(const weft_plan *plan, const weft_gemm_data *data, void *stream,
+                                            weft_message *message);
 
 /** Describes a plan, in words or as one JSON object.
  *

@@ -87,6 +87,9 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
     s->tile_m = c->choice.tile_m;
     s->tile_n = c->choice.tile_n;
     s->workers = s->workers ? s->workers : (int64_t)c->device.multiprocessors * c->ctas;
+    if (c->family->settle) {
+        c->family->settle(plan, &c->device, &c->choice, s);
+    }
     return WEFT_OK;
 }
 
@@ -106,11 +109,16 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
 weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     c->walk = plan->walk;
-    const int64_t ctas = plan->schedule.dispatch == WEFT_DISPATCH_GRID ? plan->walk.order.count : plan->walk.workers;
-    if (ctas > INT32_MAX) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "%" PRId64 " CTAs are more than a launch can have (2^31 - 1)", ctas);
+    const int64_t cluster = plan->schedule.cluster_m * plan->schedule.cluster_n; /* at most 256 */
+    const int64_t clusters = plan->schedule.dispatch == WEFT_DISPATCH_GRID ? plan->walk.order.count : plan->walk.workers;
+    if (clusters > INT32_MAX / cluster) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "%" PRId64 " CTAs are more than a launch can have (2^31 - 1)",
+                         clusters);
     }
-    c->grid = (uint32_t)ctas;
+    if (cluster > 1 && !c->driver->launch_extended) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the CUDA driver has no clusters");
+    }
+    c->grid = (uint32_t)(clusters * cluster);
     int pushed;
     weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
     if (status) {

@@ -129,8 +129,10 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     return count;
 }
 
-static void fill(const weft_plan *plan, const weft_attention_data *data, const weft_walk *walk, uint64_t *counter,
-                 void *parameters) {
+static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, uint64_t *counter,
+                        void *parameters, weft_message *message) {
+    (void)message;
+    const weft_attention_data *data = buffers;
     const weft_attention *p = &plan->attention;
     weft_study_params *to = parameters;
     memset(to, 0, sizeof *to);
@@ -153,6 +155,7 @@ static void fill(const weft_plan *plan, const weft_attention_data *data, const w
     to->counter = counter;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)((const weft_cuda_plan *)plan->placed)->worker_of_sm;
     to->walk = *walk;
+    return WEFT_OK;
 }
 
 const weft_cuda_family weft_cuda_study = {

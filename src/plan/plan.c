@@ -125,7 +125,8 @@ static weft_status check_workers(weft_schedule *s, const weft_machine *machine, 
 /* Lays the schedule over the grid of tiles. */
 static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach, weft_message *message) {
     weft_schedule *s = &plan->schedule;
-    if (tiles.rows % s->cluster_m != 0 || tiles.cols % s->cluster_n != 0) {
+    const int over = plan->placed && plan->subject == WEFT_SUBJECT_GEMM; /* its clusters may reach over the edge */
+    if (!over && (tiles.rows % s->cluster_m != 0 || tiles.cols % s->cluster_n != 0)) {
         return weft_fail(message, WEFT_INVALID,
                          "cluster %" PRId64 "x%" PRId64 " does not divide the grid of %" PRId64 "x%" PRId64 " tiles",
                          s->cluster_m, s->cluster_n, tiles.rows, tiles.cols);

@@ -27,9 +27,10 @@ typedef struct weft_backend {
     size_t (*candidates)(const weft_plan *plan, weft_schedule *list, size_t room);
     double (*cost)(const weft_plan *plan);
 
-    /* As attention_forward, on a stream, without waiting; null where there are no streams. */
+    /* As attention_forward and gemm, on a stream, without waiting; null where there are no streams. */
     weft_status (*enqueue_attention)(const weft_plan *plan, const weft_attention_data *data, void *stream,
                                      weft_message *message);
+    weft_status (*enqueue_gemm)(const weft_plan *plan, const weft_gemm_data *data, void *stream, weft_message *message);
 } weft_backend;
 
 /* The reference, and what is faster. */

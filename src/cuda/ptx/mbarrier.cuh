@@ -43,6 +43,21 @@ static __device__ __forceinline__ void mbarrier_arrive_at(uint32_t barrier, uint
                  : "memory");
 }
 
+/* The same, ordering nothing beyond this CTA's own accesses: for memory that was read and that the copy engine fills again,
+ * for the whole cluster. The one above waits until all that this thread wrote is visible to the GPU, which takes longer
+ * than a step of a product. */
+static __device__ __forceinline__ void mbarrier_give_back_at(uint32_t barrier, uint32_t cta, bool wanted = true) {
+    asm volatile("{\n"
+                 ".reg .pred wanted;\n"
+                 ".reg .b32 remote;\n"
+                 "setp.ne.b32 wanted, %2, 0;\n"
+                 "@wanted mapa.shared::cluster.u32 remote, %0, %1;\n"
+                 "@wanted mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+                 "}" ::"r"(barrier),
+                 "r"(cta), "r"((uint32_t)wanted)
+                 : "memory");
+}
+
 /* Whether the phase of this parity is over; may wait a while before it says no. */
 static __device__ __forceinline__ bool mbarrier_try(uint32_t barrier, uint32_t parity) {
     uint32_t over;
