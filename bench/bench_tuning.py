@@ -1,13 +1,13 @@
 """How good are the ways to choose a schedule? Three tables, each with its raw numbers, from `weft tune` on the device.
 
-    bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--out FOLDER] [--seed 1] [--patience S]
+    bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--out FOLDER] [--name NAME] [--seed 1] [--patience S]
 
 estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against the best of all candidates, every one timed.
 classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length.
 ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
 
 Times are medians of interleaved runs (src/tune/race.c). A row of `estimate` that is outside its bound is measured once more, and the
-second measurement counts; both are kept. FOLDER gets tuning-<device>-<part>.csv and .md.
+second measurement counts; both are kept. FOLDER gets tuning-<name>-<part>.csv and .md, the name being the device's where none is given.
 """
 
 import argparse
@@ -62,8 +62,8 @@ def draw_gemm(draw, device):
 
 
 class Tuner:
-    def __init__(self, weft, device, patience):
-        self.weft, self.device, self.patience = weft, device, patience
+    def __init__(self, weft, device, name, patience):
+        self.weft, self.device, self.name, self.patience = weft, device, name or device, patience
         self.folder = tempfile.mkdtemp()
         self.environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(self.folder, "tuning.db")}
 
@@ -108,8 +108,8 @@ def estimate_row(problem, result):
             "disturbed": result["search"]["disturbed"], "seconds": result["search"]["elapsed"]}  # fmt: skip
 
 
-def write(out, device, part, rows, lines):
-    name = os.path.join(out, f"tuning-{device}-{part}")
+def write(tuner, out, part, rows, lines):
+    name = os.path.join(out, f"tuning-{tuner.name}-{part}")
     with open(name + ".csv", "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
@@ -139,7 +139,7 @@ def estimate(tuner, seed, out, count):
         lines += ["| {problem} | {estimate} | {estimate_ms:.4g} | {best} | {best_ms:.4g} | {percent:.1f} % | {spread:.1f} % |{again}".format(
             percent=100 * row["loss"], spread=100 * row["estimate_spread"], again=" measured twice" if row["try"] == 2 else "", **row)
             for row in mine] + [""]  # fmt: skip
-    write(out, tuner.device, "estimate", rows, lines)
+    write(tuner, out, "estimate", rows, lines)
 
 
 def classes(tuner, seed, out, count):
@@ -175,7 +175,7 @@ def classes(tuner, seed, out, count):
         mine = [row for row in rows if row["class"] == bucket]
         lines.append("| {} | {} | {} | {:.2f} % | {:.2f} % |".format(
             bucket, len(mine), mine[0]["class_schedule"], 100 * statistics.fmean(r["loss"] for r in mine), 100 * max(r["loss"] for r in mine)))  # fmt: skip
-    write(out, tuner.device, "classes", rows, lines)
+    write(tuner, out, "classes", rows, lines)
 
 
 def ladder(tuner, seed, out, count):
@@ -207,7 +207,7 @@ def ladder(tuner, seed, out, count):
              "| choice | " + " | ".join(str(s) for s in lengths) + " |", "| --- |" + " --- |" * len(lengths)]  # fmt: skip
     for name, values in table.items():
         lines.append(f"| {name} | " + " | ".join(f"{values[s]:.{digits}f}" if s in values else "" for s in lengths) + " |")
-    write(out, tuner.device, "ladder", rows, lines)
+    write(tuner, out, "ladder", rows, lines)
 
 
 def tile_of(candidate):
@@ -221,11 +221,12 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--parts", default="estimate,classes,ladder")
     parser.add_argument("--out", default=".")
+    parser.add_argument("--name")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, help="problems of each subject (20), and lengths (100)")
     parser.add_argument("--patience", type=float, default=0, help="seconds to wait, for each problem, for a quiet moment")
     given = parser.parse_args()
-    tuner = Tuner(os.path.abspath(given.weft), given.device, given.patience)
+    tuner = Tuner(os.path.abspath(given.weft), given.device, given.name, given.patience)
     parts = {"estimate": (estimate, 20), "classes": (classes, 100), "ladder": (ladder, 0)}
     for part in given.parts.split(","):
         function, usual = parts[part]

@@ -113,15 +113,18 @@ size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *to, size_t roo
 
 weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message) {
     weft_schedule *s = &plan->schedule;
-    const int64_t workers = s->workers > 0 ? s->workers : plan->machine.workers;
     (void)message;
-    if (given_machine || s->tile_m < 0 || s->tile_n < 0 || s->tile_k < 0) { /* bad sides are reported later */
+    if (given_machine) {
+        return WEFT_OK;
+    }
+    s->workers = s->workers == 0 ? weft_cpu_threads() : s->workers; /* one each, however many cores there are */
+    if (s->workers < 0 || s->tile_m < 0 || s->tile_n < 0 || s->tile_k < 0) { /* reported later */
         return WEFT_OK;
     }
     if (plan->subject == WEFT_SUBJECT_GEMM) {
-        choose_gemm(plan, s, workers);
+        choose_gemm(plan, s, s->workers);
     } else {
-        choose_attention(plan, s, workers);
+        choose_attention(plan, s, s->workers);
     }
     return WEFT_OK;
 }
