@@ -256,6 +256,10 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     }
     const int64_t positions = plan->walk.order.count;
     source->workers = smaller(plan->walk.workers, positions);
+    source->seats = plan->machine.workers;
+    /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
+    source->run =
+        weft_order_describe(plan->schedule.order)->parameter == WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
