@@ -90,7 +90,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     w->busy = 1;
     w->done = 0;
     /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
-    const double spread = w->job.steps > 0 ? e->drift / sqrt((double)w->job.steps) : 0.0;
+    const double spread = w->job.steps > 0 ? e->drift * w->job.spread / sqrt((double)w->job.steps) : 0.0;
     const double factor = 1.0 + spread * next_spread(&e->random);
     w->seconds = w->job.step_seconds * (factor > 0.1 ? factor : 0.1);
     double start = now;

@@ -20,6 +20,7 @@ typedef struct weft_sim_job {
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
     double step_seconds;
+    double spread;              /* of the steps' times, as a share of the drift; 1 but for clusters */
     uint32_t lead, lead_weight; /* read once before the first step; weight 0: nothing */
     uint32_t out, out_weight;   /* written once after the last step */
     int64_t position, tile;     /* where in the order, and which tile of the grid, row by row */

@@ -35,6 +35,7 @@ static int next_pass(void *context, int64_t worker, int64_t domain, weft_sim_job
     job->steps = steps;
     job->last_step = steps - 1;
     job->direction = down ? -1 : 1;
+    job->spread = 1.0;
     job->step_seconds =
         fmax(s->step_seconds, (double)s->block_bytes * (double)w->machine->workers / w->machine->l2_bandwidth);
     return 1;

@@ -13,7 +13,6 @@ import sys
 SIDE = "experiment 2, each side reads one buffer"
 KNOWN = {
     "h200": {(SIDE, f"{what}, X = 18 MiB") for what in ["DRAM reads", "L2 misses", "fabric"]},
-    "tile-scheduling": {("cluster of 2x1", "L2 sectors (M), group of 24, multicast")},
 }
 
 weft, study = sys.argv[1:]
