@@ -31,6 +31,9 @@ typedef struct settings {
     int32_t per_domain, curve;
     const char *schedules, *output;
     int32_t text, svg;
+    int32_t mode, list, export, forget, exhaustive, again, all; /* of tuning */
+    const char *file, *import, *also;
+    double budget, behind, patience;
     const char *command; /* the whole line, for what is kept */
     int32_t verbose, json, help;
 } settings;
@@ -46,8 +49,9 @@ enum option_set {
     SET_SIMULATE = 64,
     SET_SEED = 128,
     SET_DEVICE = 256,
+    SET_OUTPUT = 512,
     SET_VIEW = 1024,
-    SET_OUTPUT = 512
+    SET_TUNE = 2048
 };
 
 typedef enum option_type {
