@@ -31,7 +31,7 @@ WORDS(show_name, "position", "worker", "domain", "path")
 
 /* clang-format off */
 const option option_table[] = {
-    {"batch",    OPTION_INTEGER, SET_ATTENTION, "N", "sequences (1)", AT(batch), 0, 0},
+    {"batch",    OPTION_INTEGER, SET_ATTENTION | SET_GEMM, "N", "sequences, or products (1)", AT(batch), 0, 0},
     {"heads",    OPTION_INTEGER, SET_ATTENTION, "N", "query heads (1)", AT(heads), 0, 0},
     {"kv-heads", OPTION_INTEGER, SET_ATTENTION, "N", "key and value heads, dividing heads (as many as heads)", AT(kv_heads), 0, 0},
     {"seq",      OPTION_INTEGER, SET_ATTENTION, "N", "queries (1024)", AT(seq), 0, 0},
@@ -64,6 +64,7 @@ const option option_table[] = {
     {"axis",     OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "n|m", "axis that groups are cut across (n)", AT(axis), axis_name, 0},
     {"domains",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "L2 domains for the swizzled orders (the machine's)", AT(domains), 0, 0},
     {"cluster",  OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "CTAs that share a position (1x1)", AT(cluster), 0, 2},
+    {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "gemm on a GPU: CTAs that share out the steps of a tile (1)", AT(split), 0, 0},
     {"table",    OPTION_FLAG,    SET_SCHEDULE | SET_TUNE, "", "take the order from a table", AT(table), 0, 0},
     {"machine",  OPTION_WORD,    SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
 

@@ -22,7 +22,7 @@ typedef struct settings {
     int32_t dtype, c_dtype, layout, a_major, b_major, c_major;
     int64_t tile[3], cluster[2];
     int32_t order, sweep, dispatch, axis, table;
-    int64_t workers, group, domains;
+    int64_t workers, group, domains, split;
     const char *machine, *kernel;
     int32_t device, precise, mask_every_block, no_prefetch, counters, show;
     int64_t gpu, ctas, repeat;

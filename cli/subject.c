@@ -48,6 +48,7 @@ weft_gemm gemm_of(const settings *s) {
     p.c_major = (weft_major)first_if_none(s->c_major);
     p.alpha = s->alpha;
     p.beta = s->beta;
+    p.batch = s->batch;
     return p;
 }
 
@@ -66,6 +67,7 @@ weft_schedule schedule_of(const settings *s) {
     schedule.domains = s->domains;
     schedule.cluster_m = s->cluster[0];
     schedule.cluster_n = s->cluster[1];
+    schedule.split = s->split;
     return schedule;
 }
 

@@ -33,7 +33,8 @@ class Gemm(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("m", c_int64), ("n", c_int64), ("k", c_int64), ("dtype", c_int), ("c_dtype", c_int),
         ("a_major", c_int), ("b_major", c_int), ("c_major", c_int), ("lda", c_int64), ("ldb", c_int64), ("ldc", c_int64),
-        ("alpha", c_double), ("beta", c_double),
+        ("alpha", c_double), ("beta", c_double), ("batch", c_int64), ("a_stride", c_int64), ("b_stride", c_int64),
+        ("c_stride", c_int64),
     ]  # fmt: skip
 
 
@@ -54,6 +55,7 @@ class Schedule(Structure):
         ("struct_size", c_size_t), ("tile_m", c_int64), ("tile_n", c_int64), ("tile_k", c_int64), ("order", c_int32),
         ("sweep", c_int32), ("dispatch", c_int32), ("table", c_int32), ("workers", c_int64), ("group", c_int64),
         ("axis", c_int), ("domains", c_int64), ("cluster_m", c_int64), ("cluster_n", c_int64),
+        ("split", c_int64),
     ]  # fmt: skip
 
 
@@ -173,8 +175,8 @@ _STATUS_FUNCTIONS = {
     "weft_attention_backward": [POINTER(Attention), POINTER(AttentionGradients)],
     "weft_plan_attention_on": [POINTER(c_void_p), POINTER(Attention), POINTER(Schedule), POINTER(Machine), POINTER(Device)],
     "weft_plan_gemm_on": [POINTER(c_void_p), POINTER(Gemm), POINTER(Schedule), POINTER(Machine), POINTER(Device)],
-    "weft_plan_run_gemm": [c_void_p, POINTER(GemmData)],
     "weft_plan_enqueue_attention": [c_void_p, POINTER(AttentionData), c_void_p],
+    "weft_plan_enqueue_gemm": [c_void_p, POINTER(GemmData), c_void_p],
     "weft_tune_attention": [POINTER(Attention), POINTER(Schedule), POINTER(Device), POINTER(TuneOptions), POINTER(Tuned), POINTER(TuneState)],
     "weft_tune_gemm": [POINTER(Gemm), POINTER(Schedule), POINTER(Device), POINTER(TuneOptions), POINTER(Tuned), POINTER(TuneState)],
     "weft_machine_load": [POINTER(Machine), c_char_p],

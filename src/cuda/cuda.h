@@ -12,6 +12,7 @@ typedef struct weft_cuda_choice {
     int64_t tile_m, tile_n;
     int32_t threads;       /* of a CTA */
     uint32_t shared_bytes; /* dynamic, of a CTA */
+    int32_t overlaps;      /* 1: it may begin while the launch before it ends: see ptx/grid.cuh */
 } weft_cuda_choice;
 
 /* A family: kernels that take the same parameters. A row of kernels.def, defined in <name>.c. */

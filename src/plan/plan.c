@@ -115,9 +115,13 @@ static weft_status check_workers(weft_schedule *s, const weft_machine *machine, 
         (status = check_range("cluster_n", s->cluster_n, 1, 16, message))) {
         return status;
     }
-    if (s->workers < s->cluster_m * s->cluster_n) {
+    s->split = s->split == 0 ? 1 : s->split;
+    if ((status = check_range("split", s->split, 1, 16, message))) {
+        return status;
+    }
+    if (s->workers < s->cluster_m * s->cluster_n * s->split) {
         return weft_fail(message, WEFT_INVALID, "workers %" PRId64 " cannot hold a cluster of %" PRId64 "x%" PRId64,
-                         s->workers, s->cluster_m, s->cluster_n);
+                         s->workers, s->cluster_m * s->split, s->cluster_n);
     }
     return WEFT_OK;
 }
@@ -135,7 +139,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     weft_order order;
     if (!weft_order_init(&order, (weft_order_kind)s->order, positions, s->group, s->axis, s->domains) ||
         !weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, s->cluster_m,
-                        s->cluster_n, s->workers, reach)) {
+                        s->cluster_n, s->workers / s->split, reach)) {
         return weft_fail(message, WEFT_INVALID, "the grid of %" PRId64 " x %" PRId64 " x %" PRId64 " tiles is too large",
                          tiles.batch, tiles.rows, tiles.cols);
     }
@@ -166,8 +170,9 @@ static weft_status finish_attention(weft_plan *plan, weft_message *message) {
         (status = choose_tile(&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, fixed, message))) {
         return status;
     }
-    if (s->tile_k != 0) {
-        return weft_fail(message, WEFT_INVALID, "tile_k %" PRId64 " is only for GEMM", s->tile_k);
+    if (s->tile_k != 0 || s->split > 1) {
+        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is only for GEMM", s->tile_k ? "tile_k" : "split",
+                         s->tile_k ? s->tile_k : s->split);
     }
     choose_attention(s, p, &plan->machine);
     const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, s->tile_m)};
@@ -187,7 +192,12 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
         return status;
     }
     choose_gemm(s);
-    const weft_grid tiles = {1, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
+    if (!fixed && s->split > 1) {
+        return weft_fail(message, WEFT_INVALID, "split %" PRId64 " is only for GPUs", s->split);
+    }
+    /* The CPU walks the products one after the other: see weft_plan_run_gemm(). */
+    const int64_t batch = fixed ? p->batch : 1;
+    const weft_grid tiles = {batch, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
     return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
 }
 
