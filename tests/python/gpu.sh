@@ -16,6 +16,10 @@ if ! nvidia-smi -L >/dev/null 2>&1; then
     echo "skipped: no GPU here"
     exit 77
 fi
+if ! "$python" -c "import pytest, hypothesis, torch" 2>/dev/null; then
+    echo "skipped: $python has no pytest, hypothesis or torch; WEFT_PYTHON names another"
+    exit 77
+fi
 if [ ! -f "$library" ]; then
     echo "there is no library at $library: run make CUDA=1, or name one" >&2
     exit 2
