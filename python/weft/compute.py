@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+import threading
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from . import _c, arrays, plans, problems, schedules
@@ -122,11 +123,15 @@ _ready: Dict[tuple, Any] = {}  # by the forms of the arrays and the options; the
 _MOST_READY = 512
 
 
+_remembering = threading.Lock()
+
+
 def _remember(key: Optional[tuple], ready: Any) -> None:
     if key is not None:
-        _ready[key] = ready
-        if len(_ready) > _MOST_READY:
-            _ready.pop(next(iter(_ready)), None)
+        with _remembering:
+            _ready[key] = ready
+            if len(_ready) > _MOST_READY:
+                del _ready[next(iter(_ready))]
 
 
 def _make_ready(framework: arrays.Numpy, q: Any, k: Any, v: Any, options: tuple, schedule: schedules.Schedule,
