@@ -85,7 +85,7 @@ def gemm_of(a: View, b: View) -> _c.Gemm:
     if a.shape[1] != b.shape[0]:
         raise Invalid(f"a is {a.shape} and b is {b.shape}: a's columns must be b's rows")
     (m, k), n, number = a.shape, b.shape[1], problems.DTYPES.index(a.dtype)
-    return _c.Gemm(ctypes.sizeof(_c.Gemm), m, n, k, number, number, a_major, b_major, 0, lda, ldb, n, 1.0, 0.0)
+    return _c.Gemm(ctypes.sizeof(_c.Gemm), m, n, k, number, number, a_major, b_major, 0, lda, ldb, n, 1.0, 0.0, 1)
 
 
 @functools.lru_cache(maxsize=512)

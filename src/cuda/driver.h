@@ -38,11 +38,11 @@ enum {
 };
 
 /* A CUlaunchConfig and its attributes. */
-enum { WEFT_CU_LAUNCH_CLUSTER = 4 };
+enum { WEFT_CU_LAUNCH_CLUSTER = 4, WEFT_CU_LAUNCH_OVERLAP = 6 };
 
 typedef struct weft_cu_launch_attribute {
     int id;
-    uint32_t value[16] __attribute__((aligned(8))); /* of a cluster: CTAs along x, y, z */
+    uint32_t value[16] __attribute__((aligned(8))); /* of a cluster: CTAs along x, y, z; of an overlap: 1 */
 } weft_cu_launch_attribute;
 
 typedef struct weft_cu_launch {

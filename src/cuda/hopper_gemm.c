@@ -17,22 +17,27 @@ enum { VARIANTS = sizeof variants / sizeof *variants, MAX_CLUSTER = 8 };
 /* The problem as the kernel sees it: with a row-major C. */
 typedef struct seen {
     int swapped, a_mn, b_mn;
-    int64_t m, n, lda, ldb;
+    int64_t m, n, lda, ldb, a_stride, b_stride;
 } seen;
 
 static seen see(const weft_gemm *p) {
     const int a_mn = p->a_major == WEFT_COL_MAJOR, b_mn = p->b_major == WEFT_ROW_MAJOR;
     if (p->c_major == WEFT_ROW_MAJOR) {
-        return (seen){0, a_mn, b_mn, p->m, p->n, p->lda, p->ldb};
+        return (seen){0, a_mn, b_mn, p->m, p->n, p->lda, p->ldb, p->a_stride, p->b_stride};
     }
-    return (seen){1, b_mn, a_mn, p->n, p->m, p->ldb, p->lda};
+    return (seen){1, b_mn, a_mn, p->n, p->m, p->ldb, p->lda, p->b_stride, p->a_stride};
 }
 
-static weft_status check_leading(char letter, int64_t ld, weft_dtype dtype, weft_message *why) {
+/* The copy engine takes lines and matrices that begin at multiples of 16 bytes. */
+static weft_status check_distance(const char *name, int64_t distance, weft_dtype dtype, weft_message *why) {
     const int64_t multiple = 16 / (int64_t)weft_dtype_bytes(dtype);
-    return ld % multiple == 0
+    return distance % multiple == 0
                ? WEFT_OK
-               : weft_fail(why, WEFT_UNSUPPORTED, "ld%c %" PRId64 " is not a multiple of %" PRId64, letter, ld, multiple);
+               : weft_fail(why, WEFT_UNSUPPORTED, "%s %" PRId64 " is not a multiple of %" PRId64, name, distance, multiple);
+}
+
+static int64_t at_least_1(int64_t value) {
+    return value > 1 ? value : 1;
 }
 
 static weft_status check(const weft_plan *plan, const weft_cuda_device *device, weft_message *why) {
@@ -46,8 +51,14 @@ static weft_status check(const weft_plan *plan, const weft_cuda_device *device, 
     if (p->m > most || p->n > most || p->k > most) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes dimensions up to %" PRId64, most);
     }
-    if ((status = check_leading('a', p->lda, p->dtype, why)) || (status = check_leading('b', p->ldb, p->dtype, why)) ||
-        (status = check_leading('c', p->ldc, p->c_dtype, why))) {
+    if ((status = check_distance("lda", p->lda, p->dtype, why)) ||
+        (status = check_distance("ldb", p->ldb, p->dtype, why)) ||
+        (status = check_distance("ldc", p->ldc, p->c_dtype, why))) {
+        return status;
+    }
+    if (p->batch > 1 && ((status = check_distance("a_stride", p->a_stride, p->dtype, why)) ||
+                         (status = check_distance("b_stride", p->b_stride, p->dtype, why)) ||
+                         (status = check_distance("c_stride", p->c_stride, p->c_dtype, why)))) {
         return status;
     }
     if (s->tile_k != 0 && s->tile_k != WEFT_GEMM_STEP) {
@@ -56,9 +67,17 @@ static weft_status check(const weft_plan *plan, const weft_cuda_device *device, 
     if (s->sweep == WEFT_SWEEP_PAIR) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no pair sweep");
     }
-    if (s->cluster_m < 0 || s->cluster_n < 0 || s->cluster_m > MAX_CLUSTER || s->cluster_n > MAX_CLUSTER ||
-        s->cluster_m * s->cluster_n > MAX_CLUSTER) {
+    if (s->split < 0 || s->split > MAX_CLUSTER || s->cluster_m < 0 || s->cluster_n < 0 || s->cluster_m > MAX_CLUSTER ||
+        s->cluster_n > MAX_CLUSTER ||
+        at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > MAX_CLUSTER) {
         return weft_fail(why, WEFT_UNSUPPORTED, "its clusters have at most %d CTAs", MAX_CLUSTER);
+    }
+    if (s->split > 1 && s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it shares out the steps of a tile only under grid dispatch");
+    }
+    if (s->split > 1 && weft_ceil_divide(p->k, WEFT_GEMM_STEP) < s->split) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "split %" PRId64 " is more than there are steps of %d in k %" PRId64,
+                         s->split, WEFT_GEMM_STEP, p->k);
     }
     (void)device;
     return WEFT_OK;
@@ -76,12 +95,14 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         const weft_gemm_variant *v = &variants[i];
         const int64_t tile_m = is.swapped ? v->tile_n : v->tile_m, tile_n = is.swapped ? v->tile_m : v->tile_n;
         if (v->dtype == plan->gemm.dtype && v->a_mn == is.a_mn && v->b_mn == is.b_mn &&
-            (s->tile_m == 0 || s->tile_m == tile_m) && (s->tile_n == 0 || s->tile_n == tile_n)) {
-            *choice = (weft_cuda_choice){v->module, v->symbol, tile_m, tile_n, WEFT_GEMM_THREADS, v->shared_bytes};
+            (s->tile_m == 0 || s->tile_m == tile_m) && (s->tile_n == 0 || s->tile_n == tile_n) &&
+            (s->split <= 1 || s->split == WEFT_GEMM_SPLIT(v->tile_m, v->tile_n))) {
+            *choice = (weft_cuda_choice){v->module, v->symbol, tile_m, tile_n, WEFT_GEMM_THREADS, v->shared_bytes, 1};
             return WEFT_OK;
         }
     }
-    return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64, s->tile_m, s->tile_n);
+    return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " with split %" PRId64, s->tile_m,
+                     s->tile_n, at_least_1(s->split));
 }
 
 static void settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
@@ -90,6 +111,9 @@ static void settle(const weft_plan *plan, const weft_cuda_device *device, const 
     (void)device;
     (void)choice;
     schedule->tile_k = WEFT_GEMM_STEP;
+    if (schedule->split > 1 && schedule->dispatch == WEFT_CHOOSE) {
+        schedule->dispatch = WEFT_DISPATCH_GRID;
+    }
 }
 
 /* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows. */
@@ -98,13 +122,13 @@ static int32_t box_rows(int mn_major, int64_t tile, int64_t sharers) {
 }
 
 /* One of A and B: `mn` is its length along m or n, and `mn_major` whether that axis is contiguous. */
-static weft_tensor_view view_of(const void *data, weft_dtype dtype, int mn_major, int64_t mn, int64_t k, int64_t ld,
+static weft_tensor_view view_of(const weft_gemm *p, const void *data, int mn_major, int64_t mn, int64_t ld, int64_t stride,
                                 int32_t rows) {
     const int32_t step = WEFT_GEMM_STEP;
-    weft_tensor_view v = {.data = data, .dtype = dtype, .rank = 3, .stride = {1, ld, 0}, .swizzle = 1};
-    v.length[0] = mn_major ? mn : k;
-    v.length[1] = mn_major ? k : mn;
-    v.length[2] = 1;
+    weft_tensor_view v = {.data = data, .dtype = p->dtype, .rank = 3, .stride = {1, ld, stride}, .swizzle = 1};
+    v.length[0] = mn_major ? mn : p->k;
+    v.length[1] = mn_major ? p->k : mn;
+    v.length[2] = p->batch;
     v.box[0] = mn_major ? rows : step;
     v.box[1] = mn_major ? step : rows;
     v.box[2] = 1;
@@ -124,10 +148,11 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->cluster_n = (int32_t)(is.swapped ? s->cluster_m : s->cluster_n);
     to->a_rows = box_rows(is.a_mn, is.swapped ? s->tile_n : s->tile_m, to->cluster_n);
     to->b_rows = box_rows(is.b_mn, is.swapped ? s->tile_m : s->tile_n, to->cluster_m);
-    const weft_tensor_view a = view_of(is.swapped ? data->b : data->a, p->dtype, is.a_mn, is.m, p->k, is.lda, to->a_rows);
-    const weft_tensor_view b = view_of(is.swapped ? data->a : data->b, p->dtype, is.b_mn, is.n, p->k, is.ldb, to->b_rows);
+    const weft_tensor_view a = view_of(p, is.swapped ? data->b : data->a, is.a_mn, is.m, is.lda, is.a_stride, to->a_rows);
+    const weft_tensor_view b = view_of(p, is.swapped ? data->a : data->b, is.b_mn, is.n, is.ldb, is.b_stride, to->b_rows);
     const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
-    const weft_tensor_view out = {data->c, p->c_dtype, 3, {is.n, is.m, 1}, {1, p->ldc, 0}, {row, 16, 1}, 1};
+    const weft_tensor_view out = {data->c,      p->c_dtype, 3, {is.n, is.m, p->batch}, {1, p->ldc, p->c_stride},
+                                  {row, 16, 1}, 1};
     weft_status status;
     if ((status = weft_tensor_map_make(c->driver, is.swapped ? "b" : "a", &a, &to->a, message)) ||
         (status = weft_tensor_map_make(c->driver, is.swapped ? "a" : "b", &b, &to->b, message)) ||
@@ -141,7 +166,34 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
     to->swapped = is.swapped;
+    to->split = (int32_t)s->split;
     return WEFT_OK;
+}
+
+/* Every tile, alone and in clusters of two that share an operand. */
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+    static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
+    const seen is = see(&plan->gemm);
+    const weft_schedule *s = &plan->schedule;
+    const int given = s->cluster_m != 0 || s->cluster_n != 0;
+    size_t count = 0;
+    (void)device;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const weft_gemm_variant *v = &variants[i];
+        const int64_t tile_m = is.swapped ? v->tile_n : v->tile_m, tile_n = is.swapped ? v->tile_m : v->tile_n;
+        if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn ||
+            (s->tile_m != 0 && s->tile_m != tile_m) || (s->tile_n != 0 && s->tile_n != tile_n)) {
+            continue;
+        }
+        for (size_t j = 0; j < (given ? 1 : sizeof clusters / sizeof *clusters) && count < room; j++) {
+            list[count] = *s;
+            list[count].tile_m = tile_m;
+            list[count].tile_n = tile_n;
+            list[count].cluster_m = given ? s->cluster_m : clusters[j][0];
+            list[count++].cluster_n = given ? s->cluster_n : clusters[j][1];
+        }
+    }
+    return count;
 }
 
 const weft_cuda_family weft_cuda_hopper_gemm = {
@@ -150,5 +202,6 @@ const weft_cuda_family weft_cuda_hopper_gemm = {
     .choose = choose,
     .settle = settle,
     .fill = fill,
+    .candidates = candidates,
 };
 _Static_assert(sizeof(weft_gemm_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");

@@ -13,7 +13,7 @@
  * The boxes of a and b are 64 elements of k, and a_rows or b_rows of m or n (64 where those are contiguous); the contiguous
  * axis comes first, the batch last. The box of c is 128 bytes x 16 rows.
  *
- * Launch: a one-dimensional grid of clusters of cluster_m * cluster_n CTAs, as many as walk.order.count under grid
+ * Launch: a one-dimensional grid of clusters of split * cluster_m * cluster_n CTAs, as many as walk.order.count under grid
  * dispatch, else walk.workers; threads and dynamic shared memory from the variant. */
 typedef struct weft_gemm_params {
     weft_tensor_map a, b, c;
@@ -25,6 +25,8 @@ typedef struct weft_gemm_params {
     int32_t swapped;              /* 1: the walk's rows are columns here */
     int32_t a_rows, b_rows;       /* rows of A and columns of B in a box: multiples of 64 that divide the tile's */
     int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
+    int32_t split; /* 1, or WEFT_GEMM_SPLIT of the tile: so many times that many CTAs share out the steps of the same tiles,
+                      under grid dispatch, each at least one */
 } weft_gemm_params;
 
 /* k of a step; warps that multiply, and threads of a CTA with those that load; m or n of an atom of shared memory. */
@@ -44,6 +46,9 @@ typedef struct weft_gemm_variant {
     int32_t tile_m, tile_n;
     uint32_t shared_bytes;
 } weft_gemm_variant;
+
+/* CTAs that can share out the steps of a tile: each then stores 64 of its columns. */
+#define WEFT_GEMM_SPLIT(tile_m, tile_n) ((tile_m) == 128 ? (tile_n) / 64 : 1)
 
 /* Dynamic shared memory: a ring of stages, each a step of A and B; two pieces of C for each warp, 16 rows of 128 bytes; the
  * barriers. */

@@ -35,14 +35,19 @@ weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stre
     if (status || (status = c->family->fill(plan, data, &c->walk, (uint64_t *)(uintptr_t)counter, parameters, message))) {
         return status;
     }
-    const uint32_t ctas = (uint32_t)(plan->schedule.cluster_m * plan->schedule.cluster_n);
+    const weft_schedule *s = &plan->schedule;
+    const uint32_t ctas = (uint32_t)(s->cluster_m * s->cluster_n * s->split);
     const unsigned threads = (unsigned)c->choice.threads, shared = c->choice.shared_bytes;
     weft_cu_result result;
-    if (ctas == 1) {
+    /* Such a kernel sets itself up while the launch before it ends. A capture takes that from CUDA 12.3 on, and only after
+     * another kernel, not after the order that zeroes a counter. */
+    const int overlaps = c->choice.overlaps && !c->tickets && c->driver->launch_extended && c->driver->release >= 12030;
+    if (ctas == 1 && !overlaps) {
         result = c->driver->launch(c->function, c->grid, 1, 1, threads, 1, 1, shared, stream, arguments, NULL);
     } else {
-        const weft_cu_launch_attribute cluster = {WEFT_CU_LAUNCH_CLUSTER, {ctas, 1, 1}};
-        const weft_cu_launch launch = {{c->grid, 1, 1}, {threads, 1, 1}, shared, stream, &cluster, 1};
+        const weft_cu_launch_attribute attributes[2] = {{WEFT_CU_LAUNCH_CLUSTER, {ctas, 1, 1}},
+                                                        {WEFT_CU_LAUNCH_OVERLAP, {1}}};
+        const weft_cu_launch launch = {{c->grid, 1, 1}, {threads, 1, 1}, shared, stream, attributes, overlaps ? 2 : 1};
         result = c->driver->launch_extended(&launch, c->function, arguments, NULL);
     }
     return result ? weft_cuda_fail(c->driver, result, "the kernel cannot be launched", message) : WEFT_OK;

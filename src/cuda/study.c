@@ -90,6 +90,13 @@ static weft_status check_strides(const char *name, const weft_strides *s, weft_m
                            s->batch, s->seq, s->head);
 }
 
+/* Whether a variant can take the plan's problem, with the tile that its schedule asks for, on this device. */
+static int fits(const weft_study_variant *v, const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_attention *p = &plan->attention;
+    return v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)plan->device.precise &&
+           tile_fits(v, &plan->schedule) && v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
+}
+
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
                           weft_message *why) {
     const weft_attention *p = &plan->attention;
@@ -98,9 +105,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     weft_status status;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
-        if (v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)plan->device.precise &&
-            tile_fits(v, s) && v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes &&
-            (!best || rank(v, p->kv_seq) < rank(best, p->kv_seq))) {
+        if (fits(v, plan, device) && (!best || rank(v, p->kv_seq) < rank(best, p->kv_seq))) {
             best = v;
         }
     }
@@ -114,7 +119,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         (status = check_strides("v", &p->v_strides, why)) || (status = check_strides("o", &p->o_strides, why))) {
         return status;
     }
-    *choice = (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes};
+    *choice =
+        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 0};
     return WEFT_OK;
 }
 
@@ -129,6 +135,18 @@ static void settle(const weft_plan *plan, const weft_cuda_device *device, const 
     }
     schedule->order = WEFT_ORDER_REVERSE;
     schedule->dispatch = schedule->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_GRID : schedule->dispatch;
+}
+
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+    size_t count = 0;
+    for (size_t i = 0; i < VARIANTS && count < room; i++) {
+        if (fits(&variants[i], plan, device)) {
+            list[count] = plan->schedule;
+            list[count].tile_m = variants[i].tile_m;
+            list[count++].tile_n = variants[i].tile_n;
+        }
+    }
+    return count;
 }
 
 static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, uint64_t *counter,
@@ -166,4 +184,5 @@ const weft_cuda_family weft_cuda_study = {
     .choose = choose,
     .settle = settle,
     .fill = fill,
+    .candidates = candidates,
 };

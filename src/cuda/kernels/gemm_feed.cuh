@@ -10,22 +10,28 @@ static __device__ __forceinline__ void gemm_send(uint32_t to, const int32_t *fro
                  : "memory");
 }
 
-/* Walks the schedule for the whole cluster, as far ahead as there is room for jobs. One thread of the first CTA. */
-template <class S> static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, const gemm_place &me) {
-    weft_worker worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
+/* The next job of the walk; no steps when it is over. */
+static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, weft_worker &worker) {
+    weft_visit visit;
+    gemm_job job = {};
+    if (weft_worker_next(&p.walk, &worker, &visit)) {
+        job.row = (int32_t)(p.swapped ? visit.tile.n : visit.tile.m);
+        job.col = (int32_t)(p.swapped ? visit.tile.m : visit.tile.n);
+        job.batch = (int32_t)visit.tile.batch;
+        job.first = (int32_t)visit.first;
+        job.direction = visit.direction;
+        job.steps = (int32_t)visit.steps;
+    }
+    return job;
+}
+
+/* Walks the schedule for the whole cluster, as far ahead as there is room for jobs. One thread of the first CTA; `job` is
+ * the first. */
+template <class S>
+static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, const gemm_place &me, weft_worker worker,
+                                                     gemm_job job) {
     gemm_turn<GEMM_JOBS> turn = {0, 1};
-    for (bool more = true; more; turn.next()) {
-        weft_visit visit;
-        gemm_job job = {};
-        more = weft_worker_next(&p.walk, &worker, &visit);
-        if (more) {
-            job.row = (int32_t)(p.swapped ? visit.tile.n : visit.tile.m);
-            job.col = (int32_t)(p.swapped ? visit.tile.m : visit.tile.n);
-            job.batch = (int32_t)visit.tile.batch;
-            job.first = (int32_t)visit.first;
-            job.direction = visit.direction;
-            job.steps = (int32_t)visit.steps;
-        }
+    for (;; turn.next()) {
         mbarrier_wait_cluster(GEMM_DESK(S, me, job_empty) + 8 * turn.at, turn.parity);
         for (uint32_t cta = 0; cta < me.ctas; cta++) {
             const uint32_t to = cluster_address(GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at, cta);
@@ -33,6 +39,10 @@ template <class S> static __device__ __forceinline__ void gemm_schedule(const we
             gemm_send(to + 16, &job.direction);
             mbarrier_arrive_at(GEMM_DESK(S, me, job_full) + 8 * turn.at, cta);
         }
+        if (job.steps == 0) {
+            return;
+        }
+        job = gemm_next(p, worker);
     }
 }
 
@@ -73,9 +83,9 @@ template <class S> static __device__ __forceinline__ void gemm_feed(const weft_g
     const uint32_t a_rows = (uint32_t)p.a_rows, b_rows = (uint32_t)p.b_rows;
     uint32_t column = 0; /* the CTAs of this one's column */
     for (uint32_t i = 0; i < along_m; i++) {
-        column |= 1u << (i * along_n + me.in_n);
+        column |= 1u << (me.first + i * along_n + me.in_n);
     }
-    const uint32_t a_sharers = along_n > 1 ? ((1u << along_n) - 1) << (me.in_m * along_n) : 0;
+    const uint32_t a_sharers = along_n > 1 ? ((1u << along_n) - 1) << (me.first + me.in_m * along_n) : 0;
     const uint32_t b_sharers = along_m > 1 ? column : 0;
     for (;;) {
         const gemm_job job = gemm_take<S>(me, job_turn);
@@ -83,8 +93,9 @@ template <class S> static __device__ __forceinline__ void gemm_feed(const weft_g
             break;
         }
         const int32_t row = (job.row + (int32_t)me.in_m) * S::tile_m, col = (job.col + (int32_t)me.in_n) * S::tile_n;
-        int32_t k = job.first * WEFT_GEMM_STEP;
-        for (int32_t i = 0; i < job.steps; i++, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
+        const gemm_share share = gemm_share_of(p, me, job.steps);
+        int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP;
+        for (int32_t i = 0; i < share.steps; i++, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
             const uint32_t full = GEMM_DESK(S, me, full) + 8 * turn.at;
             mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
             if (elect_one()) {

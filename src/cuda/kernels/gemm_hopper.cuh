@@ -8,7 +8,7 @@
 #define WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
 
 #include "cuda/kernels/gemm_feed.cuh"
-#include "cuda/kernels/gemm_store.cuh"
+#include "cuda/kernels/gemm_split.cuh"
 
 /* The barriers, before any other use of shared memory. One thread. */
 template <class S> static __device__ __forceinline__ void gemm_set_up(const weft_gemm_params &p, const gemm_place &me) {
@@ -33,10 +33,10 @@ static __device__ __forceinline__ uint32_t gemm_told_by_lane(const weft_gemm_par
                                                              uint32_t lane) {
     const uint32_t along_n = (uint32_t)p.cluster_n;
     if (lane < along_n) {
-        return me.in_m * along_n + lane;
+        return me.first + me.in_m * along_n + lane;
     }
     const uint32_t i = lane - along_n;
-    return (i + (i >= me.in_m)) * along_n + me.in_n;
+    return me.first + (i + (i >= me.in_m)) * along_n + me.in_n;
 }
 
 /* The products of one stage. */
@@ -75,13 +75,14 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
         if (job.steps == 0) {
             break;
         }
-        const int32_t x = (job.col + (int32_t)me.in_n) * S::tile_n;
+        const gemm_share share = gemm_share_of(p, me, job.steps);
+        const int32_t x = (job.col + (int32_t)me.in_n) * S::tile_n + (int32_t)me.part * (S::tile_n / p.split);
         const int32_t y = (job.row + (int32_t)me.in_m) * S::tile_m + (int32_t)(group * S::group_m + 16 * warp);
         if (p.beta != 0) {
             gemm_fetch_old(p, pieces, x, y, job.batch, elect_one());
         }
         uint32_t before = 0;
-        for (int32_t i = 0; i < job.steps; i++, turn.next()) {
+        for (int32_t i = 0; i < share.steps; i++, turn.next()) {
             const uint64_t stage = (uint64_t)(turn.at * (S::stage_bytes / 16));
             mbarrier_wait(GEMM_DESK(S, me, full) + 8 * turn.at, turn.parity);
             gemm_products<S>(sums, a_first + stage, b_first + stage, i > 0);
@@ -97,54 +98,62 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
             wgmma_hold(sums[block]);
         }
         mbarrier_give_back_at(empty + 8 * before, told, tells);
-        if (p.c_dtype == WEFT_FP32) {
-            gemm_store<S, WEFT_FP32>(p, pieces, sums, x, y, job.batch);
-        } else if (p.c_dtype == WEFT_BF16) {
-            gemm_store<S, WEFT_BF16>(p, pieces, sums, x, y, job.batch);
-        } else {
-            gemm_store<S, WEFT_FP16>(p, pieces, sums, x, y, job.batch);
-        }
+        gemm_finish<S>(p, me, pieces, sums, x, y, job.batch);
     }
-    tma_store_wait<0>();
+    tma_store_wait_read<0>();
 }
 
 template <class S> static __device__ __forceinline__ void gemm_hopper(const weft_gemm_params &p) {
     extern __shared__ __align__(1024) unsigned char gemm_shared[];
-    gemm_place me;
-    me.base = shared_address(gemm_shared);
-    me.rank = cluster_rank();
-    me.ctas = (uint32_t)(p.cluster_m * p.cluster_n);
-    me.in_m = me.rank / (uint32_t)p.cluster_n;
-    me.in_n = me.rank % (uint32_t)p.cluster_n;
-    const uint32_t group = threadIdx.x / 128;
+    const gemm_place me = gemm_find_place(p, shared_address(gemm_shared));
+    const uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); /* the compiler sees that a warp has but one */
+    const bool schedules = threadIdx.x == 32 && me.rank == 0;
+    weft_worker worker = {};
+    gemm_job job = {};
+    grid_let_next();
     if (threadIdx.x == 0) {
-        gemm_set_up<S>(p, me);
         tma_prefetch_map(&p.a);
         tma_prefetch_map(&p.b);
         tma_prefetch_map(&p.c);
+    } else if (threadIdx.x == 64) {
+        gemm_set_up<S>(p, me);
+    } else if (schedules && !p.counter && !p.walk.order.table) { /* the first tile, while the others set up */
+        worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, nullptr);
+        job = gemm_next(p, worker);
     }
     __syncthreads();
-    cluster_arrive();
-    cluster_wait();
-    if (group == 0) {
+    if (me.ctas > 1) {
+        cluster_arrive();
+        cluster_wait();
+    }
+    grid_wait();
+    if (warp < 4) {
         registers_lower<72>();
-        const uint32_t warp = threadIdx.x / 32;
         if (warp == 0) {
             gemm_feed<S>(p, me);
         } else if (warp == 1 && me.rank == 0) {
-            if (elect_one()) {
-                gemm_schedule<S>(p, me);
+            if (schedules) {
+                if (p.counter || p.walk.order.table) {
+                    worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
+                    job = gemm_next(p, worker);
+                }
+                gemm_schedule<S>(p, me, worker, job);
             }
             __syncwarp();
         }
+        if (p.split > 1) { /* who multiplies meets twice to add the parts up */
+            __syncwarp();
+            gemm_meet();
+            gemm_meet();
+        }
     } else {
         registers_raise<216>();
-        gemm_multiply<S>(p, me, group - 1);
+        gemm_multiply<S>(p, me, warp / 4 - 1);
     }
-    /* Nobody leaves while others may still write to its shared memory. */
-    __syncwarp();
-    cluster_arrive();
-    cluster_wait();
+    if (me.ctas > 1) { /* nobody leaves while others may still write to its shared memory */
+        __syncwarp();
+        gemm_meet();
+    }
 }
 
 #endif

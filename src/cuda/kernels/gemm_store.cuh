@@ -128,17 +128,28 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
     }
 }
 
-/* Stores a warp's part of the tile: 16 rows of each block of 64. The first old piece is on its way already. */
-template <class S, weft_dtype C>
-static __device__ __forceinline__ void gemm_store(const weft_gemm_params &p, gemm_pieces &pieces,
-                                                  float (&sums)[S::blocks][S::tile_n / 2], int32_t x, int32_t y,
-                                                  int32_t batch) {
+/* Stores a warp's part of BLOCKS times 64 rows: 16 of each. The first old piece is on its way already. */
+template <weft_dtype C, int N, int BLOCKS>
+static __device__ __forceinline__ void gemm_store_as(const weft_gemm_params &p, gemm_pieces &pieces,
+                                                     float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t batch) {
 #pragma unroll
-    for (int block = 0; block < S::blocks; block++) {
+    for (int block = 0; block < BLOCKS; block++) {
         if (block > 0 && p.beta != 0) {
             gemm_fetch_old(p, pieces, x, y + 64 * block, batch, elect_one());
         }
-        gemm_store_rows<C, S::tile_n>(p, pieces, sums[block], x, y + 64 * block, batch);
+        gemm_store_rows<C, N>(p, pieces, sums[block], x, y + 64 * block, batch);
+    }
+}
+
+template <int N, int BLOCKS>
+static __device__ __forceinline__ void gemm_store(const weft_gemm_params &p, gemm_pieces &pieces,
+                                                  float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t batch) {
+    if (p.c_dtype == WEFT_FP32) {
+        gemm_store_as<WEFT_FP32, N>(p, pieces, sums, x, y, batch);
+    } else if (p.c_dtype == WEFT_BF16) {
+        gemm_store_as<WEFT_BF16, N>(p, pieces, sums, x, y, batch);
+    } else {
+        gemm_store_as<WEFT_FP16, N>(p, pieces, sums, x, y, batch);
     }
 }
 
