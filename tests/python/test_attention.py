@@ -131,7 +131,7 @@ def test_arrays_of_a_known_form_are_looked_at_again():
         weft.attention(q, q, odd)
 
 
-def test_threads_share_plans():
+def test_threads_at_the_edge_of_what_is_kept():
     """More forms than are kept, from several threads at once."""
     q = np.random.default_rng(0).standard_normal((1, 40, 1, 8)).astype("f")
     expected = {i: weft.attention(q[:, :i], q, q) for i in range(1, 41)}
