@@ -27,5 +27,6 @@ fi
 # JAX shares the GPU with torch here, so it takes memory as it needs it.
 export WEFT_LIBRARY="$library" PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 \
     XLA_PYTHON_CLIENT_PREALLOCATE=false
-exec "$python" -m pytest -q -rs --tb=line -p no:cacheprovider --durations=8 tests/python/test_gpu.py tests/python/test_jax.py \
-    tests/python/test_xla_abi.py tests/python/test_transformers.py "$@"
+# What these files have for the CPU, tests/python/run.sh runs.
+exec "$python" -m pytest -q -rs --tb=line -p no:cacheprovider --durations=8 -k "not cpu" tests/python/test_gpu.py \
+    tests/python/test_jax.py tests/python/test_xla_abi.py tests/python/test_transformers.py "$@"
