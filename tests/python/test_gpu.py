@@ -20,7 +20,7 @@ def normal(*shape, dtype=torch.bfloat16):
 
 @settings(max_examples=40)
 @given(st.integers(1, 3), st.integers(1, 300), st.integers(1, 300), st.integers(1, 3), st.integers(1, 3), st.sampled_from(HEAD_DIMS),
-       st.sampled_from(DTYPES), st.booleans(), st.sampled_from(["bshd", "bhsd"]), st.sampled_from([None, 0.05, -0.2]))  # fmt: skip
+       st.sampled_from(DTYPES), st.booleans(), st.sampled_from(["bshd", "bhsd"]), st.sampled_from([None, 0.05, 0.3]))  # fmt: skip
 def test_random_problems(batch, seq, kv_seq, kv_heads, group, head_dim, dtype, causal, layout, scale):
     def tensor(length, heads):
         shape = (length, heads) if layout == "bshd" else (heads, length)
@@ -42,6 +42,11 @@ def test_offsets(offset):
     """From one where no query sees a key to one where all see all."""
     q, k, v = normal(1, 150, 2, 128), normal(1, 190, 2, 128), normal(1, 190, 2, 128)
     check_attention(q, k, v, causal=True, offset=offset)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_a_negative_scale(head_dim):
+    check_attention(*(normal(1, 100, 2, head_dim) for _ in range(3)), scale=-0.1, causal=True)
 
 
 def test_a_cache_of_keys():
