@@ -185,7 +185,10 @@ def _is_of(kind: type, package: str) -> bool:
 
 
 def _needs_grad(*tensors: Any) -> bool:
-    return sys.modules["torch"].is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
+    for x in tensors:
+        if getattr(x, "requires_grad", False):
+            return sys.modules["torch"].is_grad_enabled()
+    return False
 
 
 @functools.lru_cache(maxsize=256)
