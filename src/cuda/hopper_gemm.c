@@ -152,7 +152,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
 /* Every tile, alone and in clusters of two that share an operand. */
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
     static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
-    const seen is = see(&plan->gemm);
+    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
     const weft_schedule *s = &plan->schedule;
     const int given = s->cluster_m != 0 || s->cluster_n != 0;
     size_t count = 0;
