@@ -32,7 +32,7 @@ def between(draw, low, high):
 
 def draw_attention(draw, device):
     """Any shape whose cost is between the bounds for the device, in FLOP."""
-    least, most = (3e7, 3e8) if device == "cpu" else (2e10, 2e12)
+    least, most = (2e7, 1.5e8) if device == "cpu" else (2e10, 2e12)
     while True:
         kv_heads = draw.choice([1, 2, 4, 8])
         heads = kv_heads * draw.choice([1, 1, 2, 4])
@@ -50,7 +50,7 @@ def draw_attention(draw, device):
 
 
 def draw_gemm(draw, device):
-    least, most = (3e7, 3e8) if device == "cpu" else (2e10, 2e12)
+    least, most = (2e7, 1.5e8) if device == "cpu" else (2e10, 2e12)
     low, high = (64, 2048) if device == "cpu" else (512, 16384)
     while True:
         m, n, k = (between(draw, low, high) for _ in range(3))

@@ -6,8 +6,12 @@ enum {
     WALKED = 512,   /* positions that are handed out one by one; beyond that, workers have as much to do as each other */
     WORKERS = 256,  /* for which that is done */
     PER_BLOCK = 12, /* keys whose products take as long as what a block of keys costs besides */
-    PER_ROW = 24    /* keys whose products take as long as loading a query and storing its output */
+    PER_ROW = 24,   /* keys whose products take as long as loading a query and storing its output */
+    PER_SUM = 6     /* values of k whose product takes as long as fetching a sum from beyond the L1 and putting it back */
 };
+
+/* Half of an L1, as in tile.c: sums of a tile that are more than this leave it between slices of k. */
+static const double SUMS_BYTES = 24 << 10;
 
 /* A tile of A that does not leave most of an L2 (1 MiB is the least there is) to the rest is read more slowly. Measured: 4
  * % at twice this. */
@@ -38,7 +42,10 @@ static double gemm_tile(const weft_cpu_layout *l, int64_t row, int64_t col) {
                  width = panels(l->tile_n, col, p->n, l->kernel->b.lines);
     const double bytes = height * (double)l->tile_k * (double)weft_dtype_bytes(l->kernel->dtype);
     const double spill = bytes > A_BYTES ? 0.04 * (bytes / A_BYTES - 1) : 0;
-    return height * width * (1 + (spill < 0.08 ? spill : 0.08)) + height + width;
+    const double slices = (double)weft_ceil_divide(p->k, l->tile_k);
+    const double fetched = height * width * sizeof(float) > SUMS_BYTES ? PER_SUM * slices / (double)p->k : 0;
+    const double edge = l->kernel->dtype == WEFT_FP32 ? 0.5 : 1; /* what a line costs, where products are faster, is more */
+    return height * width * (1 + (spill < 0.08 ? spill : 0.08) + fetched) + edge * (height + width);
 }
 
 static double position_cost(const weft_cpu_layout *l, weft_tile t) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cuda/cuda.h"
+#include "cuda/hopper_gemm_choose.h"
 #include "plan/status.h"
 
 static const weft_gemm_variant variants[] = {
@@ -12,21 +13,7 @@ static const weft_gemm_variant variants[] = {
 #include "cuda/hopper_gemm.def"
 };
 
-enum { VARIANTS = sizeof variants / sizeof *variants, MAX_CLUSTER = 8 };
-
-/* The problem as the kernel sees it: with a row-major C. */
-typedef struct seen {
-    int swapped, a_mn, b_mn;
-    int64_t m, n, lda, ldb, a_stride, b_stride;
-} seen;
-
-static seen see(const weft_gemm *p) {
-    const int a_mn = p->a_major == WEFT_COL_MAJOR, b_mn = p->b_major == WEFT_ROW_MAJOR;
-    if (p->c_major == WEFT_ROW_MAJOR) {
-        return (seen){0, a_mn, b_mn, p->m, p->n, p->lda, p->ldb, p->a_stride, p->b_stride};
-    }
-    return (seen){1, b_mn, a_mn, p->n, p->m, p->ldb, p->lda, p->b_stride, p->a_stride};
-}
+enum { VARIANTS = sizeof variants / sizeof *variants };
 
 /* The copy engine takes lines and matrices that begin at multiples of 16 bytes. */
 static weft_status check_distance(const char *name, int64_t distance, weft_dtype dtype, weft_message *why) {
@@ -40,7 +27,7 @@ static int64_t at_least_1(int64_t value) {
     return value > 1 ? value : 1;
 }
 
-static weft_status check(const weft_plan *plan, const weft_cuda_device *device, weft_message *why) {
+static weft_status check(const weft_plan *plan, weft_message *why) {
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
     const int64_t most = WEFT_MAX_DIMENSION - 4096; /* coordinates of tiles over the edge are 32-bit numbers, too */
@@ -67,10 +54,10 @@ static weft_status check(const weft_plan *plan, const weft_cuda_device *device, 
     if (s->sweep == WEFT_SWEEP_PAIR) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no pair sweep");
     }
-    if (s->split < 0 || s->split > MAX_CLUSTER || s->cluster_m < 0 || s->cluster_n < 0 || s->cluster_m > MAX_CLUSTER ||
-        s->cluster_n > MAX_CLUSTER ||
-        at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > MAX_CLUSTER) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "its clusters have at most %d CTAs", MAX_CLUSTER);
+    if (s->split < 0 || s->split > WEFT_GEMM_MAX_CLUSTER || s->cluster_m < 0 || s->cluster_n < 0 ||
+        s->cluster_m > WEFT_GEMM_MAX_CLUSTER || s->cluster_n > WEFT_GEMM_MAX_CLUSTER ||
+        at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > WEFT_GEMM_MAX_CLUSTER) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "its clusters have at most %d CTAs", WEFT_GEMM_MAX_CLUSTER);
     }
     if (s->split > 1 && s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it shares out the steps of a tile only under grid dispatch");
@@ -79,40 +66,32 @@ static weft_status check(const weft_plan *plan, const weft_cuda_device *device, 
         return weft_fail(why, WEFT_UNSUPPORTED, "split %" PRId64 " is more than there are steps of %d in k %" PRId64,
                          s->split, WEFT_GEMM_STEP, p->k);
     }
-    (void)device;
     return WEFT_OK;
 }
 
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
                           weft_message *why) {
-    const seen is = see(&plan->gemm);
     const weft_schedule *s = &plan->schedule;
-    const weft_status status = check(plan, device, why);
+    weft_status status = check(plan, why);
     if (status) {
         return status;
     }
-    for (size_t i = 0; i < VARIANTS; i++) {
-        const weft_gemm_variant *v = &variants[i];
-        const int64_t tile_m = is.swapped ? v->tile_n : v->tile_m, tile_n = is.swapped ? v->tile_m : v->tile_n;
-        if (v->dtype == plan->gemm.dtype && v->a_mn == is.a_mn && v->b_mn == is.b_mn &&
-            (s->tile_m == 0 || s->tile_m == tile_m) && (s->tile_n == 0 || s->tile_n == tile_n) &&
-            (s->split <= 1 || s->split == WEFT_GEMM_SPLIT(v->tile_m, v->tile_n))) {
-            *choice = (weft_cuda_choice){v->module, v->symbol, tile_m, tile_n, WEFT_GEMM_THREADS, v->shared_bytes, 1};
-            return WEFT_OK;
-        }
+    weft_gemm_pick pick;
+    if (!weft_gemm_pick_best(variants, VARIANTS, plan, device, &pick)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " with split %" PRId64, s->tile_m,
+                         s->tile_n, at_least_1(s->split));
     }
-    return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " with split %" PRId64, s->tile_m,
-                     s->tile_n, at_least_1(s->split));
+    const weft_gemm_variant *v = pick.variant;
+    *choice = (weft_cuda_choice){v->module, v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS, v->shared_bytes, 1};
+    return WEFT_OK;
 }
 
 static void settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                    weft_schedule *schedule) {
-    (void)plan;
-    (void)device;
     (void)choice;
-    schedule->tile_k = WEFT_GEMM_STEP;
-    if (schedule->split > 1 && schedule->dispatch == WEFT_CHOOSE) {
-        schedule->dispatch = WEFT_DISPATCH_GRID;
+    weft_gemm_pick pick;
+    if (weft_gemm_pick_best(variants, VARIANTS, plan, device, &pick)) { /* as choose() found */
+        weft_gemm_settle(&pick, plan, device, schedule);
     }
 }
 
@@ -141,7 +120,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     const weft_gemm_data *data = buffers;
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
-    const seen is = see(p);
+    const weft_gemm_seen is = weft_gemm_see(p);
     weft_gemm_params *to = parameters;
     memset(to, 0, sizeof *to);
     to->cluster_m = (int32_t)(is.swapped ? s->cluster_n : s->cluster_m);
@@ -161,7 +140,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     }
     to->walk = *walk;
     to->counter = counter;
-    to->a_keep = to->b_keep = WEFT_GEMM_KEEP_NORMAL;
+    weft_gemm_choose_keep(plan, &to->a_keep, &to->b_keep);
     to->alpha = (float)p->alpha;
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
@@ -173,7 +152,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
 /* Every tile, alone and in clusters of two that share an operand. */
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
     static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
-    const seen is = see(&plan->gemm);
+    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
     const weft_schedule *s = &plan->schedule;
     const int given = s->cluster_m != 0 || s->cluster_n != 0;
     size_t count = 0;

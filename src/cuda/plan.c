@@ -134,7 +134,8 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     c->walk = plan->walk;
     const int64_t cluster = plan->schedule.cluster_m * plan->schedule.cluster_n * plan->schedule.split; /* at most 4096 */
-    const int64_t clusters = plan->schedule.dispatch == WEFT_DISPATCH_GRID ? plan->walk.order.count : plan->walk.workers;
+    const int64_t positions = plan->walk.order.count, workers = plan->walk.workers;
+    const int64_t clusters = plan->schedule.dispatch == WEFT_DISPATCH_GRID || positions < workers ? positions : workers;
     if (clusters > INT32_MAX / cluster) {
         return weft_fail(message, WEFT_UNSUPPORTED, "%" PRId64 " CTAs are more than a launch can have (2^31 - 1)",
                          clusters);

@@ -7,6 +7,7 @@
 #include "tune/known.h"
 #include "tune/race.h"
 #include "tune/store.h"
+#include "tune/words.h"
 
 /* The store while a race goes on. */
 typedef struct keeper {
@@ -30,7 +31,7 @@ static void keep_trial(void *user, const weft_tuned *trial) {
 static void take_trial(void *user, const weft_tuned *trial) {
     weft_candidates *c = ((keeper *)user)->candidates;
     for (size_t i = 0; i < c->count; i++) {
-        if (memcmp(&c->list[i].schedule, &trial->schedule, sizeof trial->schedule) == 0) {
+        if (weft_schedule_same(&c->list[i].schedule, &trial->schedule)) {
             c->list[i].rough = trial->seconds;
         }
     }

@@ -4,9 +4,10 @@
 
 #include "cuda/kernels/gemm_shape.cuh"
 
-static __device__ __forceinline__ void gemm_send(uint32_t to, const int32_t *from) {
-    asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]),
-                 "r"(from[3])
+/* Sends four numbers to shared memory of the cluster; they count as bytes at the barrier, which lies in the same CTA. */
+static __device__ __forceinline__ void gemm_send(uint32_t to, uint32_t barrier, const int32_t *from) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"(barrier)
                  : "memory");
 }
 
@@ -32,12 +33,12 @@ static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, 
                                                      gemm_job job) {
     gemm_turn<GEMM_JOBS> turn = {0, 1};
     for (;; turn.next()) {
-        mbarrier_wait_cluster(GEMM_DESK(S, me, job_empty) + 8 * turn.at, turn.parity);
+        mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * turn.at, turn.parity);
         for (uint32_t cta = 0; cta < me.ctas; cta++) {
             const uint32_t to = cluster_address(GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at, cta);
-            gemm_send(to, &job.row);
-            gemm_send(to + 16, &job.direction);
-            mbarrier_arrive_at(GEMM_DESK(S, me, job_full) + 8 * turn.at, cta);
+            const uint32_t full = cluster_address(GEMM_DESK(S, me, job_full) + 8 * turn.at, cta);
+            gemm_send(to, full, &job.row);
+            gemm_send(to + 16, full, &job.direction);
         }
         if (job.steps == 0) {
             return;
@@ -46,10 +47,12 @@ static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, 
     }
 }
 
-/* The next job, read by a whole warp, of which one lane then gives the slot back. */
-template <class S> static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, gemm_turn<GEMM_JOBS> &turn) {
+/* The next job, read by a whole warp, of which one lane then gives the slot back. One warp of the CTA, which `arms`, makes
+ * the barrier wait for the slot's next job before that. */
+template <class S>
+static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, gemm_turn<GEMM_JOBS> &turn, bool arms) {
     gemm_job job;
-    mbarrier_wait_cluster(GEMM_DESK(S, me, job_full) + 8 * turn.at, turn.parity);
+    mbarrier_wait(GEMM_DESK(S, me, job_full) + 8 * turn.at, turn.parity);
     const uint32_t from = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at;
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(job.row), "=r"(job.col), "=r"(job.batch), "=r"(job.first)
@@ -57,7 +60,11 @@ template <class S> static __device__ __forceinline__ gemm_job gemm_take(const ge
                  : "memory");
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(job.direction), "=r"(job.steps) : "r"(from + 16) : "memory");
     __syncwarp();
-    mbarrier_give_back_at(GEMM_DESK(S, me, job_empty) + 8 * turn.at, 0, elect_one());
+    const bool elected = elect_one();
+    if (arms && elected) {
+        mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * turn.at, sizeof(gemm_job));
+    }
+    mbarrier_give_back_at(GEMM_DESK(S, me, job_empty) + 8 * turn.at, 0, elected);
     turn.next();
     return job;
 }
@@ -88,7 +95,7 @@ template <class S> static __device__ __forceinline__ void gemm_feed(const weft_g
     const uint32_t a_sharers = along_n > 1 ? ((1u << along_n) - 1) << (me.first + me.in_m * along_n) : 0;
     const uint32_t b_sharers = along_m > 1 ? column : 0;
     for (;;) {
-        const gemm_job job = gemm_take<S>(me, job_turn);
+        const gemm_job job = gemm_take<S>(me, job_turn, true);
         if (job.steps == 0) {
             break;
         }

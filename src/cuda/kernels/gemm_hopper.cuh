@@ -20,6 +20,7 @@ template <class S> static __device__ __forceinline__ void gemm_set_up(const weft
     }
     for (uint32_t i = 0; i < GEMM_JOBS; i++) {
         mbarrier_init(GEMM_DESK(S, me, job_full) + 8 * i, 1);
+        mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * i, sizeof(gemm_job));
         mbarrier_init(GEMM_DESK(S, me, job_empty) + 8 * i, (WEFT_GEMM_WARPS + 1) * me.ctas);
     }
     for (uint32_t i = 0; i < 2 * WEFT_GEMM_WARPS; i++) {
@@ -71,7 +72,7 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     gemm_turn<S::stages> turn = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
     for (;;) {
-        const gemm_job job = gemm_take<S>(me, job_turn);
+        const gemm_job job = gemm_take<S>(me, job_turn, false);
         if (job.steps == 0) {
             break;
         }
@@ -123,8 +124,7 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
     }
     __syncthreads();
     if (me.ctas > 1) {
-        cluster_arrive();
-        cluster_wait();
+        gemm_meet(false);
     }
     grid_wait();
     if (warp < 4) {
@@ -143,8 +143,8 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
         }
         if (p.split > 1) { /* who multiplies meets twice to add the parts up */
             __syncwarp();
-            gemm_meet();
-            gemm_meet();
+            gemm_meet(false);
+            gemm_meet(true);
         }
     } else {
         registers_raise<216>();
@@ -152,7 +152,7 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
     }
     if (me.ctas > 1) { /* nobody leaves while others may still write to its shared memory */
         __syncwarp();
-        gemm_meet();
+        gemm_meet(false);
     }
 }
 
