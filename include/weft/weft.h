@@ -3,8 +3,8 @@
  *
  * Read from the top: status and messages, problems, the two simple calls, then schedules and plans for those who want to
  * choose, and devices for those who have a GPU. Nothing here prints, exits or keeps global state (but for the CUDA driver
- * and kernels, which are loaded once); every function may be called from any thread, and one plan may run in many threads
- * at once.
+ * and kernels, which are loaded once, and stored tunings, which are read once); every function may be called from any thread,
+ * and one plan may run in many threads at once.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -106,7 +106,7 @@ typedef struct weft_attention {
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
 
-/** A matrix product: C = alpha A B + beta C, with A (m, k), B (k, n) and C (m, n). */
+/** Matrix products: C = alpha A B + beta C, with A (m, k), B (k, n) and C (m, n); `batch` of them. */
 typedef struct weft_gemm {
     size_t struct_size; /**< set by WEFT_GEMM_INIT */
     int64_t m, n, k;
@@ -115,11 +115,17 @@ typedef struct weft_gemm {
     weft_major a_major, b_major, c_major;
     int64_t lda, ldb, ldc; /**< leading dimensions in elements; 0: packed */
     double alpha, beta;
+    int64_t batch;
+    int64_t a_stride, b_stride,
+        c_stride; /**< elements from one product's matrix to the next one's; 0: one after the other */
 } weft_gemm;
 
-/** C = A B in fp32, all row-major and packed. Set m, n and k. */
+/** One product C = A B in fp32, all row-major and packed. Set m, n and k. */
+/* clang-format off */
 #define WEFT_GEMM_INIT                                                                                                     \
-    { sizeof(weft_gemm), 0, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, 0, 0, 0, 1.0, 0.0 }
+    {sizeof(weft_gemm), 0, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, 0, 0, 0, 1.0, 0.0,  \
+     1, 0, 0, 0}
+/* clang-format on */
 
 /** The largest value of any dimension. Products of dimensions are checked beyond that. */
 #define WEFT_MAX_DIMENSION INT64_C(2147483647)
@@ -142,7 +148,7 @@ typedef struct weft_gemm_extents {
 WEFT_API weft_attention_extents weft_attention_sizes(const weft_attention *problem);
 WEFT_API weft_gemm_extents weft_gemm_sizes(const weft_gemm *problem);
 
-/** Floating-point operations by the usual count: 4 batch heads seq kv_seq head_dim, halved when causal; 2 m n k. */
+/** Floating-point operations by the usual count: 4 batch heads seq kv_seq head_dim, halved when causal; 2 batch m n k. */
 WEFT_API double weft_attention_flops(const weft_attention *problem);
 WEFT_API double weft_gemm_flops(const weft_gemm *problem);
 
@@ -195,12 +201,13 @@ typedef struct weft_schedule {
     weft_axis axis;                 /**< the axis that groups are cut across */
     int64_t domains;                /**< L2 domains of the orders that take them */
     int64_t cluster_m, cluster_n; /**< CTAs in a cluster, over rows x columns of the grid of tiles (attention: heads x query
-                                       blocks), which they must divide */
+                                       blocks), which they must divide; a GEMM's on a GPU may reach over the edge */
+    int64_t split; /**< GEMM on a GPU: CTAs of a cluster that share out the steps of a tile, under grid dispatch */
 } weft_schedule;
 
 #define WEFT_CHOOSE (-1)
 #define WEFT_SCHEDULE_INIT                                                                                                 \
-    { sizeof(weft_schedule), 0, 0, 0, WEFT_CHOOSE, WEFT_CHOOSE, WEFT_CHOOSE, 0, 0, 0, WEFT_AXIS_N, 0, 0, 0 }
+    { sizeof(weft_schedule), 0, 0, 0, WEFT_CHOOSE, WEFT_CHOOSE, WEFT_CHOOSE, 0, 0, 0, WEFT_AXIS_N, 0, 0, 0, 0 }
 
 typedef struct weft_machine weft_machine; /* weft/machine.h */
 
@@ -242,6 +249,13 @@ typedef enum weft_device_kind {
     WEFT_DEVICE_CUDA = 1 /**< an NVIDIA GPU; its driver is libcuda.so.1, or what the variable WEFT_CUDA_DRIVER names */
 } weft_device_kind;
 
+/** How a plan chooses what its schedule leaves open: see weft/tune.h. */
+typedef enum weft_mode {
+    WEFT_ESTIMATE = 0, /**< by the model, in microseconds */
+    WEFT_MEASURE = 1,  /**< as it was tuned before, or else by timing candidates on the device for some seconds */
+    WEFT_STORED = 2    /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
+} weft_mode;
+
 /** A device, and how its kernels are to be run. Zeros choose the fastest; the knobs are there for studies, and the CPU has
  * none of them. */
 typedef struct weft_device {
@@ -252,11 +266,13 @@ typedef struct weft_device {
     int32_t mask_every_block; /**< 1: the mask is tested in every block of keys; 0: only where it can matter */
     int32_t no_prefetch;      /**< 1: a block of keys is loaded when it is needed; 0: ahead of that */
     int32_t ctas;             /**< CTAs that share an SM; 0: as many as fit */
+    const char *kernel;       /**< the family of kernels to take, by name ("study"); null: the best that fits */
+    weft_mode mode;           /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
 } weft_device;
 
 /** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */
 #define WEFT_DEVICE_INIT                                                                                                   \
-    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0 }
+    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0, NULL, WEFT_ESTIMATE }
 
 /** Makes a plan for a device, as weft_plan_attention() does for the CPU.
  *
@@ -274,7 +290,8 @@ WEFT_API weft_status weft_plan_attention_on(weft_plan **plan, const weft_attenti
 WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
                                        const weft_machine *machine, const weft_device *device, weft_message *message);
 
-/** Puts a run of a plan on a stream and returns at once; weft_plan_run_attention() runs it and returns when it is done.
+/** Puts a run of a plan on a stream and returns at once; weft_plan_run_attention() and weft_plan_run_gemm() run it and
+ * return when it is done.
  *
  * The buffers are in memory that the plan's GPU can read, aligned to 16 bytes (lse: 4), and stay valid until the stream has
  * passed the run. Nothing is allocated, copied or waited for, so the call can be captured in a CUDA graph. Threads may
@@ -287,6 +304,8 @@ WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *proble
  */
 WEFT_API weft_status weft_plan_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
                                                  weft_message *message);
+WEFT_API weft_status weft_plan_enqueue_gemm(const weft_plan *plan, const weft_gemm_data *data, void *stream,
+                                            weft_message *message);
 
 /** Describes a plan, in words or as one JSON object.
  *

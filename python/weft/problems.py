@@ -97,7 +97,7 @@ class Gemm:
     def to_c(self) -> _c.Gemm:
         dtype = number_of("dtype", self.dtype, DTYPES)
         sizes = [whole(name, getattr(self, name)) for name in ("m", "n", "k")]
-        return _c.Gemm(ctypes.sizeof(_c.Gemm), *sizes, dtype, dtype, 0, 0, 0, 0, 0, 0, 1.0, 0.0)
+        return _c.Gemm(ctypes.sizeof(_c.Gemm), *sizes, dtype, dtype, 0, 0, 0, 0, 0, 0, 1.0, 0.0, 1)
 
     @property
     def flops(self) -> float:

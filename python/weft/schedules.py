@@ -82,6 +82,7 @@ class Schedule:
     table    the order comes from a table built by the plan instead of being computed
     workers  workers to use; group, axis ("n" or "m") and domains are for the orders that take them
     cluster  CTAs in a cluster, over rows x columns of the grid of tiles
+    split    GEMM on a GPU: CTAs of a cluster that share out the steps of a tile
     """
 
     tile: Tuple[int, ...] = ()
@@ -94,6 +95,7 @@ class Schedule:
     axis: str = "n"
     domains: int = 0
     cluster: Tuple[int, ...] = ()
+    split: int = 0
 
     def __post_init__(self) -> None:
         for name, most in (("tile", 3), ("cluster", 2)):
@@ -167,7 +169,7 @@ def to_c(schedule: Schedule) -> _c.Schedule:
     return _c.Schedule(
         ctypes.sizeof(_c.Schedule), *tile, _number("order", schedule.order), _number("sweep", schedule.sweep),
         _number("dispatch", schedule.dispatch), int(bool(schedule.table)), *numbers, _AXES.index(schedule.axis),
-        whole("domains", schedule.domains), *cluster,
+        whole("domains", schedule.domains), *cluster, whole("split", schedule.split),
     )  # fmt: skip
 
 
@@ -175,5 +177,5 @@ def from_c(c: _c.Schedule) -> Schedule:
     tile = (c.tile_m, c.tile_n, c.tile_k) if c.tile_k else (c.tile_m, c.tile_n)
     return Schedule(
         tile, _name("order", c.order), _name("sweep", c.sweep), _name("dispatch", c.dispatch), bool(c.table), c.workers,
-        c.group, _AXES[c.axis], c.domains, (c.cluster_m, c.cluster_n),
+        c.group, _AXES[c.axis], c.domains, (c.cluster_m, c.cluster_n), c.split,
     )  # fmt: skip

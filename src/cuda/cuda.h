@@ -12,6 +12,7 @@ typedef struct weft_cuda_choice {
     int64_t tile_m, tile_n;
     int32_t threads;       /* of a CTA */
     uint32_t shared_bytes; /* dynamic, of a CTA */
+    int32_t overlaps;      /* 1: it may begin while the launch before it ends: see ptx/grid.cuh */
 } weft_cuda_choice;
 
 /* A family: kernels that take the same parameters. A row of kernels.def, defined in <name>.c. */
@@ -23,10 +24,20 @@ typedef struct weft_cuda_family {
     weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
                           weft_message *why);
 
-    /* Fills the parameters of a launch. `walk` has its table in device memory; `counter` is null unless dispatch is
-     * dynamic. */
-    void (*fill)(const weft_plan *plan, const weft_attention_data *data, const weft_walk *walk, uint64_t *counter,
-                 void *parameters);
+    /* Makes the choices that the kernel's author knows best, among those that the schedule leaves open; or null. The device
+     * is loaded with the kernel by then. */
+    void (*settle)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                   weft_schedule *schedule);
+
+    /* Fills the parameters of a launch. `data` is a weft_attention_data or a weft_gemm_data, as the plan's subject is;
+     * `walk` has its table in device memory; `counter` is null unless dispatch is dynamic. */
+    weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, uint64_t *counter, void *parameters,
+                        weft_message *message);
+
+    /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart (tile,
+     * cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns how many
+     * there are, at most `room`. Null: only the one that `choose` takes. */
+    size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room);
 } weft_cuda_family;
 
 enum { WEFT_CUDA_MAX_PARAMETERS = 1024 };
@@ -41,7 +52,7 @@ typedef struct weft_cuda_plan {
     weft_cuda_choice choice;
     void *function;
     int ctas;              /* that fit an SM at a time */
-    uint32_t grid;         /* CTAs of a launch */
+    uint32_t grid;         /* CTAs of a launch, whole clusters */
     weft_walk walk;        /* the plan's, its table in device memory */
     uint64_t table;        /* device memory, or 0 */
     weft_tickets *tickets; /* counters of dynamic dispatch, or null */
@@ -52,11 +63,24 @@ typedef struct weft_cuda_plan {
 weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
                              weft_cuda_choice *choice, weft_message *message);
 
+/* The candidates of the family that takes the plan: see weft_backend. */
+size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room);
+
+/* Launches the plan's kernel on a stream; `data` as for weft_cuda_family.fill. The plan's context is current. Allocates
+ * nothing and waits for nothing. */
+weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+
+/* Whether the kernel can follow a pointer: it is in memory that the plan's GPU can reach, and aligned as the kernel needs
+ * it. The plan's context is current. */
+weft_status weft_cuda_check_pointer(const weft_cuda_plan *c, const char *name, const void *pointer, size_t alignment,
+                                    weft_message *message);
+
 /* The functions of the backend: see weft_backend. */
 weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message);
 weft_status weft_cuda_place(weft_plan *plan, weft_message *message);
 void weft_cuda_close(weft_plan *plan);
 weft_status weft_cuda_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
                                         weft_message *message);
+weft_status weft_cuda_enqueue_gemm(const weft_plan *plan, const weft_gemm_data *data, void *stream, weft_message *message);
 
 #endif

@@ -37,6 +37,21 @@ enum {
     WEFT_CU_CAPTURE_NONE = 0 /* a CUstreamCaptureStatus */
 };
 
+/* A CUlaunchConfig and its attributes. */
+enum { WEFT_CU_LAUNCH_CLUSTER = 4, WEFT_CU_LAUNCH_OVERLAP = 6 };
+
+typedef struct weft_cu_launch_attribute {
+    int id;
+    uint32_t value[16] __attribute__((aligned(8))); /* of a cluster: CTAs along x, y, z; of an overlap: 1 */
+} weft_cu_launch_attribute;
+
+typedef struct weft_cu_launch {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const weft_cu_launch_attribute *attributes;
+    unsigned count;
+} weft_cu_launch;
+
 /* The entry points: the rows of symbols.def. */
 typedef struct weft_cuda_driver {
 #define WEFT_CUDA_SYMBOL(NEED, field, symbol, parameters) weft_cu_result(*field) parameters;

@@ -68,6 +68,30 @@ static weft_status load(weft_cuda_plan *c, int32_t ctas, weft_message *message) 
     return status;
 }
 
+/* CTAs that the GPU holds at a time. Clusters do not span the groups of SMs that the chip is made of, so that some SMs may
+ * be left over; a persistent worker that had to wait for another would double the time. */
+static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
+    const int64_t all = (int64_t)c->device.multiprocessors * c->ctas;
+    const int sensible = s->cluster_m >= 0 && s->cluster_m <= 16 && s->cluster_n >= 0 && s->cluster_n <= 16 &&
+                         s->split >= 0 && s->split <= 16; /* or refused later */
+    const int64_t ctas =
+        sensible ? (s->cluster_m ? s->cluster_m : 1) * (s->cluster_n ? s->cluster_n : 1) * (s->split ? s->split : 1) : 1;
+    int clusters = 0, pushed;
+    if (ctas == 1 || ctas > all || !c->driver->cluster_occupancy || weft_cuda_enter(c->driver, c->context, &pushed, NULL)) {
+        return all;
+    }
+    const weft_cu_launch_attribute cluster = {WEFT_CU_LAUNCH_CLUSTER, {(uint32_t)ctas, 1, 1}};
+    const weft_cu_launch launch = {{(unsigned)(all / ctas * ctas), 1, 1},
+                                   {(unsigned)c->choice.threads, 1, 1},
+                                   c->choice.shared_bytes,
+                                   NULL,
+                                   &cluster,
+                                   1};
+    const weft_cu_result result = c->driver->cluster_occupancy(&clusters, c->function, &launch);
+    weft_cuda_leave(c->driver, pushed);
+    return result || clusters < 1 || clusters > all / ctas ? all : clusters * ctas;
+}
+
 weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message) {
     weft_schedule *s = &plan->schedule;
     weft_status status;
@@ -83,9 +107,13 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
         (status = take_context(c, message)) || (status = load(c, plan->device.ctas, message))) {
         return status;
     }
+    plan->device.kernel = c->family->name; /* the caller's words are the caller's */
     s->tile_m = c->choice.tile_m;
     s->tile_n = c->choice.tile_n;
-    s->workers = s->workers ? s->workers : (int64_t)c->device.multiprocessors * c->ctas;
+    if (c->family->settle) {
+        c->family->settle(plan, &c->device, &c->choice, s);
+    }
+    s->workers = s->workers ? s->workers : count_workers(c, s);
     return WEFT_OK;
 }
 
@@ -105,11 +133,17 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
 weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     c->walk = plan->walk;
-    const int64_t ctas = plan->schedule.dispatch == WEFT_DISPATCH_GRID ? plan->walk.order.count : plan->walk.workers;
-    if (ctas > INT32_MAX) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "%" PRId64 " CTAs are more than a launch can have (2^31 - 1)", ctas);
+    const int64_t cluster = plan->schedule.cluster_m * plan->schedule.cluster_n * plan->schedule.split; /* at most 4096 */
+    const int64_t positions = plan->walk.order.count, workers = plan->walk.workers;
+    const int64_t clusters = plan->schedule.dispatch == WEFT_DISPATCH_GRID || positions < workers ? positions : workers;
+    if (clusters > INT32_MAX / cluster) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "%" PRId64 " CTAs are more than a launch can have (2^31 - 1)",
+                         clusters);
     }
-    c->grid = (uint32_t)ctas;
+    if (cluster > 1 && !c->driver->launch_extended) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the CUDA driver has no clusters");
+    }
+    c->grid = (uint32_t)(clusters * cluster);
     int pushed;
     weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
     if (status) {

@@ -13,10 +13,11 @@ static const char *major_name(weft_major major) {
 json_t *weft_plan_problem_json(const weft_plan *plan) {
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         const weft_gemm *p = &plan->gemm;
-        return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "kind", "gemm", "m", (json_int_t)p->m,
-                         "n", (json_int_t)p->n, "k", (json_int_t)p->k, "dtype", weft_dtype_name(p->dtype), "c_dtype",
-                         weft_dtype_name(p->c_dtype), "a_major", major_name(p->a_major), "b_major", major_name(p->b_major),
-                         "c_major", major_name(p->c_major), "alpha", p->alpha, "beta", p->beta);
+        return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:I}", "kind", "gemm", "m",
+                         (json_int_t)p->m, "n", (json_int_t)p->n, "k", (json_int_t)p->k, "dtype", weft_dtype_name(p->dtype),
+                         "c_dtype", weft_dtype_name(p->c_dtype), "a_major", major_name(p->a_major), "b_major",
+                         major_name(p->b_major), "c_major", major_name(p->c_major), "alpha", p->alpha, "beta", p->beta,
+                         "batch", (json_int_t)p->batch);
     }
     const weft_attention *p = &plan->attention;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:f, s:s}", "kind", "attention", "batch",
@@ -37,6 +38,9 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
                                weft_sweep_describe(s->sweep)->name, "dispatch", weft_dispatch_describe(s->dispatch)->name,
                                "workers", (json_int_t)s->workers, "cluster", (json_int_t)s->cluster_m,
                                (json_int_t)s->cluster_n, "table", s->table != 0);
+    if (s->split > 1) {
+        json_object_set_new(object, "split", json_integer(s->split));
+    }
     if (order->parameter == WEFT_PARAMETER_GROUP) {
         json_object_set_new(object, "group", json_integer(s->group));
         if (plan->subject == WEFT_SUBJECT_GEMM) {
@@ -66,8 +70,12 @@ size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
 static int problem_text(const weft_plan *plan, char *text, size_t size) {
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         const weft_gemm *p = &plan->gemm;
-        return snprintf(text, size, "gemm       m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", %s in, %s out\n", p->m, p->n,
-                        p->k, weft_dtype_name(p->dtype), weft_dtype_name(p->c_dtype));
+        char batch[48] = "";
+        if (p->batch > 1) {
+            snprintf(batch, sizeof batch, "batch %" PRId64 ", ", p->batch);
+        }
+        return snprintf(text, size, "gemm       %sm %" PRId64 ", n %" PRId64 ", k %" PRId64 ", %s in, %s out\n", batch,
+                        p->m, p->n, p->k, weft_dtype_name(p->dtype), weft_dtype_name(p->c_dtype));
     }
     const weft_attention *p = &plan->attention;
     char mask[64] = "no mask";
@@ -95,19 +103,23 @@ static void order_parameter_text(const weft_plan *plan, char *text, size_t size)
 
 size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
     const weft_schedule *s = &plan->schedule;
-    char problem[256], parameter[64], step[32] = "";
+    char problem[256], parameter[64], step[32] = "", split[32] = "";
     problem_text(plan, problem, sizeof problem);
     order_parameter_text(plan, parameter, sizeof parameter);
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         snprintf(step, sizeof step, "x%" PRId64, s->tile_k);
     }
+    if (s->split > 1) {
+        snprintf(split, sizeof split, ", split %" PRId64, s->split);
+    }
     const int length = snprintf(
         text, size,
         "%sschedule   tile %" PRId64 "x%" PRId64 "%s, order %s%s%s, sweep %s, dispatch %s, cluster %" PRId64 "x%" PRId64
-        "\nwalk       %" PRId64 " positions over %" PRId64 " workers\nmachine    %s (%s)\nkernel     %s%s%s\n",
+        "%s\nwalk       %" PRId64 " positions over %" PRId64 " workers\nmachine    %s (%s)\nkernel     %s%s%s\n",
         problem, s->tile_m, s->tile_n, step, weft_order_describe(s->order)->name, parameter,
         s->table ? " from a table" : "", weft_sweep_describe(s->sweep)->name, weft_dispatch_describe(s->dispatch)->name,
-        s->cluster_m, s->cluster_n, plan->walk.order.count, plan->walk.workers, plan->machine.name, plan->machine.title,
-        plan->backend->name, plan->backend->kernel ? ", " : "", plan->backend->kernel ? plan->backend->kernel(plan) : "");
+        s->cluster_m, s->cluster_n, split, plan->walk.order.count, plan->walk.workers, plan->machine.name,
+        plan->machine.title, plan->backend->name, plan->backend->kernel ? ", " : "",
+        plan->backend->kernel ? plan->backend->kernel(plan) : "");
     return length > 0 ? (size_t)length : 0;
 }

@@ -115,9 +115,13 @@ static weft_status check_workers(weft_schedule *s, const weft_machine *machine, 
         (status = check_range("cluster_n", s->cluster_n, 1, 16, message))) {
         return status;
     }
-    if (s->workers < s->cluster_m * s->cluster_n) {
+    s->split = s->split == 0 ? 1 : s->split;
+    if ((status = check_range("split", s->split, 1, 16, message))) {
+        return status;
+    }
+    if (s->workers < s->cluster_m * s->cluster_n * s->split) {
         return weft_fail(message, WEFT_INVALID, "workers %" PRId64 " cannot hold a cluster of %" PRId64 "x%" PRId64,
-                         s->workers, s->cluster_m, s->cluster_n);
+                         s->workers, s->cluster_m * s->split, s->cluster_n);
     }
     return WEFT_OK;
 }
@@ -125,7 +129,8 @@ static weft_status check_workers(weft_schedule *s, const weft_machine *machine, 
 /* Lays the schedule over the grid of tiles. */
 static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach, weft_message *message) {
     weft_schedule *s = &plan->schedule;
-    if (tiles.rows % s->cluster_m != 0 || tiles.cols % s->cluster_n != 0) {
+    const int over = plan->placed && plan->subject == WEFT_SUBJECT_GEMM; /* its clusters may reach over the edge */
+    if (!over && (tiles.rows % s->cluster_m != 0 || tiles.cols % s->cluster_n != 0)) {
         return weft_fail(message, WEFT_INVALID,
                          "cluster %" PRId64 "x%" PRId64 " does not divide the grid of %" PRId64 "x%" PRId64 " tiles",
                          s->cluster_m, s->cluster_n, tiles.rows, tiles.cols);
@@ -134,7 +139,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     weft_order order;
     if (!weft_order_init(&order, (weft_order_kind)s->order, positions, s->group, s->axis, s->domains) ||
         !weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, s->cluster_m,
-                        s->cluster_n, s->workers, reach)) {
+                        s->cluster_n, s->workers / s->split, reach)) {
         return weft_fail(message, WEFT_INVALID, "the grid of %" PRId64 " x %" PRId64 " x %" PRId64 " tiles is too large",
                          tiles.batch, tiles.rows, tiles.cols);
     }
@@ -156,37 +161,6 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     return WEFT_OK;
 }
 
-/* The part of making a plan that both subjects share; `finish` chooses, and lays the tiles out. */
-static weft_status make_plan(weft_plan **result, weft_plan *draft, const weft_schedule *schedule,
-                             const weft_machine *machine, weft_status (*finish)(weft_plan *, weft_message *),
-                             weft_message *message) {
-    weft_status status = weft_schedule_copy(&draft->schedule, schedule, message);
-    if (status) {
-        return status;
-    }
-    if (machine) {
-        draft->machine = *machine;
-    } else {
-        weft_machine_host(&draft->machine);
-    }
-    draft->backend = draft->device.kind == WEFT_DEVICE_CUDA ? &weft_backend_cuda : &weft_backend_cpu;
-    weft_plan *plan = malloc(sizeof *plan);
-    if (!plan) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
-    }
-    *plan = *draft;
-    const weft_backend *backend = plan->backend;
-    if ((status = check_codes(&plan->schedule, plan->subject, message)) ||
-        (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
-        (status = check_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message)) ||
-        (backend->place && (status = backend->place(plan, message)))) {
-        weft_plan_destroy(plan);
-        return status;
-    }
-    *result = plan;
-    return WEFT_OK;
-}
-
 static weft_status finish_attention(weft_plan *plan, weft_message *message) {
     const weft_attention *p = &plan->attention;
     weft_schedule *s = &plan->schedule;
@@ -196,8 +170,9 @@ static weft_status finish_attention(weft_plan *plan, weft_message *message) {
         (status = choose_tile(&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, fixed, message))) {
         return status;
     }
-    if (s->tile_k != 0) {
-        return weft_fail(message, WEFT_INVALID, "tile_k %" PRId64 " is only for GEMM", s->tile_k);
+    if (s->tile_k != 0 || s->split > 1) {
+        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is only for GEMM", s->tile_k ? "tile_k" : "split",
+                         s->tile_k ? s->tile_k : s->split);
     }
     choose_attention(s, p, &plan->machine);
     const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, s->tile_m)};
@@ -217,8 +192,85 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
         return status;
     }
     choose_gemm(s);
-    const weft_grid tiles = {1, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
+    if (!fixed && s->split > 1) {
+        return weft_fail(message, WEFT_INVALID, "split %" PRId64 " is only for GPUs", s->split);
+    }
+    /* The CPU walks the products one after the other: see weft_plan_run_gemm(). */
+    const int64_t batch = fixed ? p->batch : 1;
+    const weft_grid tiles = {batch, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
     return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
+}
+
+weft_status weft_plan_make(weft_plan **result, const weft_plan *draft, const weft_machine *machine, weft_message *message) {
+    weft_status status;
+    weft_plan *plan = malloc(sizeof *plan);
+    if (!plan) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
+    }
+    *plan = *draft;
+    if (machine) {
+        plan->machine = *machine;
+    } else {
+        weft_machine_host(&plan->machine);
+    }
+    const weft_backend *backend = plan->backend;
+    if ((status = check_codes(&plan->schedule, plan->subject, message)) ||
+        (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
+        (status = check_workers(&plan->schedule, &plan->machine, message)) ||
+        (status = plan->subject == WEFT_SUBJECT_GEMM ? finish_gemm(plan, message) : finish_attention(plan, message)) ||
+        (backend->place && (status = backend->place(plan, message)))) {
+        weft_plan_destroy(plan);
+        return status;
+    }
+    *result = plan;
+    return WEFT_OK;
+}
+
+/* The part of a draft that both subjects share. */
+static weft_status draft_rest(weft_plan *draft, const weft_schedule *schedule, const weft_device *device,
+                              weft_message *message) {
+    const weft_status status = weft_device_copy(&draft->device, device, message);
+    draft->backend = draft->device.kind == WEFT_DEVICE_CUDA ? &weft_backend_cuda : &weft_backend_cpu;
+    return status ? status : weft_schedule_copy(&draft->schedule, schedule, message);
+}
+
+weft_status weft_plan_draft_attention(weft_plan *draft, const weft_attention *problem, const weft_schedule *schedule,
+                                      const weft_device *device, weft_message *message) {
+    memset(draft, 0, sizeof *draft);
+    draft->subject = WEFT_SUBJECT_ATTENTION;
+    const weft_status status = weft_attention_resolve(&draft->attention, problem, message);
+    return status ? status : draft_rest(draft, schedule, device, message);
+}
+
+weft_status weft_plan_draft_gemm(weft_plan *draft, const weft_gemm *problem, const weft_schedule *schedule,
+                                 const weft_device *device, weft_message *message) {
+    memset(draft, 0, sizeof *draft);
+    draft->subject = WEFT_SUBJECT_GEMM;
+    const weft_status status = weft_gemm_resolve(&draft->gemm, problem, message);
+    return status ? status : draft_rest(draft, schedule, device, message);
+}
+
+/* Makes a plan of a draft in the mode that its device asks for. */
+static weft_status make_in_mode(weft_plan **plan, weft_plan *draft, const weft_machine *machine, weft_message *message) {
+    const weft_mode mode = draft->device.mode;
+    if (mode == WEFT_ESTIMATE) {
+        return weft_plan_make(plan, draft, machine, message);
+    }
+    if (machine) {
+        return weft_fail(message, WEFT_INVALID, "a machine is given, and mode %s is for the device itself",
+                         mode == WEFT_MEASURE ? "measure" : "stored");
+    }
+    const weft_schedule open = draft->schedule;
+    weft_message why = {""};
+    weft_status status = weft_tune_settle(draft, message);
+    if (status || (status = weft_plan_make(plan, draft, NULL, &why)) == WEFT_OK) {
+        return status;
+    }
+    /* What fits one length of a class may not fit another: a cluster that does not divide its grid. */
+    draft->schedule = open;
+    return mode == WEFT_MEASURE
+               ? weft_plan_make(plan, draft, NULL, message)
+               : weft_fail(message, WEFT_NOT_FOUND, "what was tuned does not fit this length: %.200s", why.text);
 }
 
 weft_status weft_plan_attention_on(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
@@ -228,14 +280,8 @@ weft_status weft_plan_attention_on(weft_plan **plan, const weft_attention *probl
     }
     *plan = NULL;
     weft_plan draft;
-    memset(&draft, 0, sizeof draft);
-    draft.subject = WEFT_SUBJECT_ATTENTION;
-    weft_status status;
-    if ((status = weft_attention_resolve(&draft.attention, problem, message)) ||
-        (status = weft_device_copy(&draft.device, device, message))) {
-        return status;
-    }
-    return make_plan(plan, &draft, schedule, machine, finish_attention, message);
+    const weft_status status = weft_plan_draft_attention(&draft, problem, schedule, device, message);
+    return status ? status : make_in_mode(plan, &draft, machine, message);
 }
 
 weft_status weft_plan_attention(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
@@ -250,14 +296,8 @@ weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *problem, const 
     }
     *plan = NULL;
     weft_plan draft;
-    memset(&draft, 0, sizeof draft);
-    draft.subject = WEFT_SUBJECT_GEMM;
-    weft_status status;
-    if ((status = weft_gemm_resolve(&draft.gemm, problem, message)) ||
-        (status = weft_device_copy(&draft.device, device, message))) {
-        return status;
-    }
-    return make_plan(plan, &draft, schedule, machine, finish_gemm, message);
+    const weft_status status = weft_plan_draft_gemm(&draft, problem, schedule, device, message);
+    return status ? status : make_in_mode(plan, &draft, machine, message);
 }
 
 weft_status weft_plan_gemm(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,

@@ -214,18 +214,43 @@ static weft_status resolve_leading(int64_t *ld, weft_major major, char matrix, i
     return WEFT_OK;
 }
 
+static size_t matrix_extent(weft_major major, int64_t ld, int64_t rows, int64_t cols) {
+    return weft_matrix_index(major, ld, rows - 1, cols - 1) + 1;
+}
+
+/* Fills in and checks the distance between the matrices of a batch, each of `size` elements, at most 2^59. */
+static weft_status resolve_batch(int64_t *stride, char matrix, int64_t batch, size_t size, weft_message *message) {
+    if (*stride == 0) {
+        *stride = (int64_t)size;
+    }
+    if (*stride < (int64_t)size && batch > 1) {
+        return weft_fail(message, WEFT_INVALID, "%c_stride %" PRId64 " is less than %zu, the elements of %c", matrix,
+                         *stride, size, matrix);
+    }
+    const axis products = {batch, *stride};
+    if (batch > 1 && !extent(&products, 1, (int64_t)size)) {
+        return weft_fail(message, WEFT_INVALID, "%c spans more than 2^59 elements", matrix);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_gemm_resolve(weft_gemm *resolved, const weft_gemm *problem, weft_message *message) {
     weft_gemm p = WEFT_GEMM_INIT;
     weft_status status = copy_struct(&p, sizeof p, sizeof p, problem, "WEFT_GEMM_INIT", message);
     if (status) {
         return status;
     }
-    const field fields[] = {{"m", p.m}, {"n", p.n}, {"k", p.k}};
+    const field fields[] = {{"m", p.m}, {"n", p.n}, {"k", p.k}, {"batch", p.batch}};
     if ((status = check_dimensions(fields, sizeof fields / sizeof *fields, message)) ||
         (status = check_dtype("dtype", p.dtype, message)) || (status = check_dtype("c_dtype", p.c_dtype, message)) ||
         (status = resolve_leading(&p.lda, p.a_major, 'a', p.m, p.k, message)) ||
         (status = resolve_leading(&p.ldb, p.b_major, 'b', p.k, p.n, message)) ||
         (status = resolve_leading(&p.ldc, p.c_major, 'c', p.m, p.n, message))) {
+        return status;
+    }
+    if ((status = resolve_batch(&p.a_stride, 'a', p.batch, matrix_extent(p.a_major, p.lda, p.m, p.k), message)) ||
+        (status = resolve_batch(&p.b_stride, 'b', p.batch, matrix_extent(p.b_major, p.ldb, p.k, p.n), message)) ||
+        (status = resolve_batch(&p.c_stride, 'c', p.batch, matrix_extent(p.c_major, p.ldc, p.m, p.n), message))) {
         return status;
     }
     if (!isfinite(p.alpha) || !isfinite(p.beta)) {
@@ -247,12 +272,17 @@ weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_
     if (!theirs) {
         return WEFT_OK;
     }
-    const weft_status status = copy_struct(ours, sizeof *ours, sizeof *ours, theirs, "WEFT_DEVICE_INIT", message);
+    const size_t oldest = offsetof(weft_device, mode);
+    const weft_status status = copy_struct(ours, sizeof *ours, oldest, theirs, "WEFT_DEVICE_INIT", message);
     if (status) {
         return status;
     }
     if (ours->kind != WEFT_DEVICE_CPU && ours->kind != WEFT_DEVICE_CUDA) {
         return weft_fail(message, WEFT_INVALID, "kind %d is not WEFT_DEVICE_CPU or WEFT_DEVICE_CUDA", (int)ours->kind);
+    }
+    if (ours->mode != WEFT_ESTIMATE && ours->mode != WEFT_MEASURE && ours->mode != WEFT_STORED) {
+        return weft_fail(message, WEFT_INVALID, "mode %d is not WEFT_ESTIMATE, WEFT_MEASURE or WEFT_STORED",
+                         (int)ours->mode);
     }
     const struct {
         const char *name;
@@ -267,6 +297,9 @@ weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_
             return weft_fail(message, WEFT_INVALID, "%s %d is not between 0 and %d%s", knobs[i].name, (int)knobs[i].value,
                              (int)most, most == 0 ? ": the CPU has no such knob" : "");
         }
+    }
+    if (ours->kernel && ours->kind == WEFT_DEVICE_CPU) {
+        return weft_fail(message, WEFT_INVALID, "kernel %.40s: the CPU has no such knob", ours->kernel);
     }
     return WEFT_OK;
 }
@@ -299,17 +332,14 @@ weft_attention_extents weft_attention_sizes(const weft_attention *problem) {
     return sizes;
 }
 
-static size_t matrix_extent(weft_major major, int64_t ld, int64_t rows, int64_t cols) {
-    return weft_matrix_index(major, ld, rows - 1, cols - 1) + 1;
-}
-
 weft_gemm_extents weft_gemm_sizes(const weft_gemm *problem) {
     weft_gemm_extents sizes = {0, 0, 0};
     weft_gemm p;
     if (weft_gemm_resolve(&p, problem, NULL) == WEFT_OK) {
-        sizes.a = matrix_extent(p.a_major, p.lda, p.m, p.k);
-        sizes.b = matrix_extent(p.b_major, p.ldb, p.k, p.n);
-        sizes.c = matrix_extent(p.c_major, p.ldc, p.m, p.n);
+        const size_t before = (size_t)p.batch - 1; /* the last product's matrices lie beyond so many strides */
+        sizes.a = before * (size_t)p.a_stride + matrix_extent(p.a_major, p.lda, p.m, p.k);
+        sizes.b = before * (size_t)p.b_stride + matrix_extent(p.b_major, p.ldb, p.k, p.n);
+        sizes.c = before * (size_t)p.c_stride + matrix_extent(p.c_major, p.ldc, p.m, p.n);
     }
     return sizes;
 }
@@ -325,5 +355,5 @@ double weft_attention_flops(const weft_attention *problem) {
 
 double weft_gemm_flops(const weft_gemm *problem) {
     weft_gemm p;
-    return weft_gemm_resolve(&p, problem, NULL) ? 0.0 : 2.0 * (double)p.m * (double)p.n * (double)p.k;
+    return weft_gemm_resolve(&p, problem, NULL) ? 0.0 : 2.0 * (double)p.batch * (double)p.m * (double)p.n * (double)p.k;
 }

@@ -62,7 +62,7 @@ weft_status weft_plan_enqueue_attention(const weft_plan *plan, const weft_attent
     return plan->backend->attention_forward(plan, data, message);
 }
 
-weft_status weft_plan_run_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
+static weft_status check_gemm_run(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
     if (!plan || !data || plan->subject != WEFT_SUBJECT_GEMM) {
         return weft_fail(message, WEFT_INVALID,
                          !plan   ? "plan is null"
@@ -74,8 +74,43 @@ weft_status weft_plan_run_gemm(const weft_plan *plan, const weft_gemm_data *data
     const buffer buffers[] = {{"a", data->a, sizes.a * bytes, 0},
                               {"b", data->b, sizes.b * bytes, 0},
                               {"c", data->c, sizes.c * weft_dtype_bytes(plan->gemm.c_dtype), 1}};
-    const weft_status status = check_buffers(buffers, 3, message);
-    return status ? status : plan->backend->gemm(plan, data, message);
+    return check_buffers(buffers, 3, message);
+}
+
+/* A device takes the whole batch at once; the CPU, whose walk is that of one product, one after the other. */
+static weft_status run_batch(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
+    const weft_gemm *p = &plan->gemm;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
+    weft_status status = WEFT_OK;
+    if (plan->placed) {
+        return plan->backend->gemm(plan, data, message);
+    }
+    for (int64_t i = 0; i < p->batch && status == WEFT_OK; i++) {
+        const weft_gemm_data one = {(const char *)data->a + i * p->a_stride * bytes,
+                                    (const char *)data->b + i * p->b_stride * bytes,
+                                    (char *)data->c + i * p->c_stride * c_bytes};
+        status = plan->backend->gemm(plan, &one, message);
+    }
+    return status;
+}
+
+weft_status weft_plan_run_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
+    const weft_status status = check_gemm_run(plan, data, message);
+    return status ? status : run_batch(plan, data, message);
+}
+
+weft_status weft_plan_enqueue_gemm(const weft_plan *plan, const weft_gemm_data *data, void *stream, weft_message *message) {
+    const weft_status status = check_gemm_run(plan, data, message);
+    if (status) {
+        return status;
+    }
+    if (plan->backend->enqueue_gemm) {
+        return plan->backend->enqueue_gemm(plan, data, stream, message);
+    }
+    if (stream) {
+        return weft_fail(message, WEFT_INVALID, "stream is not null, and the plan is for the CPU");
+    }
+    return run_batch(plan, data, message);
 }
 
 weft_status weft_attention_forward(const weft_attention *problem, const weft_attention_data *data, weft_message *message) {

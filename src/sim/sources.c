@@ -139,12 +139,15 @@ static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job
     job->streams = 0;
     double apart = 0; /* sectors that the cluster's CTAs would ask for, each for itself */
     for (int64_t i = 0; i < s->cluster_m + s->cluster_n; i++) {
-        weft_sim_stream *stream = &job->stream[job->streams++];
         const int is_a = i < s->cluster_m;
         const int64_t line = is_a ? visit.tile.m + i : visit.tile.n + i - s->cluster_m;
+        if (line >= (is_a ? tiles_m : tiles_n)) { /* the cluster reaches over the edge */
+            continue;
+        }
         const int64_t length =
             is_a ? smaller(s->tile_m, p->m - line * s->tile_m) : smaller(s->tile_n, p->n - line * s->tile_n);
         const int64_t ld = (is_a ? p->lda : p->ldb) * bytes;
+        weft_sim_stream *stream = &job->stream[job->streams++];
         /* With k contiguous a piece is `length` rows of tile_k elements, otherwise tile_k rows of `length`. */
         const int k_inner = is_a ? p->a_major == WEFT_ROW_MAJOR : p->b_major == WEFT_COL_MAJOR;
         stream->base = (uint32_t)((is_a ? line : tiles_m + line) * steps);
@@ -256,6 +259,9 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     memset(walk, 0, sizeof *walk);
     walk->plan = plan;
     source->observer = NULL;
+    if (plan->subject == WEFT_SUBJECT_GEMM && (plan->gemm.batch > 1 || plan->schedule.split > 1)) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes one product, whose tiles are not split");
+    }
     const weft_status status = number_pieces(source, walk, message);
     if (status) {
         return status;

@@ -48,7 +48,7 @@ class Missing(OnGpu):
 
     def test_every_verb(self):
         for expected, options in self.CASES:
-            for verb in [["run", "attention", *SMALL], ["compare", "attention", *SMALL], ["machines", "probe"]]:
+            for verb in [["run", "attention", *SMALL], ["compare", "attention", *SMALL], ["tune", "attention", *SMALL], ["machines", "probe"]]:
                 with self.subTest(expected=expected, verb=verb):
                     self.refused(expected, *verb, **options)
 
@@ -72,7 +72,7 @@ class Kernels(OnGpu):
         self.refused("out of memory", "run", "attention", *SMALL, "--dispatch", "static", "--json", script="memory=2")
         self.refused("cannot be launched", "run", "attention", *SMALL, "--json", script="launch=701")
         self.refused("the kernel failed", "run", "attention", *SMALL, "--json", script="synchronize=700")
-        self.refused("there is none yet for this kind of problem", "run", "gemm", "--device", "cuda")
+        self.refused("it takes bf16 and fp16, not fp32", "run", "gemm", "--device", "cuda")
         self.refused("order hilbert is for gemm problems", "run", "attention", *SMALL, "--order", "hilbert", code=2)
         self.refused("no machine", "run", "attention", *SMALL, "--machine", "gb11", code=2)
 
@@ -102,6 +102,21 @@ class Kernels(OnGpu):
             self.assertGreater(row["measured"]["seconds"], 0)
             self.assertGreater(row["measured"]["tflops"], 0)
         self.assertIn("measured ms", self.ok("compare", "attention", *SMALL, "--order", "head-first", "--repeat", "2"))
+
+    def test_tune(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["WEFT_TUNING_DB"] = os.path.join(folder, "tuning.db")
+            self.addCleanup(os.environ.pop, "WEFT_TUNING_DB")
+            given = [*SMALL, "--kernel", "study", "--order", "head-first", "--sweep", "forward"]
+            found = json.loads(self.ok("tune", "attention", *given, "--seconds", "1", "--json"))
+            self.assertEqual((found["device"], found["machine"]), ("cuda", "fake-h200-live"))
+            self.assertGreater(found["search"]["candidates"], 20)
+            self.assertRegex(found["kernel"], r"__study_fast$")
+            listed = json.loads(self.ok("tune", "--list", "--json"))["rows"]
+            self.assertEqual([(row["device"], row["driver"]) for row in listed], [("NVIDIA Fake H200, 12 SMs", 13)])
+            self.ok("run", "attention", *given, "--mode", "stored", "--repeat", "2")
+            self.refused("nothing was tuned for", "run", "attention", *SMALL, "--mode", "stored")
+            self.refused("cannot be launched", "tune", "attention", *given, "--again", script="launch=701")
 
     def test_probe(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,64 @@
+/* The Hopper GEMM's parameters and variants: plain C for the host, and CUDA for the kernel.
+ *
+ * One source, src/cuda/kernels/gemm_hopper.cuh, multiplies 16-bit matrices with wgmma (sm_90a). hopper_gemm.def lists what
+ * is compiled of it. Order, sweep, dispatch, workers and clusters are in the walk; the fields below are the rest. */
+#ifndef WEFT_CUDA_HOPPER_GEMM_H
+#define WEFT_CUDA_HOPPER_GEMM_H
+
+#include "cuda/tensor_map.h"
+
+/* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
+ * transpose, with A and B in each other's place, and `swapped` set.
+ *
+ * The boxes of a and b are 64 elements of k, and a_rows or b_rows of m or n (64 where those are contiguous); the contiguous
+ * axis comes first, the batch last. The box of c is 128 bytes x 16 rows.
+ *
+ * Launch: a one-dimensional grid of clusters of split * cluster_m * cluster_n CTAs, as many as walk.order.count under grid
+ * dispatch, else walk.workers; threads and dynamic shared memory from the variant. */
+typedef struct weft_gemm_params {
+    weft_tensor_map a, b, c;
+    weft_walk walk;          /* tiles of the variant's tile_m x tile_n (swapped: its n x m), steps of WEFT_GEMM_STEP */
+    uint64_t *counter;       /* dynamic dispatch: 0 before the launch; else null */
+    uint64_t a_keep, b_keep; /* how long the L2 is to keep what is read of A and B: a policy of tma.cuh */
+    float alpha, beta;
+    int32_t c_dtype;              /* a weft_dtype */
+    int32_t swapped;              /* 1: the walk's rows are columns here */
+    int32_t a_rows, b_rows;       /* rows of A and columns of B in a box: multiples of 64 that divide the tile's */
+    int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
+    int32_t split; /* 1, or WEFT_GEMM_SPLIT of the tile: so many times that many CTAs share out the steps of the same tiles,
+                      under grid dispatch, each at least one */
+} weft_gemm_params;
+
+/* k of a step; warps that multiply, and threads of a CTA with those that load; m or n of an atom of shared memory. */
+/* How long the L2 keeps what is read, as the copy engine takes it: see ptx/tma.cuh. */
+#define WEFT_GEMM_KEEP_NORMAL UINT64_C(0x1000000000000000)
+#define WEFT_GEMM_KEEP_FIRST  UINT64_C(0x12F0000000000000) /* given up first */
+#define WEFT_GEMM_KEEP_LAST   UINT64_C(0x14F0000000000000)
+
+enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_WARPS = 8, WEFT_GEMM_THREADS = 384, WEFT_GEMM_ATOM = 64 };
+
+/* What is compiled: a row of hopper_gemm.def. */
+typedef struct weft_gemm_variant {
+    const char *symbol; /* the entry point */
+    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    weft_dtype dtype;   /* of A and B */
+    int32_t a_mn, b_mn; /* 1: contiguous along m or n; 0: along k */
+    int32_t tile_m, tile_n;
+    uint32_t shared_bytes;
+} weft_gemm_variant;
+
+/* CTAs that can share out the steps of a tile: each then stores 64 of its columns. */
+#define WEFT_GEMM_SPLIT(tile_m, tile_n) ((tile_m) == 128 ? (tile_n) / 64 : 1)
+
+/* Dynamic shared memory: a ring of stages, each a step of A and B; two pieces of C for each warp, 16 rows of 128 bytes; the
+ * barriers. */
+#define WEFT_GEMM_STAGE_BYTES(tile_m, tile_n) (2 * WEFT_GEMM_STEP * ((tile_m) + (tile_n)))
+#define WEFT_GEMM_PIECE_BYTES                 2048
+#define WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages)                                                                     \
+    ((stages)*WEFT_GEMM_STAGE_BYTES(tile_m, tile_n) + 2 * WEFT_GEMM_WARPS * WEFT_GEMM_PIECE_BYTES + 1024)
+
+/* The initialiser of a weft_gemm_variant from a row: #define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__), */
+#define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages)                                       \
+    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
+
+#endif

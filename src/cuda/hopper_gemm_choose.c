@@ -1,0 +1,178 @@
+#include "cuda/hopper_gemm_choose.h"
+
+#include "model/gemm.h"
+
+weft_gemm_seen weft_gemm_see(const weft_gemm *p) {
+    const int a_mn = p->a_major == WEFT_COL_MAJOR, b_mn = p->b_major == WEFT_ROW_MAJOR;
+    if (p->c_major == WEFT_ROW_MAJOR) {
+        return (weft_gemm_seen){0, a_mn, b_mn, p->m, p->n, p->lda, p->ldb, p->a_stride, p->b_stride};
+    }
+    return (weft_gemm_seen){1, b_mn, a_mn, p->n, p->m, p->ldb, p->lda, p->b_stride, p->a_stride};
+}
+
+/* ---- the kernel ---- */
+
+/* Lines that do not begin at multiples of 128 bytes, as those of a packed matrix with an odd length. */
+static int crooked(const weft_gemm *p, int64_t ld) {
+    return ld * (int64_t)weft_dtype_bytes(p->dtype) % 128 != 0;
+}
+
+static double clocks_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
+    const weft_gemm *p = &plan->gemm;
+    const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
+    const double bytes = elements * (double)weft_dtype_bytes(p->dtype) +
+                         (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
+    const int64_t workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors;
+    const weft_gemm_model model = {p->batch,
+                                   p->m,
+                                   p->n,
+                                   p->k,
+                                   pick->tile_m,
+                                   pick->tile_n,
+                                   WEFT_GEMM_STEP,
+                                   pick->cluster_m,
+                                   pick->cluster_n,
+                                   pick->split,
+                                   workers,
+                                   crooked(p, p->lda),
+                                   crooked(p, p->ldb),
+                                   bytes * (double)p->batch};
+    return weft_model_gemm_clocks(&model);
+}
+
+/* Whether a choice is the schedule's, or left to us. */
+static int agrees(int64_t fixed, int64_t value) {
+    return fixed == 0 || fixed == value;
+}
+
+/* Clusters that were worth it: more than two CTAs leave SMs over that no cluster fits. */
+static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
+enum { CLUSTERS = sizeof clusters / sizeof *clusters };
+
+static void consider(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick, double *least,
+                     weft_gemm_pick *best) {
+    const double clocks = clocks_of(plan, device, pick);
+    if (!best->variant || clocks < *least) {
+        *least = clocks;
+        *best = *pick;
+    }
+}
+
+int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const weft_plan *plan,
+                        const weft_cuda_device *device, weft_gemm_pick *pick) {
+    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
+    const weft_schedule *s = &plan->schedule;
+    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP);
+    const int splits =
+        (s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID) && s->cluster_m * s->cluster_n <= 1;
+    double least = 0;
+    pick->variant = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const weft_gemm_variant *v = &variants[i];
+        weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
+        if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) ||
+            !agrees(s->tile_n, one.tile_n)) {
+            continue;
+        }
+        const int64_t most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
+        if (s->split > 1) { /* asked for: check() has seen to the rest */
+            one.split = s->split;
+            one.cluster_m = s->cluster_m ? s->cluster_m : 1;
+            one.cluster_n = s->cluster_n ? s->cluster_n : 1;
+            if (s->split == most) {
+                consider(plan, device, &one, &least, pick);
+            }
+            continue;
+        }
+        if (s->split == 0 && splits && most > 1 && most <= steps) {
+            one.split = most;
+            consider(plan, device, &one, &least, pick);
+            one.split = 1;
+        }
+        for (size_t c = 0; c < CLUSTERS; c++) {
+            one.cluster_m = s->cluster_m ? s->cluster_m : clusters[c][0];
+            one.cluster_n = s->cluster_n ? s->cluster_n : clusters[c][1];
+            consider(plan, device, &one, &least, pick);
+        }
+    }
+    return pick->variant != NULL;
+}
+
+/* ---- the order ---- */
+
+/* A wave of g columns of positions by h rows. */
+typedef struct wave {
+    int64_t across, along;
+    double lines; /* rows of A and columns of B that it reads */
+} wave;
+
+/* The wave that reads least, among those that take no more turns than one of all workers would: an exact rectangle, so that
+ * the next wave reads one side of it again. */
+static wave best_wave(int64_t rows, int64_t cols, int64_t workers, double row_lines, double col_lines) {
+    wave best = {1, workers, -1};
+    const int64_t turns = weft_ceil_divide(rows * cols, workers);
+    for (int64_t g = 1; g <= workers && g <= cols; g++) {
+        const int64_t h = workers / g < rows ? workers / g : rows;
+        if (weft_ceil_divide(rows * cols, g * h) > turns) {
+            continue;
+        }
+        const double ragged = (cols % g != 0 ? 1.05 : 1.0) * (rows % h != 0 ? 1.02 : 1.0);
+        const double lines = ((double)g * col_lines + (double)h * row_lines) * ragged;
+        if (best.lines < 0 || lines < best.lines) {
+            best = (wave){g, h, lines};
+        }
+    }
+    return best;
+}
+
+void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device, weft_schedule *s) {
+    const weft_gemm *p = &plan->gemm;
+    s->tile_k = WEFT_GEMM_STEP;
+    s->cluster_m = pick->cluster_m;
+    s->cluster_n = pick->cluster_n;
+    s->split = pick->split;
+    if (s->dispatch == WEFT_CHOOSE) {
+        s->dispatch = s->split > 1 ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_STATIC;
+    }
+    const int64_t ctas = s->cluster_m * s->cluster_n * s->split;
+    const int64_t rows = weft_ceil_divide(weft_ceil_divide(p->m, s->tile_m), s->cluster_m);
+    const int64_t cols = weft_ceil_divide(weft_ceil_divide(p->n, s->tile_n), s->cluster_n);
+    const int64_t workers = (s->workers ? s->workers : device->multiprocessors) / ctas;
+    if (s->order != WEFT_CHOOSE || s->group != 0 || s->table || workers < 1 || rows > INT64_C(1) << 31 ||
+        cols > INT64_C(1) << 31 || s->dispatch == WEFT_DISPATCH_GRID) {
+        return;
+    }
+    const wave w = best_wave(rows, cols, workers, (double)(s->tile_m * s->cluster_m), (double)(s->tile_n * s->cluster_n));
+    const double bytes = w.lines * (double)p->k * (double)weft_dtype_bytes(p->dtype);
+    const int several = p->batch > 1 || rows * cols > workers;
+    s->order = WEFT_ORDER_SERPENTINE;
+    s->group = w.across;
+    s->axis = WEFT_AXIS_N;
+    if (s->workers == 0 && several && p->batch == 1) {
+        s->workers = w.across * w.along * ctas;
+    }
+    if (s->sweep == WEFT_CHOOSE) {
+        s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
+    }
+}
+
+/* ---- the L2 ---- */
+
+void weft_gemm_choose_keep(const weft_plan *plan, uint64_t *a_keep, uint64_t *b_keep) {
+    const weft_schedule *s = &plan->schedule;
+    const weft_grid *grid = &plan->walk.order.grid;
+    const int bands = s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
+    const int turns = s->sweep == WEFT_SWEEP_SAWTOOTH && bands;
+    uint64_t a = WEFT_GEMM_KEEP_NORMAL, b = WEFT_GEMM_KEEP_NORMAL;
+    if (grid->rows == 1 || grid->cols == 1) {
+        a = grid->cols == 1 ? WEFT_GEMM_KEEP_FIRST : a;
+        b = grid->rows == 1 ? WEFT_GEMM_KEEP_FIRST : b;
+    } else if (turns && s->axis == WEFT_AXIS_N) {
+        b = WEFT_GEMM_KEEP_LAST;
+    } else if (turns) {
+        a = WEFT_GEMM_KEEP_LAST;
+    }
+    const int swapped = plan->gemm.c_major == WEFT_COL_MAJOR;
+    *a_keep = swapped ? b : a;
+    *b_keep = swapped ? a : b;
+}

@@ -1,0 +1,37 @@
+/* What the Hopper GEMM does when the schedule leaves it open: tile, cluster, split, order, workers, and what stays in L2.
+ */
+#ifndef WEFT_CUDA_HOPPER_GEMM_CHOOSE_H
+#define WEFT_CUDA_HOPPER_GEMM_CHOOSE_H
+
+#include "cuda/cuda.h"
+#include "cuda/hopper_gemm.h"
+
+enum { WEFT_GEMM_MAX_CLUSTER = 8 };
+
+/* The problem as the kernel sees it: with a row-major C. A column-major one is its transpose, and A and B change places. */
+typedef struct weft_gemm_seen {
+    int swapped, a_mn, b_mn; /* whether A and B are contiguous along m and n */
+    int64_t m, n, lda, ldb, a_stride, b_stride;
+} weft_gemm_seen;
+
+weft_gemm_seen weft_gemm_see(const weft_gemm *p);
+
+/* A variant, and how to run it; tile and cluster in the schedule's terms. */
+typedef struct weft_gemm_pick {
+    const weft_gemm_variant *variant;
+    int64_t tile_m, tile_n, cluster_m, cluster_n, split;
+} weft_gemm_pick;
+
+/* The fastest by the model among those that fit what the schedule has fixed. Returns 0 when none does. */
+int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const weft_plan *plan,
+                        const weft_cuda_device *device, weft_gemm_pick *pick);
+
+/* Fills in what the schedule leaves open. */
+void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
+                      weft_schedule *schedule);
+
+/* How long the L2 is to keep A and B as the kernel sees them: what is read once goes first; of a sweep that turns back,
+ * what the next wave reads again goes last. */
+void weft_gemm_choose_keep(const weft_plan *plan, uint64_t *a_keep, uint64_t *b_keep);
+
+#endif

@@ -1,0 +1,124 @@
+/* The warps that do not multiply: one asks for tiles, one loads them. */
+#ifndef WEFT_CUDA_KERNELS_GEMM_FEED_CUH
+#define WEFT_CUDA_KERNELS_GEMM_FEED_CUH
+
+#include "cuda/kernels/gemm_shape.cuh"
+
+/* Sends four numbers to shared memory of the cluster; they count as bytes at the barrier, which lies in the same CTA. */
+static __device__ __forceinline__ void gemm_send(uint32_t to, uint32_t barrier, const int32_t *from) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"(barrier)
+                 : "memory");
+}
+
+/* The next job of the walk; no steps when it is over. */
+static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, weft_worker &worker) {
+    weft_visit visit;
+    gemm_job job = {};
+    if (weft_worker_next(&p.walk, &worker, &visit)) {
+        job.row = (int32_t)(p.swapped ? visit.tile.n : visit.tile.m);
+        job.col = (int32_t)(p.swapped ? visit.tile.m : visit.tile.n);
+        job.batch = (int32_t)visit.tile.batch;
+        job.first = (int32_t)visit.first;
+        job.direction = visit.direction;
+        job.steps = (int32_t)visit.steps;
+    }
+    return job;
+}
+
+/* Walks the schedule for the whole cluster, as far ahead as there is room for jobs. One thread of the first CTA; `job` is
+ * the first. */
+template <class S>
+static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, const gemm_place &me, weft_worker worker,
+                                                     gemm_job job) {
+    gemm_turn<GEMM_JOBS> turn = {0, 1};
+    for (;; turn.next()) {
+        mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * turn.at, turn.parity);
+        for (uint32_t cta = 0; cta < me.ctas; cta++) {
+            const uint32_t to = cluster_address(GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at, cta);
+            const uint32_t full = cluster_address(GEMM_DESK(S, me, job_full) + 8 * turn.at, cta);
+            gemm_send(to, full, &job.row);
+            gemm_send(to + 16, full, &job.direction);
+        }
+        if (job.steps == 0) {
+            return;
+        }
+        job = gemm_next(p, worker);
+    }
+}
+
+/* The next job, read by a whole warp, of which one lane then gives the slot back. One warp of the CTA, which `arms`, makes
+ * the barrier wait for the slot's next job before that. */
+template <class S>
+static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, gemm_turn<GEMM_JOBS> &turn, bool arms) {
+    gemm_job job;
+    mbarrier_wait(GEMM_DESK(S, me, job_full) + 8 * turn.at, turn.parity);
+    const uint32_t from = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(job.row), "=r"(job.col), "=r"(job.batch), "=r"(job.first)
+                 : "r"(from)
+                 : "memory");
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(job.direction), "=r"(job.steps) : "r"(from + 16) : "memory");
+    __syncwarp();
+    const bool elected = elect_one();
+    if (arms && elected) {
+        mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * turn.at, sizeof(gemm_job));
+    }
+    mbarrier_give_back_at(GEMM_DESK(S, me, job_empty) + 8 * turn.at, 0, elected);
+    turn.next();
+    return job;
+}
+
+/* Loads one box of A or B: for this CTA, or for all those that share it, whose bits are in `sharers`. */
+template <bool MN>
+static __device__ __forceinline__ void gemm_load(uint32_t to, const weft_tensor_map *map, uint32_t full, uint32_t sharers,
+                                                 int32_t mn, int32_t k, int32_t batch, uint64_t keep) {
+    const int32_t x = MN ? mn : k, y = MN ? k : mn;
+    if (sharers) {
+        tma_multicast_3d(to, map, full, (uint16_t)sharers, x, y, batch, keep);
+    } else {
+        tma_load_3d(to, map, full, x, y, batch, keep);
+    }
+}
+
+/* Keeps the ring full, tile after tile without a break. A whole warp, of which one lane asks the copy engine. CTAs that
+ * share A or B take turns at its boxes and load them for all. */
+template <class S> static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, const gemm_place &me) {
+    gemm_turn<GEMM_JOBS> job_turn = {0, 0};
+    gemm_turn<S::stages> turn = {0, 1};
+    const uint32_t along_m = (uint32_t)p.cluster_m, along_n = (uint32_t)p.cluster_n;
+    const uint32_t a_rows = (uint32_t)p.a_rows, b_rows = (uint32_t)p.b_rows;
+    uint32_t column = 0; /* the CTAs of this one's column */
+    for (uint32_t i = 0; i < along_m; i++) {
+        column |= 1u << (me.first + i * along_n + me.in_n);
+    }
+    const uint32_t a_sharers = along_n > 1 ? ((1u << along_n) - 1) << (me.first + me.in_m * along_n) : 0;
+    const uint32_t b_sharers = along_m > 1 ? column : 0;
+    for (;;) {
+        const gemm_job job = gemm_take<S>(me, job_turn, true);
+        if (job.steps == 0) {
+            break;
+        }
+        const int32_t row = (job.row + (int32_t)me.in_m) * S::tile_m, col = (job.col + (int32_t)me.in_n) * S::tile_n;
+        const gemm_share share = gemm_share_of(p, me, job.steps);
+        int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP;
+        for (int32_t i = 0; i < share.steps; i++, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
+            const uint32_t full = GEMM_DESK(S, me, full) + 8 * turn.at;
+            mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
+            if (elect_one()) {
+                const uint32_t stage = me.base + turn.at * S::stage_bytes;
+                mbarrier_expect(full, S::stage_bytes);
+                for (uint32_t r = me.in_n * a_rows; r < S::tile_m; r += along_n * a_rows) {
+                    gemm_load<S::a_mn>(stage + r * 128, &p.a, full, a_sharers, row + (int32_t)r, k, job.batch, p.a_keep);
+                }
+                for (uint32_t r = me.in_m * b_rows; r < S::tile_n; r += along_m * b_rows) {
+                    gemm_load<S::b_mn>(stage + (S::tile_m + r) * 128, &p.b, full, b_sharers, col + (int32_t)r, k, job.batch,
+                                       p.b_keep);
+                }
+            }
+            __syncwarp();
+        }
+    }
+}
+
+#endif

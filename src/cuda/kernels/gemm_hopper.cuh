@@ -1,0 +1,159 @@
+/* The Hopper GEMM: tiles of C by wgmma, from a ring of stages in shared memory that the copy engine fills.
+ *
+ * A CTA has three warpgroups. Two multiply: each owns half of the tile's rows, 64 x N products straight from shared memory,
+ * and stores them (gemm_store.cuh). Of the third, one warp walks the schedule a few tiles ahead and one keeps the ring full
+ * (gemm_feed.cuh), across tiles, so that a warpgroup that has stored its part finds the next tile's data there. The two
+ * that multiply may drift apart by the length of the ring: while one stores, the other has the tensor cores to itself. */
+#ifndef WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
+#define WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
+
+#include "cuda/kernels/gemm_feed.cuh"
+#include "cuda/kernels/gemm_split.cuh"
+
+/* The barriers, before any other use of shared memory. One thread. */
+template <class S> static __device__ __forceinline__ void gemm_set_up(const weft_gemm_params &p, const gemm_place &me) {
+    /* A stage is free when all who were sent its data have read it: the CTAs of the row and of the column. */
+    const uint32_t readers = WEFT_GEMM_WARPS * (uint32_t)(p.cluster_m + p.cluster_n - 1);
+    for (uint32_t i = 0; i < S::stages; i++) {
+        mbarrier_init(GEMM_DESK(S, me, full) + 8 * i, 1);
+        mbarrier_init(GEMM_DESK(S, me, empty) + 8 * i, readers);
+    }
+    for (uint32_t i = 0; i < GEMM_JOBS; i++) {
+        mbarrier_init(GEMM_DESK(S, me, job_full) + 8 * i, 1);
+        mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * i, sizeof(gemm_job));
+        mbarrier_init(GEMM_DESK(S, me, job_empty) + 8 * i, (WEFT_GEMM_WARPS + 1) * me.ctas);
+    }
+    for (uint32_t i = 0; i < 2 * WEFT_GEMM_WARPS; i++) {
+        mbarrier_init(GEMM_DESK(S, me, piece_full) + 8 * i, 1);
+    }
+    mbarrier_init_done();
+}
+
+/* The CTA that this lane tells when the warp is done with a stage: those of its row, then the others of its column. */
+static __device__ __forceinline__ uint32_t gemm_told_by_lane(const weft_gemm_params &p, const gemm_place &me,
+                                                             uint32_t lane) {
+    const uint32_t along_n = (uint32_t)p.cluster_n;
+    if (lane < along_n) {
+        return me.first + me.in_m * along_n + lane;
+    }
+    const uint32_t i = lane - along_n;
+    return me.first + (i + (i >= me.in_m)) * along_n + me.in_n;
+}
+
+/* The products of one stage. */
+template <class S>
+static __device__ __forceinline__ void gemm_products(float (&sums)[S::blocks][S::tile_n / 2], uint64_t a, uint64_t b,
+                                                     bool add) {
+    constexpr uint64_t a_step = S::a_mn ? 2048 / 16 : 32 / 16, b_step = S::b_mn ? 2048 / 16 : 32 / 16;
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < WEFT_GEMM_STEP / 16; i++) {
+#pragma unroll
+        for (int block = 0; block < S::blocks; block++) {
+            wgmma<S::tile_n>::template shared<S::bf16, S::a_mn, S::b_mn>(
+                sums[block], a + (uint64_t)(block * S::atom_bytes / 16) + i * a_step, b + i * b_step, add || i > 0);
+        }
+    }
+    wgmma_commit();
+}
+
+/* A warpgroup that multiplies: 0 or 1. */
+template <class S>
+static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, const gemm_place &me, uint32_t group) {
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, own = group * 4 + warp;
+    const uint32_t told = gemm_told_by_lane(p, me, lane);
+    const bool tells = lane < (uint32_t)(p.cluster_m + p.cluster_n - 1);
+    const uint64_t a_first = wgmma_operand(me.base + group * S::blocks * S::atom_bytes, 1024, S::atom_bytes);
+    const uint64_t b_first = wgmma_operand(me.base + S::a_bytes, 1024, S::atom_bytes);
+    const uint32_t empty = GEMM_DESK(S, me, empty);
+    gemm_pieces pieces = {me.base + S::pieces_at + own * 2 * WEFT_GEMM_PIECE_BYTES, GEMM_DESK(S, me, piece_full) + own * 16,
+                          0, 0};
+    gemm_turn<GEMM_JOBS> job_turn = {0, 0};
+    gemm_turn<S::stages> turn = {0, 0};
+    float sums[S::blocks][S::tile_n / 2];
+    for (;;) {
+        const gemm_job job = gemm_take<S>(me, job_turn, false);
+        if (job.steps == 0) {
+            break;
+        }
+        const gemm_share share = gemm_share_of(p, me, job.steps);
+        const int32_t x = (job.col + (int32_t)me.in_n) * S::tile_n + (int32_t)me.part * (S::tile_n / p.split);
+        const int32_t y = (job.row + (int32_t)me.in_m) * S::tile_m + (int32_t)(group * S::group_m + 16 * warp);
+        if (p.beta != 0) {
+            gemm_fetch_old(p, pieces, x, y, job.batch, elect_one());
+        }
+        uint32_t before = 0;
+        for (int32_t i = 0; i < share.steps; i++, turn.next()) {
+            const uint64_t stage = (uint64_t)(turn.at * (S::stage_bytes / 16));
+            mbarrier_wait(GEMM_DESK(S, me, full) + 8 * turn.at, turn.parity);
+            gemm_products<S>(sums, a_first + stage, b_first + stage, i > 0);
+            if (i > 0) {
+                wgmma_wait<1>();
+                mbarrier_give_back_at(empty + 8 * before, told, tells);
+            }
+            before = turn.at;
+        }
+        wgmma_wait<0>();
+#pragma unroll
+        for (int block = 0; block < S::blocks; block++) {
+            wgmma_hold(sums[block]);
+        }
+        mbarrier_give_back_at(empty + 8 * before, told, tells);
+        gemm_finish<S>(p, me, pieces, sums, x, y, job.batch);
+    }
+    tma_store_wait_read<0>();
+}
+
+template <class S> static __device__ __forceinline__ void gemm_hopper(const weft_gemm_params &p) {
+    extern __shared__ __align__(1024) unsigned char gemm_shared[];
+    const gemm_place me = gemm_find_place(p, shared_address(gemm_shared));
+    const uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); /* the compiler sees that a warp has but one */
+    const bool schedules = threadIdx.x == 32 && me.rank == 0;
+    weft_worker worker = {};
+    gemm_job job = {};
+    grid_let_next();
+    if (threadIdx.x == 0) {
+        tma_prefetch_map(&p.a);
+        tma_prefetch_map(&p.b);
+        tma_prefetch_map(&p.c);
+    } else if (threadIdx.x == 64) {
+        gemm_set_up<S>(p, me);
+    } else if (schedules && !p.counter && !p.walk.order.table) { /* the first tile, while the others set up */
+        worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, nullptr);
+        job = gemm_next(p, worker);
+    }
+    __syncthreads();
+    if (me.ctas > 1) {
+        gemm_meet(false);
+    }
+    grid_wait();
+    if (warp < 4) {
+        registers_lower<72>();
+        if (warp == 0) {
+            gemm_feed<S>(p, me);
+        } else if (warp == 1 && me.rank == 0) {
+            if (schedules) {
+                if (p.counter || p.walk.order.table) {
+                    worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
+                    job = gemm_next(p, worker);
+                }
+                gemm_schedule<S>(p, me, worker, job);
+            }
+            __syncwarp();
+        }
+        if (p.split > 1) { /* who multiplies meets twice to add the parts up */
+            __syncwarp();
+            gemm_meet(false);
+            gemm_meet(true);
+        }
+    } else {
+        registers_raise<216>();
+        gemm_multiply<S>(p, me, warp / 4 - 1);
+    }
+    if (me.ctas > 1) { /* nobody leaves while others may still write to its shared memory */
+        __syncwarp();
+        gemm_meet(false);
+    }
+}
+
+#endif

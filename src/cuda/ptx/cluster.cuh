@@ -1,0 +1,80 @@
+/* Warpgroups and clusters: who runs, with how many registers, and barriers among them (sm_90, setmaxnreg sm_90a). */
+#ifndef WEFT_CUDA_PTX_CLUSTER_CUH
+#define WEFT_CUDA_PTX_CLUSTER_CUH
+
+#include <stdint.h>
+
+/* One lane of the warp, the same one each time. All lanes call it. */
+static __device__ __forceinline__ bool elect_one() {
+    uint32_t elected;
+    asm volatile("{\n"
+                 ".reg .pred elected;\n"
+                 "elect.sync _|elected, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, elected;\n"
+                 "}"
+                 : "=r"(elected)::"memory");
+    return elected != 0;
+}
+
+/* A warpgroup takes or gives back registers of the CTA's pool: a multiple of 8, 24 to 256 a thread. */
+template <int REGISTERS> static __device__ __forceinline__ void registers_raise() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+template <int REGISTERS> static __device__ __forceinline__ void registers_lower() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+/* Barriers of the CTA by number, 1 to 15 (0 is __syncthreads), for `threads` threads in all. */
+static __device__ __forceinline__ void barrier_sync(uint32_t number, uint32_t threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+static __device__ __forceinline__ void barrier_arrive(uint32_t number, uint32_t threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+/* barrier_sync(), and whether any of the threads said `mine`; whole warps. */
+static __device__ __forceinline__ bool barrier_any(uint32_t number, uint32_t threads, bool mine) {
+    uint32_t any;
+    asm volatile("{\n"
+                 ".reg .pred mine, any;\n"
+                 "setp.ne.b32 mine, %3, 0;\n"
+                 "bar.red.or.pred any, %1, %2, mine;\n"
+                 "selp.u32 %0, 1, 0, any;\n"
+                 "}"
+                 : "=r"(any)
+                 : "r"(number), "r"(threads), "r"((uint32_t)mine)
+                 : "memory");
+    return __any_sync(0xffffffffu, any); /* the same in all lanes, as the compiler then knows */
+}
+
+/* The CTA's number in its cluster. */
+static __device__ __forceinline__ uint32_t cluster_rank() {
+    uint32_t rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+static __device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+/* The same, where nothing that was written has to be seen by the others: the fence that goes with it takes a microsecond.
+ */
+static __device__ __forceinline__ void cluster_arrive_relaxed() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+static __device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/* The same place in the shared memory of another CTA of the cluster. */
+static __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t cta) {
+    uint32_t remote;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(cta));
+    return remote;
+}
+
+#endif
