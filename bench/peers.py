@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """Weft beside its peers: one table, every library in one process, in turns.
 
-usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--library LIBWEFT] [--triton FILE] [--csv FILE] [--json FILE]
+usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--libraries NAME,...] [--library LIBWEFT] [--triton FILE]
+                [--csv FILE] [--json FILE]
 
-Attention: torch's cuDNN, flash and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable, Triton's
-fused attention where Triton still has one or --triton names its tutorial 06-fused-attention.py. Matrix products: torch, which is
-cuBLAS on a GPU, and NumPy on the CPU. Inputs are random normal. Every result is checked first; a library that refuses a problem
+Attention: torch's cuDNN, flash (FlashAttention-2) and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable,
+Triton's fused attention where Triton still has one or --triton names its tutorial 06-fused-attention.py; weft's study kernel beside
+weft's best. Where FlashAttention-3 cannot be imported on an H200, `fa3*` is its figure of peers_h200.csv, measured on another day,
+times (cuDNN now / cuDNN then). Matrix products: torch, which is cuBLAS on a GPU, and NumPy on the CPU; on a GPU B is the transposed
+view of a row-major matrix. Inputs are random normal. Every result is checked first; a library that refuses a problem
 is left out of its row, and which and why is said at the end. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D, halved
 when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over the best peer's. Exits 1 where a result is wrong.
 """
 import argparse, contextlib, csv, importlib, importlib.util, json, os, platform, statistics, sys
 
 import torch
-from timing import geometric_mean, import_weft, interleave, interleave_cuda, largest_difference
+from timing import ROOT, geometric_mean, import_weft, interleave, interleave_cuda, largest_difference
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 MOST_DIFFERENCE = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 3e-2}  # fp32 on a GPU may be TF32
@@ -83,13 +86,20 @@ def weft_attention(weft, p):
     return lambda: weft.attention(*p.tensors, causal=p.causal)
 
 
+def weft_study(weft, p):
+    """weft's portable kernel, which has every knob of the studies."""
+    forward = weft.compute.attention_forward
+    return lambda: forward(*p.tensors, p.causal, None, None, "bshd", False, None, kernel="study")[0]
+
+
 def weft_matmul(weft, p):
     return lambda: weft.matmul(*p.tensors)
 
 
 ATTENTION = {
-    "cuda": {"weft": weft_attention, "cudnn": of_torch("CUDNN_ATTENTION"), "flash": of_torch("FLASH_ATTENTION"),
-             "efficient": of_torch("EFFICIENT_ATTENTION"), "fa3": flash_attention_3, "triton": triton_attention},
+    "cuda": {"weft": weft_attention, "study": weft_study, "cudnn": of_torch("CUDNN_ATTENTION"),
+             "flash": of_torch("FLASH_ATTENTION"), "efficient": of_torch("EFFICIENT_ATTENTION"), "fa3": flash_attention_3,
+             "triton": triton_attention},
     "cpu": {"weft": weft_attention, "flash": of_torch("FLASH_ATTENTION"), "math": of_torch("MATH")},
 }  # fmt: skip
 GEMM = {
@@ -102,6 +112,7 @@ class Attention:
     """q (batch, seq, heads, head_dim), k and v (batch, kv_seq, kv_heads, head_dim)."""
 
     makers = ATTENTION
+    published = None  # rates of peers on an H200, on another day
 
     def __init__(self, group, dtype, head_dim, seq, heads, kv_heads=None, kv_seq=None, batch=1, causal=False):
         self.group, self.dtype, self.head_dim, self.seq, self.heads, self.batch, self.causal = (
@@ -128,33 +139,49 @@ class Attention:
 
 
 class Gemm:
-    """a (n, n), b (n, n)."""
+    """a (m, k), b (k, n); with `transposed`, b is the view of an (n, k) matrix, as the weights of a layer are."""
 
     makers = GEMM
+    published = None
 
-    def __init__(self, group, dtype, n):
-        self.group, self.dtype, self.n = group, dtype, n
-        self.name, self.unit, self.amount = f"{dtype} {n}^3", "TFLOP/s", 2e-12 * n**3
+    def __init__(self, group, dtype, m, n=None, k=None, transposed=False):
+        self.group, self.dtype, self.m, self.n, self.k, self.transposed = group, dtype, m, n or m, k or m, transposed
+        self.name = f"{dtype} {m}^3" if not n else f"{dtype} {m}x{n}x{k}"
+        self.unit, self.amount = "TFLOP/s", 2e-12 * self.m * self.n * self.k
 
     def fill(self):
-        self.tensors = [torch.randn(self.n, self.n, device=self.device).to(DTYPES[self.dtype]) for _ in range(2)]
+        shapes = [(self.m, self.k), (self.n, self.k) if self.transposed else (self.k, self.n)]
+        self.tensors = [torch.randn(*shape, device=self.device).to(DTYPES[self.dtype]) for shape in shapes]
+        if self.transposed:
+            self.tensors[1] = self.tensors[1].T
 
     def reference(self):
         a, b = self.tensors
         return a[-256:].double() @ b.double(), lambda x: x[-256:]
 
 
+def attention_on_a_gpu(quick):
+    """The problems of peers_h200.csv, each with the peers' figures there."""
+    with open(os.path.join(ROOT, "bench", "peers_h200.csv"), encoding="utf-8") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            head_dim, batch, heads, kv_heads, seq = (int(row[key]) for key in ("head_dim", "batch", "heads", "kv_heads", "seq"))
+            group = "long" if seq > 100000 else "grouped heads" if heads != kv_heads else f"D={head_dim}"
+            p = Attention(group, "bf16", head_dim, seq, heads, kv_heads, batch=batch, causal=row["causal"] == "1")
+            p.published = {name: float(row[name]) for name in ("fa3", "cudnn") if row[name]}
+            if not quick or (2048 <= seq <= 8192 and group != "long"):
+                yield p
+
+
 def problems(device, quick):
     if device == "cuda":
-        for head_dim in (64, 128):
-            for seq, batch in [(2048, 8), (8192, 2)] + ([] if quick else [(16384, 1), (32768, 1)]):
-                for causal in (False, True):
-                    yield Attention("attention", "bf16", head_dim, seq, 16, batch=batch, causal=causal)
-        yield Attention("grouped heads", "bf16", 128, 8192, 32, 8, causal=True)
+        yield from attention_on_a_gpu(quick)
         for kv_seq in (8192,) if quick else (8192, 65536):
             yield Attention("decode", "bf16", 128, 1, 32, 8, kv_seq, batch=8)
-        for n in (4096, 8192):
-            yield Gemm("gemm", "bf16", n)
+        for n in (4096, 8192) if quick else (1024, 2048, 4096, 8192, 16384):
+            yield Gemm("gemm", "bf16", n, transposed=True)
+        for m, n, k in [] if quick else [(4096, 14336, 4096), (8192, 28672, 8192), (8192, 8192, 28672), (512, 8192, 8192),
+                                         (128, 8192, 8192), (8191, 8200, 4104), (4095, 4104, 8200), (1000, 3000, 2008)]:  # fmt: skip
+            yield Gemm("gemm", "bf16", m, n, k, transposed=True)
     else:
         for dtype in ("fp32", "bf16"):
             for head_dim in (64, 128):
@@ -173,14 +200,25 @@ class Table:
 
     def __init__(self, weft, options):
         self.weft, self.options, self.rows, self.absent, self.wrong = weft, options, [], {}, False
-        self.columns = list(dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device]]))
+        self.wanted = [name for name in options.libraries.split(",") if name]
+        everyone = dict.fromkeys([*ATTENTION[options.device], "fa3*", *GEMM[options.device]])
+        self.columns = [name for name in everyone if self.wants(name) and (name != "fa3*" or self.scales())]
         print(f"{'':52}" + "".join(f"{name:>10}" for name in self.columns) + f"{'ratio':>8}")
+
+    def wants(self, name):
+        return not self.wanted or name in self.wanted
+
+    def scales(self):
+        """Whether figures of an H200 mean something here."""
+        return self.options.device == "cuda" and "H200" in torch.cuda.get_device_name()
 
     def calls(self, problem):
         """{library: call} of those that take the problem and give the right result."""
         expected, part = problem.reference()
         calls = {}
         for name, make in problem.makers[self.options.device].items():
+            if not self.wants(name):
+                continue
             try:
                 call = make(self.weft, problem)
                 difference = largest_difference(part(call()), expected)
@@ -205,7 +243,10 @@ class Table:
             timed = (interleave_cuda if self.options.device == "cuda" else interleave)(list(calls.values()), self.options.seconds)
         times = dict(zip(calls, timed))
         rates = {name: problem.amount / statistics.median(mine) for name, mine in times.items()}
-        peers = [rate for name, rate in rates.items() if name != "weft"]
+        then = problem.published or {}
+        if "fa3*" in self.columns and "cudnn" in rates and "fa3" in then and "fa3" not in rates:
+            rates["fa3*"] = then["fa3"] * rates["cudnn"] / then["cudnn"]
+        peers = [rate for name, rate in rates.items() if name not in ("weft", "study")]
         ratio = rates["weft"] / max(peers) if "weft" in rates and peers else None
         self.rows.append({"group": problem.group, "problem": problem.name, "unit": problem.unit, "rates": rates, "ratio": ratio,
                           "seconds": times})  # fmt: skip
@@ -253,16 +294,18 @@ def write_csv(path, said, rows):
         writer = csv.writer(file)
         writer.writerow(["group", "problem", "library", "median_seconds", "rate", "unit", "weft_over_it", "repetitions"])
         for row in rows:
-            for name, times in row["seconds"].items():
-                over = row["rates"]["weft"] / row["rates"][name] if "weft" in row["rates"] else ""
-                writer.writerow([row["group"], row["problem"], name, f"{statistics.median(times):.6g}", f"{row['rates'][name]:.6g}",
-                                 row["unit"], over and f"{over:.4f}", len(times)])  # fmt: skip
+            for name, rate in row["rates"].items():
+                times = row["seconds"].get(name, [])  # none of a scaled figure
+                over = row["rates"]["weft"] / rate if "weft" in row["rates"] else ""
+                writer.writerow([row["group"], row["problem"], name, f"{statistics.median(times):.6g}" if times else "",
+                                 f"{rate:.6g}", row["unit"], over and f"{over:.4f}", len(times)])  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--only", default="", help="groups: attention, grouped heads, decode, gemm")
+    parser.add_argument("--only", default="", help="groups, as the first words of the rows name them: D=64, grouped heads, gemm, ...")
+    parser.add_argument("--libraries", default="", help="columns: weft, cudnn, ... (all)")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, default=1.5, help="for each row")
     parser.add_argument("--library", help="a libweft.so, with the package of this tree; otherwise the installed package")

@@ -28,6 +28,7 @@ int cmd_run(const settings *s, const char *const *words, size_t count);
 int cmd_simulate(const settings *s, const char *const *words, size_t count);
 int cmd_compare(const settings *s, const char *const *words, size_t count);
 int cmd_plan(const settings *s, const char *const *words, size_t count);
+int cmd_tune(const settings *s, const char *const *words, size_t count);
 int cmd_reproduce(const settings *s, const char *const *words, size_t count);
 int cmd_view(const settings *s, const char *const *words, size_t count);
 int cmd_report(const settings *s, const char *const *words, size_t count);
@@ -53,6 +54,16 @@ int exit_code(weft_status status);
 
 /* weft machines probe: measures the GPU, prints what it found, and writes a machine file where --output says. */
 int probe_machine(const settings *s);
+
+/* The problem, the schedule and the device that the options describe. attention_of() returns 0 with a message when options
+ * contradict each other. */
+int attention_of(const settings *s, weft_attention *problem, weft_message *message);
+weft_gemm gemm_of(const settings *s);
+weft_schedule schedule_of(const settings *s);
+weft_device device_of(const settings *s);
+
+/* The exit code of a status of a plan or a tuning: what is missing on this machine is no mistake of the command line's. */
+int device_exit_code(const weft_device *device, weft_status status);
 
 /* Makes the plan that the options describe; returns an exit code, with a message when it is not 0. */
 int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message);

@@ -20,6 +20,8 @@ const verb verb_table[] = {
                    SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
     {"plan",       "attention|gemm",       "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
                    SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_plan},
+    {"tune",       "[attention|gemm]",     "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
+                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, numa, h200, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT, 0, 1, cmd_reproduce},
     {"view",       "attention|gemm",       "a page that plays schedules side by side and shows the cache (-o FILE.html), --text or --svg",
@@ -97,10 +99,10 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},       {SET_SCHEDULE, "schedule"},
-                    {SET_DEVICE, "device"},       {SET_RUN, "run"},         {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"},   {SET_VIEW, "view"},       {SET_SEED, "random"},
-                    {SET_OUTPUT, "output"},       {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},     {SET_SCHEDULE, "schedule"},
+                    {SET_DEVICE, "device"},       {SET_RUN, "run"},       {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"},   {SET_VIEW, "view"},     {SET_SEED, "random"},
+                    {SET_TUNE, "tune"},           {SET_OUTPUT, "output"}, {SET_COMMON, "all verbs"}};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         if ((v->sets & sections[i].set) == 0) {
             continue;

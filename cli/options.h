@@ -23,7 +23,7 @@ typedef struct settings {
     int64_t tile[3], cluster[2];
     int32_t order, sweep, dispatch, axis, table;
     int64_t workers, group, domains, split;
-    const char *machine;
+    const char *machine, *kernel;
     int32_t device, precise, mask_every_block, no_prefetch, counters, show;
     int64_t gpu, ctas, repeat;
     int64_t seed, stages, limit;
@@ -31,6 +31,9 @@ typedef struct settings {
     int32_t per_domain, curve;
     const char *schedules, *output;
     int32_t text, svg;
+    int32_t mode, list, export, forget, exhaustive, again, all; /* of tuning */
+    const char *file, *import, *also;
+    double budget, behind, patience;
     const char *command; /* the whole line, for what is kept */
     int32_t verbose, json, help;
 } settings;
@@ -46,8 +49,9 @@ enum option_set {
     SET_SIMULATE = 64,
     SET_SEED = 128,
     SET_DEVICE = 256,
+    SET_OUTPUT = 512,
     SET_VIEW = 1024,
-    SET_OUTPUT = 512
+    SET_TUNE = 2048
 };
 
 typedef enum option_type {

@@ -10,8 +10,7 @@ static int first_if_none(int32_t choice) {
     return choice < 0 ? 0 : choice;
 }
 
-/* Returns 0 with a message when options contradict each other. */
-static int attention_of(const settings *s, weft_attention *p, weft_message *message) {
+int attention_of(const settings *s, weft_attention *p, weft_message *message) {
     const weft_attention init = WEFT_ATTENTION_INIT;
     const char *wrong = (s->bottom_right && !s->causal)       ? "--bottom-right needs --causal"
                         : (s->offset != 0 && !s->causal)      ? "--offset needs --causal"
@@ -37,7 +36,7 @@ static int attention_of(const settings *s, weft_attention *p, weft_message *mess
     return 1;
 }
 
-static weft_gemm gemm_of(const settings *s) {
+weft_gemm gemm_of(const settings *s) {
     weft_gemm p = WEFT_GEMM_INIT;
     p.m = s->m;
     p.n = s->n;
@@ -53,7 +52,7 @@ static weft_gemm gemm_of(const settings *s) {
     return p;
 }
 
-static weft_schedule schedule_of(const settings *s) {
+weft_schedule schedule_of(const settings *s) {
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
     schedule.tile_m = s->tile[0];
     schedule.tile_n = s->tile[1];
@@ -72,15 +71,22 @@ static weft_schedule schedule_of(const settings *s) {
     return schedule;
 }
 
-static weft_device device_of(const settings *s) {
+weft_device device_of(const settings *s) {
     weft_device device = WEFT_DEVICE_INIT;
     device.kind = (weft_device_kind)first_if_none(s->device);
     device.index = s->gpu >= INT32_MIN && s->gpu <= INT32_MAX ? (int32_t)s->gpu : -1;
     device.precise = s->precise;
     device.mask_every_block = s->mask_every_block;
     device.no_prefetch = s->no_prefetch;
+    device.kernel = s->kernel;
     device.ctas = s->ctas <= INT32_MAX ? (int32_t)s->ctas : INT32_MAX;
+    device.mode = (weft_mode)first_if_none(s->mode);
     return device;
+}
+
+int device_exit_code(const weft_device *device, weft_status status) {
+    const int missing = device->kind == WEFT_DEVICE_CUDA && (status == WEFT_NOT_FOUND || status == WEFT_UNSUPPORTED);
+    return missing ? EXIT_FAILED : exit_code(status);
 }
 
 int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message) {
@@ -103,9 +109,7 @@ int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_mes
         const weft_gemm problem = gemm_of(s);
         status = weft_plan_gemm_on(plan, &problem, &schedule, given, &device, message);
     }
-    /* What is missing on this machine is no mistake of the command line's. */
-    const int missing = device.kind == WEFT_DEVICE_CUDA && (status == WEFT_NOT_FOUND || status == WEFT_UNSUPPORTED);
-    return missing ? EXIT_FAILED : exit_code(status);
+    return device_exit_code(&device, status);
 }
 
 int make_plan(const settings *s, weft_subject subject, weft_plan **plan) {

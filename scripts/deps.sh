@@ -11,6 +11,7 @@ command -v cmake|cmake
 command -v pkg-config|pkg-config
 pkg-config --exists inih|libinih-dev
 pkg-config --exists jansson|libjansson-dev
+pkg-config --exists sqlite3|libsqlite3-dev
 LIST
         ;;
     esac

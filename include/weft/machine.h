@@ -35,6 +35,7 @@ struct weft_machine {
     int64_t workers;            /**< SMs, CUs or cores */
     int64_t domains;            /**< sets of workers that share one L2 */
     int64_t handout;            /**< a weft_handout */
+    int64_t handout_run;        /**< CTAs in a row that start on one domain; 1: domains take turns */
     double clock;               /**< Hz */
     int64_t shared_bytes;       /**< software-managed memory of a worker; for a CPU, its first-level data cache */
     int64_t l2_bytes;           /**< of one domain */
@@ -43,7 +44,7 @@ struct weft_machine {
     int64_t l2_replacement;     /**< a weft_replacement */
     int64_t l2_home;            /**< a weft_home */
     double l2_usable;           /**< share of the capacity that a kernel's data can have */
-    double l2_slack;            /**< share of the oldest lines among which the victim is drawn; 0: strictly the oldest */
+    double l2_slack;            /**< share of the oldest lines from which the victim is drawn; 0: strictly the oldest */
     double l2_merge;            /**< requests for a sector in flight that are counted as one */
     int64_t l2_write;           /**< a weft_write */
     double l2_bandwidth;        /**< bytes per second, the whole chip */

@@ -3,8 +3,8 @@
  *
  * Read from the top: status and messages, problems, the two simple calls, then schedules and plans for those who want to
  * choose, and devices for those who have a GPU. Nothing here prints, exits or keeps global state (but for the CUDA driver
- * and kernels, which are loaded once); every function may be called from any thread, and one plan may run in many threads
- * at once.
+ * and kernels, which are loaded once, and stored tunings, which are read once); every function may be called from any thread,
+ * and one plan may run in many threads at once.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -249,6 +249,13 @@ typedef enum weft_device_kind {
     WEFT_DEVICE_CUDA = 1 /**< an NVIDIA GPU; its driver is libcuda.so.1, or what the variable WEFT_CUDA_DRIVER names */
 } weft_device_kind;
 
+/** How a plan chooses what its schedule leaves open: see weft/tune.h. */
+typedef enum weft_mode {
+    WEFT_ESTIMATE = 0, /**< by the model, in microseconds */
+    WEFT_MEASURE = 1,  /**< as it was tuned before, or else by timing candidates on the device for some seconds */
+    WEFT_STORED = 2    /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
+} weft_mode;
+
 /** A device, and how its kernels are to be run. Zeros choose the fastest; the knobs are there for studies, and the CPU has
  * none of them. */
 typedef struct weft_device {
@@ -259,11 +266,13 @@ typedef struct weft_device {
     int32_t mask_every_block; /**< 1: the mask is tested in every block of keys; 0: only where it can matter */
     int32_t no_prefetch;      /**< 1: a block of keys is loaded when it is needed; 0: ahead of that */
     int32_t ctas;             /**< CTAs that share an SM; 0: as many as fit */
+    const char *kernel;       /**< the family of kernels to take, by name ("study"); null: the best that fits */
+    weft_mode mode;           /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
 } weft_device;
 
 /** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */
 #define WEFT_DEVICE_INIT                                                                                                   \
-    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0 }
+    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0, NULL, WEFT_ESTIMATE }
 
 /** Makes a plan for a device, as weft_plan_attention() does for the CPU.
  *

@@ -16,10 +16,11 @@ from .plans import Plan, plan
 from .problems import Attention, Gemm
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
+from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
     "Attention", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order", "Plan",
-    "Schedule", "Simulation", "Traffic", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches", "matmul",
-    "orders", "plan", "simulate", "sweeps",
+    "Schedule", "Simulation", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches", "matmul",
+    "orders", "plan", "simulate", "sweeps", "tune",
 ]  # fmt: skip

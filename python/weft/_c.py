@@ -62,14 +62,41 @@ class Schedule(Structure):
 class Device(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("kind", c_int), ("index", c_int32), ("precise", c_int32), ("mask_every_block", c_int32),
-        ("no_prefetch", c_int32), ("ctas", c_int32),
+        ("no_prefetch", c_int32), ("ctas", c_int32), ("kernel", c_char_p),
+        ("mode", c_int),
+    ]  # fmt: skip
+
+
+class Tuned(Structure):
+    _fields_ = [
+        ("schedule", Schedule), ("seconds", c_double), ("spread", c_double), ("runs", c_int64), ("date", c_int64),
+        ("whole", c_int32),
+    ]  # fmt: skip
+
+
+class TuneState(Structure):
+    _fields_ = [
+        ("candidates", c_int64), ("same", c_int64), ("dropped", c_int64), ("dropped_from", c_double), ("refused", c_int64),
+        ("untimed", c_int64), ("racing", c_int64), ("runs", c_int64), ("disturbed", c_int64), ("elapsed", c_double),
+        ("left", c_double), ("best", POINTER(Tuned)), ("estimate", c_double),
+    ]  # fmt: skip
+
+
+TUNE_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(TuneState))
+
+
+class TuneOptions(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("seconds", c_double), ("behind", c_double), ("patience", c_double), ("exhaustive", c_int32),
+        ("again", c_int32), ("forgetful", c_int32), ("also", POINTER(Schedule)), ("also_count", c_size_t),
+        ("progress", TUNE_PROGRESS), ("candidate", c_void_p), ("user", c_void_p),
     ]  # fmt: skip
 
 
 class Machine(Structure):
     _fields_ = [
         ("name", c_char * 32), ("title", c_char * 96), ("workers", c_int64), ("domains", c_int64), ("handout", c_int64),
-        ("clock", c_double), ("shared_bytes", c_int64), ("l2_bytes", c_int64), ("l2_line", c_int64), ("l2_sector", c_int64),
+        ("handout_run", c_int64), ("clock", c_double), ("shared_bytes", c_int64), ("l2_bytes", c_int64), ("l2_line", c_int64), ("l2_sector", c_int64),
         ("l2_ways", c_int64), ("l2_replacement", c_int64), ("l2_home", c_int64), ("l2_usable", c_double), ("l2_slack", c_double),
         ("l2_merge", c_double), ("l2_write", c_int64), ("l2_bandwidth", c_double), ("llc_bytes", c_int64),
         ("llc_bandwidth", c_double), ("dram_bandwidth", c_double), ("near_latency", c_double), ("far_latency", c_double),
@@ -148,8 +175,10 @@ _STATUS_FUNCTIONS = {
     "weft_attention_backward": [POINTER(Attention), POINTER(AttentionGradients)],
     "weft_plan_attention_on": [POINTER(c_void_p), POINTER(Attention), POINTER(Schedule), POINTER(Machine), POINTER(Device)],
     "weft_plan_gemm_on": [POINTER(c_void_p), POINTER(Gemm), POINTER(Schedule), POINTER(Machine), POINTER(Device)],
-    "weft_plan_run_gemm": [c_void_p, POINTER(GemmData)],
     "weft_plan_enqueue_attention": [c_void_p, POINTER(AttentionData), c_void_p],
+    "weft_plan_enqueue_gemm": [c_void_p, POINTER(GemmData), c_void_p],
+    "weft_tune_attention": [POINTER(Attention), POINTER(Schedule), POINTER(Device), POINTER(TuneOptions), POINTER(Tuned), POINTER(TuneState)],
+    "weft_tune_gemm": [POINTER(Gemm), POINTER(Schedule), POINTER(Device), POINTER(TuneOptions), POINTER(Tuned), POINTER(TuneState)],
     "weft_machine_load": [POINTER(Machine), c_char_p],
     "weft_machine_parse": [POINTER(Machine), c_char_p, c_size_t, c_char_p],
     "weft_machine_gpu": [POINTER(Machine), c_int32],

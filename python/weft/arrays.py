@@ -6,9 +6,10 @@ refuses tensors that need a gradient). Everything else speaks DLPack. Nothing is
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, Iterable, NamedTuple, Optional, Tuple
 
 from . import dlpack
 from .errors import Invalid, Unsupported
@@ -27,7 +28,7 @@ class View(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def _numpy_dtype(dtype: Any) -> Optional[str]:
+def numpy_dtype(dtype: Any) -> Optional[str]:
     """What weft calls a NumPy dtype; None where it has no name for it."""
     names = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
     return names.get(dtype.name) if dtype.isnative else None
@@ -39,26 +40,39 @@ class Numpy:
     name = "NumPy"
 
     def view(self, x: Any, name: str) -> View:
-        dtype, size = _numpy_dtype(x.dtype), x.dtype.itemsize
+        dtype, size = numpy_dtype(x.dtype), x.dtype.itemsize
         if dtype is None:
             shown = x.dtype.name if x.dtype.isnative else x.dtype.str
             raise Invalid(f"{name} has dtype {shown}, not float32, float16 or bfloat16 of this host")
         if any(stride % size for stride in x.strides):
             raise Invalid(f"{name} has strides {x.strides} that are not whole elements of {size} bytes")
-        pointer = x.__array_interface__["data"][0]
+        pointer = self.pointer(x)
         if pointer % size:
             raise Invalid(f"{name} is not aligned to its elements of {size} bytes")
         return View(pointer, x.shape, tuple(stride // size for stride in x.strides), dtype, (CPU, 0), x)
 
-    def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
+    def form(self, x: Any) -> Optional[tuple]:
+        """All that a plan depends on, cheaply, to find a plan again; None where only view() can tell."""
+        return x.shape, x.strides, x.dtype
+
+    def pointer(self, x: Any) -> int:
+        """Where the elements are, of an array whose form is known."""
+        try:  # the buffer protocol is three times as fast, for arrays that are packed and can be written to
+            return ctypes.addressof(ctypes.c_char.from_buffer(x))
+        except (BufferError, TypeError, ValueError):
+            return x.__array_interface__["data"][0]
+
+    @functools.cached_property
+    def _numpy(self) -> Any:
         import numpy
 
-        return numpy.empty(shape, numpy.float32 if fp32 else like.dtype)
+        return numpy
+
+    def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
+        return self._numpy.empty(shape, self._numpy.float32 if fp32 else like.dtype)
 
     def empty_like(self, like: Any) -> Any:
-        import numpy
-
-        return numpy.empty_like(like, subok=False)
+        return self._numpy.empty_like(like, subok=False)
 
     def stream(self, device: Tuple[int, int]) -> int:
         return 0
@@ -85,6 +99,12 @@ class Torch(Numpy):
         torch = self._torch
         return {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 
+    @functools.cached_property
+    def _current_stream(self) -> Any:
+        """The stream's handle by a device's index: what Triton asks, where torch has it, or torch's public, slower way."""
+        torch = self._torch
+        return getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: torch.cuda.current_stream(index).cuda_stream)
+
     def view(self, x: Any, name: str) -> View:
         if x.dtype not in self._names:
             raise Invalid(f"{name} has dtype {x.dtype}, not torch.float32, torch.float16 or torch.bfloat16")
@@ -96,6 +116,12 @@ class Torch(Numpy):
         device = (CPU, 0) if where.type == "cpu" else (CUDA, where.index or 0)
         return View(x.data_ptr(), tuple(x.shape), x.stride(), self._names[x.dtype], device, x)
 
+    def form(self, x: Any) -> Optional[tuple]:
+        return (x.shape, x.stride(), x.dtype, x.device) if x.layout is self._torch.strided else None
+
+    def pointer(self, x: Any) -> int:
+        return x.data_ptr()
+
     def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
         return like.new_empty(shape, dtype=self._torch.float32 if fp32 else like.dtype)
 
@@ -103,7 +129,7 @@ class Torch(Numpy):
         return self._torch.empty_like(like)
 
     def stream(self, device: Tuple[int, int]) -> int:
-        return self._torch.cuda.current_stream(device[1]).cuda_stream if device[0] == CUDA else 0
+        return self._current_stream(device[1]) if device[0] == CUDA else 0
 
     def capturing(self, device: Tuple[int, int]) -> bool:
         return device[0] == CUDA and self._torch.cuda.is_current_stream_capturing()
@@ -133,6 +159,9 @@ class Speaker(Numpy):
         read = dlpack.read(x, name, stream)
         return View(read.pointer, read.shape, read.strides, read.dtype, device, read.capsule)
 
+    def form(self, x: Any) -> Optional[tuple]:
+        return None
+
     def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
         namespace = self._namespace(like)
         where = {} if self.name == "cupy" else {"device": like.device}
@@ -151,7 +180,7 @@ class Speaker(Numpy):
 
 
 class Jax(Speaker):
-    """jax.Array, on the CPU. They cannot be written to, so results are made by NumPy and handed over."""
+    """jax.Array, on the CPU, where there is no jax.ffi. They cannot be written to, so results are made by NumPy and handed over."""
 
     def __init__(self) -> None:
         super().__init__("JAX")
@@ -159,13 +188,11 @@ class Jax(Speaker):
     def view(self, x: Any, name: str) -> View:
         view = super().view(x, name)
         if view.device[0] != CPU:
-            raise Unsupported(f"{name} is a JAX array on a GPU: weft takes JAX arrays on the CPU")
+            raise Unsupported(f"{name} is a JAX array on a GPU, for which weft needs jax.ffi, which came with JAX 0.5")
         return view
 
     def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
-        import numpy
-
-        return numpy.empty(shape, numpy.float32 if fp32 else like.dtype)
+        return self._numpy.empty(shape, self._numpy.float32 if fp32 else like.dtype)
 
     def result(self, x: Any) -> Any:
         return sys.modules["jax"].numpy.asarray(x)
@@ -191,13 +218,13 @@ def _framework_of_type(kind: type) -> Optional[Numpy]:
     return None
 
 
-def framework_of(**arrays: Any) -> Numpy:
-    """The one framework that all arrays are of."""
+@functools.lru_cache(maxsize=256)
+def _framework_of_types(names: Tuple[str, ...], kinds: Tuple[type, ...]) -> Numpy:
     first, framework = "", None
-    for name, array in arrays.items():
-        mine = _framework_of_type(type(array))
+    for name, kind in zip(names, kinds):
+        mine = _framework_of_type(kind)
         if mine is None:
-            raise TypeError(f"{name} is a {type(array).__name__}, not an array of NumPy, torch, JAX, CuPy or one with __dlpack__")
+            raise TypeError(f"{name} is a {kind.__name__}, not an array of NumPy, torch, JAX, CuPy or one with __dlpack__")
         if framework is not None and mine.name != framework.name:
             raise TypeError(f"{first} is an array of {framework.name} and {name} one of {mine.name}: give arrays of one framework")
         first, framework = first or name, framework or mine
@@ -205,18 +232,27 @@ def framework_of(**arrays: Any) -> Numpy:
     return framework
 
 
+def framework_of(**arrays: Any) -> Numpy:
+    """The one framework that all arrays are of."""
+    return _framework_of_types(tuple(arrays), tuple(map(type, arrays.values())))
+
+
 def result_view(framework: Numpy, x: Any, name: str) -> View:
     """The view of an array that framework.empty() made: for JAX, NumPy's."""
     return (_numpy if framework is _jax else framework).view(x, name)
 
 
+def alike(names: Iterable[str], views: Tuple[View, ...]) -> Tuple[View, ...]:
+    """The views, which must share their dtype and device."""
+    first = views[0]
+    for name, view in zip(names, views):
+        if view.dtype != first.dtype:
+            raise Invalid(f"{name} is {view.dtype} and {next(iter(names))} is {first.dtype}: give arrays of one dtype")
+        if view.device != first.device:
+            raise Invalid(f"{name} and {next(iter(names))} are on different devices")
+    return views
+
+
 def views_of(framework: Numpy, **arrays: Any) -> Tuple[View, ...]:
     """Views of arrays that must share their dtype and device."""
-    views = tuple(framework.view(array, name) for name, array in arrays.items())
-    for name, view in zip(arrays, views):
-        first = next(iter(arrays))
-        if view.dtype != views[0].dtype:
-            raise Invalid(f"{name} is {view.dtype} and {first} is {views[0].dtype}: give arrays of one dtype")
-        if view.device != views[0].device:
-            raise Invalid(f"{name} and {first} are on different devices")
-    return views
+    return alike(arrays, tuple(framework.view(array, name) for name, array in arrays.items()))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import Any, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from . import _c, arrays, plans, problems, schedules
 from .arrays import View
 from .errors import Invalid, Unsupported
+
+_enqueue_attention = _c.library.weft_plan_enqueue_attention
 
 
 def _strides(view: View, name: str, layout: str) -> Tuple[int, int, int]:
@@ -48,62 +50,135 @@ def problem_of(views: Tuple[View, ...], causal: bool, scale: Optional[float], of
 
 @functools.lru_cache(maxsize=512)
 def _planned(forms: Tuple[tuple, ...], causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
-             schedule: schedules.Schedule) -> Tuple[plans.Plan, Tuple[int, int, int]]:  # fmt: skip
+             schedule: schedules.Schedule, kernel: Optional[str]) -> Tuple[plans.Plan, Tuple[int, int, int]]:  # fmt: skip
     """The plan for views of these forms (their shape, strides, dtype and device), and the shape of their lse; kept for the next
     call."""
     problem = problem_of(tuple(View(0, *form, None) for form in forms), causal, scale, offset, layout)
-    plan = plans.Plan(problem, schedules.to_c(schedule), None, forms[0][3])
+    plan = plans.Plan(problem, schedules.to_c(schedule), None, forms[0][3], kernel)
     return plan, (problem.batch, problem.heads, problem.seq)
 
 
+def _major(view: View, name: str) -> Tuple[int, int]:
+    """(major, leading dimension) of a 2-D view."""
+    if len(view.shape) != 2:
+        raise Invalid(f"{name} has {len(view.shape)} dimensions, not 2: {view.shape}")
+    (rows, cols), (down, along) = view.shape, view.strides
+    if 0 in view.shape:
+        return 0, 0  # packed; the library says which length is wrong
+    # One row or column has any leading dimension: it gets one that keeps vectors aligned.
+    if rows == 1 and (along == 1 or cols == 1):
+        return 0, -(-cols // 8) * 8
+    if cols == 1 and down == 1:
+        return 1, -(-rows // 8) * 8
+    if (along == 1 or cols == 1) and down >= cols:
+        return 0, down
+    if (down == 1 or rows == 1) and along >= rows:
+        return 1, along
+    raise Invalid(f"{name} has strides {view.strides}: neither its rows nor its columns are contiguous and apart; copy it first")
+
+
+def gemm_of(a: View, b: View) -> _c.Gemm:
+    """The problem that a and b pose; C is packed and row-major."""
+    (a_major, lda), (b_major, ldb) = _major(a, "a"), _major(b, "b")
+    if a.shape[1] != b.shape[0]:
+        raise Invalid(f"a is {a.shape} and b is {b.shape}: a's columns must be b's rows")
+    (m, k), n, number = a.shape, b.shape[1], problems.DTYPES.index(a.dtype)
+    return _c.Gemm(ctypes.sizeof(_c.Gemm), m, n, k, number, number, a_major, b_major, 0, lda, ldb, n, 1.0, 0.0, 1)
+
+
 @functools.lru_cache(maxsize=512)
-def _planned_gemm(m: int, n: int, k: int, dtype: str, a: Tuple[int, int], b: Tuple[int, int],
-                  schedule: schedules.Schedule) -> plans.Plan:  # fmt: skip
-    """The plan for a product of matrices whose majors and leading dimensions are a and b; kept for the next call."""
-    number = problems.DTYPES.index(dtype)
-    size = ctypes.sizeof(_c.Gemm)
-    problem = _c.Gemm(size, m, n, k, number, number, a[0], b[0], 0, a[1], b[1], n, 1.0, 0.0, 1)
-    return plans.Plan(problem, schedules.to_c(schedule), None, (plans.CPU, 0))
+def _planned_gemm(a: tuple, b: tuple, schedule: schedules.Schedule) -> Tuple[plans.Plan, Tuple[int, int], int]:
+    """The plan for a product of views of these forms, the shape of its result and the distance of its rows; kept for the next call."""
+    left, right = View(0, *a, None), View(0, *b, None)
+    problem = gemm_of(left, right)
+    # A GPU writes rows of C in whole vectors of 16 bytes.
+    row = problem.n if left.device[0] == plans.CPU or left.dtype == "fp32" else -(-problem.n // 8) * 8
+    problem.ldc = row
+    return plans.Plan(problem, schedules.to_c(schedule), None, left.device), (problem.m, problem.n), row
+
+
+class _Ready(NamedTuple):
+    """What a call with arrays of a known form needs."""
+
+    plan: plans.Plan
+    lse_shape: Tuple[int, ...]
+    device: Tuple[int, int]
+    o_like_q: bool
+    size: int  # bytes of an element
+
+
+_ready: Dict[tuple, _Ready] = {}  # by the forms of q, k and v and the options; the newest last
+_MOST_READY = 512
+
+
+def _make_ready(framework: arrays.Numpy, q: Any, k: Any, v: Any, options: tuple, schedule: schedules.Schedule,
+                kernel: Optional[str]) -> Tuple[_Ready, Tuple[View, ...], Any]:  # fmt: skip
+    """The plan, the views of q, k, v and o, and o, from arrays of a form that is new."""
+    views = arrays.views_of(framework, q=q, k=k, v=v)
+    if len(views[0].shape) != 4:
+        raise Invalid(f"q has {len(views[0].shape)} dimensions, not the 4 of {options[3]}: {views[0].shape}")
+    # Where q repeats itself, o cannot be laid out like it.
+    o_like_q = 0 not in views[0].strides
+    o = framework.empty_like(q) if o_like_q else framework.empty(q, views[0].shape)
+    views = (*views, arrays.result_view(framework, o, "o"))
+    plan, lse_shape = _planned(tuple(view[1:5] for view in views), *options, schedule, kernel)
+    return _Ready(plan, lse_shape, views[0].device, o_like_q, 4 if views[0].dtype == "fp32" else 2), views, o
 
 
 def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
-                      return_lse: bool, schedule: schedules.ScheduleLike) -> Tuple[Any, Any]:  # fmt: skip
-    """(o, lse) of arrays that hold values; lse is None unless asked for."""
+                      return_lse: bool, schedule: schedules.ScheduleLike, kernel: Optional[str] = None) -> Tuple[Any, Any]:  # fmt: skip
+    """(o, lse) of arrays that hold values; lse is None unless asked for. `kernel` is as for weft.plan()."""
     framework = arrays.framework_of(q=q, k=k, v=v)
-    views = arrays.views_of(framework, q=q, k=k, v=v)
-    if len(views[0].shape) != 4:
-        raise Invalid(f"q has {len(views[0].shape)} dimensions, not the 4 of {layout}: {views[0].shape}")
-    # Where q repeats itself, o cannot be laid out like it.
-    o = framework.empty(q, views[0].shape) if 0 in views[0].strides else framework.empty_like(q)
-    o_view = arrays.result_view(framework, o, "o")
-    number = None if scale is None else problems.scale_of(scale)
-    shift = None if offset is None else schedules.whole("offset", offset)
-    forms = (views[0][1:5], views[1][1:5], views[2][1:5], o_view[1:5])
-    plan, lse_shape = _planned(forms, bool(causal), number, shift, layout, schedules.of(schedule))
-    device = views[0].device
+    chosen = schedules.of(schedule)
+    options = (bool(causal), None if scale is None else problems.scale_of(scale),
+               None if offset is None else schedules.whole("offset", offset), layout)  # fmt: skip
+    forms = framework.form(q), framework.form(k), framework.form(v)
+    key = None if None in forms else (framework.name, forms, options, chosen, kernel)
+    ready = None if key is None else _ready.get(key)
+    if ready is not None:
+        pointers = [framework.pointer(q), framework.pointer(k), framework.pointer(v)]
+        if (pointers[0] | pointers[1] | pointers[2]) % ready.size:
+            ready = None  # not aligned, which view() refuses
+    if ready is not None:
+        o = framework.empty_like(q) if ready.o_like_q else framework.empty(q, tuple(q.shape))
+        pointers.append(framework.pointer(o))
+    else:
+        ready, views, o = _make_ready(framework, q, k, v, options, chosen, kernel)
+        pointers = [view.pointer for view in views]
+        if key is not None:
+            _ready[key] = ready
+            if len(_ready) > _MOST_READY:
+                _ready.pop(next(iter(_ready)), None)
     lse = lse_view = None
     if return_lse:
-        lse = framework.empty(q, lse_shape, fp32=True)
+        lse = framework.empty(q, ready.lse_shape, fp32=True)
         lse_view = arrays.result_view(framework, lse, "lse")
-    data = _c.AttentionData(*(view.pointer for view in (*views, o_view)), lse_view and lse_view.pointer)
-    if framework.capturing(device):
-        plans.pin(plan)
-    enqueue = _c.library.weft_plan_enqueue_attention
-    _c.call(enqueue, plan._handle, ctypes.byref(data), framework.stream(device) or None)
+    if framework.capturing(ready.device):
+        plans.pin(ready.plan)
+    data = _c.AttentionData(*pointers, lse_view and lse_view.pointer)
+    _c.call(_enqueue_attention, ready.plan._handle, ctypes.byref(data), framework.stream(ready.device) or None)
     return framework.result(o), None if lse is None else framework.result(lse)
 
 
-def _is_of(x: Any, package: str) -> bool:
-    return type(x).__module__.partition(".")[0] == package
+def _is_of(kind: type, package: str) -> bool:
+    return kind.__module__.partition(".")[0] == package
 
 
 def _needs_grad(*tensors: Any) -> bool:
     return sys.modules["torch"].is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
 
 
-def _is_traced(*arrays: Any) -> bool:
-    """Whether one of them is a JAX array without values."""
-    return "jax" in sys.modules and any(_is_of(x, "jax") and isinstance(x, sys.modules["jax"].core.Tracer) for x in arrays)
+@functools.lru_cache(maxsize=256)
+def _is_traced(*kinds: type) -> bool:
+    """Whether arrays of one of these types are JAX's without values."""
+    return any(_is_of(kind, "jax") and issubclass(kind, sys.modules["jax"].core.Tracer) for kind in kinds)
+
+
+def _has_ffi() -> bool:
+    """Whether JAX arrays go through XLA."""
+    from . import jax as weft_jax
+
+    return weft_jax.why_no_ffi() is None
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[float] = None, offset: Optional[int] = None,
@@ -121,7 +196,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     result is an array of that framework, shaped like q. On a GPU the work is put on the framework's current stream. A query
     that sees no key gets zeros and an LSE of -inf. torch tensors that need gradients get them; JAX arrays may be traced.
     """
-    if _is_of(q, "torch"):
+    if _is_of(type(q), "torch"):
         torch = sys.modules["torch"]
         # Dynamo does not see through ctypes, and only the operator has a gradient and knows kinds of tensors without memory.
         if torch.compiler.is_compiling() or _needs_grad(q, k, v) or type(q) not in (torch.Tensor, torch.nn.Parameter):
@@ -129,27 +204,16 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
 
             return weft_torch.attention(q, k, v, causal=causal, scale=scale, offset=offset, layout=layout,
                                         return_lse=return_lse, schedule=schedule, fallback=False)  # fmt: skip
-    elif _is_traced(q, k, v):
+    elif _is_traced(type(q), type(k), type(v)):
         from . import jax as weft_jax
 
         return weft_jax.attention(q, k, v, causal=causal, scale=scale, offset=offset, layout=layout,
                                   return_lse=return_lse, schedule=schedule)  # fmt: skip
+    elif _is_of(type(q), "jaxlib") and arrays.framework_of(q=q, k=k, v=v) and _has_ffi():
+        return sys.modules["weft.jax"].attention(q, k, v, causal=causal, scale=scale, offset=offset, layout=layout,
+                                                 return_lse=return_lse, schedule=schedule)  # fmt: skip
     o, lse = attention_forward(q, k, v, causal, scale, offset, layout, return_lse, schedule)
     return (o, lse) if return_lse else o
-
-
-def _major(view: View, name: str) -> Tuple[int, int]:
-    """(major, leading dimension) of a 2-D view."""
-    if len(view.shape) != 2:
-        raise Invalid(f"{name} has {len(view.shape)} dimensions, not 2: {view.shape}")
-    rows, cols = view.shape
-    if 0 in view.shape:
-        return 0, 0  # packed; the library says which length is wrong
-    if (view.strides[1] == 1 or cols == 1) and (view.strides[0] >= cols or rows == 1):
-        return 0, max(view.strides[0], cols) if rows != 1 else cols
-    if (view.strides[0] == 1 or rows == 1) and (view.strides[1] >= rows or cols == 1):
-        return 1, max(view.strides[1], rows) if cols != 1 else rows
-    raise Invalid(f"{name} has strides {view.strides}: neither its rows nor its columns are contiguous and apart; copy it first")
 
 
 def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
@@ -159,24 +223,24 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
     b         (k, n) likewise
     schedule  a weft.Schedule, a dict of its fields, or None: chosen
 
-    Returns C (m, n), packed, row-major, an array of the caller's framework and dtype. On the CPU.
+    Returns C (m, n), row-major, an array of the caller's framework and dtype; packed, but for a GPU where n is not a multiple of 8:
+    there its rows lie apart. On a GPU the work is put on the framework's current stream.
     """
-    if _is_traced(a, b):
+    if _is_traced(type(a), type(b)):
         from . import jax as weft_jax
 
         return weft_jax.matmul(a, b, schedule=schedule)
-    if _is_of(a, "torch") and _needs_grad(a, b):
+    if _is_of(type(a), "torch") and _needs_grad(a, b):
         raise Unsupported("a matrix product has no gradient yet: detach a and b, or use torch.no_grad()")
     framework = arrays.framework_of(a=a, b=b)
+    if _is_of(type(a), "jaxlib") and _has_ffi():
+        return sys.modules["weft.jax"].matmul(a, b, schedule=schedule)
     views = arrays.views_of(framework, a=a, b=b)
-    a_order, b_order = _major(views[0], "a"), _major(views[1], "b")
-    if views[0].device[0] != plans.CPU:
-        raise Unsupported("there is no CUDA kernel for a matrix product yet")
-    if views[0].shape[1] != views[1].shape[0]:
-        raise Invalid(f"a is {views[0].shape} and b is {views[1].shape}: a's columns must be b's rows")
-    (m, k), n = views[0].shape, views[1].shape[1]
-    plan = _planned_gemm(m, n, k, views[0].dtype, a_order, b_order, schedules.of(schedule))
-    c = framework.empty(a, (m, n))
+    device = views[0].device
+    plan, (m, n), row = _planned_gemm(views[0][1:5], views[1][1:5], schedules.of(schedule))
+    c = framework.empty(a, (m, row))
     data = _c.GemmData(views[0].pointer, views[1].pointer, arrays.result_view(framework, c, "c").pointer)
-    _c.call(_c.library.weft_plan_run_gemm, plan._handle, ctypes.byref(data))
-    return framework.result(c)
+    if framework.capturing(device):
+        plans.pin(plan)
+    _c.call(_c.library.weft_plan_enqueue_gemm, plan._handle, ctypes.byref(data), framework.stream(device) or None)
+    return framework.result(c if row == n else c[:, :n])

@@ -8,9 +8,10 @@ from typing import Any, Dict, List, Optional, Set, Tuple, Union
 
 from . import _c, machines, schedules
 from .errors import Invalid, NoMemory
-from .problems import Attention, Gemm
+from .problems import Attention, Gemm, number_of
 
 CPU, CUDA = 0, 1  # enum weft_device_kind
+MODES = ("estimate", "measure", "stored")  # enum weft_mode
 
 Problem = Union[Attention, Gemm]
 
@@ -28,12 +29,15 @@ def device_of(name: str) -> Tuple[int, int]:
 class Plan:
     """A plan of the library, from weft.plan()."""
 
-    def __init__(self, problem, schedule: _c.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int]):
+    def __init__(self, problem, schedule: _c.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int],
+                 kernel: Optional[str] = None, mode: int = 0):  # fmt: skip
         self._handle = ctypes.c_void_p()
-        self._made_from = (problem, schedule, machine, device)
+        self._made_from = (problem, schedule, machine, device, kernel)
         self.subject = "attention" if isinstance(problem, _c.Attention) else "gemm"
         make = _c.library.weft_plan_attention_on if self.subject == "attention" else _c.library.weft_plan_gemm_on
         where = _c.Device(ctypes.sizeof(_c.Device), *device)
+        where.kernel = None if kernel is None else str(kernel).encode()
+        where.mode = mode
         given = None if machine is None else ctypes.byref(machine)
         _c.call(make, ctypes.byref(self._handle), ctypes.byref(problem), ctypes.byref(schedule), given, ctypes.byref(where))
 
@@ -79,10 +83,10 @@ class Plan:
 
     def tiles(self, count: Optional[int] = None) -> List[Tuple[int, int, int]]:
         """(batch, row, column) at positions 0, 1, 2, ...: the order itself, or its first `count` positions."""
-        problem, schedule, machine, device = self._made_from
+        problem, schedule, *where = self._made_from
         with_table = _c.Schedule.from_buffer_copy(schedule)
         with_table.table = 1
-        plan = Plan(problem, with_table, machine, device)
+        plan = Plan(problem, with_table, *where)
         order = _c.library.weft_plan_walk(plan._handle).contents.order
         rows, cols = order.grid.rows, order.grid.cols
         indices = order.table[: order.count if count is None else min(count, order.count)]
@@ -98,19 +102,23 @@ class Plan:
 
 
 def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
-         device: str = "cpu") -> Plan:  # fmt: skip
+         device: str = "cpu", kernel: Optional[str] = None, mode: str = "estimate") -> Plan:  # fmt: skip
     """Makes a plan, with every choice made that `schedule` leaves open.
 
     problem   a weft.Attention or a weft.Gemm
     schedule  a weft.Schedule, a dict of its fields, or None: all chosen
     machine   a weft.Machine, a name, a path, or None: this host, or the GPU
     device    "cpu", "cuda" or "cuda:1"
+    kernel    on a GPU, the family of kernels to take, as "study", or None: the best that fits
+    mode      how to choose what is open: "estimate" by the model, "measure" as it was tuned before or else by timing candidates
+              for some seconds, "stored" as it was tuned before or weft.NotFound
     """
     if not isinstance(problem, (Attention, Gemm)):
         raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention or a weft.Gemm")
     made = machines.of(machine)
     given = schedules.to_c(schedules.of(schedule))
-    return Plan(problem.to_c(), given, None if made is None else made._c, device_of(device))
+    return Plan(problem.to_c(), given, None if made is None else made._c, device_of(device), kernel,
+                number_of("mode", mode, MODES))  # fmt: skip
 
 
 _pinned: Set[Plan] = set()

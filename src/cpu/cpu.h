@@ -138,6 +138,12 @@ weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t r
 /* Settles the tile sides that a schedule leaves open, where the machine is this host. */
 weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message);
 
+/* Tiles and dispatches that are worth timing: see weft_backend. */
+size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *list, size_t room);
+
+/* How many threads a run takes at most. */
+int64_t weft_cpu_threads(void);
+
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 
 /* The same for a few queries, which share the threads by parts of the keys. */

@@ -31,14 +31,20 @@ weft_status weft_cpu_check_tile(const weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
-/* How many threads to take. OpenMP's threads do not survive a fork, and a child that waits for them waits forever; so a
- * child of a process that had threads works alone. */
+static int64_t owner; /* the first process to take threads; 0: none yet */
+
+/* OpenMP's threads do not survive a fork, and a child that waits for them waits forever; so a child of a process that had
+ * threads works alone. */
+int64_t weft_cpu_threads(void) {
+    const int64_t taker = __atomic_load_n(&owner, __ATOMIC_RELAXED);
+    return taker == 0 || taker == getpid() ? omp_get_max_threads() : 1;
+}
+
+/* The same, by whom they are taken. */
 static int64_t threads_here(void) {
-    static int64_t owner; /* the first process to ask */
     int64_t nobody = 0;
-    const int64_t me = getpid();
-    __atomic_compare_exchange_n(&owner, &nobody, me, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    return nobody == 0 || nobody == me ? omp_get_max_threads() : 1;
+    __atomic_compare_exchange_n(&owner, &nobody, (int64_t)getpid(), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return weft_cpu_threads();
 }
 
 /* The job of all threads: worker 0 .. workers - 1, and what each of them does. */

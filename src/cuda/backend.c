@@ -36,6 +36,7 @@ const weft_backend weft_backend_cuda = {
     .open = weft_cuda_open,
     .place = weft_cuda_place,
     .close = weft_cuda_close,
+    .candidates = weft_cuda_candidates,
     .attention_forward = attention_forward,
     .gemm = gemm,
     .enqueue_attention = weft_cuda_enqueue_attention,

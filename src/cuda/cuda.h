@@ -33,6 +33,11 @@ typedef struct weft_cuda_family {
      * `walk` has its table in device memory; `counter` is null unless dispatch is dynamic. */
     weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, uint64_t *counter, void *parameters,
                         weft_message *message);
+
+    /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart (tile,
+     * cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns how many
+     * there are, at most `room`. Null: only the one that `choose` takes. */
+    size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room);
 } weft_cuda_family;
 
 enum { WEFT_CUDA_MAX_PARAMETERS = 1024 };
@@ -57,6 +62,9 @@ typedef struct weft_cuda_plan {
 /* The best family for the plan on this device, and its choice. WEFT_UNSUPPORTED, with the reason, when none fits. */
 weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
                              weft_cuda_choice *choice, weft_message *message);
+
+/* The candidates of the family that takes the plan: see weft_backend. */
+size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room);
 
 /* Launches the plan's kernel on a stream; `data` as for weft_cuda_family.fill. The plan's context is current. Allocates
  * nothing and waits for nothing. */

@@ -149,11 +149,17 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     return WEFT_OK;
 }
 
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+    (void)device;
+    return weft_gemm_list(variants, VARIANTS, plan, list, room);
+}
+
 const weft_cuda_family weft_cuda_hopper_gemm = {
     .name = "hopper_gemm",
     .parameter_bytes = sizeof(weft_gemm_params),
     .choose = choose,
     .settle = settle,
     .fill = fill,
+    .candidates = candidates,
 };
 _Static_assert(sizeof(weft_gemm_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");

@@ -49,53 +49,75 @@ static int agrees(int64_t fixed, int64_t value) {
 static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
 enum { CLUSTERS = sizeof clusters / sizeof *clusters };
 
-static void consider(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick, double *least,
-                     weft_gemm_pick *best) {
-    const double clocks = clocks_of(plan, device, pick);
-    if (!best->variant || clocks < *least) {
-        *least = clocks;
-        *best = *pick;
+/* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */
+enum { MAX_WAYS = CLUSTERS + 1 };
+
+static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_gemm_pick ways[MAX_WAYS]) {
+    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
+    const weft_schedule *s = &plan->schedule;
+    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
+    const int on_grid = s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
+    weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
+    size_t count = 0;
+    if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) ||
+        !agrees(s->tile_n, one.tile_n)) {
+        return 0;
     }
+    if (most > 1 && most <= steps && on_grid &&
+        (s->split == most || (s->split == 0 && s->cluster_m <= 1 && s->cluster_n <= 1))) {
+        one.split = most;
+        one.cluster_m = s->cluster_m ? s->cluster_m : 1;
+        one.cluster_n = s->cluster_n ? s->cluster_n : 1;
+        ways[count++] = one;
+    }
+    one.split = 1;
+    for (size_t i = 0; i < CLUSTERS && s->split <= 1; i++) {
+        one.cluster_m = s->cluster_m ? s->cluster_m : clusters[i][0];
+        one.cluster_n = s->cluster_n ? s->cluster_n : clusters[i][1];
+        if (i == 0 || (agrees(s->cluster_m, clusters[i][0]) && agrees(s->cluster_n, clusters[i][1]) &&
+                       (s->cluster_m == 0 || s->cluster_n == 0))) {
+            ways[count++] = one;
+        }
+    }
+    return count;
 }
 
 int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const weft_plan *plan,
                         const weft_cuda_device *device, weft_gemm_pick *pick) {
-    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
-    const weft_schedule *s = &plan->schedule;
-    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP);
-    const int splits =
-        (s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID) && s->cluster_m * s->cluster_n <= 1;
+    weft_gemm_pick ways[MAX_WAYS];
     double least = 0;
     pick->variant = NULL;
     for (size_t i = 0; i < count; i++) {
-        const weft_gemm_variant *v = &variants[i];
-        weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
-        if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) ||
-            !agrees(s->tile_n, one.tile_n)) {
-            continue;
-        }
-        const int64_t most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
-        if (s->split > 1) { /* asked for: check() has seen to the rest */
-            one.split = s->split;
-            one.cluster_m = s->cluster_m ? s->cluster_m : 1;
-            one.cluster_n = s->cluster_n ? s->cluster_n : 1;
-            if (s->split == most) {
-                consider(plan, device, &one, &least, pick);
+        const size_t found = ways_of(&variants[i], plan, ways);
+        for (size_t j = 0; j < found; j++) {
+            const double clocks = clocks_of(plan, device, &ways[j]);
+            if (!pick->variant || clocks < least) {
+                least = clocks;
+                *pick = ways[j];
             }
-            continue;
-        }
-        if (s->split == 0 && splits && most > 1 && most <= steps) {
-            one.split = most;
-            consider(plan, device, &one, &least, pick);
-            one.split = 1;
-        }
-        for (size_t c = 0; c < CLUSTERS; c++) {
-            one.cluster_m = s->cluster_m ? s->cluster_m : clusters[c][0];
-            one.cluster_n = s->cluster_n ? s->cluster_n : clusters[c][1];
-            consider(plan, device, &one, &least, pick);
         }
     }
     return pick->variant != NULL;
+}
+
+size_t weft_gemm_list(const weft_gemm_variant *variants, size_t count, const weft_plan *plan, weft_schedule *list,
+                      size_t room) {
+    weft_gemm_pick ways[MAX_WAYS];
+    size_t listed = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t found = ways_of(&variants[i], plan, ways);
+        for (size_t j = 0; j < found && listed < room; j++) {
+            weft_schedule *s = &list[listed++];
+            *s = plan->schedule;
+            s->tile_m = ways[j].tile_m;
+            s->tile_n = ways[j].tile_n;
+            s->cluster_m = ways[j].cluster_m;
+            s->cluster_n = ways[j].cluster_n;
+            s->split = ways[j].split;
+            s->dispatch = ways[j].split > 1 ? WEFT_DISPATCH_GRID : s->dispatch;
+        }
+    }
+    return listed;
 }
 
 /* ---- the order ---- */

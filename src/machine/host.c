@@ -193,6 +193,8 @@ void weft_sheet_host(weft_sheet *sheet) {
 
     m->handout = WEFT_HANDOUT_ANY;
     say(sheet, WEFT_KEY_HANDOUT, "threads go to whichever core is free");
+    m->handout_run = 1;
+    say(sheet, WEFT_KEY_HANDOUT_RUN, "assumed: threads are spread over the caches");
     m->shared_bytes = first.bytes;
     say(sheet, WEFT_KEY_SHARED_BYTES, first.source);
     m->l2_replacement = WEFT_REPLACEMENT_LRU;

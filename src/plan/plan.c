@@ -161,37 +161,6 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     return WEFT_OK;
 }
 
-/* The part of making a plan that both subjects share; `finish` chooses, and lays the tiles out. */
-static weft_status make_plan(weft_plan **result, weft_plan *draft, const weft_schedule *schedule,
-                             const weft_machine *machine, weft_status (*finish)(weft_plan *, weft_message *),
-                             weft_message *message) {
-    weft_status status = weft_schedule_copy(&draft->schedule, schedule, message);
-    if (status) {
-        return status;
-    }
-    if (machine) {
-        draft->machine = *machine;
-    } else {
-        weft_machine_host(&draft->machine);
-    }
-    draft->backend = draft->device.kind == WEFT_DEVICE_CUDA ? &weft_backend_cuda : &weft_backend_cpu;
-    weft_plan *plan = malloc(sizeof *plan);
-    if (!plan) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
-    }
-    *plan = *draft;
-    const weft_backend *backend = plan->backend;
-    if ((status = check_codes(&plan->schedule, plan->subject, message)) ||
-        (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
-        (status = check_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message)) ||
-        (backend->place && (status = backend->place(plan, message)))) {
-        weft_plan_destroy(plan);
-        return status;
-    }
-    *result = plan;
-    return WEFT_OK;
-}
-
 static weft_status finish_attention(weft_plan *plan, weft_message *message) {
     const weft_attention *p = &plan->attention;
     weft_schedule *s = &plan->schedule;
@@ -232,6 +201,78 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
     return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
 }
 
+weft_status weft_plan_make(weft_plan **result, const weft_plan *draft, const weft_machine *machine, weft_message *message) {
+    weft_status status;
+    weft_plan *plan = malloc(sizeof *plan);
+    if (!plan) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
+    }
+    *plan = *draft;
+    if (machine) {
+        plan->machine = *machine;
+    } else {
+        weft_machine_host(&plan->machine);
+    }
+    const weft_backend *backend = plan->backend;
+    if ((status = check_codes(&plan->schedule, plan->subject, message)) ||
+        (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
+        (status = check_workers(&plan->schedule, &plan->machine, message)) ||
+        (status = plan->subject == WEFT_SUBJECT_GEMM ? finish_gemm(plan, message) : finish_attention(plan, message)) ||
+        (backend->place && (status = backend->place(plan, message)))) {
+        weft_plan_destroy(plan);
+        return status;
+    }
+    *result = plan;
+    return WEFT_OK;
+}
+
+/* The part of a draft that both subjects share. */
+static weft_status draft_rest(weft_plan *draft, const weft_schedule *schedule, const weft_device *device,
+                              weft_message *message) {
+    const weft_status status = weft_device_copy(&draft->device, device, message);
+    draft->backend = draft->device.kind == WEFT_DEVICE_CUDA ? &weft_backend_cuda : &weft_backend_cpu;
+    return status ? status : weft_schedule_copy(&draft->schedule, schedule, message);
+}
+
+weft_status weft_plan_draft_attention(weft_plan *draft, const weft_attention *problem, const weft_schedule *schedule,
+                                      const weft_device *device, weft_message *message) {
+    memset(draft, 0, sizeof *draft);
+    draft->subject = WEFT_SUBJECT_ATTENTION;
+    const weft_status status = weft_attention_resolve(&draft->attention, problem, message);
+    return status ? status : draft_rest(draft, schedule, device, message);
+}
+
+weft_status weft_plan_draft_gemm(weft_plan *draft, const weft_gemm *problem, const weft_schedule *schedule,
+                                 const weft_device *device, weft_message *message) {
+    memset(draft, 0, sizeof *draft);
+    draft->subject = WEFT_SUBJECT_GEMM;
+    const weft_status status = weft_gemm_resolve(&draft->gemm, problem, message);
+    return status ? status : draft_rest(draft, schedule, device, message);
+}
+
+/* Makes a plan of a draft in the mode that its device asks for. */
+static weft_status make_in_mode(weft_plan **plan, weft_plan *draft, const weft_machine *machine, weft_message *message) {
+    const weft_mode mode = draft->device.mode;
+    if (mode == WEFT_ESTIMATE) {
+        return weft_plan_make(plan, draft, machine, message);
+    }
+    if (machine) {
+        return weft_fail(message, WEFT_INVALID, "a machine is given, and mode %s is for the device itself",
+                         mode == WEFT_MEASURE ? "measure" : "stored");
+    }
+    const weft_schedule open = draft->schedule;
+    weft_message why = {""};
+    weft_status status = weft_tune_settle(draft, message);
+    if (status || (status = weft_plan_make(plan, draft, NULL, &why)) == WEFT_OK) {
+        return status;
+    }
+    /* What fits one length of a class may not fit another: a cluster that does not divide its grid. */
+    draft->schedule = open;
+    return mode == WEFT_MEASURE
+               ? weft_plan_make(plan, draft, NULL, message)
+               : weft_fail(message, WEFT_NOT_FOUND, "what was tuned does not fit this length: %.200s", why.text);
+}
+
 weft_status weft_plan_attention_on(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
                                    const weft_machine *machine, const weft_device *device, weft_message *message) {
     if (!plan) {
@@ -239,14 +280,8 @@ weft_status weft_plan_attention_on(weft_plan **plan, const weft_attention *probl
     }
     *plan = NULL;
     weft_plan draft;
-    memset(&draft, 0, sizeof draft);
-    draft.subject = WEFT_SUBJECT_ATTENTION;
-    weft_status status;
-    if ((status = weft_attention_resolve(&draft.attention, problem, message)) ||
-        (status = weft_device_copy(&draft.device, device, message))) {
-        return status;
-    }
-    return make_plan(plan, &draft, schedule, machine, finish_attention, message);
+    const weft_status status = weft_plan_draft_attention(&draft, problem, schedule, device, message);
+    return status ? status : make_in_mode(plan, &draft, machine, message);
 }
 
 weft_status weft_plan_attention(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
@@ -261,14 +296,8 @@ weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *problem, const 
     }
     *plan = NULL;
     weft_plan draft;
-    memset(&draft, 0, sizeof draft);
-    draft.subject = WEFT_SUBJECT_GEMM;
-    weft_status status;
-    if ((status = weft_gemm_resolve(&draft.gemm, problem, message)) ||
-        (status = weft_device_copy(&draft.device, device, message))) {
-        return status;
-    }
-    return make_plan(plan, &draft, schedule, machine, finish_gemm, message);
+    const weft_status status = weft_plan_draft_gemm(&draft, problem, schedule, device, message);
+    return status ? status : make_in_mode(plan, &draft, machine, message);
 }
 
 weft_status weft_plan_gemm(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,

@@ -21,6 +21,12 @@ typedef struct weft_backend {
                                       weft_message *message);
     weft_status (*gemm)(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
 
+    /* For tuning. `candidates`: what differs from kernel to kernel (tiles, clusters), as copies of the plan's schedule with
+     * that filled in, and the dispatches that differ here; returns how many there are, at most `room`. `cost`: how long the
+     * plan would take by the backend's own model, in any unit; null where only the simulator can tell. The plan is made. */
+    size_t (*candidates)(const weft_plan *plan, weft_schedule *list, size_t room);
+    double (*cost)(const weft_plan *plan);
+
     /* As attention_forward and gemm, on a stream, without waiting; null where there are no streams. */
     weft_status (*enqueue_attention)(const weft_plan *plan, const weft_attention_data *data, void *stream,
                                      weft_message *message);
@@ -44,5 +50,18 @@ struct weft_plan {
     weft_progress progress; /* or null */
     void *progress_user;
 };
+
+/* A draft is a plan that is not made: problem, device and backend are there, and the schedule as the caller gave it, with
+ * what is open in it. It holds nothing that is to be released. */
+weft_status weft_plan_draft_attention(weft_plan *draft, const weft_attention *problem, const weft_schedule *schedule,
+                                      const weft_device *device, weft_message *message);
+weft_status weft_plan_draft_gemm(weft_plan *draft, const weft_gemm *problem, const weft_schedule *schedule,
+                                 const weft_device *device, weft_message *message);
+
+/* Makes a plan of a draft: what is open is chosen by the model. */
+weft_status weft_plan_make(weft_plan **plan, const weft_plan *draft, const weft_machine *machine, weft_message *message);
+
+/* The tuner's part, for modes other than WEFT_ESTIMATE: fills in the draft's schedule as it was tuned, or tunes it. */
+weft_status weft_tune_settle(weft_plan *draft, weft_message *message);
 
 #endif

@@ -272,12 +272,17 @@ weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_
     if (!theirs) {
         return WEFT_OK;
     }
-    const weft_status status = copy_struct(ours, sizeof *ours, sizeof *ours, theirs, "WEFT_DEVICE_INIT", message);
+    const size_t oldest = offsetof(weft_device, mode);
+    const weft_status status = copy_struct(ours, sizeof *ours, oldest, theirs, "WEFT_DEVICE_INIT", message);
     if (status) {
         return status;
     }
     if (ours->kind != WEFT_DEVICE_CPU && ours->kind != WEFT_DEVICE_CUDA) {
         return weft_fail(message, WEFT_INVALID, "kind %d is not WEFT_DEVICE_CPU or WEFT_DEVICE_CUDA", (int)ours->kind);
+    }
+    if (ours->mode != WEFT_ESTIMATE && ours->mode != WEFT_MEASURE && ours->mode != WEFT_STORED) {
+        return weft_fail(message, WEFT_INVALID, "mode %d is not WEFT_ESTIMATE, WEFT_MEASURE or WEFT_STORED",
+                         (int)ours->mode);
     }
     const struct {
         const char *name;
@@ -292,6 +297,9 @@ weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_
             return weft_fail(message, WEFT_INVALID, "%s %d is not between 0 and %d%s", knobs[i].name, (int)knobs[i].value,
                              (int)most, most == 0 ? ": the CPU has no such knob" : "");
         }
+    }
+    if (ours->kernel && ours->kind == WEFT_DEVICE_CPU) {
+        return weft_fail(message, WEFT_INVALID, "kernel %.40s: the CPU has no such knob", ours->kernel);
     }
     return WEFT_OK;
 }

@@ -90,7 +90,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     w->busy = 1;
     w->done = 0;
     /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
-    const double spread = w->job.steps > 0 ? e->drift / sqrt((double)w->job.steps) : 0.0;
+    const double spread = w->job.steps > 0 ? e->drift * w->job.spread / sqrt((double)w->job.steps) : 0.0;
     const double factor = 1.0 + spread * next_spread(&e->random);
     w->seconds = w->job.step_seconds * (factor > 0.1 ? factor : 0.1);
     double start = now;
@@ -191,6 +191,14 @@ static void run_wheel_watched(engine *e, int64_t active) {
     }
 }
 
+/* Where a worker sits: domains take turns, `run` workers each. Real chips have parts of unequal size, so that no pattern of
+ * tiles keeps meeting the same domain; here each round begins with another one. */
+static int64_t domain_of(const weft_sim_source *source, int64_t worker, int64_t domains) {
+    const int64_t seat = worker % source->seats, turn = seat / source->run, round = turn / domains;
+    const int64_t shift = source->run > 1 ? (int64_t)((uint32_t)round * UINT32_C(2654435769) >> 16) : 0;
+    return (turn + shift) % domains;
+}
+
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
                          double drift, weft_sim_outcome *outcome, weft_message *message) {
     engine *e = calloc(1, sizeof *e);
@@ -216,7 +224,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
         e->wheel.first[i] = -1;
     }
     for (int64_t i = 0; i < source->workers; i++) {
-        workers[i].domain = i % memory->domains;
+        workers[i].domain = domain_of(source, i, memory->domains);
         schedule(e, (int32_t)i, 0.0);
     }
     if (e->observer) {

@@ -161,7 +161,8 @@ static void check_soften(const weft_cpu_kernel *kernel) {
                 const int64_t visible = hidden ? seen[q] : keys;
                 double top = before[q];
                 for (int64_t key = 0; key < visible; key++) {
-                    top = fmax(top, (double)(was[key * width + q] * factor));
+                    const double score = (double)(was[key * width + q] * factor);
+                    top = score > top ? score : top;
                 }
                 assert_true(top == (double)max[q]);
                 changed |= top != (double)before[q];

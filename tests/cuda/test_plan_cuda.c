@@ -8,9 +8,11 @@
 #include "../ref/tensors.h"
 #include "cuda/cuda.h"
 
+/* The study kernel, which has every knob. */
 static weft_device gpu(void) {
     weft_device device = WEFT_DEVICE_INIT;
     device.kind = WEFT_DEVICE_CUDA;
+    device.kernel = "study";
     return device;
 }
 
@@ -190,7 +192,12 @@ static void no_kernel_fits(void **state) {
     device = gpu();
     device.index = 3;
     refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND, "no GPU 3: there is 1");
-    device.index = 0;
+    device = gpu();
+    device.kernel = "loom";
+    refused(NULL, &p, NULL, &device, WEFT_NOT_FOUND, "no family of CUDA kernels for this kind of problem is named loom");
+    device.kind = WEFT_DEVICE_CPU;
+    refused(NULL, &p, NULL, &device, WEFT_INVALID, "kernel loom: the CPU has no such knob");
+    device = gpu();
     device.precise = 2;
     refused(NULL, &p, NULL, &device, WEFT_INVALID, "precise 2 is not between 0 and 1");
     device.precise = 0;
@@ -211,6 +218,7 @@ static void no_kernel_fits(void **state) {
     weft_plan *plan;
     weft_message message;
     g.m = g.n = g.k = 64;
+    device.kernel = NULL;
     assert_int_equal(weft_plan_gemm_on(&plan, &g, NULL, NULL, &device, &message), WEFT_UNSUPPORTED);
     assert_string_equal(message.text, "no CUDA kernel fits: hopper_gemm: it takes bf16 and fp16, not fp32");
     nothing_left();

@@ -18,6 +18,7 @@ static void check_machine(const weft_machine *m) {
     require(m->title[0] && memchr(m->title, 0, sizeof m->title) != NULL);
     require(m->workers >= 1 && m->domains >= 1 && m->workers % m->domains == 0);
     require(m->handout >= WEFT_HANDOUT_ANY && m->handout <= WEFT_HANDOUT_ROUND_ROBIN);
+    require(m->handout_run == 1 || (m->handout_run > 1 && m->handout == WEFT_HANDOUT_ANY && m->domains > 1));
     require(m->l2_replacement >= WEFT_REPLACEMENT_LRU && m->l2_replacement <= WEFT_REPLACEMENT_RANDOM);
     require(m->l2_home >= WEFT_HOME_NONE && m->l2_home <= WEFT_HOME_PRIVATE);
     require((m->l2_home == WEFT_HOME_NONE) == (m->domains == 1));

@@ -27,7 +27,7 @@ static const char right[] = "# a small machine\n"                  /* 1 */
                             "handout = round-robin | assumed\n"    /* 8 */
                             "clock = 1.5e9 | datasheet\n"          /* 9 */
                             "shared_bytes = 64 KiB | datasheet\n"  /* 10 */
-                            "\n"                                   /* 11 */
+                            "run = 1 | assumed\n"                  /* 11 */
                             "[l2]\n"                               /* 12 */
                             "bytes = 1.5 MiB | datasheet\n"        /* 13 */
                             "line = 128 | datasheet\n"             /* 14 */
@@ -125,6 +125,7 @@ static void test_right_text(void **state) {
     assert_int_equal(m.workers, 12);
     assert_int_equal(m.domains, 2);
     assert_int_equal(m.handout, WEFT_HANDOUT_ROUND_ROBIN);
+    assert_int_equal(m.handout_run, 1);
     assert_true(m.clock == 1.5e9);
     assert_int_equal(m.shared_bytes, 65536);
     assert_int_equal(m.l2_bytes, 1572864);
@@ -233,14 +234,14 @@ static void test_form_errors(void **state) {
 
     memset(line, '#', 200);
     memcpy(line + 197, "\n", 2);
-    size_t bytes, length, at = find_line(right, sizeof right - 1, 11, &bytes);
+    size_t bytes, length, at = find_line(right, sizeof right - 1, 1, &bytes);
     char *text = splice(right, sizeof right - 1, at, bytes, line, strlen(line), &length);
     weft_machine machine;
     weft_message message;
     assert_int_equal(parse(text, length, &machine, &message), WEFT_OK);
     free(text);
     memcpy(line + 197, "#\n", 3);
-    expect_error(11, line, "t.ini:11: the line is longer than 197 bytes");
+    expect_error(1, line, "t.ini:1: the line is longer than 197 bytes");
     memset(line, 0, sizeof line);
     snprintf(line, sizeof line, "ways = 1 | %0160d\n", 0);
     snprintf(expected, sizeof expected, "t.ini:16: the source of ways is longer than 159 bytes");
@@ -300,6 +301,7 @@ static void test_cross_errors(void **state) {
     expect_error(7, "domains = 1 | x\n", "t.ini:18: home must be none where there is one domain");
     expect_error(7, "domains = 1 | x\nhome = none | x\n", "t.ini:8: unknown key home in [workers]");
     expect_error(7, "domains = 4 | x\n", "t.ini:18: home = split needs two domains, and there are 4");
+    expect_error(11, "run = 8 | x\n", "t.ini:11: run must be 1 where handout is round-robin");
     expect_error(15, "sector = 48 | x\n", "t.ini:15: sector 48 does not divide line 128");
     expect_error(15, "sector = 256 | x\n", "t.ini:15: sector 256 does not divide line 128");
     expect_error(13, "bytes = 1000000 | x\n", "t.ini:13: line 128 does not divide bytes 1000000");

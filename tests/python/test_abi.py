@@ -30,7 +30,7 @@ def test_offsets_and_sizes(tmp_path):
                          f" sizeof(((struct {c_name(structure)} *)0)->{field}));")  # fmt: skip
         lines.append(f'printf("{structure.__name__} %zu 0\\n", sizeof(struct {c_name(structure)}));')
     source = tmp_path / "offsets.c"
-    head = "#include <stdio.h>\n#include <stddef.h>\n#include <weft/sim.h>\nint main(void) {\n"
+    head = "#include <stdio.h>\n#include <stddef.h>\n#include <weft/sim.h>\n#include <weft/tune.h>\nint main(void) {\n"
     source.write_text(head + "\n".join(lines) + "\n}\n")
     binary = tmp_path / "offsets"
     subprocess.run(["cc", "-std=c11", f"-I{ROOT}/include", str(source), "-o", str(binary)], check=True)

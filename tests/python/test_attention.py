@@ -98,11 +98,33 @@ def test_bfloat16_of_ml_dtypes():
     assert_close(o, attention(q, k, v, causal=True)[0], "bfloat16")
 
 
-def test_plans_are_kept():
+def test_plans_are_kept(monkeypatch):
+    made, plan = [], weft.plans.Plan
+    monkeypatch.setattr(weft.plans, "Plan", lambda *x: made.append(x) or plan(*x))
     q = np.ones((1, 6, 2, 40), "f")
-    weft.attention(q, q, q)
-    before = weft.compute._planned.cache_info()
+    first = weft.attention(q, q, q)
     weft.attention(q.copy(), q, q)
+    assert len(made) == 1
     weft.attention(q, q, q, scale=0.5)
-    after = weft.compute._planned.cache_info()
-    assert (after.hits - before.hits, after.misses - before.misses) == (1, 1)
+    weft.attention(q, q[:, ::2], q[:, ::2])
+    weft.attention(q, q, q, scale=0.5, schedule={"sweep": "sawtooth"})
+    assert len(made) == 4
+    np.testing.assert_array_equal(weft.attention(q, q, q), first)
+    for i in range(weft.compute._MOST_READY + 5):
+        weft.attention(q, q, q, causal=True, offset=i)
+    assert len(weft.compute._ready) == weft.compute._MOST_READY
+
+
+def test_arrays_of_a_known_form_are_looked_at_again():
+    """What the form does not tell: where the elements are, and whether they can be written to."""
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((1, 5, 2, 8)).astype("f")
+    expected = weft.attention(q, q, q)
+    locked = q.copy()
+    locked.flags.writeable = False
+    np.testing.assert_array_equal(weft.attention(locked, locked, locked), expected)
+    odd = np.frombuffer(bytearray(q.nbytes + 1), np.uint8)[1:].view("f").reshape(q.shape)
+    with pytest.raises(weft.Invalid, match="q is not aligned to its elements of 4 bytes"):
+        weft.attention(odd, q, q)
+    with pytest.raises(weft.Invalid, match="v is not aligned to its elements of 4 bytes"):
+        weft.attention(q, q, odd)

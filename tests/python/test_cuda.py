@@ -97,6 +97,49 @@ def test_a_plan_in_a_capture_is_kept(cupy):
     assert len(weft.plans._pinned) == before + 1
 
 
+@pytest.fixture
+def products(monkeypatch):
+    """The fake driver has no kernels for products: plans for its GPU run on the CPU. Gives (device, stream) of each product."""
+    seen, Plan, call = [], weft.plans.Plan, weft._c.call
+
+    def plan(problem, schedule, machine, device):
+        seen.append([device])
+        return Plan(problem, schedule, machine, (weft.plans.CPU, 0))
+
+    def without_stream(function, *arguments):
+        if function.__name__ == "weft_plan_enqueue_gemm":
+            seen[-1].append(arguments[-1])
+            arguments = (*arguments[:-1], None)
+        return call(function, *arguments)
+
+    monkeypatch.setattr(weft.plans, "Plan", plan)
+    monkeypatch.setattr(weft._c, "call", without_stream)
+    weft.compute._planned_gemm.cache_clear()
+    yield seen
+    weft.compute._planned_gemm.cache_clear()
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+def test_matmul(cupy, products, turned):
+    a, b = array(0, 40, 24), array(1, 24, 56)
+    a, b = (ndarray(x.array.T.copy().T if turn else x.array) for x, turn in zip((a, b), turned))
+    cupy.stream.ptr = 0x7000
+    c = weft.matmul(a, b)
+    assert isinstance(c, ndarray) and c.shape == (40, 56)
+    assert_close(c.array, a.array.astype("d") @ b.array.astype("d"), "float16")
+    assert products == [[(weft.plans.CUDA, 0), 0x7000]] and a.asked == b.asked == [0x7000]
+
+
+def test_a_product_in_a_capture_is_kept(cupy, products):
+    a = array(0, 16, 16)
+    before = len(weft.plans._pinned)
+    weft.matmul(a, a)
+    assert len(weft.plans._pinned) == before
+    cupy.stream.capturing = True
+    weft.matmul(a, a)
+    assert len(weft.plans._pinned) == before + 1
+
+
 def test_refused(cupy):
     q = array(0, 1, 8, 1, 64)
     with pytest.raises(weft.Invalid, match="k and q are on different devices"):
@@ -107,8 +150,8 @@ def test_refused(cupy):
         weft.attention(*[ndarray(array(0, 1, 8, 1, 72).array[..., 1:65])] * 3)
     with pytest.raises(weft.Unsupported, match="dtype fp32"):
         weft.attention(*[ndarray(q.array.astype("f"))] * 3)
-    with pytest.raises(weft.Unsupported, match="no CUDA kernel for a matrix product"):
-        weft.matmul(ndarray(q.array[0, :, 0]), ndarray(q.array[0, :, 0].T))
+    with pytest.raises(weft.Invalid, match="b and a are on different devices"):
+        weft.matmul(array(0, 8, 8), ndarray(array(1, 8, 8).array, 1))
 
 
 def test_plan_and_machine(cupy):

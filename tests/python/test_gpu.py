@@ -1,4 +1,4 @@
-"""weft on torch tensors of an NVIDIA GPU, against torch's attention."""
+"""weft on torch and CuPy arrays of an NVIDIA GPU, against fp64 and torch's own kernels. JAX arrays are in test_jax.py."""
 
 import pytest
 import weft
@@ -8,69 +8,206 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch", reason="torch is not importable here: its tests are skipped")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
 import weft.torch  # noqa: E402
+from gpu_oracle import assert_within_twice, check_attention, run  # noqa: E402
 
-DTYPE = st.sampled_from([torch.float16, torch.bfloat16])
-
-
-def close(found, expected, dtype):
-    tolerance = 4e-3 if dtype == torch.float16 else 3e-2
-    assert (found.double() - expected.double()).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
+DTYPES = [torch.float16, torch.bfloat16]
+HEAD_DIMS = range(56, 257, 8)
 
 
-@settings(max_examples=80)
-@given(st.integers(1, 3), st.integers(1, 300), st.integers(1, 300), st.integers(1, 3), st.integers(1, 3),
-       st.sampled_from([64, 128]), DTYPE, st.booleans(), st.sampled_from(["bshd", "bhsd"]))  # fmt: skip
-def test_random_problems(batch, seq, kv_seq, kv_heads, group, head_dim, dtype, causal, layout):
+def normal(*shape, dtype=torch.bfloat16):
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 3), st.integers(1, 300), st.integers(1, 300), st.integers(1, 3), st.integers(1, 3), st.sampled_from(HEAD_DIMS),
+       st.sampled_from(DTYPES), st.booleans(), st.sampled_from(["bshd", "bhsd"]), st.sampled_from([None, 0.05, -0.2]))  # fmt: skip
+def test_random_problems(batch, seq, kv_seq, kv_heads, group, head_dim, dtype, causal, layout, scale):
     def tensor(length, heads):
-        shape = (batch, length, heads, head_dim) if layout == "bshd" else (batch, heads, length, head_dim)
-        return torch.randn(shape, device="cuda").to(dtype)
+        shape = (length, heads) if layout == "bshd" else (heads, length)
+        return normal(batch, *shape, head_dim, dtype=dtype)
 
     q, k, v = tensor(seq, kv_heads * group), tensor(kv_seq, kv_heads), tensor(kv_seq, kv_heads)
-    o = weft.attention(q, k, v, causal=causal, layout=layout)
-    expected = weft.torch._torch_attention(*(x.double() for x in (q, k, v)), causal, None, None, layout)
-    close(o, expected, dtype)
+    check_attention(q, k, v, layout, causal=causal, scale=scale)
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_every_head_dim(head_dim):
+    for dtype in DTYPES:
+        q, k, v = normal(1, 260, 4, head_dim, dtype=dtype), *(normal(1, 390, 2, head_dim, dtype=dtype) for _ in range(2))
+        check_attention(q, k, v)
+        check_attention(q, k, v, causal=True)
+
+
+@pytest.mark.parametrize("offset", [-150, -129, -1, 0, 1, 63, 200, 1000])
+def test_offsets(offset):
+    """From one where no query sees a key to one where all see all."""
+    q, k, v = normal(1, 150, 2, 128), normal(1, 190, 2, 128), normal(1, 190, 2, 128)
+    check_attention(q, k, v, causal=True, offset=offset)
+
+
+def test_a_cache_of_keys():
+    """Few queries at the end of many keys, 8 heads to each of K and V."""
+    cache = normal(2, 1024, 2, 2, 128)  # (batch, room, K and V, kv heads, head_dim)
+    for seq in (1, 3, 17):
+        for used in (1000, 1024):
+            k, v = cache[:, :used].unbind(2)
+            check_attention(normal(2, seq, 16, 128), k, v, causal=True)
+
+
+def test_views():
+    packed = normal(2, 100, 3, 4, 64)  # as a layer's projection gives them: (batch, seq, q and k and v, heads, head_dim)
+    check_attention(*packed.unbind(2), causal=True)
+    check_attention(*(x.transpose(1, 2) for x in packed.unbind(2)), layout="bhsd")
+    wide = normal(2, 60, 4, 96)
+    check_attention(wide[..., 32:], wide[:, ::2, :, :64], wide[:, 1::2, :, :64])
+    shared = normal(1, 60, 4, 64).expand(2, 60, 4, 64)
+    check_attention(normal(2, 60, 4, 64), shared, shared)
+    check_attention(normal(2, 1, 4, 64).expand(2, 60, 4, 64), shared, shared)
+
+
+@pytest.mark.parametrize("dispatch", ["grid", "static", "dynamic"])
+@pytest.mark.parametrize("sweep", ["forward", "sawtooth"])
+def test_schedules(sweep, dispatch):
+    q = normal(2, 700, 4, 128)
+    for order in ("head-first", "block-first", "reverse", "longest-first"):
+        check_attention(q, q, q, causal=True, schedule={"sweep": sweep, "dispatch": dispatch, "order": order})
 
 
 def test_current_stream_is_honoured():
-    """The attention must wait for what its own stream does, and only the stream is waited for."""
+    """The work must wait for what its own stream does, and only the stream is waited for."""
     stream = torch.cuda.Stream()
-    q = torch.randn(1, 512, 8, 64, device="cuda", dtype=torch.float16)
+    q, a = normal(1, 512, 8, 64), normal(512, 512)
+    weft.attention(q, q, q), run(weft.matmul, a, a)
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(50_000_000)
-        late = q * 2
-        o = weft.attention(late, q, q)
+        late, later = q * 2, a * 2
+        o, c = weft.attention(late, q, q), weft.matmul(later, a)
     assert not stream.query()  # nothing waited
     stream.synchronize()
-    close(o, weft.torch._torch_attention(2 * q, q, q, False, None, None, "bshd"), torch.float16)
+    torch.testing.assert_close(o, weft.attention(2 * q, q, q), rtol=0, atol=0)
+    torch.testing.assert_close(c, weft.matmul(2 * a, a), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("schedule", [None, {"dispatch": "dynamic"}, {"table": True}])
 def test_a_graph_replays(schedule):
-    q, k = (torch.randn(1, 256, 4, 64, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    weft.attention(q, k, k, schedule=schedule)
+    q, k, a = normal(1, 256, 4, 64), normal(1, 256, 4, 64), normal(256, 256)
+    weft.attention(q, k, k, schedule=schedule), run(weft.matmul, a, a, schedule=schedule)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        o = weft.attention(q, k, k, schedule=schedule)
-    weft.compute._planned.cache_clear()
-    q.copy_(torch.randn_like(q))
+        o, c = weft.attention(q, k, k, schedule=schedule), weft.matmul(a, a, schedule=schedule)
+    for cache in (weft.compute._ready.clear, weft.compute._planned.cache_clear, weft.compute._planned_gemm.cache_clear):
+        cache()
+    q.copy_(torch.randn_like(q)), a.copy_(torch.randn_like(a))
     graph.replay()
     torch.cuda.synchronize()
-    close(o, weft.torch._torch_attention(q, k, k, False, None, None, "bshd"), torch.bfloat16)
+    torch.testing.assert_close(o, weft.attention(q, k, k, schedule=schedule), rtol=0, atol=0)
+    torch.testing.assert_close(c, weft.matmul(a, a, schedule=schedule), rtol=0, atol=0)
 
 
 def test_gradients_and_compile():
-    leaves = [torch.randn(1, 128, 4, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    leaves = [normal(1, 128, 4, 64).requires_grad_() for _ in range(3)]
     compiled = torch.compile(lambda *x: weft.attention(*x, causal=True), fullgraph=True, backend="aot_eager")
     grads = torch.autograd.grad(compiled(*leaves).float().sum(), leaves)
-    expected = torch.autograd.grad(weft.torch._torch_attention(*leaves, True, None, None, "bshd").float().sum(), leaves)
-    for mine, theirs in zip(grads, expected):
-        close(mine, theirs, torch.bfloat16)
+    doubles = [x.detach().double().requires_grad_() for x in leaves]
+    exact = torch.autograd.grad(weft.torch._torch_attention(*doubles, True, None, None, "bshd").sum(), doubles)
+    peer = torch.autograd.grad(weft.torch._torch_attention(*leaves, True, None, None, "bshd").float().sum(), leaves)
+    for mine, theirs, right in zip(grads, peer, exact):
+        assert_within_twice(mine, theirs, right)
 
 
-def test_devices_are_not_mixed():
+def matrix(rows, cols, dtype, memory):
+    if memory == "columns":
+        return normal(cols, rows, dtype=dtype).T
+    if memory == "sliced":
+        return normal(rows, -(-cols // 8) * 8 + 24, dtype=dtype)[:, 16 : 16 + cols]
+    return normal(rows, -(-cols // 8) * 8, dtype=dtype)[:, :cols]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("a_memory", ["rows", "columns", "sliced"])
+@pytest.mark.parametrize("b_memory", ["rows", "columns", "sliced"])
+def test_matmul(a_memory, b_memory, dtype):
+    for m, n, k in ((256, 256, 128), (120, 72, 8), (8, 1000, 2048), (1024, 8, 200), (1000, 520, 264), (2048, 2304, 512)):
+        a, b = matrix(m, k, dtype, a_memory), matrix(k, n, dtype, b_memory)
+        assert_within_twice(run(weft.matmul, a, b), a @ b, a.double() @ b.double())
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 1, 8), (37, 61, 64), (129, 1, 24), (1, 300, 40), (255, 257, 264)])
+def test_ragged_products(m, n, k):
+    a, b = matrix(m, k, torch.bfloat16, "rows"), matrix(k, n, torch.bfloat16, "columns")
+    c = run(weft.matmul, a, b)
+    assert c.shape == (m, n)
+    assert_within_twice(c, a @ b, a.double() @ b.double())
+    with pytest.raises(weft.Unsupported, match="is not a multiple of 8"):
+        weft.matmul(normal(64, 33), normal(33, 64))
+
+
+@pytest.mark.parametrize("order", ["raster-m", "raster-n", "group", "serpentine", "hilbert"])
+def test_orders_of_products(order):
+    a, b = normal(1100, 264), normal(264, 1300)
+    for dispatch in ("grid", "static", "dynamic"):
+        c = run(weft.matmul, a, b, schedule={"order": order, "dispatch": dispatch})
+        assert_within_twice(c, a @ b, a.double() @ b.double())
+
+
+def test_refused():
     q = torch.randn(1, 4, 2, 64, dtype=torch.float16)
     with pytest.raises(weft.Invalid, match="k and q are on different devices"):
         weft.attention(q.cuda(), q, q)
-    with pytest.raises(weft.Unsupported, match="no CUDA kernel for a matrix product"):
-        weft.matmul(q[0, 0].cuda(), q[0, 0].T.cuda())
+    with pytest.raises(weft.Invalid, match="b and a are on different devices"):
+        weft.matmul(q[0, 0].cuda(), q[0, 0].T)
+    with pytest.raises(weft.Unsupported, match="dtype fp32|not fp32"):
+        weft.attention(*[q.float().cuda()] * 3)
+    with pytest.raises(weft.Unsupported, match="not fp32"):
+        weft.matmul(torch.ones(8, 8, device="cuda"), torch.ones(8, 8, device="cuda"))
+    with pytest.raises(weft.Invalid, match="aligned to 16 bytes"):
+        weft.attention(*[normal(1, 8, 2, 72)[..., 1:65]] * 3)
+    with pytest.raises(weft.Invalid, match="the last dimension of q has stride 2"):
+        weft.attention(*[normal(1, 8, 2, 128)[..., ::2]] * 3)
+    weft.torch._announced.clear()
+    with pytest.warns(RuntimeWarning, match="weft leaves an attention to torch"):
+        weft.torch.attention(*[q.float().cuda()] * 3)
+
+
+class TestCupy:
+    @pytest.fixture
+    def cupy(self):
+        return pytest.importorskip("cupy", reason="CuPy is not importable here")
+
+    def test_attention(self, cupy):
+        q, k = normal(2, 70, 4, 64, dtype=torch.float16), normal(2, 90, 2, 64, dtype=torch.float16)
+        for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)):
+            torch.cuda.synchronize()
+            with stream:
+                x, y = (cupy.from_dlpack(t) for t in (q, k))
+                o, lse = weft.attention(x * 2, y, y, causal=True, return_lse=True)
+                stream.synchronize()
+            assert isinstance(o, cupy.ndarray) and o.dtype == x.dtype and lse.dtype == cupy.float32
+            expected = weft.attention(q * 2, k, k, causal=True, return_lse=True)
+            for found, right in zip((o, lse), expected):
+                torch.testing.assert_close(torch.from_dlpack(found), right, rtol=0, atol=0)
+
+    def test_matmul(self, cupy):
+        a, b = (cupy.random.standard_normal((64, 64)).astype(cupy.float16) for _ in range(2))
+        c = run(weft.matmul, a, b.T)
+        assert isinstance(c, cupy.ndarray)
+        mine, left, right = (torch.from_dlpack(x) for x in (c, a, b))
+        assert_within_twice(mine, left @ right.T, left.double() @ right.double().T)
+
+    def test_a_graph_replays(self, cupy):
+        q = cupy.random.standard_normal((1, 64, 2, 64)).astype(cupy.float16)
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            expected = weft.attention(q, q, q)
+            stream.begin_capture()
+            o = weft.attention(q, q, q)
+            graph = stream.end_capture()
+            o.fill(0)
+            graph.launch(stream)
+            stream.synchronize()
+        cupy.testing.assert_array_equal(o, expected)
+
+    def test_frameworks_are_not_mixed(self, cupy):
+        with pytest.raises(TypeError, match="q is an array of torch and k one of cupy"):
+            weft.attention(normal(1, 4, 2, 64), *[cupy.zeros((1, 4, 2, 64), "e")] * 2)

@@ -8,9 +8,11 @@ torch = pytest.importorskip("torch", reason="torch is not importable here: its t
 transformers = pytest.importorskip("transformers", reason="transformers is not importable here: its tests are skipped")
 import weft.torch  # noqa: E402
 
-DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+WHERE = [("cpu", torch.float32), ("cpu", torch.bfloat16)]  # what weft computes there
+WHERE += [("cuda", torch.float16), ("cuda", torch.bfloat16)] if torch.cuda.is_available() else []
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}  # of the largest logit
 SIZES = dict(vocab_size=211, hidden_size=256, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-             num_key_value_heads=2, max_position_embeddings=128)  # fmt: skip
+             num_key_value_heads=2, head_dim=64, max_position_embeddings=128)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,31 +34,52 @@ def models(kind, dtype, device):
     return ours, theirs
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
-def test_logits(kind, dtype, device, monkeypatch):
-    if device == "cuda" and dtype == torch.float32:
-        pytest.skip("there is no CUDA kernel for fp32 yet")
+def assert_logits(found, expected):
+    assert (found.float() - expected.float()).abs().max() <= TOLERANCE[expected.dtype] * expected.abs().max()
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The arguments of every attention that weft computes; warnings, which say that something falls back, are errors."""
+    seen, forward = [], weft.compute.attention_forward
+    monkeypatch.setattr(weft.compute, "attention_forward", lambda *x: seen.append(x) or forward(*x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        yield seen
+
+
+@pytest.mark.parametrize("device, dtype", WHERE)
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2", "Qwen3"])
+def test_logits(kind, device, dtype, calls):
     ours, theirs = models(kind, dtype, device)
-    calls, forward = [], weft.compute.attention_forward
-    monkeypatch.setattr(weft.compute, "attention_forward", lambda *x: calls.append(x) or forward(*x))
-    tokens = torch.randint(0, 211, (2, 33), device=device)
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing falls back
+    tokens = torch.randint(0, 211, (2, 97), device=device)
+    with torch.no_grad():
         found, expected = ours(tokens).logits, theirs(tokens).logits
     assert len(calls) == SIZES["num_hidden_layers"] and calls[0][1].shape[1] == SIZES["num_key_value_heads"]
-    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
-    assert (found - expected).abs().max() <= tolerance * expected.abs().max()
+    assert_logits(found, expected)
 
 
+@pytest.mark.parametrize("device, dtype", WHERE)
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
-def test_generation_and_padding(kind):
-    ours, theirs = models(kind, torch.float32, "cpu")
+def test_generation(kind, device, dtype, calls):
+    """Tokens one by one, with a cache of keys, against the whole sequence at once."""
+    ours, theirs = models(kind, dtype, device)
+    tokens = torch.randint(1, 211, (2, 9), device=device)
+    options = dict(max_new_tokens=12, min_new_tokens=12, do_sample=False, pad_token_id=0, attention_mask=torch.ones_like(tokens))
+    made = ours.generate(tokens, output_logits=True, return_dict_in_generate=True, **options)
+    assert made.sequences.shape == (2, 21) and len(calls) == 12 * SIZES["num_hidden_layers"]
+    assert calls[-1][0].shape[2] == 1 and calls[-1][1].shape[2] == 20
+    if dtype == torch.float32:
+        assert torch.equal(made.sequences, theirs.generate(tokens, **options))
+    with torch.no_grad():
+        expected = theirs(made.sequences).logits[:, 8:-1]
+    assert_logits(torch.stack(made.logits, 1), expected)
+
+
+def test_padding():
+    ours, theirs = models("Llama", torch.float32, "cpu")
     tokens = torch.randint(1, 211, (2, 9))
-    options = dict(max_new_tokens=6, do_sample=False, pad_token_id=0)
     mask = torch.ones_like(tokens)
-    assert torch.equal(ours.generate(tokens, attention_mask=mask, **options), theirs.generate(tokens, attention_mask=mask, **options))
     mask[0, :3] = 0
     weft.torch._announced.clear()
     with pytest.warns(RuntimeWarning, match="mask that is not plainly causal"), torch.no_grad():

@@ -28,7 +28,7 @@ static void check_visits(const weft_trace *t, const weft_machine *m, const weft_
         const weft_trace_visit *v = &t->visits[i];
         hits += v->hits;
         misses += v->misses;
-        in_flight[v->worker % m->domains] += (double)v->in_flight;
+        in_flight[t->domain_of[v->worker]] += (double)v->in_flight;
         assert_true(v->begin <= v->end && v->end <= sim->seconds);
         assert_true(v->hits >= v->in_flight);
     }

@@ -1,0 +1,237 @@
+"""How good are the ways to choose a schedule? Three tables, each with its raw numbers, from `weft tune` on the device.
+
+    bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--out FOLDER] [--name NAME] [--seed 1] [--patience S]
+
+estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against the best of all candidates, every one timed.
+classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length.
+ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
+
+Times are medians of interleaved runs (src/tune/race.c). A row of `estimate` that is outside its bound is measured once more, and the
+second measurement counts; both are kept. FOLDER gets tuning-<name>-<part>.csv and .md, the name being the device's where none is given.
+"""
+
+import argparse
+import csv
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BOUND = {"cpu": 0.05, "cuda": 0.03}
+ATTENTION = ["subject", "batch", "heads", "kv-heads", "seq", "kv-seq", "head-dim", "causal", "dtype"]
+GEMM = ["subject", "m", "n", "k", "dtype"]
+
+
+def between(draw, low, high):
+    """A whole number, its logarithm uniform."""
+    return round(low * (high / low) ** draw.random())
+
+
+def draw_attention(draw, device):
+    """Any shape whose cost is between the bounds for the device, in FLOP."""
+    least, most = (3e7, 3e8) if device == "cpu" else (2e10, 2e12)
+    while True:
+        kv_heads = draw.choice([1, 2, 4, 8])
+        heads = kv_heads * draw.choice([1, 1, 2, 4])
+        batch = draw.choice([1, 1, 2, 4])
+        seq = between(draw, 64, 2048) if device == "cpu" else between(draw, 512, 32768)
+        kv_seq = seq if draw.random() < 0.7 else (between(draw, 64, 2048) if device == "cpu" else between(draw, 512, 32768))
+        causal = int(draw.random() < 0.5)
+        dim = draw.choice([32, 64, 96, 128]) if device == "cpu" else draw.choice([64, 128])
+        dtype = draw.choice(["fp32", "bf16", "fp16"]) if device == "cpu" else draw.choice(["bf16", "fp16"])
+        if causal and kv_seq < seq:
+            continue
+        cost = 4 * batch * heads * seq * kv_seq * dim / (1 + causal)
+        if least < cost < most:
+            return dict(zip(ATTENTION, ["attention", batch, heads, kv_heads, seq, kv_seq, dim, causal, dtype]))
+
+
+def draw_gemm(draw, device):
+    least, most = (3e7, 3e8) if device == "cpu" else (2e10, 2e12)
+    low, high = (64, 2048) if device == "cpu" else (512, 16384)
+    while True:
+        m, n, k = (between(draw, low, high) for _ in range(3))
+        if device == "cuda":
+            n, k = n // 8 * 8, k // 8 * 8
+        if least < 2 * m * n * k < most:
+            dtype = draw.choice(["fp32", "bf16", "fp16"]) if device == "cpu" else "bf16"
+            return dict(zip(GEMM, ["gemm", m, n, k, dtype]))
+
+
+class Tuner:
+    def __init__(self, weft, device, name, patience):
+        self.weft, self.device, self.name, self.patience = weft, device, name or device, patience
+        self.folder = tempfile.mkdtemp()
+        self.environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(self.folder, "tuning.db")}
+
+    def tune(self, problems, *options):
+        """What `weft tune` says of each problem, one process for all. A problem may have a list `also` of schedules."""
+        results = []
+        for problem in problems:
+            words = [f"--{key}" if key == "causal" else f"--{key}={value}" for key, value in problem.items()
+                     if key not in ("subject", "also") and not (key == "causal" and not value)]  # fmt: skip
+            if problem.get("also"):
+                words.append("--also=" + ";".join(problem["also"]))
+            command = [self.weft, "tune", problem["subject"], *words, "--device", self.device, "--again", "--all", "--json",
+                       "--patience", str(self.patience), *options]  # fmt: skip
+            done = subprocess.run(command, capture_output=True, text=True, env=self.environment)
+            if done.returncode:
+                raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
+            results.append(json.loads(done.stdout))
+            print(".", end="", file=sys.stderr, flush=True)
+        return results
+
+
+def timed(result):
+    """The candidates that ran to the end, the fastest first; those that stay are among them."""
+    most = max(c["runs"] for c in result["all"])
+    return sorted((c for c in result["all"] if c["runs"] + 1 >= most), key=lambda c: c["seconds"])
+
+
+def shape(problem):
+    if problem["subject"] == "gemm":
+        return "{m} x {n} x {k} {dtype}".format(**problem)
+    keys = "" if problem["kv-seq"] == problem["seq"] else " keys {kv-seq}".format(**problem)
+    return ("b {batch}, heads {heads}/{kv-heads}, {seq}{keys}, d {head-dim}, {dtype}{mask}").format(
+        keys=keys, mask=", causal" if problem["causal"] else "", **problem)  # fmt: skip
+
+
+def estimate_row(problem, result):
+    ends = timed(result)
+    own = next(c for c in result["all"] if c["estimate"])
+    return {"problem": shape(problem), "estimate": own["schedule"], "estimate_ms": 1e3 * own["seconds"], "best": ends[0]["schedule"],
+            "best_ms": 1e3 * ends[0]["seconds"], "loss": own["seconds"] / ends[0]["seconds"] - 1, "estimate_spread": own["spread"],
+            "best_spread": ends[0]["spread"], "candidates": len(result["all"]), "runs": result["search"]["runs"],
+            "disturbed": result["search"]["disturbed"], "seconds": result["search"]["elapsed"]}  # fmt: skip
+
+
+def write(tuner, out, part, rows, lines):
+    name = os.path.join(out, f"tuning-{tuner.name}-{part}")
+    with open(name + ".csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    with open(name + ".md", "w") as file:
+        file.write("\n".join(lines) + "\n")
+    print("\n" + "\n".join(lines), flush=True)
+
+
+def estimate(tuner, seed, out, count):
+    draw, rows, lines = random.Random(seed), [], []
+    for subject, one in (("attention", draw_attention), ("gemm", draw_gemm)):
+        problems = [one(draw, tuner.device) for _ in range(count)]
+        mine = []
+        for problem in problems:
+            row = {"subject": subject, "try": 1, **estimate_row(problem, tuner.tune([problem], "--exhaustive")[0])}
+            rows.append(row)
+            if row["loss"] > BOUND[tuner.device]:
+                row = {"subject": subject, "try": 2, **estimate_row(problem, tuner.tune([problem], "--exhaustive")[0])}
+                rows.append(row)
+            mine.append(row)
+            print("{problem}: {estimate} {estimate_ms:.4g} ms, {best} {best_ms:.4g} ms, {loss:.3f}".format(**row), file=sys.stderr, flush=True)
+        within = sum(row["loss"] <= BOUND[tuner.device] for row in mine)
+        lines += [f"{subject}: within {100 * BOUND[tuner.device]:.0f} % on {within} of {len(mine)}, in the median "
+                  f"{100 * statistics.median(row['loss'] for row in mine):.1f} % (seed {seed})", "",
+                  "| problem | the model's choice | ms | best of all | ms | loss | spread |", "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+        lines += ["| {problem} | {estimate} | {estimate_ms:.4g} | {best} | {best_ms:.4g} | {percent:.1f} % | {spread:.1f} % |{again}".format(
+            percent=100 * row["loss"], spread=100 * row["estimate_spread"], again=" measured twice" if row["try"] == 2 else "", **row)
+            for row in mine] + [""]  # fmt: skip
+    write(tuner, out, "estimate", rows, lines)
+
+
+def classes(tuner, seed, out, count):
+    """The class's schedule is what the first length of it that is drawn was tuned to, as the store would have it."""
+    draw, first, rows = random.Random(seed + 1), {}, []
+    for _ in range(count):
+        seq = between(draw, 128, 1024) if tuner.device == "cpu" else between(draw, 512, 16384)
+        problem = dict(zip(ATTENTION, ["attention", 1, 4, 4, seq, seq, 64, 1, "bf16"]))
+        if tuner.device == "cuda":
+            problem.update({"batch": 4, "heads": 32, "kv-heads": 32, "head-dim": 128})
+        bucket = seq if seq <= 16 else seq >> (seq.bit_length() - 3) << (seq.bit_length() - 3)
+        known = first.get(bucket)
+        result = tuner.tune([{**problem, "also": [known]} if known is not None else problem], "--seconds", "4")[0]
+        ends = timed(result)
+        if known is None:  # as src/tune/race.c takes it: the model's own where it is as good as the best
+            own = next(c for c in result["all"] if c["estimate"])
+            first[bucket] = own["words"] if own["seconds"] <= 1.01 * ends[0]["seconds"] else ends[0]["words"]
+            continue_with = own if first[bucket] == own["words"] else ends[0]
+        else:
+            continue_with = next(c for c in result["all"] if c["also"])
+        rows.append({"seq": seq, "class": bucket, "class_schedule": first[bucket] or "the model's", "class_ms": 1e3 * continue_with["seconds"],
+                     "own": ends[0]["schedule"], "own_ms": 1e3 * ends[0]["seconds"], "first": int(known is None),
+                     "loss": continue_with["seconds"] / ends[0]["seconds"] - 1, "spread": continue_with["spread"],
+                     "disturbed": result["search"]["disturbed"], "runs": result["search"]["runs"]})  # fmt: skip
+    losses = sorted(row["loss"] for row in rows)
+    mean = statistics.fmean(losses)
+    lines = [f"{count} lengths from {min(r['seq'] for r in rows)} to {max(r['seq'] for r in rows)} in {len(first)} classes (seed {seed}): loss of the class's "
+             f"schedule against tuning each length {100 * mean:.2f} % in the mean, {100 * statistics.median(losses):.2f} % in the median, "
+             f"{100 * losses[int(0.95 * len(losses))]:.2f} % at the 95th percentile, {100 * losses[-1]:.2f} % at most; "
+             f"within 2 %: {sum(x <= 0.02 for x in losses)}", "",
+             "| class | lengths drawn | schedule | mean loss | largest |", "| --- | --- | --- | --- | --- |"]  # fmt: skip
+    for bucket in sorted(first):
+        mine = [row for row in rows if row["class"] == bucket]
+        lines.append("| {} | {} | {} | {:.2f} % | {:.2f} % |".format(
+            bucket, len(mine), mine[0]["class_schedule"], 100 * statistics.fmean(r["loss"] for r in mine), 100 * max(r["loss"] for r in mine)))  # fmt: skip
+    write(tuner, out, "classes", rows, lines)
+
+
+def ladder(tuner, seed, out, count):
+    """Fixed choices: each tile that there is, the rest as the plan chooses it."""
+    cpu = tuner.device == "cpu"
+    lengths = [128, 256, 512, 1024] if cpu else [1024, 2048, 4096, 8192, 16384]
+    sizes = [1, 4, 4] if cpu else [4, 32, 32]
+    tiles, rows, table = None, [], {}
+    for seq in lengths:
+        problem = dict(zip(ATTENTION, ["attention", *sizes, seq, seq, 64 if cpu else 128, 1, "bf16"]))
+        if tiles is None:  # the tiles of the candidates
+            all_words = [c["words"] for c in tuner.tune([problem], "--seconds", "1")[0]["all"]]
+            tiles = sorted({" ".join(w for w in words.split() if w.startswith("tile_")) for words in all_words} - {""})
+        result = tuner.tune([{**problem, "also": tiles}], "--seconds", "6")[0]
+        flops = result["tflops"] * result["seconds"]
+        ends = timed(result)
+        own = next(c for c in result["all"] if c["estimate"])
+        columns = {"tuned": ends[0], "estimate": own}
+        for tile in tiles:  # with the rest open, or the estimate itself where that is its tile
+            same = [c for c in result["all"] if c["also"] and (c["words"] == tile or c["estimate"] and tile_of(c) == tile)]
+            if same:
+                columns[tile] = same[0]
+        for name, c in columns.items():
+            table.setdefault(name, {})[seq] = flops / c["seconds"]
+            rows.append({"seq": seq, "choice": name, "schedule": c["schedule"], "kernel": c["kernel"], "ms": 1e3 * c["seconds"],
+                         "tflops": flops / c["seconds"], "spread": c["spread"], "runs": c["runs"]})  # fmt: skip
+    digits = 3 if cpu else 0
+    lines = ["TFLOP/s, causal, " + ("B=1, H=4, D=64" if cpu else "B=4, H=32, D=128") + ", bf16", "",
+             "| choice | " + " | ".join(str(s) for s in lengths) + " |", "| --- |" + " --- |" * len(lengths)]  # fmt: skip
+    for name, values in table.items():
+        lines.append(f"| {name} | " + " | ".join(f"{values[s]:.{digits}f}" if s in values else "" for s in lengths) + " |")
+    write(tuner, out, "ladder", rows, lines)
+
+
+def tile_of(candidate):
+    sides = candidate["schedule"].split()[0].split("x")
+    return " ".join(f"tile_{axis}={side}" for axis, side in zip("mnk", sides))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("weft")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--parts", default="estimate,classes,ladder")
+    parser.add_argument("--out", default=".")
+    parser.add_argument("--name")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, help="problems of each subject (20), and lengths (100)")
+    parser.add_argument("--patience", type=float, default=0, help="seconds to wait, for each problem, for a quiet moment")
+    given = parser.parse_args()
+    tuner = Tuner(os.path.abspath(given.weft), given.device, given.name, given.patience)
+    parts = {"estimate": (estimate, 20), "classes": (classes, 100), "ladder": (ladder, 0)}
+    for part in given.parts.split(","):
+        function, usual = parts[part]
+        function(tuner, given.seed, given.out, given.count or usual)
+
+
+if __name__ == "__main__":
+    main()

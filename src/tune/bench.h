@@ -1,0 +1,37 @@
+/* Timing plans of one problem: one set of inputs in the device's memory, shared by all of them. */
+#ifndef WEFT_TUNE_BENCH_H
+#define WEFT_TUNE_BENCH_H
+
+#include "plan/plan.h"
+
+typedef struct weft_bench {
+    void *in[3], *out; /* Q K V and O, or A B and C: in the host's memory, or the GPU's */
+    float *lse;
+    const void *driver; /* of a GPU: a weft_cuda_driver; null for the CPU */
+    void *context, *start, *end;
+    double patience;   /* seconds left to wait for moments without other programs */
+    int64_t disturbed; /* runs that did not count */
+} weft_bench;
+
+/* Makes inputs, random normal, where `plan` runs. weft_bench_close() takes it in any state, zeroed at first. */
+weft_status weft_bench_open(weft_bench *bench, const weft_plan *plan, weft_message *message);
+void weft_bench_close(weft_bench *bench);
+
+/* Runs a plan `repeats` times and says how long one took. */
+weft_status weft_bench_time(weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
+                            weft_message *message);
+
+/* Seconds of a clock that only goes forward. */
+double weft_bench_now(void);
+
+/* The same on a GPU: memory that holds `bytes` of `host`, and runs between events. */
+weft_status weft_bench_cuda_open(weft_bench *bench, const weft_plan *plan, weft_message *message);
+weft_status weft_bench_cuda_copy(const weft_bench *bench, void **to, const void *host, size_t bytes, weft_message *message);
+weft_status weft_bench_cuda_time(const weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
+                                 weft_message *message);
+void weft_bench_cuda_close(weft_bench *bench);
+
+/* Runs a plan once, on the GPU's default stream or in this thread. */
+weft_status weft_bench_run(const weft_bench *bench, const weft_plan *plan, weft_message *message);
+
+#endif

@@ -1,0 +1,43 @@
+/* The schedules that a problem could take on a device: the backend's kernels times the orders, sweeps and dispatches. */
+#ifndef WEFT_TUNE_CANDIDATES_H
+#define WEFT_TUNE_CANDIDATES_H
+
+#include <weft/tune.h>
+
+#include "plan/plan.h"
+
+/* One of them. */
+typedef struct weft_candidate {
+    weft_schedule schedule; /* as it is stored: what is open in it the plan chooses */
+    weft_plan *plan;
+    double model;       /* time by the model, in any unit; 0: not asked */
+    double rough;       /* seconds of its first run; 0: none yet */
+    double *times;      /* seconds, `count` of them */
+    size_t count, room; /* of times */
+    int racing;         /* 1: still being timed */
+    int stays;          /* 1: to the end, however slow it is */
+    int is_also;        /* the caller asked for it */
+} weft_candidate;
+
+/* The first is the one that WEFT_ESTIMATE takes. */
+typedef struct weft_candidates {
+    weft_candidate *list;
+    size_t count, room;
+    size_t same, refused, dropped; /* that are not in the list: see weft_tune_state */
+    double dropped_from;
+} weft_candidates;
+
+/* Every distinct candidate, its plan made. The schedule of `draft` says what is open; those of `also` come besides. */
+weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, const weft_schedule *also, size_t also_count,
+                                 weft_message *message);
+
+/* A schedule that was tuned for a class: tiles that are larger than this problem are cut, where kernels do not do that. */
+void weft_candidates_fit(weft_plan *draft);
+
+/* Asks the model about each, puts the list in its order (those that stay come first), and drops what is further behind its
+ * best than `behind` times. */
+void weft_candidates_drop(weft_candidates *c, double behind);
+
+void weft_candidates_free(weft_candidates *c);
+
+#endif

@@ -1,0 +1,12 @@
+/* Tuning from the inside: the public calls, for a draft of either subject. */
+#ifndef WEFT_TUNE_TUNE_H
+#define WEFT_TUNE_TUNE_H
+
+#include <weft/tune.h>
+
+#include "plan/plan.h"
+
+weft_status weft_tune_draft(const weft_plan *draft, const weft_tune_options *options, weft_tuned *tuned,
+                            weft_tune_state *state, weft_message *message);
+
+#endif

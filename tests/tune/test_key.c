@@ -1,0 +1,151 @@
+/* Classes of problems, keys, and schedules as words. */
+#include "../cmocka_all.h"
+
+#include <string.h>
+
+#include <weft/tune.h>
+
+#include "plan/random.h"
+#include "tune/key.h"
+#include "tune/words.h"
+
+/* Every length is in one bucket, buckets do not overlap, and the largest member is at most a quarter longer than the least.
+ */
+static void buckets(void **state) {
+    (void)state;
+    int64_t least = 1;
+    for (int64_t n = 1; n < 100000; n++) {
+        const int64_t bucket = weft_tune_bucket(n);
+        assert_true(bucket <= n && (double)n < 1.25 * (double)bucket);
+        assert_true(bucket == least || bucket == n);
+        least = bucket;
+        assert_int_equal(weft_tune_bucket(bucket), bucket);
+    }
+    assert_int_equal(weft_tune_bucket(16), 16);
+    assert_int_equal(weft_tune_bucket(1023), 896);
+    assert_int_equal(weft_tune_bucket(1024), 1024);
+    assert_int_equal(weft_tune_bucket(1279), 1024);
+    assert_int_equal(weft_tune_bucket(WEFT_MAX_DIMENSION), INT64_C(7) << 28);
+}
+
+static weft_attention attention(int64_t seq) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.heads = p.kv_heads = 4;
+    p.seq = p.kv_seq = seq;
+    p.head_dim = 64;
+    return p;
+}
+
+typedef struct keys {
+    weft_tune_key text;
+    weft_tune_number number;
+} keys;
+
+static keys keys_of(const weft_attention *p, const weft_schedule *s) {
+    weft_plan draft;
+    keys k;
+    assert_int_equal(weft_plan_draft_attention(&draft, p, s, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_tune_key_make(&k.text, &draft, NULL), WEFT_OK);
+    weft_tune_number_make(&k.number, &draft);
+    return k;
+}
+
+static int same(const keys *a, const keys *b) {
+    const int numbers = memcmp(&a->number, &b->number, sizeof a->number) == 0;
+    const int texts = strcmp(a->text.problem, b->text.problem) == 0 && strcmp(a->text.given, b->text.given) == 0;
+    assert_int_equal(numbers, texts); /* memory and store agree on what is the same */
+    return numbers;
+}
+
+static void classes(void **state) {
+    (void)state;
+    weft_attention p = attention(1100), q = attention(1200);
+    keys a = keys_of(&p, NULL), b = keys_of(&q, NULL);
+    assert_true(same(&a, &b));
+    q.scale = 0.5;
+    q.layout = WEFT_BHSD;
+    b = keys_of(&q, NULL);
+    assert_true(same(&a, &b));
+
+    weft_attention others[7];
+    for (int i = 0; i < 7; i++) {
+        others[i] = p;
+    }
+    others[0].seq = others[0].kv_seq = 1300;
+    others[1].kv_seq = 2000;
+    others[2].heads = 8;
+    others[3].head_dim = 128;
+    others[4].dtype = WEFT_BF16;
+    others[5].mask = WEFT_MASK_CAUSAL;
+    others[6].batch = 3;
+    for (int i = 0; i < 7; i++) {
+        b = keys_of(&others[i], NULL);
+        assert_false(same(&a, &b));
+    }
+    others[5].offset = -500; /* another triangle */
+    b = keys_of(&others[5], NULL);
+    others[5].offset = 0;
+    a = keys_of(&others[5], NULL);
+    assert_false(same(&a, &b));
+
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    a = keys_of(&p, NULL);
+    b = keys_of(&p, &s);
+    assert_true(same(&a, &b));
+    assert_string_equal(b.text.given, "");
+    s.sweep = WEFT_SWEEP_SAWTOOTH;
+    b = keys_of(&p, &s);
+    assert_false(same(&a, &b));
+    assert_string_equal(b.text.given, "sweep=sawtooth");
+    assert_string_equal(a.text.problem, "attention fp32, head dim 64, heads 4 by 1, queries 1024, keys 1024");
+    assert_true(strstr(weft_build(), "0.1.0-") == weft_build());
+}
+
+/* Any schedule comes back from its words as it was. */
+static void words(void **state) {
+    (void)state;
+    uint64_t random = 7;
+    for (int round = 0; round < 2000; round++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT, back;
+        char text[WEFT_WORDS];
+        s.tile_m = (int64_t)(weft_random(&random) % 3) * (int64_t)(weft_random(&random) % 2147483647);
+        s.tile_n = (int64_t)(weft_random(&random) % 300);
+        s.tile_k = (int64_t)(weft_random(&random) % 3);
+        s.order = (int32_t)(weft_random(&random) % (WEFT_ORDER_KINDS + 1)) - 1;
+        s.sweep = (int32_t)(weft_random(&random) % (WEFT_SWEEPS + 1)) - 1;
+        s.dispatch = (int32_t)(weft_random(&random) % (WEFT_DISPATCHES + 1)) - 1;
+        s.group = (int64_t)(weft_random(&random) % 5);
+        s.axis = weft_random(&random) % 2 ? WEFT_AXIS_M : WEFT_AXIS_N;
+        s.cluster_m = (int64_t)(weft_random(&random) % 3);
+        s.workers = (int64_t)(weft_random(&random) % 300);
+        s.tile_m %= WEFT_MAX_DIMENSION;
+        weft_schedule_write(&s, text);
+        assert_true(strlen(text) + 1 < sizeof text);
+        assert_int_equal(weft_schedule_read(&back, text, NULL), WEFT_OK);
+        assert_memory_equal(&back, &s, sizeof s);
+    }
+}
+
+static void wrong_words(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "tile_m",  "tile_m=", "tile_m=-1",          "tile_m=1x", "tile_m=2147483648", "order=spiral",
+        "speed=3", "=",       "tile_m=1  tile_n=2", " ",         "sweep=0",           "tile_m=99999999999999999999"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        weft_schedule s;
+        weft_message message = {""};
+        assert_int_equal(weft_schedule_read(&s, texts[i], &message), WEFT_INVALID);
+        assert_true(message.text[0]);
+    }
+    char longest[1000];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    weft_schedule s;
+    assert_int_equal(weft_schedule_read(&s, longest, NULL), WEFT_INVALID);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(buckets), cmocka_unit_test(classes), cmocka_unit_test(words),
+                                       cmocka_unit_test(wrong_words)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
