@@ -23,20 +23,21 @@ static double clocks_of(const weft_plan *plan, const weft_cuda_device *device, c
     const double bytes = elements * (double)weft_dtype_bytes(p->dtype) +
                          (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
     const int64_t workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors;
-    const weft_gemm_model model = {p->batch,
-                                   p->m,
-                                   p->n,
-                                   p->k,
-                                   pick->tile_m,
-                                   pick->tile_n,
-                                   WEFT_GEMM_STEP,
-                                   pick->cluster_m,
-                                   pick->cluster_n,
-                                   pick->split,
-                                   workers,
-                                   crooked(p, p->lda),
-                                   crooked(p, p->ldb),
-                                   bytes * (double)p->batch};
+    const weft_gemm_model model = {.batch = p->batch,
+                                   .m = p->m,
+                                   .n = p->n,
+                                   .k = p->k,
+                                   .tile_m = pick->tile_m,
+                                   .tile_n = pick->tile_n,
+                                   .tile_k = WEFT_GEMM_STEP,
+                                   .columns = pick->variant->tile_n,
+                                   .cluster_m = pick->cluster_m,
+                                   .cluster_n = pick->cluster_n,
+                                   .split = pick->split,
+                                   .workers = workers,
+                                   .a_crooked = crooked(p, p->lda),
+                                   .b_crooked = crooked(p, p->ldb),
+                                   .bytes = bytes * (double)p->batch};
     return weft_model_gemm_clocks(&model);
 }
 
@@ -128,14 +129,14 @@ typedef struct wave {
     double lines; /* rows of A and columns of B that it reads */
 } wave;
 
-/* The wave that reads least, among those that take no more turns than one of all workers would: an exact rectangle, so that
- * the next wave reads one side of it again. */
+/* The wave that reads least, among those that take hardly more turns (2 %) than one of all workers would: an exact
+ * rectangle, so that the next wave reads one side of it again. SMs that are left idle leave their power to the others. */
 static wave best_wave(int64_t rows, int64_t cols, int64_t workers, double row_lines, double col_lines) {
     wave best = {1, workers, -1};
     const int64_t turns = weft_ceil_divide(rows * cols, workers);
     for (int64_t g = 1; g <= workers && g <= cols; g++) {
         const int64_t h = workers / g < rows ? workers / g : rows;
-        if (weft_ceil_divide(rows * cols, g * h) > turns) {
+        if (50 * weft_ceil_divide(rows * cols, g * h) > 51 * turns) {
             continue;
         }
         const double ragged = (cols % g != 0 ? 1.05 : 1.0) * (rows % h != 0 ? 1.02 : 1.0);
