@@ -161,20 +161,23 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
     const int64_t rows = weft_ceil_divide(weft_ceil_divide(p->m, s->tile_m), s->cluster_m);
     const int64_t cols = weft_ceil_divide(weft_ceil_divide(p->n, s->tile_n), s->cluster_n);
     const int64_t workers = (s->workers ? s->workers : device->multiprocessors) / ctas;
-    if (s->order != WEFT_CHOOSE || s->group != 0 || s->table || workers < 1 || rows > INT64_C(1) << 31 ||
-        cols > INT64_C(1) << 31 || s->dispatch == WEFT_DISPATCH_GRID) {
+    const int open = s->order == WEFT_CHOOSE && s->group == 0;
+    const int bands = s->order == WEFT_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
+    if (workers < 1 || !bands || s->group != 0 || rows > INT64_C(1) << 31 || cols > INT64_C(1) << 31) {
         return;
     }
-    const wave w = best_wave(rows, cols, workers, (double)(s->tile_m * s->cluster_m), (double)(s->tile_n * s->cluster_n));
-    const double bytes = w.lines * (double)p->k * (double)weft_dtype_bytes(p->dtype);
+    const double row_lines = (double)(s->tile_m * s->cluster_m), col_lines = (double)(s->tile_n * s->cluster_n);
+    const int across_rows = s->axis == WEFT_AXIS_M; /* only where the caller says so */
+    const wave w = across_rows ? best_wave(cols, rows, workers, col_lines, row_lines)
+                               : best_wave(rows, cols, workers, row_lines, col_lines);
     const int several = p->batch > 1 || rows * cols > workers;
-    s->order = WEFT_ORDER_SERPENTINE;
-    s->group = w.across;
-    s->axis = WEFT_AXIS_N;
-    if (s->workers == 0 && several && p->batch == 1) {
+    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_SERPENTINE : s->order;
+    s->group = w.across; /* in positions: a cluster counts as one */
+    if (open && s->workers == 0 && several && p->batch == 1 && s->dispatch != WEFT_DISPATCH_GRID) {
         s->workers = w.across * w.along * ctas;
     }
-    if (s->sweep == WEFT_CHOOSE) {
+    if (open && s->sweep == WEFT_CHOOSE) {
+        const double bytes = w.lines * (double)p->k * (double)weft_dtype_bytes(p->dtype);
         s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
 }
