@@ -42,7 +42,7 @@ static weft_cpu_layout lay_out(const weft_plan *plan, const weft_schedule *s, in
     l.tiles = gemm ? weft_ceil_divide(plan->gemm.n, tile_n) : weft_ceil_divide(p->seq, tile_m);
     const weft_grid tiles = {gemm ? 1 : p->batch, gemm ? weft_ceil_divide(plan->gemm.m, tile_m) : p->heads, l.tiles};
     const weft_grid positions = weft_walk_positions(tiles, l.halves == 2 ? WEFT_SWEEP_PAIR : WEFT_SWEEP_FORWARD, 1, 1);
-    const weft_order_kind usual = gemm ? WEFT_ORDER_GROUP : causal ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
+    const weft_order_kind usual = causal ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST; /* a GEMM's is chosen by now */
     const int64_t group = s->group > 0 ? s->group : gemm ? (int64_t)ceil(sqrt((double)workers)) : WEFT_MAX_DIMENSION;
     if (!weft_order_init(&l.order, s->order == WEFT_CHOOSE ? usual : (weft_order_kind)s->order, positions, group, s->axis,
                          s->domains > 0 ? s->domains : 1)) {
@@ -71,6 +71,9 @@ static void choose_gemm(const weft_plan *plan, weft_schedule *s, int64_t workers
     const weft_gemm *p = &plan->gemm;
     const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
     int64_t m[SIDES + 1], n[SIDES + 1];
+    if (s->order == WEFT_CHOOSE) { /* C is written along its lines: page after page, not one line of each */
+        s->order = p->c_major == WEFT_ROW_MAJOR ? WEFT_ORDER_RASTER_N : WEFT_ORDER_RASTER_M;
+    }
     if (s->tile_k == 0) { /* a panel of B stays in the L1 */
         const int64_t depth = fitting(kernel->b.lines * (int64_t)weft_dtype_bytes(kernel->dtype));
         s->tile_k = p->k < depth ? p->k : depth;

@@ -149,27 +149,38 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     return WEFT_OK;
 }
 
-/* Every tile, alone and in clusters of two that share an operand. */
+/* Every tile: alone, in clusters of two that share an operand, and with its steps shared out where it can be. */
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
     static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
-    const seen is = see(&plan->gemm);
+    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
     const weft_schedule *s = &plan->schedule;
-    const int given = s->cluster_m != 0 || s->cluster_n != 0;
+    const int given = s->cluster_m != 0 || s->cluster_n != 0 || s->split != 0;
     size_t count = 0;
     (void)device;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_gemm_variant *v = &variants[i];
-        const int64_t tile_m = is.swapped ? v->tile_n : v->tile_m, tile_n = is.swapped ? v->tile_m : v->tile_n;
+        weft_schedule one = *s;
+        one.tile_m = is.swapped ? v->tile_n : v->tile_m;
+        one.tile_n = is.swapped ? v->tile_m : v->tile_n;
         if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn ||
-            (s->tile_m != 0 && s->tile_m != tile_m) || (s->tile_n != 0 && s->tile_n != tile_n)) {
+            (s->tile_m != 0 && s->tile_m != one.tile_m) || (s->tile_n != 0 && s->tile_n != one.tile_n)) {
             continue;
         }
-        for (size_t j = 0; j < (given ? 1 : sizeof clusters / sizeof *clusters) && count < room; j++) {
-            list[count] = *s;
-            list[count].tile_m = tile_m;
-            list[count].tile_n = tile_n;
-            list[count].cluster_m = given ? s->cluster_m : clusters[j][0];
-            list[count++].cluster_n = given ? s->cluster_n : clusters[j][1];
+        if (given && count < room) {
+            list[count++] = one;
+            continue;
+        }
+        one.split = 1;
+        for (size_t j = 0; j < sizeof clusters / sizeof *clusters && count < room; j++) {
+            one.cluster_m = clusters[j][0];
+            one.cluster_n = clusters[j][1];
+            list[count++] = one;
+        }
+        if (WEFT_GEMM_SPLIT(v->tile_m, v->tile_n) > 1 && s->dispatch == WEFT_CHOOSE && count < room) {
+            one.cluster_m = one.cluster_n = 1;
+            one.split = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
+            one.dispatch = WEFT_DISPATCH_GRID;
+            list[count++] = one;
         }
     }
     return count;
