@@ -30,7 +30,7 @@ int candidates_make(const settings *s, weft_subject subject, const candidate_spa
 
 /* Runs every candidate on the GPU that the options name, in turns, and fills in what was measured. Returns an exit code,
  * with the message printed. */
-int candidates_measure(const settings *s, candidate *list, size_t count);
+int candidates_measure(const settings *s, candidate *list, size_t count, weft_subject subject);
 
 /* A schedule in a few words: "128x64 head-first sawtooth static". */
 void candidate_name(const candidate *c, char *text, size_t size);

@@ -109,13 +109,17 @@ int check_attention(const weft_attention *p, const weft_attention_data *data, ch
 }
 
 void check_gemm(const weft_gemm *p, const weft_gemm_data *data, void *old_c, check *c) {
-    const weft_gemm_data before = {data->a, data->b, old_c};
-    const int64_t count = p->m * p->n;
+    const int64_t count = p->batch * p->m * p->n; /* at most 2^59: all of them are in memory */
     const int64_t stride = check_stride(count, 4.0 * (double)p->k);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
     double largest = 0;
     for (int64_t i = 0; i < count; i += stride, c->checked++) {
-        const int64_t row = i / p->n, col = i % p->n;
-        const double result = weft_ref_load(p->c_dtype, data->c, weft_matrix_index(p->c_major, p->ldc, row, col));
+        const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
+        const weft_gemm_data before = {(const char *)data->a + batch * p->a_stride * bytes,
+                                       (const char *)data->b + batch * p->b_stride * bytes,
+                                       (char *)old_c + batch * p->c_stride * c_bytes};
+        const size_t at = (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col);
+        const double result = weft_ref_load(p->c_dtype, data->c, at);
         compare(c, weft_ref_gemm_element(p, &before, row, col), weft_ref_gemm_element_naive(p, &before, row, col), result,
                 &largest);
     }

@@ -22,13 +22,14 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
     int code = candidates_make(s, (weft_subject)subject, &space, &list, &candidates);
     const int on_host = s->device == WEFT_DEVICE_CPU;
     if (code == EXIT_OK && on_gpu) {
-        code = candidates_measure(s, list, candidates);
+        code = candidates_measure(s, list, candidates, (weft_subject)subject);
     } else if (code == EXIT_OK && on_host) {
         code = measure_on_host(s, list, candidates, (weft_subject)subject);
     }
     if (code == EXIT_OK && s->counters) {
         counted = calloc(candidates + 1, sizeof *counted);
-        code = counted ? count_candidates(list, candidates, counted) : complain(EXIT_FAILED, "out of memory");
+        code = counted ? count_candidates(list, candidates, (weft_subject)subject, counted)
+                       : complain(EXIT_FAILED, "out of memory");
     }
     if (code == EXIT_OK && s->json) {
         json_t *rows = json_array();

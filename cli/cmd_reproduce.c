@@ -71,7 +71,6 @@ static int open_device(study *all, const settings *s) {
     if (!all->csv) {
         return complain(EXIT_FAILED, "%s cannot be written", s->output);
     }
-    device_case_csv_header(all->csv);
     return EXIT_OK;
 }
 

@@ -73,17 +73,19 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
     return passed ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run_once(const weft_plan *plan, const weft_attention_data *data, timing *t) {
+static int run_once(const weft_plan *plan, const void *data, timing *t) {
     weft_message message = {""};
     const double begin = now();
-    const weft_status status = weft_plan_run_attention(plan, data, &message);
+    const weft_status status = plan->subject == WEFT_SUBJECT_GEMM ? weft_plan_run_gemm(plan, data, &message)
+                                                                  : weft_plan_run_attention(plan, data, &message);
     t->seconds = now() - begin;
     t->runs = 1;
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 
 /* Two runs to warm up, which also say how many fit the time there is, then those that count. */
-static int run_on_gpu(const settings *s, const weft_plan *plan, const weft_attention_data *data, timing *t) {
+/* `data` is a weft_attention_data or a weft_gemm_data, as the plan's subject is. */
+static int run_on_gpu(const settings *s, const weft_plan *plan, const void *data, timing *t) {
     gpu g = {0};
     double *times = NULL, last = 0;
     int code = gpu_open(&g, plan, data);
@@ -96,12 +98,12 @@ static int run_on_gpu(const settings *s, const weft_plan *plan, const weft_atten
         code = times ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
     }
     for (int64_t i = 0; i < t->runs && code == EXIT_OK; i++) {
-        code = i == t->runs - 1 ? gpu_poison(&g) : EXIT_OK; /* the last run is the one that is checked */
+        code = i == t->runs - 1 ? gpu_poison(&g, plan, data) : EXIT_OK; /* the last run is the one that is checked */
         code = code ? code : gpu_time(&g, plan, &times[i]);
     }
     if (code == EXIT_OK) {
         t->seconds = median(times, (size_t)t->runs);
-        code = gpu_fetch(&g, data);
+        code = gpu_fetch(&g, plan, data);
     }
     free(times);
     gpu_close(&g);
@@ -157,16 +159,14 @@ static int run_gemm(const settings *s, weft_plan *plan) {
     } else {
         memcpy(c_before, c_now, c_bytes);
         const weft_gemm_data data = {a, b, c_now};
-        weft_message message = {""};
+        timing t = {0, 0};
         check c = {0, 0, 0, 0};
-        const double begin = now();
-        const weft_status status = weft_plan_run_gemm(plan, &data, &message);
-        const timing t = {now() - begin, 1};
-        if (status) {
-            code = complain_status(status, &message);
-        } else {
+        device_case counted;
+        code = plan->placed ? run_on_gpu(s, plan, &data, &t) : run_once(plan, &data, &t);
+        code = code || !s->counters ? code : count_plan(plan, &counted);
+        if (code == EXIT_OK) {
             check_gemm(p, &data, c_before, &c);
-            code = report(s, plan, &t, weft_gemm_flops(p), &c, NULL);
+            code = report(s, plan, &t, weft_gemm_flops(p), &c, s->counters ? &counted : NULL);
         }
     }
     free(a);

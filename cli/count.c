@@ -7,7 +7,12 @@
 #include "plan/plan.h"
 
 static device_case case_of(const weft_plan *plan) {
-    device_case c = {.problem = plan->attention, .schedule = plan->schedule, .device = plan->device};
+    device_case c = {.subject = plan->subject,
+                     .problem = plan->attention,
+                     .gemm = plan->gemm,
+                     .schedule = plan->schedule,
+                     .device = plan->device};
+    c.no_simulation = plan->subject == WEFT_SUBJECT_GEMM && (plan->gemm.batch > 1 || plan->schedule.split > 1);
     return c;
 }
 
@@ -22,12 +27,12 @@ int count_plan(const weft_plan *plan, device_case *counted) {
     return code;
 }
 
-int count_candidates(const candidate *list, size_t count, device_case *counted) {
+int count_candidates(const candidate *list, size_t count, weft_subject subject, device_case *counted) {
     device_bench *bench = NULL;
     int code = EXIT_OK;
     for (size_t i = 0; i < count && code == EXIT_OK; i++) {
         weft_plan *plan = NULL;
-        code = make_plan(&list[i].chosen, WEFT_SUBJECT_ATTENTION, &plan);
+        code = make_plan(&list[i].chosen, subject, &plan);
         if (code == EXIT_OK) {
             counted[i] = case_of(plan);
             code = bench ? EXIT_OK : device_bench_open(&bench, plan->device.index);

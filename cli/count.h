@@ -9,7 +9,7 @@
 int count_plan(const weft_plan *plan, device_case *counted);
 
 /* The same for every candidate; `counted` has room for as many. */
-int count_candidates(const candidate *list, size_t count, device_case *counted);
+int count_candidates(const candidate *list, size_t count, weft_subject subject, device_case *counted);
 
 /* A line under a candidate's own, in the same columns: what was measured in place of what was simulated. */
 void count_print(const device_case *counted);

@@ -15,14 +15,14 @@
 enum { THREADS = 512, MOST_REPEATS = 9, PATTERN = 1 << 20 }; /* PATTERN random numbers are copied over and over */
 
 struct device_bench {
-    gpu g; /* its Q, K, V and O grow as problems ask for them; it has no LSE */
+    gpu g; /* its buffers grow as problems ask for them; there is no LSE */
     const weft_cuda_driver *driver;
     weft_cuda_device device;
     int pushed;                  /* the context is current until the bench is closed */
     uint64_t flush, flush_bytes; /* read to empty the L2 */
     void *read_stream;
-    size_t bytes[4];  /* of Q, K, V and O */
-    weft_dtype dtype; /* of what they hold */
+    size_t bytes[GPU_BUFFERS]; /* of each */
+    weft_dtype dtype;          /* of what they hold */
     device_sides sides;
 };
 
@@ -103,34 +103,35 @@ static weft_cu_result fill(const device_bench *b, uint64_t to, size_t bytes, con
     return result;
 }
 
-/* Buffers that hold a problem, filled anew when they have to grow or the dtype changes. */
-static int take_buffers(device_bench *b, const weft_attention *p) {
-    const weft_attention_extents sizes = weft_attention_sizes(p);
-    const size_t element = weft_dtype_bytes(p->dtype);
-    const size_t bytes[4] = {sizes.q * element, sizes.k * element, sizes.v * element, sizes.o * element};
-    uint64_t *const buffers[4] = {&b->g.q, &b->g.k, &b->g.v, &b->g.o};
-    for (int i = 0; i < 4; i++) {
-        if (bytes[i] <= b->bytes[i] && p->dtype == b->dtype) {
+/* Buffers that hold a plan's problem, filled anew when they have to grow or the dtype changes. */
+static int take_buffers(device_bench *b, const weft_plan *plan) {
+    const int is_gemm = plan->subject == WEFT_SUBJECT_GEMM;
+    const weft_dtype dtype = is_gemm ? plan->gemm.dtype : plan->attention.dtype;
+    const size_t element = weft_dtype_bytes(dtype);
+    gpu_buffer list[GPU_BUFFERS];
+    const size_t count = gpu_buffers(plan, list) - (is_gemm ? 0 : 1);
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].bytes <= b->bytes[i] && dtype == b->dtype) {
             continue;
         }
-        if (*buffers[i]) {
-            b->driver->memory_free(*buffers[i]);
-            *buffers[i] = 0;
+        if (b->g.memory[i]) {
+            b->driver->memory_free(b->g.memory[i]);
+            b->g.memory[i] = 0;
         }
         b->bytes[i] = 0;
-        void *pattern = make_pattern(p->dtype, (uint64_t)i + 1);
+        void *pattern = make_pattern(dtype, (uint64_t)i + 1);
         if (!pattern) {
             return complain(EXIT_FAILED, "out of memory");
         }
-        weft_cu_result result = b->driver->memory_new(buffers[i], bytes[i]);
-        result = result ? result : fill(b, *buffers[i], bytes[i], pattern, PATTERN * element);
+        weft_cu_result result = b->driver->memory_new(&b->g.memory[i], list[i].bytes);
+        result = result ? result : fill(b, b->g.memory[i], list[i].bytes, pattern, PATTERN * element);
         free(pattern);
         if (result) {
             return failed(b, result, "the problem does not fit the GPU's memory");
         }
-        b->bytes[i] = bytes[i];
+        b->bytes[i] = list[i].bytes;
     }
-    b->dtype = p->dtype;
+    b->dtype = dtype;
     return EXIT_OK;
 }
 
@@ -141,12 +142,6 @@ typedef struct ready {
     device_bench *bench;
     weft_plan *plan;
 } ready;
-
-static weft_attention_data data_of(const device_bench *b) {
-    const weft_attention_data data = {(const void *)(uintptr_t)b->g.q, (const void *)(uintptr_t)b->g.k,
-                                      (const void *)(uintptr_t)b->g.v, (void *)(uintptr_t)b->g.o, NULL};
-    return data;
-}
 
 static weft_status empty_cache(void *user, weft_message *message) {
     const device_bench *b = ((const ready *)user)->bench;
@@ -160,8 +155,12 @@ static weft_status empty_cache(void *user, weft_message *message) {
 
 static weft_status launch(void *user, weft_message *message) {
     const ready *r = user;
-    const weft_attention_data data = data_of(r->bench);
-    return weft_plan_run_attention(r->plan, &data, message);
+    const weft_status status = gpu_enqueue(&r->bench->g, r->plan, message);
+    if (status) {
+        return status;
+    }
+    const weft_cu_result result = r->bench->driver->context_synchronize();
+    return result ? weft_cuda_fail(r->bench->driver, result, "the kernel failed", message) : WEFT_OK;
 }
 
 /* All in turns, so that what heat does to the clocks is done to each of them. Long ones are run less often. */
@@ -187,7 +186,10 @@ static int time_all(const ready *plans, device_case *cases, size_t count) {
     for (size_t i = 0; i < count && code == EXIT_OK; i++) {
         if (plans[i].plan) {
             cases[i].seconds = median(times[i], (size_t)repeats);
-            cases[i].tflops = weft_attention_flops(&cases[i].problem) / cases[i].seconds / 1e12;
+            const weft_plan *plan = plans[i].plan;
+            const double flops =
+                plan->subject == WEFT_SUBJECT_GEMM ? weft_gemm_flops(&plan->gemm) : weft_attention_flops(&plan->attention);
+            cases[i].tflops = flops / cases[i].seconds / 1e12;
         }
     }
     free(times);
@@ -209,7 +211,7 @@ static int count_all(device_bench *b, ready *plans, device_case *cases, size_t c
     if (status) {
         char command[1024], ncu[3072];
         device_command(command, sizeof command);
-        weft_counters_ncu(NULL, 0, "^attention", command, ncu, sizeof ncu);
+        weft_counters_ncu(NULL, 0, "^(attention|gemm)", command, ncu, sizeof ncu);
         return complain(EXIT_FAILED, "%s; or run: %s", message.text, ncu);
     }
     for (size_t i = 0; i < count && !status; i++) {
@@ -229,9 +231,9 @@ static int check_placed(ready *r) {
     const device_bench *b = r->bench;
     const size_t bytes = weft_attention_sizes(&r->plan->attention).o * weft_dtype_bytes(b->dtype);
     weft_message message = {""};
-    weft_status status = device_sides_poison(b->driver, b->g.o, bytes, &message);
+    weft_status status = device_sides_poison(b->driver, b->g.memory[3], bytes, &message);
     status = status ? status : launch(r, &message);
-    status = status ? status : device_sides_check(b->driver, b->g.o, bytes, &message);
+    status = status ? status : device_sides_check(b->driver, b->g.memory[3], bytes, &message);
     return status ? complain(EXIT_FAILED, "%s", message.text) : EXIT_OK;
 }
 
@@ -249,8 +251,10 @@ static int make_ready(device_bench *b, device_case *c, ready *r, int skip) {
     c->device.struct_size = sizeof c->device;
     c->device.kind = WEFT_DEVICE_CUDA;
     c->device.index = b->device.index;
-    c->device.kernel = "study"; /* the one that has every knob */
-    const weft_status status = weft_plan_attention_on(&r->plan, &c->problem, &c->schedule, NULL, &c->device, &message);
+    const weft_status status =
+        c->subject == WEFT_SUBJECT_GEMM
+            ? weft_plan_gemm_on(&r->plan, &c->gemm, &c->schedule, NULL, &c->device, &message)
+            : weft_plan_attention_on(&r->plan, &c->problem, &c->schedule, NULL, &c->device, &message);
     if (status) {
         return skip && status == WEFT_UNSUPPORTED ? EXIT_OK : complain(exit_code(status), "%s", message.text);
     }
@@ -259,7 +263,7 @@ static int make_ready(device_bench *b, device_case *c, ready *r, int skip) {
     if (c->by_side && device_sides_place(&b->sides, r->plan, &message) != WEFT_OK) {
         return complain(EXIT_FAILED, "%s", message.text);
     }
-    const int code = take_buffers(b, &r->plan->attention);
+    const int code = take_buffers(b, r->plan);
     return code || !c->by_side ? code : check_placed(r);
 }
 

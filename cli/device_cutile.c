@@ -24,7 +24,10 @@ static const double best_published[LENGTHS] = {548, 708, 817, 887, 918};
 static const int64_t seqs[LENGTHS] = {1024, 2048, 4096, 8192, 16384};
 
 static device_case case_of(int64_t seq, int64_t tile_m, int64_t tile_n, int32_t order) {
-    device_case c = {.problem = WEFT_ATTENTION_INIT, .schedule = WEFT_SCHEDULE_INIT, .device = WEFT_DEVICE_INIT};
+    device_case c = {.subject = WEFT_SUBJECT_ATTENTION,
+                     .problem = WEFT_ATTENTION_INIT,
+                     .schedule = WEFT_SCHEDULE_INIT,
+                     .device = WEFT_DEVICE_INIT};
     c.problem.batch = 4;
     c.problem.heads = c.problem.kv_heads = 32;
     c.problem.seq = c.problem.kv_seq = seq;

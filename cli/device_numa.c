@@ -27,7 +27,10 @@ static int64_t queries_of(int64_t heads, int64_t seq) {
 }
 
 static device_case case_of(int64_t heads, int64_t seq, int mapping) {
-    device_case c = {.problem = WEFT_ATTENTION_INIT, .schedule = WEFT_SCHEDULE_INIT, .device = WEFT_DEVICE_INIT};
+    device_case c = {.subject = WEFT_SUBJECT_ATTENTION,
+                     .problem = WEFT_ATTENTION_INIT,
+                     .schedule = WEFT_SCHEDULE_INIT,
+                     .device = WEFT_DEVICE_INIT};
     c.problem.heads = c.problem.kv_heads = heads;
     c.problem.seq = queries_of(heads, seq);
     c.problem.kv_seq = seq;

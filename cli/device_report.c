@@ -41,11 +41,12 @@ static void csv_number(FILE *file, double value) {
     }
 }
 
-void device_case_csv_header(FILE *file) {
-    fputs(
-        "study,gpu,kernel,batch,heads,kv_heads,seq,kv_seq,head_dim,dtype,causal,tile,order,sweep,dispatch,workers,domains,"
-        "ctas,by_side,mask_every_block,seconds,tflops",
-        file);
+void device_case_csv_header(FILE *file, weft_subject subject) {
+    fputs(subject == WEFT_SUBJECT_GEMM
+              ? "study,gpu,kernel,m,n,k,dtype,tile,order,group,table,sweep,dispatch,workers,cluster,split,seconds,tflops"
+              : "study,gpu,kernel,batch,heads,kv_heads,seq,kv_seq,head_dim,dtype,causal,tile,order,sweep,dispatch,workers,"
+                "domains,ctas,by_side,mask_every_block,seconds,tflops",
+          file);
     for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
         fprintf(file, ",%s", weft_counter_describe(i)->key);
     }
@@ -55,15 +56,34 @@ void device_case_csv_header(FILE *file) {
     fputc('\n', file);
 }
 
-void device_case_csv(FILE *file, const char *study, const char *gpu, const device_case *c) {
+static void csv_gemm(FILE *file, const device_case *c) {
+    const weft_gemm *p = &c->gemm;
+    const weft_schedule *s = &c->schedule;
+    fprintf(file, ",%lld,%lld,%lld,%s,%lldx%lld,%s,%lld,%d,%s,%s,%lld,%lldx%lld,%lld", (long long)p->m, (long long)p->n,
+            (long long)p->k, weft_dtype_name(p->dtype), (long long)s->tile_m, (long long)s->tile_n,
+            weft_order_describe(s->order)->name, (long long)s->group, (int)s->table, weft_sweep_describe(s->sweep)->name,
+            weft_dispatch_describe(s->dispatch)->name, (long long)s->workers, (long long)s->cluster_m,
+            (long long)s->cluster_n, (long long)s->split);
+}
+
+static void csv_attention(FILE *file, const device_case *c) {
     const weft_attention *p = &c->problem;
     const weft_schedule *s = &c->schedule;
-    fprintf(file, "%s,%s,%s,%lld,%lld,%lld,%lld,%lld,%lld,%s,%d,%lldx%lld,%s,%s,%s,%lld,%lld,%d,%d,%d", study, gpu,
-            c->kernel, (long long)p->batch, (long long)p->heads, (long long)p->kv_heads, (long long)p->seq,
-            (long long)p->kv_seq, (long long)p->head_dim, weft_dtype_name(p->dtype), p->mask != WEFT_MASK_NONE,
-            (long long)s->tile_m, (long long)s->tile_n, weft_order_describe(s->order)->name,
-            weft_sweep_describe(s->sweep)->name, weft_dispatch_describe(s->dispatch)->name, (long long)s->workers,
-            (long long)s->domains, (int)c->device.ctas, c->by_side, (int)c->device.mask_every_block);
+    fprintf(file, ",%lld,%lld,%lld,%lld,%lld,%lld,%s,%d,%lldx%lld,%s,%s,%s,%lld,%lld,%d,%d,%d", (long long)p->batch,
+            (long long)p->heads, (long long)p->kv_heads, (long long)p->seq, (long long)p->kv_seq, (long long)p->head_dim,
+            weft_dtype_name(p->dtype), p->mask != WEFT_MASK_NONE, (long long)s->tile_m, (long long)s->tile_n,
+            weft_order_describe(s->order)->name, weft_sweep_describe(s->sweep)->name,
+            weft_dispatch_describe(s->dispatch)->name, (long long)s->workers, (long long)s->domains, (int)c->device.ctas,
+            c->by_side, (int)c->device.mask_every_block);
+}
+
+void device_case_csv(FILE *file, const char *study, const char *gpu, const device_case *c) {
+    fprintf(file, "%s,%s,%s", study, gpu, c->kernel);
+    if (c->subject == WEFT_SUBJECT_GEMM) {
+        csv_gemm(file, c);
+    } else {
+        csv_attention(file, c);
+    }
     csv_number(file, c->seconds);
     csv_number(file, c->tflops);
     for (int32_t i = 0; i < WEFT_COUNTERS; i++) {

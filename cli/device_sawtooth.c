@@ -8,7 +8,10 @@
 enum { TILE = 80, HEAD_DIM = 64, K = 1024 };
 
 static device_case case_of(int64_t batch, int64_t queries, int64_t keys, int32_t sweep) {
-    device_case c = {.problem = WEFT_ATTENTION_INIT, .schedule = WEFT_SCHEDULE_INIT, .device = WEFT_DEVICE_INIT};
+    device_case c = {.subject = WEFT_SUBJECT_ATTENTION,
+                     .problem = WEFT_ATTENTION_INIT,
+                     .schedule = WEFT_SCHEDULE_INIT,
+                     .device = WEFT_DEVICE_INIT};
     c.problem.batch = batch;
     c.problem.seq = queries;
     c.problem.kv_seq = keys;

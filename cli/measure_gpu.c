@@ -13,54 +13,90 @@
 
 enum { ROUNDS = 7 }; /* of which the median counts */
 
-/* What measuring needs: a plan and ROUNDS times for each candidate, and the inputs. */
+/* What measuring needs: a plan and ROUNDS times for each candidate, and the problem's buffers on the host. */
 typedef struct bench {
     weft_plan **plans;
-    double *times; /* (count, rounds) */
-    void *q, *k, *v, *o, *lse;
-    void *first; /* O of the first candidate, which was checked */
+    double *times;        /* (count, rounds) */
+    void *in[3], *out[2]; /* Q, K, V, O and LSE, or A, B and C */
+    void *first;          /* O or C of the first candidate, which was checked */
+    void *old;            /* C before any run */
     double bound;
 } bench;
 
-static int prepare(bench *b, const settings *s, const candidate *list, size_t count, size_t rounds) {
-    uint64_t random = (uint64_t)s->seed;
+static int make_buffers(bench *b, uint64_t random) {
+    const weft_plan *plan = b->plans[0];
+    if (plan->subject == WEFT_SUBJECT_GEMM) {
+        const weft_gemm *p = &plan->gemm;
+        const weft_gemm_extents sizes = weft_gemm_sizes(p);
+        b->in[0] = make_buffer(p->dtype, sizes.a, &random);
+        b->in[1] = make_buffer(p->dtype, sizes.b, &random);
+        b->out[0] = make_buffer(p->c_dtype, sizes.c, NULL);
+        b->first = make_buffer(p->c_dtype, sizes.c, NULL);
+        b->old = make_buffer(p->c_dtype, sizes.c, p->beta != 0 ? &random : NULL);
+        return b->in[0] && b->in[1] && b->out[0] && b->first && b->old;
+    }
+    const weft_attention *p = &plan->attention;
+    const weft_attention_extents sizes = weft_attention_sizes(p);
+    b->in[0] = make_buffer(p->dtype, sizes.q, &random);
+    b->in[1] = make_buffer(p->dtype, sizes.k, &random);
+    b->in[2] = make_buffer(p->dtype, sizes.v, &random);
+    b->out[0] = make_buffer(p->dtype, sizes.o, NULL);
+    b->first = make_buffer(p->dtype, sizes.o, NULL);
+    b->out[1] = make_buffer(WEFT_FP32, sizes.lse, NULL);
+    return b->in[0] && b->in[1] && b->in[2] && b->out[0] && b->first && b->out[1];
+}
+
+static int prepare(bench *b, const settings *s, const candidate *list, size_t count, size_t rounds, weft_subject subject) {
     b->plans = calloc(count, sizeof *b->plans);
     b->times = calloc(count * rounds, sizeof *b->times);
     if (!b->plans || !b->times) {
         return complain(EXIT_FAILED, "out of memory");
     }
     for (size_t i = 0; i < count; i++) {
-        const int code = make_plan(&list[i].chosen, WEFT_SUBJECT_ATTENTION, &b->plans[i]);
+        const int code = make_plan(&list[i].chosen, subject, &b->plans[i]);
         if (code) {
             return code;
         }
     }
-    const weft_attention *p = &b->plans[0]->attention;
-    const weft_attention_extents sizes = weft_attention_sizes(p);
-    b->q = make_buffer(p->dtype, sizes.q, &random);
-    b->k = make_buffer(p->dtype, sizes.k, &random);
-    b->v = make_buffer(p->dtype, sizes.v, &random);
-    b->o = make_buffer(p->dtype, sizes.o, NULL);
-    b->first = make_buffer(p->dtype, sizes.o, NULL);
-    b->lse = make_buffer(WEFT_FP32, sizes.lse, NULL);
-    return b->q && b->k && b->v && b->o && b->first && b->lse ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
+    return make_buffers(b, (uint64_t)s->seed) ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
+}
+
+/* The host's buffers as the plan's subject has them; the result goes to `out`. */
+typedef union host_data {
+    weft_attention_data attention;
+    weft_gemm_data gemm;
+} host_data;
+
+static host_data data_of(const bench *b, void *out) {
+    host_data data;
+    if (b->plans[0]->subject == WEFT_SUBJECT_GEMM) {
+        data.gemm = (weft_gemm_data){b->in[0], b->in[1], out};
+    } else {
+        data.attention = (weft_attention_data){b->in[0], b->in[1], b->in[2], out, b->out[1]};
+    }
+    return data;
 }
 
 /* Holds what a candidate computed to the reference, for the first, and for the others to the first: another schedule
  * changes nothing but rounding. */
 static int verify(bench *b, gpu *g, size_t number, const candidate *c) {
-    const weft_attention_data data = {b->q, b->k, b->v, number == 0 ? b->first : b->o, b->lse};
-    const weft_attention *p = &b->plans[0]->attention;
+    const weft_plan *plan = b->plans[0];
+    const int is_gemm = plan->subject == WEFT_SUBJECT_GEMM;
+    const host_data data = data_of(b, number == 0 ? b->first : b->out[0]);
+    const weft_dtype dtype = is_gemm ? plan->gemm.c_dtype : plan->attention.dtype;
     check found = {0, 0, 0, 0};
     char name[128];
-    int code = gpu_fetch(g, &data);
-    if (code == EXIT_OK && number == 0) {
-        code = check_attention(p, &data, &found);
-        b->bound = found.bound;
+    int code = gpu_fetch(g, plan, &data);
+    if (code == EXIT_OK && number == 0 && is_gemm) {
+        check_gemm(&plan->gemm, &data.gemm, b->old, &found);
+    } else if (code == EXIT_OK && number == 0) {
+        code = check_attention(&plan->attention, &data.attention, &found);
     }
-    const size_t count = code || number == 0 ? 0 : weft_attention_sizes(p).o;
+    b->bound = number == 0 ? found.bound : b->bound;
+    const size_t all = is_gemm ? weft_gemm_sizes(&plan->gemm).c : weft_attention_sizes(&plan->attention).o;
+    const size_t count = code || number == 0 ? 0 : all;
     for (size_t i = 0; i < count; i++) {
-        const double off = fabs(weft_ref_load(p->dtype, b->o, i) - weft_ref_load(p->dtype, b->first, i));
+        const double off = fabs(weft_ref_load(dtype, b->out[0], i) - weft_ref_load(dtype, b->first, i));
         found.max_error = off <= found.max_error ? found.max_error : off; /* NaN stays */
         found.bound = 2 * b->bound;
     }
@@ -74,11 +110,12 @@ static int verify(bench *b, gpu *g, size_t number, const candidate *c) {
 /* Round 0 warms up and is checked; the others count. */
 static int measure(bench *b, gpu *g, const candidate *list, size_t count, size_t rounds) {
     const int show = isatty(STDERR_FILENO);
+    const host_data old = data_of(b, b->old);
     int code = EXIT_OK;
     for (size_t round = 0; round <= rounds && code == EXIT_OK; round++) {
         for (size_t i = 0; i < count && code == EXIT_OK; i++) {
             double seconds;
-            code = round == 0 ? gpu_poison(g) : EXIT_OK;
+            code = round == 0 ? gpu_poison(g, b->plans[0], &old) : EXIT_OK;
             code = code ? code : gpu_time(g, b->plans[i], &seconds);
             if (code == EXIT_OK && round == 0) {
                 code = verify(b, g, i, &list[i]);
@@ -96,16 +133,16 @@ static int measure(bench *b, gpu *g, const candidate *list, size_t count, size_t
     return code;
 }
 
-int candidates_measure(const settings *s, candidate *list, size_t count) {
+int candidates_measure(const settings *s, candidate *list, size_t count, weft_subject subject) {
     const size_t rounds = s->repeat > 0 ? (size_t)s->repeat : ROUNDS;
     bench b = {0};
     gpu g = {0};
     if (count == 0) {
         return EXIT_OK;
     }
-    int code = prepare(&b, s, list, count, rounds);
+    int code = prepare(&b, s, list, count, rounds, subject);
     if (code == EXIT_OK) {
-        const weft_attention_data data = {b.q, b.k, b.v, b.o, b.lse};
+        const host_data data = data_of(&b, b.out[0]);
         code = gpu_open(&g, b.plans[0], &data);
         code = code ? code : measure(&b, &g, list, count, rounds);
     }
@@ -118,11 +155,12 @@ int candidates_measure(const settings *s, candidate *list, size_t count) {
     gpu_close(&g);
     free(b.plans);
     free(b.times);
-    free(b.q);
-    free(b.k);
-    free(b.v);
-    free(b.o);
+    for (size_t i = 0; i < 3; i++) {
+        free(b.in[i]);
+    }
+    free(b.out[0]);
+    free(b.out[1]);
     free(b.first);
-    free(b.lse);
+    free(b.old);
     return code;
 }

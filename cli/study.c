@@ -13,7 +13,8 @@ const study_info study_table[] = {
      "Sawtooth wavefront reordering on this GPU", device_sawtooth},
     {"cutile", "FlashAttention in CUDA Tile on B200", "published", "NVIDIA", study_cutile,
      "The ladder of FlashAttention in CUDA Tile on this GPU (published: B200)", device_cutile},
-    {"tile-scheduling", "Tile scheduling: GEMM on H100", "published", "Jonah", study_tile_scheduling, NULL, NULL},
+    {"tile-scheduling", "Tile scheduling: GEMM on H100", "published", "Jonah", study_tile_scheduling,
+     "Tile scheduling: GEMM on this GPU (published: H100)", device_tile_scheduling},
     {"numa", "NUMA-aware attention on MI300X", "published", "Choudhary et al.", study_numa,
      "Attention by the sides of this GPU's L2", device_numa},
     {"h200", "The two sides of an H200's L2", "measured", "by us, with Nsight Compute", study_h200,
@@ -90,6 +91,9 @@ static void add_error(study_deviation *e, double simulated, double measured) {
 }
 
 int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
+    for (size_t i = 0; i < count; i++) { /* the one kernel of attention that has every knob */
+        cases[i].device.kernel = cases[i].subject == WEFT_SUBJECT_ATTENTION ? "study" : NULL;
+    }
     if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, skip)) {
         s->failed = 1;
         return 0;
@@ -99,6 +103,10 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
             add_error(&s->misses, (double)cases[i].sim.total.misses, cases[i].values[WEFT_COUNTER_L2_MISSES]);
             add_error(&s->dram, (double)cases[i].sim.total.dram_read_bytes, cases[i].values[WEFT_COUNTER_DRAM_READ_BYTES]);
             if (s->csv) {
+                if (s->headed != (int)cases[i].subject + 1) { /* each subject has its own columns */
+                    device_case_csv_header(s->csv, cases[i].subject);
+                    s->headed = (int)cases[i].subject + 1;
+                }
                 device_case_csv(s->csv, s->name, device_bench_name(s->bench), &cases[i]);
             }
         }

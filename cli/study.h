@@ -32,6 +32,7 @@ typedef struct study {
     device_bench *bench;
     FILE *csv;
     const char *name;
+    int headed; /* the subject of the columns that the file has, plus 1; 0: none yet */
     study_deviation misses, dram;
 } study;
 
@@ -92,6 +93,7 @@ void study_h200(study *s);
 void device_sawtooth(study *s);
 void device_cutile(study *s);
 void device_numa(study *s);
+void device_tile_scheduling(study *s);
 void device_h200(study *s);
 
 #endif

@@ -24,10 +24,8 @@ typedef enum weft_write { WEFT_WRITE_HIT = 0, WEFT_WRITE_MISS = 1 } weft_write;
 
 /** How the hardware hands CTAs to domains. */
 typedef enum weft_handout {
-    WEFT_HANDOUT_ANY = 0,         /**< to whichever worker is free, no domain in mind */
-    WEFT_HANDOUT_ROUND_ROBIN = 1, /**< CTA i goes to domain i mod domains */
-    WEFT_HANDOUT_BY_EIGHT =
-        2 /**< as ANY, and the first ones, those of a persistent launch, go to the domains eight at a time */
+    WEFT_HANDOUT_ANY = 0,        /**< to whichever worker is free, no domain in mind */
+    WEFT_HANDOUT_ROUND_ROBIN = 1 /**< CTA i goes to domain i mod domains */
 } weft_handout;
 
 /** A machine. The fields are those of src/machine/keys.def, where each has its unit. */
@@ -37,6 +35,7 @@ struct weft_machine {
     int64_t workers;            /**< SMs, CUs or cores */
     int64_t domains;            /**< sets of workers that share one L2 */
     int64_t handout;            /**< a weft_handout */
+    int64_t handout_run;        /**< CTAs in a row that start on one domain; 1: domains take turns */
     double clock;               /**< Hz */
     int64_t shared_bytes;       /**< software-managed memory of a worker; for a CPU, its first-level data cache */
     int64_t l2_bytes;           /**< of one domain */
@@ -45,7 +44,7 @@ struct weft_machine {
     int64_t l2_replacement;     /**< a weft_replacement */
     int64_t l2_home;            /**< a weft_home */
     double l2_usable;           /**< share of the capacity that a kernel's data can have */
-    double l2_slack;            /**< share of the oldest lines among which the victim is drawn; 0: strictly the oldest */
+    double l2_slack;            /**< share of the oldest lines from which the victim is drawn; 0: strictly the oldest */
     double l2_merge;            /**< requests for a sector in flight that are counted as one */
     int64_t l2_write;           /**< a weft_write */
     double l2_bandwidth;        /**< bytes per second, the whole chip */
@@ -56,6 +55,7 @@ struct weft_machine {
     double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */
     double exp_rate;                                /**< exponentials per second, the whole chip */
     double drift;                                   /**< relative standard deviation of a step's time between workers */
+    double drift_second; /**< how much slower than the first the second persistent CTA on a worker runs */
 };
 
 /** Finds a machine: one of the built-in ones by name, or a file by path (anything with a '/' or ending in ".ini").

@@ -113,6 +113,8 @@ static void set_l2(weft_sheet *sheet, const weft_cuda_device *device, int same, 
         m->l2_home = domains > 1 ? WEFT_HOME_SPLIT : WEFT_HOME_NONE;
         m->far_latency = domains > 1 ? fmax(m->far_latency, m->near_latency) : 0;
         m->handout = WEFT_HANDOUT_ANY;
+        m->handout_run = 1;
+        say(sheet, WEFT_KEY_HANDOUT_RUN, domains > 1 ? "assumed: sides take turns" : "there is one domain");
         say(sheet, WEFT_KEY_L2_HOME, "follows from the number of domains");
         say(sheet, WEFT_KEY_FAR_LATENCY, domains > 1 ? "assumed: as near" : "nothing is far");
     }

@@ -33,6 +33,10 @@ static finding find_domains(const weft_machine *m) {
     } else if (m->handout == WEFT_HANDOUT_ROUND_ROBIN && m->domains == 1) {
         found.at = WEFT_KEY_HANDOUT;
         snprintf(found.text, sizeof found.text, "handout = round-robin needs more than one domain");
+    } else if (m->handout_run > 1 && (m->handout == WEFT_HANDOUT_ROUND_ROBIN || m->domains == 1)) {
+        found.at = WEFT_KEY_HANDOUT_RUN;
+        snprintf(found.text, sizeof found.text, "run must be 1 where %s",
+                 m->domains == 1 ? "there is one domain" : "handout is round-robin");
     }
     return found;
 }

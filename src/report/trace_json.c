@@ -144,11 +144,19 @@ static json_t *reuse_json(const weft_trace *t, int64_t sector) {
                      "most", (json_int_t)most, "data", weft_bytes_json(&bytes));
 }
 
+static json_t *domains_json(const weft_trace *t) {
+    json_t *array = json_array();
+    for (int64_t i = 0; i < t->workers; i++) {
+        json_array_append_new(array, json_integer((json_int_t)t->domain_of[i]));
+    }
+    return array;
+}
+
 json_t *weft_trace_json(const weft_trace *t, const weft_plan *plan) {
     const int64_t sector = plan->machine.l2_sector;
-    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", t->sim.seconds, "frames",
-                     (json_int_t)t->frames, "workers", (json_int_t)t->workers, "domains", (json_int_t)t->domains, "visits",
-                     (json_int_t)t->count, "ticks", (int)TICKS, "visit", visits_json(t), "map", map_json(t, plan),
-                     "resident", resident_json(t), "place", place_json(t), "counters", counters_json(t, sector), "reuse",
-                     reuse_json(t, sector));
+    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", t->sim.seconds,
+                     "frames", (json_int_t)t->frames, "workers", (json_int_t)t->workers, "domains", (json_int_t)t->domains,
+                     "visits", (json_int_t)t->count, "ticks", (int)TICKS, "domain_of", domains_json(t), "visit",
+                     visits_json(t), "map", map_json(t, plan), "resident", resident_json(t), "place", place_json(t),
+                     "counters", counters_json(t, sector), "reuse", reuse_json(t, sector));
 }

@@ -47,40 +47,45 @@ static uint32_t hash(uint32_t x) {
     return x ^ x >> 15;
 }
 
-static uint32_t bad_luck(const weft_cache *cache, uint32_t place) {
-    return cache->slots[cache->heap[place]].bad_luck;
+/* A draw from the exponential distribution, in fixed point: -log2 of random bits as a fraction of 2^32, linear between
+ * powers of two. Integers, so that every machine draws the same. */
+static uint64_t exponential(uint32_t bits) {
+    const uint32_t h = bits | 1;
+    const int power = 31 - __builtin_clz(h);
+    const uint64_t fraction = (uint64_t)(h - (UINT32_C(1) << power)) << (32 - power);
+    return ((uint64_t)(32 - power) << 32) - fraction;
 }
 
-static void heap_set(weft_cache *cache, uint32_t place, uint32_t slot) {
-    cache->heap[place] = slot;
-    cache->slots[slot].place = (int32_t)place;
+static void heap_set(weft_cache *cache, uint32_t place, weft_cache_old old) {
+    cache->heap[place] = old;
+    cache->slots[old.slot].place = (int32_t)place;
 }
 
-/* Puts `slot` in the empty place and moves it up, then down, to where it belongs. */
-static void heap_settle(weft_cache *cache, uint32_t place, uint32_t slot) {
-    const uint32_t luck = cache->slots[slot].bad_luck;
-    while (place > 0 && bad_luck(cache, (place - 1) / 2) < luck) {
-        heap_set(cache, place, cache->heap[(place - 1) / 2]);
+/* Puts an old piece in the empty place and moves it up, then down, to where it belongs. */
+static void heap_settle(weft_cache *cache, uint32_t place, weft_cache_old old) {
+    const weft_cache_old *heap = cache->heap;
+    while (place > 0 && heap[(place - 1) / 2].leaves > old.leaves) {
+        heap_set(cache, place, heap[(place - 1) / 2]);
         place = (place - 1) / 2;
     }
     for (;;) {
         uint32_t child = 2 * place + 1;
-        if (child + 1 < cache->heap_count && bad_luck(cache, child) < bad_luck(cache, child + 1)) {
+        if (child + 1 < cache->heap_count && heap[child].leaves > heap[child + 1].leaves) {
             child++;
         }
-        if (child >= cache->heap_count || bad_luck(cache, child) <= luck) {
+        if (child >= cache->heap_count || heap[child].leaves >= old.leaves) {
             break;
         }
-        heap_set(cache, place, cache->heap[child]);
+        heap_set(cache, place, heap[child]);
         place = child;
     }
-    heap_set(cache, place, slot);
+    heap_set(cache, place, old);
 }
 
 static void heap_pull(weft_cache *cache, uint32_t slot) {
     const uint32_t place = (uint32_t)cache->slots[slot].place;
-    const uint32_t last = cache->heap[--cache->heap_count];
-    if (last != slot) {
+    const weft_cache_old last = cache->heap[--cache->heap_count];
+    if (last.slot != slot) {
         heap_settle(cache, place, last);
     }
 }
@@ -89,8 +94,10 @@ static void heap_pull(weft_cache *cache, uint32_t slot) {
 static void settle(weft_cache *cache) {
     while (cache->young_weight > cache->young_capacity && cache->slots[0].prev != 0) {
         const uint32_t oldest = cache->slots[0].prev;
+        uint32_t *draw = &cache->slots[oldest].draw;
         list_pull(cache, oldest);
-        heap_settle(cache, cache->heap_count++, oldest);
+        *draw = hash(*draw + 1);
+        heap_settle(cache, cache->heap_count++, (weft_cache_old){cache->clock + exponential(*draw), oldest});
     }
 }
 
@@ -111,7 +118,7 @@ static int grow(weft_cache *cache) {
         return 0;
     }
     cache->slots = slots;
-    uint32_t *heap = realloc(cache->heap, room * sizeof *heap);
+    weft_cache_old *heap = realloc(cache->heap, room * sizeof *heap);
     if (!heap) {
         return 0;
     }
@@ -132,13 +139,29 @@ uint32_t weft_cache_insert(weft_cache *cache, uint32_t id, uint32_t weight, doub
     }
     cache->slots[slot].id = id;
     cache->slots[slot].weight = weight;
-    cache->slots[slot].bad_luck = hash(id ^ cache->seed);
+    cache->slots[slot].draw = hash(id ^ hash(cache->seed ^ cache->inserts++));
     cache->slots[slot].ready = ready;
-    cache->slot_of[id] = slot;
+    if (id != WEFT_CACHE_STALE) {
+        cache->slot_of[id] = slot;
+    }
     cache->weight += weight;
     list_push(cache, slot);
     settle(cache);
     return slot;
+}
+
+int weft_cache_fill(weft_cache *cache) {
+    enum { STALE = 2048 }; /* pieces at most: about as large as those of a kernel */
+    const int64_t weight = cache->capacity / STALE + 1;
+    if (cache->young_capacity > cache->capacity || weight > INT32_MAX) {
+        return 1;
+    }
+    while (cache->weight + weight <= cache->capacity) {
+        if (weft_cache_insert(cache, WEFT_CACHE_STALE, (uint32_t)weight, 0.0) == 0) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 static void drop(weft_cache *cache, uint32_t slot) {
@@ -148,7 +171,9 @@ static void drop(weft_cache *cache, uint32_t slot) {
         heap_pull(cache, slot);
     }
     cache->weight -= cache->slots[slot].weight;
-    cache->slot_of[cache->slots[slot].id] = 0;
+    if (cache->slots[slot].id != WEFT_CACHE_STALE) {
+        cache->slot_of[cache->slots[slot].id] = 0;
+    }
     cache->slots[slot].next = cache->free;
     cache->free = slot;
 }
@@ -157,9 +182,10 @@ int weft_cache_evict(weft_cache *cache, uint32_t *id) {
     if (cache->weight <= cache->capacity) {
         return 0;
     }
-    uint32_t victim = cache->heap_count > 0 ? cache->heap[0] : cache->slots[0].prev;
-    if (cache->random && cache->heap_count > 0) {
-        victim = cache->heap[(uint64_t)hash(cache->draws++ ^ cache->seed) * cache->heap_count >> 32];
+    uint32_t victim = cache->slots[0].prev;
+    if (cache->heap_count > 0) {
+        victim = cache->heap[0].slot;
+        cache->clock = cache->heap[0].leaves;
     }
     *id = cache->slots[victim].id;
     drop(cache, victim);
@@ -173,10 +199,16 @@ void weft_cache_remove(weft_cache *cache, uint32_t id) {
 }
 
 void weft_cache_list(const weft_cache *cache, void (*tell)(void *context, uint32_t id, uint32_t weight), void *context) {
-    for (uint32_t slot = cache->slots[0].next; slot != 0; slot = cache->slots[slot].next) {
-        tell(context, cache->slots[slot].id, cache->slots[slot].weight);
+    const weft_cache_slot *s = cache->slots;
+    for (uint32_t slot = s[0].next; slot != 0; slot = s[slot].next) {
+        if (s[slot].id != WEFT_CACHE_STALE) {
+            tell(context, s[slot].id, s[slot].weight);
+        }
     }
     for (uint32_t i = 0; i < cache->heap_count; i++) {
-        tell(context, cache->slots[cache->heap[i]].id, cache->slots[cache->heap[i]].weight);
+        const weft_cache_slot *old = &s[cache->heap[i].slot];
+        if (old->id != WEFT_CACHE_STALE) {
+            tell(context, old->id, old->weight);
+        }
     }
 }

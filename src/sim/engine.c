@@ -10,6 +10,7 @@
 typedef struct sim_worker {
     weft_sim_job job;
     int64_t done;   /* steps begun */
+    double pace;    /* of its steps: 1 but where workers share a seat */
     double seconds; /* a step, this tile's drift included */
     double ready[WEFT_SIM_STAGES];
     double time; /* of the worker's next event */
@@ -90,9 +91,9 @@ static int begin_job(engine *e, int32_t number, double now) {
     w->busy = 1;
     w->done = 0;
     /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
-    const double spread = w->job.steps > 0 ? e->drift / sqrt((double)w->job.steps) : 0.0;
+    const double spread = w->job.steps > 0 ? e->drift * w->job.spread / sqrt((double)w->job.steps) : 0.0;
     const double factor = 1.0 + spread * next_spread(&e->random);
-    w->seconds = w->job.step_seconds * (factor > 0.1 ? factor : 0.1);
+    w->seconds = w->job.step_seconds * w->pace * (factor > 0.1 ? factor : 0.1);
     double start = now;
     if (w->job.lead_weight > 0) {
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
@@ -191,6 +192,21 @@ static void run_wheel_watched(engine *e, int64_t active) {
     }
 }
 
+/* Where a worker sits: domains take turns, `run` workers each. Real chips have parts of unequal size, so that no pattern of
+ * tiles keeps meeting the same domain; here each round begins with another one. */
+static int64_t domain_of(const weft_sim_source *source, int64_t worker, int64_t domains) {
+    const int64_t seat = worker % source->seats, turn = seat / source->run, round = turn / domains;
+    const int64_t shift = source->run > 1 ? (int64_t)((uint32_t)round * UINT32_C(2654435769) >> 16) : 0;
+    return (turn + shift) % domains;
+}
+
+/* How slow a worker's steps are, about 1: of the CTAs on an SM the older goes first whenever both could, so the SM's CTAs
+ * are as many wavefronts, each in step, that drift apart. */
+static double pace_of(const weft_sim_source *source, int64_t worker) {
+    const int64_t last = (source->workers - 1) / source->seats;
+    return fmax(0.1, 1.0 + source->second * ((double)(worker / source->seats) - 0.5 * (double)last));
+}
+
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
                          double drift, weft_sim_outcome *outcome, weft_message *message) {
     engine *e = calloc(1, sizeof *e);
@@ -216,7 +232,8 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
         e->wheel.first[i] = -1;
     }
     for (int64_t i = 0; i < source->workers; i++) {
-        workers[i].domain = i / source->run % memory->domains;
+        workers[i].domain = domain_of(source, i, memory->domains);
+        workers[i].pace = pace_of(source, i);
         schedule(e, (int32_t)i, 0.0);
     }
     if (e->observer) {

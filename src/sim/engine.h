@@ -20,6 +20,7 @@ typedef struct weft_sim_job {
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
     double step_seconds;
+    double spread;              /* of the steps' times, as a share of the drift; 1 but for clusters */
     uint32_t lead, lead_weight; /* read once before the first step; weight 0: nothing */
     uint32_t out, out_weight;   /* written once after the last step */
     int64_t position, tile;     /* where in the order, and which tile of the grid, row by row */
@@ -36,11 +37,13 @@ typedef struct weft_sim_observer {
 
 typedef struct weft_sim_source {
     int64_t workers;
+    int64_t seats; /* SMs: workers beyond that many are second CTAs on them */
+    int64_t run;   /* workers in a row on one domain */
+    double second; /* how much slower each further worker on a seat is than the one before */
     uint32_t pieces;
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;
-    int64_t run;                       /* workers in a row that share a domain */
     const weft_sim_observer *observer; /* or null */
 } weft_sim_source;
 

@@ -34,12 +34,12 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t 
     const int64_t capacity = (int64_t)((double)machine->l2_bytes * machine->l2_usable) / machine->l2_sector;
     int fine = memory->domain != NULL;
     for (int64_t d = 0; fine && d < machine->domains; d++) {
-        fine = weft_cache_init(&memory->domain[d].l2, ids, capacity, slack_of(machine), seed);
-        memory->domain[d].l2.random = machine->l2_replacement == WEFT_REPLACEMENT_RANDOM;
+        weft_cache *l2 = &memory->domain[d].l2;
+        fine = weft_cache_init(l2, ids, capacity, slack_of(machine), seed) && weft_cache_fill(l2);
     }
     if (fine && memory->has_llc) {
-        fine = weft_cache_init(&memory->llc, ids, machine->llc_bytes / machine->l2_sector, slack_of(machine), seed);
-        memory->llc.random = machine->l2_replacement == WEFT_REPLACEMENT_RANDOM;
+        const int64_t sectors = machine->llc_bytes / machine->l2_sector;
+        fine = weft_cache_init(&memory->llc, ids, sectors, slack_of(machine), seed) && weft_cache_fill(&memory->llc);
     }
     return fine;
 }
@@ -57,7 +57,7 @@ void weft_memory_release(weft_memory *memory) {
 static void make_room(weft_memory *memory, int64_t domain) {
     uint32_t id;
     while (weft_cache_evict(&memory->domain[domain].l2, &id)) {
-        if (memory->split && (int64_t)(id & 1) == domain) {
+        if (memory->split && id != WEFT_CACHE_STALE && (int64_t)(id & 1) == domain) {
             weft_cache_remove(&memory->domain[1 - domain].l2, id);
         }
     }
@@ -67,6 +67,22 @@ static void fill(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weig
     if (weft_cache_insert(&memory->domain[domain].l2, id, weight, ready) == 0) {
         memory->failed = 1;
         return;
+    }
+    make_room(memory, domain);
+}
+
+/* A copy of what its home holds. Both sides are asked the same things, and choose their victims alike: the copy draws what
+ * the home draws, so that, in step, they leave together. */
+static void fill_copy(weft_memory *memory, int64_t domain, int64_t home, uint32_t id, uint32_t weight, double ready) {
+    const weft_cache *theirs = &memory->domain[home].l2;
+    weft_cache *ours = &memory->domain[domain].l2;
+    const uint32_t original = weft_cache_find(theirs, id), slot = weft_cache_insert(ours, id, weight, ready);
+    if (slot == 0) {
+        memory->failed = 1;
+        return;
+    }
+    if (original != 0) {
+        ours->slots[slot].draw = theirs->slots[original].draw;
     }
     make_room(memory, domain);
 }
@@ -135,9 +151,14 @@ static double read_part(weft_memory *memory, int64_t domain, uint32_t id, uint32
     }
     d->traffic.misses += weight;
     const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
-    const double ready =
-        home == domain ? fetch(memory, &d->traffic, id, weight, now) : ask_home(memory, home, id, weight, now);
-    fill(memory, domain, id, weight, ready);
+    double ready;
+    if (home == domain) {
+        ready = fetch(memory, &d->traffic, id, weight, now);
+        fill(memory, domain, id, weight, ready);
+    } else {
+        ready = ask_home(memory, home, id, weight, now);
+        fill_copy(memory, domain, home, id, weight, ready);
+    }
     return fmax(ready, served);
 }
 

@@ -61,15 +61,19 @@ static double sharers(const weft_plan *plan) {
     return (double)(plan->schedule.workers > plan->machine.workers ? plan->schedule.workers : plan->machine.workers);
 }
 
-/* A step takes at least as long as its pieces need at the worker's share of the L2's bandwidth. */
-static double transfer_seconds(const weft_sim_job *job, const weft_plan *plan) {
+/* Sets how long a step takes: `compute` seconds, or as long as its pieces need at the worker's share of the L2's bandwidth.
+ *
+ * What makes steps vary is waiting in the L2's queues. A cluster asks for `apart` / asked times less than its CTAs would
+ * apart, and goes at the mean of CTAs that each wait for pieces of their own. */
+static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, double apart) {
     const weft_machine *m = &plan->machine;
     const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
-    double sectors = 0;
+    double asked = 0;
     for (int i = 0; i < job->streams; i++) {
-        sectors += job->stream[i].weight;
+        asked += job->stream[i].weight;
     }
-    return sectors * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth;
+    job->step_seconds = fmax(compute, asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth);
+    job->spread = asked / apart / sqrt(ctas);
 }
 
 /* Attention: K and V of a block are always asked for together, so they are one piece; Q is the lead, O is written. A
@@ -113,7 +117,7 @@ static int next_attention(void *context, int64_t worker, int64_t domain, weft_si
     const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
     const double scores = (double)s->tile_m * (double)s->tile_n;
     const double compute = sharers(plan) * (4.0 * scores * (double)p->head_dim / rate + scores / m->exp_rate);
-    job->step_seconds = fmax(compute, transfer_seconds(job, plan));
+    set_times(job, plan, compute, (double)(s->cluster_m * s->cluster_n) * job->stream[0].weight);
     return 1;
 }
 
@@ -133,6 +137,7 @@ static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job
     const int64_t tiles_n = weft_ceil_divide(p->n, s->tile_n), last_k = p->k - (steps - 1) * s->tile_k;
     fill_visit(job, plan, &visit, steps - 1);
     job->streams = 0;
+    double apart = 0; /* sectors that the cluster's CTAs would ask for, each for itself */
     for (int64_t i = 0; i < s->cluster_m + s->cluster_n; i++) {
         const int is_a = i < s->cluster_m;
         const int64_t line = is_a ? visit.tile.m + i : visit.tile.n + i - s->cluster_m;
@@ -150,6 +155,7 @@ static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job
                                             : sectors_of(s->tile_k, length * bytes, ld, m->l2_sector));
         stream->last_weight = (uint32_t)(k_inner ? sectors_of(length, last_k * bytes, ld, m->l2_sector)
                                                  : sectors_of(last_k, length * bytes, ld, m->l2_sector));
+        apart += (double)stream->weight * (double)(is_a ? s->cluster_n : s->cluster_m);
     }
     const int64_t rows = smaller(p->m - visit.tile.m * s->tile_m, s->tile_m * s->cluster_m);
     const int64_t cols = smaller(p->n - visit.tile.n * s->tile_n, s->tile_n * s->cluster_n);
@@ -164,7 +170,7 @@ static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job
     }
     const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
     const double compute = sharers(plan) * 2.0 * (double)s->tile_m * (double)s->tile_n * (double)s->tile_k / rate;
-    job->step_seconds = fmax(compute, transfer_seconds(job, plan));
+    set_times(job, plan, compute, apart);
     return 1;
 }
 
@@ -248,19 +254,11 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     return WEFT_OK;
 }
 
-/* Workers in a row that share a domain. A kernel whose order deals tiles out by domain asks where it runs, and takes the
- * worker's part that belongs there; any other is where the hardware puts it. */
-static int64_t run_of(const weft_plan *plan) {
-    const int by_domain = weft_order_describe(plan->schedule.order)->parameter == WEFT_PARAMETER_DOMAINS;
-    return plan->machine.handout == WEFT_HANDOUT_BY_EIGHT && !by_domain ? 8 : 1;
-}
-
 weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
                                  weft_message *message) {
     memset(walk, 0, sizeof *walk);
     walk->plan = plan;
     source->observer = NULL;
-    source->run = run_of(plan);
     if (plan->subject == WEFT_SUBJECT_GEMM && (plan->gemm.batch > 1 || plan->schedule.split > 1)) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes one product, whose tiles are not split");
     }
@@ -270,6 +268,12 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     }
     const int64_t positions = plan->walk.order.count;
     source->workers = smaller(plan->walk.workers, positions);
+    source->seats = plan->machine.workers;
+    /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
+    source->run =
+        weft_order_describe(plan->schedule.order)->parameter == WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
+    /* Under grid dispatch the older CTA ends, and the other one is the older. */
+    source->second = plan->walk.dispatch == WEFT_DISPATCH_GRID ? 0.0 : plan->machine.drift_second;
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {

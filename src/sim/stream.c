@@ -35,6 +35,7 @@ static int next_pass(void *context, int64_t worker, int64_t domain, weft_sim_job
     job->steps = steps;
     job->last_step = steps - 1;
     job->direction = down ? -1 : 1;
+    job->spread = 1.0;
     job->step_seconds =
         fmax(s->step_seconds, (double)s->block_bytes * (double)w->machine->workers / w->machine->l2_bandwidth);
     return 1;
@@ -54,7 +55,7 @@ weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream 
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a stream of %u blocks", pieces);
         goto done;
     }
-    const weft_sim_source source = {machine->workers, pieces, next_pass, &walk, 1, NULL};
+    const weft_sim_source source = {machine->workers, machine->workers, 1, 0.0, pieces, next_pass, &walk, NULL};
     weft_sim_outcome outcome;
     status =
         weft_sim_run(&memory, &source, options, options->drift < 0 ? machine->drift : options->drift, &outcome, message);

@@ -145,9 +145,9 @@ static void settle(recorder *r, int64_t worker) {
 }
 
 static void began(void *context, int64_t worker, int64_t domain, const weft_sim_job *job, double now) {
-    (void)domain;
     recorder *r = context;
     weft_trace *t = r->trace;
+    t->domain_of[worker] = domain;
     if (t->count == t->room) {
         const size_t room = t->room ? 2 * t->room : 1024;
         weft_trace_visit *visits = realloc(t->visits, room * sizeof *visits);
@@ -189,6 +189,7 @@ static void ended(void *context, int64_t worker, double now) {
 static int make_room(weft_trace *t, recorder *r, uint32_t pieces, uint64_t sectors) {
     const size_t frames = (size_t)t->frames, domains = (size_t)t->domains, workers = (size_t)t->workers;
     const size_t cells = (size_t)(t->rows * t->cols);
+    t->domain_of = calloc(workers, sizeof *t->domain_of);
     t->resident = calloc(frames * domains * cells, sizeof *t->resident);
     t->use = calloc(frames * domains, sizeof *t->use);
     t->traffic = calloc(frames * domains, sizeof *t->traffic);
@@ -200,8 +201,8 @@ static int make_room(weft_trace *t, recorder *r, uint32_t pieces, uint64_t secto
     r->missed = calloc(workers, sizeof *r->missed);
     r->count_of = calloc(cells, sizeof *r->count_of);
     r->reuse = calloc(domains, sizeof *r->reuse);
-    int fine = t->resident && t->use && t->traffic && t->place && t->missed && t->distances && r->visit_of && r->place &&
-               r->missed && r->count_of && r->reuse;
+    int fine = t->domain_of && t->resident && t->use && t->traffic && t->place && t->missed && t->distances &&
+               r->visit_of && r->place && r->missed && r->count_of && r->reuse;
     for (size_t d = 0; fine && d < domains; d++) {
         fine = weft_reuse_init(&r->reuse[d], pieces, sectors);
         r->reuse[d].profile = r->profile;
@@ -296,6 +297,7 @@ weft_status weft_trace_make(weft_trace *trace, const weft_plan *plan, const weft
 
 void weft_trace_release(weft_trace *trace) {
     free(trace->totals);
+    free(trace->domain_of);
     free(trace->visits);
     free(trace->resident);
     free(trace->use);

@@ -35,6 +35,7 @@ typedef struct weft_trace {
     weft_simulation sim;
     weft_traffic *totals; /* (domains) */
     int64_t frames, domains, workers;
+    int64_t *domain_of;       /* (workers) */
     weft_trace_visit *visits; /* in the order of their beginning */
     size_t count, room;
     /* The maps: cells of lines_per_cell x steps_per_cell pieces, sections one below the other. */

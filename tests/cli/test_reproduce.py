@@ -12,8 +12,7 @@ import sys
 
 SIDE = "experiment 2, each side reads one buffer"
 KNOWN = {
-    "h200": {(SIDE, f"{what}, X = {size} MiB") for what in ["DRAM reads", "L2 misses", "fabric"] for size in [18, 20]},
-    "tile-scheduling": {("cluster of 2x1", "L2 sectors (M), group of 24, multicast")},
+    "h200": {(SIDE, f"{what}, X = 18 MiB") for what in ["DRAM reads", "L2 misses", "fabric"]},
 }
 
 weft, study = sys.argv[1:]

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cuda/driver.h"
+#include "cuda/hopper_attention.h"
 #include "cuda/study.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -208,7 +209,7 @@ int cuFuncLoad(void *function) {
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int threads, size_t shared) {
     (void)function;
-    const int by_shared = (int)(233472 / (shared + 1024)), by_threads = 512 / threads;
+    const int by_shared = (int)(233472 / (shared + 1024)), by_threads = threads > 512 ? 1 : 512 / threads;
     *ctas = by_shared < by_threads ? by_shared : by_threads;
     return 0;
 }
@@ -225,9 +226,40 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
     count(&fake_cuda_counts.launches, 1);
     if (strncmp(function, "attention_", 10) == 0) {
         const weft_study_params *p = parameters[0];
-        fake_cuda_counts.last_counter = (uint64_t)(uintptr_t)p->counter;
+        const weft_hopper_attention_params *hopper = parameters[0];
+        fake_cuda_counts.last_counter = (uint64_t)(uintptr_t)(strstr(function, "__hopper") ? hopper->counter : p->counter);
     }
     return fake_run(function, grid_x, parameters);
+}
+
+int cuLaunchKernelEx(const void *launch, void *function, void **parameters, void **extra) {
+    const weft_cu_launch *l = launch;
+    return cuLaunchKernel(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared,
+                          l->stream, parameters, extra);
+}
+
+/* Keeps what it is told, as far as the fake kernels look at it: see fake_tensor. */
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t data, const uint64_t *lengths,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
+                           int promotion, int fill) {
+    (void)steps, (void)promotion;
+    fake_tensor t = {.data = data, .type = type, .rank = (int32_t)rank};
+    if (script("tensor_map", 0)) {
+        return script("tensor_map", 0);
+    }
+    if (rank < 1 || rank > 5 || data % 16 != 0 || interleave || fill || (swizzle == 3 && box[0] * 2 > 128)) {
+        return 1;
+    }
+    for (unsigned i = 0; i < rank; i++) {
+        if (lengths[i] < 1 || box[i] < 1 || box[i] > 256 || (i > 0 && (strides[i - 1] == 0 || strides[i - 1] % 16 != 0))) {
+            return 1;
+        }
+        t.length[i] = (int64_t)lengths[i];
+        t.stride[i] = i > 0 ? (int64_t)strides[i - 1] : 2;
+        t.box[i] = (int32_t)box[i];
+    }
+    memcpy(map, &t, sizeof t);
+    return 0;
 }
 
 /* Device memory is the host's; what was given out is known. */

@@ -8,7 +8,8 @@
  *   shared=N        bytes that a CTA can have (232448)
  *   sides=N         of the L2: 1 or 2 (2)
  *   capture=N       every stream is part of capture N
- *   init=E load=E kernel=E launch=E memory=E set=E synchronize=E   fail with CUresult E; retain, events and copies never do
+ *   init=E load=E kernel=E launch=E memory=E set=E synchronize=E tensor_map=E   fail with CUresult E; retain, events and
+ *                   copies never do
  */
 #ifndef WEFT_TESTS_CUDA_FAKE_DRIVER_H
 #define WEFT_TESTS_CUDA_FAKE_DRIVER_H
@@ -20,6 +21,14 @@ typedef struct fake_counts {
     int library_loads, launches, allocations /* live */, contexts /* retained */, pushed /* depth, of all threads */;
     uint64_t last_counter; /* of the last launch */
 } fake_counts;
+
+/* What the fake driver writes into a tensor map; strides in bytes. */
+typedef struct fake_tensor {
+    uint64_t data;
+    int32_t type, rank; /* a CUtensorMapDataType */
+    int64_t length[5], stride[5];
+    int32_t box[5];
+} fake_tensor;
 
 /* Runs a kernel by name. Returns a CUresult. */
 int fake_run(const char *kernel, unsigned grid, void **parameters);

@@ -10,9 +10,20 @@
 #include "fake_driver.h"
 
 const weft_cuda_image weft_cuda_images[] = {
-    {"study_bf16_d56", "1"},  {"study_bf16_d64", "2"},  {"study_bf16_d80", "3"}, {"study_bf16_d96", "4"},
-    {"study_bf16_d128", "5"}, {"study_fp16_d56", "6"},  {"study_fp16_d64", "7"}, {"study_fp16_d80", "8"},
-    {"study_fp16_d96", "9"},  {"study_fp16_d128", "0"}, {"sides", "s"},          {NULL, NULL},
+    {"study_bf16_d56", "1"},
+    {"study_bf16_d64", "2"},
+    {"study_bf16_d80", "3"},
+    {"study_bf16_d96", "4"},
+    {"study_bf16_d128", "5"},
+    {"study_fp16_d56", "6"},
+    {"study_fp16_d64", "7"},
+    {"study_fp16_d80", "8"},
+    {"study_fp16_d96", "9"},
+    {"study_fp16_d128", "0"},
+    {"sides", "s"},
+    {"attention_bf16_sm90a", "b"},
+    {"attention_fp16_sm90a", "f"},
+    {NULL, NULL},
 };
 const int weft_cuda_toolkit = 13000;
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/hopper_attention.h"
 #include "cuda/sides.h"
 #include "cuda/study.h"
 #include "fake_driver.h"
@@ -35,33 +36,78 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     return 1;
 }
 
-static int run_attention(const char *kernel, unsigned grid, const weft_study_params *p) {
-    weft_attention problem;
-    const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
-    double *weights = malloc((size_t)p->kv_seq * sizeof *weights), out[256], lse;
-    if (!weights || !problem_of(kernel, p, &problem)) {
-        free(weights);
+/* One worker after the other computes the tiles of its walk by the reference. */
+static int run_walk(unsigned grid, const weft_attention *problem, const weft_attention_data *data, const weft_walk *walk,
+                    uint64_t *counter) {
+    double *weights = malloc((size_t)problem->kv_seq * sizeof *weights), out[256], lse;
+    if (!weights) {
         return 1;
     }
     for (unsigned cta = 0; cta < grid; cta++) {
-        weft_worker worker = weft_worker_start(&p->walk, cta, p->counter);
+        weft_worker worker = weft_worker_start(walk, cta, counter);
         weft_visit visit;
-        while (weft_worker_next(&p->walk, &worker, &visit)) {
-            const int64_t first = visit.tile.block * p->walk.reach.tile_rows, end = first + p->walk.reach.tile_rows;
-            for (int64_t row = first; row < end && row < p->seq; row++) {
-                weft_ref_attention_row(&problem, &data, visit.tile.batch, visit.tile.head, row, weights, out, &lse);
-                const size_t at = weft_row_index(&p->o_strides, visit.tile.batch, row, visit.tile.head);
-                for (int64_t d = 0; d < problem.head_dim; d++) {
-                    weft_ref_store(problem.dtype, p->o, at + (size_t)d, out[d]);
+        while (weft_worker_next(walk, &worker, &visit)) {
+            const int64_t first = visit.tile.block * walk->reach.tile_rows, end = first + walk->reach.tile_rows;
+            for (int64_t row = first; row < end && row < problem->seq; row++) {
+                weft_ref_attention_row(problem, data, visit.tile.batch, visit.tile.head, row, weights, out, &lse);
+                const size_t at = weft_row_index(&problem->o_strides, visit.tile.batch, row, visit.tile.head);
+                for (int64_t d = 0; d < problem->head_dim; d++) {
+                    weft_ref_store(problem->dtype, data->o, at + (size_t)d, out[d]);
                 }
-                if (p->lse) {
-                    p->lse[(visit.tile.batch * p->heads + visit.tile.head) * p->seq + row] = (float)lse;
+                if (data->lse) {
+                    data->lse[(visit.tile.batch * problem->heads + visit.tile.head) * problem->seq + row] = (float)lse;
                 }
             }
         }
     }
     free(weights);
     return 0;
+}
+
+static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
+    weft_attention problem;
+    const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
+    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, p->counter) : 1;
+}
+
+/* A tensor of (head_dim, seq, heads, batch), in boxes of 64 x rows. */
+static int tensor_of(const weft_tensor_map *map, weft_dtype dtype, int rows, fake_tensor *t, weft_strides *strides) {
+    memcpy(t, map, sizeof *t);
+    *strides = (weft_strides){t->stride[3] / 2, t->stride[1] / 2, t->stride[2] / 2};
+    return t->rank == 4 && t->type == (dtype == WEFT_BF16 ? 9 : 6) && t->box[0] == 64 && t->box[1] == rows &&
+           t->box[2] == 1 && t->box[3] == 1;
+}
+
+static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_attention_params *p) {
+    char dtype[8];
+    int depth, tile_m, tile_n;
+    weft_attention problem = WEFT_ATTENTION_INIT;
+    fake_tensor q, k, v;
+    if (sscanf(kernel, "attention_%7[a-z0-9]_d%d_%dx%d_", dtype, &depth, &tile_m, &tile_n) != 4 ||
+        p->walk.reach.tile_rows != tile_m || p->walk.reach.tile_columns != tile_n || p->head_dim > depth) {
+        return 1;
+    }
+    problem.dtype = (weft_dtype)weft_dtype_find(dtype);
+    if (!tensor_of(&p->q, problem.dtype, tile_m, &q, &problem.q_strides) ||
+        !tensor_of(&p->k, problem.dtype, tile_n, &k, &problem.k_strides) ||
+        !tensor_of(&p->v, problem.dtype, tile_n, &v, &problem.v_strides) || q.length[0] != p->head_dim ||
+        q.length[1] != p->seq || q.length[2] != p->heads || memcmp(k.length, v.length, sizeof k.length) != 0 ||
+        k.length[1] != p->kv_seq || k.length[2] * (int64_t)p->by_kv_group.value != p->heads) {
+        return 1;
+    }
+    problem.batch = q.length[3];
+    problem.heads = p->heads;
+    problem.kv_heads = k.length[2];
+    problem.seq = p->seq;
+    problem.kv_seq = p->kv_seq;
+    problem.head_dim = p->head_dim;
+    problem.mask = p->walk.reach.causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+    problem.offset = p->walk.reach.offset;
+    problem.scale = (double)p->scale_log2 / 1.44269504088896340736;
+    problem.o_strides = p->o_strides;
+    const weft_attention_data data = {(const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
+                                      (const void *)(uintptr_t)v.data, p->o, p->lse};
+    return run_walk(grid, &problem, &data, &p->walk, p->counter);
 }
 
 /* A chip whose SMs 2, 3, 6, 7, ... are on the second side; the numbers of its SMs have gaps. */
@@ -83,7 +129,8 @@ static void run_sides(unsigned grid, const weft_sides_params *p) {
 
 int fake_run(const char *kernel, unsigned grid, void **parameters) {
     if (strncmp(kernel, "attention_", 10) == 0) {
-        return run_attention(kernel, grid, parameters[0]);
+        return strstr(kernel, "__hopper") ? run_hopper(kernel, grid, parameters[0])
+                                          : run_study(kernel, grid, parameters[0]);
     }
     if (strcmp(kernel, "sides_measure") == 0) {
         run_sides(grid, parameters[0]);

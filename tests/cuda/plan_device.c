@@ -1,41 +1,13 @@
 /* Plans on a real GPU: every kernel loads; problems and schedules against the reference; a captured run replayed; one plan
  * in many threads. Exits 77, with one line, where there is no GPU. */
+#include "attention_trial.h"
+
 #include <dlfcn.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "../random.h"
-#include "cuda/cuda.h"
 #include "cuda/module.h"
 #include "cuda/study.h"
-#include "plan/problem.h"
-#include "ref/ref.h"
-
-static const weft_cuda_driver *driver;
-static int failures;
-
-#define CHECK(condition, ...)                                                                                              \
-    do {                                                                                                                   \
-        if (!(condition)) {                                                                                                \
-            fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                                                \
-            fprintf(stderr, __VA_ARGS__);                                                                                  \
-            fputc('\n', stderr);                                                                                           \
-            __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);                                                            \
-        }                                                                                                                  \
-    } while (0)
-
-#define DEMAND(call)                                                                                                       \
-    do {                                                                                                                   \
-        const int result_ = (int)(call);                                                                                   \
-        if (result_) {                                                                                                     \
-            fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, result_);                                    \
-            exit(1);                                                                                                       \
-        }                                                                                                                  \
-    } while (0)
 
 /* What only this test calls. */
 static int (*stream_new)(void **stream, unsigned flags);
@@ -53,126 +25,6 @@ static void find_symbols(void) {
     *(void **)(&graph_instantiate) = dlsym(library, "cuGraphInstantiateWithFlags");
     *(void **)(&graph_launch) = dlsym(library, "cuGraphLaunch");
     DEMAND(!stream_new || !capture_begin || !capture_end || !graph_instantiate || !graph_launch);
-}
-
-enum { WIDEST = 1024 }; /* keys, at most */
-
-/* An attention with its tensors here and on the GPU. */
-typedef struct problem {
-    weft_attention p;
-    weft_attention_extents size;
-    weft_attention_data host, device;
-} problem;
-
-static void *make(weft_dtype dtype, size_t count, uint64_t *random) {
-    void *data = malloc(count * weft_dtype_bytes(dtype));
-    DEMAND(!data);
-    for (size_t i = 0; i < count; i++) {
-        weft_ref_store(dtype, data, i, random ? 4 * ((double)(random_bits(random) >> 11) * 0x1p-53 - 0.5) : NAN);
-    }
-    return data;
-}
-
-static void *there(const void *from, size_t bytes) {
-    uint64_t to = 0;
-    DEMAND(driver->memory_new(&to, bytes));
-    DEMAND(driver->copy_in(to, from, bytes));
-    return (void *)(uintptr_t)to;
-}
-
-static problem problem_new(const weft_attention *p, uint64_t *random) {
-    problem x;
-    weft_message message = {""};
-    if (weft_attention_resolve(&x.p, p, &message)) {
-        fprintf(stderr, "%s\n", message.text);
-        exit(1);
-    }
-    x.size = weft_attention_sizes(&x.p);
-    const size_t bytes = weft_dtype_bytes(p->dtype);
-    x.host = (weft_attention_data){make(p->dtype, x.size.q, random), make(p->dtype, x.size.k, random),
-                                   make(p->dtype, x.size.v, random), make(p->dtype, x.size.o, NULL),
-                                   make(WEFT_FP32, x.size.lse, NULL)};
-    x.device = (weft_attention_data){there(x.host.q, x.size.q * bytes), there(x.host.k, x.size.k * bytes),
-                                     there(x.host.v, x.size.v * bytes), there(x.host.o, x.size.o * bytes),
-                                     there(x.host.lse, x.size.lse * sizeof(float))};
-    return x;
-}
-
-static void poison(const problem *x) {
-    const size_t bytes = x->size.o * weft_dtype_bytes(x->p.dtype);
-    memset(x->host.o, 0xff, bytes);
-    memset(x->host.lse, 0xff, x->size.lse * sizeof(float));
-    DEMAND(driver->copy_in((uint64_t)(uintptr_t)x->device.o, x->host.o, bytes));
-    DEMAND(driver->copy_in((uint64_t)(uintptr_t)x->device.lse, x->host.lse, x->size.lse * sizeof(float)));
-}
-
-static void fetch(const problem *x) {
-    DEMAND(driver->context_synchronize());
-    DEMAND(driver->copy_out(x->host.o, (uint64_t)(uintptr_t)x->device.o, x->size.o * weft_dtype_bytes(x->p.dtype)));
-    DEMAND(driver->copy_out(x->host.lse, (uint64_t)(uintptr_t)x->device.lse, x->size.lse * sizeof(float)));
-}
-
-static void problem_free(problem *x) {
-    const void *here[] = {x->host.q, x->host.k, x->host.v, x->host.o, x->host.lse};
-    const void *far[] = {x->device.q, x->device.k, x->device.v, x->device.o, x->device.lse};
-    for (int i = 0; i < 5; i++) {
-        free((void *)(uintptr_t)here[i]);
-        DEMAND(driver->memory_free((uint64_t)(uintptr_t)far[i]));
-    }
-}
-
-/* No worse than twice a plain kernel in the same dtype. */
-static void compare(const problem *x, const char *what) {
-    const weft_attention *p = &x->p;
-    const int64_t rows = p->batch * p->heads * p->seq;
-    double error = 0, bound = 0, largest = 0;
-    int wrong = 0;
-#pragma omp parallel for reduction(max : error, bound, largest) reduction(+ : wrong)
-    for (int64_t i = 0; i < rows; i++) {
-        double weights[WIDEST], exact[256], naive[256], lse;
-        float plain[WIDEST];
-        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        weft_ref_attention_row(p, &x->host, batch, head, row, weights, exact, &lse);
-        weft_ref_attention_row_naive(p, &x->host, batch, head, row, plain, naive);
-        const double got_lse = (double)x->host.lse[i];
-        wrong += !(lse == -INFINITY ? got_lse == lse : fabs(got_lse - lse) <= 1e-4 * fmax(1, fabs(lse)));
-        for (int64_t d = 0; d < p->head_dim; d++) {
-            const double got =
-                weft_ref_load(p->dtype, x->host.o, weft_row_index(&p->o_strides, batch, row, head) + (size_t)d);
-            wrong += !isfinite(got);
-            error = fmax(error, fabs(got - exact[d]));
-            bound = fmax(bound, 2 * fabs(naive[d] - exact[d]));
-            largest = fmax(largest, fabs(exact[d]));
-        }
-    }
-    bound = fmax(bound, (p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8) * largest);
-    CHECK(!wrong && error <= bound, "%s: %d wrong, error %g of %g", what, wrong, error, bound);
-}
-
-static weft_plan *plan_new(const weft_attention *p, const weft_schedule *s) {
-    weft_device gpu = WEFT_DEVICE_INIT;
-    weft_message message = {""};
-    weft_plan *plan;
-    gpu.kind = WEFT_DEVICE_CUDA;
-    if (weft_plan_attention_on(&plan, p, s, NULL, &gpu, &message)) {
-        fprintf(stderr, "%s\n", message.text);
-        exit(1);
-    }
-    return plan;
-}
-
-static weft_attention attention(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq, int64_t dim,
-                                weft_dtype dtype, weft_mask mask) {
-    weft_attention p = WEFT_ATTENTION_INIT;
-    p.batch = batch;
-    p.heads = heads;
-    p.kv_heads = kv_heads;
-    p.seq = seq;
-    p.kv_seq = kv_seq;
-    p.head_dim = dim;
-    p.dtype = dtype;
-    p.mask = mask;
-    return p;
 }
 
 /* Every kernel of study.def, and what measures the L2. */
@@ -216,7 +68,7 @@ static int schedules(void) {
             s.workers = random_between(&random, 0, 9);
             s.domains = random_between(&random, 1, 3);
             problem x = problem_new(&p, &random);
-            weft_plan *plan = plan_new(&p, &s);
+            weft_plan *plan = plan_new(&p, &s, NULL);
             weft_message message = {""};
             char what[1024];
             poison(&x);
@@ -241,7 +93,7 @@ static int captured(void) {
         s.sweep = WEFT_SWEEP_FORWARD;
         problem x = problem_new(&p, &random);
         const size_t bytes = x.size.o * weft_dtype_bytes(p.dtype);
-        weft_plan *plan = plan_new(&p, &s);
+        weft_plan *plan = plan_new(&p, &s, NULL);
         weft_message message = {""};
         void *stream, *graph, *executable, *first = malloc(bytes);
         DEMAND(!first);
@@ -304,7 +156,7 @@ static int threads(void *context) {
     pthread_t handles[THREADS];
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
     s.sweep = WEFT_SWEEP_FORWARD;
-    weft_plan *plan = plan_new(&p, &s);
+    weft_plan *plan = plan_new(&p, &s, NULL);
     for (int i = 0; i < THREADS; i++) {
         all[i] = (one_thread){plan, context, problem_new(&p, &random), NULL};
         const size_t bytes = all[i].x.size.o * weft_dtype_bytes(p.dtype);
@@ -340,7 +192,7 @@ static double enqueue_cost(int32_t dispatch) {
     struct timespec begin, end;
     s.dispatch = dispatch;
     problem x = problem_new(&p, &random);
-    weft_plan *plan = plan_new(&p, &s);
+    weft_plan *plan = plan_new(&p, &s, NULL);
     DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (int i = 0; i < CALLS; i++) {

@@ -8,9 +8,11 @@
 #include "../ref/tensors.h"
 #include "cuda/cuda.h"
 
+/* The study kernel, which has every knob. */
 static weft_device gpu(void) {
     weft_device device = WEFT_DEVICE_INIT;
     device.kind = WEFT_DEVICE_CUDA;
+    device.kernel = "study";
     return device;
 }
 
@@ -216,6 +218,7 @@ static void no_kernel_fits(void **state) {
     weft_plan *plan;
     weft_message message;
     g.m = g.n = g.k = 64;
+    device.kernel = NULL;
     assert_int_equal(weft_plan_gemm_on(&plan, &g, NULL, NULL, &device, &message), WEFT_UNSUPPORTED);
     assert_string_equal(message.text, "no CUDA kernel fits: hopper_gemm: it takes bf16 and fp16, not fp32");
     nothing_left();

@@ -17,7 +17,8 @@ static void check_machine(const weft_machine *m) {
     require(m->name[0] && memchr(m->name, 0, sizeof m->name) != NULL);
     require(m->title[0] && memchr(m->title, 0, sizeof m->title) != NULL);
     require(m->workers >= 1 && m->domains >= 1 && m->workers % m->domains == 0);
-    require(m->handout >= WEFT_HANDOUT_ANY && m->handout <= WEFT_HANDOUT_BY_EIGHT);
+    require(m->handout >= WEFT_HANDOUT_ANY && m->handout <= WEFT_HANDOUT_ROUND_ROBIN);
+    require(m->handout_run == 1 || (m->handout_run > 1 && m->handout == WEFT_HANDOUT_ANY && m->domains > 1));
     require(m->l2_replacement >= WEFT_REPLACEMENT_LRU && m->l2_replacement <= WEFT_REPLACEMENT_RANDOM);
     require(m->l2_home >= WEFT_HOME_NONE && m->l2_home <= WEFT_HOME_PRIVATE);
     require((m->l2_home == WEFT_HOME_NONE) == (m->domains == 1));
@@ -32,6 +33,7 @@ static void check_machine(const weft_machine *m) {
     }
     require(isfinite(m->far_latency) && m->far_latency >= 0 && m->dram_latency >= m->far_latency);
     require(m->drift >= 0 && m->drift <= 1);
+    require(m->drift_second >= 0 && m->drift_second <= 0.5);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -27,7 +27,7 @@ static const char right[] = "# a small machine\n"                  /* 1 */
                             "handout = round-robin | assumed\n"    /* 8 */
                             "clock = 1.5e9 | datasheet\n"          /* 9 */
                             "shared_bytes = 64 KiB | datasheet\n"  /* 10 */
-                            "\n"                                   /* 11 */
+                            "run = 1 | assumed\n"                  /* 11 */
                             "[l2]\n"                               /* 12 */
                             "bytes = 1.5 MiB | datasheet\n"        /* 13 */
                             "line = 128 | datasheet\n"             /* 14 */
@@ -55,7 +55,8 @@ static const char right[] = "# a small machine\n"                  /* 1 */
                             "bf16 = 2E+12 | datasheet\n"           /* 36 */
                             "exp = 0.5e12 | datasheet\n"           /* 37 */
                             "[drift]\n"                            /* 38 */
-                            "step = 0.05 | M\xc3\xbcller\n";       /* 39 */
+                            "step = 0.05 | measured\n"             /* 39 */
+                            "second = 0.02 | M\xc3\xbcller\n";     /* 40 */
 enum { ROOM = 32 };
 
 static weft_status parse(const char *text, size_t length, weft_machine *machine, weft_message *message) {
@@ -125,6 +126,7 @@ static void test_right_text(void **state) {
     assert_int_equal(m.workers, 12);
     assert_int_equal(m.domains, 2);
     assert_int_equal(m.handout, WEFT_HANDOUT_ROUND_ROBIN);
+    assert_int_equal(m.handout_run, 1);
     assert_true(m.clock == 1.5e9);
     assert_int_equal(m.shared_bytes, 65536);
     assert_int_equal(m.l2_bytes, 1572864);
@@ -139,7 +141,7 @@ static void test_right_text(void **state) {
     assert_true(m.near_latency == 200 && m.far_latency == 400.5 && m.dram_latency == 600);
     assert_true(m.matrix_fp32 == 1e12 && m.matrix_fp16 == 2e12 && m.matrix_bf16 == 2e12);
     assert_true(m.exp_rate == 0.5e12);
-    assert_true(m.drift == 0.05);
+    assert_true(m.drift == 0.05 && m.drift_second == 0.02);
 }
 
 /* Line ends of other systems, a byte order mark and a last line without an end change nothing. */
@@ -215,9 +217,9 @@ static void test_form_errors(void **state) {
     expect_error(13, "size = 4 | x\n", "t.ini:13: unknown key size in [l2]");
     expect_error(13, "Bytes = 4 | x\n", "t.ini:13: unknown key Bytes in [l2]");
     expect_error(11, "count = 12 | counted\n", "t.ini:11: duplicate key count in [workers], first on line 6");
-    expect_error(13, "", "t.ini:38: missing key bytes in [l2]");
-    expect_error(39, "", "t.ini:38: missing key step in [drift]");
-    expect_error(3, "", "t.ini:38: missing key name in [machine]");
+    expect_error(13, "", "t.ini:39: missing key bytes in [l2]");
+    expect_error(39, "", "t.ini:39: missing key step in [drift]");
+    expect_error(3, "", "t.ini:39: missing key name in [machine]");
     expect_error(6, "count\n", "t.ini:6: neither [section] nor key = value | source");
     expect_error(6, "count: 12 | x\n", "t.ini:6: neither [section] nor key = value | source");
     expect_error(6, "= 12 | x\n", "t.ini:6: neither [section] nor key = value | source");
@@ -233,14 +235,14 @@ static void test_form_errors(void **state) {
 
     memset(line, '#', 200);
     memcpy(line + 197, "\n", 2);
-    size_t bytes, length, at = find_line(right, sizeof right - 1, 11, &bytes);
+    size_t bytes, length, at = find_line(right, sizeof right - 1, 1, &bytes);
     char *text = splice(right, sizeof right - 1, at, bytes, line, strlen(line), &length);
     weft_machine machine;
     weft_message message;
     assert_int_equal(parse(text, length, &machine, &message), WEFT_OK);
     free(text);
     memcpy(line + 197, "#\n", 3);
-    expect_error(11, line, "t.ini:11: the line is longer than 197 bytes");
+    expect_error(1, line, "t.ini:1: the line is longer than 197 bytes");
     memset(line, 0, sizeof line);
     snprintf(line, sizeof line, "ways = 1 | %0160d\n", 0);
     snprintf(expected, sizeof expected, "t.ini:16: the source of ways is longer than 159 bytes");
@@ -284,7 +286,7 @@ static void test_value_errors(void **state) {
                  "t.ini:10: shared_bytes = 2000.0001 KiB: must be a whole number, of bytes, KiB, MiB or GiB");
     expect_error(13, "bytes = 9999999 GiB | x\n", "t.ini:13: bytes = 9999999 GiB: must be 1024 to 1099511627776 bytes");
     expect_error(17, "replacement = LRU | x\n", "t.ini:17: replacement = LRU: must be lru|random");
-    expect_error(8, "handout = roun | x\n", "t.ini:8: handout = roun: must be any|round-robin|by-eight");
+    expect_error(8, "handout = roun | x\n", "t.ini:8: handout = roun: must be any|round-robin");
     expect_error(18, "home = | x\n", "t.ini:18: home = : must be none|split|private");
     expect_error(3, "name =\n", "t.ini:3: name = : must have 1 to 31 bytes");
     expect_error(3, "name = 0123456789012345678901234567890a\n",
@@ -300,6 +302,7 @@ static void test_cross_errors(void **state) {
     expect_error(7, "domains = 1 | x\n", "t.ini:18: home must be none where there is one domain");
     expect_error(7, "domains = 1 | x\nhome = none | x\n", "t.ini:8: unknown key home in [workers]");
     expect_error(7, "domains = 4 | x\n", "t.ini:18: home = split needs two domains, and there are 4");
+    expect_error(11, "run = 8 | x\n", "t.ini:11: run must be 1 where handout is round-robin");
     expect_error(15, "sector = 48 | x\n", "t.ini:15: sector 48 does not divide line 128");
     expect_error(15, "sector = 256 | x\n", "t.ini:15: sector 256 does not divide line 128");
     expect_error(13, "bytes = 1000000 | x\n", "t.ini:13: line 128 does not divide bytes 1000000");

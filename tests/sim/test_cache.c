@@ -1,4 +1,5 @@
-/* The cache of pieces: strict LRU against a naive one, and what a draw among the oldest must still keep. */
+/* The cache of pieces: strict LRU against a naive one, what a draw from the oldest must still keep, and that it is a draw.
+ */
 #include <string.h>
 
 #include "../cmocka_all.h"
@@ -81,8 +82,8 @@ static void check_books(const weft_cache *cache, const naive *mirror) {
     }
     assert_int_equal(cache->slots[0].prev, newer);
     for (uint32_t i = 0; i < cache->heap_count; i++) {
-        assert_int_equal(cache->slots[cache->heap[i]].place, i);
-        old += cache->slots[cache->heap[i]].weight;
+        assert_int_equal(cache->slots[cache->heap[i].slot].place, i);
+        old += cache->slots[cache->heap[i].slot].weight;
         pieces++;
     }
     assert_int_equal(young, cache->young_weight);
@@ -198,6 +199,88 @@ static void uniform_victims(void **state) {
     weft_cache_release(&cache);
 }
 
+/* Every new piece pushes one out, and nothing is touched again: whoever is old leaves with the same chance each time, so
+ * the time spent among the OLD old ones is geometric, of mean OLD and variance OLD (OLD - 1). */
+static void memoryless_draws(void **state) {
+    (void)state;
+    enum { FIT = 200, OLD = 50, PIECES = 40000, SETTLED = 1000 };
+    weft_cache cache;
+    assert_true(weft_cache_init(&cache, PIECES, FIT, (double)OLD / FIT, 3));
+    double count = 0, sum = 0, squares = 0;
+    for (uint32_t id = 0; id < PIECES; id++) {
+        uint32_t victim;
+        assert_int_not_equal(weft_cache_insert(&cache, id, 1, 0.0), 0);
+        if (weft_cache_evict(&cache, &victim) && id >= SETTLED) {
+            const double stayed = (double)id - victim - (FIT - OLD);
+            count++;
+            sum += stayed;
+            squares += stayed * stayed;
+        }
+    }
+    const double mean = sum / count, variance = squares / count - mean * mean;
+    assert_true(mean > 0.97 * OLD && mean < 1.03 * OLD);
+    assert_true(variance > 0.9 * OLD * (OLD - 1) && variance < 1.1 * OLD * (OLD - 1));
+    weft_cache_release(&cache);
+}
+
+/* A full cache of stale pieces: they take room, leave as others do, and are never told of. */
+static void count_piece(void *context, uint32_t id, uint32_t weight) {
+    int64_t *sum = context;
+    assert_true(id < IDS);
+    *sum += weight;
+}
+
+static void starts_full(void **state) {
+    (void)state;
+    for (int64_t capacity = 0; capacity < 5000; capacity += 1 + capacity / 7) {
+        for (int i = 0; i < 3; i++) {
+            weft_cache cache;
+            assert_true(weft_cache_init(&cache, IDS, capacity, i / 2.0, 1));
+            assert_true(weft_cache_fill(&cache));
+            const int64_t stale = cache.weight;
+            assert_true(i == 0 ? stale == 0 : stale <= capacity && stale > capacity - 1 - capacity / 2048 - 1);
+            int64_t sum = 0, gone = 0, told = 0;
+            for (uint32_t id = 0; id < IDS; id++) {
+                cache_access(&cache, id, 1);
+                uint32_t victim;
+                while (weft_cache_evict(&cache, &victim)) {
+                    assert_true(victim == WEFT_CACHE_STALE || weft_cache_find(&cache, victim) == 0);
+                    gone += victim != WEFT_CACHE_STALE;
+                }
+            }
+            assert_true(cache.weight <= capacity);
+            weft_cache_list(&cache, count_piece, &told);
+            for (uint32_t id = 0; id < IDS; id++) {
+                sum += weft_cache_find(&cache, id) != 0;
+            }
+            assert_int_equal(sum, told);
+            assert_int_equal(sum, IDS - gone);
+            weft_cache_release(&cache);
+        }
+    }
+}
+
+/* Two caches that are asked the same, one after the other: pieces with the same draws leave together. */
+static void same_draws_same_victims(void **state) {
+    (void)state;
+    weft_cache a, b;
+    uint64_t seed = 9;
+    assert_true(weft_cache_init(&a, IDS, 30, 0.5, 1));
+    assert_true(weft_cache_init(&b, IDS, 30, 0.5, 1));
+    for (int i = 0; i < 5000; i++) {
+        const uint32_t id = (uint32_t)random_between(&seed, 0, IDS - 1);
+        uint32_t victim_a, victim_b;
+        assert_int_equal(cache_access(&a, id, 1), cache_access(&b, id, 1));
+        b.slots[weft_cache_find(&b, id)].draw = a.slots[weft_cache_find(&a, id)].draw;
+        while (weft_cache_evict(&a, &victim_a)) {
+            assert_true(weft_cache_evict(&b, &victim_b));
+            assert_int_equal(victim_a, victim_b);
+        }
+    }
+    weft_cache_release(&a);
+    weft_cache_release(&b);
+}
+
 static uint64_t victims_of(uint64_t cache_seed) {
     uint64_t seed = 4, digest = 0;
     weft_cache cache;
@@ -247,7 +330,6 @@ static void random_replacement(void **state) {
     enum { CAPACITY = 500, PIECES = 600, PASSES = 200 };
     weft_cache cache;
     assert_true(weft_cache_init(&cache, PIECES, CAPACITY, 1.0, 7));
-    cache.random = 1;
     int64_t misses = 0;
     for (uint32_t i = 0; i < PASSES * PIECES; i++) {
         const uint32_t slot = weft_cache_find(&cache, i % PIECES);
@@ -268,8 +350,9 @@ static void random_replacement(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strict_lru),   cmocka_unit_test(victims_are_old), cmocka_unit_test(uniform_victims),
-        cmocka_unit_test(seeds_decide), cmocka_unit_test(grows),           cmocka_unit_test(random_replacement),
+        cmocka_unit_test(strict_lru),       cmocka_unit_test(victims_are_old), cmocka_unit_test(uniform_victims),
+        cmocka_unit_test(memoryless_draws), cmocka_unit_test(starts_full),     cmocka_unit_test(same_draws_same_victims),
+        cmocka_unit_test(seeds_decide),     cmocka_unit_test(grows),           cmocka_unit_test(random_replacement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

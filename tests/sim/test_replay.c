@@ -274,6 +274,7 @@ static void curve_of_two_domains(void **state) {
         m.domains = 2;
         m.l2_home = i % 2 ? WEFT_HOME_PRIVATE : WEFT_HOME_SPLIT;
         m.l2_slack = 0;
+        m.l2_usable = 1;
         const subject s = curve_subject(&seed);
         weft_curve_point points[POINTS];
         check_curve(&s, m, points);

@@ -34,6 +34,21 @@ static __device__ __forceinline__ void barrier_arrive(uint32_t number, uint32_t 
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+/* barrier_sync(), and whether any of the threads said `mine`; whole warps. */
+static __device__ __forceinline__ bool barrier_any(uint32_t number, uint32_t threads, bool mine) {
+    uint32_t any;
+    asm volatile("{\n"
+                 ".reg .pred mine, any;\n"
+                 "setp.ne.b32 mine, %3, 0;\n"
+                 "bar.red.or.pred any, %1, %2, mine;\n"
+                 "selp.u32 %0, 1, 0, any;\n"
+                 "}"
+                 : "=r"(any)
+                 : "r"(number), "r"(threads), "r"((uint32_t)mine)
+                 : "memory");
+    return __any_sync(0xffffffffu, any); /* the same in all lanes, as the compiler then knows */
+}
+
 /* The CTA's number in its cluster. */
 static __device__ __forceinline__ uint32_t cluster_rank() {
     uint32_t rank;

@@ -55,8 +55,8 @@ class Tiles {
   }
 
   colourOf(visit) {
-    const { ramp, categories, machine } = this.data, v = this.schedule.trace.visit;
-    if (this.colourBy === "domain") return categories[(v.worker[visit] % machine.domains) % categories.length];
+    const { ramp, categories } = this.data, { visit: v, domain_of } = this.schedule.trace;
+    if (this.colourBy === "domain") return categories[domain_of[v.worker[visit]] % categories.length];
     const share = this.colourBy === "misses" ? v.misses[visit] / this.mostMissed : v.position[visit] / Math.max(1, this.grid.positions - 1);
     return ramp[Math.round(share * (ramp.length - 1))];
   }
@@ -132,7 +132,7 @@ class Tiles {
     const attention = p.kind === "attention";
     const name = attention ? `${p.batch > 1 ? `batch ${batch}, ` : ""}head ${head}, query block ${col}` : `tile row ${row}, tile column ${col}`;
     if (visit < 0) return name;
-    const v = trace.visit, worker = v.worker[visit], domain = worker % data.machine.domains;
+    const v = trace.visit, worker = v.worker[visit], domain = trace.domain_of[worker];
     const steps = v.steps[visit], up = v.direction[visit] > 0;
     const range = steps === 0 ? "none" : up ? `0 up to ${steps - 1}` : `${steps - 1} down to 0`;
     const reads = attention

@@ -1,0 +1,207 @@
+/* The Hopper attention kernel, from the host's side: which variant, which schedule, and the parameters of a launch. */
+#include "cuda/hopper_attention.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "plan/status.h"
+
+static const weft_hopper_attention_variant variants[] = {
+#define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
+#include "cuda/hopper_attention.def"
+};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+_Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
+
+/* The copy engine steps from row to row, head to head and batch to batch by multiples of 16 bytes, and not by 0. */
+static weft_status check_strides(const char *name, const weft_strides *s, const weft_attention *p, int64_t seq,
+                                 int64_t heads, weft_message *why) {
+    if ((s->batch | s->seq | s->head) % 8 != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "strides of %s (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 8 elements", name,
+                         s->batch, s->seq, s->head);
+    }
+    if ((s->batch == 0 && p->batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "a stride of %s is 0", name);
+    }
+    return WEFT_OK;
+}
+
+static weft_status check(const weft_plan *plan, weft_message *why) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const weft_device *d = &plan->device;
+    const int64_t most = WEFT_MAX_DIMENSION - 1024; /* rows of tiles over the edge are 32-bit numbers, too */
+    const weft_cuda_driver *driver;
+    weft_status status;
+    if (p->dtype == WEFT_FP32) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
+    }
+    if (d->precise || d->mask_every_block || d->no_prefetch || d->ctas > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask_every_block, no_prefetch or CTAs that share");
+    }
+    if (p->scale < 1e-30 || p->scale > 1e30) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
+    }
+    if (p->seq > most || p->kv_seq > most) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes lengths up to %" PRId64, most);
+    }
+    if (s->cluster_m > 1 || s->cluster_n > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
+    }
+    if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
+        (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
+        (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
+        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why))) {
+        return status;
+    }
+    if ((status = weft_cuda_driver_get(&driver, why))) {
+        return status;
+    }
+    return driver->tensor_map ? WEFT_OK : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps");
+}
+
+/* Whether a variant can take the plan's problem, with the tile that its schedule asks for. */
+static int fits(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_schedule *s = &plan->schedule;
+    return v->dtype == plan->attention.dtype && v->depth >= plan->attention.head_dim &&
+           (s->tile_m == 0 || s->tile_m == v->tile_m) && (s->tile_n == 0 || s->tile_n == v->tile_n) &&
+           v->shared_bytes + 1024 <= (uint32_t)device->shared_bytes;
+}
+
+/* What a variant does of its rate on this problem: rows of its tiles beyond the queries, and columns beyond the head dim,
+ * are computed for nothing. */
+static double useful_rate(const weft_hopper_attention_variant *v, const weft_attention *p) {
+    const double rows = (double)(weft_ceil_divide(p->seq, v->tile_m) * v->tile_m);
+    return v->rate[p->mask != WEFT_MASK_NONE] * (double)p->seq / rows * (double)p->head_dim / v->depth;
+}
+
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
+                          weft_message *why) {
+    const weft_hopper_attention_variant *best = NULL;
+    const weft_status status = check(plan, why);
+    if (status) {
+        return status;
+    }
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        if (fits(v, plan, device) && (!best || useful_rate(v, &plan->attention) > useful_rate(best, &plan->attention))) {
+            best = v;
+        }
+    }
+    if (!best) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
+                         plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim);
+    }
+    *choice =
+        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 1};
+    return WEFT_OK;
+}
+
+/* Variants that compute much for nothing are left out. */
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+    double best = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const double rate = fits(&variants[i], plan, device) ? useful_rate(&variants[i], &plan->attention) : 0;
+        best = rate > best ? rate : best;
+    }
+    for (size_t i = 0; i < VARIANTS && count < room; i++) {
+        if (fits(&variants[i], plan, device) && useful_rate(&variants[i], &plan->attention) > 0.7 * best) {
+            list[count] = plan->schedule;
+            list[count].tile_m = variants[i].tile_m;
+            list[count++].tile_n = variants[i].tile_n;
+        }
+    }
+    return count;
+}
+
+/* Heads of a section of longest-first: as many as have their K and V in one side of the L2, but no fewer than it takes for
+ * two tiles a worker, or the longest tiles of the last section would end late; all sections about the same. */
+static int64_t section_heads(const weft_attention *p, const weft_machine *machine, int64_t blocks, int64_t workers) {
+    const int64_t shared = p->heads / p->kv_heads, kv_heads = p->batch * p->kv_heads;
+    const double bytes = 4.0 * (double)p->kv_seq * (double)p->head_dim * (double)shared;
+    const double room = (double)machine->l2_bytes * (double)shared / bytes;
+    int64_t section = room < (double)kv_heads ? (int64_t)room : kv_heads;
+    const int64_t least = weft_ceil_divide(2 * workers, blocks * shared);
+    section = section < least ? least : section;
+    section = section < 1 ? 1 : section > kv_heads ? kv_heads : section;
+    return weft_ceil_divide(kv_heads, kv_heads / section) * shared;
+}
+
+/* The default schedule: what measured best, shape by shape, in docs/kernels/attention-hopper.md. */
+static void settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                   weft_schedule *schedule) {
+    const weft_attention *p = &plan->attention;
+    const int causal = p->mask != WEFT_MASK_NONE;
+    const int64_t blocks = weft_ceil_divide(p->seq, choice->tile_m);
+    const int64_t workers = schedule->workers > 0 ? schedule->workers : device->multiprocessors;
+    if (schedule->order == WEFT_CHOOSE) {
+        schedule->order = causal ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
+    }
+    if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
+        schedule->group = section_heads(p, &plan->machine, blocks, workers);
+    }
+    if (schedule->dispatch == WEFT_CHOOSE) { /* a counter costs a memset, and pays when workers take several tiles */
+        const double tiles = (double)p->batch * (double)p->heads * (double)blocks;
+        schedule->dispatch = tiles > 2.0 * (double)workers ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
+    }
+}
+
+static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
+                            int64_t seq, int64_t heads, int64_t rows, weft_tensor_map *map, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const weft_tensor_view view = {.data = data,
+                                   .dtype = p->dtype,
+                                   .rank = 4,
+                                   .length = {p->head_dim, seq, heads, p->batch},
+                                   .stride = {1, strides->seq, strides->head, strides->batch},
+                                   .box = {64, (int32_t)rows, 1, 1},
+                                   .swizzle = 1};
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, uint64_t *counter,
+                        void *parameters, weft_message *message) {
+    const weft_cuda_plan *c = plan->placed;
+    const weft_attention *p = &plan->attention;
+    const weft_attention_data *data = buffers;
+    const weft_schedule *s = &plan->schedule;
+    weft_hopper_attention_params *to = parameters;
+    weft_status status;
+    memset(to, 0, sizeof *to);
+    if ((status = make_map(plan, "q", data->q, &p->q_strides, p->seq, p->heads, s->tile_m, &to->q, message)) ||
+        (status = make_map(plan, "k", data->k, &p->k_strides, p->kv_seq, p->kv_heads, s->tile_n, &to->k, message)) ||
+        (status = make_map(plan, "v", data->v, &p->v_strides, p->kv_seq, p->kv_heads, s->tile_n, &to->v, message))) {
+        return status;
+    }
+    to->o = data->o;
+    to->lse = data->lse;
+    to->o_strides = p->o_strides;
+    to->heads = p->heads;
+    to->seq = (int32_t)p->seq;
+    to->kv_seq = (int32_t)p->kv_seq;
+    to->head_dim = (int32_t)p->head_dim;
+    to->scale_log2 = (float)(p->scale * 1.4426950408889634);
+    to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads));
+    /* Turns pay where all warpgroups have the same steps to go, but at head dims near 128 the products alone keep them
+     * apart.
+     */
+    const int apart = p->head_dim > 64 && p->head_dim <= 128;
+    to->turns = !apart && (p->mask == WEFT_MASK_NONE || p->seq > 1024);
+    to->counter = counter;
+    to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
+    to->walk = *walk;
+    return WEFT_OK;
+}
+
+const weft_cuda_family weft_cuda_hopper_attention = {
+    .name = "hopper_attention",
+    .parameter_bytes = sizeof(weft_hopper_attention_params),
+    .choose = choose,
+    .settle = settle,
+    .fill = fill,
+    .candidates = candidates,
+};

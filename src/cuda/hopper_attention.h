@@ -1,0 +1,61 @@
+/* The Hopper attention kernel's parameters and variants: plain C for the host, and CUDA for the kernel.
+ *
+ * One source, src/cuda/kernels/hopper_attention.cuh, computes attention forward with wgmma, fed by the copy engine.
+ * hopper_attention.def lists what is compiled of it. Order, sweep, dispatch and workers are in the walk. */
+#ifndef WEFT_CUDA_HOPPER_ATTENTION_H
+#define WEFT_CUDA_HOPPER_ATTENTION_H
+
+#include <weft/weft.h>
+
+#include "cuda/tensor_map.h"
+
+/* Passed by value.
+ *
+ * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
+ * shared memory from the variant. */
+typedef struct weft_hopper_attention_params {
+    weft_tensor_map q, k, v; /* (head_dim, seq, heads, batch), in boxes of 64 x tile_m and 64 x tile_n, swizzled */
+    void *o;
+    float *lse;             /* (batch, heads, seq), or null */
+    weft_strides o_strides; /* elements, multiples of 8 */
+    int64_t heads;
+    int32_t seq, kv_seq, head_dim; /* walk.reach holds the causal mask and its offset */
+    float scale_log2;              /* scale * log2(e), above 0 */
+    weft_divisor by_kv_group;      /* heads / kv_heads: query heads that share a K and V */
+    int32_t turns;                 /* 1: warpgroups start their products in turns */
+    uint64_t *counter;             /* dynamic dispatch: 0 before the launch; else null */
+    /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
+    const uint32_t *worker_of_sm;
+    weft_walk walk; /* tiles of the variant's tile_m x tile_n; no clusters */
+} weft_hopper_attention_params;
+
+/* What is compiled: a row of hopper_attention.def. */
+typedef struct weft_hopper_attention_variant {
+    const char *symbol; /* the entry point */
+    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    weft_dtype dtype;
+    int32_t depth;          /* head dims up to this one */
+    int32_t tile_m, tile_n; /* queries of a tile, keys of a step */
+    int32_t threads;        /* of a CTA */
+    uint32_t shared_bytes;  /* dynamic */
+    int32_t rate[2];        /* TFLOP/s without and with a causal mask, where tiles fit the queries */
+} weft_hopper_attention_variant;
+
+/* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */
+#define WEFT_HOPPER_TILE_BYTES(depth, rows) (((depth) + 63) / 64 * (rows)*128)
+
+/* Dynamic shared memory: the tile's queries, `stages` blocks of K and of V, and what it takes to align them. */
+#define WEFT_HOPPER_SHARED_BYTES(depth, tile_m, tile_n, stages)                                                            \
+    (WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + 1024)
+
+/* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
+ */
+#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, full, causal)                    \
+    {                                                                                                                      \
+#symbol, #module, WEFT_##DTYPE, depth, 64 * (groups), keys, 128 * ((groups) + 1),                                  \
+            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), {                                                \
+            full, causal                                                                                                   \
+        }                                                                                                                  \
+    }
+
+#endif

@@ -1,0 +1,111 @@
+/* The Hopper attention kernel: attention forward, one tile of the walk after the other.
+ *
+ * A CTA is a producer warpgroup, of which one thread asks for tiles and has Q, K and V copied into shared memory, and two
+ * to four consumer warpgroups of 64 queries each, which hold scores, weights and output in registers. Consumers meet only
+ * at the barriers of the rings; the producer is as many blocks of keys ahead of them as the rings are deep, across tiles.
+ */
+#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_CUH
+#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_CUH
+
+#include "cuda/kernels/hopper_attention_feed.cuh"
+#include "cuda/kernels/hopper_attention_sweep.cuh"
+
+/* Exchanges among four lanes: a lane had words of four pieces, and gets all four words of its own piece. */
+static __device__ __forceinline__ void hopper_gather(uint32_t (&words)[4]) {
+    const uint32_t lane = thread_index();
+    const bool upper = lane & 2, odd = lane & 1;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? words[i] : words[i + 2], 2);
+        words[i] = upper ? got : words[i];
+        words[i + 2] = upper ? words[i + 2] : got;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        const uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? words[i] : words[i + 1], 1);
+        words[i] = odd ? got : words[i];
+        words[i + 1] = odd ? words[i + 1] : got;
+    }
+}
+
+/* Divides by the sums and stores output and LSE, 16 bytes a lane. below: the tile's queries before the warpgroup's. */
+template <class S>
+static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_params &p, const hopper_job &job,
+                                                    const hopper_rows &rows, const float (&out)[S::depth / 2], int below) {
+    const int thread = (int)thread_index(), lane = thread % 32, first = job.row + below;
+    char *o = (char *)p.o + 2 * (job.batch * p.o_strides.batch + job.head * p.o_strides.head);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int row = first + thread % 128 / 32 * 16 + half * 8 + lane / 4;
+        float sum = rows.sum[half];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1); /* the four lanes that share the row */
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        const float inverse = sum == 0 ? 0 : reciprocal_flushed(sum);
+        char *to = o + 2 * row * p.o_strides.seq + lane % 4 * 16;
+#pragma unroll
+        for (int j = 0; j < S::depth / 32; j++) {
+            uint32_t words[4]; /* of pieces of 8 columns */
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int at = (4 * j + i) * 4 + 2 * half;
+                words[i] = pack_halves<S::bf16>(out[at] * inverse, out[at + 1] * inverse);
+            }
+            hopper_gather(words);
+            if (row < p.seq && 32 * j + lane % 4 * 8 < p.head_dim) {
+                *(uint4 *)(to + 64 * j) = make_uint4(words[0], words[1], words[2], words[3]);
+            }
+        }
+        if (p.lse && lane % 4 == 0 && row < p.seq) {
+            const float ln2 = 0.693147181f;
+            p.lse[(job.batch * p.heads + job.head) * p.seq + row] =
+                sum == 0 ? -INFINITY : ln2 * (rows.shift[half] + log2_flushed(sum));
+        }
+    }
+}
+
+template <class S> static __device__ __forceinline__ void hopper_attention(const weft_hopper_attention_params &p) {
+    extern __shared__ __align__(1024) unsigned char hopper_shared[];
+    static __shared__ hopper_desk<S> desk;
+    const uint32_t base = (shared_address(hopper_shared) + 1023) / 1024 * 1024;
+    const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
+    if (threadIdx.x == 0) {
+        tma_prefetch_map(&p.q);
+        tma_prefetch_map(&p.k);
+        tma_prefetch_map(&p.v);
+        mbarrier_init(shared_address(&desk.q_full), 1);
+        mbarrier_init(shared_address(&desk.q_empty), 4 * S::groups);
+        for (int i = 0; i < S::stages; i++) {
+            mbarrier_init(shared_address(&desk.k_full[i]), 1);
+            mbarrier_init(shared_address(&desk.v_full[i]), 1);
+            mbarrier_init(shared_address(&desk.k_empty[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&desk.v_empty[i]), 4 * S::groups);
+        }
+        mbarrier_init_done();
+    }
+    __syncthreads();
+    grid_let_next();
+    grid_wait(); /* what follows reads and writes the caller's memory */
+    if (group == 0) {
+        registers_lower<S::producer_registers>();
+        if (threadIdx.x < 32 && elect_one()) {
+            hopper_producer<S> producer(p, desk, base);
+            producer.run();
+        }
+    } else {
+        registers_raise<S::consumer_registers>();
+        hopper_consumer<S> consumer(p, desk, base, group - 1);
+        for (uint32_t tile = 0;; tile++) {
+            mbarrier_wait(shared_address(&desk.q_full), tile % 2);
+            const hopper_job &job = desk.jobs[tile % 2];
+            if (!hopper_same(job.more)) {
+                break;
+            }
+            float out[S::depth / 2];
+            hopper_rows rows;
+            consumer.sweep(out, rows, job);
+            hopper_store<S>(p, job, rows, out, (int)(group - 1) * 64);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,104 @@
+/* The producer: one thread that asks for tiles and has Q, K and V copied. */
+#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_FEED_CUH
+#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_FEED_CUH
+
+#include "cuda/kernels/hopper_attention_shape.cuh"
+
+template <class S> struct hopper_producer {
+    const weft_hopper_attention_params &p;
+    hopper_desk<S> &desk;
+    uint32_t base; /* shared address of Q, and of the rings behind it */
+    hopper_slot<S::stages> k_slot, v_slot;
+    int batch, kv_head; /* of the tile at hand */
+    int step, left;     /* its next block of V, and how many are left with that one */
+    int direction;
+    uint32_t tiles; /* started so far */
+
+    __device__ __forceinline__ hopper_producer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
+                                               uint32_t address)
+        : p(params), desk(shared), base(address), left(0), tiles(0) {
+    }
+
+    /* Copies one block of K or V into its slot, once the consumers are done with what was there. */
+    __device__ __forceinline__ void block(const weft_tensor_map *map, uint64_t *full, uint64_t *empty,
+                                          hopper_slot<S::stages> &slot, uint32_t to, int number) const {
+        const uint32_t barrier = shared_address(&full[slot.index]);
+        mbarrier_wait(shared_address(&empty[slot.index]), slot.parity ^ 1);
+        mbarrier_expect(barrier, S::kv_bytes);
+#pragma unroll 1
+        for (int box = 0; box < S::boxes; box++) {
+            tma_load_4d(base + to + slot.index * S::kv_bytes + box * S::kv_box, map, barrier, box * 64, number * S::keys,
+                        kv_head, batch, TMA_EVICT_LAST);
+        }
+        slot.next();
+    }
+
+    __device__ __forceinline__ void block_of_k(int number) {
+        block(&p.k, desk.k_full, desk.k_empty, k_slot, S::k_at, number);
+    }
+
+    /* The next block of V and the K that is used before it, of the step after. */
+    __device__ __forceinline__ void next_blocks() {
+        if (left > 1) {
+            block_of_k(step + direction);
+        }
+        block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step);
+        step += direction;
+        left--;
+    }
+
+    /* Waits until the consumers are done with the queries of the tile before, and tells them what is next. */
+    __device__ __forceinline__ void tell(const hopper_job &job) {
+        mbarrier_wait(shared_address(&desk.q_empty), tiles % 2 ^ 1);
+        desk.jobs[tiles % 2] = job;
+        tiles++;
+    }
+
+    /* The first K of a tile, its Q, and what follows. */
+    __device__ __forceinline__ void start(const weft_visit &visit) {
+        const int head = (int)visit.tile.head, row = (int)visit.tile.block * S::tile_m;
+        const uint32_t full = shared_address(&desk.q_full);
+        batch = (int)visit.tile.batch;
+        kv_head = (int)weft_divide(head, &p.by_kv_group);
+        step = (int)visit.first;
+        left = (int)visit.steps;
+        direction = visit.direction;
+        if (left > 0) { /* there may be room for K before there is for Q */
+            block_of_k(step);
+        }
+        tell({1, batch, head, row, left, direction < 0});
+        if (left > 0) {
+            mbarrier_expect(full, S::q_bytes);
+#pragma unroll 1
+            for (int box = 0; box < S::boxes; box++) {
+                tma_load_4d(base + box * S::q_box, &p.q, full, box * 64, row, head, batch, TMA_EVICT_FIRST);
+            }
+            next_blocks();
+        } else {
+            mbarrier_arrive(full);
+        }
+    }
+
+    /* Blocks go in the order in which they are used. The next tile is asked for when the first blocks of this one are on
+     * their way, because an answer takes hundreds of clocks. */
+    __device__ __forceinline__ void run() {
+        desk.worker = weft_worker_start(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
+        for (;;) {
+            weft_worker worker = desk.worker;
+            weft_visit visit = {};
+            const int more = weft_worker_next(&p.walk, &worker, &visit);
+            desk.worker = worker;
+            while (left > 0) {
+                next_blocks();
+            }
+            if (!more) {
+                break;
+            }
+            start(visit);
+        }
+        tell({0, 0, 0, 0, 0, 0});
+        mbarrier_arrive(shared_address(&desk.q_full));
+    }
+};
+
+#endif

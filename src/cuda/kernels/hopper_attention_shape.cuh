@@ -1,0 +1,70 @@
+/* Constants of a variant of the Hopper attention kernel, and what its threads share. */
+#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SHAPE_CUH
+#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SHAPE_CUH
+
+#include "cuda/hopper_attention.h"
+#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/grid.cuh"
+#include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/thread.cuh"
+#include "cuda/ptx/tma.cuh"
+#include "cuda/ptx/wgmma.cuh"
+
+/* The columns of hopper_attention.def. */
+template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_shape {
+    static constexpr bool bf16 = DTYPE == WEFT_BF16;
+    static constexpr int depth = DEPTH, groups = GROUPS, keys = KEYS, stages = STAGES;
+    static constexpr int tile_m = 64 * GROUPS;
+    static constexpr int boxes = (DEPTH + 63) / 64;
+    static constexpr uint32_t q_box = tile_m * 128, kv_box = KEYS * 128; /* bytes of 64 columns */
+    static constexpr uint32_t q_bytes = boxes * q_box, kv_bytes = boxes * kv_box;
+    static constexpr uint32_t k_at = q_bytes, v_at = k_at + STAGES * kv_bytes;
+    /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
+     * back is what the consumers get. */
+    static constexpr int consumer_registers = GROUPS == 2 ? 224 : GROUPS == 3 ? 160 : 112;
+    static constexpr int producer_registers = GROUPS == 2 ? 56 : 32;
+    static_assert(GROUPS * consumer_registers + producer_registers <= (GROUPS + 1) * (65536 / (GROUPS + 1) / 128 / 8 * 8),
+                  "the CTA's registers suffice");
+    static_assert(DEPTH % 32 == 0 && KEYS % 16 == 0 && GROUPS >= 2 && GROUPS <= 4, "what the fragments divide into");
+};
+
+/* A tile, as the producer hands it to the consumers. */
+struct hopper_job {
+    int32_t more;            /* 0: there is none, and no further one */
+    int32_t batch, head;     /* of the queries */
+    int32_t row;             /* the tile's first query */
+    int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
+};
+
+/* A value that is the same in all lanes of a warp, so that the compiler knows it, too: what it takes to be the same it
+ * keeps in registers of the warp, not of each thread. */
+static __device__ __forceinline__ int hopper_same(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
+/* Barriers and jobs of a CTA. */
+template <class S> struct hopper_desk {
+    uint64_t q_full, q_empty;
+    uint64_t k_full[S::stages], k_empty[S::stages];
+    uint64_t v_full[S::stages], v_empty[S::stages];
+    weft_worker worker; /* the producer's, here to leave its registers alone */
+    hopper_job jobs[2]; /* tiles take turns: a consumer may still read the last one when the next is written */
+};
+
+/* A place in the ring of blocks of K or V. */
+template <int STAGES> struct hopper_slot {
+    uint32_t index, parity;
+
+    __device__ __forceinline__ hopper_slot() : index(0), parity(0) {
+    }
+
+    __device__ __forceinline__ void next() {
+        index++;
+        if (index == STAGES) {
+            index = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+#endif

@@ -1,0 +1,221 @@
+/* The Hopper attention kernel on a real GPU: every variant on random problems against the reference; scores that grow, jump
+ * or are all the same; borders that stay as they are; the same bits every time. Exits 77, with one line, where there is no
+ * such GPU. */
+#include "attention_trial.h"
+
+#include <time.h>
+
+#include "cuda/hopper_attention.h"
+#include "cuda/module.h"
+
+static const weft_hopper_attention_variant variants[] = {
+#define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
+#include "cuda/hopper_attention.def"
+};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static void run(const problem *x, const weft_schedule *s, const char *name) {
+    weft_plan *plan = plan_new(&x->p, s, "hopper_attention");
+    weft_message message = {""};
+    char what[1400], text[1024];
+    poison(x);
+    CHECK(weft_plan_run_attention(plan, &x->device, &message) == WEFT_OK, "%s", message.text);
+    fetch(x);
+    weft_plan_text(plan, text, sizeof text);
+    snprintf(what, sizeof what, "%s: %s", name, text);
+    compare(x, what);
+    weft_plan_destroy(plan);
+}
+
+static weft_schedule schedule_of(const weft_hopper_attention_variant *v, uint64_t *random) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.tile_m = v->tile_m;
+    s.tile_n = v->tile_n;
+    s.sweep = (int32_t)random_between(random, -1, WEFT_SWEEPS - 1);
+    s.dispatch = (int32_t)random_between(random, -1, WEFT_DISPATCHES - 1);
+    s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 40);
+    return s;
+}
+
+static void spread(weft_strides *s, weft_layout layout, int64_t seq, int64_t heads, int64_t dim, int64_t gap) {
+    const int64_t step = dim + gap;
+    *s = layout == WEFT_BSHD ? (weft_strides){seq * heads * step + gap, heads * step, step}
+                             : (weft_strides){seq * heads * step + gap, step, seq * step};
+}
+
+/* What lies between the rows of O still has the poison's bits. */
+static void borders(const problem *x, const char *name) {
+    const weft_attention *p = &x->p;
+    const uint16_t *o = x->host.o;
+    char *owned = calloc(x->size.o, 1);
+    size_t touched = 0;
+    DEMAND(!owned);
+    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
+        const size_t at = weft_row_index(&p->o_strides, i / p->seq / p->heads, i % p->seq, i / p->seq % p->heads);
+        memset(owned + at, 1, (size_t)p->head_dim);
+    }
+    for (size_t i = 0; i < x->size.o; i++) {
+        touched += !owned[i] && o[i] != 0xffff;
+    }
+    CHECK(touched == 0, "%s: %zu elements beside the output were written", name, touched);
+    free(owned);
+}
+
+static int random_problems(int rounds) {
+    uint64_t random = 80;
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        for (int round = 0; round < rounds; round++, count++) {
+            const int64_t kv_heads = random_between(&random, 1, 2);
+            const int64_t least = v->depth <= 64 ? 1 : v->depth <= 128 ? v->depth / 8 - 3 : v->depth / 8 - 7;
+            weft_attention p =
+                attention(random_between(&random, 1, 2), kv_heads * random_between(&random, 1, 3), kv_heads,
+                          random_between(&random, 1, 400), random_between(&random, 1, 500),
+                          8 * random_between(&random, least, v->depth / 8), v->dtype, (weft_mask)(round % 3));
+            p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -300, 300) : 0;
+            p.layout = (weft_layout)(round / 3 % 2);
+            p.scale = round % 4 == 3 ? 1.5 : 0;
+            if (round % 2) {
+                spread(&p.q_strides, p.layout, p.seq, p.heads, p.head_dim, 8);
+                spread(&p.k_strides, p.layout, p.kv_seq, p.kv_heads, p.head_dim, 24);
+                spread(&p.v_strides, p.layout, p.kv_seq, p.kv_heads, p.head_dim, 16);
+                spread(&p.o_strides, p.layout, p.seq, p.heads, p.head_dim, 40);
+            }
+            problem x = problem_new(&p, &random);
+            const weft_schedule s = schedule_of(v, &random);
+            run(&x, &s, v->symbol);
+            borders(&x, v->symbol);
+            problem_free(&x);
+        }
+    }
+    return count;
+}
+
+/* Column 0 of Q is 1 and of K what makes the scores interesting; the rest is random. */
+static double steered(int kind, int64_t key, int64_t keys) {
+    switch (kind) {
+    case 0:
+        return 0.5 * (double)key; /* every block far above the one before */
+    case 1:
+        return key < keys / 2 ? 0 : 1e4; /* a jump */
+    case 2:
+        return key == keys / 3 ? 1e4 : -1e4; /* one key has it all */
+    case 3:
+        return -1e4; /* all far below 0 */
+    default:
+        return 1e4 - 40 * (double)key; /* falling */
+    }
+}
+
+static int steered_problems(void) {
+    static const char *const names[] = {"rising", "jump", "one key", "low", "falling", "all the same"};
+    uint64_t random = 81;
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        for (int kind = 0; kind < 6; kind++, count++) {
+            const weft_hopper_attention_variant *v = &variants[i];
+            weft_attention p =
+                attention(1, 2, 1, 300, 900, v->depth, v->dtype, kind % 2 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
+            p.offset = kind % 2 ? 600 : 0;
+            p.scale = 1;
+            problem x = problem_new(&p, &random);
+            for (int64_t row = 0; row < p.seq * p.heads; row++) {
+                weft_ref_store(p.dtype, (void *)(uintptr_t)x.host.q, (size_t)(row * p.head_dim), 1);
+            }
+            for (int64_t key = 0; key < p.kv_seq; key++) {
+                void *k = (void *)(uintptr_t)x.host.k;
+                for (int64_t d = 0; kind == 5 && d < p.head_dim; d++) {
+                    weft_ref_store(p.dtype, k, (size_t)(key * p.head_dim + d), 0.25);
+                }
+                if (kind < 5) {
+                    weft_ref_store(p.dtype, k, (size_t)(key * p.head_dim), steered(kind, key, p.kv_seq));
+                }
+            }
+            DEMAND(driver->copy_in((uint64_t)(uintptr_t)x.device.q, x.host.q, x.size.q * 2));
+            DEMAND(driver->copy_in((uint64_t)(uintptr_t)x.device.k, x.host.k, x.size.k * 2));
+            const weft_schedule s = schedule_of(v, &random);
+            run(&x, &s, names[kind]);
+            problem_free(&x);
+        }
+    }
+    return count;
+}
+
+/* The same bits from run to run, whoever takes which tile. */
+static void repeated(int32_t dispatch) {
+    uint64_t random = 82;
+    const weft_attention p = attention(2, 6, 3, 1000, 1000, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.dispatch = dispatch;
+    problem x = problem_new(&p, &random);
+    weft_plan *plan = plan_new(&p, &s, "hopper_attention");
+    const size_t bytes = x.size.o * 2;
+    void *first = malloc(bytes);
+    DEMAND(!first);
+    for (int i = 0; i < 20; i++) {
+        poison(&x);
+        DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
+        fetch(&x);
+        if (i == 0) {
+            memcpy(first, x.host.o, bytes);
+        }
+        CHECK(memcmp(first, x.host.o, bytes) == 0, "run %d under dispatch %d differs", i, (int)dispatch);
+    }
+    free(first);
+    weft_plan_destroy(plan);
+    problem_free(&x);
+}
+
+/* What the host spends on a call, tensor maps included, in microseconds, while the GPU is not waited for. */
+static double enqueue_cost(int32_t dispatch) {
+    enum { CALLS = 500 };
+    uint64_t random = 83;
+    const weft_attention p = attention(1, 1, 1, 64, 64, 64, WEFT_BF16, WEFT_MASK_NONE);
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    struct timespec begin, end;
+    s.dispatch = dispatch;
+    problem x = problem_new(&p, &random);
+    weft_plan *plan = plan_new(&p, &s, "hopper_attention");
+    DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int i = 0; i < CALLS; i++) {
+        DEMAND(weft_plan_enqueue_attention(plan, &x.device, NULL, NULL));
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    DEMAND(driver->context_synchronize());
+    weft_plan_destroy(plan);
+    problem_free(&x);
+    return (1e6 * (double)(end.tv_sec - begin.tv_sec) + 1e-3 * (double)(end.tv_nsec - begin.tv_nsec)) / CALLS;
+}
+
+int main(int argc, char **argv) {
+    weft_message message = {""};
+    weft_cuda_device device;
+    void *context;
+    const int rounds = argc > 1 ? atoi(argv[1]) : 24;
+    const weft_status found = weft_cuda_driver_get(&driver, &message);
+    if (found == WEFT_NOT_FOUND || weft_cuda_has_kernels(&message)) {
+        printf("skipped: %s\n", message.text);
+        return 77;
+    }
+    if (found || weft_cuda_device_get(driver, 0, &device, &message)) {
+        fprintf(stderr, "%s\n", message.text);
+        return 1;
+    }
+    if (device.capability != 90) {
+        printf("skipped: %s is no Hopper\n", device.name);
+        return 77;
+    }
+    DEMAND(driver->primary_retain(&context, device.handle));
+    DEMAND(driver->context_push(context));
+    const int drawn = random_problems(rounds), steered_ones = steered_problems();
+    for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
+        repeated(dispatch);
+    }
+    printf("hopper_attention_device on %s: %d random problems, %d steered, 3 dispatches repeated: %d failed\n", device.name,
+           drawn, steered_ones, failures);
+    printf("a call costs the host %.2f us under static dispatch, %.2f under dynamic\n", enqueue_cost(WEFT_DISPATCH_STATIC),
+           enqueue_cost(WEFT_DISPATCH_DYNAMIC));
+    return failures != 0;
+}

@@ -1,0 +1,222 @@
+/* The Hopper attention kernel's host side, with the fake driver: which variant and schedule, what is left to other kernels,
+ * and that the parameters of a launch, tensor maps included, describe the problem. */
+#include "fake_images.h"
+
+#include <stdio.h>
+
+#include "../ref/tensors.h"
+#include "cuda/cuda.h"
+
+static weft_device hopper(void) {
+    weft_device device = WEFT_DEVICE_INIT;
+    device.kind = WEFT_DEVICE_CUDA;
+    device.kernel = "hopper_attention";
+    return device;
+}
+
+static weft_attention large(int64_t batch, int64_t heads, int64_t seq, int64_t head_dim, weft_mask mask) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.batch = batch;
+    p.heads = p.kv_heads = heads;
+    p.seq = p.kv_seq = seq;
+    p.head_dim = head_dim;
+    p.dtype = WEFT_BF16;
+    p.mask = mask;
+    return p;
+}
+
+static weft_plan *planned(const weft_attention *p, const weft_schedule *s, const weft_device *device) {
+    weft_message message = {""};
+    weft_plan *plan;
+    script(NULL);
+    if (weft_plan_attention_on(&plan, p, s, NULL, device, &message)) {
+        fail_msg("%s", message.text);
+    }
+    return plan;
+}
+
+static void takes(const weft_attention *p, const char *kernel) {
+    const weft_device device = {.struct_size = sizeof device, .kind = WEFT_DEVICE_CUDA};
+    weft_plan *plan = planned(p, NULL, &device);
+    const char *taken = ((const weft_cuda_plan *)plan->placed)->choice.kernel;
+    if (!strstr(taken, kernel)) {
+        fail_msg("%s is not %s", taken, kernel);
+    }
+    weft_plan_destroy(plan);
+}
+
+/* Tall tiles, unless too much of the last one would lie beyond the queries. */
+static void variants(void **state) {
+    (void)state;
+    weft_attention p = large(2, 16, 8192, 128, WEFT_MASK_NONE);
+    takes(&p, "attention_bf16_d128_192x80__hopper");
+    p.seq = 512;
+    takes(&p, "attention_bf16_d128_128x128__hopper");
+    p.head_dim = 72;
+    takes(&p, "attention_bf16_d96_192x112__hopper");
+    p.head_dim = 56;
+    takes(&p, "attention_bf16_d64_256x64__hopper");
+    p.seq = 8192;
+    p.dtype = WEFT_FP16;
+    takes(&p, "attention_fp16_d64_192x128__hopper");
+    p.head_dim = 160;
+    takes(&p, "attention_fp16_d192_128x112__hopper");
+    p.head_dim = 256;
+    takes(&p, "attention_fp16_d256_128x80__hopper");
+    p.head_dim = 64;
+    p.scale = -1; /* the study kernel takes it */
+    takes(&p, "__study_fast");
+}
+
+static void schedules(void **state) {
+    (void)state;
+    const weft_device device = hopper();
+    weft_attention p = large(2, 16, 1024, 128, WEFT_MASK_CAUSAL);
+    weft_plan *plan = planned(&p, NULL, &device); /* the fake GPU: 12 workers, an L2 of two sides of 3 MiB */
+    assert_int_equal(plan->schedule.order, WEFT_ORDER_LONGEST_FIRST);
+    assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_DYNAMIC);
+    assert_int_equal(plan->schedule.sweep, WEFT_SWEEP_FORWARD);
+    assert_int_equal(plan->schedule.group, 7); /* 6 heads of 512 KiB fit, which is 5 sections of 32 heads, 7 at most */
+    weft_plan_destroy(plan);
+    p.kv_heads = 2;
+    plan = planned(&p, NULL, &device);
+    assert_int_equal(plan->schedule.group, 32); /* 4 kv heads: all at once */
+    weft_plan_destroy(plan);
+    p = large(1, 8, 8192, 128, WEFT_MASK_NONE);
+    plan = planned(&p, NULL, &device);
+    assert_int_equal(plan->schedule.order, WEFT_ORDER_HEAD_FIRST);
+    assert_int_equal(plan->schedule.sweep, WEFT_SWEEP_SAWTOOTH);
+    weft_plan_destroy(plan);
+    p = large(1, 1, 500, 128, WEFT_MASK_NONE);
+    plan = planned(&p, NULL, &device);
+    assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_STATIC);
+    assert_int_equal(plan->schedule.workers, 12);
+    weft_plan_destroy(plan);
+}
+
+static void refused(const weft_attention *p, const weft_schedule *s, const weft_device *device, const char *text) {
+    weft_message message = {""};
+    weft_plan *plan;
+    script(NULL);
+    assert_int_equal(weft_plan_attention_on(&plan, p, s, NULL, device, &message), WEFT_UNSUPPORTED);
+    if (!strstr(message.text, text)) {
+        fail_msg("\"%s\" is not in \"%s\"", text, message.text);
+    }
+}
+
+static void left_to_others(void **state) {
+    (void)state;
+    weft_device device = hopper();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_attention p = large(2, 4, 300, 64, WEFT_MASK_NONE);
+    p.dtype = WEFT_FP32;
+    refused(&p, NULL, &device, "hopper_attention: it takes bf16 and fp16, not fp32");
+    p.dtype = WEFT_BF16;
+    p.scale = -2;
+    refused(&p, NULL, &device, "it takes scales from 1e-30 to 1e30, not -2");
+    p.scale = 0;
+    s.tile_m = 80;
+    refused(&p, &s, &device, "it has no tiles of 80x0 for head_dim 64");
+    s.tile_m = 0;
+    s.cluster_m = 2;
+    refused(&p, &s, &device, "it has no clusters");
+    p.k_strides = (weft_strides){0, 64, 64 * 300};
+    refused(&p, NULL, &device, "a stride of k is 0");
+    p.k_strides = (weft_strides){0, 0, 0};
+    p.q_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 3);
+    refused(&p, NULL, &device, "strides of q (");
+    p.q_strides = (weft_strides){0, 0, 0};
+    device.precise = 1;
+    refused(&p, NULL, &device, "it has no precise math");
+}
+
+static uint64_t there(const weft_cuda_driver *d, const void *from, size_t bytes) {
+    uint64_t to = 0;
+    assert_int_equal(d->memory_new(&to, bytes), 0);
+    d->copy_in(to, from, bytes);
+    return to;
+}
+
+/* Runs a problem by the fake, which knows it from the launch alone, and by the reference. */
+static void run_alike(const weft_attention *p, const weft_schedule *s, uint64_t *random) {
+    tensors t = tensors_new(random, p);
+    const weft_device device = hopper();
+    const weft_cuda_driver *d;
+    weft_plan *plan = planned(p, s, &device);
+    assert_int_equal(weft_cuda_driver_get(&d, NULL), WEFT_OK);
+    const size_t o_bytes = t.size.o * 2, lse_bytes = t.size.lse * sizeof(float);
+    uint64_t at[] = {there(d, t.q, t.size.q * 2), there(d, t.k, t.size.k * 2), there(d, t.v, t.size.v * 2),
+                     there(d, t.data.o, o_bytes), there(d, t.data.lse, lse_bytes)};
+    const weft_attention_data data = {(void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1], (void *)(uintptr_t)at[2],
+                                      (void *)(uintptr_t)at[3], (float *)(uintptr_t)at[4]};
+    weft_message message = {""};
+    if (weft_plan_run_attention(plan, &data, &message)) {
+        fail_msg("%s", message.text);
+    }
+    char *o = malloc(o_bytes);
+    float *lse = malloc(lse_bytes);
+    assert_true(o && lse);
+    d->copy_out(o, at[3], o_bytes);
+    d->copy_out(lse, at[4], lse_bytes);
+    assert_int_equal(weft_ref_attention(&t.p, &t.data, NULL), WEFT_OK);
+    char *owned = owned_bytes(&t.p, &t.p.o_strides, t.p.seq, t.p.heads, t.size.o);
+    for (size_t i = 0; i < t.size.o; i++) {
+        if (owned[2 * i]) {
+            assert_near(weft_ref_load(t.p.dtype, o, i), weft_ref_load(t.p.dtype, t.data.o, i), 0.02);
+        }
+    }
+    for (size_t i = 0; i < t.size.lse; i++) {
+        assert_true(lse[i] == t.data.lse[i] || fabsf(lse[i] - t.data.lse[i]) < 1e-4f);
+    }
+    script("tensor_map=1");
+    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_FAILED);
+    assert_non_null(strstr(message.text, "a tensor cannot be described to the copy engine"));
+    script(NULL);
+    for (int i = 0; i < 5; i++) {
+        d->memory_free(at[i]);
+    }
+    free(owned);
+    free(o);
+    free(lse);
+    weft_plan_destroy(plan);
+    tensors_free(&t);
+}
+
+static void launches_describe_problems(void **state) {
+    (void)state;
+    uint64_t random = 8;
+    for (int round = 0; round < 40; round++) {
+        weft_attention p = WEFT_ATTENTION_INIT;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        p.batch = random_between(&random, 1, 2);
+        p.kv_heads = random_between(&random, 1, 2);
+        p.heads = p.kv_heads * random_between(&random, 1, 3);
+        p.seq = random_between(&random, 1, 400);
+        p.kv_seq = random_between(&random, 1, 60);
+        p.head_dim = 8 * random_between(&random, 1, 32);
+        p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
+        p.mask = (weft_mask)random_between(&random, 0, 2);
+        p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -40, 60) : 0;
+        p.layout = (weft_layout)random_between(&random, 0, 1);
+        if (round % 3 == 0) {
+            p.q_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 8);
+            p.k_strides = padded_strides(p.layout, p.kv_seq, p.kv_heads, p.head_dim, 16);
+            p.v_strides = padded_strides(p.layout, p.kv_seq, p.kv_heads, p.head_dim, 24);
+            p.o_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 32);
+        }
+        s.dispatch = (int32_t)random_between(&random, -1, WEFT_DISPATCHES - 1);
+        s.sweep = (int32_t)random_between(&random, -1, WEFT_SWEEPS - 1);
+        s.table = (int32_t)random_between(&random, 0, 1);
+        run_alike(&p, &s, &random);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variants),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(left_to_others),
+        cmocka_unit_test(launches_describe_problems),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
