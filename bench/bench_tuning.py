@@ -197,26 +197,43 @@ def classes(tuner, seed, out, count):
     write(tuner, out, "classes", rows, lines)
 
 
+FIXED = ["", "order=head-first sweep=forward dispatch=grid", "order=head-first sweep=sawtooth dispatch=static",
+         "order=reverse sweep=forward dispatch=grid", "order=longest-first sweep=forward dispatch=dynamic"]  # fmt: skip
+
+
+def is_choice(candidate, words):
+    """Whether a candidate is what `words` ask for; where two ask for the same, only one of them is timed."""
+    if candidate["words"] == words:
+        return True
+    tile, order, sweep, dispatch = candidate["schedule"].split()[:4]
+    sides = tile.split("x")
+    asked = dict(word.split("=") for word in words.split())
+    name = order.rpartition("-")[0] if order.rpartition("-")[2].isdecimal() else order
+    is_tile = (asked["tile_m"], asked["tile_n"]) == (sides[0], sides[1])
+    if "order" not in asked:
+        return is_tile and candidate["estimate"]
+    return is_tile and (asked["order"], asked["sweep"], asked["dispatch"]) == (name, sweep, dispatch)
+
+
 def ladder(tuner, seed, out, count):
-    """Fixed choices: each tile that there is, the rest as the plan chooses it."""
+    """Fixed choices: each tile that there is, with the rest as the plan chooses it, and with some schedules."""
     cpu = tuner.device == "cpu"
     lengths = [128, 256, 512, 1024] if cpu else [1024, 2048, 4096, 8192, 16384]
     sizes = [1, 4, 4] if cpu else [4, 32, 32]
-    tiles, rows, table = None, [], {}
+    fixed, rows, table = [], [], {}
     for seq in lengths:
         problem = dict(zip(ATTENTION, ["attention", *sizes, seq, seq, 64 if cpu else 128, 1, "bf16"]))
-        if tiles is None:  # the tiles of the candidates
-            all_words = [c["words"] for c in tuner.tune([problem], "--seconds", "1")[0]["all"]]
+        if not fixed:  # the tiles of the candidates
+            all_words = [c["words"] for c in tuner.tune([problem], "--seconds", "1", "--behind", "100")[0]["all"]]
             tiles = sorted({" ".join(w for w in words.split() if w.startswith("tile_")) for words in all_words} - {""})
-        result = tuner.tune([problem], "--seconds", "6" if cpu else "3", also=tiles)[0]
+            fixed = [f"{tile} {rest}".strip() for tile in tiles for rest in (FIXED if len(tiles) <= 4 else FIXED[:1])]
+        result = tuner.tune([problem], "--seconds", "6" if cpu else "3", also=fixed)[0]
         flops = result["tflops"] * result["seconds"]
-        ends = timed(result)
-        own = next(c for c in result["all"] if c["estimate"])
-        columns = {"tuned": ends[0], "estimate": own}
-        for tile in tiles:  # with the rest open, or the estimate itself where that is its tile
-            same = [c for c in result["all"] if c["also"] and (c["words"] == tile or c["estimate"] and tile_of(c) == tile)]
+        columns = {"tuned for each length": timed(result)[0], "the model's choice": next(c for c in result["all"] if c["estimate"])}
+        for words in fixed:
+            same = [c for c in result["all"] if c["also"] and is_choice(c, words)]
             if same:
-                columns[tile] = same[0]
+                columns[words] = same[0]
         for name, c in columns.items():
             table.setdefault(name, {})[seq] = flops / c["seconds"]
             rows.append({"seq": seq, "choice": name, "schedule": c["schedule"], "kernel": c["kernel"], "ms": 1e3 * c["seconds"],
@@ -227,11 +244,6 @@ def ladder(tuner, seed, out, count):
     for name, values in table.items():
         lines.append(f"| {name} | " + " | ".join(f"{values[s]:.{digits}f}" if s in values else "" for s in lengths) + " |")
     write(tuner, out, "ladder", rows, lines)
-
-
-def tile_of(candidate):
-    sides = candidate["schedule"].split()[0].split("x")
-    return " ".join(f"tile_{axis}={side}" for axis, side in zip("mnk", sides))
 
 
 def main():

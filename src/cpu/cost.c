@@ -2,9 +2,11 @@
 
 #include "plan/problem.h"
 
+/* Positions are handed out one by one where there are at most this many, or eight for each worker, up to 512; with more,
+ * workers have as much to do as each other. */
+enum { WALKED = 160, MOST_WALKED = 512, WORKERS = 256 };
+
 enum {
-    WALKED = 512,   /* positions that are handed out one by one; beyond that, workers have as much to do as each other */
-    WORKERS = 256,  /* for which that is done */
     PER_BLOCK = 12, /* keys whose products take as long as what a block of keys costs besides */
     PER_ROW = 24,   /* keys whose products take as long as loading a query and storing its output */
     PER_SUM = 6     /* values of k whose product takes as long as fetching a sum from beyond the L1 and putting it back */
@@ -13,8 +15,8 @@ enum {
 /* Half of an L1, as in tile.c: sums of a tile that are more than this leave it between slices of k. */
 static const double SUMS_BYTES = 24 << 10;
 
-/* A tile of A that does not leave most of an L2 (1 MiB is the least there is) to the rest is read more slowly. Measured: 4
- * % at twice this. */
+/* A tile of A that does not leave most of an L2 (1 MiB is the least there is) to the rest is read more slowly: measured, by
+ * 4 % at twice this. */
 static const double A_BYTES = 256 << 10;
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -93,7 +95,8 @@ static double share(const weft_cpu_layout *l) {
 }
 
 double weft_cpu_layout_cost(const weft_cpu_layout *l) {
-    return l->order.count <= WALKED && l->workers <= WORKERS ? walk(l) : share(l);
+    const int64_t few = 8 * l->workers > WALKED ? smaller(8 * l->workers, MOST_WALKED) : WALKED;
+    return l->order.count <= few && l->workers <= WORKERS ? walk(l) : share(l);
 }
 
 double weft_cpu_cost(const weft_plan *plan) {
