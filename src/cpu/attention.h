@@ -58,7 +58,7 @@ typedef struct weft_cpu_tile {
     char *weights;    /* as the next product's operand */
     float *rescale;   /* (width) */
     int32_t *seen;    /* (width) keys of the block that a query sees */
-    float *row;       /* (dims) */
+    float *rows;      /* (width, dims): the output of one panel, query by query */
 } weft_cpu_tile;
 
 /* Divides a thread's room; with none given, only counts what is needed. */

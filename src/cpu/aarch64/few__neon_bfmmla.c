@@ -115,8 +115,13 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
     }
 }
 
-static float soften(int64_t keys, float *scores, float factor, float *max) {
-    return weft_cpu_few__neon.soften(keys, scores, factor, max);
+static float soften(int64_t keys, float *scores, float factor, float *max, float *sum) {
+    return weft_cpu_few__neon.soften(keys, scores, factor, max, sum);
 }
 
-const weft_cpu_few weft_cpu_few__neon_bfmmla = {dots, sums, soften};
+static int takes(int64_t rows, int64_t dim) {
+    (void)dim;
+    return rows <= WEFT_CPU_FEW_ROWS;
+}
+
+const weft_cpu_few weft_cpu_few__neon_bfmmla = {takes, dots, sums, soften};

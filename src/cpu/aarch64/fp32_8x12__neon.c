@@ -62,17 +62,19 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
 
 extern const weft_cpu_panel weft_cpu_panel_12__neon;
 extern const weft_cpu_few weft_cpu_few__neon;
+extern const weft_cpu_rows weft_cpu_rows__neon;
 
-const weft_cpu_kernel weft_cpu_fp32_8x12__neon = {"fp32_8x12__neon",
-                                                  WEFT_FP32,
-                                                  {A_LINES, A_GROUP},
-                                                  {B_LINES, B_GROUP},
-                                                  DEPTH,
-                                                  multiply,
-                                                  pack_a,
-                                                  pack_b,
-                                                  NULL,
-                                                  &weft_cpu_panel_12__neon,
-                                                  &weft_cpu_few__neon,
-                                                  NULL,
-                                                  NULL};
+const weft_cpu_kernel weft_cpu_fp32_8x12__neon = {
+    .name = "fp32_8x12__neon",
+    .dtype = WEFT_FP32,
+    .a = {A_LINES, A_GROUP},
+    .b = {B_LINES, B_GROUP},
+    .depth = DEPTH,
+    .fetch = 12,
+    .multiply = multiply,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .panel = &weft_cpu_panel_12__neon,
+    .few = &weft_cpu_few__neon,
+    .rows = &weft_cpu_rows__neon,
+};

@@ -18,6 +18,11 @@ static inline void transpose_floats(const char *from, int64_t step, float *to, i
     _mm_storeu_ps(to + 3 * to_step, d);
 }
 
+/* Four rows of four pairs of 16-bit values: a pair moves as a float does. */
+static inline void transpose_pairs(const char *from, int64_t step, uint16_t *to, int64_t to_step) {
+    transpose_floats(from, step, (float *)(void *)to, to_step);
+}
+
 /* Eight rows of eight 16-bit values become columns. */
 static inline void transpose_halves(const char *from, int64_t step, uint16_t *to, int64_t to_step) {
     __m128i a[8], b[8];
