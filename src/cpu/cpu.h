@@ -154,12 +154,20 @@ static inline void weft_cpu_multiply(const weft_cpu_kernel *kernel, int64_t rows
 /* What a worker does with one visit, and the memory it has for it. */
 typedef void (*weft_cpu_visit)(void *context, void *room, const weft_visit *visit);
 
-/* Runs the plan's walk over threads, one worker each, every thread with `room` bytes of its own. */
-weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, size_t room, weft_cpu_visit visit,
-                          void *context, weft_message *message);
-
-/* Runs item 0 .. count - 1 over threads, every thread with `room` bytes of its own. */
+/* Items 0 .. count - 1, which threads take as they come free. */
 typedef void (*weft_cpu_item)(void *context, void *room, int64_t item);
+typedef struct weft_cpu_stage {
+    int64_t count;
+    weft_cpu_item item;
+    void *context;
+} weft_cpu_stage;
+
+/* Runs the plan's walk over threads, one worker each, every thread with `room` bytes of its own; `before`, if not null, is
+ * done when the walk begins. */
+weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_stage *before, size_t room,
+                          weft_cpu_visit visit, void *context, weft_message *message);
+
+/* Runs items over threads, every thread with `room` bytes of its own. */
 weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
                           weft_message *message);
 

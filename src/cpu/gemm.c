@@ -226,15 +226,13 @@ static void describe(const gemm *g, operand *o, const void *data, int64_t lines,
     o->panel = weft_cpu_panel_bytes(g->kernel, o->layout, tile_k);
 }
 
-static weft_status pack_all(gemm *g, weft_message *message) {
+/* Memory for all slices of both operands. */
+static int alloc_packed(gemm *g) {
     const double a = (double)g->a.panel * (double)g->a.panels * (double)g->slices,
                  b = (double)g->b.panel * (double)g->b.panels * (double)g->slices;
     g->a.packed = a < 0x1p62 ? weft_cpu_alloc((size_t)a) : NULL;
     g->b.packed = b < 0x1p62 ? weft_cpu_alloc((size_t)b) : NULL;
-    if (!g->a.packed || !g->b.packed) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
-    }
-    return weft_cpu_each(items_of(g, &g->a) + items_of(g, &g->b), g->kernel, 0, pack_item, g, message);
+    return g->a.packed && g->b.packed;
 }
 
 /* Whether each thread packs what its tile needs: where each has one tile, packing twice costs less than waiting for each
@@ -255,11 +253,15 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
     g.b = (operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};
     describe(&g, &g.a, data->a, p->m, p->lda, p->a_major == WEFT_ROW_MAJOR);
     describe(&g, &g.b, data->b, p->n, p->ldb, p->b_major == WEFT_COL_MAJOR);
-    status = packs_alone(plan) ? WEFT_OK : pack_all(&g, message);
+    weft_cpu_stage packing = {0, pack_item, &g};
+    if (!packs_alone(plan)) {
+        packing.count = items_of(&g, &g.a) + items_of(&g, &g.b);
+        status = alloc_packed(&g) ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
+    }
     if (status == WEFT_OK) {
         size_t room;
         lay_out(&g, NULL, &room);
-        status = weft_cpu_walk(plan, g.kernel, room, gemm_tile, &g, message);
+        status = weft_cpu_walk(plan, g.kernel, &packing, room, gemm_tile, &g, message);
     }
     weft_cpu_free(g.a.packed);
     weft_cpu_free(g.b.packed);
