@@ -26,7 +26,7 @@ static size_t list(int64_t given, int64_t length, int64_t *to) {
  * with other programs: the last tile makes all wait for 0.4 of its time, as seen on 16 threads of 8 cores. */
 static double cost(const weft_cpu_kernel *kernel, double lines, int64_t rows, int64_t cols, int64_t tile_m, int64_t tile_n,
                    int64_t workers) {
-    const int64_t down = (rows + tile_m - 1) / tile_m, across = (cols + tile_n - 1) / tile_n;
+    const int64_t down = weft_ceil_divide(rows, tile_m), across = weft_ceil_divide(cols, tile_n);
     const double tiles = lines * (double)down * (double)across / (double)workers, rounds = (tiles < 1 ? 1 : tiles) + 0.4;
     const double height = (double)weft_cpu_pad(tile_m, kernel->a.lines),
                  width = (double)weft_cpu_pad(tile_n, kernel->b.lines);
@@ -46,7 +46,7 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p, int64_t workers) {
     const size_t ms = list(s->tile_m, p->m, m), ns = list(s->tile_n, p->n, n);
     if (s->tile_k == 0) { /* a panel of B is about an L1: sums come and go less often; slices are as long as each other */
         const int64_t depth = fitting(kernel->b.lines * element, WHOLE_L1);
-        const int64_t slices = (p->k + depth - 1) / depth, even = weft_cpu_pad((p->k + slices - 1) / slices, 32);
+        const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
         s->tile_k = p->k < even ? p->k : even;
     }
     double best = -1;
@@ -54,7 +54,10 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p, int64_t workers) {
         const int64_t tile_m = m[i / ns], tile_n = n[i % ns];
         const double bytes = (double)tile_m * (double)tile_n * (double)sizeof(float) +
                              (double)(tile_m + tile_n) * (double)s->tile_k * (double)element;
-        const double spent = cost(kernel, 1, p->m, p->n, tile_m, tile_n, workers);
+        const double tiles = (double)weft_ceil_divide(p->m, tile_m) * (double)weft_ceil_divide(p->n, tile_n);
+        /* With more tiles than workers both operands are packed first: read, written, and read again. */
+        const double packing = tiles > (double)workers ? 2 * kernel->fetch * (double)(p->m + p->n) / (double)workers : 0;
+        const double spent = cost(kernel, 1, p->m, p->n, tile_m, tile_n, workers) + packing;
         if (best < 0 || (bytes <= SHARE_OF_L2 && spent <= best)) {
             best = spent;
             s->tile_m = tile_m;
