@@ -49,15 +49,20 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
     }
 }
 
-#define PACKED    float
-#define IS_BF16   0
-#define A_LINES   8
-#define A_GROUP   1
-#define B_LINES   12
-#define B_GROUP   1
-#define DEPTH     2
-#define SQUARE    4
-#define TRANSPOSE transpose_floats
+static inline void widen_four(weft_dtype dtype, const char *from, float *to) {
+    vec_store(to, dtype == WEFT_FP16 ? vec_load_fp16(from) : vec_load_bf16(from));
+}
+
+#define PACKED     float
+#define IS_BF16    0
+#define A_LINES    8
+#define A_GROUP    1
+#define B_LINES    12
+#define B_GROUP    1
+#define DEPTH      2
+#define SQUARE     4
+#define TRANSPOSE  transpose_floats
+#define WIDEN_FOUR widen_four
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_12__neon;
