@@ -162,8 +162,8 @@ typedef struct weft_cpu_stage {
     void *context;
 } weft_cpu_stage;
 
-/* Runs the plan's walk over threads, one worker each, every thread with `room` bytes of its own; `before`, if not null, is
- * done when the walk begins. */
+/* Runs the plan's walk over threads, one worker each, every worker with `room` bytes of its own; `before`, if not null, is
+ * done when the walk begins, without a room. */
 weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_stage *before, size_t room,
                           weft_cpu_visit visit, void *context, weft_message *message);
 

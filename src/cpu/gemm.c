@@ -127,7 +127,7 @@ static buffers lay_out(const gemm *g, char *room, size_t *size) {
     *size = 0;
     b.sums = weft_cpu_take(room, size, down * across * block * sizeof(float));
     b.block = weft_cpu_take(room, size, block * sizeof(float));
-    b.line = weft_cpu_take(room, size, (across + down) * block * sizeof(float));
+    b.line = weft_cpu_take(room, size, (across * (size_t)g->kernel->b.lines + (size_t)g->kernel->a.lines) * sizeof(float));
     b.a = weft_cpu_take(room, size, g->a.packed ? 0 : down * g->a.panel);
     b.b = weft_cpu_take(room, size, g->b.packed ? 0 : across * g->b.panel);
     return b;

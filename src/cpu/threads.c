@@ -68,19 +68,20 @@ static void do_items(crew *c, void *room) {
 static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room, weft_message *message) {
     enum { PAGE = 4096 };
     const int64_t threads = c->workers > 1 || c->stage.count > 1 ? threads_here() : 1;
-    const double bytes = ((double)room + PAGE) * (double)threads;
+    const int64_t count = c->workers > 0 ? weft_cpu_smaller(c->workers, threads) : threads; /* of threads with a room */
+    const double bytes = ((double)room + PAGE) * (double)count;
     const size_t part = bytes < 0x1p62 ? (room + PAGE - 1) / PAGE * PAGE : 0;
-    char *rooms = bytes < 0x1p62 ? weft_cpu_alloc(part * (size_t)threads) : NULL;
+    char *rooms = bytes < 0x1p62 ? weft_cpu_alloc(part * (size_t)count) : NULL;
     if (!rooms) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %zu bytes in each of %lld threads", room,
-                         (long long)threads);
+                         (long long)count);
     }
 #pragma omp parallel num_threads((int)threads)
     {
         if (kernel->start) {
             kernel->start();
         }
-        char *mine = rooms + part * (size_t)omp_get_thread_num();
+        char *mine = omp_get_thread_num() < count ? rooms + part * (size_t)omp_get_thread_num() : NULL;
         if (c->stage.count > 0) {
             do_items(c, mine);
 #pragma omp barrier
