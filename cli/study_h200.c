@@ -1,8 +1,8 @@
 /* Streams on an H200: what its two L2 sides hold. Measured by Nsight Compute; everything is per distinct sector.
  *
- * What is measured near the capacity depends on where the buffers lie: each side reading one buffer of 18 and 20 MiB
- * gave 1.00 to 1.01 and 1.04 to 1.56 DRAM reads in other runs (docs/results/h200-streams.csv) than the one below. The model
- * has no addresses and misses these rows. */
+ * What is measured near the capacity depends on where the buffers lie: each side reading one buffer of 18 MiB gave 1.00
+ * to 1.01 DRAM reads in eight other runs (docs/results/h200-streams.csv), and 1.19 in the one below. The model has no
+ * addresses and misses these rows. */
 #include "sim/stream.h"
 #include "study.h"
 

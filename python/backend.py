@@ -2,6 +2,7 @@
 
     pip install .                        CUDA kernels are inside where nvcc is
     pip install . --config-settings cuda=off            without them
+    pip install . --config-settings chips=90            the portable ones for these compute capabilities only (80,90)
     pip wheel . --config-settings library=PATH          packs a libweft.so that is already built
 
 A wheel holds python/weft and libweft.so; it serves any Python of this platform, as nothing is compiled against Python.
@@ -54,17 +55,20 @@ def _metadata():
 def _build_library(settings, folder):
     """The path of libweft.so: the one that the settings name, or one built in `folder`."""
     settings = settings or {}
-    unknown = sorted(set(settings) - {"cuda", "library"})
+    unknown = sorted(set(settings) - {"cuda", "chips", "library"})
     if unknown:
-        raise SystemExit(f"weft: there is no setting {unknown[0]!r}: cuda, library")
+        raise SystemExit(f"weft: there is no setting {unknown[0]!r}: cuda, chips, library")
     if "library" in settings:
         return os.path.join(ROOT, settings["library"])
     if settings.get("cuda", "on") not in ("on", "off"):
         raise SystemExit(f"weft: cuda is {settings['cuda']!r}, not on or off")
-    cuda = settings.get("cuda", "on").upper()
+    chips = settings.get("chips", "")
+    if not re.fullmatch(r"(\d+(,\d+)*)?", chips):
+        raise SystemExit(f"weft: chips is {chips!r}, not compute capabilities such as 90 or 80,90")
+    options = [f"-DWEFT_CUDA={settings.get('cuda', 'on').upper()}", f"-DWEFT_CUDA_CHIPS={chips.replace(',', ';')}"]
     if shutil.which("sh"):
         subprocess.run(["sh", os.path.join(ROOT, "scripts", "deps.sh"), "build"], check=True)
-    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", f"-DWEFT_CUDA={cuda}"], check=True)
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", *options], check=True)
     jobs = str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     subprocess.run(["cmake", "--build", folder, "--target", "weft_shared", "-j", jobs], check=True)
     return os.path.join(folder, "libweft.so")

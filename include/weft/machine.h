@@ -55,6 +55,7 @@ struct weft_machine {
     double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */
     double exp_rate;                                /**< exponentials per second, the whole chip */
     double drift;                                   /**< relative standard deviation of a step's time between workers */
+    double drift_second; /**< how much slower than the first the second persistent CTA on a worker runs */
 };
 
 /** Finds a machine: one of the built-in ones by name, or a file by path (anything with a '/' or ending in ".ini").

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+import threading
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from . import _c, arrays, plans, problems, schedules
@@ -12,6 +13,7 @@ from .arrays import View
 from .errors import Invalid, Unsupported
 
 _enqueue_attention = _c.library.weft_plan_enqueue_attention
+_enqueue_gemm = _c.library.weft_plan_enqueue_gemm
 
 
 def _strides(view: View, name: str, layout: str) -> Tuple[int, int, int]:
@@ -97,8 +99,18 @@ def _planned_gemm(a: tuple, b: tuple, schedule: schedules.Schedule) -> Tuple[pla
     return plans.Plan(problem, schedules.to_c(schedule), None, left.device), (problem.m, problem.n), row
 
 
+class _ReadyGemm(NamedTuple):
+    """What a product of matrices of a known form needs."""
+
+    plan: plans.Plan
+    shape: Tuple[int, int]
+    row: int  # distance of the rows of C
+    device: Tuple[int, int]
+    size: int  # bytes of an element
+
+
 class _Ready(NamedTuple):
-    """What a call with arrays of a known form needs."""
+    """What an attention of arrays of a known form needs."""
 
     plan: plans.Plan
     lse_shape: Tuple[int, ...]
@@ -107,8 +119,19 @@ class _Ready(NamedTuple):
     size: int  # bytes of an element
 
 
-_ready: Dict[tuple, _Ready] = {}  # by the forms of q, k and v and the options; the newest last
+_ready: Dict[tuple, Any] = {}  # by the forms of the arrays and the options; the newest last
 _MOST_READY = 512
+
+
+_remembering = threading.Lock()
+
+
+def _remember(key: Optional[tuple], ready: Any) -> None:
+    if key is not None:
+        with _remembering:
+            _ready[key] = ready
+            if len(_ready) > _MOST_READY:
+                del _ready[next(iter(_ready))]
 
 
 def _make_ready(framework: arrays.Numpy, q: Any, k: Any, v: Any, options: tuple, schedule: schedules.Schedule,
@@ -145,10 +168,7 @@ def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[floa
     else:
         ready, views, o = _make_ready(framework, q, k, v, options, chosen, kernel)
         pointers = [view.pointer for view in views]
-        if key is not None:
-            _ready[key] = ready
-            if len(_ready) > _MOST_READY:
-                _ready.pop(next(iter(_ready)), None)
+        _remember(key, ready)
     lse = lse_view = None
     if return_lse:
         lse = framework.empty(q, ready.lse_shape, fp32=True)
@@ -165,7 +185,10 @@ def _is_of(kind: type, package: str) -> bool:
 
 
 def _needs_grad(*tensors: Any) -> bool:
-    return sys.modules["torch"].is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
+    for x in tensors:
+        if getattr(x, "requires_grad", False):
+            return sys.modules["torch"].is_grad_enabled()
+    return False
 
 
 @functools.lru_cache(maxsize=256)
@@ -235,12 +258,25 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
     framework = arrays.framework_of(a=a, b=b)
     if _is_of(type(a), "jaxlib") and _has_ffi():
         return sys.modules["weft.jax"].matmul(a, b, schedule=schedule)
-    views = arrays.views_of(framework, a=a, b=b)
-    device = views[0].device
-    plan, (m, n), row = _planned_gemm(views[0][1:5], views[1][1:5], schedules.of(schedule))
+    chosen = schedules.of(schedule)
+    forms = framework.form(a), framework.form(b)
+    key = None if None in forms else (framework.name, forms, chosen)
+    ready = None if key is None else _ready.get(key)
+    if ready is not None:
+        pointers = [framework.pointer(a), framework.pointer(b)]
+        if (pointers[0] | pointers[1]) % ready.size:
+            ready = None  # not aligned, which view() refuses
+    if ready is None:
+        views = arrays.views_of(framework, a=a, b=b)
+        pointers = [view.pointer for view in views]
+        plan, shape, row = _planned_gemm(views[0][1:5], views[1][1:5], chosen)
+        ready = _ReadyGemm(plan, shape, row, views[0].device, 4 if views[0].dtype == "fp32" else 2)
+        _remember(key, ready)
+    (m, n), row = ready.shape, ready.row
     c = framework.empty(a, (m, row))
-    data = _c.GemmData(views[0].pointer, views[1].pointer, arrays.result_view(framework, c, "c").pointer)
-    if framework.capturing(device):
-        plans.pin(plan)
-    _c.call(_c.library.weft_plan_enqueue_gemm, plan._handle, ctypes.byref(data), framework.stream(device) or None)
+    where = framework.pointer(c) if key is not None else arrays.result_view(framework, c, "c").pointer
+    if framework.capturing(ready.device):
+        plans.pin(ready.plan)
+    data = _c.GemmData(*pointers, where)
+    _c.call(_enqueue_gemm, ready.plan._handle, ctypes.byref(data), framework.stream(ready.device) or None)
     return framework.result(c if row == n else c[:, :n])

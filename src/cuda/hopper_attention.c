@@ -100,6 +100,24 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
+/* Variants that compute much for nothing are left out. */
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+    double best = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const double rate = fits(&variants[i], plan, device) ? useful_rate(&variants[i], &plan->attention) : 0;
+        best = rate > best ? rate : best;
+    }
+    for (size_t i = 0; i < VARIANTS && count < room; i++) {
+        if (fits(&variants[i], plan, device) && useful_rate(&variants[i], &plan->attention) > 0.7 * best) {
+            list[count] = plan->schedule;
+            list[count].tile_m = variants[i].tile_m;
+            list[count++].tile_n = variants[i].tile_n;
+        }
+    }
+    return count;
+}
+
 /* Heads of a section of longest-first: as many as have their K and V in one side of the L2, but no fewer than it takes for
  * two tiles a worker, or the longest tiles of the last section would end late; all sections about the same. */
 static int64_t section_heads(const weft_attention *p, const weft_machine *machine, int64_t blocks, int64_t workers) {
@@ -185,4 +203,5 @@ const weft_cuda_family weft_cuda_hopper_attention = {
     .choose = choose,
     .settle = settle,
     .fill = fill,
+    .candidates = candidates,
 };

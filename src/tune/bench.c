@@ -123,11 +123,11 @@ weft_status weft_bench_time(weft_bench *b, const weft_plan *plan, int64_t repeat
             break;
         }
         b->disturbed++;
-        if (attempt + 1 >= TRIES && b->patience <= 0) {
+        if (attempt + 1 >= TRIES && (b->patience <= 0 || (b->waiting && b->waiting(b->waiting_user)))) {
             break;
         }
         if (attempt + 1 >= TRIES) {
-            const double wait = 0.02;
+            const double wait = 0.01;
             nanosleep(&(struct timespec){0, (long)(1e9 * wait)}, NULL);
             b->patience -= wait + wall;
         }

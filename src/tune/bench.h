@@ -9,6 +9,8 @@ typedef struct weft_bench {
     float *lse;
     const void *driver; /* of a GPU: a weft_cuda_driver; null for the CPU */
     void *context, *start, *end;
+    int (*waiting)(void *user); /* asked while waiting for a quiet moment: anything but 0 ends that; or null */
+    void *waiting_user;
     double patience;   /* seconds left to wait for moments without other programs */
     int64_t disturbed; /* runs that did not count */
 } weft_bench;

@@ -79,6 +79,13 @@ static void report(weft_race *r, double left, int last) {
     r->stopped = r->stopped || (!last && r->options.progress && r->options.progress(r->options.user, &r->state) != 0);
 }
 
+/* Waiting for a quiet moment is part of the race: the caller is told, and may stop it. */
+static int on_waiting(void *user) {
+    weft_race *r = user;
+    report(r, r->state.left, 0);
+    return r->stopped;
+}
+
 static void tell(const weft_race *r, const weft_candidate *c) {
     if (r->timed && c->rough > 0) {
         const weft_tuned figures = weft_race_figures(c);
@@ -153,10 +160,10 @@ static weft_status first_cut(weft_race *r, weft_message *message) {
     qsort(order, c->count, sizeof *order, by_rough);
     r->state.racing = 0;
     for (size_t i = 0; i < c->count; i++) {
-        order[i]->racing =
-            order[i]->racing && (i < LEAST_RACING || (i < MOST_RACING && order[i]->rough <= FIRST_CUT * order[0]->rough));
-        order[i]->racing |= order[i]->stays && order[i]->rough > 0;
-        r->state.racing += order[i]->racing;
+        weft_candidate *one = order[i];
+        const int near = i < LEAST_RACING || (i < MOST_RACING && one->rough <= FIRST_CUT * order[0]->rough);
+        one->racing = one->rough > 0 && (near || one->stays);
+        r->state.racing += one->racing;
     }
     free(order);
     return WEFT_OK;
@@ -222,6 +229,8 @@ weft_status weft_race_run(weft_race *r, weft_message *message) {
     weft_candidates *c = r->candidates;
     r->begin = weft_bench_now();
     r->state.racing = (int64_t)c->count;
+    r->bench->waiting = on_waiting;
+    r->bench->waiting_user = r;
     weft_status status = first_runs(r, message);
     if (status == WEFT_OK && !r->stopped && (status = first_cut(r, message)) == WEFT_OK) {
         status = rounds(r, message);

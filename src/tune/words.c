@@ -93,3 +93,11 @@ weft_status weft_schedule_read(weft_schedule *schedule, const char *text, weft_m
     }
     return WEFT_OK;
 }
+
+int weft_schedule_same(const weft_schedule *a, const weft_schedule *b) {
+    int same = 1;
+#define WEFT_SCHEDULE_NUMBER(field)           same &= a->field == b->field;
+#define WEFT_SCHEDULE_CODE(field, find, name) same &= a->field == b->field;
+#include "tune/schedule_fields.def"
+    return same;
+}

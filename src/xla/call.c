@@ -120,5 +120,6 @@ void *weft_xla_error(const xla_call_frame *frame, weft_status status, const weft
         return NULL;
     }
     xla_error_create create = {XLA_SIZE(xla_error_create, code), NULL, message->text, codes[status]};
+    /* cppcheck-suppress returnDanglingLifetime ; the error is XLA's own, and holds a copy of the text */
     return frame->api->error_create(&create);
 }

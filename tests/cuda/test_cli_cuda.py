@@ -48,7 +48,7 @@ class Missing(OnGpu):
 
     def test_every_verb(self):
         for expected, options in self.CASES:
-            for verb in [["run", "attention", *SMALL], ["compare", "attention", *SMALL], ["machines", "probe"]]:
+            for verb in [["run", "attention", *SMALL], ["compare", "attention", *SMALL], ["tune", "attention", *SMALL], ["machines", "probe"]]:
                 with self.subTest(expected=expected, verb=verb):
                     self.refused(expected, *verb, **options)
 
@@ -116,6 +116,21 @@ class Kernels(OnGpu):
             self.assertGreater(row["measured"]["seconds"], 0)
         self.refused("ldb 137 is not a multiple of 8", "run", *problem, "--n", "137")
         self.refused("it has no pair sweep", "run", *problem, "--sweep", "pair")
+
+    def test_tune(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["WEFT_TUNING_DB"] = os.path.join(folder, "tuning.db")
+            self.addCleanup(os.environ.pop, "WEFT_TUNING_DB")
+            given = [*SMALL, "--kernel", "study", "--order", "head-first", "--sweep", "forward"]
+            found = json.loads(self.ok("tune", "attention", *given, "--seconds", "1", "--json"))
+            self.assertEqual((found["device"], found["machine"]), ("cuda", "fake-h200-live"))
+            self.assertGreater(found["search"]["candidates"], 20)
+            self.assertRegex(found["kernel"], r"__study_fast$")
+            listed = json.loads(self.ok("tune", "--list", "--json"))["rows"]
+            self.assertEqual([(row["device"], row["driver"]) for row in listed], [("NVIDIA Fake H200, 12 SMs", 13)])
+            self.ok("run", "attention", *given, "--mode", "stored", "--repeat", "2")
+            self.refused("nothing was tuned for", "run", "attention", *SMALL, "--mode", "stored")
+            self.refused("cannot be launched", "tune", "attention", *given, "--again", script="launch=701")
 
     def test_probe(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -21,7 +21,8 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 class Readme(unittest.TestCase):
     def weft(self, line):
         with tempfile.TemporaryDirectory() as folder:  # some write a page
-            result = subprocess.run([WEFT, *line.split()], capture_output=True, text=True, timeout=120, cwd=folder)
+            environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(folder, "tuning.db")}
+            result = subprocess.run([WEFT, *line.split()], capture_output=True, text=True, timeout=120, cwd=folder, env=environment)
         self.assertEqual((result.returncode, result.stderr), (0, ""), line)
         return result.stdout
 

@@ -16,6 +16,10 @@ if ! nvidia-smi -L >/dev/null 2>&1; then
     echo "skipped: no GPU here"
     exit 77
 fi
+if ! "$python" -c "import pytest, hypothesis, torch" 2>/dev/null; then
+    echo "skipped: $python has no pytest, hypothesis or torch; WEFT_PYTHON names another"
+    exit 77
+fi
 if [ ! -f "$library" ]; then
     echo "there is no library at $library: run make CUDA=1, or name one" >&2
     exit 2
@@ -23,5 +27,6 @@ fi
 # JAX shares the GPU with torch here, so it takes memory as it needs it.
 export WEFT_LIBRARY="$library" PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 \
     XLA_PYTHON_CLIENT_PREALLOCATE=false
-exec "$python" -m pytest -q -rs --tb=line -p no:cacheprovider --durations=8 tests/python/test_gpu.py tests/python/test_jax.py \
-    tests/python/test_xla_abi.py tests/python/test_transformers.py tests/python/test_torch.py "$@"
+# What these files have for the CPU, tests/python/run.sh runs.
+exec "$python" -m pytest -q -rs --tb=line -p no:cacheprovider --durations=8 -k "not cpu" tests/python/test_gpu.py \
+    tests/python/test_jax.py tests/python/test_xla_abi.py tests/python/test_transformers.py "$@"

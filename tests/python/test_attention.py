@@ -1,5 +1,6 @@
 """weft.attention on NumPy arrays against fp64."""
 
+import concurrent.futures
 import threading
 
 import numpy as np
@@ -128,3 +129,18 @@ def test_arrays_of_a_known_form_are_looked_at_again():
         weft.attention(odd, q, q)
     with pytest.raises(weft.Invalid, match="v is not aligned to its elements of 4 bytes"):
         weft.attention(q, q, odd)
+
+
+def test_threads_at_the_edge_of_what_is_kept():
+    """More forms than are kept, from several threads at once."""
+    q = np.random.default_rng(0).standard_normal((1, 40, 1, 8)).astype("f")
+    expected = {i: weft.attention(q[:, :i], q, q) for i in range(1, 41)}
+
+    def work(seed):
+        for i in np.random.default_rng(seed).integers(1, 41, 60):
+            scale = float(np.random.default_rng(seed).uniform(0.1, 0.2))
+            weft.attention(q[:, :i], q, q, scale=scale)
+            np.testing.assert_array_equal(weft.attention(q[:, :i], q, q), expected[i])
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(32)))

@@ -18,9 +18,9 @@ def normal(*shape, dtype=torch.bfloat16):
     return torch.randn(shape, device="cuda").to(dtype)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(1, 3), st.integers(1, 300), st.integers(1, 300), st.integers(1, 3), st.integers(1, 3), st.sampled_from(HEAD_DIMS),
-       st.sampled_from(DTYPES), st.booleans(), st.sampled_from(["bshd", "bhsd"]), st.sampled_from([None, 0.05, -0.2]))  # fmt: skip
+       st.sampled_from(DTYPES), st.booleans(), st.sampled_from(["bshd", "bhsd"]), st.sampled_from([None, 0.05, 0.3]))  # fmt: skip
 def test_random_problems(batch, seq, kv_seq, kv_heads, group, head_dim, dtype, causal, layout, scale):
     def tensor(length, heads):
         shape = (length, heads) if layout == "bshd" else (heads, length)
@@ -34,8 +34,7 @@ def test_random_problems(batch, seq, kv_seq, kv_heads, group, head_dim, dtype, c
 def test_every_head_dim(head_dim):
     for dtype in DTYPES:
         q, k, v = normal(1, 260, 4, head_dim, dtype=dtype), *(normal(1, 390, 2, head_dim, dtype=dtype) for _ in range(2))
-        check_attention(q, k, v)
-        check_attention(q, k, v, causal=True)
+        check_attention(q, k, v, causal=dtype == torch.bfloat16)
 
 
 @pytest.mark.parametrize("offset", [-150, -129, -1, 0, 1, 63, 200, 1000])
@@ -43,6 +42,11 @@ def test_offsets(offset):
     """From one where no query sees a key to one where all see all."""
     q, k, v = normal(1, 150, 2, 128), normal(1, 190, 2, 128), normal(1, 190, 2, 128)
     check_attention(q, k, v, causal=True, offset=offset)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_a_negative_scale(head_dim):
+    check_attention(*(normal(1, 100, 2, head_dim) for _ in range(3)), scale=-0.1, causal=True)
 
 
 def test_a_cache_of_keys():
@@ -189,24 +193,25 @@ class TestCupy:
                 torch.testing.assert_close(torch.from_dlpack(found), right, rtol=0, atol=0)
 
     def test_matmul(self, cupy):
-        a, b = (cupy.random.standard_normal((64, 64)).astype(cupy.float16) for _ in range(2))
+        a, b = (cupy.from_dlpack(normal(64, 64, dtype=torch.float16)) for _ in range(2))
         c = run(weft.matmul, a, b.T)
         assert isinstance(c, cupy.ndarray)
         mine, left, right = (torch.from_dlpack(x) for x in (c, a, b))
         assert_within_twice(mine, left @ right.T, left.double() @ right.double().T)
 
     def test_a_graph_replays(self, cupy):
-        q = cupy.random.standard_normal((1, 64, 2, 64)).astype(cupy.float16)
-        stream = cupy.cuda.Stream(non_blocking=True)
+        q, stream = cupy.from_dlpack(normal(1, 64, 2, 64, dtype=torch.float16)), cupy.cuda.Stream(non_blocking=True)
+        torch.cuda.synchronize()
         with stream:
             expected = weft.attention(q, q, q)
+            weft.attention(q, q, q)  # leaves CuPy's pool memory for the next: none can be allocated in a capture
             stream.begin_capture()
             o = weft.attention(q, q, q)
             graph = stream.end_capture()
             o.fill(0)
             graph.launch(stream)
             stream.synchronize()
-        cupy.testing.assert_array_equal(o, expected)
+        assert torch.equal(torch.from_dlpack(o), torch.from_dlpack(expected))
 
     def test_frameworks_are_not_mixed(self, cupy):
         with pytest.raises(TypeError, match="q is an array of torch and k one of cupy"):

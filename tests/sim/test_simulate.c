@@ -296,6 +296,35 @@ static void limits_of_any_kind(void **state) {
     assert_true(r.total.sectors > 0);
 }
 
+/* Two persistent CTAs an SM, one slower than the other: two wavefronts, and once they are further apart than the L2 holds
+ * each fetches for itself; no more than that. Under grid dispatch neither stays the slower one. */
+static void second_ctas(void **state) {
+    (void)state;
+    weft_machine m = machine_named("gb10");
+    m.l2_bytes = 512 * 1024;
+    subject s = many_tiles();
+    s.attention.heads = s.attention.kv_heads = 1;
+    s.attention.seq = s.attention.kv_seq = 8192;
+    s.schedule.tile_m = s.schedule.tile_n = 64;
+    s.schedule.order = WEFT_ORDER_HEAD_FIRST;
+    s.schedule.sweep = WEFT_SWEEP_FORWARD;
+    s.schedule.workers = 64; /* two tiles each: on 32 SMs, as the machine below has them */
+    m.workers = 32;
+    for (int dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
+        s.schedule.dispatch = dispatch;
+        m.drift_second = 0;
+        const weft_simulation together = check(plan_of(&s, &m), NULL);
+        m.drift_second = 0.4;
+        const weft_simulation apart = check(plan_of(&s, &m), NULL);
+        if (dispatch == WEFT_DISPATCH_GRID) {
+            assert_int_equal(apart.total.misses, together.total.misses);
+        } else {
+            assert_true(apart.total.misses > together.total.misses * 3 / 2);
+            assert_true(apart.total.misses < together.total.misses * 5 / 2);
+        }
+    }
+}
+
 static void assert_refused(const weft_plan *plan, const weft_simulate_options *o, weft_simulation *r, const char *text) {
     weft_message message = {""};
     assert_int_equal(weft_simulate(plan, o, r, NULL, &message), WEFT_INVALID);
@@ -343,7 +372,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_problem),           cmocka_unit_test(every_schedule), cmocka_unit_test(compulsory_misses),
         cmocka_unit_test(same_seed_same_result), cmocka_unit_test(limits),         cmocka_unit_test(limits_of_any_kind),
-        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(second_ctas),           cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,48 @@ static void test_what_is_held(void **state) {
     weft_plan_destroy(plan);
 }
 
+/* Where workers sit: in runs that take turns over the domains, but one by one where the order places its tiles by domain,
+ * and second CTAs where the first ones are. */
+static void test_seats(void **state) {
+    (void)state;
+    enum { RUN = 8 };
+    const weft_machine machine = machine_named("h200");
+    subject s;
+    memset(&s, 0, sizeof s);
+    const weft_attention attention = WEFT_ATTENTION_INIT;
+    const weft_schedule schedule = WEFT_SCHEDULE_INIT;
+    s.kind = WEFT_SUBJECT_ATTENTION;
+    s.attention = attention;
+    s.attention.heads = s.attention.kv_heads = 16;
+    s.attention.seq = s.attention.kv_seq = 2048;
+    s.attention.head_dim = 64;
+    s.schedule = schedule;
+    s.schedule.tile_m = s.schedule.tile_n = 64;
+    s.schedule.dispatch = WEFT_DISPATCH_STATIC;
+    s.schedule.workers = 2 * machine.workers;
+    assert_int_equal(machine.handout_run, RUN);
+    for (int placed = 0; placed < 2; placed++) {
+        s.schedule.order = placed ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_HEAD_FIRST;
+        weft_plan *plan = plan_of(&s, &machine);
+        weft_trace trace = trace_of(plan, NULL);
+        int64_t swapped = 0;
+        for (int64_t i = 0; i < trace.workers; i++) {
+            const int64_t seat = i % machine.workers, domain = trace.domain_of[i];
+            if (placed) {
+                assert_int_equal(domain, seat % 2);
+            } else {
+                assert_int_equal(domain, trace.domain_of[seat / RUN * RUN]);
+                assert_true(seat % (2 * RUN) < RUN || domain != trace.domain_of[seat - RUN]);
+                swapped += seat % (2 * RUN) == 0 && domain != 0;
+            }
+        }
+        assert_int_equal(trace.domain_of[0], 0);
+        assert_true(placed || swapped > 0); /* not always the same domain first */
+        weft_trace_release(&trace);
+        weft_plan_destroy(plan);
+    }
+}
+
 static void test_refusals(void **state) {
     (void)state;
     weft_trace t;
@@ -168,6 +210,7 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_replays_to_the_same_counters),
-                                       cmocka_unit_test(test_what_is_held), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_what_is_held), cmocka_unit_test(test_seats),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,8 +74,8 @@ template <class S> struct hopper_consumer {
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < S::depth / 16; i++) { /* 16 columns are 32 bytes, 64 a box */
-            wgmma<S::keys>::template shared<S::bf16, false, false>(scores, a + (i / 4 * S::q_box + i % 4 * 32) / 16,
-                                                                   b + (i / 4 * S::kv_box + i % 4 * 32) / 16, i > 0);
+            wgmma<S::keys>::template shared<S::bf16, false, false>(scores, wgmma_further(a, i / 4 * S::q_box + i % 4 * 32),
+                                                                   wgmma_further(b, i / 4 * S::kv_box + i % 4 * 32), i > 0);
         }
         wgmma_commit();
         wgmma_hold(scores);
@@ -88,7 +88,7 @@ template <class S> struct hopper_consumer {
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < S::keys / 16; i++) { /* 16 keys are two atoms of 1024 bytes */
-            wgmma<S::depth>::template registers<S::bf16, true>(out, &weights[4 * i], b + i * 2048 / 16, true);
+            wgmma<S::depth>::template registers<S::bf16, true>(out, &weights[4 * i], wgmma_further(b, i * 2048), true);
         }
         wgmma_commit();
         wgmma_hold(out);

@@ -49,6 +49,11 @@ static __device__ __forceinline__ uint64_t wgmma_operand(uint32_t address, uint3
            (uint64_t)1 << 62;
 }
 
+/* The same operand so many bytes further on. Only the lower half of a description changes. */
+static __device__ __forceinline__ uint64_t wgmma_further(uint64_t operand, uint32_t bytes) {
+    return (operand >> 32) << 32 | (uint32_t)((uint32_t)operand + (bytes >> 4));
+}
+
 /* One product: D = A B, or D += A B where `add`. A_MN, B_MN: the operand is mn-major. N a multiple of 16, up to 256. */
 template <int N> struct wgmma;
 

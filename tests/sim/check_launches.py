@@ -1,0 +1,66 @@
+"""The simulator against the counters of launches on an H200 that nothing was fitted to.
+
+    check_launches.py PATH_TO_WEFT [all]
+
+Simulates every launch of docs/results/h200-device-*.csv anew and compares L2 misses and DRAM reads. The mean error of each must be within 5 per
+cent. `all` adds the draft kernel that ran two CTAs an SM, which drift apart: shown, not judged.
+"""
+
+import csv
+import glob
+import json
+import os
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+RESULTS = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "results")
+COLUMNS = ["batch", "heads", "kv-heads", "seq", "kv-seq", "head-dim", "dtype", "tile", "order", "sweep", "dispatch", "workers", "domains"]
+COUNTERS = {"L2 misses": "l2_misses", "DRAM reads": "dram_read_bytes"}
+WITHIN = 0.05
+
+
+def launches(path):
+    with open(path) as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return [row for row in rows if row["simulated_l2_misses"] not in ("", "nan")]  # the others have no such schedule
+
+
+def simulate(row):
+    options = [word for name in COLUMNS for word in (f"--{name}", row[name.replace("-", "_")])]
+    causal = ["--causal"] if row["causal"] == "1" else []
+    command = [weft, "simulate", "attention", "--machine", "h200", "--json", *options, *causal]
+    result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    simulated = {"L2 misses": result["l2"]["misses"], "DRAM reads": result["dram"]["read_bytes"]}
+    return {name: simulated[name] / float(row[column]) - 1 for name, column in COUNTERS.items()}
+
+
+def summary(title, errors):
+    parts = []
+    for name in COUNTERS:
+        sizes = [100 * abs(e[name]) for e in errors]
+        parts.append(f"{name} {statistics.mean(sizes):6.2f} (median {statistics.median(sizes):5.2f})")
+    print(f"{title:24}{len(errors):4} launches   |simulated / measured - 1|, per cent: {'   '.join(parts)}")
+
+
+weft = sys.argv[1]
+judged = []
+for path in sorted(glob.glob(os.path.join(RESULTS, "h200-device-*.csv"))):
+    name = os.path.basename(path)[len("h200-device-") : -len(".csv")]
+    draft = name.endswith("two-ctas")
+    if draft and "all" not in sys.argv:
+        continue
+    rows = launches(path)
+    with ThreadPoolExecutor(2) as pool:
+        errors = list(pool.map(simulate, rows))
+    summary(name, errors)
+    judged += [] if draft else zip(rows, errors)
+
+summary("all but drafts", [error for _, error in judged])
+print("worst:")
+for row, error in sorted(judged, key=lambda pair: -abs(pair[1]["L2 misses"]))[:8]:
+    what = f"{row['order']} {row['sweep']}, {row['heads']} heads, S = {row['kv_seq']}, D = {row['head_dim']}, {row['workers']} workers"
+    print(f"  {what:80}" + "   ".join(f"{name} {100 * error[name]:+6.1f} %" for name in COUNTERS))
+means = {name: statistics.mean(abs(error[name]) for _, error in judged) for name in COUNTERS}
+assert len(judged) > 100 and all(mean <= WITHIN for mean in means.values()), means
