@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Weft's CPU backend beside PyTorch and OpenBLAS (through NumPy), interleaved in one process.
 
-usage: bench_cpu.py BUILD [--quick] [--csv FILE]
+usage: bench_cpu.py BUILD [--quick] [--part NAME ...] [--seconds S] [--csv FILE]
 
 BUILD is a build folder with libweft.so and bench/bench_peak. Every row is the median of repetitions A B A B ..., on random
 normal inputs, after a check that the results agree. `share` is the part of the processor's peak, as bench_peak measures it by
@@ -17,6 +17,7 @@ import torch
 
 from timing import geometric_mean, import_weft, interleave, largest_difference, medians
 
+PARTS = ["forward", "backward", "gemm", "decode"]
 DTYPES = {"fp32": (0, torch.float32), "fp16": (1, torch.float16), "bf16": (2, torch.bfloat16)}
 
 
@@ -135,6 +136,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS, help="rows to measure: all of them")
+    parser.add_argument("--seconds", type=float, help="for each row: 1.5, or 0.5 when quick")
     parser.add_argument("--csv")
     options = parser.parse_args()
     threads = len(os.sched_getaffinity(0))
@@ -144,11 +147,15 @@ def main():
     print(f"PyTorch {torch.__version__}, NumPy {numpy.__version__}, {peaks['threads']} threads; peaks: "
           f"fp32 {peaks['fp32_gflops']} GFLOP/s, bf16 {peaks['bf16_gflops']} GFLOP/s, reading {peaks['read_gbs']} GB/s")
     weft = Weft(os.path.join(options.build, "libweft.so"))
-    table = Table(peaks, 0.5 if options.quick else 1.5)
-    attention_rows(weft, table, [(512, 8), (2048, 8)] + ([] if options.quick else [(8192, 2)]), False)
-    attention_rows(weft, table, [(512, 4)] + ([] if options.quick else [(1024, 4), (2048, 2)]), True)
-    gemm_rows(weft, table, (512, 1024, 2048) if options.quick else (512, 1024, 2048, 3072, 4096))
-    decode_rows(weft, table, 32768)
+    table = Table(peaks, options.seconds or (0.5 if options.quick else 1.5))
+    if "forward" in options.part:
+        attention_rows(weft, table, [(512, 8), (2048, 8)] + ([] if options.quick else [(8192, 2)]), False)
+    if "backward" in options.part:
+        attention_rows(weft, table, [(512, 4)] + ([] if options.quick else [(1024, 4), (2048, 2)]), True)
+    if "gemm" in options.part:
+        gemm_rows(weft, table, (512, 1024, 2048) if options.quick else (512, 1024, 2048, 3072, 4096))
+    if "decode" in options.part:
+        decode_rows(weft, table, 32768)
     if options.csv:
         with open(options.csv, "w") as file:
             file.write(f"# bench_cpu.py on {os.uname().machine}: {json.dumps(peaks)}, PyTorch {torch.__version__}, NumPy {numpy.__version__}\n")

@@ -58,73 +58,39 @@ static loop bf16_loop(void) {
 #elif WEFT_CPU_X86
 #include <immintrin.h>
 
-/* Sums stay in registers, and the compiler may not see that they are all alike. */
-#define KEEP(x) __asm__ volatile("" : "+v"(x))
+/* Written out, because a compiler may keep so many sums in memory. Sums and factors begin at 0. */
+#define SIX(op, r, a, b, c, d, e, f) op r #a "\n" op r #b "\n" op r #c "\n" op r #d "\n" op r #e "\n" op r #f "\n"
+#define TWELVE(op, r)                SIX(op, r, 0, 1, 2, 3, 4, 5) SIX(op, r, 6, 7, 8, 9, 10, 11)
+#define TWENTY_FOUR(op, r)           TWELVE(op, r) SIX(op, r, 12, 13, 14, 15, 16, 17) SIX(op, r, 18, 19, 20, 21, 22, 23)
+#define LOOP(before, body, ...)      __asm__ volatile(before "1:\n" body "dec %0\njnz 1b\n" : "+r"(rounds) : : "cc", __VA_ARGS__)
+#define LOW_REGISTERS                                                                                                      \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12"
+#define HIGH_REGISTERS                                                                                                     \
+    "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24"
+#define CLEAR_512 "vpxord %%zmm24, %%zmm24, %%zmm24\n" TWENTY_FOUR("vmovaps %%zmm24, ", "%%zmm")
 
 __attribute__((target("avx512f"))) static double fp32_avx512(int64_t rounds) {
-    __m512 sum[24], x = _mm512_setzero_ps();
-    for (int i = 0; i < 24; i++) {
-        sum[i] = _mm512_setzero_ps();
-    }
-    KEEP(x);
-    for (; rounds > 0; rounds--) {
-        for (int i = 0; i < 24; i++) {
-            sum[i] = _mm512_fmadd_ps(x, x, sum[i]);
-        }
-    }
-    for (int i = 0; i < 24; i++) {
-        KEEP(sum[i]);
-    }
+    LOOP(CLEAR_512, TWENTY_FOUR("vfmadd231ps %%zmm24, %%zmm24, ", "%%zmm"), LOW_REGISTERS, HIGH_REGISTERS);
     return 24 * 16 * 2;
 }
 
-__attribute__((target("avx2,fma"))) static double fp32_avx2(int64_t rounds) {
-    __m256 sum[12], x = _mm256_setzero_ps();
-    for (int i = 0; i < 12; i++) {
-        sum[i] = _mm256_setzero_ps();
-    }
-    KEEP(x);
-    for (; rounds > 0; rounds--) {
-        for (int i = 0; i < 12; i++) {
-            sum[i] = _mm256_fmadd_ps(x, x, sum[i]);
-        }
-    }
-    for (int i = 0; i < 12; i++) {
-        KEEP(sum[i]);
-    }
-    return 12 * 8 * 2;
-}
-
 __attribute__((target("avx512f,avx512bf16"))) static double bf16_avx512(int64_t rounds) {
-    __m512 sum[24];
-    __m512i x = _mm512_setzero_si512();
-    for (int i = 0; i < 24; i++) {
-        sum[i] = _mm512_setzero_ps();
-    }
-    KEEP(x);
-    for (; rounds > 0; rounds--) {
-        for (int i = 0; i < 24; i++) {
-            sum[i] = _mm512_dpbf16_ps(sum[i], (__m512bh)x, (__m512bh)x);
-        }
-    }
-    for (int i = 0; i < 24; i++) {
-        KEEP(sum[i]);
-    }
+    LOOP(CLEAR_512, TWENTY_FOUR("vdpbf16ps %%zmm24, %%zmm24, ", "%%zmm"), LOW_REGISTERS, HIGH_REGISTERS);
     return 24 * 32 * 2;
 }
 
+__attribute__((target("avx2,fma"))) static double fp32_avx2(int64_t rounds) {
+    LOOP("vxorps %%ymm12, %%ymm12, %%ymm12\n" TWELVE("vmovaps %%ymm12, ", "%%ymm"),
+         TWELVE("vfmadd231ps %%ymm12, %%ymm12, ", "%%ymm"), LOW_REGISTERS);
+    return 12 * 8 * 2;
+}
+
 __attribute__((target("amx-tile,amx-bf16"))) static double bf16_amx(int64_t rounds) {
-    struct {
+    static const struct {
         uint8_t palette, start_row, reserved[14];
         uint16_t row_bytes[16];
         uint8_t rows[16];
-    } config;
-    memset(&config, 0, sizeof config);
-    config.palette = 1;
-    for (int i = 0; i < 8; i++) {
-        config.row_bytes[i] = 64;
-        config.rows[i] = 16;
-    }
+    } config = {.palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
     _tile_loadconfig(&config);
     _tile_zero(0);
     _tile_zero(1);

@@ -3,7 +3,8 @@
     bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--out FOLDER] [--name NAME] [--seed 1] [--patience S]
 
 estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against the best of all candidates, every one timed.
-classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length.
+classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length; the two schedules are
+          then timed once more, against each other alone, so that the better of many noisy times is not taken for a gain.
 ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
 
 Times are medians of interleaved runs (src/tune/race.c). A row of `estimate` that is outside its bound is measured once more, and the
@@ -32,7 +33,7 @@ def between(draw, low, high):
 
 def draw_attention(draw, device):
     """Any shape whose cost is between the bounds for the device, in FLOP."""
-    least, most = (2e7, 1.5e8) if device == "cpu" else (2e10, 2e12)
+    least, most = (2e7, 1.5e8) if device == "cpu" else (2e10, 5e11)
     while True:
         kv_heads = draw.choice([1, 2, 4, 8])
         heads = kv_heads * draw.choice([1, 1, 2, 4])
@@ -50,7 +51,7 @@ def draw_attention(draw, device):
 
 
 def draw_gemm(draw, device):
-    least, most = (2e7, 1.5e8) if device == "cpu" else (2e10, 2e12)
+    least, most = (2e7, 1.5e8) if device == "cpu" else (2e10, 5e11)
     low, high = (64, 2048) if device == "cpu" else (512, 16384)
     while True:
         m, n, k = (between(draw, low, high) for _ in range(3))
@@ -67,22 +68,25 @@ class Tuner:
         self.folder = tempfile.mkdtemp()
         self.environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(self.folder, "tuning.db")}
 
-    def tune(self, problems, *options):
-        """What `weft tune` says of each problem, one process for all. A problem may have a list `also` of schedules."""
-        results = []
-        for problem in problems:
-            words = [f"--{key}" if key == "causal" else f"--{key}={value}" for key, value in problem.items()
-                     if key not in ("subject", "also") and not (key == "causal" and not value)]  # fmt: skip
-            if problem.get("also"):
-                words.append("--also=" + ";".join(problem["also"]))
-            command = [self.weft, "tune", problem["subject"], *words, "--device", self.device, "--again", "--all", "--json",
-                       "--patience", str(self.patience), *options]  # fmt: skip
-            done = subprocess.run(command, capture_output=True, text=True, env=self.environment)
-            if done.returncode:
-                raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
-            results.append(json.loads(done.stdout))
-            print(".", end="", file=sys.stderr, flush=True)
-        return results
+    def tune(self, problems, *options, also=()):
+        """What `weft tune` says of each problem, in one process for all, with schedules `also` timed besides."""
+        names = list(dict.fromkeys(name for problem in problems for name in problem))
+        path = os.path.join(self.folder, "problems.csv")
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, names, restval="")
+            writer.writeheader()
+            writer.writerows(problems)
+        command = [self.weft, "tune", "--file", path, "--device", self.device, "--again", "--all", "--json", "--patience",
+                   str(self.patience), *options, *(["--also", ";".join(also)] if also else [])]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, env=self.environment)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
+        return json.loads(done.stdout)["tuned"]
+
+    def chunks(self, problems):
+        """On a GPU several problems share a process, whose start takes as long as tuning; few enough that a failure loses little."""
+        size = 1 if self.device == "cpu" else 5
+        return [problems[i : i + size] for i in range(0, len(problems), size)]
 
 
 def timed(result):
@@ -124,14 +128,15 @@ def estimate(tuner, seed, out, count):
     for subject, one in (("attention", draw_attention), ("gemm", draw_gemm)):
         problems = [one(draw, tuner.device) for _ in range(count)]
         mine = []
-        for problem in problems:
-            row = {"subject": subject, "try": 1, **estimate_row(problem, tuner.tune([problem], "--exhaustive")[0])}
-            rows.append(row)
-            if row["loss"] > BOUND[tuner.device]:
-                row = {"subject": subject, "try": 2, **estimate_row(problem, tuner.tune([problem], "--exhaustive")[0])}
+        for chunk in tuner.chunks(problems):
+            for problem, result in zip(chunk, tuner.tune(chunk, "--exhaustive")):
+                row = {"subject": subject, "try": 1, **estimate_row(problem, result)}
                 rows.append(row)
-            mine.append(row)
-            print("{problem}: {estimate} {estimate_ms:.4g} ms, {best} {best_ms:.4g} ms, {loss:.3f}".format(**row), file=sys.stderr, flush=True)
+                if row["loss"] > BOUND[tuner.device]:
+                    row = {"subject": subject, "try": 2, **estimate_row(problem, tuner.tune([problem], "--exhaustive")[0])}
+                    rows.append(row)
+                mine.append(row)
+                print("{problem}: {estimate} {estimate_ms:.4g} ms, {best} {best_ms:.4g} ms, {loss:.3f}".format(**row), file=sys.stderr, flush=True)
         within = sum(row["loss"] <= BOUND[tuner.device] for row in mine)
         lines += [f"{subject}: within {100 * BOUND[tuner.device]:.0f} % on {within} of {len(mine)}, in the median "
                   f"{100 * statistics.median(row['loss'] for row in mine):.1f} % (seed {seed})", "",
@@ -140,6 +145,24 @@ def estimate(tuner, seed, out, count):
             percent=100 * row["loss"], spread=100 * row["estimate_spread"], again=" measured twice" if row["try"] == 2 else "", **row)
             for row in mine] + [""]  # fmt: skip
     write(tuner, out, "estimate", rows, lines)
+
+
+def stored(result):
+    """The candidate that src/tune/race.c stores: the fastest, or the model's own where it is as good as that."""
+    best = timed(result)[0]
+    own = next(c for c in result["all"] if c["estimate"])
+    return own if own["seconds"] <= 1.01 * best["seconds"] else best
+
+
+def duel(tuner, problem, words, own):
+    """Times a class's schedule against a length's own: nothing but these two run."""
+    if words == own["words"]:
+        return own, own
+    tile, order, sweep, dispatch = own["schedule"].split()[:4]
+    name, _, group = order.rpartition("-")
+    fixed = ["--tile", tile, "--sweep", sweep, "--dispatch", dispatch, "--order", name if group.isdecimal() else order]
+    result = tuner.tune([problem], *fixed, *(["--group", group] if group.isdecimal() else []), also=[words])[0]
+    return next(c for c in result["all"] if c["also"]), next(c for c in result["all"] if c["estimate"])
 
 
 def classes(tuner, seed, out, count):
@@ -152,18 +175,14 @@ def classes(tuner, seed, out, count):
             problem.update({"batch": 4, "heads": 32, "kv-heads": 32, "head-dim": 128})
         bucket = seq if seq <= 16 else seq >> (seq.bit_length() - 3) << (seq.bit_length() - 3)
         known = first.get(bucket)
-        result = tuner.tune([{**problem, "also": [known]} if known is not None else problem], "--seconds", "4")[0]
-        ends = timed(result)
-        if known is None:  # as src/tune/race.c takes it: the model's own where it is as good as the best
-            own = next(c for c in result["all"] if c["estimate"])
-            first[bucket] = own["words"] if own["seconds"] <= 1.01 * ends[0]["seconds"] else ends[0]["words"]
-            continue_with = own if first[bucket] == own["words"] else ends[0]
-        else:
-            continue_with = next(c for c in result["all"] if c["also"])
-        rows.append({"seq": seq, "class": bucket, "class_schedule": first[bucket] or "the model's", "class_ms": 1e3 * continue_with["seconds"],
-                     "own": ends[0]["schedule"], "own_ms": 1e3 * ends[0]["seconds"], "first": int(known is None),
-                     "loss": continue_with["seconds"] / ends[0]["seconds"] - 1, "spread": continue_with["spread"],
-                     "disturbed": result["search"]["disturbed"], "runs": result["search"]["runs"]})  # fmt: skip
+        result = tuner.tune([problem], "--seconds", "4" if tuner.device == "cpu" else "1", also=[] if known is None else [known])[0]
+        chosen = stored(result)
+        first.setdefault(bucket, chosen["words"])
+        ours, own = duel(tuner, problem, first[bucket], chosen)
+        rows.append({"seq": seq, "class": bucket, "class_schedule": first[bucket] or "the model's", "class_ms": 1e3 * ours["seconds"],
+                     "own": chosen["schedule"], "own_ms": 1e3 * own["seconds"], "first": int(known is None),
+                     "loss": ours["seconds"] / own["seconds"] - 1, "spread": ours["spread"], "runs": ours["runs"],
+                     "disturbed": result["search"]["disturbed"]})  # fmt: skip
     losses = sorted(row["loss"] for row in rows)
     mean = statistics.fmean(losses)
     lines = [f"{count} lengths from {min(r['seq'] for r in rows)} to {max(r['seq'] for r in rows)} in {len(first)} classes (seed {seed}): loss of the class's "
@@ -178,26 +197,43 @@ def classes(tuner, seed, out, count):
     write(tuner, out, "classes", rows, lines)
 
 
+FIXED = ["", "order=head-first sweep=forward dispatch=grid", "order=head-first sweep=sawtooth dispatch=static",
+         "order=reverse sweep=forward dispatch=grid", "order=longest-first sweep=forward dispatch=dynamic"]  # fmt: skip
+
+
+def is_choice(candidate, words):
+    """Whether a candidate is what `words` ask for; where two ask for the same, only one of them is timed."""
+    if candidate["words"] == words:
+        return True
+    tile, order, sweep, dispatch = candidate["schedule"].split()[:4]
+    sides = tile.split("x")
+    asked = dict(word.split("=") for word in words.split())
+    name = order.rpartition("-")[0] if order.rpartition("-")[2].isdecimal() else order
+    is_tile = (asked["tile_m"], asked["tile_n"]) == (sides[0], sides[1])
+    if "order" not in asked:
+        return is_tile and candidate["estimate"]
+    return is_tile and (asked["order"], asked["sweep"], asked["dispatch"]) == (name, sweep, dispatch)
+
+
 def ladder(tuner, seed, out, count):
-    """Fixed choices: each tile that there is, the rest as the plan chooses it."""
+    """Fixed choices: each tile that there is, with the rest as the plan chooses it, and with some schedules."""
     cpu = tuner.device == "cpu"
     lengths = [128, 256, 512, 1024] if cpu else [1024, 2048, 4096, 8192, 16384]
     sizes = [1, 4, 4] if cpu else [4, 32, 32]
-    tiles, rows, table = None, [], {}
+    fixed, rows, table = [], [], {}
     for seq in lengths:
         problem = dict(zip(ATTENTION, ["attention", *sizes, seq, seq, 64 if cpu else 128, 1, "bf16"]))
-        if tiles is None:  # the tiles of the candidates
-            all_words = [c["words"] for c in tuner.tune([problem], "--seconds", "1")[0]["all"]]
+        if not fixed:  # the tiles of the candidates
+            all_words = [c["words"] for c in tuner.tune([problem], "--seconds", "1", "--behind", "100")[0]["all"]]
             tiles = sorted({" ".join(w for w in words.split() if w.startswith("tile_")) for words in all_words} - {""})
-        result = tuner.tune([{**problem, "also": tiles}], "--seconds", "6")[0]
+            fixed = [f"{tile} {rest}".strip() for tile in tiles for rest in (FIXED if len(tiles) <= 4 else FIXED[:1])]
+        result = tuner.tune([problem], "--seconds", "6" if cpu else "3", also=fixed)[0]
         flops = result["tflops"] * result["seconds"]
-        ends = timed(result)
-        own = next(c for c in result["all"] if c["estimate"])
-        columns = {"tuned": ends[0], "estimate": own}
-        for tile in tiles:  # with the rest open, or the estimate itself where that is its tile
-            same = [c for c in result["all"] if c["also"] and (c["words"] == tile or c["estimate"] and tile_of(c) == tile)]
+        columns = {"tuned for each length": timed(result)[0], "the model's choice": next(c for c in result["all"] if c["estimate"])}
+        for words in fixed:
+            same = [c for c in result["all"] if c["also"] and is_choice(c, words)]
             if same:
-                columns[tile] = same[0]
+                columns[words] = same[0]
         for name, c in columns.items():
             table.setdefault(name, {})[seq] = flops / c["seconds"]
             rows.append({"seq": seq, "choice": name, "schedule": c["schedule"], "kernel": c["kernel"], "ms": 1e3 * c["seconds"],
@@ -208,11 +244,6 @@ def ladder(tuner, seed, out, count):
     for name, values in table.items():
         lines.append(f"| {name} | " + " | ".join(f"{values[s]:.{digits}f}" if s in values else "" for s in lengths) + " |")
     write(tuner, out, "ladder", rows, lines)
-
-
-def tile_of(candidate):
-    sides = candidate["schedule"].split()[0].split("x")
-    return " ".join(f"tile_{axis}={side}" for axis, side in zip("mnk", sides))
 
 
 def main():

@@ -203,8 +203,9 @@ static void print_result(const tuning *t, const weft_plan *plan) {
     }
 }
 
-/* Tunes one problem and shows what came out; a result that could not be stored is shown, and is a failure. */
-static int tune_one(tuning *t, json_t *results) {
+/* Tunes one problem and shows what came out; a result that could not be stored is shown, and is a failure. *held becomes a
+ * plan of the problem, so that a GPU stays in use from one problem to the next. */
+static int tune_one(tuning *t, json_t *results, weft_plan **held) {
     t->all = t->s->all ? json_array() : NULL;
     run(t);
     weft_message notice;
@@ -220,7 +221,8 @@ static int tune_one(tuning *t, json_t *results) {
         } else if (plan) {
             print_result(t, plan);
         }
-        weft_plan_destroy(plan);
+        weft_plan_destroy(*held);
+        *held = plan;
     }
     if (code) {
         complain(code, t->tuned.seconds > 0 ? "not stored: %s" : "%s", t->message.text);
@@ -231,12 +233,13 @@ static int tune_one(tuning *t, json_t *results) {
 
 static int tune_all(const settings *s, const tune_problem *list, size_t count) {
     json_t *results = s->json ? json_array() : NULL;
+    weft_plan *held = NULL;
     int code = EXIT_OK;
     signal(SIGINT, on_interrupt);
     signal(SIGTERM, on_interrupt);
     for (size_t i = 0; i < count && !interrupted && (code == EXIT_OK || code == EXIT_FAILED); i++) {
         tuning t = {.s = &list[i].chosen, .subject = list[i].subject, .number = i + 1, .count = count};
-        const int this = tune_one(&t, results);
+        const int this = tune_one(&t, results, &held);
         code = this ? this : code;
     }
     if (s->json && json_array_size(results) > 0) {
@@ -244,6 +247,7 @@ static int tune_all(const settings *s, const tune_problem *list, size_t count) {
             print_json(s->file ? json_pack("{s:O}", "tuned", results) : json_incref(json_array_get(results, 0)));
         code = code ? code : printed;
     }
+    weft_plan_destroy(held);
     json_decref(results);
     return interrupted
                ? complain(EXIT_FAILED, "stopped: what was measured is kept, and the same command goes on from there")

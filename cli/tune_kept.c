@@ -28,7 +28,10 @@ void tune_describe(const weft_schedule *s, char *text, size_t size) {
         }
     }
     if (s->cluster_m * s->cluster_n > 1 && used < size) {
-        snprintf(text + used, size - used, " cluster %" PRId64 "x%" PRId64, s->cluster_m, s->cluster_n);
+        used += (size_t)snprintf(text + used, size - used, " cluster %" PRId64 "x%" PRId64, s->cluster_m, s->cluster_n);
+    }
+    if (s->split > 1 && used < size) {
+        snprintf(text + used, size - used, " split %" PRId64, s->split);
     }
     if (!text[0]) {
         snprintf(text, size, "as the model chooses");

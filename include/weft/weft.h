@@ -3,8 +3,8 @@
  *
  * Read from the top: status and messages, problems, the two simple calls, then schedules and plans for those who want to
  * choose, and devices for those who have a GPU. Nothing here prints, exits or keeps global state (but for the CUDA driver
- * and kernels, which are loaded once, and stored tunings, which are read once); every function may be called from any thread,
- * and one plan may run in many threads at once.
+ * and kernels, which are loaded once, and stored tunings, which are read once); every function may be called from any
+ * thread, and one plan may run in many threads at once.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -267,7 +267,7 @@ typedef struct weft_device {
     int32_t no_prefetch;      /**< 1: a block of keys is loaded when it is needed; 0: ahead of that */
     int32_t ctas;             /**< CTAs that share an SM; 0: as many as fit */
     const char *kernel;       /**< the family of kernels to take, by name ("study"); null: the best that fits */
-    weft_mode mode;           /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
+    weft_mode mode; /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
 } weft_device;
 
 /** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */

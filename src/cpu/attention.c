@@ -22,7 +22,7 @@ weft_cpu_tile weft_cpu_tile_lay_out(const weft_cpu_attention_job *a, void *room,
         weft_cpu_take(room, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
     b.rescale = weft_cpu_take(room, size, width * sizeof(float));
     b.seen = weft_cpu_take(room, size, width * sizeof(int32_t));
-    b.row = weft_cpu_take(room, size, dims * sizeof(float));
+    b.rows = weft_cpu_take(room, size, width * dims * sizeof(float));
     return b;
 }
 
@@ -58,9 +58,9 @@ static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_tile
         for (int64_t key = 0; key < b->seen[i]; key++) {
             const int64_t kv_head = tile.head / (p->heads / p->kv_heads);
             weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, tile.batch, begin + key, kv_head),
-                          p->head_dim, b->row);
+                          p->head_dim, b->rows);
             for (int64_t d = 0; d < p->head_dim; d++) {
-                out[d * width + i] += b->scores[key * width + i] * b->row[d];
+                out[d * width + i] += b->scores[key * width + i] * b->rows[d];
             }
         }
     }
@@ -92,7 +92,8 @@ static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_tile *b,
         weights = b->weights;
     }
     for (int64_t d = 0; d < a->kv.dims; d += lines) {
-        kernel->multiply(depth, block->v + (size_t)(d / lines) * a->kv.v_panel, weights, out + d * width, 1);
+        weft_cpu_multiply(kernel, a->p->head_dim - d, depth, block->v + (size_t)(d / lines) * a->kv.v_panel, weights,
+                          out + d * width, 1);
     }
 }
 
@@ -117,15 +118,18 @@ void weft_cpu_tile_visit(const weft_cpu_attention_job *a, const weft_cpu_tile *b
 static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
                        int64_t rows) {
     const weft_attention *p = a->p;
-    const int64_t width = a->kernel->b.lines;
+    const int64_t width = a->kernel->b.lines, dims = a->kv.dims;
     for (int64_t i = 0; i < rows; i++) {
-        const float *out = b->out + i / width * a->kv.dims * width + i % width;
-        const float factor = 1.0f / b->sum[i];
-        for (int64_t d = 0; d < p->head_dim; d++) {
-            b->row[d] = b->sum[i] == 0 ? 0 : out[d * width] * factor;
+        if (i % width == 0) {
+            a->kernel->rows->turn(dims, width, b->out + i * dims, b->rows);
         }
-        weft_cpu_store(p->dtype, a->data->o, weft_row_index(&p->o_strides, tile.batch, first + i, tile.head), p->head_dim,
-                       b->row);
+        float *row = b->rows + i % width * dims;
+        if (b->sum[i] == 0) { /* no key was seen */
+            memset(row, 0, (size_t)dims * sizeof *row);
+        }
+        const size_t at = weft_row_index(&p->o_strides, tile.batch, first + i, tile.head) * weft_dtype_bytes(p->dtype);
+        a->kernel->rows->store(p->dtype, p->head_dim, row, dims, 0, b->sum[i] == 0 ? 0 : 1.0f / b->sum[i],
+                               (char *)a->data->o + at);
         if (a->data->lse) {
             a->data->lse[(tile.batch * p->heads + tile.head) * p->seq + first + i] = weft_cpu_lse(b->max[i], b->sum[i]);
         }
@@ -166,10 +170,12 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
     }
     weft_cpu_attention_job a;
     weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);
-    if ((status = weft_cpu_kv_pack(&a.kv, a.kernel, p, data->k, data->v, message)) == WEFT_OK) {
+    if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
         size_t room;
         weft_cpu_tile_lay_out(&a, NULL, &room);
-        status = weft_cpu_walk(plan, a.kernel, room, attention_tile, &a, message);
+        weft_cpu_kv_packing packing = {&a.kv, a.kernel, p, data->k, data->v};
+        const weft_cpu_stage before = weft_cpu_kv_stage(&packing);
+        status = weft_cpu_walk(plan, a.kernel, &before, room, attention_tile, &a, message);
     }
     weft_cpu_kv_free(&a.kv);
     return status;

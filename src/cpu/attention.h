@@ -25,9 +25,17 @@ typedef struct weft_cpu_kv_block {
 /* Fills in the sizes. */
 void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, int64_t tile);
 
-/* Packs all of K and V over threads. On failure nothing is held; weft_cpu_kv_free() may be called all the same. */
-weft_status weft_cpu_kv_pack(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, const void *k,
-                             const void *v, weft_message *message);
+/* Memory for all of K and V. On failure nothing is held; weft_cpu_kv_free() may be called all the same. */
+weft_status weft_cpu_kv_alloc(weft_cpu_kv *kv, const weft_attention *problem, weft_message *message);
+
+/* Packing all of K and V as items for threads; `packing` is kept until they are done. */
+typedef struct weft_cpu_kv_packing {
+    weft_cpu_kv *kv;
+    const weft_cpu_kernel *kernel;
+    const weft_attention *problem;
+    const void *k, *v;
+} weft_cpu_kv_packing;
+weft_cpu_stage weft_cpu_kv_stage(weft_cpu_kv_packing *packing);
 weft_cpu_kv_block weft_cpu_kv_at(const weft_cpu_kv *kv, int64_t batch, int64_t kv_head, int64_t block);
 void weft_cpu_kv_free(weft_cpu_kv *kv);
 
@@ -58,7 +66,7 @@ typedef struct weft_cpu_tile {
     char *weights;    /* as the next product's operand */
     float *rescale;   /* (width) */
     int32_t *seen;    /* (width) keys of the block that a query sees */
-    float *row;       /* (dims) */
+    float *rows;      /* (width, dims): the output of one panel, query by query */
 } weft_cpu_tile;
 
 /* Divides a thread's room; with none given, only counts what is needed. */

@@ -49,15 +49,9 @@ static weft_attention gather(const weft_attention *p) {
 static void soften(const few *f, float *scores, int64_t keys, float *out) {
     const int64_t dim = f->p.head_dim;
     float *max = out + dim, *sum = max + 1;
-    const float rescale = f->kernel->few->soften(keys, scores, (float)(f->p.scale * 1.44269504088896340736), max);
-    if (rescale != 1) {
-        for (int64_t d = 0; d < dim; d++) {
-            out[d] *= rescale;
-        }
-        *sum *= rescale;
-    }
-    for (int64_t i = 0; i < keys; i++) {
-        *sum += scores[i];
+    const float rescale = f->kernel->few->soften(keys, scores, (float)(f->p.scale * 1.44269504088896340736), max, sum);
+    for (int64_t d = 0; d < dim && rescale != 1; d++) {
+        out[d] *= rescale;
     }
 }
 
@@ -76,7 +70,7 @@ static int64_t seen_keys(const few *f, int64_t row, int64_t begin, int64_t keys)
 static void visit_direct(const few *f, const part *part, float *room) {
     const weft_attention *p = &f->p;
     const int64_t dim = p->head_dim, bytes = (int64_t)weft_dtype_bytes(p->dtype);
-    float *q = room, *scores = q + WEFT_CPU_FEW_ROWS * dim, *out = scores + WEFT_CPU_FEW_ROWS * STRETCH;
+    float *q = room, *scores = q + WEFT_CPU_MOST_ROWS * dim, *out = scores + WEFT_CPU_MOST_ROWS * STRETCH;
     for (int64_t row = 0; row < p->seq; row++) {
         weft_cpu_load(p->dtype, f->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head), dim,
                       q + row * dim);
@@ -148,7 +142,7 @@ static void visit_part(void *context, void *room, int64_t item) {
     for (int64_t row = 0; row < p->seq; row++) {
         part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;
     }
-    if (p->seq <= WEFT_CPU_FEW_ROWS) {
+    if (f->kernel->few->takes(p->seq, p->head_dim)) {
         visit_direct(f, &part, room);
     } else {
         visit_packed(f, &part, room);
@@ -196,7 +190,7 @@ weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_att
     size_t packed;
     weft_cpu_tile_lay_out(&f.job, NULL, &packed);
     packed += f.job.kv.k_block + f.job.kv.v_block;
-    const size_t direct = (size_t)(WEFT_CPU_FEW_ROWS * (2 * p->head_dim + STRETCH)) * sizeof(float);
+    const size_t direct = (size_t)(WEFT_CPU_MOST_ROWS * (2 * p->head_dim + STRETCH)) * sizeof(float);
     const int64_t heads = p->batch * p->heads;
     weft_status status =
         weft_cpu_each(heads * f.parts, f.kernel, packed > direct ? packed : direct, visit_part, &f, message);

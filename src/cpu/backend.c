@@ -1,5 +1,5 @@
 /* The CPU backend. */
-#include "cpu/cost.h"
+#include "cpu/cpu.h"
 
 static const char *kernel(const weft_plan *plan) {
     return weft_cpu_choose(plan->subject == WEFT_SUBJECT_GEMM ? plan->gemm.dtype : plan->attention.dtype)->name;

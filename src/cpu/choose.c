@@ -1,4 +1,5 @@
 /* Which kernels this processor can run, and which are taken. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,19 +21,24 @@ typedef struct choice {
     int usable;
 } choice;
 
+/* The processor is asked once: in a virtual machine each question takes longer than a small product. */
 enum { MOST = 16 };
+static choice choices[MOST];
+static size_t count;
 
-static size_t list(choice *choices) {
-    size_t count = 0;
+static void ask(void) {
 #define WEFT_CPU_KERNEL(name, guard, test) KEEP(guard, choices[count++] = ((choice){&weft_cpu_##name, (test) != 0});)
 #include "cpu/kernels.def"
 #undef WEFT_CPU_KERNEL
-    return count;
+}
+
+static void ask_once(void) {
+    static pthread_once_t asked = PTHREAD_ONCE_INIT;
+    pthread_once(&asked, ask);
 }
 
 const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable) {
-    choice choices[MOST];
-    const size_t count = list(choices);
+    ask_once();
     if (i >= count) {
         return NULL;
     }
@@ -47,8 +53,7 @@ static int is_wanted(const weft_cpu_kernel *kernel, const char *wanted) {
 }
 
 const weft_cpu_kernel *weft_cpu_choose(weft_dtype dtype) {
-    choice choices[MOST];
-    const size_t count = list(choices);
+    ask_once();
     const char *wanted = getenv("WEFT_CPU");
     const weft_cpu_kernel *best = NULL;
     for (size_t i = 0; i < count; i++) {

@@ -42,12 +42,15 @@ typedef struct weft_cpu_panel {
                           const float *delta);
 } weft_cpu_panel;
 
-/* The most queries that are multiplied with keys as they lie in memory; with more, packing a block for all of them pays. */
-enum { WEFT_CPU_FEW_ROWS = 2 };
+/* Queries that every kernel multiplies with keys as they lie in memory, and the most that any does. */
+enum { WEFT_CPU_FEW_ROWS = 2, WEFT_CPU_MOST_ROWS = 16 };
 
-/* Products of a few rows, up to WEFT_CPU_FEW_ROWS, with keys and values that are `step` bytes apart. Rows of scores and of
- * weights are `pitch` floats apart. */
+/* Products of a few rows with keys and values that are `step` bytes apart. Rows of scores and of weights are `pitch` floats
+ * apart. All arrays of rows have room for WEFT_CPU_MOST_ROWS, of which those past the last may be written. */
 typedef struct weft_cpu_few {
+    /* Whether so many rows are worth it; otherwise packing a block for all of them pays. True for WEFT_CPU_FEW_ROWS. */
+    int (*takes)(int64_t rows, int64_t dim);
+
     /* scores (rows, keys) = q (rows, dim) times keys */
     void (*dots)(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
                  float *scores, int64_t pitch);
@@ -56,10 +59,20 @@ typedef struct weft_cpu_few {
     void (*sums)(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
                  int64_t step, float *out);
 
-    /* Scores of one row become weights 2^(factor score - max), with *max the largest factor score so far; returns what the
-     * sum and output so far are to be multiplied by. The row has room for a multiple of 64 floats. */
-    float (*soften)(int64_t keys, float *scores, float factor, float *max);
+    /* Scores of one row become weights 2^(factor score - max), with *max the largest factor score so far; *sum grows by the
+     * weights. Returns what the sum was multiplied by, and the output so far is to be. The row has room for a multiple of
+     * 64 floats. */
+    float (*soften)(int64_t keys, float *scores, float factor, float *max, float *sum);
 } weft_cpu_few;
+
+/* Results on their way out. */
+typedef struct weft_cpu_rows {
+    /* `count` floats times the factor to a dtype, rounded to nearest. They come in pieces of `width`, `pitch` apart. */
+    void (*store)(weft_dtype dtype, int64_t count, const float *from, int64_t width, int64_t pitch, float factor, void *to);
+
+    /* to (columns, rows) = c (rows, columns) turned; both multiples of 4 */
+    void (*turn)(int64_t rows, int64_t columns, const float *c, float *to);
+} weft_cpu_rows;
 
 /* A block kernel, and the packing that goes with it. */
 typedef struct weft_cpu_kernel {
@@ -67,9 +80,13 @@ typedef struct weft_cpu_kernel {
     weft_dtype dtype;      /* of packed values: fp32 or bf16 */
     weft_cpu_operand a, b; /* a.lines rows and b.lines columns */
     int depth;             /* k comes in multiples of this */
+    int fetch;             /* products in the time that a value takes to come from beyond the L2, about */
 
     /* c (rows, columns) = A B, or is increased by it when `add` is set. */
     void (*multiply)(int64_t k, const void *a, const void *b, float *c, int add);
+
+    /* The same where only the first `rows` of c matter; null where that is not faster. */
+    void (*multiply_part)(int rows, int64_t k, const void *a, const void *b, float *c, int add);
 
     /* Packs a panel, with k padded to `depth`. */
     void (*pack_a)(const weft_cpu_source *source, void *to);
@@ -80,6 +97,7 @@ typedef struct weft_cpu_kernel {
 
     const weft_cpu_panel *panel;
     const weft_cpu_few *few;
+    const weft_cpu_rows *rows;
 
     void (*start)(void), (*stop)(void); /* called by each thread around its work; may be null */
 } weft_cpu_kernel;
@@ -123,23 +141,42 @@ static inline size_t weft_cpu_panel_bytes(const weft_cpu_kernel *kernel, weft_cp
     return (size_t)(weft_cpu_pad(k, kernel->depth) * operand.lines) * weft_dtype_bytes(kernel->dtype);
 }
 
+/* A block of which the first `rows` rows matter; more than there are means all. */
+static inline void weft_cpu_multiply(const weft_cpu_kernel *kernel, int64_t rows, int64_t k, const void *a, const void *b,
+                                     float *c, int add) {
+    if (rows < kernel->a.lines && kernel->multiply_part) {
+        kernel->multiply_part((int)rows, k, a, b, c, add);
+    } else {
+        kernel->multiply(k, a, b, c, add);
+    }
+}
+
 /* What a worker does with one visit, and the memory it has for it. */
 typedef void (*weft_cpu_visit)(void *context, void *room, const weft_visit *visit);
 
-/* Runs the plan's walk over threads, one worker each, every thread with `room` bytes of its own. */
-weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, size_t room, weft_cpu_visit visit,
-                          void *context, weft_message *message);
-
-/* Runs item 0 .. count - 1 over threads, every thread with `room` bytes of its own. */
+/* Items 0 .. count - 1, which threads take as they come free. */
 typedef void (*weft_cpu_item)(void *context, void *room, int64_t item);
+typedef struct weft_cpu_stage {
+    int64_t count;
+    weft_cpu_item item;
+    void *context;
+} weft_cpu_stage;
+
+/* Runs the plan's walk over threads, one worker each, every worker with `room` bytes of its own; `before`, if not null, is
+ * done when the walk begins, without a room. */
+weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_stage *before, size_t room,
+                          weft_cpu_visit visit, void *context, weft_message *message);
+
+/* Runs items over threads, every thread with `room` bytes of its own. */
 weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
                           weft_message *message);
 
-/* Settles the tile sides that a schedule leaves open, where the machine is this host. */
+/* Settles the tile sides and the dispatch that a schedule leaves open, where the machine is this host. */
 weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message);
 
-/* Tiles and dispatches that are worth timing: see weft_backend. */
+/* Tiles and dispatches that are worth timing, and what the model says of a plan: see weft_backend. */
 size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *list, size_t room);
+double weft_cpu_cost(const weft_plan *plan);
 
 /* How many threads a run takes at most. */
 int64_t weft_cpu_threads(void);

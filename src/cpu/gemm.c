@@ -1,4 +1,4 @@
-/* GEMM: both operands packed once, then blocks over each tile, slice of k by slice of k. */
+/* GEMM: operands packed slice of k by slice of k, then blocks over each tile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,85 +6,179 @@
 #include "plan/problem.h"
 #include "plan/status.h"
 
-/* A packed operand: slices of tile_k, in each slice panels of `lines` lines. */
-typedef struct packed {
-    weft_cpu_operand operand;
-    int64_t lines, panels, group; /* lines in all; panels of a slice; lines of one packing item */
-    size_t panel, slice;          /* bytes */
-    char *data;
-} packed;
+/* An operand and how it is packed: slices of tile_k, in each slice panels of `lines` lines. */
+typedef struct operand {
+    weft_cpu_operand layout;
+    void (*pack)(const weft_cpu_source *source, void *to);
+    weft_cpu_source source; /* all of it */
+    int64_t panels;         /* of a slice */
+    size_t panel;           /* bytes */
+    char *packed;           /* all slices; null where each thread packs what its tile needs */
+} operand;
 
 typedef struct gemm {
     const weft_plan *plan;
     const weft_gemm_data *data;
     const weft_cpu_kernel *kernel;
     int64_t slices;
-    packed a, b;
+    operand a, b;
 } gemm;
 
-/* Packs one panel, all slices of it. Items are A's panels, then B's. */
-static void pack_panel(void *context, void *room, int64_t item) {
-    const gemm *g = context;
-    const weft_gemm *p = &g->plan->gemm;
-    const int of_b = item >= g->a.panels;
-    const packed *to = of_b ? &g->b : &g->a;
-    const int64_t panel = of_b ? item - g->a.panels : item, first = panel * to->operand.lines;
-    const int64_t tile_k = g->plan->schedule.tile_k;
-    /* A's lines are rows and B's are columns. */
-    const int lines_apart = of_b ? p->b_major == WEFT_COL_MAJOR : p->a_major == WEFT_ROW_MAJOR;
-    const int64_t ld = of_b ? p->ldb : p->lda;
-    (void)room;
-    weft_cpu_source source = {p->dtype,
-                              of_b ? g->data->b : g->data->a,
-                              0,
-                              lines_apart ? ld : 1,
-                              lines_apart ? 1 : ld,
-                              weft_cpu_smaller(to->operand.lines, to->lines - first),
-                              0};
-    for (int64_t slice = 0; slice < g->slices; slice++) {
-        const int64_t k = slice * tile_k;
-        source.index = (size_t)(first * source.line_stride + k * source.k_stride);
-        source.k = weft_cpu_smaller(tile_k, p->k - k);
-        char *at = to->data + (size_t)slice * to->slice + (size_t)panel * to->panel;
-        (of_b ? g->kernel->pack_b : g->kernel->pack_a)(&source, at);
+/* Packs panels first .. end - 1 of a slice. Where lines lie side by side, all panels go together, a few rows at a time: so
+ * memory is read along its rows. */
+static void pack_slice(const gemm *g, const operand *o, int64_t slice, int64_t first, int64_t end, char *to) {
+    const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
+                  length = weft_cpu_smaller(tile_k, o->source.k - slice * tile_k);
+    enum { ROWS = 32 }; /* every kernel's depth divides it */
+    const int64_t run = o->source.k_stride == 1 ? length : ROWS;
+    for (int64_t k = 0; k < length; k += run) {
+        for (int64_t panel = first; panel < end; panel++) {
+            weft_cpu_source source = o->source;
+            source.index += (size_t)(panel * lines * source.line_stride + (slice * tile_k + k) * source.k_stride);
+            source.lines = weft_cpu_smaller(lines, o->source.lines - panel * lines);
+            source.k = weft_cpu_smaller(run, length - k);
+            o->pack(&source,
+                    to + (size_t)(panel - first) * o->panel + (size_t)(k * lines) * weft_dtype_bytes(g->kernel->dtype));
+        }
     }
 }
 
-/* C = alpha sums + beta C, for rows and columns of a tile whose sums are blocks, column of blocks by column; with beta 0
- * the old C is not read. `line` has room for a line of the tile, twice. */
-static void store_tile(const gemm *g, int64_t row, int64_t row_end, int64_t col, int64_t col_end, const float *sums,
-                       float *line) {
-    const weft_gemm *p = &g->plan->gemm;
-    const int64_t height = g->kernel->a.lines, width = g->kernel->b.lines, block = height * width;
-    const int64_t column = (row_end - row + height - 1) / height * block; /* floats of a column of blocks */
-    const int by_row = p->c_major == WEFT_ROW_MAJOR;
-    const int64_t lines = by_row ? row_end - row : col_end - col, count = by_row ? col_end - col : row_end - row;
-    const float alpha = (float)p->alpha, beta = (float)p->beta;
-    for (int64_t i = 0; i < lines; i++) {
-        const size_t at = by_row ? weft_matrix_index(p->c_major, p->ldc, row + i, col)
-                                 : weft_matrix_index(p->c_major, p->ldc, row, col + i);
-        if (by_row) {
-            const float *from = sums + i / height * block + i % height * width;
-            for (int64_t j = 0; j < count; j += width, from += column) {
-                for (int64_t x = 0; x < width; x++) {
-                    line[j + x] = alpha * from[x];
-                }
-            }
-        } else {
-            const float *from = sums + i / width * column + i % width;
-            for (int64_t j = 0; j < count; j++) {
-                line[j] = alpha * from[j * width];
-            }
-        }
-        if (beta != 0) {
-            float *old = line + count + width;
-            weft_cpu_load(p->c_dtype, g->data->c, at, count, old);
-            for (int64_t j = 0; j < count; j++) {
-                line[j] += beta * old[j];
-            }
-        }
-        weft_cpu_store(p->c_dtype, g->data->c, at, count, line);
+/* The panels of a slice, packed now if they are not. */
+static const char *panels_of(const gemm *g, const operand *o, int64_t slice, int64_t first, int64_t end, char *room) {
+    if (o->packed) {
+        return o->packed + (size_t)(slice * o->panels + first) * o->panel;
     }
+    pack_slice(g, o, slice, first, end, room);
+    return room;
+}
+
+/* Packs a few panels of one slice for all threads. Items are A's, then B's. */
+enum { TOGETHER = 4 };
+
+static int64_t items_of(const gemm *g, const operand *o) {
+    return (o->panels + TOGETHER - 1) / TOGETHER * g->slices;
+}
+
+static void pack_item(void *context, void *room, int64_t item) {
+    const gemm *g = context;
+    const int64_t of_a = items_of(g, &g->a);
+    const operand *o = item < of_a ? &g->a : &g->b;
+    const int64_t at = item < of_a ? item : item - of_a, slice = at % g->slices, first = at / g->slices * TOGETHER;
+    (void)room;
+    pack_slice(g, o, slice, first, weft_cpu_smaller(first + TOGETHER, o->panels),
+               o->packed + (size_t)(slice * o->panels + first) * o->panel);
+}
+
+/* C = alpha sums + beta C, for `count` elements along C's lines, whose sums come in pieces of `width`, `pitch` apart; with
+ * beta 0 the old C is not read. `line` has room for them. */
+static void store_line(const gemm *g, int64_t row, int64_t col, int64_t count, const float *sums, int64_t width,
+                       int64_t pitch, float *line) {
+    const weft_gemm *p = &g->plan->gemm;
+    const size_t at = weft_matrix_index(p->c_major, p->ldc, row, col);
+    char *to = (char *)g->data->c + at * weft_dtype_bytes(p->c_dtype);
+    const float alpha = (float)p->alpha, beta = (float)p->beta;
+    if (beta == 0) {
+        g->kernel->rows->store(p->c_dtype, count, sums, width, pitch, alpha, to);
+        return;
+    }
+    weft_cpu_load(p->c_dtype, g->data->c, at, count, line);
+    for (int64_t i = 0; i < count; i++) {
+        line[i] = alpha * sums[i / width * pitch + i % width] + beta * line[i];
+    }
+    g->kernel->rows->store(p->c_dtype, count, line, count, 0, 1, to);
+}
+
+/* A tile of sums: blocks, column of blocks by column. Row by row, or else block by block, turned. */
+static void store_tile(const gemm *g, int64_t row, int64_t row_end, int64_t col, int64_t col_end, const float *sums,
+                       float *line, float *turned) {
+    const int64_t height = g->kernel->a.lines, width = g->kernel->b.lines, block = height * width;
+    const int64_t column = weft_ceil_divide(row_end - row, height) * block; /* floats of a column of blocks */
+    if (g->plan->gemm.c_major == WEFT_ROW_MAJOR) {
+        for (int64_t i = 0; i < row_end - row; i++) {
+            store_line(g, row + i, col, col_end - col, sums + i / height * block + i % height * width, width, column, line);
+        }
+        return;
+    }
+    for (int64_t j = col; j < col_end; j += width) {
+        for (int64_t i = row; i < row_end; i += height, sums += block) {
+            const int64_t rows = weft_cpu_smaller(height, row_end - i);
+            g->kernel->rows->turn(height, width, sums, turned);
+            for (int64_t x = 0; x < weft_cpu_smaller(width, col_end - j); x++) {
+                store_line(g, i, j + x, rows, turned + x * height, rows, 0, line);
+            }
+        }
+    }
+}
+
+/* Memory of one thread. */
+typedef struct buffers {
+    char *a, *b;  /* panels of a tile, where they are not packed for all */
+    float *sums;  /* blocks of a tile */
+    float *block; /* one, turned */
+    float *line;  /* of a tile */
+} buffers;
+
+static buffers lay_out(const gemm *g, char *room, size_t *size) {
+    const weft_schedule *s = &g->plan->schedule;
+    const size_t block = (size_t)(g->kernel->a.lines * g->kernel->b.lines);
+    const size_t down = (size_t)weft_ceil_divide(s->tile_m, g->kernel->a.lines) + 1,
+                 across = (size_t)weft_ceil_divide(s->tile_n, g->kernel->b.lines) + 1;
+    buffers b;
+    *size = 0;
+    b.sums = weft_cpu_take(room, size, down * across * block * sizeof(float));
+    b.block = weft_cpu_take(room, size, block * sizeof(float));
+    b.line = weft_cpu_take(room, size, (across * (size_t)g->kernel->b.lines + (size_t)g->kernel->a.lines) * sizeof(float));
+    b.a = weft_cpu_take(room, size, g->a.packed ? 0 : down * g->a.panel);
+    b.b = weft_cpu_take(room, size, g->b.packed ? 0 : across * g->b.panel);
+    return b;
+}
+
+/* Memory that will be read soon: rows of `bytes`, `step` apart. */
+typedef struct ahead {
+    const char *row;
+    int64_t rows, bytes, step;
+    int64_t done; /* bytes of the row */
+} ahead;
+
+/* Asks for the next so many cache lines. */
+static void ask_for(ahead *f, int64_t lines) {
+    enum { LINE = 64 };
+    while (lines > 0 && f->rows > 0) {
+        const int64_t left = (f->bytes - f->done + LINE - 1) / LINE, count = weft_cpu_smaller(lines, left);
+        for (int64_t i = 0; i < count; i++) {
+            __builtin_prefetch(f->row + f->done + i * LINE, 0, 2);
+        }
+        lines -= count;
+        f->done += count * LINE;
+        if (f->done >= f->bytes) {
+            f->row += f->step;
+            f->rows--;
+            f->done = 0;
+        }
+    }
+}
+
+/* What panels first .. end - 1 of a slice will be read from: packed, or where they lie. Nothing for kernels that read so
+ * fast that they need every request to memory that a core can have under way. */
+static ahead next_panels(const gemm *g, const operand *o, int64_t slice, int64_t first, int64_t end) {
+    const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
+                  element = (int64_t)weft_dtype_bytes(o->source.dtype);
+    if (slice < 0 || g->kernel->dtype != WEFT_FP32) {
+        return (ahead){NULL, 0, 0, 0, 0};
+    }
+    if (o->packed) {
+        return (ahead){panels_of(g, o, slice, first, end, NULL), 1, (end - first) * (int64_t)o->panel, 0, 0};
+    }
+    const int64_t k = weft_cpu_smaller(tile_k, o->source.k - slice * tile_k),
+                  count = weft_cpu_smaller(end * lines, o->source.lines) - first * lines;
+    const char *from = (const char *)o->source.data +
+                       (first * lines * o->source.line_stride + slice * tile_k * o->source.k_stride) * element;
+    return o->source.k_stride == 1 ? (ahead){from, count, k * element, o->source.line_stride * element, 0}
+                                   : (ahead){from, k, count * element, o->source.k_stride * element, 0};
+}
+
+static int64_t lines_of(const ahead *f) {
+    return f->rows * ((f->bytes + 63) / 64);
 }
 
 /* Tiles are cut in panels: a tile's edges fall where they fall, so that it takes the panels that begin inside it. */
@@ -92,56 +186,84 @@ static void gemm_tile(void *context, void *room, const weft_visit *visit) {
     const gemm *g = context;
     const weft_gemm *p = &g->plan->gemm;
     const weft_schedule *s = &g->plan->schedule;
-    const int64_t rows = g->a.operand.lines, cols = g->b.operand.lines, block = rows * cols;
-    const int64_t row = (visit->tile.m * s->tile_m + rows - 1) / rows, col = (visit->tile.n * s->tile_n + cols - 1) / cols;
-    const int64_t row_end = weft_cpu_smaller(((visit->tile.m + 1) * s->tile_m + rows - 1) / rows, g->a.panels);
-    const int64_t col_end = weft_cpu_smaller(((visit->tile.n + 1) * s->tile_n + cols - 1) / cols, g->b.panels);
+    const int64_t rows = g->a.layout.lines, cols = g->b.layout.lines, block = rows * cols;
+    const int64_t row = weft_ceil_divide(visit->tile.m * s->tile_m, rows),
+                  col = weft_ceil_divide(visit->tile.n * s->tile_n, cols);
+    const int64_t row_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.m + 1) * s->tile_m, rows), g->a.panels);
+    const int64_t col_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.n + 1) * s->tile_n, cols), g->b.panels);
     if (row >= row_end || col >= col_end) {
         return; /* no panel begins in this tile */
     }
-    float *sums = room;
+    size_t unused;
+    const buffers w = lay_out(g, room, &unused);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
         const int64_t k = weft_cpu_pad(weft_cpu_smaller(s->tile_k, p->k - step * s->tile_k), g->kernel->depth);
-        const char *a = g->a.data + (size_t)step * g->a.slice, *b = g->b.data + (size_t)step * g->b.slice;
-        float *c = sums;
-        for (int64_t n = col; n < col_end; n++) {
-            for (int64_t m = row; m < row_end; m++, c += block) {
-                g->kernel->multiply(k, a + (size_t)m * g->a.panel, b + (size_t)n * g->b.panel, c, i > 0);
+        const char *a = panels_of(g, &g->a, step, row, row_end, w.a), *b = panels_of(g, &g->b, step, col, col_end, w.b);
+        const int64_t next = i + 1 < visit->steps ? step + visit->direction : -1;
+        ahead next_a = next_panels(g, &g->a, next, row, row_end), next_b = next_panels(g, &g->b, next, col, col_end);
+        const int64_t blocks = (row_end - row) * (col_end - col);
+        const int64_t of_a = weft_ceil_divide(lines_of(&next_a), blocks),
+                      of_b = weft_ceil_divide(lines_of(&next_b), blocks);
+        float *c = w.sums;
+        for (int64_t n = 0; n < col_end - col; n++) {
+            for (int64_t m = 0; m < row_end - row; m++, c += block) {
+                ask_for(&next_a, of_a);
+                ask_for(&next_b, of_b);
+                weft_cpu_multiply(g->kernel, p->m - (row + m) * rows, k, a + (size_t)m * g->a.panel,
+                                  b + (size_t)n * g->b.panel, c, i > 0);
             }
         }
     }
     store_tile(g, row * rows, weft_cpu_smaller(row_end * rows, p->m), col * cols, weft_cpu_smaller(col_end * cols, p->n),
-               sums, sums + (row_end - row) * (col_end - col) * block);
+               w.sums, w.line, w.block);
 }
 
-static int lay_out(const gemm *g, packed *to, weft_cpu_operand operand, int64_t lines, int64_t tile_k) {
-    to->operand = operand;
-    to->lines = lines;
-    to->panels = (lines + operand.lines - 1) / operand.lines;
-    to->panel = weft_cpu_panel_bytes(g->kernel, operand, tile_k);
-    to->slice = to->panel * (size_t)to->panels;
-    to->data = (double)to->slice * (double)g->slices < 0x1p62 ? weft_cpu_alloc(to->slice * (size_t)g->slices) : NULL;
-    return to->data != NULL;
+static void describe(const gemm *g, operand *o, const void *data, int64_t lines, int64_t ld, int lines_apart) {
+    const weft_gemm *p = &g->plan->gemm;
+    const int64_t tile_k = g->plan->schedule.tile_k;
+    o->source = (weft_cpu_source){p->dtype, data, 0, lines_apart ? ld : 1, lines_apart ? 1 : ld, lines, p->k};
+    o->panels = weft_ceil_divide(lines, o->layout.lines);
+    o->panel = weft_cpu_panel_bytes(g->kernel, o->layout, tile_k);
+}
+
+/* Memory for all slices of both operands. */
+static int alloc_packed(gemm *g) {
+    const double a = (double)g->a.panel * (double)g->a.panels * (double)g->slices,
+                 b = (double)g->b.panel * (double)g->b.panels * (double)g->slices;
+    g->a.packed = a < 0x1p62 ? weft_cpu_alloc((size_t)a) : NULL;
+    g->b.packed = b < 0x1p62 ? weft_cpu_alloc((size_t)b) : NULL;
+    return g->a.packed && g->b.packed;
+}
+
+/* Whether each thread packs what its tile needs: where each has one tile, packing twice costs less than waiting for each
+ * other and fetching what others packed. */
+static int packs_alone(const weft_plan *plan) {
+    return plan->walk.order.count <= plan->schedule.workers;
 }
 
 weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
     const weft_gemm *p = &plan->gemm;
-    const weft_schedule *s = &plan->schedule;
     weft_status status = weft_cpu_check_tile(plan, message);
     if (status) {
         return status;
     }
     gemm g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(p->dtype)};
-    g.slices = (p->k + s->tile_k - 1) / s->tile_k;
-    const weft_cpu_operand a = g.kernel->a, b = g.kernel->b;
-    if (!lay_out(&g, &g.a, a, p->m, s->tile_k) || !lay_out(&g, &g.b, b, p->n, s->tile_k)) {
-        status = weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
-    } else if ((status = weft_cpu_each(g.a.panels + g.b.panels, g.kernel, 0, pack_panel, &g, message)) == WEFT_OK) {
-        const int64_t blocks = ((s->tile_m + a.lines - 1) / a.lines + 1) * ((s->tile_n + b.lines - 1) / b.lines + 1);
-        status =
-            weft_cpu_walk(plan, g.kernel, (size_t)(blocks * a.lines * b.lines) * sizeof(float), gemm_tile, &g, message);
+    g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
+    g.a = (operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
+    g.b = (operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};
+    describe(&g, &g.a, data->a, p->m, p->lda, p->a_major == WEFT_ROW_MAJOR);
+    describe(&g, &g.b, data->b, p->n, p->ldb, p->b_major == WEFT_COL_MAJOR);
+    weft_cpu_stage packing = {0, pack_item, &g};
+    if (!packs_alone(plan)) {
+        packing.count = items_of(&g, &g.a) + items_of(&g, &g.b);
+        status = alloc_packed(&g) ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
     }
-    weft_cpu_free(g.a.data);
-    weft_cpu_free(g.b.data);
+    if (status == WEFT_OK) {
+        size_t room;
+        lay_out(&g, NULL, &room);
+        status = weft_cpu_walk(plan, g.kernel, &packing, room, gemm_tile, &g, message);
+    }
+    weft_cpu_free(g.a.packed);
+    weft_cpu_free(g.b.packed);
     return status;
 }

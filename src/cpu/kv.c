@@ -6,13 +6,6 @@
 #include "plan/problem.h"
 #include "plan/status.h"
 
-typedef struct packing {
-    weft_cpu_kv *kv;
-    const weft_cpu_kernel *kernel;
-    const weft_attention *problem;
-    const void *k, *v;
-} packing;
-
 int weft_cpu_has_odd(const weft_cpu_kernel *kernel, const void *packed, size_t bytes) {
     const uint32_t *words = packed; /* one fp32, or two bf16: operands come in whole words */
     uint32_t odd = 0;
@@ -23,18 +16,23 @@ int weft_cpu_has_odd(const weft_cpu_kernel *kernel, const void *packed, size_t b
     return odd != 0;
 }
 
-weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p,
-                                         const void *k, const void *v, int64_t batch, int64_t kv_head, int64_t begin,
-                                         int64_t keys, char *k_to, char *v_to) {
+static void pack_keys(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const void *k,
+                      int64_t batch, int64_t kv_head, int64_t begin, int64_t keys, char *to) {
     const int64_t lines = kernel->a.lines;
-    weft_cpu_kv_block block = {k_to, v_to, 0};
-    for (int64_t key = 0; key < keys; key += lines, k_to += kv->k_panel) {
+    for (int64_t key = 0; key < keys; key += lines, to += kv->k_panel) {
         const weft_cpu_source source = {p->dtype,         k, weft_row_index(&p->k_strides, batch, begin + key, kv_head),
                                         p->k_strides.seq, 1, weft_cpu_smaller(lines, keys - key),
                                         p->head_dim};
-        kernel->pack_a(&source, k_to);
+        kernel->pack_a(&source, to);
     }
-    for (int64_t d = 0; d < p->head_dim; d += lines, v_to += kv->v_panel) {
+}
+
+/* Returns whether a value is infinite or NaN, where there is a mask. */
+static int pack_values(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const void *v,
+                       int64_t batch, int64_t kv_head, int64_t begin, int64_t keys, char *to) {
+    const int64_t lines = kernel->a.lines;
+    int is_odd = 0;
+    for (int64_t d = 0; d < p->head_dim; d += lines, to += kv->v_panel) {
         const weft_cpu_source source = {p->dtype,
                                         v,
                                         weft_row_index(&p->v_strides, batch, begin, kv_head) + (size_t)d,
@@ -42,24 +40,35 @@ weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_k
                                         p->v_strides.seq,
                                         weft_cpu_smaller(lines, p->head_dim - d),
                                         keys};
-        kernel->pack_a(&source, v_to);
+        kernel->pack_a(&source, to);
         if (p->mask != WEFT_MASK_NONE) {
-            block.is_odd |= weft_cpu_has_odd(kernel, v_to, weft_cpu_panel_bytes(kernel, kernel->a, keys));
+            is_odd |= weft_cpu_has_odd(kernel, to, weft_cpu_panel_bytes(kernel, kernel->a, keys));
         }
     }
-    return block;
+    return is_odd;
 }
 
+weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p,
+                                         const void *k, const void *v, int64_t batch, int64_t kv_head, int64_t begin,
+                                         int64_t keys, char *k_to, char *v_to) {
+    pack_keys(kv, kernel, p, k, batch, kv_head, begin, keys, k_to);
+    return (weft_cpu_kv_block){k_to, v_to, pack_values(kv, kernel, p, v, batch, kv_head, begin, keys, v_to)};
+}
+
+/* The keys of a block, or its values: so there is more to share out. */
 static void pack_item(void *context, void *room, int64_t item) {
-    const packing *pack = context;
+    const weft_cpu_kv_packing *pack = context;
+    const weft_attention *p = pack->problem;
     weft_cpu_kv *kv = pack->kv;
-    const int64_t block = item % kv->blocks, head = item / kv->blocks % kv->kv_heads;
-    const int64_t begin = block * kv->tile, keys = weft_cpu_smaller(pack->problem->kv_seq - begin, kv->tile);
+    const int64_t block = item / 2, head = block / kv->blocks % kv->kv_heads, batch = block / kv->blocks / kv->kv_heads;
+    const int64_t begin = block % kv->blocks * kv->tile, keys = weft_cpu_smaller(p->kv_seq - begin, kv->tile);
     (void)room;
-    const weft_cpu_kv_block packed =
-        weft_cpu_kv_pack_block(kv, pack->kernel, pack->problem, pack->k, pack->v, item / kv->blocks / kv->kv_heads, head,
-                               begin, keys, kv->k + (size_t)item * kv->k_block, kv->v + (size_t)item * kv->v_block);
-    kv->odd[item] = (unsigned char)packed.is_odd;
+    if (item % 2 == 0) {
+        pack_keys(kv, pack->kernel, p, pack->k, batch, head, begin, keys, kv->k + (size_t)block * kv->k_block);
+    } else {
+        kv->odd[block] = (unsigned char)pack_values(kv, pack->kernel, p, pack->v, batch, head, begin, keys,
+                                                    kv->v + (size_t)block * kv->v_block);
+    }
 }
 
 void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, int64_t tile) {
@@ -75,8 +84,7 @@ void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const w
     kv->v_block = kv->v_panel * (size_t)(kv->dims / lines);
 }
 
-weft_status weft_cpu_kv_pack(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, const void *k,
-                             const void *v, weft_message *message) {
+weft_status weft_cpu_kv_alloc(weft_cpu_kv *kv, const weft_attention *problem, weft_message *message) {
     const double items = (double)problem->batch * (double)problem->kv_heads * (double)kv->blocks;
     const double bytes = items * ((double)kv->k_block + (double)kv->v_block);
     const size_t count = bytes < 0x1p62 ? (size_t)(problem->batch * problem->kv_heads * kv->blocks) : 0;
@@ -87,12 +95,11 @@ weft_status weft_cpu_kv_pack(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, con
         weft_cpu_kv_free(kv);
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %.0f bytes of packed keys and values", bytes);
     }
-    packing pack = {kv, kernel, problem, k, v};
-    const weft_status status = weft_cpu_each((int64_t)count, kernel, 0, pack_item, &pack, message);
-    if (status) {
-        weft_cpu_kv_free(kv);
-    }
-    return status;
+    return WEFT_OK;
+}
+
+weft_cpu_stage weft_cpu_kv_stage(weft_cpu_kv_packing *packing) {
+    return (weft_cpu_stage){2 * packing->problem->batch * packing->kv->kv_heads * packing->kv->blocks, pack_item, packing};
 }
 
 weft_cpu_kv_block weft_cpu_kv_at(const weft_cpu_kv *kv, int64_t batch, int64_t kv_head, int64_t block) {

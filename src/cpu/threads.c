@@ -54,35 +54,52 @@ typedef struct crew {
     void *context;
     const weft_plan *plan; /* of a walk */
     weft_cpu_visit visit;
-    int64_t done; /* tiles */
-    weft_cpu_item item;
-    int64_t items;
-    uint64_t counter; /* the next position under dynamic dispatch, or the next item */
+    weft_cpu_stage stage; /* the items; before a walk, done by all when the walk begins */
+    /* What threads write has cache lines of its own, so that reading the rest never waits for them. */
+    _Alignas(64) uint64_t counter; /* the next position under dynamic dispatch */
+    _Alignas(64) uint64_t next;    /* item */
+    _Alignas(64) int64_t done;     /* tiles, where someone wants to know */
 } crew;
 
+static void do_items(crew *c, void *room) {
+    int64_t item; /* the next that nobody has taken */
+    while ((item = (int64_t)__atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED)) < c->stage.count) {
+        c->stage.item(c->stage.context, room, item);
+    }
+}
+
+/* One thread, or all of them even where there is less to do: OpenMP's threads end when a team is smaller than the last, and
+ * new ones take longer to start than a small product to compute. Their memory is one buffer, so that they do not compete
+ * for many; each first touches the part that it uses. */
 static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room, weft_message *message) {
-    const int64_t threads = threads_here(), most = c->workers < threads ? c->workers : threads;
-    int failed = 0;
-#pragma omp parallel num_threads((int)(most < 1 ? 1 : most)) reduction(| : failed)
+    enum { PAGE = 4096 };
+    const int64_t threads = c->workers > 1 || c->stage.count > 1 ? threads_here() : 1;
+    const int64_t count = c->workers > 0 ? weft_cpu_smaller(c->workers, threads) : threads; /* of threads with a room */
+    const double bytes = ((double)room + PAGE) * (double)count;
+    const size_t part = bytes < 0x1p62 ? (room + PAGE - 1) / PAGE * PAGE : 0;
+    char *rooms = bytes < 0x1p62 ? weft_cpu_alloc(part * (size_t)count) : NULL;
+    if (!rooms) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %zu bytes in each of %lld threads", room,
+                         (long long)count);
+    }
+#pragma omp parallel num_threads((int)threads)
     {
-        void *mine = weft_cpu_alloc(room); /* first touched by the thread that uses it */
-        failed = mine == NULL;
-        if (mine) {
-            if (kernel->start) {
-                kernel->start();
-            }
-            for (int64_t w = omp_get_thread_num(); w < c->workers; w += omp_get_num_threads()) {
-                c->work(c, mine, w);
-            }
-            if (kernel->stop) {
-                kernel->stop();
-            }
+        if (kernel->start) {
+            kernel->start();
         }
-        weft_cpu_free(mine);
+        char *mine = omp_get_thread_num() < count ? rooms + part * (size_t)omp_get_thread_num() : NULL;
+        if (c->stage.count > 0) {
+            do_items(c, mine);
+#pragma omp barrier
+        }
+        for (int64_t w = omp_get_thread_num(); w < c->workers; w += omp_get_num_threads()) {
+            c->work(c, mine, w);
+        }
+        if (kernel->stop) {
+            kernel->stop();
+        }
     }
-    if (failed) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %zu bytes in each of %lld threads", room, (long long)most);
-    }
+    weft_cpu_free(rooms);
     return WEFT_OK;
 }
 
@@ -96,10 +113,12 @@ static void visit_cluster(crew *c, void *room, weft_visit visit) {
         visit.tile.col = first.col + i % walk->cluster_cols;
         c->visit(c->context, room, &visit);
     }
-    const int64_t done = __atomic_add_fetch(&c->done, tiles, __ATOMIC_RELAXED);
-    if (c->plan->progress && omp_get_thread_num() == 0) { /* the caller's own thread */
-        const int64_t rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
-        c->plan->progress(c->plan->progress_user, done, rows * walk->cols);
+    if (c->plan->progress) {
+        const int64_t done = __atomic_add_fetch(&c->done, tiles, __ATOMIC_RELAXED);
+        if (omp_get_thread_num() == 0) { /* the caller's own thread */
+            const int64_t rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
+            c->plan->progress(c->plan->progress_user, done, rows * walk->cols);
+        }
     }
 }
 
@@ -112,18 +131,14 @@ static void walk_worker(crew *c, void *room, int64_t index) {
     }
 }
 
-weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, size_t room, weft_cpu_visit visit,
-                          void *context, weft_message *message) {
+weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_stage *before, size_t room,
+                          weft_cpu_visit visit, void *context, weft_message *message) {
     const weft_walk *walk = &plan->walk;
-    crew c = {walk_worker,
-              walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers,
-              context,
-              plan,
-              visit,
-              0,
-              NULL,
-              0,
-              0};
+    const int64_t workers = walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers;
+    crew c = {.work = walk_worker, .workers = workers, .context = context, .plan = plan, .visit = visit};
+    if (before) {
+        c.stage = *before;
+    }
     const weft_status status = run_crew(&c, kernel, room, message);
     if (status == WEFT_OK && plan->progress) {
         plan->progress(plan->progress_user, c.done, c.done);
@@ -131,17 +146,8 @@ weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, 
     return status;
 }
 
-static void item_worker(crew *c, void *room, int64_t worker) {
-    (void)worker;
-    int64_t item; /* the next that nobody has taken */
-    while ((item = (int64_t)__atomic_fetch_add(&c->counter, 1, __ATOMIC_RELAXED)) < c->items) {
-        c->item(c->context, room, item);
-    }
-}
-
 weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
                           weft_message *message) {
-    const int64_t threads = threads_here();
-    crew c = {item_worker, count < threads ? count : threads, context, NULL, NULL, 0, item, count, 0};
+    crew c = {.stage = {count, item, context}};
     return run_crew(&c, kernel, room, message);
 }

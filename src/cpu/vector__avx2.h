@@ -25,6 +25,20 @@ static inline void vec_store(float *to, vec v) {
     _mm256_storeu_ps(to, v);
 }
 
+/* To nearest, ties to even; NaN stays NaN. */
+static inline void vec_store_bf16(void *to, vec v) {
+    const __m256i bits = (__m256i)v, odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256i kept =
+        _mm256_srli_epi32((__m256i)_mm256_blendv_ps((vec)rounded, (vec)quiet, _mm256_cmp_ps(v, v, _CMP_UNORD_Q)), 16);
+    _mm_storeu_si128(to, _mm_packus_epi32(_mm256_castsi256_si128(kept), _mm256_extracti128_si256(kept, 1)));
+}
+
+static inline void vec_store_fp16(void *to, vec v) {
+    _mm_storeu_si128(to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
 static inline vec vec_all(float x) {
     return _mm256_set1_ps(x);
 }

@@ -25,6 +25,19 @@ static inline void vec_store(float *to, vec v) {
     _mm512_storeu_ps(to, v);
 }
 
+/* To nearest, ties to even; NaN stays NaN. */
+static inline void vec_store_bf16(void *to, vec v) {
+    const __m512i bits = (__m512i)v, odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    const __m512i kept =
+        _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), bits, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256(to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16)));
+}
+
+static inline void vec_store_fp16(void *to, vec v) {
+    _mm256_storeu_si256(to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
 static inline vec vec_all(float x) {
     return _mm512_set1_ps(x);
 }

@@ -33,6 +33,28 @@ static inline void vec_store(float *to, vec v) {
     memcpy(to, &v, sizeof v);
 }
 
+static inline void vec_store_bf16(void *to, vec v) {
+    const uint16_t halves[4] = {weft_narrow_bf16(v[0]), weft_narrow_bf16(v[1]), weft_narrow_bf16(v[2]),
+                                weft_narrow_bf16(v[3])};
+    memcpy(to, halves, sizeof halves);
+}
+
+static inline void vec_store_fp16(void *to, vec v) {
+    const uint16_t halves[4] = {weft_narrow_fp16(v[0]), weft_narrow_fp16(v[1]), weft_narrow_fp16(v[2]),
+                                weft_narrow_fp16(v[3])};
+    memcpy(to, halves, sizeof halves);
+}
+
+/* Four rows of four values, `step` bytes apart, become columns, `to_step` values apart. */
+static inline void transpose_floats(const char *from, int64_t step, float *to, int64_t to_step) {
+    for (int i = 0; i < 4; i++) {
+        const vec row = vec_load((const float *)(const void *)(from + i * step));
+        for (int j = 0; j < 4; j++) {
+            to[j * to_step + i] = row[j];
+        }
+    }
+}
+
 static inline vec vec_all(float x) {
     return x - (vec){0};
 }

@@ -29,6 +29,20 @@ static inline void vec_store(float *to, vec v) {
     vst1q_f32(to, v);
 }
 
+/* To nearest, ties to even; NaN stays NaN. */
+static inline void vec_store_bf16(void *to, vec v) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(v), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    const uint16x4_t halves = vshrn_n_u32(vbslq_u32(vceqq_f32(v, v), rounded, quiet), 16);
+    memcpy(to, &halves, sizeof halves);
+}
+
+static inline void vec_store_fp16(void *to, vec v) {
+    const float16x4_t halves = vcvt_f16_f32(v);
+    memcpy(to, &halves, sizeof halves);
+}
+
 static inline vec vec_all(float x) {
     return vdupq_n_f32(x);
 }

@@ -34,9 +34,9 @@ typedef struct weft_cuda_family {
     weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, uint64_t *counter, void *parameters,
                         weft_message *message);
 
-    /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart (tile,
-     * cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns how many
-     * there are, at most `room`. Null: only the one that `choose` takes. */
+    /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart
+     * (tile, cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns
+     * how many there are, at most `room`. Null: only the one that `choose` takes. */
     size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room);
 } weft_cuda_family;
 

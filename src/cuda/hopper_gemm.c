@@ -149,30 +149,9 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     return WEFT_OK;
 }
 
-/* Every tile, alone and in clusters of two that share an operand. */
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
-    static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
-    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
-    const weft_schedule *s = &plan->schedule;
-    const int given = s->cluster_m != 0 || s->cluster_n != 0;
-    size_t count = 0;
     (void)device;
-    for (size_t i = 0; i < VARIANTS; i++) {
-        const weft_gemm_variant *v = &variants[i];
-        const int64_t tile_m = is.swapped ? v->tile_n : v->tile_m, tile_n = is.swapped ? v->tile_m : v->tile_n;
-        if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn ||
-            (s->tile_m != 0 && s->tile_m != tile_m) || (s->tile_n != 0 && s->tile_n != tile_n)) {
-            continue;
-        }
-        for (size_t j = 0; j < (given ? 1 : sizeof clusters / sizeof *clusters) && count < room; j++) {
-            list[count] = *s;
-            list[count].tile_m = tile_m;
-            list[count].tile_n = tile_n;
-            list[count].cluster_m = given ? s->cluster_m : clusters[j][0];
-            list[count++].cluster_n = given ? s->cluster_n : clusters[j][1];
-        }
-    }
-    return count;
+    return weft_gemm_list(variants, VARIANTS, plan, list, room);
 }
 
 const weft_cuda_family weft_cuda_hopper_gemm = {

@@ -62,7 +62,7 @@ weft_status weft_tunings_list(int (*row)(void *user, const weft_tuning *tuning),
 /* Forgets a key, or all with null. */
 static weft_status forget(const weft_tune_key *key, int64_t *count, weft_message *message) {
     weft_store *store = NULL;
-    int64_t unseen;
+    int64_t unseen = 0;
     count = count ? count : &unseen;
     *count = 0;
     weft_status status = weft_store_open(&store, 0, message);

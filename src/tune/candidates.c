@@ -15,8 +15,8 @@ static uint64_t fingerprint(const weft_plan *plan) {
     const weft_walk *w = &plan->walk;
     const int one_step = w->reach.columns <= w->reach.tile_columns;
     const int32_t sweep = one_step && s->sweep == WEFT_SWEEP_SAWTOOTH ? WEFT_SWEEP_FORWARD : s->sweep;
-    const int64_t choices[] = {s->tile_m,  s->tile_n,    s->tile_k,    sweep,    s->dispatch,
-                               w->workers, s->cluster_m, s->cluster_n, s->table, w->order.count};
+    const int64_t choices[] = {s->tile_m,    s->tile_n,    s->tile_k, sweep,    s->dispatch,   w->workers,
+                               s->cluster_m, s->cluster_n, s->table,  s->split, w->order.count};
     uint64_t hash = 0;
 #define MIX(number) hash = (hash ^ (uint64_t)(number)) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 29
     for (const char *c = plan->backend->kernel(plan); *c; c++) {

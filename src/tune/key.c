@@ -36,7 +36,8 @@ static shape shape_of(const weft_plan *draft) {
     if (draft->subject == WEFT_SUBJECT_GEMM) {
         const weft_gemm *p = &draft->gemm;
         return (shape){{WEFT_SUBJECT_GEMM, p->dtype, p->c_dtype, p->a_major, p->b_major, p->c_major, p->beta != 0,
-                        weft_tune_bucket(p->m), weft_tune_bucket(p->n), weft_tune_bucket(p->k)}};
+                        weft_tune_bucket(p->m), weft_tune_bucket(p->n), weft_tune_bucket(p->k),
+                        weft_tune_bucket(p->batch)}};
     }
     const weft_attention *p = &draft->attention;
     return (shape){{WEFT_SUBJECT_ATTENTION, p->dtype, p->head_dim, p->mask != WEFT_MASK_NONE, p->heads / p->kv_heads,
@@ -51,9 +52,10 @@ static const char *major_name(int64_t major) {
 static void problem_text(const shape *s, char *text, size_t size) {
     const int64_t *v = s->value;
     if (v[0] == WEFT_SUBJECT_GEMM) {
-        snprintf(text, size, "gemm %s to %s, a %s, b %s, c %s%s, m %" PRId64 ", n %" PRId64 ", k %" PRId64,
+        snprintf(text, size,
+                 "gemm %s to %s, a %s, b %s, c %s%s, m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64,
                  weft_dtype_name((weft_dtype)v[1]), weft_dtype_name((weft_dtype)v[2]), major_name(v[3]), major_name(v[4]),
-                 major_name(v[5]), v[6] ? ", added to c" : "", v[7], v[8], v[9]);
+                 major_name(v[5]), v[6] ? ", added to c" : "", v[7], v[8], v[9], v[10]);
     } else {
         char seen[48] = "";
         if (v[3]) {

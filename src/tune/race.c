@@ -160,10 +160,10 @@ static weft_status first_cut(weft_race *r, weft_message *message) {
     qsort(order, c->count, sizeof *order, by_rough);
     r->state.racing = 0;
     for (size_t i = 0; i < c->count; i++) {
-        order[i]->racing =
-            order[i]->racing && (i < LEAST_RACING || (i < MOST_RACING && order[i]->rough <= FIRST_CUT * order[0]->rough));
-        order[i]->racing |= order[i]->stays && order[i]->rough > 0;
-        r->state.racing += order[i]->racing;
+        weft_candidate *one = order[i];
+        const int near = i < LEAST_RACING || (i < MOST_RACING && one->rough <= FIRST_CUT * order[0]->rough);
+        one->racing = one->rough > 0 && (near || one->stays);
+        r->state.racing += one->racing;
     }
     free(order);
     return WEFT_OK;

@@ -15,7 +15,7 @@ typedef struct keeper {
     weft_tune_key key;
     weft_status status;
     weft_message why;
-    weft_candidates *candidates;
+    weft_candidates candidates;
 } keeper;
 
 /* Keeps what was measured of one candidate; when that fails, the race goes on without the store. */
@@ -29,7 +29,7 @@ static void keep_trial(void *user, const weft_tuned *trial) {
 
 /* Takes up what an earlier, unfinished tuning measured. */
 static void take_trial(void *user, const weft_tuned *trial) {
-    weft_candidates *c = ((keeper *)user)->candidates;
+    const weft_candidates *c = &((keeper *)user)->candidates;
     for (size_t i = 0; i < c->count; i++) {
         if (weft_schedule_same(&c->list[i].schedule, &trial->schedule)) {
             c->list[i].rough = trial->seconds;
@@ -71,22 +71,21 @@ static void show_candidates(const weft_tune_options *o, const weft_candidates *c
 /* Times the candidates. */
 static weft_status race(const weft_plan *draft, const weft_tune_options *o, keeper *k, weft_tuned *tuned,
                         weft_tune_state *state, weft_message *message) {
-    weft_candidates candidates;
+    weft_candidates *candidates = &k->candidates;
     weft_bench bench;
     memset(&bench, 0, sizeof bench);
-    weft_status status = weft_candidates_make(&candidates, draft, o->also, o->also_count, message);
-    const int64_t all = (int64_t)candidates.count;
+    weft_status status = weft_candidates_make(candidates, draft, o->also, o->also_count, message);
+    const int64_t all = (int64_t)candidates->count;
     if (status == WEFT_OK && !o->exhaustive) {
-        weft_candidates_drop(&candidates, o->behind);
+        weft_candidates_drop(candidates, o->behind);
     }
-    if (status == WEFT_OK && (status = weft_bench_open(&bench, candidates.list[0].plan, message)) == WEFT_OK) {
-        weft_race r = {.candidates = &candidates, .bench = &bench, .options = *o, .timed = keep_trial, .user = k};
+    if (status == WEFT_OK && (status = weft_bench_open(&bench, candidates->list[0].plan, message)) == WEFT_OK) {
+        weft_race r = {.candidates = candidates, .bench = &bench, .options = *o, .timed = keep_trial, .user = k};
         r.state.candidates = all;
-        r.state.same = (int64_t)candidates.same;
-        r.state.dropped = (int64_t)candidates.dropped;
-        r.state.dropped_from = candidates.dropped_from;
-        r.state.refused = (int64_t)candidates.refused;
-        k->candidates = &candidates;
+        r.state.same = (int64_t)candidates->same;
+        r.state.dropped = (int64_t)candidates->dropped;
+        r.state.dropped_from = candidates->dropped_from;
+        r.state.refused = (int64_t)candidates->refused;
         bench.patience = o->patience;
         if (k->store && !o->again) {
             (void)weft_store_trials(k->store, &k->key, take_trial, k, NULL);
@@ -96,10 +95,10 @@ static weft_status race(const weft_plan *draft, const weft_tune_options *o, keep
         *state = r.state;
         state->disturbed = bench.disturbed;
         state->best = NULL;
-        show_candidates(o, &candidates);
+        show_candidates(o, candidates);
     }
     weft_bench_close(&bench);
-    weft_candidates_free(&candidates);
+    weft_candidates_free(candidates);
     return status;
 }
 
@@ -121,7 +120,7 @@ static weft_status keep(keeper *k, const weft_tuned *tuned, weft_message *messag
 weft_status weft_tune_draft(const weft_plan *draft, const weft_tune_options *options, weft_tuned *tuned,
                             weft_tune_state *state, weft_message *message) {
     weft_tune_options o;
-    weft_tune_state unseen;
+    weft_tune_state unseen = {0};
     keeper k;
     memset(&k, 0, sizeof k);
     memset(tuned, 0, sizeof *tuned);

@@ -110,13 +110,14 @@ static void few(void **state) {
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
         uint64_t random = 60 + i;
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
-        for (int round = 0; usable && round < 12; round++) {
+        for (int round = 0; usable && round < 18; round++) {
             weft_attention p = random_attention(&random, round);
             p.batch = 1;
-            p.head_dim = 8 * random_between(&random, 1, round % 6 ? 5 : 32);
+            p.head_dim =
+                round % 3 == 2 ? 64 * random_between(&random, 1, 2) : 8 * random_between(&random, 1, round % 6 ? 5 : 32);
             p.seq = round % 2 ? 1 : random_between(&random, 1, 5);
             p.kv_seq = random_between(&random, 1537, 4000);
-            p.heads = p.kv_heads * (round % 2 ? random_between(&random, 1, 8) : 1);
+            p.heads = p.kv_heads * (round % 2 ? random_between(&random, 1, 12) : 1);
             p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -2, p.kv_seq) : 0;
             const weft_strides packed = {0, 0, 0};
             p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
@@ -288,11 +289,10 @@ static void backward(void **state) {
     unsetenv("WEFT_CPU");
 }
 
-static void gemm(void **state) {
-    (void)state;
-    uint64_t random = 40;
-    unsetenv("WEFT_CPU");
-    for (int round = 0; round < 200; round++) {
+/* Products by the kernel that WEFT_CPU names. */
+static void check_gemm(uint64_t seed) {
+    uint64_t random = seed;
+    for (int round = 0; round < 100; round++) {
         weft_gemm p = WEFT_GEMM_INIT, r;
         p.m = random_between(&random, 1, 70);
         p.n = random_between(&random, 1, 70);
@@ -338,6 +338,19 @@ static void gemm(void **state) {
         guarded_free(b);
         guarded_free(c);
     }
+}
+
+static void gemm(void **state) {
+    (void)state;
+    int usable;
+    const weft_cpu_kernel *kernels;
+    for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
+        assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
+        if (usable) {
+            check_gemm(40 + i);
+        }
+    }
+    unsetenv("WEFT_CPU");
 }
 
 /* A child of a process that has threads gets the same result, and does not wait for threads that it does not have. */

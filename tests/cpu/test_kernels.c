@@ -111,9 +111,13 @@ static void check_multiply(const weft_cpu_kernel *kernel) {
         for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
             c[i] = before[i] = random_float(&random);
         }
-        kernel->multiply(k, a, b, c, round % 2);
+        const int64_t wanted = round % 3 ? rows : random_between(&random, 1, rows); /* of the block's rows */
+        weft_cpu_multiply(kernel, wanted, k, a, b, c, round % 2);
         for (int64_t i = 0; i < MOST_LINES * MOST_LINES; i++) {
             double sum = before[i];
+            if (i >= wanted * cols && i < rows * cols) {
+                continue;
+            }
             if (i < rows * cols) {
                 sum = round % 2 ? sum : 0;
                 for (int64_t j = 0; j < k; j++) {
@@ -231,6 +235,43 @@ static void check_differentiate(const weft_cpu_kernel *kernel) {
     }
 }
 
+/* Rows of results against the reference's rounding, in pieces; and turning. */
+static void check_rows(const weft_cpu_kernel *kernel) {
+    enum { MOST = 200 };
+    float from[2 * MOST], turned[2 * MOST];
+    unsigned char to[MOST * 4 + 8], want[4];
+    uint64_t random = 6;
+    for (int round = 0; round < 200; round++) {
+        const weft_dtype dtype = (weft_dtype)(round % 3);
+        const size_t bytes = weft_dtype_bytes(dtype);
+        const int64_t count = random_between(&random, 1, MOST), width = round % 2 ? 32 : count, pitch = round % 2 ? 40 : 0;
+        const float factor = round % 4 ? random_float(&random) : 1;
+        for (int i = 0; i < 2 * MOST; i++) {
+            from[i] = round % 7 == 0 && i % 13 == 5 ? NAN : random_float(&random) * (i % 5 ? 1 : 1e5f);
+        }
+        memset(to, 0x7f, sizeof to);
+        kernel->rows->store(dtype, count, from, width, pitch, factor, to + 1); /* unaligned */
+        for (int64_t i = 0; i < count; i++) {
+            const float value = from[i / width * pitch + i % width] * factor;
+            weft_ref_store(dtype, want, 0, (double)value);
+            if (isnan(value)) {
+                unsigned char got[4];
+                memcpy(got, to + 1 + (size_t)i * bytes, bytes);
+                assert_true(isnan(weft_ref_load(dtype, got, 0)));
+            } else {
+                assert_memory_equal(to + 1 + (size_t)i * bytes, want, bytes);
+            }
+        }
+        assert_int_equal(to[0], 0x7f);
+        assert_int_equal(to[1 + (size_t)count * bytes], 0x7f);
+    }
+    const int64_t columns = 12;
+    kernel->rows->turn(24, columns, from, turned);
+    for (int64_t i = 0; i < 24 * columns; i++) {
+        assert_memory_equal(&turned[i % columns * 24 + i / columns], &from[i], sizeof *from);
+    }
+}
+
 static void check_narrow(const weft_cpu_kernel *kernel) {
     if (!kernel->narrow) {
         assert_int_equal(kernel->b.group, 1); /* a panel of weights is an operand as it stands */
@@ -271,6 +312,10 @@ static void soften(void **state) {
 static void differentiate(void **state) {
     (void)state;
     each(check_differentiate);
+}
+static void rows(void **state) {
+    (void)state;
+    each(check_rows);
 }
 static void narrow(void **state) {
     (void)state;
@@ -392,9 +437,9 @@ int main(int argc, char **argv) {
         each(bench);
         return 0;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(packing),       cmocka_unit_test(multiply),
-                                       cmocka_unit_test(soften),        cmocka_unit_test(differentiate),
-                                       cmocka_unit_test(narrow),        cmocka_unit_test(converts),
-                                       cmocka_unit_test(chosen_by_name)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(packing),  cmocka_unit_test(multiply),
+                                       cmocka_unit_test(soften),   cmocka_unit_test(differentiate),
+                                       cmocka_unit_test(narrow),   cmocka_unit_test(rows),
+                                       cmocka_unit_test(converts), cmocka_unit_test(chosen_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,17 +104,20 @@ static inline void narrow_run(const float *from, int count, uint16_t *to) {
 
 extern const weft_cpu_panel weft_cpu_panel_12_short__neon;
 extern const weft_cpu_few weft_cpu_few__neon_bfmmla;
+extern const weft_cpu_rows weft_cpu_rows__neon;
 
-const weft_cpu_kernel weft_cpu_bf16_8x12__neon_bfmmla = {"bf16_8x12__neon_bfmmla",
-                                                         WEFT_BF16,
-                                                         {A_LINES, A_GROUP},
-                                                         {B_LINES, B_GROUP},
-                                                         DEPTH,
-                                                         multiply,
-                                                         pack_a,
-                                                         pack_b,
-                                                         narrow,
-                                                         &weft_cpu_panel_12_short__neon,
-                                                         &weft_cpu_few__neon_bfmmla,
-                                                         NULL,
-                                                         NULL};
+const weft_cpu_kernel weft_cpu_bf16_8x12__neon_bfmmla = {
+    .name = "bf16_8x12__neon_bfmmla",
+    .dtype = WEFT_BF16,
+    .a = {A_LINES, A_GROUP},
+    .b = {B_LINES, B_GROUP},
+    .depth = DEPTH,
+    .fetch = 12,
+    .multiply = multiply,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .narrow = narrow,
+    .panel = &weft_cpu_panel_12_short__neon,
+    .few = &weft_cpu_few__neon_bfmmla,
+    .rows = &weft_cpu_rows__neon,
+};

@@ -1,4 +1,5 @@
-/* A few queries against a long cache of keys and values in bf16, multiplied as they are. */
+/* A few queries against a long cache of keys and values in bf16, multiplied as they are. One or two queries: products of
+ * pairs, key by key. Up to eight: blocks of two by two, which take queries in pairs. */
 #include <string.h>
 
 #include "cpu/cpu.h"
@@ -6,13 +7,23 @@
 
 extern const weft_cpu_few weft_cpu_few__neon;
 
-/* KEYS: keys whose sums are kept in registers for one row; half as many for more rows. VALUES: values added in one go. */
-enum { KEYS = 8, VALUES = 8, STEP = 8, MOST_DIM = 256 };
+/* KEYS: keys whose sums are kept in registers for one row; half as many for more rows. VALUES: values added in one go.
+ * ROWS, PAIRS: the most queries. BLOCK: keys whose values are gone through dim by dim, from the L1, while the next are
+ * asked for. LINE: elements of a cache line. */
+enum { KEYS = 8, VALUES = 8, STEP = 8, MOST_DIM = 256, ROWS = 8, PAIRS = ROWS / 2, BLOCK = 16, LINE = 32 };
 
 static inline bfloat16x8_t load_bf16(const void *from) {
     bfloat16x8_t v;
     memcpy(&v, from, sizeof v);
     return v;
+}
+
+static inline bfloat16x8_t lower_halves(bfloat16x8_t a, bfloat16x8_t b) {
+    return vreinterpretq_bf16_u64(vzip1q_u64(vreinterpretq_u64_bf16(a), vreinterpretq_u64_bf16(b)));
+}
+
+static inline bfloat16x8_t upper_halves(bfloat16x8_t a, bfloat16x8_t b) {
+    return vreinterpretq_bf16_u64(vzip2q_u64(vreinterpretq_u64_bf16(a), vreinterpretq_u64_bf16(b)));
 }
 
 static inline __attribute__((always_inline)) void dot_keys(int count, int rows, int64_t dim, const bfloat16_t *q,
@@ -54,6 +65,52 @@ static inline __attribute__((always_inline)) void dots_of(int rows, int64_t keys
     }
 }
 
+/* KEYS keys, in pairs, against pairs of queries: q is (dim / 4, pairs, 2, 4). A block's sums are two queries of two keys.
+ */
+static inline __attribute__((always_inline)) void dot_pairs(int pairs, int64_t dim, const bfloat16_t *q, const char *k,
+                                                            int64_t step, float *scores, int64_t pitch) {
+    float32x4_t sum[PAIRS][KEYS / 2];
+    for (int p = 0; p < pairs; p++) {
+        for (int i = 0; i < KEYS / 2; i++) {
+            sum[p][i] = vdupq_n_f32(0);
+        }
+    }
+    for (int64_t d = 0; d < dim; d += STEP, q += pairs * 16) {
+        for (int i = 0; i < KEYS && d % LINE == 0; i++) {
+            __builtin_prefetch(k + (2 * KEYS + i) * step + d * 2);
+        }
+        for (int i = 0; i < KEYS / 2; i++) {
+            const bfloat16x8_t even = load_bf16(k + 2 * i * step + d * 2), odd = load_bf16(k + (2 * i + 1) * step + d * 2);
+            const bfloat16x8_t lower = lower_halves(even, odd), upper = upper_halves(even, odd);
+            for (int p = 0; p < pairs; p++) {
+                sum[p][i] = vbfmmlaq_f32(sum[p][i], load_bf16(q + p * 8), lower);
+                sum[p][i] = vbfmmlaq_f32(sum[p][i], load_bf16(q + (pairs + p) * 8), upper);
+            }
+        }
+    }
+    for (int p = 0; p < pairs; p++) {
+        for (int i = 0; i < KEYS / 2; i += 2) {
+            const float64x2_t a = vreinterpretq_f64_f32(sum[p][i]), b = vreinterpretq_f64_f32(sum[p][i + 1]);
+            vst1q_f32(scores + 2 * p * pitch + 2 * i, vreinterpretq_f32_f64(vzip1q_f64(a, b)));
+            vst1q_f32(scores + (2 * p + 1) * pitch + 2 * i, vreinterpretq_f32_f64(vzip2q_f64(a, b)));
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void dots_by_pairs(int pairs, int rows, int64_t keys, int64_t dim,
+                                                                const float *q, const char *k, int64_t step, float *scores,
+                                                                int64_t pitch) {
+    bfloat16_t narrow[ROWS * MOST_DIM]; /* exact: queries were bf16; rows that are missing are 0 */
+    for (int64_t i = 0; i < 2 * pairs * dim; i++) {
+        const int64_t d = i / (8 * pairs) * 4 + i % 4, row = i / 4 % (2 * pairs);
+        narrow[i] = vcvth_bf16_f32(row < rows ? q[row * dim + d] : 0);
+    }
+    for (int64_t key = 0; key < keys; key += KEYS) {
+        const int64_t first = key + KEYS <= keys ? key : keys - KEYS; /* the last ones overlap */
+        dot_pairs(pairs, dim, narrow, k + first * step, step, scores + first, pitch);
+    }
+}
+
 /* Even and odd elements have sums of their own. */
 static inline __attribute__((always_inline)) void add_values(int count, int rows, int64_t dim, const float *weights,
                                                              int64_t pitch, const char *v, int64_t step, float *out) {
@@ -90,33 +147,120 @@ static inline __attribute__((always_inline)) void sums_of(int rows, int64_t keys
     }
 }
 
+/* Four keys of eight dims, turned: each vector has four keys of one dim and four of the next. */
+static inline void turn_values(const char *v, int64_t step, bfloat16x8_t turned[4]) {
+    uint16x8_t row[4];
+    for (int i = 0; i < 4; i++) {
+        memcpy(&row[i], v + i * step, sizeof row[i]);
+    }
+    const uint16x8_t a = vzip1q_u16(row[0], row[2]), b = vzip1q_u16(row[1], row[3]);
+    const uint16x8_t c = vzip2q_u16(row[0], row[2]), d = vzip2q_u16(row[1], row[3]);
+    turned[0] = vreinterpretq_bf16_u16(vzip1q_u16(a, b));
+    turned[1] = vreinterpretq_bf16_u16(vzip2q_u16(a, b));
+    turned[2] = vreinterpretq_bf16_u16(vzip1q_u16(c, d));
+    turned[3] = vreinterpretq_bf16_u16(vzip2q_u16(c, d));
+}
+
+/* BLOCK keys, a multiple of 4 of them; a block's sums are two queries of two dims. */
+static inline __attribute__((always_inline)) void add_pairs(int pairs, int64_t keys, int64_t dim, const float *weights,
+                                                            int64_t pitch, const char *v, int64_t step, float *out) {
+    bfloat16x8_t weight[BLOCK / 4][PAIRS];
+    for (int64_t key = 0; key < keys; key += 4) {
+        for (int p = 0; p < pairs; p++) {
+            const float *at = weights + 2 * p * pitch + key;
+            weight[key / 4][p] = vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(at)), vld1q_f32(at + pitch));
+        }
+    }
+    const int64_t lines = (dim + LINE - 1) / LINE; /* of a value */
+    for (int64_t d = 0; d < dim; d += STEP) {
+        float32x4_t sum[PAIRS][4];
+        for (int p = 0; p < pairs; p++) {
+            for (int i = 0; i < 4; i++) {
+                sum[p][i] = vdupq_n_f32(0);
+            }
+        }
+        for (int i = 0; i < BLOCK * STEP / LINE; i++) { /* all lines of the next block, in as many steps */
+            const int64_t line = d / STEP * (BLOCK * STEP / LINE) + i;
+            __builtin_prefetch(v + (BLOCK + line / lines) * step + line % lines * LINE * 2);
+        }
+        for (int64_t key = 0; key < keys; key += 4) {
+            bfloat16x8_t turned[4];
+            turn_values(v + key * step + d * 2, step, turned);
+            for (int p = 0; p < pairs; p++) {
+                for (int i = 0; i < 4; i++) {
+                    sum[p][i] = vbfmmlaq_f32(sum[p][i], weight[key / 4][p], turned[i]);
+                }
+            }
+        }
+        for (int p = 0; p < pairs; p++) {
+            for (int i = 0; i < 4; i += 2) {
+                float *at = out + 2 * p * dim + d + 2 * i;
+                const float64x2_t a = vreinterpretq_f64_f32(sum[p][i]), b = vreinterpretq_f64_f32(sum[p][i + 1]);
+                vst1q_f32(at, vaddq_f32(vld1q_f32(at), vreinterpretq_f32_f64(vzip1q_f64(a, b))));
+                vst1q_f32(at + dim, vaddq_f32(vld1q_f32(at + dim), vreinterpretq_f32_f64(vzip2q_f64(a, b))));
+            }
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void sums_by_pairs(int pairs, int rows, int64_t keys, int64_t dim,
+                                                                const float *weights, int64_t pitch, const char *v,
+                                                                int64_t step, float *out) {
+    const int64_t whole = keys / 4 * 4;
+    for (int64_t key = 0; key < whole; key += BLOCK) {
+        const int64_t count = weft_cpu_smaller(BLOCK, whole - key);
+        add_pairs(pairs, count, dim, weights + key, pitch, v + key * step, step, out);
+    }
+    for (int r = 0; r < rows; r++) {
+        sums_of(1, keys - whole, dim, weights + r * pitch + whole, pitch, v + whole * step, step, out + r * dim);
+    }
+}
+
 /* The kernel that this goes with is taken for bf16 alone. */
 static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
                  float *scores, int64_t pitch) {
-    bfloat16_t narrow[WEFT_CPU_FEW_ROWS * MOST_DIM]; /* exact: queries were bf16 */
     (void)dtype;
-    for (int64_t i = 0; i < rows * dim; i++) {
-        narrow[i / dim * MOST_DIM + i % dim] = vcvth_bf16_f32(q[i]);
-    }
-    if (rows == 1) {
-        dots_of(1, keys, dim, narrow, k, step, scores, pitch);
+    if (rows > 4 && keys >= KEYS) {
+        dots_by_pairs(4, rows, keys, dim, q, k, step, scores, pitch);
+    } else if (rows > WEFT_CPU_FEW_ROWS && keys >= KEYS) {
+        dots_by_pairs(2, rows, keys, dim, q, k, step, scores, pitch);
     } else {
-        dots_of(WEFT_CPU_FEW_ROWS, keys, dim, narrow, k, step, scores, pitch);
+        for (int r = 0; r < rows; r += WEFT_CPU_FEW_ROWS) {
+            const int count = rows - r < WEFT_CPU_FEW_ROWS ? 1 : WEFT_CPU_FEW_ROWS;
+            bfloat16_t narrow[WEFT_CPU_FEW_ROWS * MOST_DIM]; /* exact: queries were bf16 */
+            for (int64_t i = 0; i < count * dim; i++) {
+                narrow[i / dim * MOST_DIM + i % dim] = vcvth_bf16_f32(q[r * dim + i]);
+            }
+            if (count == 1) {
+                dots_of(1, keys, dim, narrow, k, step, scores + r * pitch, pitch);
+            } else {
+                dots_of(WEFT_CPU_FEW_ROWS, keys, dim, narrow, k, step, scores + r * pitch, pitch);
+            }
+        }
     }
 }
 
 static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
                  int64_t step, float *out) {
     (void)dtype;
-    if (rows == 1) {
+    if (rows > 4) {
+        sums_by_pairs(4, rows, keys, dim, weights, pitch, v, step, out);
+    } else if (rows > WEFT_CPU_FEW_ROWS) {
+        sums_by_pairs(2, rows, keys, dim, weights, pitch, v, step, out);
+    } else if (rows == 1) {
         sums_of(1, keys, dim, weights, pitch, v, step, out);
     } else {
         sums_of(WEFT_CPU_FEW_ROWS, keys, dim, weights, pitch, v, step, out);
     }
 }
 
-static float soften(int64_t keys, float *scores, float factor, float *max) {
-    return weft_cpu_few__neon.soften(keys, scores, factor, max);
+static float soften(int64_t keys, float *scores, float factor, float *max, float *sum) {
+    return weft_cpu_few__neon.soften(keys, scores, factor, max, sum);
 }
 
-const weft_cpu_few weft_cpu_few__neon_bfmmla = {dots, sums, soften};
+static int takes(int64_t rows, int64_t dim) {
+    (void)dim;
+    return rows <= ROWS;
+}
+
+const weft_cpu_few weft_cpu_few__neon_bfmmla = {takes, dots, sums, soften};

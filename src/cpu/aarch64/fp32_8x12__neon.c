@@ -49,30 +49,37 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
     }
 }
 
-#define PACKED    float
-#define IS_BF16   0
-#define A_LINES   8
-#define A_GROUP   1
-#define B_LINES   12
-#define B_GROUP   1
-#define DEPTH     2
-#define SQUARE    4
-#define TRANSPOSE transpose_floats
+static inline void widen_four(weft_dtype dtype, const char *from, float *to) {
+    vec_store(to, dtype == WEFT_FP16 ? vec_load_fp16(from) : vec_load_bf16(from));
+}
+
+#define PACKED     float
+#define IS_BF16    0
+#define A_LINES    8
+#define A_GROUP    1
+#define B_LINES    12
+#define B_GROUP    1
+#define DEPTH      2
+#define SQUARE     4
+#define TRANSPOSE  transpose_floats
+#define WIDEN_FOUR widen_four
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_12__neon;
 extern const weft_cpu_few weft_cpu_few__neon;
+extern const weft_cpu_rows weft_cpu_rows__neon;
 
-const weft_cpu_kernel weft_cpu_fp32_8x12__neon = {"fp32_8x12__neon",
-                                                  WEFT_FP32,
-                                                  {A_LINES, A_GROUP},
-                                                  {B_LINES, B_GROUP},
-                                                  DEPTH,
-                                                  multiply,
-                                                  pack_a,
-                                                  pack_b,
-                                                  NULL,
-                                                  &weft_cpu_panel_12__neon,
-                                                  &weft_cpu_few__neon,
-                                                  NULL,
-                                                  NULL};
+const weft_cpu_kernel weft_cpu_fp32_8x12__neon = {
+    .name = "fp32_8x12__neon",
+    .dtype = WEFT_FP32,
+    .a = {A_LINES, A_GROUP},
+    .b = {B_LINES, B_GROUP},
+    .depth = DEPTH,
+    .fetch = 12,
+    .multiply = multiply,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .panel = &weft_cpu_panel_12__neon,
+    .few = &weft_cpu_few__neon,
+    .rows = &weft_cpu_rows__neon,
+};

@@ -5,6 +5,7 @@
 #include "cpu/cpu.h"
 #include "cpu/vector__avx512.h"
 #include "cpu/x86/narrow.h"
+#include "cpu/x86/transpose.h"
 
 enum { ROWS = 8, VECTORS = 3, COLS = VECTORS * WIDTH };
 
@@ -44,30 +45,34 @@ static void narrow(int64_t k, const float *c, void *to) {
     narrow_pairs(k, COLS, c, to);
 }
 
-#define PACKED  uint16_t
-#define IS_BF16 1
-#define A_LINES 8
-#define A_GROUP 2
-#define B_LINES 48
-#define B_GROUP 2
-#define DEPTH   2
-#define PAIR    pair_rows
-#define NARROW  narrow_run
+#define PACKED          uint16_t
+#define IS_BF16         1
+#define A_LINES         8
+#define A_GROUP         2
+#define B_LINES         48
+#define B_GROUP         2
+#define DEPTH           2
+#define PAIR            pair_rows
+#define TRANSPOSE_PAIRS transpose_pairs
+#define NARROW          narrow_run
 #include "cpu/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_48_short__avx512;
 extern const weft_cpu_few weft_cpu_few__avx512;
+extern const weft_cpu_rows weft_cpu_rows__avx512;
 
-const weft_cpu_kernel weft_cpu_bf16_8x48__avx512_bf16 = {"bf16_8x48__avx512_bf16",
-                                                         WEFT_BF16,
-                                                         {A_LINES, A_GROUP},
-                                                         {B_LINES, B_GROUP},
-                                                         DEPTH,
-                                                         multiply,
-                                                         pack_a,
-                                                         pack_b,
-                                                         narrow,
-                                                         &weft_cpu_panel_48_short__avx512,
-                                                         &weft_cpu_few__avx512,
-                                                         NULL,
-                                                         NULL};
+const weft_cpu_kernel weft_cpu_bf16_8x48__avx512_bf16 = {
+    .name = "bf16_8x48__avx512_bf16",
+    .dtype = WEFT_BF16,
+    .a = {A_LINES, A_GROUP},
+    .b = {B_LINES, B_GROUP},
+    .depth = DEPTH,
+    .fetch = 12,
+    .multiply = multiply,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .narrow = narrow,
+    .panel = &weft_cpu_panel_48_short__avx512,
+    .few = &weft_cpu_few__avx512,
+    .rows = &weft_cpu_rows__avx512,
+};

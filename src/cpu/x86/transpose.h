@@ -1,9 +1,11 @@
-/* Transposing small squares while packing. */
+/* Transposing and widening small squares while packing. */
 #ifndef WEFT_CPU_X86_TRANSPOSE_H
 #define WEFT_CPU_X86_TRANSPOSE_H
 
 #include <immintrin.h>
 #include <stdint.h>
+
+#include "cpu/cpu.h"
 
 /* Four rows of four floats, `step` bytes apart, become columns, `to_step` values apart. */
 static inline void transpose_floats(const char *from, int64_t step, float *to, int64_t to_step) {
@@ -16,6 +18,17 @@ static inline void transpose_floats(const char *from, int64_t step, float *to, i
     _mm_storeu_ps(to + to_step, b);
     _mm_storeu_ps(to + 2 * to_step, c);
     _mm_storeu_ps(to + 3 * to_step, d);
+}
+
+/* Four values of fp16 or bf16 to floats. */
+static inline void widen_four(weft_dtype dtype, const char *from, float *to) {
+    const __m128i halves = _mm_loadl_epi64((const __m128i *)(const void *)from);
+    _mm_storeu_ps(to, dtype == WEFT_FP16 ? _mm_cvtph_ps(halves) : (__m128)_mm_slli_epi32(_mm_cvtepu16_epi32(halves), 16));
+}
+
+/* Four rows of four pairs of 16-bit values: a pair moves as a float does. */
+static inline void transpose_pairs(const char *from, int64_t step, uint16_t *to, int64_t to_step) {
+    transpose_floats(from, step, (float *)(void *)to, to_step);
 }
 
 /* Eight rows of eight 16-bit values become columns. */

@@ -1,0 +1,4 @@
+/* Rows of results. */
+#include "cpu/vector__neon.h"
+#define NAME weft_cpu_rows__neon
+#include "cpu/rows.inc"

@@ -1,7 +1,0 @@
-/* Softmax on 48 queries, weights in fp32. */
-#include "cpu/vector__avx512.h"
-#define COLUMNS 48
-#define KEYS    2
-#define PRECISE 1
-#define NAME    weft_cpu_panel_48__avx512
-#include "cpu/panel.inc"
