@@ -75,7 +75,8 @@ static int fits(const weft_hopper_attention_variant *v, const weft_plan *plan, c
  * are computed for nothing. */
 static double useful_rate(const weft_hopper_attention_variant *v, const weft_attention *p) {
     const double rows = (double)(weft_ceil_divide(p->seq, v->tile_m) * v->tile_m);
-    return v->rate[p->mask != WEFT_MASK_NONE] * (double)p->seq / rows * (double)p->head_dim / v->depth;
+    const int32_t causal = p->mask != WEFT_MASK_NONE ? v->rate[1] : 0;
+    return (causal ? causal : v->rate[0]) * (double)p->seq / rows * (double)p->head_dim / v->depth;
 }
 
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,

@@ -38,7 +38,7 @@ typedef struct weft_hopper_attention_variant {
     int32_t tile_m, tile_n; /* queries of a tile, keys of a step */
     int32_t threads;        /* of a CTA */
     uint32_t shared_bytes;  /* dynamic */
-    int32_t rate[2];        /* TFLOP/s without and with a causal mask, where tiles fit the queries */
+    int32_t rate[2];        /* TFLOP/s without and with a causal mask, where tiles fit the queries; 0: not measured */
 } weft_hopper_attention_variant;
 
 /* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */

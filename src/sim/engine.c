@@ -10,7 +10,6 @@
 typedef struct sim_worker {
     weft_sim_job job;
     int64_t done;   /* steps begun */
-    double pace;    /* of its steps: 1 but where workers share a seat */
     double seconds; /* a step, this tile's drift included */
     double ready[WEFT_SIM_STAGES];
     double time; /* of the worker's next event */
@@ -78,6 +77,13 @@ static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     return ready;
 }
 
+/* How slow a worker's steps are, about 1: of the CTAs on an SM the older goes first whenever both could, so the SM's CTAs
+ * are as many wavefronts, each in step, that drift apart. */
+static double pace_of(const weft_sim_source *source, int64_t worker) {
+    const int64_t last = (source->workers - 1) / source->seats;
+    return fmax(0.1, 1.0 + source->second * ((double)(worker / source->seats) - 0.5 * (double)last));
+}
+
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
 static int begin_job(engine *e, int32_t number, double now) {
     sim_worker *w = &e->workers[number];
@@ -93,7 +99,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
     const double spread = w->job.steps > 0 ? e->drift * w->job.spread / sqrt((double)w->job.steps) : 0.0;
     const double factor = 1.0 + spread * next_spread(&e->random);
-    w->seconds = w->job.step_seconds * w->pace * (factor > 0.1 ? factor : 0.1);
+    w->seconds = w->job.step_seconds * pace_of(e->source, number) * (factor > 0.1 ? factor : 0.1);
     double start = now;
     if (w->job.lead_weight > 0) {
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
@@ -200,13 +206,6 @@ static int64_t domain_of(const weft_sim_source *source, int64_t worker, int64_t 
     return (turn + shift) % domains;
 }
 
-/* How slow a worker's steps are, about 1: of the CTAs on an SM the older goes first whenever both could, so the SM's CTAs
- * are as many wavefronts, each in step, that drift apart. */
-static double pace_of(const weft_sim_source *source, int64_t worker) {
-    const int64_t last = (source->workers - 1) / source->seats;
-    return fmax(0.1, 1.0 + source->second * ((double)(worker / source->seats) - 0.5 * (double)last));
-}
-
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
                          double drift, weft_sim_outcome *outcome, weft_message *message) {
     engine *e = calloc(1, sizeof *e);
@@ -233,7 +232,6 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     }
     for (int64_t i = 0; i < source->workers; i++) {
         workers[i].domain = domain_of(source, i, memory->domains);
-        workers[i].pace = pace_of(source, i);
         schedule(e, (int32_t)i, 0.0);
     }
     if (e->observer) {

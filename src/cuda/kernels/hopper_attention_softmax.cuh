@@ -11,8 +11,9 @@
 /* Below every score: exponentials over it are 0 once a row has seen a key, and a masked score, -inf, is still below. */
 #define HOPPER_NO_SHIFT (-3e38f)
 
-/* How far scores may rise above a row's shift, in base 2, before sums and output are rescaled. Exponentials of up to 2^8
- * lose nothing in fp32 sums nor, being rounded relative to their size, in 16 bits. */
+/* How far scores may rise above a row's shift, in base 2, before sums and output are rescaled. Where only sums are looked
+ * at, a thread's may be 2^8 a term, so that one term may be 2^8 times its number of terms, 2^13 at most: which loses
+ * nothing in fp32 sums nor, being rounded relative to its size, in 16 bits (fp16 ends at 2^16). */
 #define HOPPER_LAG  8.0f
 #define HOPPER_MOST 256.0f /* 2^8 */
 
