@@ -8,7 +8,7 @@ classes   a hundred random lengths: what the first length of a class was tuned t
 ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
 
 Times are medians of interleaved runs (src/tune/race.c). A row of `estimate` that is outside its bound is measured once more, and the
-second measurement counts; both are kept. FOLDER gets tuning-<name>-<part>.csv and .md, the name being the device's where none is given.
+second measurement counts; both are kept. FOLDER gets <name>-<part>.csv and .md, the name being the device's where none is given.
 """
 
 import argparse
@@ -113,7 +113,7 @@ def estimate_row(problem, result):
 
 
 def write(tuner, out, part, rows, lines):
-    name = os.path.join(out, f"tuning-{tuner.name}-{part}")
+    name = os.path.join(out, f"{tuner.name}-{part}")
     with open(name + ".csv", "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
@@ -175,7 +175,7 @@ def classes(tuner, seed, out, count):
             problem.update({"batch": 4, "heads": 32, "kv-heads": 32, "head-dim": 128})
         bucket = seq if seq <= 16 else seq >> (seq.bit_length() - 3) << (seq.bit_length() - 3)
         known = first.get(bucket)
-        result = tuner.tune([problem], "--seconds", "4" if tuner.device == "cpu" else "1", also=[] if known is None else [known])[0]
+        result = tuner.tune([problem], "--seconds", "1.5" if tuner.device == "cpu" else "1", also=[] if known is None else [known])[0]
         chosen = stored(result)
         first.setdefault(bucket, chosen["words"])
         ours, own = duel(tuner, problem, first[bucket], chosen)
