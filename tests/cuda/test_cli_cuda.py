@@ -67,7 +67,7 @@ class Kernels(OnGpu):
 
     def test_refusals(self):
         self.refused("dtype fp32 is not fp16 or bf16", "run", "attention", "--device", "cuda")
-        self.refused("head_dim 48 with fast math is not compiled", "run", "attention", *SMALL, "--head-dim", "48")
+        self.refused("head_dim 48 with fast math is not compiled", "run", "attention", *SMALL, "--head-dim", "48", "--kernel", "study")
         self.refused("no GPU 2: there is 1", "run", "attention", *SMALL, "--gpu", "2")
         self.refused("out of memory", "run", "attention", *SMALL, "--dispatch", "static", "--json", script="memory=2")
         self.refused("cannot be launched", "run", "attention", *SMALL, "--json", script="launch=701")
@@ -81,7 +81,7 @@ class Kernels(OnGpu):
         self.assertEqual(result["device"], "cuda")
         self.assertEqual(result["machine"], "fake-h200-live")
         self.assertEqual(result["runs"], 3)
-        self.assertRegex(result["kernel"], r"^attention_bf16_d64_\d+x\d+__study_fast$")
+        self.assertRegex(result["kernel"], r"^attention_bf16_d64_\d+x\d+__hopper$")
         self.assertGreater(result["seconds"], 0)
         self.assertGreater(result["tflops"], 0)
         self.assertTrue(result["check"]["passed"])
