@@ -149,41 +149,9 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     return WEFT_OK;
 }
 
-/* Every tile: alone, in clusters of two that share an operand, and with its steps shared out where it can be. */
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
-    static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
-    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
-    const weft_schedule *s = &plan->schedule;
-    const int given = s->cluster_m != 0 || s->cluster_n != 0 || s->split != 0;
-    size_t count = 0;
     (void)device;
-    for (size_t i = 0; i < VARIANTS; i++) {
-        const weft_gemm_variant *v = &variants[i];
-        weft_schedule one = *s;
-        one.tile_m = is.swapped ? v->tile_n : v->tile_m;
-        one.tile_n = is.swapped ? v->tile_m : v->tile_n;
-        if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn ||
-            (s->tile_m != 0 && s->tile_m != one.tile_m) || (s->tile_n != 0 && s->tile_n != one.tile_n)) {
-            continue;
-        }
-        if (given && count < room) {
-            list[count++] = one;
-            continue;
-        }
-        one.split = 1;
-        for (size_t j = 0; j < sizeof clusters / sizeof *clusters && count < room; j++) {
-            one.cluster_m = clusters[j][0];
-            one.cluster_n = clusters[j][1];
-            list[count++] = one;
-        }
-        if (WEFT_GEMM_SPLIT(v->tile_m, v->tile_n) > 1 && s->dispatch == WEFT_CHOOSE && count < room) {
-            one.cluster_m = one.cluster_n = 1;
-            one.split = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
-            one.dispatch = WEFT_DISPATCH_GRID;
-            list[count++] = one;
-        }
-    }
-    return count;
+    return weft_gemm_list(variants, VARIANTS, plan, list, room);
 }
 
 const weft_cuda_family weft_cuda_hopper_gemm = {

@@ -23,20 +23,21 @@ static double clocks_of(const weft_plan *plan, const weft_cuda_device *device, c
     const double bytes = elements * (double)weft_dtype_bytes(p->dtype) +
                          (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
     const int64_t workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors;
-    const weft_gemm_model model = {p->batch,
-                                   p->m,
-                                   p->n,
-                                   p->k,
-                                   pick->tile_m,
-                                   pick->tile_n,
-                                   WEFT_GEMM_STEP,
-                                   pick->cluster_m,
-                                   pick->cluster_n,
-                                   pick->split,
-                                   workers,
-                                   crooked(p, p->lda),
-                                   crooked(p, p->ldb),
-                                   bytes * (double)p->batch};
+    const weft_gemm_model model = {.batch = p->batch,
+                                   .m = p->m,
+                                   .n = p->n,
+                                   .k = p->k,
+                                   .tile_m = pick->tile_m,
+                                   .tile_n = pick->tile_n,
+                                   .tile_k = WEFT_GEMM_STEP,
+                                   .columns = pick->variant->tile_n,
+                                   .cluster_m = pick->cluster_m,
+                                   .cluster_n = pick->cluster_n,
+                                   .split = pick->split,
+                                   .workers = workers,
+                                   .a_crooked = crooked(p, p->lda),
+                                   .b_crooked = crooked(p, p->ldb),
+                                   .bytes = bytes * (double)p->batch};
     return weft_model_gemm_clocks(&model);
 }
 
@@ -49,53 +50,75 @@ static int agrees(int64_t fixed, int64_t value) {
 static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
 enum { CLUSTERS = sizeof clusters / sizeof *clusters };
 
-static void consider(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick, double *least,
-                     weft_gemm_pick *best) {
-    const double clocks = clocks_of(plan, device, pick);
-    if (!best->variant || clocks < *least) {
-        *least = clocks;
-        *best = *pick;
+/* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */
+enum { MAX_WAYS = CLUSTERS + 1 };
+
+static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_gemm_pick ways[MAX_WAYS]) {
+    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
+    const weft_schedule *s = &plan->schedule;
+    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
+    const int on_grid = s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
+    weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
+    size_t count = 0;
+    if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) ||
+        !agrees(s->tile_n, one.tile_n)) {
+        return 0;
     }
+    if (most > 1 && most <= steps && on_grid &&
+        (s->split == most || (s->split == 0 && s->cluster_m <= 1 && s->cluster_n <= 1))) {
+        one.split = most;
+        one.cluster_m = s->cluster_m ? s->cluster_m : 1;
+        one.cluster_n = s->cluster_n ? s->cluster_n : 1;
+        ways[count++] = one;
+    }
+    one.split = 1;
+    for (size_t i = 0; i < CLUSTERS && s->split <= 1; i++) {
+        one.cluster_m = s->cluster_m ? s->cluster_m : clusters[i][0];
+        one.cluster_n = s->cluster_n ? s->cluster_n : clusters[i][1];
+        if (i == 0 || (agrees(s->cluster_m, clusters[i][0]) && agrees(s->cluster_n, clusters[i][1]) &&
+                       (s->cluster_m == 0 || s->cluster_n == 0))) {
+            ways[count++] = one;
+        }
+    }
+    return count;
 }
 
 int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const weft_plan *plan,
                         const weft_cuda_device *device, weft_gemm_pick *pick) {
-    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
-    const weft_schedule *s = &plan->schedule;
-    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP);
-    const int splits =
-        (s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID) && s->cluster_m * s->cluster_n <= 1;
+    weft_gemm_pick ways[MAX_WAYS];
     double least = 0;
     pick->variant = NULL;
     for (size_t i = 0; i < count; i++) {
-        const weft_gemm_variant *v = &variants[i];
-        weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
-        if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) ||
-            !agrees(s->tile_n, one.tile_n)) {
-            continue;
-        }
-        const int64_t most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
-        if (s->split > 1) { /* asked for: check() has seen to the rest */
-            one.split = s->split;
-            one.cluster_m = s->cluster_m ? s->cluster_m : 1;
-            one.cluster_n = s->cluster_n ? s->cluster_n : 1;
-            if (s->split == most) {
-                consider(plan, device, &one, &least, pick);
+        const size_t found = ways_of(&variants[i], plan, ways);
+        for (size_t j = 0; j < found; j++) {
+            const double clocks = clocks_of(plan, device, &ways[j]);
+            if (!pick->variant || clocks < least) {
+                least = clocks;
+                *pick = ways[j];
             }
-            continue;
-        }
-        if (s->split == 0 && splits && most > 1 && most <= steps) {
-            one.split = most;
-            consider(plan, device, &one, &least, pick);
-            one.split = 1;
-        }
-        for (size_t c = 0; c < CLUSTERS; c++) {
-            one.cluster_m = s->cluster_m ? s->cluster_m : clusters[c][0];
-            one.cluster_n = s->cluster_n ? s->cluster_n : clusters[c][1];
-            consider(plan, device, &one, &least, pick);
         }
     }
     return pick->variant != NULL;
+}
+
+size_t weft_gemm_list(const weft_gemm_variant *variants, size_t count, const weft_plan *plan, weft_schedule *list,
+                      size_t room) {
+    weft_gemm_pick ways[MAX_WAYS];
+    size_t listed = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t found = ways_of(&variants[i], plan, ways);
+        for (size_t j = 0; j < found && listed < room; j++) {
+            weft_schedule *s = &list[listed++];
+            *s = plan->schedule;
+            s->tile_m = ways[j].tile_m;
+            s->tile_n = ways[j].tile_n;
+            s->cluster_m = ways[j].cluster_m;
+            s->cluster_n = ways[j].cluster_n;
+            s->split = ways[j].split;
+            s->dispatch = ways[j].split > 1 ? WEFT_DISPATCH_GRID : s->dispatch;
+        }
+    }
+    return listed;
 }
 
 /* ---- the order ---- */
@@ -106,14 +129,14 @@ typedef struct wave {
     double lines; /* rows of A and columns of B that it reads */
 } wave;
 
-/* The wave that reads least, among those that take no more turns than one of all workers would: an exact rectangle, so that
- * the next wave reads one side of it again. */
+/* The wave that reads least, among those that take hardly more turns (2 %) than one of all workers would: an exact
+ * rectangle, so that the next wave reads one side of it again. SMs that are left idle leave their power to the others. */
 static wave best_wave(int64_t rows, int64_t cols, int64_t workers, double row_lines, double col_lines) {
     wave best = {1, workers, -1};
     const int64_t turns = weft_ceil_divide(rows * cols, workers);
     for (int64_t g = 1; g <= workers && g <= cols; g++) {
         const int64_t h = workers / g < rows ? workers / g : rows;
-        if (weft_ceil_divide(rows * cols, g * h) > turns) {
+        if (50 * weft_ceil_divide(rows * cols, g * h) > 51 * turns) {
             continue;
         }
         const double ragged = (cols % g != 0 ? 1.05 : 1.0) * (rows % h != 0 ? 1.02 : 1.0);
@@ -138,20 +161,23 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
     const int64_t rows = weft_ceil_divide(weft_ceil_divide(p->m, s->tile_m), s->cluster_m);
     const int64_t cols = weft_ceil_divide(weft_ceil_divide(p->n, s->tile_n), s->cluster_n);
     const int64_t workers = (s->workers ? s->workers : device->multiprocessors) / ctas;
-    if (s->order != WEFT_CHOOSE || s->group != 0 || s->table || workers < 1 || rows > INT64_C(1) << 31 ||
-        cols > INT64_C(1) << 31 || s->dispatch == WEFT_DISPATCH_GRID) {
+    const int open = s->order == WEFT_CHOOSE && s->group == 0;
+    const int bands = s->order == WEFT_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
+    if (workers < 1 || !bands || s->group != 0 || rows > INT64_C(1) << 31 || cols > INT64_C(1) << 31) {
         return;
     }
-    const wave w = best_wave(rows, cols, workers, (double)(s->tile_m * s->cluster_m), (double)(s->tile_n * s->cluster_n));
-    const double bytes = w.lines * (double)p->k * (double)weft_dtype_bytes(p->dtype);
+    const double row_lines = (double)(s->tile_m * s->cluster_m), col_lines = (double)(s->tile_n * s->cluster_n);
+    const int across_rows = s->axis == WEFT_AXIS_M; /* only where the caller says so */
+    const wave w = across_rows ? best_wave(cols, rows, workers, col_lines, row_lines)
+                               : best_wave(rows, cols, workers, row_lines, col_lines);
     const int several = p->batch > 1 || rows * cols > workers;
-    s->order = WEFT_ORDER_SERPENTINE;
-    s->group = w.across;
-    s->axis = WEFT_AXIS_N;
-    if (s->workers == 0 && several && p->batch == 1) {
+    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_SERPENTINE : s->order;
+    s->group = w.across; /* in positions: a cluster counts as one */
+    if (open && s->workers == 0 && several && p->batch == 1 && s->dispatch != WEFT_DISPATCH_GRID) {
         s->workers = w.across * w.along * ctas;
     }
-    if (s->sweep == WEFT_CHOOSE) {
+    if (open && s->sweep == WEFT_CHOOSE) {
+        const double bytes = w.lines * (double)p->k * (double)weft_dtype_bytes(p->dtype);
         s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
 }

@@ -26,6 +26,10 @@ typedef struct weft_gemm_pick {
 int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const weft_plan *plan,
                         const weft_cuda_device *device, weft_gemm_pick *pick);
 
+/* All of them, as copies of the schedule with what tells them apart filled in. Returns how many, at most `room`. */
+size_t weft_gemm_list(const weft_gemm_variant *variants, size_t count, const weft_plan *plan, weft_schedule *list,
+                      size_t room);
+
 /* Fills in what the schedule leaves open. */
 void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
                       weft_schedule *schedule);

@@ -8,6 +8,7 @@
 typedef struct weft_gemm_model {
     int64_t batch, m, n, k;
     int64_t tile_m, tile_n, tile_k;
+    int64_t columns; /* of one product of the tensor cores: 64, 128 or 256 */
     int64_t cluster_m, cluster_n, split;
     int64_t workers;          /* CTAs at a time */
     int a_crooked, b_crooked; /* lines of A, of B, do not begin at multiples of 128 bytes: each piece of one is two */

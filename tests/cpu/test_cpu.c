@@ -384,6 +384,28 @@ static void after_a_fork(void **state) {
     tensors_free(&t);
 }
 
+/* What a schedule leaves open is settled, what it says is kept. */
+static void schedules_are_completed(void **state) {
+    (void)state;
+    for (int64_t n = 1; n <= 4096; n = n * 3 + 1) {
+        weft_gemm p = WEFT_GEMM_INIT;
+        weft_schedule s = WEFT_SCHEDULE_INIT, settled;
+        weft_plan *plan;
+        p.m = n;
+        p.n = 4097 - n;
+        p.k = n + 5;
+        p.dtype = p.c_dtype = (weft_dtype)(n % 3);
+        s.tile_n = n % 2 ? 0 : 1;
+        s.dispatch = n % 2 ? WEFT_CHOOSE : WEFT_DISPATCH_STATIC;
+        assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        settled = weft_plan_schedule(plan);
+        assert_true(settled.tile_m >= 1 && settled.tile_m <= p.m && settled.tile_k >= 1 && settled.tile_k <= p.k);
+        assert_true(n % 2 ? settled.tile_n >= 1 && settled.tile_n <= p.n : settled.tile_n == 1);
+        assert_int_equal(settled.dispatch, n % 2 ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC);
+        weft_plan_destroy(plan);
+    }
+}
+
 static void tiles_have_a_limit(void **state) {
     (void)state;
     weft_attention p = WEFT_ATTENTION_INIT;
@@ -404,9 +426,10 @@ static void tiles_have_a_limit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(attention),    cmocka_unit_test(few),
-                                       cmocka_unit_test(not_finite),   cmocka_unit_test(threads_change_nothing),
-                                       cmocka_unit_test(backward),     cmocka_unit_test(gemm),
-                                       cmocka_unit_test(after_a_fork), cmocka_unit_test(tiles_have_a_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(attention),         cmocka_unit_test(few),
+                                       cmocka_unit_test(not_finite),        cmocka_unit_test(threads_change_nothing),
+                                       cmocka_unit_test(backward),          cmocka_unit_test(gemm),
+                                       cmocka_unit_test(after_a_fork),      cmocka_unit_test(schedules_are_completed),
+                                       cmocka_unit_test(tiles_have_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ typedef struct fake_tensor {
 } fake_tensor;
 
 /* Runs a kernel by name. Returns a CUresult. */
+int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters);
 int fake_run(const char *kernel, unsigned grid, void **parameters);
 
 #endif

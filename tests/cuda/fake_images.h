@@ -23,6 +23,14 @@ const weft_cuda_image weft_cuda_images[] = {
     {"sides", "s"},
     {"attention_bf16_sm90a", "b"},
     {"attention_fp16_sm90a", "f"},
+    {"gemm_bf16_kk_sm90a", "c"},
+    {"gemm_bf16_kn_sm90a", "d"},
+    {"gemm_bf16_mk_sm90a", "e"},
+    {"gemm_bf16_mn_sm90a", "g"},
+    {"gemm_fp16_kk_sm90a", "h"},
+    {"gemm_fp16_kn_sm90a", "i"},
+    {"gemm_fp16_mk_sm90a", "j"},
+    {"gemm_fp16_mn_sm90a", "k"},
     {NULL, NULL},
 };
 const int weft_cuda_toolkit = 13000;

@@ -132,6 +132,9 @@ int fake_run(const char *kernel, unsigned grid, void **parameters) {
         return strstr(kernel, "__hopper") ? run_hopper(kernel, grid, parameters[0])
                                           : run_study(kernel, grid, parameters[0]);
     }
+    if (strncmp(kernel, "gemm_", 5) == 0) {
+        return fake_run_gemm(kernel, grid, parameters[0]);
+    }
     if (strcmp(kernel, "sides_measure") == 0) {
         run_sides(grid, parameters[0]);
     }

@@ -103,6 +103,20 @@ class Kernels(OnGpu):
             self.assertGreater(row["measured"]["tflops"], 0)
         self.assertIn("measured ms", self.ok("compare", "attention", *SMALL, "--order", "head-first", "--repeat", "2"))
 
+    def test_gemm(self):
+        problem = ["gemm", "--m", "200", "--n", "136", "--k", "72", "--dtype", "bf16", "--device", "cuda"]
+        result = json.loads(self.ok("run", *problem, "--beta", "0.5", "--batch", "2", "--repeat", "2", "--json"))
+        self.assertRegex(result["kernel"], r"^gemm_bf16_kn_\d+x\d+__sm90a$")
+        self.assertTrue(result["check"]["passed"])
+        result = json.loads(self.ok("run", *problem, "--tile", "128x128", "--split", "2", "--repeat", "2", "--json"))
+        self.assertEqual((result["schedule"]["split"], result["schedule"]["dispatch"]), (2, "grid"))
+        rows = json.loads(self.ok("compare", *problem, "--order", "hilbert", "--cluster", "2x1", "--repeat", "2", "--json"))
+        self.assertEqual(len(rows["schedules"]), 2)  # it has no pair sweep
+        for row in rows["schedules"]:
+            self.assertGreater(row["measured"]["seconds"], 0)
+        self.refused("ldb 137 is not a multiple of 8", "run", *problem, "--n", "137")
+        self.refused("it has no pair sweep", "run", *problem, "--sweep", "pair")
+
     def test_tune(self):
         with tempfile.TemporaryDirectory() as folder:
             os.environ["WEFT_TUNING_DB"] = os.path.join(folder, "tuning.db")

@@ -1,0 +1,88 @@
+/* The Hopper GEMM on the fake driver: the reference, from nothing but the parameters of the launch. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/hopper_gemm.h"
+#include "fake_driver.h"
+#include "ref/ref.h"
+
+/* A matrix as a tensor map describes it: `mn` lines of k, or k lines of `mn`. */
+typedef struct matrix {
+    const char *data;
+    weft_dtype dtype;
+    int64_t mn, k, batch;
+    int64_t mn_bytes, k_bytes, batch_bytes; /* from one to the next */
+} matrix;
+
+static int type_of(weft_dtype dtype) {
+    return dtype == WEFT_BF16 ? 9 : dtype == WEFT_FP16 ? 6 : 7;
+}
+
+/* Boxes are 64 elements of k by `rows` of m or n. */
+static int operand_of(const weft_tensor_map *map, weft_dtype dtype, int mn_major, int rows, matrix *m) {
+    fake_tensor t;
+    memcpy(&t, map, sizeof t);
+    const int mn = mn_major ? 0 : 1, k = 1 - mn;
+    *m = (matrix){
+        (const char *)(uintptr_t)t.data, dtype,      t.length[mn], t.length[k], t.length[2], mn_major ? 2 : t.stride[1],
+        mn_major ? t.stride[1] : 2,      t.stride[2]};
+    return t.rank == 3 && t.type == type_of(dtype) && t.box[mn] == rows && t.box[k] == 64 && t.box[2] == 1 &&
+           (!mn_major || rows == 64);
+}
+
+static double load(const matrix *m, int64_t batch, int64_t mn, int64_t k) {
+    return weft_ref_load(m->dtype, m->data + batch * m->batch_bytes + mn * m->mn_bytes + k * m->k_bytes, 0);
+}
+
+/* One tile; what lies outside of C is left out, as the copy engine does. */
+static void run_tile(const weft_gemm_params *p, const matrix *a, const matrix *b, const fake_tensor *c, int64_t batch,
+                     int64_t first_row, int64_t first_col, int64_t tile_m, int64_t tile_n) {
+    const weft_dtype dtype = (weft_dtype)p->c_dtype;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(dtype);
+    for (int64_t row = first_row; row < first_row + tile_m && row < c->length[1]; row++) {
+        for (int64_t col = first_col; col < first_col + tile_n && col < c->length[0]; col++) {
+            char *at = (char *)(uintptr_t)c->data + batch * c->stride[2] + row * c->stride[1] + col * bytes;
+            double sum = 0;
+            for (int64_t k = 0; k < a->k; k++) {
+                sum += load(a, batch, row, k) * load(b, batch, col, k);
+            }
+            sum *= (double)p->alpha;
+            weft_ref_store(dtype, at, 0, p->beta == 0 ? sum : sum + (double)p->beta * weft_ref_load(dtype, at, 0));
+        }
+    }
+}
+
+int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
+    const weft_gemm_params *p = parameters;
+    const weft_walk *walk = &p->walk;
+    char dtype_name[8], axes[3];
+    int tile_m, tile_n;
+    matrix a, b;
+    fake_tensor c;
+    if (sscanf(kernel, "gemm_%7[a-z0-9]_%2[kmn]_%dx%d__sm90a", dtype_name, axes, &tile_m, &tile_n) != 4) {
+        return 1;
+    }
+    const weft_dtype dtype = (weft_dtype)weft_dtype_find(dtype_name);
+    memcpy(&c, &p->c, sizeof c);
+    const unsigned ctas = (unsigned)(p->cluster_m * p->cluster_n * p->split);
+    const int c_columns = 128 / (int)weft_dtype_bytes((weft_dtype)p->c_dtype);
+    if (!operand_of(&p->a, dtype, axes[0] == 'm', p->a_rows, &a) ||
+        !operand_of(&p->b, dtype, axes[1] == 'n', p->b_rows, &b) || a.k != b.k || c.length[0] != b.mn ||
+        c.length[1] != a.mn || c.type != type_of((weft_dtype)p->c_dtype) || c.box[0] != c_columns || c.box[1] != 16 ||
+        tile_m % p->a_rows != 0 || tile_n % p->b_rows != 0 || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a.k ||
+        (p->split > 1 && (p->split != WEFT_GEMM_SPLIT(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID))) {
+        return 1;
+    }
+    for (unsigned cluster = 0; cluster < grid / ctas; cluster++) {
+        weft_worker worker = weft_worker_start(walk, cluster, p->counter);
+        weft_visit visit;
+        while (weft_worker_next(walk, &worker, &visit)) {
+            const int64_t row = p->swapped ? visit.tile.n : visit.tile.m, col = p->swapped ? visit.tile.m : visit.tile.n;
+            for (int64_t i = 0; i < p->cluster_m * p->cluster_n; i++) {
+                run_tile(p, &a, &b, &c, visit.tile.batch, (row + i / p->cluster_n) * tile_m,
+                         (col + i % p->cluster_n) * tile_n, tile_m, tile_n);
+            }
+        }
+    }
+    return 0;
+}

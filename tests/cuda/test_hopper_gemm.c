@@ -1,0 +1,277 @@
+/* The Hopper GEMM with the fake driver: which variant is taken, what is refused, and that the parameters of a launch
+ * describe the problem, because the fake runs the reference from nothing else. */
+#include "fake_images.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "../ref/tensors.h"
+#include "cuda/cuda.h"
+
+static weft_device gpu(void) {
+    weft_device device = WEFT_DEVICE_INIT;
+    device.kind = WEFT_DEVICE_CUDA;
+    return device;
+}
+
+static weft_gemm small(void) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = 200;
+    p.n = 144;
+    p.k = 72;
+    p.dtype = p.c_dtype = WEFT_BF16;
+    p.b_major = WEFT_COL_MAJOR;
+    return p;
+}
+
+static int64_t to_8(int64_t value) {
+    return (value + 7) / 8 * 8;
+}
+
+static weft_gemm random_gemm(uint64_t *random, int round) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = random_between(random, 1, 300);
+    p.n = random_between(random, 1, 300);
+    p.k = random_between(random, 1, 150);
+    p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
+    p.c_dtype = round % 3 == 0 ? WEFT_FP32 : round % 3 == 1 ? p.dtype : WEFT_BF16;
+    p.a_major = (weft_major)random_between(random, 0, 1);
+    p.b_major = (weft_major)random_between(random, 0, 1);
+    p.c_major = (weft_major)random_between(random, 0, 1);
+    p.lda = to_8(p.a_major == WEFT_ROW_MAJOR ? p.k : p.m) + 8 * random_between(random, 0, 2);
+    p.ldb = to_8(p.b_major == WEFT_ROW_MAJOR ? p.n : p.k) + 8 * random_between(random, 0, 2);
+    p.ldc = to_8(p.c_major == WEFT_ROW_MAJOR ? p.n : p.m) + 8 * random_between(random, 0, 2);
+    p.alpha = round % 4 == 0 ? -0.5 : 1;
+    p.beta = round % 5 == 0 ? 1.5 : 0;
+    p.batch = round % 6 == 0 ? 3 : 1;
+    if (p.batch > 1) { /* whole lines, so that the next matrix is aligned too */
+        p.a_stride = p.lda * (p.a_major == WEFT_ROW_MAJOR ? p.m : p.k);
+        p.b_stride = p.ldb * (p.b_major == WEFT_ROW_MAJOR ? p.k : p.n);
+        p.c_stride = p.ldc * (p.c_major == WEFT_ROW_MAJOR ? p.m : p.n) + 8;
+    }
+    return p;
+}
+
+static uint64_t there(const weft_cuda_driver *d, const void *from, size_t bytes) {
+    uint64_t to = 0;
+    assert_int_equal(d->memory_new(&to, bytes), 0);
+    d->copy_in(to, from, bytes);
+    return to;
+}
+
+static void *random_matrix(uint64_t *random, weft_dtype dtype, size_t count) {
+    void *m = malloc(count * weft_dtype_bytes(dtype));
+    assert_non_null(m);
+    for (size_t i = 0; i < count; i++) {
+        weft_ref_store(dtype, m, i, (double)random_between(random, -100, 100) / 64);
+    }
+    return m;
+}
+
+static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int round) {
+    static const int64_t tiles[][3] = {{128, 256, 4}, {256, 128, 1}, {128, 128, 2}, {128, 64, 1}};
+    static const int64_t clusters[][2] = {{0, 0}, {1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}};
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    const int swapped = p->c_major == WEFT_COL_MAJOR;
+    const int64_t *tile = tiles[random_between(random, 0, 3)];
+    if (round % 7 != 0) { /* or left to the library */
+        s.tile_m = tile[swapped];
+        s.tile_n = tile[!swapped];
+        s.order = (int32_t)random_between(random, WEFT_ORDER_RASTER_M, WEFT_ORDER_HILBERT);
+        s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES - 1);
+        s.sweep = (int32_t)random_between(random, WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
+        s.table = (int32_t)random_between(random, 0, 1);
+        s.group = random_between(random, 0, 3);
+        s.axis = (weft_axis)random_between(random, 0, 1);
+        const int64_t *cluster = clusters[random_between(random, 0, 5)];
+        s.cluster_m = cluster[0];
+        s.cluster_n = cluster[1];
+        if (round % 3 == 0 && tile[2] > 1 && (p->k + 63) / 64 >= tile[2] && cluster[0] * cluster[1] * tile[2] <= 8) {
+            s.split = tile[2];
+            s.dispatch = WEFT_DISPATCH_GRID;
+        }
+    }
+    return s;
+}
+
+/* Every layout, dtype, order, sweep, dispatch, cluster and split; ragged edges, batches, alpha and beta. */
+static void parameters(void **state) {
+    (void)state;
+    uint64_t random = 70;
+    const weft_device device = gpu();
+    const weft_cuda_driver *d;
+    script(NULL);
+    assert_int_equal(weft_cuda_driver_get(&d, NULL), WEFT_OK);
+    for (int round = 0; round < 60; round++) {
+        const weft_gemm p = random_gemm(&random, round);
+        const weft_schedule s = random_schedule(&random, &p, round);
+        const weft_gemm_extents sizes = weft_gemm_sizes(&p);
+        const size_t bytes = weft_dtype_bytes(p.dtype), c_bytes = weft_dtype_bytes(p.c_dtype);
+        void *a = random_matrix(&random, p.dtype, sizes.a), *b = random_matrix(&random, p.dtype, sizes.b);
+        void *c = random_matrix(&random, p.c_dtype, sizes.c), *got = malloc(sizes.c * c_bytes);
+        assert_non_null(got);
+        const uint64_t da = there(d, a, sizes.a * bytes), db = there(d, b, sizes.b * bytes);
+        const uint64_t dc = there(d, c, sizes.c * c_bytes);
+        const weft_gemm_data data = {(void *)(uintptr_t)da, (void *)(uintptr_t)db, (void *)(uintptr_t)dc};
+        weft_plan *plan;
+        weft_message message = {""};
+        if (weft_plan_gemm_on(&plan, &p, &s, NULL, &device, &message) != WEFT_OK) {
+            fail_msg("round %d: %s", round, message.text);
+        }
+        if (weft_plan_run_gemm(plan, &data, &message) != WEFT_OK) {
+            fail_msg("round %d: %s", round, message.text);
+        }
+        d->copy_out(got, dc, sizes.c * c_bytes);
+        const weft_gemm_data host = {a, b, c};
+        assert_int_equal(weft_gemm_multiply(&p, &host, &message), WEFT_OK); /* what is between the lines stays as it was */
+        for (size_t i = 0; i < sizes.c; i++) {
+            const double x = weft_ref_load(p.c_dtype, got, i), y = weft_ref_load(p.c_dtype, c, i);
+            assert_true(fabs(x - y) <= 0.02 * (1 + fabs(y)));
+        }
+        weft_plan_destroy(plan);
+        d->memory_free(da);
+        d->memory_free(db);
+        d->memory_free(dc);
+        free(a);
+        free(b);
+        free(c);
+        free(got);
+    }
+    assert_int_equal(counts()->allocations, 0);
+}
+
+static void refused(const weft_gemm *p, const weft_schedule *s, weft_status expected, const char *text) {
+    const weft_device device = gpu();
+    weft_message message = {""};
+    weft_plan *plan;
+    assert_int_equal(weft_plan_gemm_on(&plan, p, s, NULL, &device, &message), expected);
+    assert_null(plan);
+    if (!strstr(message.text, text)) {
+        fail_msg("\"%s\" does not say \"%s\"", message.text, text);
+    }
+    assert_int_equal(counts()->allocations, 0);
+    assert_int_equal(counts()->contexts, 0);
+}
+
+static void no_kernel_fits(void **state) {
+    (void)state;
+    weft_gemm p = small();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    script(NULL);
+    p.lda = 76;
+    refused(&p, NULL, WEFT_UNSUPPORTED, "hopper_gemm: lda 76 is not a multiple of 8");
+    p = small();
+    p.batch = 2;
+    p.c_stride = 200 * 144 + 4;
+    refused(&p, NULL, WEFT_UNSUPPORTED, "c_stride 28804 is not a multiple of 8");
+    p.c_stride = 144;
+    refused(&p, NULL, WEFT_INVALID, "c_stride 144 is less than 28800, the elements of c");
+    p = small();
+    s.tile_k = 32;
+    refused(&p, &s, WEFT_UNSUPPORTED, "its steps are 64 of k, not 32");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.tile_m = 64;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 64x0 with split 1");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.sweep = WEFT_SWEEP_PAIR;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no pair sweep");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.cluster_m = 3;
+    s.cluster_n = 3;
+    refused(&p, &s, WEFT_UNSUPPORTED, "its clusters have at most 8 CTAs");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.split = 2;
+    s.dispatch = WEFT_DISPATCH_STATIC;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it shares out the steps of a tile only under grid dispatch");
+    s.dispatch = WEFT_CHOOSE;
+    p.k = 64;
+    p.lda = p.ldb = 0;
+    refused(&p, &s, WEFT_UNSUPPORTED, "split 2 is more than there are steps of 64 in k 64");
+    script("capability=100");
+    refused(&p, NULL, WEFT_UNSUPPORTED, "compute capability 10.0, and 9.0 is needed");
+    script("tensor_map=1");
+    weft_plan *plan;
+    const weft_device device = gpu();
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
+    script(NULL);
+}
+
+/* The chooser: large tiles in pairs for large products, shared-out steps where there are few tiles, whole rectangles. */
+static void choices(void **state) {
+    (void)state;
+    weft_gemm p = small();
+    const weft_device device = gpu();
+    weft_plan *plan;
+    script(NULL); /* 12 SMs */
+    p.m = p.n = p.k = 4096;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    weft_schedule s = weft_plan_schedule(plan);
+    assert_int_equal(s.tile_m, 128);
+    assert_int_equal(s.tile_n, 256);
+    assert_int_equal(s.cluster_m, 2);
+    assert_int_equal(s.order, WEFT_ORDER_SERPENTINE);
+    assert_int_equal(s.dispatch, WEFT_DISPATCH_STATIC);
+    assert_int_equal(s.workers % (2 * s.group), 0);
+    weft_plan_destroy(plan);
+    p.m = 128;
+    p.n = 256;
+    p.k = 32768;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    s = weft_plan_schedule(plan);
+    assert_true(s.split > 1);
+    assert_int_equal(s.dispatch, WEFT_DISPATCH_GRID);
+    weft_plan_destroy(plan);
+    assert_int_equal(counts()->allocations, 0);
+}
+
+static void run_refused(const weft_plan *plan, const weft_gemm_data *data, weft_status expected, const char *text) {
+    weft_message message = {""};
+    assert_int_equal(weft_plan_enqueue_gemm(plan, data, NULL, &message), expected);
+    assert_string_equal(message.text, text);
+}
+
+static void launching_fails(void **state) {
+    (void)state;
+    const weft_gemm p = small();
+    const weft_device device = gpu();
+    const weft_cuda_driver *d;
+    const weft_gemm_extents sizes = weft_gemm_sizes(&p);
+    uint64_t at[3];
+    weft_plan *plan;
+    script(NULL);
+    assert_int_equal(weft_cuda_driver_get(&d, NULL), WEFT_OK);
+    assert_int_equal(d->memory_new(&at[0], 2 * sizes.a + 16), 0);
+    assert_int_equal(d->memory_new(&at[1], 2 * sizes.b), 0);
+    assert_int_equal(d->memory_new(&at[2], 2 * sizes.c), 0);
+    const weft_gemm_data good = {(void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1], (void *)(uintptr_t)at[2]};
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    weft_gemm_data data = good;
+    data.a = NULL;
+    run_refused(plan, &data, WEFT_INVALID, "a is null");
+    data = good;
+    data.a = (const char *)good.a + 8;
+    run_refused(plan, &data, WEFT_INVALID, "a is not aligned to 16 bytes");
+    script("tensor_map=1");
+    run_refused(plan, &good, WEFT_FAILED,
+                "a tensor cannot be described to the copy engine: as scripted (CUDA_ERROR_SCRIPTED)");
+    script("launch=701");
+    run_refused(plan, &good, WEFT_FAILED, "the kernel cannot be launched: as scripted (CUDA_ERROR_SCRIPTED)");
+    script(NULL);
+    assert_int_equal(weft_plan_enqueue_gemm(plan, &good, NULL, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
+    for (int i = 0; i < 3; i++) {
+        d->memory_free(at[i]);
+    }
+    assert_int_equal(counts()->allocations, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters),
+        cmocka_unit_test(no_kernel_fits),
+        cmocka_unit_test(choices),
+        cmocka_unit_test(launching_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
