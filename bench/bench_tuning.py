@@ -175,7 +175,7 @@ def classes(tuner, seed, out, count):
             problem.update({"batch": 4, "heads": 32, "kv-heads": 32, "head-dim": 128})
         bucket = seq if seq <= 16 else seq >> (seq.bit_length() - 3) << (seq.bit_length() - 3)
         known = first.get(bucket)
-        result = tuner.tune([problem], "--seconds", "1.5" if tuner.device == "cpu" else "1", also=[] if known is None else [known])[0]
+        result = tuner.tune([problem], "--seconds", "2.5" if tuner.device == "cpu" else "1", also=[] if known is None else [known])[0]
         chosen = stored(result)
         first.setdefault(bucket, chosen["words"])
         ours, own = duel(tuner, problem, first[bucket], chosen)

@@ -130,10 +130,16 @@ size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *to, size_t roo
     return count;
 }
 
+/* The choice above is for one block of keys; here blocks of different lengths are compared, and each costs some keys more.
+ */
 double weft_cpu_cost(const weft_plan *plan) {
+    enum { PER_BLOCK = 12 }; /* keys, measured */
     const weft_schedule *s = &plan->schedule;
-    return plan->subject == WEFT_SUBJECT_GEMM ? gemm_cost(&plan->gemm, s->tile_m, s->tile_n, s->workers)
-                                              : attention_cost(&plan->attention, s->tile_m, s->tile_n, s->workers);
+    if (plan->subject == WEFT_SUBJECT_GEMM) {
+        return gemm_cost(&plan->gemm, s->tile_m, s->tile_n, s->workers);
+    }
+    const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
+    return attention_cost(&plan->attention, s->tile_m, s->tile_n, s->workers) * all * (1 + PER_BLOCK / (double)s->tile_n);
 }
 
 weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message) {

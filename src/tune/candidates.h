@@ -11,6 +11,7 @@ typedef struct weft_candidate {
     weft_schedule schedule; /* as it is stored: what is open in it the plan chooses */
     weft_plan *plan;
     double model;       /* time by the model, in any unit; 0: not asked */
+    size_t turn;        /* how many of the same tile come before it */
     double rough;       /* seconds of its first run; 0: none yet */
     double *times;      /* seconds, `count` of them */
     size_t count, room; /* of times */
@@ -34,8 +35,8 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
 /* A schedule that was tuned for a class: tiles that are larger than this problem are cut, where kernels do not do that. */
 void weft_candidates_fit(weft_plan *draft);
 
-/* Asks the model about each, puts the list in its order (those that stay come first), and drops what is further behind its
- * best than `behind` times. */
+/* Asks the model about each, drops what is further behind its best than `behind` times, and puts the rest in the order in
+ * which they are to be timed: those that stay first, then the likeliest of each tile, then the next of each. */
 void weft_candidates_drop(weft_candidates *c, double behind);
 
 void weft_candidates_free(weft_candidates *c);

@@ -116,7 +116,7 @@ static int by_rough(const void *a, const void *b) {
 }
 
 /* The better of two runs of each is its rough time: the first warms up. What was timed in an earlier, unfinished tuning
- * has its rough time already. Past half of the time the rest is left out: the model's order puts the likeliest first. */
+ * has its rough time already. Past half of the time the rest is left out: the likeliest come first. */
 static weft_status first_runs(weft_race *r, weft_message *message) {
     weft_candidates *c = r->candidates;
     double best = 0, spent = 0;

@@ -106,6 +106,41 @@ static void tuned(void **state) {
     store_end();
 }
 
+/* Tiles, clusters and shared-out steps of the Hopper GEMM. */
+static void gemm(void **state) {
+    (void)state;
+    script(NULL);
+    store_begin();
+    weft_known_clear();
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = 150, p.n = 136, p.k = 200;
+    p.dtype = p.c_dtype = WEFT_BF16;
+    const weft_device device = gpu();
+    weft_schedule given = WEFT_SCHEDULE_INIT;
+    given.order = WEFT_ORDER_HILBERT;
+    given.sweep = WEFT_SWEEP_FORWARD;
+    weft_candidates c;
+    weft_plan draft;
+    int clusters = 0, splits = 0;
+    assert_int_equal(weft_plan_draft_gemm(&draft, &p, &given, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_candidates_make(&c, &draft, NULL, 0, NULL), WEFT_OK);
+    for (size_t i = 0; i < c.count; i++) {
+        const weft_schedule made = weft_plan_schedule(c.list[i].plan);
+        clusters += made.cluster_m * made.cluster_n > 1;
+        splits += made.split > 1;
+    }
+    assert_true(c.count > 5 && clusters > 0 && splits > 0);
+    weft_candidates_free(&c);
+    weft_tune_options o = WEFT_TUNE_INIT;
+    o.seconds = 1;
+    weft_tuned found;
+    weft_tune_state s;
+    assert_int_equal(weft_tune_gemm(&p, &given, &device, &o, &found, &s, NULL), WEFT_OK);
+    assert_true(found.seconds > 0 && s.runs > 0);
+    nothing_left();
+    store_end();
+}
+
 /* A launch that fails, memory that runs out: a status, and nothing is left. */
 static void failures(void **state) {
     (void)state;
@@ -137,6 +172,7 @@ static void failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(candidates), cmocka_unit_test(tuned), cmocka_unit_test(failures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(candidates), cmocka_unit_test(tuned), cmocka_unit_test(gemm),
+                                       cmocka_unit_test(failures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
