@@ -251,9 +251,6 @@ static int make_ready(device_bench *b, device_case *c, ready *r, int skip) {
     c->device.struct_size = sizeof c->device;
     c->device.kind = WEFT_DEVICE_CUDA;
     c->device.index = b->device.index;
-    if (c->subject == WEFT_SUBJECT_ATTENTION) {
-        c->device.kernel = "study"; /* the one that has every knob */
-    }
     const weft_status status =
         c->subject == WEFT_SUBJECT_GEMM
             ? weft_plan_gemm_on(&r->plan, &c->gemm, &c->schedule, NULL, &c->device, &message)

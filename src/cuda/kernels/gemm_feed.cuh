@@ -4,10 +4,18 @@
 
 #include "cuda/kernels/gemm_shape.cuh"
 
-/* Sends four numbers to shared memory of the cluster; they count as bytes at the barrier, which lies in the same CTA. */
+/* Sends four numbers to shared memory of the cluster; they count as bytes at the barrier, which lies in the same CTA. Only
+ * in a cluster: alone, a CTA may not. */
 static __device__ __forceinline__ void gemm_send(uint32_t to, uint32_t barrier, const int32_t *from) {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
                  "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"(barrier)
+                 : "memory");
+}
+
+/* The same within the CTA; the barrier is told afterwards. */
+static __device__ __forceinline__ void gemm_put(uint32_t to, const int32_t *from) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]),
+                 "r"(from[3])
                  : "memory");
 }
 
@@ -34,9 +42,15 @@ static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, 
     gemm_turn<GEMM_JOBS> turn = {0, 1};
     for (;; turn.next()) {
         mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * turn.at, turn.parity);
-        for (uint32_t cta = 0; cta < me.ctas; cta++) {
-            const uint32_t to = cluster_address(GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at, cta);
-            const uint32_t full = cluster_address(GEMM_DESK(S, me, job_full) + 8 * turn.at, cta);
+        const uint32_t slot = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at;
+        const uint32_t slot_full = GEMM_DESK(S, me, job_full) + 8 * turn.at;
+        if (me.ctas == 1) {
+            gemm_put(slot, &job.row);
+            gemm_put(slot + 16, &job.direction);
+            mbarrier_arrive(slot_full);
+        }
+        for (uint32_t cta = 0; cta < me.ctas && me.ctas > 1; cta++) {
+            const uint32_t to = cluster_address(slot, cta), full = cluster_address(slot_full, cta);
             gemm_send(to, full, &job.row);
             gemm_send(to + 16, full, &job.direction);
         }
@@ -47,8 +61,8 @@ static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, 
     }
 }
 
-/* The next job, read by a whole warp, of which one lane then gives the slot back. One warp of the CTA, which `arms`, makes
- * the barrier wait for the slot's next job before that. */
+/* The next job, read by a whole warp, of which one lane then gives the slot back. In a cluster one warp of
+ * the CTA, which `arms`, makes the barrier wait for the bytes of the slot's next job before that. */
 template <class S>
 static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, gemm_turn<GEMM_JOBS> &turn, bool arms) {
     gemm_job job;
@@ -61,7 +75,7 @@ static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, gemm_
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(job.direction), "=r"(job.steps) : "r"(from + 16) : "memory");
     __syncwarp();
     const bool elected = elect_one();
-    if (arms && elected) {
+    if (arms && elected && me.ctas > 1) {
         mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * turn.at, sizeof(gemm_job));
     }
     mbarrier_give_back_at(GEMM_DESK(S, me, job_empty) + 8 * turn.at, 0, elected);

@@ -20,7 +20,9 @@ template <class S> static __device__ __forceinline__ void gemm_set_up(const weft
     }
     for (uint32_t i = 0; i < GEMM_JOBS; i++) {
         mbarrier_init(GEMM_DESK(S, me, job_full) + 8 * i, 1);
-        mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * i, sizeof(gemm_job));
+        if (me.ctas > 1) { /* jobs come as bytes: see gemm_send() */
+            mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * i, sizeof(gemm_job));
+        }
         mbarrier_init(GEMM_DESK(S, me, job_empty) + 8 * i, (WEFT_GEMM_WARPS + 1) * me.ctas);
     }
     for (uint32_t i = 0; i < 2 * WEFT_GEMM_WARPS; i++) {

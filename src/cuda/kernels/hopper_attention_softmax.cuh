@@ -13,8 +13,9 @@
 
 /* How far scores may rise above a row's shift, in base 2, before sums and output are rescaled. Where only sums are looked
  * at, a thread's may be 2^8 a term, so that one term may be 2^8 times its number of terms, 2^13 at most: which loses
- * nothing in fp32 sums nor, being rounded relative to its size, in 16 bits (fp16 ends at 2^16). */
-#define HOPPER_LAG  8.0f
+ * nothing in fp32 sums nor, being rounded relative to its size, in 16 bits. In fp16 shifts do not lag: the largest weight
+ * is then 1, which has no rounding error, and where one key outweighs the others the output is as exact as V. */
+#define HOPPER_LAG  (S::bf16 ? 8.0f : 0.0f)
 #define HOPPER_MOST 256.0f /* 2^8 */
 
 struct hopper_rows {

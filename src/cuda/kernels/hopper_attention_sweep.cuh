@@ -53,12 +53,18 @@ template <class S> struct hopper_consumer {
         mbarrier_wait(shared_address(&desk.v_full[v_slot.index]), v_slot.parity);
     }
 
+    /* Q is not needed any more, nor is the job of the tile before. */
+    __device__ __forceinline__ void release_q() const {
+        __syncwarp();
+        release(desk.q_empty);
+    }
+
     /* last: whether Q is not needed any more either. */
     __device__ __forceinline__ void release_k(bool last) {
         release(desk.k_empty[k_slot.index]);
         k_slot.next();
         if (last) {
-            release(desk.q_empty);
+            release_q();
         }
     }
 
@@ -97,14 +103,14 @@ template <class S> struct hopper_consumer {
     /* The scores of a step become weights, when those of the step before have met V. Returns whether the output has to be
      * rescaled.
      *
-     * Where the mask does not matter, the largest score is not looked for: exponentials are taken over the shift as it is,
-     * and only when their sum says that one may be beyond the lag is the work done again, with a new shift. */
+     * In bf16, where the mask does not matter, the largest score is not looked for: exponentials are taken over the shift
+     * as it is, and only when their sum says that one may be beyond the lag is the work done again, with a new shift. */
     __device__ __forceinline__ bool soften(float (&scores)[S::keys / 2], uint32_t (&weights)[S::keys / 4],
                                            hopper_rows &rows, const hopper_share &share, int step, bool first) const {
         constexpr int all = S::keys / 2, part = all / 2;
         bool moved = false;
         float sums[2];
-        if (first || step >= share.unmasked) {
+        if (first || step >= share.unmasked || !S::bf16) {
             if (step >= share.unmasked) {
                 hopper_mask<S>(scores, share.seen[0] - step * S::keys, share.seen[1] - step * S::keys);
             }
@@ -222,7 +228,7 @@ template <class S> struct hopper_consumer {
             skip(steps - share.own);
         }
         if (share.own == 0) {
-            release(desk.q_empty);
+            release_q();
         } else {
             sweep_own(out, rows, share, downward);
         }
