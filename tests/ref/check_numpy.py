@@ -45,7 +45,8 @@ class AttentionGradients(ctypes.Structure):
 class Gemm(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("m", I64), ("n", I64), ("k", I64), ("dtype", ENUM),
                 ("c_dtype", ENUM), ("a_major", ENUM), ("b_major", ENUM), ("c_major", ENUM), ("lda", I64), ("ldb", I64),
-                ("ldc", I64), ("alpha", DOUBLE), ("beta", DOUBLE)]
+                ("ldc", I64), ("alpha", DOUBLE), ("beta", DOUBLE), ("batch", I64), ("a_stride", I64), ("b_stride", I64),
+                ("c_stride", I64)]
 
 
 class GemmData(ctypes.Structure):
@@ -140,7 +141,7 @@ def check_gemm(weft, rng, dtype, c_dtype, majors, beta):
     if beta == 0:
         c.fill(np.nan)
     problem = Gemm(struct_size=ctypes.sizeof(Gemm), m=m, n=n, k=k, dtype=dtype, c_dtype=c_dtype, a_major=majors[0],
-                   b_major=majors[1], c_major=majors[2], alpha=alpha, beta=beta)
+                   b_major=majors[1], c_major=majors[2], alpha=alpha, beta=beta, batch=1)
     call(weft.weft_gemm_multiply, problem, GemmData(*map(address, (a, b, c))))
     compare(f"gemm dtype {dtype} c_dtype {c_dtype} majors {majors} beta {beta} {m}x{n}x{k}", c, want, c_dtype, k)
 
