@@ -103,7 +103,7 @@ def gemm_rows(weft, table, sizes):
         for n in sizes:
             a, b = [torch.randn(n, n).to(dtype) for _ in range(2)]
             c = torch.empty(n, n, dtype=dtype)
-            problem = weft.gemm(n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0)
+            problem = weft.gemm(n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0, 1)
             ours = lambda: weft.call("weft_gemm_multiply", problem, weft.c.GemmData(*pointers(a, b, c)))
             x, y = (a.numpy(), b.numpy()) if peer == "OpenBLAS" else (a, b)
             theirs = (lambda: numpy.matmul(x, y)) if peer == "OpenBLAS" else (lambda: torch.matmul(x, y))
