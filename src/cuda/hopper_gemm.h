@@ -29,12 +29,12 @@ typedef struct weft_gemm_params {
                       under grid dispatch, each at least one */
 } weft_gemm_params;
 
-/* k of a step; warps that multiply, and threads of a CTA with those that load; m or n of an atom of shared memory. */
 /* How long the L2 keeps what is read, as the copy engine takes it: see ptx/tma.cuh. */
 #define WEFT_GEMM_KEEP_NORMAL UINT64_C(0x1000000000000000)
 #define WEFT_GEMM_KEEP_FIRST  UINT64_C(0x12F0000000000000) /* given up first */
 #define WEFT_GEMM_KEEP_LAST   UINT64_C(0x14F0000000000000)
 
+/* k of a step; warps that multiply, and threads of a CTA with those that load; m or n of an atom of shared memory. */
 enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_WARPS = 8, WEFT_GEMM_THREADS = 384, WEFT_GEMM_ATOM = 64 };
 
 /* What is compiled: a row of hopper_gemm.def. */
