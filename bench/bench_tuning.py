@@ -114,6 +114,7 @@ def estimate_row(problem, result):
 
 def write(tuner, out, part, rows, lines):
     name = os.path.join(out, f"{tuner.name}-{part}")
+    os.makedirs(out, exist_ok=True)
     with open(name + ".csv", "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
