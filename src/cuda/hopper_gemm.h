@@ -19,7 +19,7 @@ typedef struct weft_gemm_params {
     weft_tensor_map a, b, c;
     weft_walk walk;          /* tiles of the variant's tile_m x tile_n (swapped: its n x m), steps of WEFT_GEMM_STEP */
     uint64_t *counter;       /* dynamic dispatch: 0 before the launch; else null */
-    uint64_t a_keep, b_keep; /* how long the L2 is to keep what is read of A and B: a policy of tma.cuh */
+    uint64_t a_keep, b_keep; /* how long the L2 is to keep what is read of A and B: see tensor_map.h */
     float alpha, beta;
     int32_t c_dtype;              /* a weft_dtype */
     int32_t swapped;              /* 1: the walk's rows are columns here */
@@ -28,11 +28,6 @@ typedef struct weft_gemm_params {
     int32_t split; /* 1, or WEFT_GEMM_SPLIT of the tile: so many times that many CTAs share out the steps of the same tiles,
                       under grid dispatch, each at least one */
 } weft_gemm_params;
-
-/* How long the L2 keeps what is read, as the copy engine takes it: see ptx/tma.cuh. */
-#define WEFT_GEMM_KEEP_NORMAL UINT64_C(0x1000000000000000)
-#define WEFT_GEMM_KEEP_FIRST  UINT64_C(0x12F0000000000000) /* given up first */
-#define WEFT_GEMM_KEEP_LAST   UINT64_C(0x14F0000000000000)
 
 /* k of a step; warps that multiply, and threads of a CTA with those that load; m or n of an atom of shared memory. */
 enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_WARPS = 8, WEFT_GEMM_THREADS = 384, WEFT_GEMM_ATOM = 64 };

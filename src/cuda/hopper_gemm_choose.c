@@ -189,14 +189,14 @@ void weft_gemm_choose_keep(const weft_plan *plan, uint64_t *a_keep, uint64_t *b_
     const weft_grid *grid = &plan->walk.order.grid;
     const int bands = s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
     const int turns = s->sweep == WEFT_SWEEP_SAWTOOTH && bands;
-    uint64_t a = WEFT_GEMM_KEEP_NORMAL, b = WEFT_GEMM_KEEP_NORMAL;
+    uint64_t a = WEFT_KEEP_NORMAL, b = WEFT_KEEP_NORMAL;
     if (grid->rows == 1 || grid->cols == 1) {
-        a = grid->cols == 1 ? WEFT_GEMM_KEEP_FIRST : a;
-        b = grid->rows == 1 ? WEFT_GEMM_KEEP_FIRST : b;
+        a = grid->cols == 1 ? WEFT_KEEP_FIRST : a;
+        b = grid->rows == 1 ? WEFT_KEEP_FIRST : b;
     } else if (turns && s->axis == WEFT_AXIS_N) {
-        b = WEFT_GEMM_KEEP_LAST;
+        b = WEFT_KEEP_LAST;
     } else if (turns) {
-        a = WEFT_GEMM_KEEP_LAST;
+        a = WEFT_KEEP_LAST;
     }
     const int swapped = plan->gemm.c_major == WEFT_COL_MAJOR;
     *a_keep = swapped ? b : a;

@@ -11,6 +11,11 @@ typedef struct weft_tensor_map {
     uint64_t opaque[16];
 } __attribute__((aligned(64))) weft_tensor_map;
 
+/* How long the L2 is to keep what a copy brings: the policies that createpolicy makes for a whole access. */
+#define WEFT_KEEP_NORMAL UINT64_C(0x1000000000000000)
+#define WEFT_KEEP_FIRST  UINT64_C(0x12F0000000000000) /* given up first */
+#define WEFT_KEEP_LAST   UINT64_C(0x14F0000000000000)
+
 /* A tensor and the box that one copy moves, the fastest axis first; that axis is contiguous. */
 typedef struct weft_tensor_view {
     const void *data; /* aligned to 16 bytes */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../random.h"
 #include "cuda/cuda.h"
@@ -154,6 +155,28 @@ static weft_attention attention(int64_t batch, int64_t heads, int64_t kv_heads, 
     p.dtype = dtype;
     p.mask = mask;
     return p;
+}
+
+/* What the host spends on a call of a family (null: the best), in microseconds, while the GPU is not waited for. */
+static double enqueue_cost(int32_t dispatch, const char *kernel) {
+    enum { CALLS = 500 };
+    uint64_t random = 73;
+    const weft_attention p = attention(1, 1, 1, 64, 64, 64, WEFT_BF16, WEFT_MASK_NONE);
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    struct timespec begin, end;
+    s.dispatch = dispatch;
+    problem x = problem_new(&p, &random);
+    weft_plan *plan = plan_new(&p, &s, kernel);
+    DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int i = 0; i < CALLS; i++) {
+        DEMAND(weft_plan_enqueue_attention(plan, &x.device, NULL, NULL));
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    DEMAND(driver->context_synchronize());
+    weft_plan_destroy(plan);
+    problem_free(&x);
+    return (1e6 * (double)(end.tv_sec - begin.tv_sec) + 1e-3 * (double)(end.tv_nsec - begin.tv_nsec)) / CALLS;
 }
 
 #endif

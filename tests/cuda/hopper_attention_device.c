@@ -3,8 +3,6 @@
  * such GPU. */
 #include "attention_trial.h"
 
-#include <time.h>
-
 #include "cuda/hopper_attention.h"
 #include "cuda/module.h"
 
@@ -167,28 +165,6 @@ static void repeated(int32_t dispatch) {
     problem_free(&x);
 }
 
-/* What the host spends on a call, tensor maps included, in microseconds, while the GPU is not waited for. */
-static double enqueue_cost(int32_t dispatch) {
-    enum { CALLS = 500 };
-    uint64_t random = 83;
-    const weft_attention p = attention(1, 1, 1, 64, 64, 64, WEFT_BF16, WEFT_MASK_NONE);
-    weft_schedule s = WEFT_SCHEDULE_INIT;
-    struct timespec begin, end;
-    s.dispatch = dispatch;
-    problem x = problem_new(&p, &random);
-    weft_plan *plan = plan_new(&p, &s, "hopper_attention");
-    DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    for (int i = 0; i < CALLS; i++) {
-        DEMAND(weft_plan_enqueue_attention(plan, &x.device, NULL, NULL));
-    }
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    DEMAND(driver->context_synchronize());
-    weft_plan_destroy(plan);
-    problem_free(&x);
-    return (1e6 * (double)(end.tv_sec - begin.tv_sec) + 1e-3 * (double)(end.tv_nsec - begin.tv_nsec)) / CALLS;
-}
-
 int main(int argc, char **argv) {
     weft_message message = {""};
     weft_cuda_device device;
@@ -215,7 +191,7 @@ int main(int argc, char **argv) {
     }
     printf("hopper_attention_device on %s: %d random problems, %d steered, 3 dispatches repeated: %d failed\n", device.name,
            drawn, steered_ones, failures);
-    printf("a call costs the host %.2f us under static dispatch, %.2f under dynamic\n", enqueue_cost(WEFT_DISPATCH_STATIC),
-           enqueue_cost(WEFT_DISPATCH_DYNAMIC));
+    printf("a call costs the host %.2f us under static dispatch, %.2f under dynamic\n",
+           enqueue_cost(WEFT_DISPATCH_STATIC, "hopper_attention"), enqueue_cost(WEFT_DISPATCH_DYNAMIC, "hopper_attention"));
     return failures != 0;
 }

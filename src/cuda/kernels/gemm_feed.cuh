@@ -48,11 +48,12 @@ static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, 
             gemm_put(slot, &job.row);
             gemm_put(slot + 16, &job.direction);
             mbarrier_arrive(slot_full);
-        }
-        for (uint32_t cta = 0; cta < me.ctas && me.ctas > 1; cta++) {
-            const uint32_t to = cluster_address(slot, cta), full = cluster_address(slot_full, cta);
-            gemm_send(to, full, &job.row);
-            gemm_send(to + 16, full, &job.direction);
+        } else {
+            for (uint32_t cta = 0; cta < me.ctas; cta++) {
+                const uint32_t to = cluster_address(slot, cta), full = cluster_address(slot_full, cta);
+                gemm_send(to, full, &job.row);
+                gemm_send(to + 16, full, &job.direction);
+            }
         }
         if (job.steps == 0) {
             return;

@@ -28,7 +28,7 @@ template <class S> struct hopper_producer {
 #pragma unroll 1
         for (int box = 0; box < S::boxes; box++) {
             tma_load_4d(base + to + slot.index * S::kv_bytes + box * S::kv_box, map, barrier, box * 64, number * S::keys,
-                        kv_head, batch, TMA_EVICT_LAST);
+                        kv_head, batch, WEFT_KEEP_LAST);
         }
         slot.next();
     }
@@ -71,7 +71,7 @@ template <class S> struct hopper_producer {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
             for (int box = 0; box < S::boxes; box++) {
-                tma_load_4d(base + box * S::q_box, &p.q, full, box * 64, row, head, batch, TMA_EVICT_FIRST);
+                tma_load_4d(base + box * S::q_box, &p.q, full, box * 64, row, head, batch, WEFT_KEEP_FIRST);
             }
             next_blocks();
         } else {

@@ -30,19 +30,6 @@ static __device__ __forceinline__ void mbarrier_expect(uint32_t barrier, uint32_
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-/* Arrives at the barrier at the same place in the shared memory of another CTA of the cluster, when `wanted`. */
-static __device__ __forceinline__ void mbarrier_arrive_at(uint32_t barrier, uint32_t cta, bool wanted = true) {
-    asm volatile("{\n"
-                 ".reg .pred wanted;\n"
-                 ".reg .b32 remote;\n"
-                 "setp.ne.b32 wanted, %2, 0;\n"
-                 "@wanted mapa.shared::cluster.u32 remote, %0, %1;\n"
-                 "@wanted mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
-                 "}" ::"r"(barrier),
-                 "r"(cta), "r"((uint32_t)wanted)
-                 : "memory");
-}
-
 /* The same, ordering nothing beyond this CTA's own accesses: for memory that was read and that the copy engine fills again,
  * for the whole cluster. The one above waits until all that this thread wrote is visible to the GPU, which takes longer
  * than a step of a product. */
@@ -74,21 +61,6 @@ static __device__ __forceinline__ bool mbarrier_try(uint32_t barrier, uint32_t p
 
 static __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity) {
     while (!mbarrier_try(barrier, parity)) {
-    }
-}
-
-/* The same, where the arrivals come from other CTAs of the cluster and what they did before must be seen. */
-static __device__ __forceinline__ void mbarrier_wait_cluster(uint32_t barrier, uint32_t parity) {
-    uint32_t over = 0;
-    while (!over) {
-        asm volatile("{\n"
-                     ".reg .pred over;\n"
-                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, over;\n"
-                     "}"
-                     : "=r"(over)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
     }
 }
 

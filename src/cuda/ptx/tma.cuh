@@ -6,30 +6,15 @@
 #ifndef WEFT_CUDA_PTX_TMA_CUH
 #define WEFT_CUDA_PTX_TMA_CUH
 
-#include <stdint.h>
+#include "cuda/tensor_map.h"
 
 static __device__ __forceinline__ void tma_prefetch_map(const void *map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* How long the L2 keeps what a copy brings: the policies that createpolicy makes for a whole access. */
-enum : uint64_t {
-    TMA_EVICT_NORMAL = 0x1000000000000000,
-    TMA_EVICT_FIRST = 0x12F0000000000000,
-    TMA_EVICT_LAST = 0x14F0000000000000
-};
-
 /* Loads, completing at `barrier` of this CTA. */
-static __device__ __forceinline__ void tma_load_2d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y,
-                                                   uint64_t keep = TMA_EVICT_NORMAL) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-                 "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-                 "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(keep)
-                 : "memory");
-}
-
 static __device__ __forceinline__ void tma_load_3d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y,
-                                                   int32_t z, uint64_t keep = TMA_EVICT_NORMAL) {
+                                                   int32_t z, uint64_t keep = WEFT_KEEP_NORMAL) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
                  "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
                  "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(keep)
@@ -37,7 +22,7 @@ static __device__ __forceinline__ void tma_load_3d(uint32_t to, const void *map,
 }
 
 static __device__ __forceinline__ void tma_load_4d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y,
-                                                   int32_t z, int32_t w, uint64_t keep = TMA_EVICT_NORMAL) {
+                                                   int32_t z, int32_t w, uint64_t keep = WEFT_KEEP_NORMAL) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
                  "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
                  "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "l"(keep)
@@ -46,28 +31,11 @@ static __device__ __forceinline__ void tma_load_4d(uint32_t to, const void *map,
 
 /* Loads to the same place in every CTA of the cluster whose bit is set in `ctas`, completing at the same barrier in each.
  */
-static __device__ __forceinline__ void tma_multicast_2d(uint32_t to, const void *map, uint32_t barrier, uint16_t ctas,
-                                                        int32_t x, int32_t y, uint64_t keep = TMA_EVICT_NORMAL) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-                 ".L2::cache_hint [%0], [%1, {%4, %5}], [%2], %3, %6;" ::"r"(to),
-                 "l"(map), "r"(barrier), "h"(ctas), "r"(x), "r"(y), "l"(keep)
-                 : "memory");
-}
-
 static __device__ __forceinline__ void tma_multicast_3d(uint32_t to, const void *map, uint32_t barrier, uint16_t ctas,
-                                                        int32_t x, int32_t y, int32_t z, uint64_t keep = TMA_EVICT_NORMAL) {
+                                                        int32_t x, int32_t y, int32_t z, uint64_t keep = WEFT_KEEP_NORMAL) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
                  ".L2::cache_hint [%0], [%1, {%4, %5, %6}], [%2], %3, %7;" ::"r"(to),
                  "l"(map), "r"(barrier), "h"(ctas), "r"(x), "r"(y), "r"(z), "l"(keep)
-                 : "memory");
-}
-
-static __device__ __forceinline__ void tma_multicast_4d(uint32_t to, const void *map, uint32_t barrier, uint16_t ctas,
-                                                        int32_t x, int32_t y, int32_t z, int32_t w,
-                                                        uint64_t keep = TMA_EVICT_NORMAL) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-                 ".L2::cache_hint [%0], [%1, {%4, %5, %6, %7}], [%2], %3, %8;" ::"r"(to),
-                 "l"(map), "r"(barrier), "h"(ctas), "r"(x), "r"(y), "r"(z), "r"(w), "l"(keep)
                  : "memory");
 }
 
@@ -77,22 +45,9 @@ static __device__ __forceinline__ void fence_shared_for_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-static __device__ __forceinline__ void tma_store_2d(const void *map, uint32_t from, int32_t x, int32_t y) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
-                 "r"(x), "r"(y)
-                 : "memory");
-}
-
 static __device__ __forceinline__ void tma_store_3d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from),
                  "r"(x), "r"(y), "r"(z)
-                 : "memory");
-}
-
-static __device__ __forceinline__ void tma_store_4d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z,
-                                                    int32_t w) {
-    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
-                 "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
                  : "memory");
 }
 
@@ -104,11 +59,6 @@ static __device__ __forceinline__ void tma_store_commit() {
 /* Waits until all but PENDING of this thread's latest groups have read their shared memory. */
 template <int PENDING> static __device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
-}
-
-/* Waits until all but PENDING of this thread's latest groups are in memory. */
-template <int PENDING> static __device__ __forceinline__ void tma_store_wait() {
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
 #endif
