@@ -30,9 +30,9 @@ static __device__ __forceinline__ void mbarrier_expect(uint32_t barrier, uint32_
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-/* The same, ordering nothing beyond this CTA's own accesses: for memory that was read and that the copy engine fills again,
- * for the whole cluster. The one above waits until all that this thread wrote is visible to the GPU, which takes longer
- * than a step of a product. */
+/* Arrives at the barrier at the same place in the shared memory of another CTA of the cluster, when `wanted`, ordering
+ * nothing beyond this CTA's own accesses: for memory that was read and that the copy engine fills again. Released to the
+ * cluster, it would wait until all that this thread wrote is visible to the GPU, longer than a step of a product. */
 static __device__ __forceinline__ void mbarrier_give_back_at(uint32_t barrier, uint32_t cta, bool wanted = true) {
     asm volatile("{\n"
                  ".reg .pred wanted;\n"
