@@ -58,7 +58,7 @@ static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_
         if (p.lse && lane % 4 == 0 && row < p.seq) {
             const float ln2 = 0.693147181f;
             p.lse[(job.batch * p.heads + job.head) * p.seq + row] =
-                sum == 0 ? -INFINITY : ln2 * (rows.shift[half] + log2_flushed(sum));
+                sum == 0 ? -INFINITY : ln2 * (hopper_in_base_2<S>(rows.shift[half], p.scale_log2) + log2_flushed(sum));
         }
     }
 }
