@@ -56,7 +56,7 @@ template <class S> struct hopper_producer {
 
     /* The first K of a tile, its Q, and what follows. */
     __device__ __forceinline__ void start(const weft_visit &visit) {
-        const int head = (int)visit.tile.head, row = (int)visit.tile.block * S::tile_m;
+        const int head = (int)visit.tile.head, row = (int)visit.tile.block * (S::tile_m >> p.pack_bits);
         const uint32_t full = shared_address(&desk.q_full);
         batch = (int)visit.tile.batch;
         kv_head = (int)weft_divide(head, &p.by_kv_group);
@@ -71,7 +71,7 @@ template <class S> struct hopper_producer {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
             for (int box = 0; box < S::boxes; box++) {
-                tma_load_4d(base + box * S::q_box, &p.q, full, box * 64, row, head, batch, WEFT_KEEP_FIRST);
+                tma_load_5d(base + box * S::q_box, &p.q, full, box * 64, 0, row, head, batch, WEFT_KEEP_FIRST);
             }
             next_blocks();
         } else {
@@ -98,6 +98,20 @@ template <class S> struct hopper_producer {
         }
         tell({0, 0, 0, 0, 0, 0});
         mbarrier_arrive(shared_address(&desk.q_full));
+        if (p.counter) {
+            leave_zero();
+        }
+    }
+
+    /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
+    __device__ __forceinline__ void leave_zero() const {
+        unsigned long long *counters = (unsigned long long *)p.counter;
+        __threadfence(); /* after what this CTA counted */
+        if (atomicAdd(&counters[WEFT_HOPPER_DONE], 1ull) == gridDim.x - 1) {
+            for (int i = 0; i < WEFT_HOPPER_COUNTERS; i++) {
+                counters[i] = 0;
+            }
+        }
     }
 };
 

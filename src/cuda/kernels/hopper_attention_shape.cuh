@@ -31,7 +31,7 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_
 /* A tile, as the producer hands it to the consumers. */
 struct hopper_job {
     int32_t more;            /* 0: there is none, and no further one */
-    int32_t batch, head;     /* of the queries */
+    int32_t batch, head;     /* of the queries; the head in packs */
     int32_t row;             /* the tile's first query */
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
 };

@@ -199,13 +199,14 @@ template <class S> struct hopper_consumer {
         int64_t least = p.kv_seq, most = p.kv_seq; /* keys that its first and its last query see */
         share.seen[0] = share.seen[1] = p.kv_seq;
         if (reach.causal) {
-            const int64_t end = first + 64 < p.seq ? first + 64 : p.seq;
+            const int queries = 64 >> p.pack_bits;
+            const int64_t end = first + queries < p.seq ? first + queries : p.seq;
             least = first + 1 + reach.offset < least ? first + 1 + reach.offset : least;
             most = end + reach.offset < most ? end + reach.offset : most;
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                const int row = first + (int)(thread_index() % 128 / 32 * 16 + half * 8 + thread_index() % 32 / 4);
-                const int64_t seen = row + 1 + reach.offset;
+                const int row = (int)(thread_index() % 128 / 32 * 16 + half * 8 + thread_index() % 32 / 4);
+                const int64_t seen = first + (row >> p.pack_bits) + 1 + reach.offset;
                 share.seen[half] = seen < 0 ? 0 : seen < p.kv_seq ? (int)seen : p.kv_seq;
             }
         }
@@ -217,7 +218,7 @@ template <class S> struct hopper_consumer {
 
     __device__ __forceinline__ void sweep(float (&out)[S::depth / 2], hopper_rows &rows, const hopper_job &job) {
         const int steps = hopper_same(job.steps), downward = hopper_same(job.downward);
-        const hopper_share share = share_of(steps, hopper_same(job.row) + (int)group * 64);
+        const hopper_share share = share_of(steps, hopper_same(job.row) + ((int)group * 64 >> p.pack_bits));
 #pragma unroll
         for (int i = 0; i < S::depth / 2; i++) {
             out[i] = 0;
