@@ -9,21 +9,29 @@
 
 #include "cuda/tensor_map.h"
 
+/* Counters of a launch: tickets, and CTAs that are done. */
+enum { WEFT_HOPPER_TICKETS, WEFT_HOPPER_DONE, WEFT_HOPPER_COUNTERS };
+
 /* Passed by value.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
  * shared memory from the variant. */
 typedef struct weft_hopper_attention_params {
-    weft_tensor_map q, k, v; /* (head_dim, seq, heads, batch), in boxes of 64 x tile_m and 64 x tile_n, swizzled */
+    /* Tensors in boxes of 64 columns, swizzled. The rows of a tile are (query, head): `pack` heads that share a K and V,
+     * side by side for each query. */
+    weft_tensor_map q;    /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
+    weft_tensor_map k, v; /* (head_dim, seq, heads, batch), in boxes of tile_n rows */
     void *o;
     float *lse;             /* (batch, heads, seq), or null */
     weft_strides o_strides; /* elements, multiples of 8 */
     int64_t heads;
     int32_t seq, kv_seq, head_dim; /* walk.reach holds the causal mask and its offset */
     float scale_log2;              /* scale * log2(e), above 0 */
-    weft_divisor by_kv_group;      /* heads / kv_heads: query heads that share a K and V */
+    int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
+    weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
     int32_t turns;                 /* 1: warpgroups start their products in turns */
-    uint64_t *counter;             /* dynamic dispatch: 0 before the launch; else null */
+    int32_t early;                 /* 1: K and V are fetched into the L2 when a tile is asked for */
+    uint64_t *counter;             /* dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after; else null */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;
     weft_walk walk; /* tiles of the variant's tile_m x tile_n; no clusters */

@@ -94,6 +94,41 @@ static void schedules(void **state) {
     weft_plan_destroy(plan);
 }
 
+static int64_t pack_of(const weft_attention *p) {
+    const weft_device device = hopper();
+    weft_plan *plan = planned(p, NULL, &device);
+    const int64_t pack = plan->pack;
+    char text[1024];
+    weft_plan_text(plan, text, sizeof text);
+    assert_true(pack == 1 || strstr(text, " heads, order"));
+    weft_plan_destroy(plan);
+    return pack;
+}
+
+/* Heads that share K and V share a tile where that saves waves of the 12 workers. */
+static void packs(void **state) {
+    (void)state;
+    weft_attention p = large(16, 64, 1, 128, WEFT_MASK_NONE);
+    p.kv_heads = 8;
+    p.kv_seq = 8192;
+    assert_int_equal(pack_of(&p), 8);
+    p.heads = 48; /* of the 6 heads of a group, pairs */
+    assert_int_equal(pack_of(&p), 2);
+    p.heads = 40;
+    assert_int_equal(pack_of(&p), 1);
+    p.heads = 64;
+    p.kv_heads = 64;
+    assert_int_equal(pack_of(&p), 1);
+    p.kv_heads = 8;
+    p.seq = 8192; /* tiles are full anyway */
+    assert_int_equal(pack_of(&p), 1);
+    p.batch = 1;
+    p.heads = 8;
+    p.kv_heads = 1;
+    p.seq = 64; /* 8 tiles of a warpgroup at work take one wave; packed, 4 of two warpgroups */
+    assert_int_equal(pack_of(&p), 1);
+}
+
 static void refused(const weft_attention *p, const weft_schedule *s, const weft_device *device, const char *text) {
     weft_message message = {""};
     weft_plan *plan;
@@ -190,8 +225,8 @@ static void launches_describe_problems(void **state) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
         p.batch = random_between(&random, 1, 2);
         p.kv_heads = random_between(&random, 1, 2);
-        p.heads = p.kv_heads * random_between(&random, 1, 3);
-        p.seq = random_between(&random, 1, 400);
+        p.heads = p.kv_heads * random_between(&random, 1, 8);
+        p.seq = random_between(&random, 1, round % 4 ? 400 : 20);
         p.kv_seq = random_between(&random, 1, 60);
         p.head_dim = 8 * random_between(&random, 1, 32);
         p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
@@ -215,6 +250,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants),
         cmocka_unit_test(schedules),
+        cmocka_unit_test(packs),
         cmocka_unit_test(left_to_others),
         cmocka_unit_test(launches_describe_problems),
     };

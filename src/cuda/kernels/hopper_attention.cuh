@@ -28,20 +28,22 @@ static __device__ __forceinline__ void hopper_gather(uint32_t (&words)[4]) {
     }
 }
 
-/* Divides by the sums and stores output and LSE, 16 bytes a lane. below: the tile's queries before the warpgroup's. */
+/* Divides by the sums and stores output and LSE, 16 bytes a lane. below: the tile's rows before the warpgroup's. */
 template <class S>
 static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_params &p, const hopper_job &job,
                                                     const hopper_rows &rows, const float (&out)[S::depth / 2], int below) {
-    const int thread = (int)thread_index(), lane = thread % 32, first = job.row + below;
-    char *o = (char *)p.o + 2 * (job.batch * p.o_strides.batch + job.head * p.o_strides.head);
+    const int thread = (int)thread_index(), lane = thread % 32;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const int row = first + thread % 128 / 32 * 16 + half * 8 + lane / 4;
+        const int row = below + thread % 128 / 32 * 16 + half * 8 + lane / 4;
+        const int query = job.row + (row >> p.pack_bits);
+        const int head = (job.head << p.pack_bits) + (row & ((1 << p.pack_bits) - 1));
         float sum = rows.sum[half];
         sum += __shfl_xor_sync(0xffffffffu, sum, 1); /* the four lanes that share the row */
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         const float inverse = sum == 0 ? 0 : reciprocal_flushed(sum);
-        char *to = o + 2 * row * p.o_strides.seq + lane % 4 * 16;
+        char *to = (char *)p.o + lane % 4 * 16 +
+                   2 * (job.batch * p.o_strides.batch + head * p.o_strides.head + query * p.o_strides.seq);
 #pragma unroll
         for (int j = 0; j < S::depth / 32; j++) {
             uint32_t words[4]; /* of pieces of 8 columns */
@@ -51,14 +53,14 @@ static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_
                 words[i] = pack_halves<S::bf16>(out[at] * inverse, out[at + 1] * inverse);
             }
             hopper_gather(words);
-            if (row < p.seq && 32 * j + lane % 4 * 8 < p.head_dim) {
+            if (query < p.seq && 32 * j + lane % 4 * 8 < p.head_dim) {
                 *(uint4 *)(to + 64 * j) = make_uint4(words[0], words[1], words[2], words[3]);
             }
         }
-        if (p.lse && lane % 4 == 0 && row < p.seq) {
+        if (p.lse && lane % 4 == 0 && query < p.seq) {
             const float ln2 = 0.693147181f;
-            p.lse[(job.batch * p.heads + job.head) * p.seq + row] =
-                sum == 0 ? -INFINITY : ln2 * (rows.shift[half] + log2_flushed(sum));
+            p.lse[(job.batch * p.heads + head) * p.seq + query] =
+                sum == 0 ? -INFINITY : ln2 * (hopper_in_base_2<S>(rows.shift[half], p.scale_log2) + log2_flushed(sum));
         }
     }
 }
@@ -144,6 +146,8 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.q);
         tma_prefetch_map(&p.k);
         tma_prefetch_map(&p.v);
+        mbarrier_init(shared_address(&desk.job_told), 1);
+        mbarrier_init(shared_address(&desk.job_taken), 1);
         for (int i = 0; i < S::q_slots; i++) {
             mbarrier_init(shared_address(&desk.q_full[i]), 1);
             mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
@@ -161,9 +165,17 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
     grid_wait(); /* what follows reads and writes the caller's memory */
     if (group == 0) {
         registers_lower<S::producer_registers>();
-        if (threadIdx.x < 32 && elect_one()) {
-            hopper_producer<S> producer(p, desk, base);
-            producer.run();
+        const uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+        if (warp == 0) {
+            if (elect_one()) {
+                hopper_producer<S> producer(p, desk, base);
+                producer.run();
+            }
+        } else if (warp == 1) {
+            if (elect_one()) {
+                hopper_asker<S> asker = {p, desk};
+                asker.run();
+            }
         }
     } else {
         registers_raise<S::consumer_registers>();

@@ -62,7 +62,7 @@ template <class S> struct hopper_consumer {
 
     /* The tile at hand, or the one so many before it: the last two are still there. */
     __device__ __forceinline__ const hopper_job &job(uint32_t back) const {
-        return desk.jobs[(tiles - 1 - back) % 4];
+        return desk.jobs[(tiles - 1 - back) % HOPPER_JOBS];
     }
 
     /* Waits for the next tile's queries. Returns whether there is one. */
@@ -126,8 +126,8 @@ template <class S> struct hopper_consumer {
     /* Keys that the thread's row r, or r + 8, sees. */
     __device__ __forceinline__ int seen(int further) const {
         const uint32_t thread = thread_index();
-        const int row = job(0).row + (int)(group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
-        const int64_t keys = row + 1 + p.walk.reach.offset;
+        const int row = (int)(group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
+        const int64_t keys = job(0).row + (row >> p.pack_bits) + 1 + p.walk.reach.offset;
         return !p.walk.reach.causal || keys > p.kv_seq ? p.kv_seq : keys < 0 ? 0 : (int)keys;
     }
 
@@ -198,11 +198,12 @@ template <class S> struct hopper_consumer {
     /* What this warpgroup sees of the tile at hand. */
     __device__ __forceinline__ hopper_share share_of() const {
         const weft_reach &reach = p.walk.reach;
-        const int first = hopper_same(job(0).row) + (int)group * 64, steps = hopper_same(job(0).steps);
+        const int first = hopper_same(job(0).row) + ((int)group * 64 >> p.pack_bits), steps = hopper_same(job(0).steps);
         hopper_share share;
         int64_t least = p.kv_seq, most = p.kv_seq; /* keys that its first and its last query see */
         if (reach.causal) {
-            const int64_t end = first + 64 < p.seq ? first + 64 : p.seq;
+            const int queries = 64 >> p.pack_bits;
+            const int64_t end = first + queries < p.seq ? first + queries : p.seq;
             least = first + 1 + reach.offset < least ? first + 1 + reach.offset : least;
             most = end + reach.offset < most ? end + reach.offset : most;
         }
