@@ -177,6 +177,7 @@ template <class S> struct hopper_consumer {
             take_turn();
             pass_turn();
             wait_k();
+            __syncwarp(); /* no lane still waits when one gives back for all */
             release_k(false);
         }
     }
@@ -184,6 +185,7 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ void skip_v(int blocks) {
         for (int i = 0; i < blocks; i++) {
             wait_v();
+            __syncwarp();
             release_v();
         }
     }
