@@ -251,7 +251,6 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
      */
     const int apart = p->head_dim > 64 && p->head_dim <= 128;
     to->turns = !apart && (p->mask == WEFT_MASK_NONE || p->seq > 1024);
-    to->early = p->kv_seq <= 2048;
     to->counter = counter;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;

@@ -30,7 +30,6 @@ typedef struct weft_hopper_attention_params {
     int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
     int32_t turns;                 /* 1: warpgroups start their products in turns */
-    int32_t early;                 /* 1: K and V are fetched into the L2 when a tile is asked for */
     uint64_t *counter;             /* dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after; else null */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;

@@ -146,8 +146,6 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.q);
         tma_prefetch_map(&p.k);
         tma_prefetch_map(&p.v);
-        mbarrier_init(shared_address(&desk.job_told), 1);
-        mbarrier_init(shared_address(&desk.job_taken), 1);
         for (int i = 0; i < S::q_slots; i++) {
             mbarrier_init(shared_address(&desk.q_full[i]), 1);
             mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
@@ -165,17 +163,9 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
     grid_wait(); /* what follows reads and writes the caller's memory */
     if (group == 0) {
         registers_lower<S::producer_registers>();
-        const uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
-        if (warp == 0) {
-            if (elect_one()) {
-                hopper_producer<S> producer(p, desk, base);
-                producer.run();
-            }
-        } else if (warp == 1) {
-            if (elect_one()) {
-                hopper_asker<S> asker = {p, desk};
-                asker.run();
-            }
+        if (threadIdx.x < 32 && elect_one()) {
+            hopper_producer<S> producer(p, desk, base);
+            producer.run();
         }
     } else {
         registers_raise<S::consumer_registers>();

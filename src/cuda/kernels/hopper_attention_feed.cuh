@@ -1,80 +1,8 @@
-/* What goes before the consumers: a thread that asks for tiles, and one, the producer, that has Q, K and V copied. */
+/* The producer: one thread that asks for tiles and has Q, K and V copied. */
 #ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_FEED_CUH
 #define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_FEED_CUH
 
 #include "cuda/kernels/hopper_attention_shape.cuh"
-
-/* Asks for tiles, one ahead of the producer. An answer takes hundreds of clocks, and its place among batches, heads and
- * blocks some more, while the producer has blocks to copy. */
-template <class S> struct hopper_asker {
-    const weft_hopper_attention_params &p;
-    hopper_desk<S> &desk;
-
-    /* Has K and V of the tile fetched into the L2. Where all tiles of a head see all keys, each does its part; under a
-     * causal mask the last one, which sees the most and is the first to be visited, does it for all. */
-    __device__ __forceinline__ void fetch(const hopper_job &job) const {
-        const int block = job.block, blocks = (int)p.walk.cols;
-        int from = 0, to = job.steps;
-        if (!p.walk.reach.causal) {
-            from = block * job.steps / blocks;
-            to = (block + 1) * job.steps / blocks;
-        } else if (block < blocks - 1) {
-            return;
-        }
-#pragma unroll 1
-        for (int step = from; step < to; step++) {
-#pragma unroll 1
-            for (int box = 0; box < S::boxes; box++) {
-                tma_fetch_4d(&p.k, box * 64, step * S::keys, job.kv_head, job.batch);
-                tma_fetch_4d(&p.v, box * 64, step * S::keys, job.kv_head, job.batch);
-            }
-        }
-    }
-
-    /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
-    __device__ __forceinline__ void leave_zero() const {
-        unsigned long long *counters = (unsigned long long *)p.counter;
-        __threadfence(); /* after what this CTA counted */
-        if (atomicAdd(&counters[WEFT_HOPPER_DONE], 1ull) == gridDim.x - 1) {
-            for (int i = 0; i < WEFT_HOPPER_COUNTERS; i++) {
-                counters[i] = 0;
-            }
-        }
-    }
-
-    /* The next tile, if there is one. */
-    __device__ __forceinline__ int place(hopper_job &job) const {
-        weft_worker worker = desk.worker;
-        weft_visit visit = {};
-        job.more = weft_worker_next(&p.walk, &worker, &visit);
-        desk.worker = worker;
-        job.batch = (int)visit.tile.batch;
-        job.head = (int)visit.tile.head;
-        job.kv_head = (int)weft_divide(job.head, &p.by_kv_group);
-        job.block = (int)visit.tile.block;
-        job.row = job.block * (S::tile_m >> p.pack_bits);
-        job.steps = (int)visit.steps;
-        job.downward = visit.direction < 0;
-        return job.more;
-    }
-
-    __device__ __forceinline__ void run() {
-        desk.worker = weft_worker_start(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
-        int more = 1;
-        for (uint32_t tile = 0; more; tile++) {
-            hopper_job &job = desk.jobs[tile % HOPPER_JOBS];
-            mbarrier_wait(shared_address(&desk.job_taken), tile % 2 ^ 1);
-            more = place(job);
-            mbarrier_arrive(shared_address(&desk.job_told));
-            if (p.early && more) {
-                fetch(job);
-            }
-        }
-        if (p.counter) {
-            leave_zero();
-        }
-    }
-};
 
 template <class S> struct hopper_producer {
     const weft_hopper_attention_params &p;
@@ -119,41 +47,69 @@ template <class S> struct hopper_producer {
         left--;
     }
 
-    /* The first K of a tile, its Q, and what follows. There may be room for K before there is for Q. */
-    __device__ __forceinline__ void start(const hopper_job &job) {
-        const uint32_t slot = tiles % S::q_slots, full = shared_address(&desk.q_full[slot]);
-        batch = job.batch;
-        kv_head = job.kv_head;
-        left = job.steps;
-        step = job.downward ? left - 1 : 0;
-        direction = job.downward ? -1 : 1;
-        if (left > 0) {
+    /* Waits until the consumers are done with the queries that are where the next ones go, and tells them what is next.
+     * Returns the barrier of those queries. */
+    __device__ __forceinline__ uint32_t tell(const hopper_job &job) {
+        mbarrier_wait(shared_address(&desk.q_empty[tiles % S::q_slots]), tiles / S::q_slots % 2 ^ 1);
+        desk.jobs[tiles % HOPPER_JOBS] = job;
+        return shared_address(&desk.q_full[tiles++ % S::q_slots]);
+    }
+
+    /* The first K of a tile, its Q, and what follows. */
+    __device__ __forceinline__ void start(const weft_visit &visit) {
+        const int head = (int)visit.tile.head, row = (int)visit.tile.block * (S::tile_m >> p.pack_bits);
+        const uint32_t to = base + tiles % S::q_slots * S::q_bytes;
+        batch = (int)visit.tile.batch;
+        kv_head = (int)weft_divide(head, &p.by_kv_group);
+        step = (int)visit.first;
+        left = (int)visit.steps;
+        direction = visit.direction;
+        if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
-        mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
+        const uint32_t full = tell({1, batch, head, row, left, direction < 0});
         if (left > 0) {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
             for (int box = 0; box < S::boxes; box++) {
-                tma_load_5d(base + slot * S::q_bytes + box * S::q_box, &p.q, full, box * 64, 0, job.row, job.head, batch,
-                            WEFT_KEEP_FIRST);
+                tma_load_5d(to + box * S::q_box, &p.q, full, box * 64, 0, row, head, batch, WEFT_KEEP_FIRST);
             }
+            next_blocks();
         } else {
-            mbarrier_arrive(full); /* no keys, or no tile */
+            mbarrier_arrive(full);
         }
-        tiles++;
     }
 
-    /* Blocks go in the order in which they are used. */
+    /* Blocks go in the order in which they are used. The next tile is asked for when the first blocks of this one are on
+     * their way, because an answer takes hundreds of clocks. */
     __device__ __forceinline__ void run() {
-        for (int more = 1; more;) {
-            mbarrier_wait(shared_address(&desk.job_told), tiles % 2);
-            const hopper_job job = desk.jobs[tiles % HOPPER_JOBS];
-            mbarrier_arrive(shared_address(&desk.job_taken));
-            more = job.more;
-            start(job);
+        desk.worker = weft_worker_start(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
+        for (;;) {
+            weft_worker worker = desk.worker;
+            weft_visit visit = {};
+            const int more = weft_worker_next(&p.walk, &worker, &visit);
+            desk.worker = worker;
             while (left > 0) {
                 next_blocks();
+            }
+            if (!more) {
+                break;
+            }
+            start(visit);
+        }
+        mbarrier_arrive(tell({0, 0, 0, 0, 0, 0}));
+        if (p.counter) {
+            leave_zero();
+        }
+    }
+
+    /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
+    __device__ __forceinline__ void leave_zero() const {
+        unsigned long long *counters = (unsigned long long *)p.counter;
+        __threadfence(); /* after what this CTA counted */
+        if (atomicAdd(&counters[WEFT_HOPPER_DONE], 1ull) == gridDim.x - 1) {
+            for (int i = 0; i < WEFT_HOPPER_COUNTERS; i++) {
+                counters[i] = 0;
             }
         }
     }

@@ -29,18 +29,16 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_
     static_assert(DEPTH % 32 == 0 && KEYS % 16 == 0 && GROUPS >= 2 && GROUPS <= 4, "what the fragments divide into");
 };
 
-/* A tile, as the producer and the consumers are told. */
+/* A tile, as the producer hands it to the consumers. */
 struct hopper_job {
-    int32_t more;        /* 0: there is none, and no further one */
-    int32_t batch, head; /* of the queries; the head in packs */
-    int32_t kv_head;
-    int32_t block, row;      /* the tile's block of queries, and its first query */
+    int32_t more;            /* 0: there is none, and no further one */
+    int32_t batch, head;     /* of the queries; the head in packs */
+    int32_t row;             /* the tile's first query */
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
 };
 
-/* Tiles take turns on the desk: one is asked for, one is copied, consumers have begun the next one and may still read the
- * two before it; a power of two. */
-enum { HOPPER_JOBS = 8 };
+/* Tiles take turns on the desk: when one is written, consumers may still read the two before it; a power of two. */
+enum { HOPPER_JOBS = 4 };
 
 /* A value that is the same in all lanes of a warp, so that the compiler knows it, too: what it takes to be the same it
  * keeps in registers of the warp, not of each thread. */
@@ -53,8 +51,7 @@ template <class S> struct hopper_desk {
     uint64_t q_full[S::q_slots], q_empty[S::q_slots];
     uint64_t k_full[S::stages], k_empty[S::stages];
     uint64_t v_full[S::stages], v_empty[S::stages];
-    uint64_t job_told, job_taken;
-    weft_worker worker; /* the asker's, here to leave its registers alone */
+    weft_worker worker; /* the producer's, here to leave its registers alone */
     hopper_job jobs[HOPPER_JOBS];
 };
 

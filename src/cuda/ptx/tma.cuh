@@ -37,13 +37,6 @@ static __device__ __forceinline__ void tma_load_5d(uint32_t to, const void *map,
                  : "memory");
 }
 
-/* Has a box fetched into the L2, and no further. */
-static __device__ __forceinline__ void tma_fetch_4d(const void *map, int32_t x, int32_t y, int32_t z, int32_t w) {
-    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(x), "r"(y), "r"(z),
-                 "r"(w)
-                 : "memory");
-}
-
 /* Loads to the same place in every CTA of the cluster whose bit is set in `ctas`, completing at the same barrier in each.
  */
 static __device__ __forceinline__ void tma_multicast_3d(uint32_t to, const void *map, uint32_t barrier, uint16_t ctas,
