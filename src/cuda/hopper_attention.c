@@ -74,22 +74,27 @@ static int fits(const weft_hopper_attention_variant *v, const weft_plan *plan, c
 }
 
 /* What a variant does of its rate on this problem: rows of its tiles beyond the queries, and columns beyond the head dim,
- * are computed for nothing. pack: see weft_plan. */
+ * are computed for nothing. Rates of short problems have such rows in them. pack: see weft_plan. */
 static double useful_rate(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t pack) {
+    const int masked = p->mask != WEFT_MASK_NONE;
     const double rows = (double)(weft_ceil_divide(p->seq, v->tile_m / pack) * v->tile_m);
-    const int32_t causal = p->mask != WEFT_MASK_NONE ? v->rate[1] : 0;
-    return (causal ? causal : v->rate[0]) * (double)(p->seq * pack) / rows * (double)p->head_dim / v->depth;
+    double rate = (double)(v->rate[masked] ? v->rate[masked] : v->rate[0]) * (double)(p->seq * pack) / rows;
+    if (p->seq > 256 && p->seq <= WEFT_HOPPER_SHORT && v->short_rate[masked]) {
+        rate = v->short_rate[masked];
+    }
+    return rate * (double)p->head_dim / v->depth;
 }
 
-/* The variant with the best useful rate, or null. */
+/* The variant with the best useful rate among those that fit the head dim best, or null. */
 static const weft_hopper_attention_variant *best_variant(const weft_plan *plan, const weft_cuda_device *device,
                                                          int64_t pack) {
     const weft_attention *p = &plan->attention;
     const weft_hopper_attention_variant *best = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
-        if (fits(&variants[i], plan, device) &&
-            (!best || useful_rate(&variants[i], p, pack) > useful_rate(best, p, pack))) {
-            best = &variants[i];
+        const weft_hopper_attention_variant *v = &variants[i];
+        if (fits(v, plan, device) && (!best || v->depth < best->depth ||
+                                      (v->depth == best->depth && useful_rate(v, p, pack) > useful_rate(best, p, pack)))) {
+            best = v;
         }
     }
     return best;

@@ -36,6 +36,9 @@ typedef struct weft_hopper_attention_params {
     weft_walk walk; /* tiles of the variant's tile_m x tile_n; no clusters */
 } weft_hopper_attention_params;
 
+/* Up to so many queries a problem is short, but for those of a tile or less. */
+enum { WEFT_HOPPER_SHORT = 2048 };
+
 /* What is compiled: a row of hopper_attention.def. */
 typedef struct weft_hopper_attention_variant {
     const char *symbol; /* the entry point */
@@ -46,6 +49,7 @@ typedef struct weft_hopper_attention_variant {
     int32_t threads;        /* of a CTA */
     uint32_t shared_bytes;  /* dynamic */
     int32_t rate[2];        /* TFLOP/s without and with a causal mask, where tiles fit the queries; 0: not measured */
+    int32_t short_rate[2];  /* the same for queries up to WEFT_HOPPER_SHORT, what tiles compute beyond them counted in */
 } weft_hopper_attention_variant;
 
 /* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */
@@ -63,11 +67,12 @@ typedef struct weft_hopper_attention_variant {
 
 /* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
  */
-#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, full, causal)                    \
+#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, full, causal, short_full,        \
+                                      short_causal)                                                                        \
     {                                                                                                                      \
 #symbol, #module, WEFT_##DTYPE, depth, 64 * (groups), keys, 128 * ((groups) + 1),                                  \
-            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), {                                                \
-            full, causal                                                                                                   \
+            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), {full, causal }, {                               \
+            short_full, short_causal                                                                                       \
         }                                                                                                                  \
     }
 
