@@ -60,9 +60,15 @@ typedef struct weft_hopper_attention_variant {
 /* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */
 #define WEFT_HOPPER_TILE_BYTES(depth, rows) (((depth) + 63) / 64 * (rows)*128)
 
-/* Dynamic shared memory: the tile's queries, `stages` blocks of K and of V, and what it takes to align them. */
+/* Tiles whose queries are in shared memory at a time, beside `stages` blocks of K and of V: two where they fit the 227 KiB
+ * of a CTA, of which barriers and jobs take the last one, so that the next tile begins under the end of this one. */
+#define WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages)                                                                 \
+    (2 * WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) <= 225 * 1024 ? 2 : 1)
+
+/* Dynamic shared memory: queries, `stages` blocks of K and of V, and what it takes to align them. */
 #define WEFT_HOPPER_SHARED_BYTES(depth, tile_m, tile_n, stages)                                                            \
-    (WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + 1024)
+    (WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages) * WEFT_HOPPER_TILE_BYTES(depth, tile_m) +                          \
+     2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + 1024)
 
 /* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
  */

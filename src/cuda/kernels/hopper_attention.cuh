@@ -65,6 +65,78 @@ static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_
     }
 }
 
+/* A tile of which a warpgroup sees no key. */
+template <class S>
+static __device__ __forceinline__ void hopper_store_nothing(const weft_hopper_attention_params &p, const hopper_job &job,
+                                                            int below) {
+    const hopper_rows rows = {};
+    float out[S::depth / 2];
+#pragma unroll
+    for (int i = 0; i < S::depth / 2; i++) {
+        out[i] = 0;
+    }
+    hopper_store<S>(p, job, rows, out, below);
+}
+
+/* A consumer warpgroup, from tile to tile. The last step of one and the first of the next are one, where two tiles have
+ * room for their queries.
+ *
+ * Blocks of a tile that others use and this warpgroup does not see: those of K it gives back as they come, those of V when
+ * the open tile's weights have met theirs. The producer may wait for that, but has the next tile's Q and first K on their
+ * way before if there are fewer such blocks than stages; otherwise the tile is closed first. */
+template <class S>
+static __device__ __forceinline__ void hopper_consume(const weft_hopper_attention_params &p, hopper_desk<S> &desk,
+                                                      uint32_t base, uint32_t group) {
+    hopper_consumer<S> consumer(p, desk, base, group);
+    const int below = (int)group * 64;
+    float out[S::depth / 2];
+    uint32_t weights[S::keys / 4];
+    hopper_rows rows, ended = {};
+    bool more = consumer.next_tile(), here = true; /* whether there is a next tile, and whether it is known */
+    bool open = false, add = false;
+    int unseen = 0;
+    while (more || open) {
+        const hopper_share share = consumer.share_of();
+        const bool sees = more && here && share.own > 0;
+        const bool joins = S::q_slots > 1 && open && sees && unseen + share.before < S::stages;
+        if (joins) {
+            consumer.skip_k(share.before);
+            consumer.join(out, weights, add, rows, share);
+            consumer.skip_v(unseen + share.before);
+        } else if (open) {
+            consumer.close(out, weights, add);
+            if (here) {
+                consumer.skip_v(unseen);
+            } else {
+                consumer.skip(unseen);
+            }
+        }
+        if (open) {
+            hopper_store<S>(p, consumer.job(here ? 1 : 0), ended, out, below);
+        }
+        open = sees;
+        if (sees) {
+            if (!joins) {
+                consumer.skip(share.before);
+                consumer.begin(weights, rows, share);
+            }
+            consumer.sweep(out, weights, rows, share);
+            ended = rows;
+            add = share.own > 1;
+            unseen = share.after;
+        } else if (more && here) {
+            consumer.release_q();
+            consumer.skip(share.before + share.after);
+            hopper_store_nothing<S>(p, consumer.job(0), below);
+        }
+        here = !open || (S::q_slots > 1 && unseen < S::stages);
+        if (more && here) {
+            consumer.skip_k(open ? unseen : 0);
+            more = consumer.next_tile();
+        }
+    }
+}
+
 template <class S> static __device__ __forceinline__ void hopper_attention(const weft_hopper_attention_params &p) {
     extern __shared__ __align__(1024) unsigned char hopper_shared[];
     static __shared__ hopper_desk<S> desk;
@@ -74,8 +146,10 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.q);
         tma_prefetch_map(&p.k);
         tma_prefetch_map(&p.v);
-        mbarrier_init(shared_address(&desk.q_full), 1);
-        mbarrier_init(shared_address(&desk.q_empty), 4 * S::groups);
+        for (int i = 0; i < S::q_slots; i++) {
+            mbarrier_init(shared_address(&desk.q_full[i]), 1);
+            mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
+        }
         for (int i = 0; i < S::stages; i++) {
             mbarrier_init(shared_address(&desk.k_full[i]), 1);
             mbarrier_init(shared_address(&desk.v_full[i]), 1);
@@ -95,18 +169,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         }
     } else {
         registers_raise<S::consumer_registers>();
-        hopper_consumer<S> consumer(p, desk, base, group - 1);
-        for (uint32_t tile = 0;; tile++) {
-            mbarrier_wait(shared_address(&desk.q_full), tile % 2);
-            const hopper_job &job = desk.jobs[tile % 2];
-            if (!hopper_same(job.more)) {
-                break;
-            }
-            float out[S::depth / 2];
-            hopper_rows rows;
-            consumer.sweep(out, rows, job);
-            hopper_store<S>(p, job, rows, out, (int)(group - 1) * 64);
-        }
+        hopper_consume<S>(p, desk, base, group - 1);
     }
 }
 

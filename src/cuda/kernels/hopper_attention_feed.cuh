@@ -73,17 +73,18 @@ template <class S> struct hopper_producer {
         desk.paced = desk.paced && (desk.worker.turn + 1) * p.walk.workers <= p.walk.order.count;
     }
 
-    /* Waits until the consumers are done with the queries of the tile before, and tells them what is next. */
-    __device__ __forceinline__ void tell(const hopper_job &job) {
-        mbarrier_wait(shared_address(&desk.q_empty), tiles % 2 ^ 1);
-        desk.jobs[tiles % 2] = job;
-        tiles++;
+    /* Waits until the consumers are done with the queries that are where the next ones go, and tells them what is next.
+     * Returns the barrier of those queries. */
+    __device__ __forceinline__ uint32_t tell(const hopper_job &job) {
+        mbarrier_wait(shared_address(&desk.q_empty[tiles % S::q_slots]), tiles / S::q_slots % 2 ^ 1);
+        desk.jobs[tiles % HOPPER_JOBS] = job;
+        return shared_address(&desk.q_full[tiles++ % S::q_slots]);
     }
 
     /* The first K of a tile, its Q, and what follows. */
     __device__ __forceinline__ void start(const weft_visit &visit) {
         const int head = (int)visit.tile.head, row = (int)visit.tile.block * (S::tile_m >> p.pack_bits);
-        const uint32_t full = shared_address(&desk.q_full);
+        const uint32_t to = base + tiles % S::q_slots * S::q_bytes;
         batch = (int)visit.tile.batch;
         kv_head = (int)weft_divide(head, &p.by_kv_group);
         step = (int)visit.first;
@@ -95,12 +96,12 @@ template <class S> struct hopper_producer {
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
-        tell({1, batch, head, row, left, direction < 0});
+        const uint32_t full = tell({1, batch, head, row, left, direction < 0});
         if (left > 0) {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
             for (int box = 0; box < S::boxes; box++) {
-                tma_load_5d(base + box * S::q_box, &p.q, full, box * 64, 0, row, head, batch, WEFT_KEEP_FIRST);
+                tma_load_5d(to + box * S::q_box, &p.q, full, box * 64, 0, row, head, batch, WEFT_KEEP_FIRST);
             }
             next_blocks();
         } else {
@@ -126,8 +127,7 @@ template <class S> struct hopper_producer {
             }
             start(visit);
         }
-        tell({0, 0, 0, 0, 0, 0});
-        mbarrier_arrive(shared_address(&desk.q_full));
+        mbarrier_arrive(tell({0, 0, 0, 0, 0, 0}));
         if (p.counter) {
             leave_zero();
         }
