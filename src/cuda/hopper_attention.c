@@ -256,6 +256,13 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
      */
     const int apart = p->head_dim > 64 && p->head_dim <= 128;
     to->turns = !apart && (p->mask == WEFT_MASK_NONE || p->seq > 1024);
+    /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
+     * room. Tiles have the same steps to go where there is no mask. */
+    const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
+    to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
+    if (alternates && counter && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {
+        to->pace = (weft_hopper_pace){.steps = 32, .slack = 2};
+    }
     to->counter = counter;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;

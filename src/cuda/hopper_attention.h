@@ -9,8 +9,15 @@
 
 #include "cuda/tensor_map.h"
 
-/* Counters of a launch: tickets, and CTAs that are done. */
-enum { WEFT_HOPPER_TICKETS, WEFT_HOPPER_DONE, WEFT_HOPPER_COUNTERS };
+/* Counters of a launch: tickets, looks of all workers (see weft_hopper_pace), and CTAs that are done. */
+enum { WEFT_HOPPER_TICKETS, WEFT_HOPPER_LOOKS, WEFT_HOPPER_DONE, WEFT_HOPPER_COUNTERS };
+
+/* Keeps workers in step, so that what one has read is still in the L2 when the others come to it: every so many steps a
+ * worker looks how far all have come in the mean, and waits where it is too far ahead. */
+typedef struct weft_hopper_pace {
+    int32_t steps; /* from look to look; 0: workers go as they like */
+    int32_t slack; /* looks that a worker may be ahead of the mean */
+} weft_hopper_pace;
 
 /* Passed by value.
  *
@@ -31,6 +38,8 @@ typedef struct weft_hopper_attention_params {
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
     int32_t turns;                 /* 1: warpgroups start their products in turns */
     uint64_t *counter;             /* dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after; else null */
+    uint64_t keep_o;               /* how long the L2 is to keep O: a WEFT_KEEP_… */
+    weft_hopper_pace pace;         /* dynamic dispatch only */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;
     weft_walk walk; /* tiles of the variant's tile_m x tile_n; no clusters */

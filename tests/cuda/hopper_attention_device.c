@@ -198,6 +198,36 @@ static void repeated(int32_t dispatch) {
     problem_free(&x);
 }
 
+/* Workers that keep step (sawtooth, dynamic dispatch, several waves, enough keys) compute what others do, and leave their
+ * counters ready for the next launch. */
+static void in_step(void) {
+    uint64_t random = 84;
+    const weft_attention p = attention(1, 2, 2, 6000, 9000, 64, WEFT_BF16, WEFT_MASK_NONE);
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.sweep = WEFT_SWEEP_SAWTOOTH;
+    s.workers = 8;
+    problem x = problem_new(&p, &random);
+    const size_t bytes = x.size.o * 2;
+    void *first = malloc(bytes);
+    DEMAND(!first);
+    for (int dispatch = WEFT_DISPATCH_STATIC; dispatch <= WEFT_DISPATCH_DYNAMIC; dispatch++) {
+        s.dispatch = dispatch;
+        weft_plan *plan = plan_new(&p, &s, "hopper_attention");
+        for (int i = 0; i < 5; i++) {
+            poison(&x);
+            DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
+            fetch(&x);
+            if (dispatch == WEFT_DISPATCH_STATIC && i == 0) {
+                memcpy(first, x.host.o, bytes);
+            }
+            CHECK(memcmp(first, x.host.o, bytes) == 0, "run %d in step under dispatch %d differs", i, dispatch);
+        }
+        weft_plan_destroy(plan);
+    }
+    free(first);
+    problem_free(&x);
+}
+
 int main(int argc, char **argv) {
     weft_message message = {""};
     weft_cuda_device device;
@@ -223,6 +253,7 @@ int main(int argc, char **argv) {
     for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
         repeated(dispatch);
     }
+    in_step();
     printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, 3 dispatches repeated: %d "
            "failed\n",
            device.name, drawn, packed, steered_ones, failures);

@@ -6,6 +6,7 @@
 
 #include "../ref/tensors.h"
 #include "cuda/cuda.h"
+#include "cuda/hopper_attention.h"
 
 static weft_device hopper(void) {
     weft_device device = WEFT_DEVICE_INIT;
@@ -134,6 +135,35 @@ static void packs(void **state) {
     assert_int_equal(pack_of(&p), 1);
 }
 
+/* The parameters of a launch of this problem, in a static place. */
+static const weft_hopper_attention_params *filled(const weft_attention *p, const weft_schedule *s) {
+    static weft_hopper_attention_params params;
+    static uint64_t counters[WEFT_HOPPER_COUNTERS];
+    const weft_device device = hopper();
+    const weft_attention_data data = {(void *)16, (void *)16, (void *)16, (void *)16, NULL};
+    weft_plan *plan = planned(p, s, &device);
+    const weft_cuda_plan *c = plan->placed;
+    assert_int_equal(c->family->fill(plan, &data, &c->walk, c->tickets ? counters : NULL, &params, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
+    return &params;
+}
+
+/* Workers keep step where what one leaves in the L2 is for the others. */
+static void paces(void **state) {
+    (void)state;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_attention p = large(1, 8, 8192, 128, WEFT_MASK_NONE);
+    assert_true(filled(&p, NULL)->pace.steps > 0);
+    assert_true(filled(&p, NULL)->keep_o == WEFT_KEEP_FIRST);
+    s.dispatch = WEFT_DISPATCH_STATIC; /* nobody counts */
+    assert_int_equal(filled(&p, &s)->pace.steps, 0);
+    p.mask = WEFT_MASK_CAUSAL; /* tiles differ in length */
+    assert_int_equal(filled(&p, NULL)->pace.steps, 0);
+    p = large(8, 8, 1024, 128, WEFT_MASK_NONE); /* fits the L2 */
+    assert_int_equal(filled(&p, NULL)->pace.steps, 0);
+    assert_true(filled(&p, NULL)->keep_o == WEFT_KEEP_NORMAL);
+}
+
 static void refused(const weft_attention *p, const weft_schedule *s, const weft_device *device, const char *text) {
     weft_message message = {""};
     weft_plan *plan;
@@ -253,11 +283,8 @@ static void launches_describe_problems(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variants),
-        cmocka_unit_test(schedules),
-        cmocka_unit_test(packs),
-        cmocka_unit_test(left_to_others),
-        cmocka_unit_test(launches_describe_problems),
+        cmocka_unit_test(variants), cmocka_unit_test(schedules),      cmocka_unit_test(packs),
+        cmocka_unit_test(paces),    cmocka_unit_test(left_to_others), cmocka_unit_test(launches_describe_problems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_
             }
             hopper_gather(words);
             if (query < p.seq && 32 * j + lane % 4 * 8 < p.head_dim) {
-                *(uint4 *)(to + 64 * j) = make_uint4(words[0], words[1], words[2], words[3]);
+                store_16(to + 64 * j, words, p.keep_o);
             }
         }
         if (p.lse && lane % 4 == 0 && query < p.seq) {

@@ -13,10 +13,11 @@ template <class S> struct hopper_producer {
     int step, left;     /* its next block of V, and how many are left with that one */
     int direction;
     uint32_t tiles; /* started so far */
+    int until_look; /* steps */
 
     __device__ __forceinline__ hopper_producer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t address)
-        : p(params), desk(shared), base(address), left(0), tiles(0) {
+        : p(params), desk(shared), base(address), left(0), tiles(0), until_look(0) {
     }
 
     /* Copies one block of K or V into its slot, once the consumers are done with what was there. */
@@ -45,6 +46,31 @@ template <class S> struct hopper_producer {
         block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step);
         step += direction;
         left--;
+        if (p.pace.steps && --until_look == 0) {
+            look();
+        }
+    }
+
+    /* Waits until this worker is not too far ahead. Waiting is a help, not a need: who waits for long, because the others
+     * do not run at the same time, waits no more. */
+    __device__ __forceinline__ void look() {
+        unsigned long long *all = (unsigned long long *)p.counter + WEFT_HOPPER_LOOKS;
+        const int64_t enough = (++desk.looks - p.pace.slack) * p.walk.workers;
+        until_look = p.pace.steps;
+        atomicAdd(all, 1ull);
+        for (int tries = 0; desk.paced && (int64_t) * (volatile unsigned long long *)all < enough; tries++) {
+            if (tries == 400) { /* 40 us and more */
+                desk.paced = 0;
+            }
+            __nanosleep(100);
+        }
+    }
+
+    /* At the start of a tile. The last wave is not whole: its workers would wait for those that have no tile. */
+    __device__ __forceinline__ void set_pace(const weft_visit &visit) {
+        until_look = p.pace.steps;
+        desk.looks = desk.worker.turn * (visit.steps / p.pace.steps);
+        desk.paced = desk.paced && (desk.worker.turn + 1) * p.walk.workers <= p.walk.order.count;
     }
 
     /* Waits until the consumers are done with the queries that are where the next ones go, and tells them what is next.
@@ -64,6 +90,9 @@ template <class S> struct hopper_producer {
         step = (int)visit.first;
         left = (int)visit.steps;
         direction = visit.direction;
+        if (p.pace.steps) {
+            set_pace(visit);
+        }
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
@@ -83,6 +112,7 @@ template <class S> struct hopper_producer {
     /* Blocks go in the order in which they are used. The next tile is asked for when the first blocks of this one are on
      * their way, because an answer takes hundreds of clocks. */
     __device__ __forceinline__ void run() {
+        desk.paced = 1;
         desk.worker = weft_worker_start(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
         for (;;) {
             weft_worker worker = desk.worker;

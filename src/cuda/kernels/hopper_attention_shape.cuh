@@ -5,6 +5,7 @@
 #include "cuda/hopper_attention.h"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
+#include "cuda/ptx/keep.cuh"
 #include "cuda/ptx/mbarrier.cuh"
 #include "cuda/ptx/thread.cuh"
 #include "cuda/ptx/tma.cuh"
@@ -52,6 +53,8 @@ template <class S> struct hopper_desk {
     uint64_t k_full[S::stages], k_empty[S::stages];
     uint64_t v_full[S::stages], v_empty[S::stages];
     weft_worker worker; /* the producer's, here to leave its registers alone */
+    int64_t looks;      /* the producer's, with those of the waves before; as if it had taken part in all */
+    int32_t paced;      /* whether it still waits for others */
     hopper_job jobs[HOPPER_JOBS];
 };
 
