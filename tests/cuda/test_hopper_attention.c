@@ -128,6 +128,8 @@ static void packs(void **state) {
     p.kv_heads = 1;
     p.seq = 64; /* 8 tiles of a warpgroup at work take one wave; packed, 4 of two warpgroups */
     assert_int_equal(pack_of(&p), 1);
+    p.batch = 16; /* 128 tiles against 64, each of which takes 1.3 times as long */
+    assert_int_equal(pack_of(&p), 8);
 }
 
 /* The parameters of a launch of this problem, in a static place. */
