@@ -52,7 +52,7 @@ static void takes(const weft_attention *p, const char *kernel) {
 static void variants(void **state) {
     (void)state;
     weft_attention p = large(2, 16, 8192, 128, WEFT_MASK_NONE);
-    takes(&p, "attention_bf16_d128_192x64__hopper");
+    takes(&p, "attention_bf16_d128_192x80__hopper");
     p.mask = WEFT_MASK_CAUSAL;
     takes(&p, "attention_bf16_d128_192x80__hopper");
     p.seq = 2048;
