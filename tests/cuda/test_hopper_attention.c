@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "../ref/tensors.h"
+#include <weft/sim.h>
+
 #include "cuda/cuda.h"
 #include "cuda/hopper_attention.h"
 
@@ -101,6 +103,11 @@ static int64_t pack_of(const weft_attention *p) {
     const weft_device device = hopper();
     weft_plan *plan = planned(p, NULL, &device);
     const int64_t pack = plan->pack;
+    weft_simulation sim;
+    assert_int_equal(weft_simulate(plan, NULL, &sim, NULL, NULL), WEFT_OK);
+    if (pack == p->heads / p->kv_heads && p->seq == 1) { /* one tile for each K and V: Q, K and V are read once */
+        assert_int_equal(sim.total.dram_read_bytes, 2 * p->batch * p->head_dim * (p->heads + 2 * p->kv_heads * p->kv_seq));
+    }
     char text[1024];
     weft_plan_text(plan, text, sizeof text);
     assert_true(pack == 1 || strstr(text, " heads, order"));
@@ -130,6 +137,8 @@ static void packs(void **state) {
     p.kv_heads = 1;
     p.seq = 64; /* 8 tiles of a warpgroup at work take one wave; packed, 4 of two warpgroups */
     assert_int_equal(pack_of(&p), 1);
+    p.batch = 16; /* 128 tiles against 64, each of which takes 1.3 times as long */
+    assert_int_equal(pack_of(&p), 8);
 }
 
 /* The parameters of a launch of this problem, in a static place. */
