@@ -71,7 +71,9 @@ static void variants(void **state) {
     takes(&p, "attention_fp16_d192_128x112__hopper");
     p.head_dim = 256;
     takes(&p, "attention_fp16_d256_128x80__hopper");
-    p.head_dim = 64;
+    p = large(8, 1, 59 * 256, 64, WEFT_MASK_NONE); /* the sweep alternates: 59 tiles are five waves of 12 workers */
+    takes(&p, "attention_bf16_d64_256x64__hopper");
+    p.seq = 8192;
     p.scale = -1; /* the study kernel takes it */
     takes(&p, "__study_fast");
 }
@@ -171,6 +173,27 @@ static void paces(void **state) {
     p = large(8, 8, 1024, 128, WEFT_MASK_NONE); /* fits the L2 */
     assert_int_equal(filled(&p, NULL)->pace.steps, 0);
     assert_true(filled(&p, NULL)->keep_o == WEFT_KEEP_NORMAL);
+}
+
+/* Workers take tickets where they take several tiles; few tiles are dealt out, or under a mask left to the hardware. */
+static void dispatches(void **state) {
+    (void)state;
+    static const struct {
+        int64_t heads;
+        weft_mask mask;
+        int32_t dispatch;
+    } rows[] = {{1, WEFT_MASK_NONE, WEFT_DISPATCH_STATIC},  {1, WEFT_MASK_CAUSAL, WEFT_DISPATCH_STATIC},
+                {2, WEFT_MASK_CAUSAL, WEFT_DISPATCH_GRID},  {3, WEFT_MASK_NONE, WEFT_DISPATCH_STATIC},
+                {8, WEFT_MASK_NONE, WEFT_DISPATCH_DYNAMIC}, {8, WEFT_MASK_CAUSAL, WEFT_DISPATCH_DYNAMIC}};
+    const weft_device device = hopper();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.tile_m = 128;
+        const weft_attention p = large(1, rows[i].heads, 1280, 128, rows[i].mask); /* 10 tiles a head, 12 workers */
+        weft_plan *plan = planned(&p, &s, &device);
+        assert_int_equal(plan->schedule.dispatch, rows[i].dispatch);
+        weft_plan_destroy(plan);
+    }
 }
 
 static void refused(const weft_attention *p, const weft_schedule *s, const weft_device *device, const char *text) {
@@ -292,8 +315,13 @@ static void launches_describe_problems(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variants), cmocka_unit_test(schedules),      cmocka_unit_test(packs),
-        cmocka_unit_test(paces),    cmocka_unit_test(left_to_others), cmocka_unit_test(launches_describe_problems),
+        cmocka_unit_test(variants),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(dispatches),
+        cmocka_unit_test(packs),
+        cmocka_unit_test(paces),
+        cmocka_unit_test(left_to_others),
+        cmocka_unit_test(launches_describe_problems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
