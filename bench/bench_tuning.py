@@ -174,7 +174,7 @@ def classes(tuner, seed, out, count):
         problem = dict(zip(ATTENTION, ["attention", 1, 4, 4, seq, seq, 64, 1, "bf16"]))
         if tuner.device == "cuda":
             problem.update({"batch": 4, "heads": 32, "kv-heads": 32, "head-dim": 128})
-        bucket = seq if seq <= 16 else seq >> (seq.bit_length() - 3) << (seq.bit_length() - 3)
+        bucket = seq if seq <= 16 else seq >> (seq.bit_length() - 4) << (seq.bit_length() - 4)
         known = first.get(bucket)
         result = tuner.tune([problem], "--seconds", "2.5" if tuner.device == "cpu" else "1", also=[] if known is None else [known])[0]
         chosen = stored(result)
