@@ -19,10 +19,14 @@ typedef struct weft_cuda_choice {
 typedef struct weft_cuda_family {
     const char *name;
     size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
+    int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
 
     /* Picks a kernel for the plan's problem and schedule, where a tile side of 0 is open. Says why when there is none. */
     weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
                           weft_message *why);
+
+    /* The plan's pack: see weft_plan. Null: 1. */
+    int64_t (*pack)(const weft_plan *plan, const weft_cuda_device *device);
 
     /* Makes the choices that the kernel's author knows best, among those that the schedule leaves open; or null. The device
      * is loaded with the kernel by then. */
@@ -30,7 +34,7 @@ typedef struct weft_cuda_family {
                    weft_schedule *schedule);
 
     /* Fills the parameters of a launch. `data` is a weft_attention_data or a weft_gemm_data, as the plan's subject is;
-     * `walk` has its table in device memory; `counter` is null unless dispatch is dynamic. */
+     * `walk` has its table in device memory; `counter`, of WEFT_TICKETS_WORDS, is null unless dispatch is dynamic. */
     weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, uint64_t *counter, void *parameters,
                         weft_message *message);
 

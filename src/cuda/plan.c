@@ -107,7 +107,8 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
         (status = take_context(c, message)) || (status = load(c, plan->device.ctas, message))) {
         return status;
     }
-    plan->device.kernel = c->family->name; /* the caller's words are the caller's */
+    plan->device.kernel = c->family->name;                                /* the caller's words are the caller's */
+    plan->pack = c->family->pack ? c->family->pack(plan, &c->device) : 1; /* by what the schedule leaves open */
     s->tile_m = c->choice.tile_m;
     s->tile_n = c->choice.tile_n;
     if (c->family->settle) {

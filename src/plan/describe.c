@@ -41,6 +41,9 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
     if (s->split > 1) {
         json_object_set_new(object, "split", json_integer(s->split));
     }
+    if (plan->pack > 1) {
+        json_object_set_new(object, "heads_in_tile", json_integer(plan->pack));
+    }
     if (order->parameter == WEFT_PARAMETER_GROUP) {
         json_object_set_new(object, "group", json_integer(s->group));
         if (plan->subject == WEFT_SUBJECT_GEMM) {
@@ -108,6 +111,8 @@ size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
     order_parameter_text(plan, parameter, sizeof parameter);
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         snprintf(step, sizeof step, "x%" PRId64, s->tile_k);
+    } else if (plan->pack > 1) {
+        snprintf(step, sizeof step, " of %" PRId64 " heads", plan->pack);
     }
     if (s->split > 1) {
         snprintf(split, sizeof split, ", split %" PRId64, s->split);

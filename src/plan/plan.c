@@ -174,10 +174,10 @@ static weft_status finish_attention(weft_plan *plan, weft_message *message) {
                          s->tile_k ? s->tile_k : s->split);
     }
     choose_attention(s, p, &plan->machine);
-    const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, s->tile_m)};
+    const int64_t queries = s->tile_m / plan->pack;
+    const weft_grid tiles = {p->batch, p->heads / plan->pack, weft_ceil_divide(p->seq, queries)};
     return make_walk(plan, tiles,
-                     weft_reach_make(p->seq, p->kv_seq, s->tile_m, s->tile_n, p->mask != WEFT_MASK_NONE, p->offset),
-                     message);
+                     weft_reach_make(p->seq, p->kv_seq, queries, s->tile_n, p->mask != WEFT_MASK_NONE, p->offset), message);
 }
 
 static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
@@ -207,6 +207,7 @@ weft_status weft_plan_make(weft_plan **result, const weft_plan *draft, const wef
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
     }
     *plan = *draft;
+    plan->pack = 1;
     if (machine) {
         plan->machine = *machine;
     } else {
