@@ -77,7 +77,7 @@ typedef struct weft_cpu_rows {
 /* A block kernel, and the packing that goes with it. */
 typedef struct weft_cpu_kernel {
     const char *name;      /* "bf16_8x12__neon_bfmmla": dtype of the operands, rows x columns, feature */
-    weft_dtype dtype;      /* of packed values: fp32 or bf16 */
+    weft_dtype dtype;      /* of packed values */
     weft_cpu_operand a, b; /* a.lines rows and b.lines columns */
     int depth;             /* k comes in multiples of this */
     int fetch;             /* products in the time that a value takes to come from beyond the L2, about */

@@ -7,6 +7,10 @@
 int weft_cpu_has_bf16(void) {
     return (getauxval(AT_HWCAP2) >> 14 & 1) != 0; /* HWCAP2_BF16 */
 }
+
+int weft_cpu_has_fp16(void) {
+    return (getauxval(AT_HWCAP) >> 23 & 1) != 0; /* HWCAP_ASIMDFHM */
+}
 #endif
 
 #if WEFT_CPU_X86
@@ -26,6 +30,11 @@ int weft_cpu_has_avx512(void) {
 int weft_cpu_has_bf16(void) {
     unsigned a, b, c, d;
     return weft_cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
+
+int weft_cpu_has_fp16(void) {
+    unsigned a, b, c, d;
+    return weft_cpu_has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1);
 }
 
 /* A process must ask Linux before its first use of tiles. */

@@ -91,7 +91,7 @@ static inline void narrow_run(const float *from, int count, uint16_t *to) {
 }
 
 #define PACKED    uint16_t
-#define IS_BF16   1
+#define AS        WEFT_BF16
 #define A_LINES   8
 #define A_GROUP   4
 #define B_LINES   12

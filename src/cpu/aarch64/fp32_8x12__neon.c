@@ -54,7 +54,7 @@ static inline void widen_four(weft_dtype dtype, const char *from, float *to) {
 }
 
 #define PACKED     float
-#define IS_BF16    0
+#define AS         WEFT_FP32
 #define A_LINES    8
 #define A_GROUP    1
 #define B_LINES    12
