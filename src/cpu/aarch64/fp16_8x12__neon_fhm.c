@@ -1,11 +1,12 @@
-/* fp16, 8 x 12, by the instruction that multiplies halves and adds to floats: products are exact, sums are those of fp32. 24
- * accumulators, 2 vectors of A whose lanes are rows, 3 of B, four halves each. */
+/* fp16, 8 x 12, by the instruction that multiplies halves and adds to floats: products are exact, sums are those of fp32.
+ * 24 accumulators, 2 vectors of A whose lanes are rows, 3 of B, four halves each. */
+#include "cpu/aarch64/transpose.h"
 #include "cpu/cpu.h"
 #include "cpu/vector__neon.h"
 
 /* A column of accumulators times one vector of B; in between, the next values of A or B are loaded. The loads must be
- * spread among the multiplications: in a run, these all wait for the same half of a Neoverse V1's four pipes. Lanes are taken
- * from registers 0 to 15 alone. */
+ * spread among the multiplications: in a run, these all wait for the same half of a Neoverse V1's four pipes. Lanes are
+ * taken from registers 0 to 15 alone. */
 #define COLUMN(j, b, a0, a1, first, second)                                                                                \
     "fmlal %[s0" #j "].4s, " b ".4h, " a0 ".h[0]\n"                                                                        \
     "fmlal %[s1" #j "].4s, " b ".4h, " a0 ".h[1]\n" first "fmlal %[s2" #j "].4s, " b ".4h, " a0 ".h[2]\n"                  \

@@ -1,4 +1,5 @@
 /* fp32, 8 x 12: 24 accumulators, 2 vectors of A whose lanes are rows, 3 of B. */
+#include "cpu/aarch64/transpose.h"
 #include "cpu/cpu.h"
 #include "cpu/vector__neon.h"
 
@@ -47,10 +48,6 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
             vst1q_f32(at, add ? vaddq_f32(sum[i][j], vld1q_f32(at)) : sum[i][j]);
         }
     }
-}
-
-static inline void widen_four(weft_dtype dtype, const char *from, float *to) {
-    vec_store(to, dtype == WEFT_FP16 ? vec_load_fp16(from) : vec_load_bf16(from));
 }
 
 #define PACKED     float

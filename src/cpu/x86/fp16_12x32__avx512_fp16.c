@@ -1,6 +1,6 @@
-/* fp16, 12 x 32: halves in memory, floats in registers. AVX-512's multiplications of halves round every sum to a half, which
- * the bound on the error does not allow; so both operands are widened, which is exact: B as it is loaded, and A, whose values
- * are broadcast one at a time, a stretch of k ahead, into the L1. */
+/* fp16, 12 x 32: halves in memory, floats in registers. AVX-512's multiplications of halves round every sum to a half,
+ * which the bound on the error does not allow; so both operands are widened, which is exact: B as it is loaded, and A,
+ * whose values are broadcast one at a time, a stretch of k ahead, into the L1. */
 #include <string.h>
 
 #include "cpu/cpu.h"
@@ -13,7 +13,8 @@ static inline vec widen(const uint16_t *from) {
     return _mm512_cvtxph_ps((__m256h)_mm256_loadu_si256((const __m256i *)(const void *)from));
 }
 
-/* The first `rows` rows, a constant wherever this is inlined. May read a vector beyond A's end: buffers have room for that. */
+/* The first `rows` rows, a constant wherever this is inlined. May read a vector beyond A's end: buffers have room for that.
+ */
 static inline __attribute__((always_inline)) void multiply_rows(int rows, int64_t k, const uint16_t *line_a,
                                                                 const uint16_t *line_b, float *c, int add) {
     _Alignas(64) float wide[STRETCH * ROWS];
