@@ -178,6 +178,9 @@ weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *mess
 size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *list, size_t room);
 double weft_cpu_cost(const weft_plan *plan);
 
+/* Whether each thread of a GEMM packs what its tile needs; otherwise both operands are packed first, by all. */
+int weft_cpu_packs_alone(const weft_plan *plan);
+
 /* How many threads a run takes at most. */
 int64_t weft_cpu_threads(void);
 
