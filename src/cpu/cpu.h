@@ -103,8 +103,9 @@ typedef struct weft_cpu_kernel {
 } weft_cpu_kernel;
 
 /* The kernel for a dtype on this processor: the first of kernels.def that takes it, or the one whose feature or name the
- * environment variable WEFT_CPU gives, if this processor can run it and it takes the dtype. */
-const weft_cpu_kernel *weft_cpu_choose(weft_dtype dtype);
+ * environment variable WEFT_CPU gives, if this processor can run it and it takes the dtype. Attention takes one of fp16
+ * only when told to. */
+const weft_cpu_kernel *weft_cpu_choose(weft_subject subject, weft_dtype dtype);
 
 /* The i-th row of kernels.def, null past the last; *usable tells whether this processor can run it. */
 const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable);

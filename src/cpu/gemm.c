@@ -241,7 +241,7 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
     if (status) {
         return status;
     }
-    gemm g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(p->dtype)};
+    gemm g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype)};
     g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
     g.a = (operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
     g.b = (operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};

@@ -88,7 +88,7 @@ static double gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64
 int weft_cpu_packs_alone(const weft_plan *plan) {
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
-    const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
     return cost_alone(kernel, p, s->tile_m, s->tile_n, s->workers) <
            cost_shared(kernel, p, s->tile_m, s->tile_n, s->workers);
 }
@@ -102,7 +102,7 @@ static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention
 }
 
 static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
-    const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
     const int64_t element = (int64_t)weft_dtype_bytes(kernel->dtype);
     int64_t m[SIDES + 1], n[SIDES + 1];
     const size_t ms = list(s->tile_m, p->m, sides, SIDES, m), ns = list(s->tile_n, p->n, sides, SIDES, n);
@@ -126,7 +126,7 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
 }
 
 static void choose_attention(weft_schedule *s, const weft_attention *p) {
-    const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, p->dtype);
     const int64_t seen = weft_cpu_pad(weft_visible_keys(p, p->seq - 1), 96);   /* by the last query, who sees the most */
     int64_t keys = fitting(kernel->b.lines * (int64_t)sizeof(float), HALF_L1); /* a panel of scores stays in the L1 */
     int64_t m[SIDES + 1];
@@ -173,10 +173,12 @@ double weft_cpu_cost(const weft_plan *plan) {
     enum { PER_BLOCK = 12 }; /* keys, measured */
     const weft_schedule *s = &plan->schedule;
     if (plan->subject == WEFT_SUBJECT_GEMM) {
-        return gemm_cost(weft_cpu_choose(plan->gemm.dtype), &plan->gemm, s->tile_m, s->tile_n, s->workers);
+        return gemm_cost(weft_cpu_choose(WEFT_SUBJECT_GEMM, plan->gemm.dtype), &plan->gemm, s->tile_m, s->tile_n,
+                         s->workers);
     }
     const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
-    return attention_cost(weft_cpu_choose(plan->attention.dtype), &plan->attention, s->tile_m, s->tile_n, s->workers) *
+    return attention_cost(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m,
+                          s->tile_n, s->workers) *
            all * (1 + PER_BLOCK / (double)s->tile_n);
 }
 

@@ -88,7 +88,7 @@ static void attention(void **state) {
     int usable;
     const weft_cpu_kernel *kernels;
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
-        uint64_t random = 10 + i;
+        uint64_t random = 10; /* every kernel has the same problems */
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
         for (int round = 0; usable && round < 100; round++) {
             const weft_attention p = random_attention(&random, round);
@@ -108,7 +108,7 @@ static void few(void **state) {
     int usable;
     const weft_cpu_kernel *kernels;
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
-        uint64_t random = 60 + i;
+        uint64_t random = 60;
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
         for (int round = 0; usable && round < 18; round++) {
             weft_attention p = random_attention(&random, round);
@@ -271,7 +271,7 @@ static void backward(void **state) {
     int usable;
     const weft_cpu_kernel *kernels;
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
-        uint64_t random = 50 + i;
+        uint64_t random = 50;
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
         for (int round = 0; usable && round < 40; round++) {
             weft_attention p = random_attention(&random, round);
@@ -347,7 +347,7 @@ static void gemm(void **state) {
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
         if (usable) {
-            check_gemm(40 + i);
+            check_gemm(40);
         }
     }
     unsetenv("WEFT_CPU");

@@ -52,12 +52,15 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
     }
 }
 
-/* Weights are at most 1, so that none overflows. */
+/* Weights are at most 1, so that none overflows. Two rows at a time. */
 static void narrow(int64_t k, const float *c, void *to) {
     char *out = to;
-    for (int64_t i = 0; i < k * 12; i += 8) {
-        const float16x8_t halves = vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(c + i)), vld1q_f32(c + i + 4));
-        memcpy(out + 2 * i, &halves, sizeof halves);
+    for (int64_t i = 0; i < k; i += 2, c += 24, out += 48) {
+        float16x8_t halves[3];
+        for (int j = 0; j < 3; j++) {
+            halves[j] = vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(c + 8 * j)), vld1q_f32(c + 8 * j + 4));
+        }
+        memcpy(out, halves, sizeof halves);
     }
 }
 
