@@ -4,7 +4,7 @@
 
 #include <sys/mman.h>
 
-static const int64_t FAR = (INT64_C(1) << 31) + 8; /* elements */
+static const int64_t FAR = (INT64_C(1) << 32) + 8; /* elements: beyond unsigned indices too */
 
 /* Room for `rows` rows of bf16, FAR apart; null where the system has no addresses for them. */
 static uint16_t *far_new(int64_t rows) {
