@@ -73,7 +73,8 @@ def attention_rows(weft, table, sizes, backward):
                     q, k, v, g = [torch.randn(1, heads, seq, dim).to(dtype) for _ in range(4)]
                     o, lse = torch.empty_like(q), torch.empty(1, heads, seq)
                     problem = weft.attention(1, heads, heads, seq, seq, dim, code, int(causal), 0, 0.0, 1)
-                    forward = lambda: weft.call("weft_attention_forward", problem, weft.c.AttentionData(*pointers(q, k, v, o, lse)))
+                    data = weft.c.AttentionData(*pointers(q, k, v, o, lse))
+                    forward = lambda: weft.call("weft_attention_forward", problem, data)
                     forward()
                     flops = 4.0 * heads * seq * seq * dim / (2 if causal else 1)
                     sdpa = torch.nn.functional.scaled_dot_product_attention
@@ -87,7 +88,8 @@ def attention_rows(weft, table, sizes, backward):
                         grads = [torch.empty_like(t) for t in (q, k, v)]
                         leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
                         theirs = sdpa(*leaves, is_causal=causal)
-                        ours = lambda: weft.call("weft_attention_backward", problem, weft.c.AttentionGradients(*pointers(q, k, v, g, *grads, o, lse)))
+                        gradients = weft.c.AttentionGradients(*pointers(q, k, v, g, *grads, o, lse))
+                        ours = lambda: weft.call("weft_attention_backward", problem, gradients)
                         peer = lambda: torch.autograd.grad(theirs, leaves, g, retain_graph=True)
                         ours()
                         difference = max(largest_difference(x, y) for x, y in zip(grads, peer()))
@@ -104,7 +106,8 @@ def gemm_rows(weft, table, sizes):
             a, b = [torch.randn(n, n).to(dtype) for _ in range(2)]
             c = torch.empty(n, n, dtype=dtype)
             problem = weft.gemm(n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0, 1)
-            ours = lambda: weft.call("weft_gemm_multiply", problem, weft.c.GemmData(*pointers(a, b, c)))
+            data = weft.c.GemmData(*pointers(a, b, c))
+            ours = lambda: weft.call("weft_gemm_multiply", problem, data)
             x, y = (a.numpy(), b.numpy()) if peer == "OpenBLAS" else (a, b)
             theirs = (lambda: numpy.matmul(x, y)) if peer == "OpenBLAS" else (lambda: torch.matmul(x, y))
             ours()
@@ -122,7 +125,8 @@ def decode_rows(weft, table, keys):
         k, v = [torch.randn(1, kv_heads, keys, dim).to(dtype) for _ in range(2)]
         o = torch.empty_like(q)
         problem = weft.attention(1, heads, kv_heads, 1, keys, dim, code, 0, 0, 0.0, 1)
-        ours = lambda: weft.call("weft_attention_forward", problem, weft.c.AttentionData(*pointers(q, k, v, o, None)))
+        data = weft.c.AttentionData(*pointers(q, k, v, o, None))
+        ours = lambda: weft.call("weft_attention_forward", problem, data)
         sdpa = torch.nn.functional.scaled_dot_product_attention
         theirs = lambda: sdpa(q, k, v, enable_gqa=heads != kv_heads)
         ours()
