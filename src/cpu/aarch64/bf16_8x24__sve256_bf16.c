@@ -1,12 +1,13 @@
 /* bf16, 8 x 24, by the instruction that multiplies 2 x 4 by 4 x 2 in each 128 bits of a register: the same two rows of A in
  * both, four columns of B. 24 accumulators of 2 x 4, 4 pairs of rows of A, one at a time, 6 vectors of B. */
+#define BITS 256
 #include "cpu/aarch64/narrow.h"
 #include "cpu/aarch64/transpose.h"
 #include "cpu/cpu.h"
 #include "cpu/vector__sve.h"
 
 enum { PAIRS = 4, VECTORS = 6, COLS = 24 };
-typedef svbfloat16_t halves __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
+typedef svbfloat16_t halves __attribute__((arm_sve_vector_bits(BITS)));
 
 static inline vec load_or_zero(const float *from, int load) {
     return load ? vec_load(from) : vec_all(0);

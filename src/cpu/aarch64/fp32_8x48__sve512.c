@@ -1,4 +1,5 @@
 /* fp32, 8 x 48: 24 accumulators, 3 vectors of B and 1 of A of 32 registers. */
+#define BITS 512
 #include "cpu/aarch64/transpose.h"
 #include "cpu/vector__sve.h"
 #define ROWS       8

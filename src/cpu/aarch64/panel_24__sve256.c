@@ -1,4 +1,5 @@
 /* Softmax on 24 queries, weights in fp32. */
+#define BITS 256
 #include "cpu/vector__sve.h"
 #define COLUMNS 24
 #define KEYS    2

@@ -1,4 +1,5 @@
 /* Softmax on 48 queries, weights in fp32. */
+#define BITS 512
 #include "cpu/vector__sve.h"
 #define COLUMNS 48
 #define KEYS    2
