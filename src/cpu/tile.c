@@ -67,13 +67,13 @@ static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int6
     return with_waiting(spend(kernel, kernel->fetch, 1, p->m, p->n, tile_m, tile_n), workers);
 }
 
-/* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes as long as
- * for one thread: what one has written the others must fetch from its cache, and take away before they write again. */
+/* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
+ * long as for one thread: what one has written the others fetch from its cache, and take away before they write again. */
 static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
                           int64_t workers) {
     const spent s = spend(kernel, 0.25 * kernel->fetch, 1, p->m, p->n, tile_m, tile_n);
     return s.tiles <= (double)workers ? INFINITY /* there is nothing to gain by waiting for each other */
-                                      : with_waiting(s, workers) + kernel->fetch * (double)(p->m + p->n);
+                                      : with_waiting(s, workers) + 0.75 * kernel->fetch * (double)(p->m + p->n);
 }
 
 static double gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
