@@ -181,24 +181,3 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
         s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
 }
-
-/* ---- the L2 ---- */
-
-void weft_gemm_choose_keep(const weft_plan *plan, uint64_t *a_keep, uint64_t *b_keep) {
-    const weft_schedule *s = &plan->schedule;
-    const weft_grid *grid = &plan->walk.order.grid;
-    const int bands = s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
-    const int turns = s->sweep == WEFT_SWEEP_SAWTOOTH && bands;
-    uint64_t a = WEFT_KEEP_NORMAL, b = WEFT_KEEP_NORMAL;
-    if (grid->rows == 1 || grid->cols == 1) {
-        a = grid->cols == 1 ? WEFT_KEEP_FIRST : a;
-        b = grid->rows == 1 ? WEFT_KEEP_FIRST : b;
-    } else if (turns && s->axis == WEFT_AXIS_N) {
-        b = WEFT_KEEP_LAST;
-    } else if (turns) {
-        a = WEFT_KEEP_LAST;
-    }
-    const int swapped = plan->gemm.c_major == WEFT_COL_MAJOR;
-    *a_keep = swapped ? b : a;
-    *b_keep = swapped ? a : b;
-}

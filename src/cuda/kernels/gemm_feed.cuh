@@ -19,6 +19,11 @@ static __device__ __forceinline__ void gemm_put(uint32_t to, const int32_t *from
                  : "memory");
 }
 
+/* Which of A and B the next wave reads again, as bits: 1, A; 2, B. All workers of a wave have the same answer. */
+static __device__ __forceinline__ int32_t gemm_again(const weft_gemm_params &p, int64_t wave) {
+    return p.band_waves == 0 ? 0 : (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : p.turn_again;
+}
+
 /* The next job of the walk; no steps when it is over. */
 static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, weft_worker &worker) {
     weft_visit visit;
@@ -30,17 +35,38 @@ static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, 
         job.first = (int32_t)visit.first;
         job.direction = visit.direction;
         job.steps = (int32_t)visit.steps;
+        job.again = gemm_again(p, worker.turn);
     }
     return job;
 }
 
+/* Waits until all workers have loaded nearly all of their tiles of the wave before, so that what one reads is still there
+ * for the others. `target` tiles are that. Whoever waits in vain goes on alone: another kernel may hold the SMs that the
+ * others need. */
+static __device__ __forceinline__ bool gemm_fall_in(const uint32_t *begun, uint32_t target) {
+#pragma unroll 1
+    for (int i = 0; i < GEMM_PATIENCE; i++) {
+        uint32_t now;
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(begun) : "memory");
+        if (now >= target) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Walks the schedule for the whole cluster, as far ahead as there is room for jobs. One thread of the first CTA; `job` is
- * the first. */
+ * the first, or has no steps: then it is still to be asked for. */
 template <class S>
 static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, const gemm_place &me, weft_worker worker,
                                                      gemm_job job) {
     gemm_turn<GEMM_JOBS> turn = {0, 1};
+    bool asked = job.steps != 0;
     for (;; turn.next()) {
+        if (!asked) {
+            job = gemm_next(p, worker);
+        }
+        asked = false;
         mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * turn.at, turn.parity);
         const uint32_t slot = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at;
         const uint32_t slot_full = GEMM_DESK(S, me, job_full) + 8 * turn.at;
@@ -58,7 +84,6 @@ static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, 
         if (job.steps == 0) {
             return;
         }
-        job = gemm_next(p, worker);
     }
 }
 
@@ -74,6 +99,9 @@ static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, gemm_
                  : "r"(from)
                  : "memory");
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(job.direction), "=r"(job.steps) : "r"(from + 16) : "memory");
+    if (arms) {
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(job.again) : "r"(from + 24) : "memory");
+    }
     __syncwarp();
     const bool elected = elect_one();
     if (arms && elected && me.ctas > 1) {
@@ -109,26 +137,37 @@ template <class S> static __device__ __forceinline__ void gemm_feed(const weft_g
     }
     const uint32_t a_sharers = along_n > 1 ? ((1u << along_n) - 1) << (me.first + me.in_m * along_n) : 0;
     const uint32_t b_sharers = along_m > 1 ? column : 0;
+    bool patient = p.begun && me.rank == 0;
+    uint32_t target = 0;
     for (;;) {
         const gemm_job job = gemm_take<S>(me, job_turn, true);
         if (job.steps == 0) {
             break;
         }
+        if (patient) {
+            patient = gemm_fall_in(p.begun, target);
+            target += (uint32_t)p.walk.workers;
+        }
         const int32_t row = (job.row + (int32_t)me.in_m) * S::tile_m, col = (job.col + (int32_t)me.in_n) * S::tile_n;
         const gemm_share share = gemm_share_of(p, me, job.steps);
+        const uint64_t a_keep = job.again & 1 ? p.again_keep : p.a_keep, b_keep = job.again & 2 ? p.again_keep : p.b_keep;
+        const int32_t nearly = p.begun && me.rank == 0 ? (share.steps > p.lead ? share.steps - p.lead : 0) : -1;
         int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP;
         for (int32_t i = 0; i < share.steps; i++, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
             const uint32_t full = GEMM_DESK(S, me, full) + 8 * turn.at;
             mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
             if (elect_one()) {
                 const uint32_t stage = me.base + turn.at * S::stage_bytes;
+                if (i == nearly) {
+                    atomicAdd(p.begun, 1u);
+                }
                 mbarrier_expect(full, S::stage_bytes);
                 for (uint32_t r = me.in_n * a_rows; r < S::tile_m; r += along_n * a_rows) {
-                    gemm_load<S::a_mn>(stage + r * 128, &p.a, full, a_sharers, row + (int32_t)r, k, job.batch, p.a_keep);
+                    gemm_load<S::a_mn>(stage + r * 128, &p.a, full, a_sharers, row + (int32_t)r, k, job.batch, a_keep);
                 }
                 for (uint32_t r = me.in_m * b_rows; r < S::tile_n; r += along_m * b_rows) {
                     gemm_load<S::b_mn>(stage + (S::tile_m + r) * 128, &p.b, full, b_sharers, col + (int32_t)r, k, job.batch,
-                                       p.b_keep);
+                                       b_keep);
                 }
             }
             __syncwarp();

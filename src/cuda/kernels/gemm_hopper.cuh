@@ -136,8 +136,8 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
         } else if (warp == 1 && me.rank == 0) {
             if (schedules) {
                 if (p.counter || p.walk.order.table) {
-                    worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
-                    job = gemm_next(p, worker);
+                    worker = p.side_of_sm ? weft_worker_start_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter)
+                                          : weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
                 }
                 gemm_schedule<S>(p, me, worker, job);
             }

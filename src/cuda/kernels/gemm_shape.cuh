@@ -6,11 +6,15 @@
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
 #include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/thread.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
 
 /* Tiles that are known ahead. */
 enum { GEMM_JOBS = 4 };
+
+/* How often one looks whether the others have come as far: about 50 microseconds. */
+enum { GEMM_PATIENCE = 128 };
 
 /* A tile to compute, as the scheduler hands it out; 0 steps: there is none. */
 struct gemm_job {
@@ -18,7 +22,8 @@ struct gemm_job {
     int32_t first;           /* the first step, and what to add for the next one */
     int32_t direction;
     int32_t steps;
-    int32_t unused[2]; /* written 16 bytes at a time */
+    int32_t again;  /* bits: 1, the next wave reads this A again; 2, this B */
+    int32_t unused; /* written 16 bytes at a time */
 };
 
 /* Barriers: a stage or a job is full when it can be used, empty when it can be filled. */

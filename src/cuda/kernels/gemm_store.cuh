@@ -122,7 +122,11 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
         fence_shared_for_async();
         __syncwarp();
         if (elected) {
-            tma_store_3d(&p.c, place, x + c * columns, y, batch);
+            if (p.c_first) {
+                tma_store_first_3d(&p.c, place, x + c * columns, y, batch);
+            } else {
+                tma_store_3d(&p.c, place, x + c * columns, y, batch);
+            }
             tma_store_commit();
         }
     }
