@@ -160,7 +160,7 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
     const int64_t ctas = s->cluster_m * s->cluster_n * s->split;
     const int64_t rows = weft_ceil_divide(weft_ceil_divide(p->m, s->tile_m), s->cluster_m);
     const int64_t cols = weft_ceil_divide(weft_ceil_divide(p->n, s->tile_n), s->cluster_n);
-    const int64_t workers = (s->workers ? s->workers : device->multiprocessors) / ctas;
+    const int64_t workers = (s->workers ? s->workers : device->multiprocessors * pick->variant->ctas) / ctas;
     const int open = s->order == WEFT_CHOOSE && s->group == 0;
     const int bands = s->order == WEFT_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
     if (workers < 1 || !bands || s->group != 0 || rows > INT64_C(1) << 31 || cols > INT64_C(1) << 31) {

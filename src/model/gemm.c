@@ -13,7 +13,7 @@ double weft_model_gemm_clocks(const weft_gemm_model *m) {
     const double quarter = 1.44;      /* products of 64 */
     const double line_chip = 2.3;     /* clocks for each line of 128 bytes that an SM loads, when all of them do */
     const double line_sm = 1.47;      /* the same for one SM alone */
-    const double crooked = 0.51;      /* what a line that begins elsewhere costs more */
+    const double crooked = 1.0;       /* what a line that begins elsewhere costs more: it is two */
     const double line_energy = 0.043; /* moving a line takes power, too */
     const double launch = 7450;       /* beginning, the first loads, the last stores */
     const double store = 2040;        /* of a tile of 128 x 256 */

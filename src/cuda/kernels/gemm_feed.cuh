@@ -35,15 +35,15 @@ static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, 
 }
 
 /* Walks the schedule for the whole cluster, as far ahead as there is room for jobs. One thread of the first CTA; `job` is
- * the first. */
+ * the first. Returns how many it sent, the one without steps included. */
 template <class S>
-static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, const gemm_place &me, weft_worker worker,
-                                                     gemm_job job) {
-    gemm_turn<GEMM_JOBS> turn = {0, 1};
-    for (;; turn.next()) {
-        mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * turn.at, turn.parity);
-        const uint32_t slot = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at;
-        const uint32_t slot_full = GEMM_DESK(S, me, job_full) + 8 * turn.at;
+static __device__ __forceinline__ uint32_t gemm_schedule(const weft_gemm_params &p, const gemm_place &me,
+                                                         weft_worker worker, gemm_job job) {
+    for (uint32_t sent = 0;; sent++) {
+        const uint32_t at = sent % GEMM_JOBS;
+        mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * at, ~sent / GEMM_JOBS & 1);
+        const uint32_t slot = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * at;
+        const uint32_t slot_full = GEMM_DESK(S, me, job_full) + 8 * at;
         if (me.ctas == 1) {
             gemm_put(slot, &job.row);
             gemm_put(slot + 16, &job.direction);
@@ -56,19 +56,26 @@ static __device__ __forceinline__ void gemm_schedule(const weft_gemm_params &p, 
             }
         }
         if (job.steps == 0) {
-            return;
+            return sent + 1;
         }
         job = gemm_next(p, worker);
     }
 }
 
-/* The next job, read by a whole warp, of which one lane then gives the slot back. In a cluster one warp of
- * the CTA, which `arms`, makes the barrier wait for the bytes of the slot's next job before that. */
-template <class S>
-static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, gemm_turn<GEMM_JOBS> &turn, bool arms) {
+/* Waits until all CTAs have given back all jobs: the first CTA stays until nobody will arrive at its barriers any more. */
+template <class S> static __device__ __forceinline__ void gemm_see_off(const gemm_place &me, uint32_t sent) {
+    for (uint32_t i = 0; i < GEMM_JOBS; i++, sent++) {
+        mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * (sent % GEMM_JOBS), ~sent / GEMM_JOBS & 1);
+    }
+}
+
+/* The next job after those `taken`, read by a whole warp, of which one lane then gives the slot back. In a cluster one warp
+ * of the CTA, which `arms`, makes the barrier wait for the bytes of the slot's next job before that. */
+template <class S> static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, uint32_t &taken, bool arms) {
     gemm_job job;
-    mbarrier_wait(GEMM_DESK(S, me, job_full) + 8 * turn.at, turn.parity);
-    const uint32_t from = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * turn.at;
+    const uint32_t at = taken % GEMM_JOBS;
+    mbarrier_wait(GEMM_DESK(S, me, job_full) + 8 * at, taken / GEMM_JOBS & 1);
+    const uint32_t from = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * at;
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(job.row), "=r"(job.col), "=r"(job.batch), "=r"(job.first)
                  : "r"(from)
@@ -77,10 +84,10 @@ static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, gemm_
     __syncwarp();
     const bool elected = elect_one();
     if (arms && elected && me.ctas > 1) {
-        mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * turn.at, sizeof(gemm_job));
+        mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * at, sizeof(gemm_job));
     }
-    mbarrier_give_back_at(GEMM_DESK(S, me, job_empty) + 8 * turn.at, 0, elected);
-    turn.next();
+    mbarrier_give_back_at(GEMM_DESK(S, me, job_empty) + 8 * at, 0, elected);
+    taken++;
     return job;
 }
 
@@ -97,9 +104,11 @@ static __device__ __forceinline__ void gemm_load(uint32_t to, const weft_tensor_
 }
 
 /* Keeps the ring full, tile after tile without a break. A whole warp, of which one lane asks the copy engine. CTAs that
- * share A or B take turns at its boxes and load them for all. */
+ * share A or B take turns at its boxes and load them for all. Nothing is loaded before the launches before this one are
+ * over; the first job is known by then. At the end it waits until the stages are free, since others of the cluster arrive
+ * at their barriers. */
 template <class S> static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, const gemm_place &me) {
-    gemm_turn<GEMM_JOBS> job_turn = {0, 0};
+    uint32_t jobs = 0;
     gemm_turn<S::stages> turn = {0, 1};
     const uint32_t along_m = (uint32_t)p.cluster_m, along_n = (uint32_t)p.cluster_n;
     const uint32_t a_rows = (uint32_t)p.a_rows, b_rows = (uint32_t)p.b_rows;
@@ -109,13 +118,14 @@ template <class S> static __device__ __forceinline__ void gemm_feed(const weft_g
     }
     const uint32_t a_sharers = along_n > 1 ? ((1u << along_n) - 1) << (me.first + me.in_m * along_n) : 0;
     const uint32_t b_sharers = along_m > 1 ? column : 0;
+    grid_wait();
     for (;;) {
-        const gemm_job job = gemm_take<S>(me, job_turn, true);
+        const gemm_job job = gemm_take<S>(me, jobs, true);
         if (job.steps == 0) {
             break;
         }
         const int32_t row = (job.row + (int32_t)me.in_m) * S::tile_m, col = (job.col + (int32_t)me.in_n) * S::tile_n;
-        const gemm_share share = gemm_share_of(p, me, job.steps);
+        const gemm_share share = gemm_share_of<S>(p, me, job.steps);
         int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP;
         for (int32_t i = 0; i < share.steps; i++, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
             const uint32_t full = GEMM_DESK(S, me, full) + 8 * turn.at;
@@ -133,6 +143,9 @@ template <class S> static __device__ __forceinline__ void gemm_feed(const weft_g
             }
             __syncwarp();
         }
+    }
+    for (int i = 0; i < S::stages; i++, turn.next()) {
+        mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
     }
 }
 
