@@ -12,33 +12,24 @@ weft_gemm_seen weft_gemm_see(const weft_gemm *p) {
 
 /* ---- the kernel ---- */
 
-/* Lines that do not begin at multiples of 128 bytes, as those of a packed matrix with an odd length. */
-static int crooked(const weft_gemm *p, int64_t ld) {
-    return ld * (int64_t)weft_dtype_bytes(p->dtype) % 128 != 0;
-}
-
-static double clocks_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
+static double time_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
     const weft_gemm *p = &plan->gemm;
+    const weft_gemm_seen is = weft_gemm_see(p);
+    const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
     const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
-    const double bytes = elements * (double)weft_dtype_bytes(p->dtype) +
+    const double bytes = elements * (double)size +
                          (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
-    const int64_t workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors;
-    const weft_gemm_model model = {.batch = p->batch,
-                                   .m = p->m,
-                                   .n = p->n,
-                                   .k = p->k,
-                                   .tile_m = pick->tile_m,
-                                   .tile_n = pick->tile_n,
-                                   .tile_k = WEFT_GEMM_STEP,
-                                   .columns = pick->variant->tile_n,
-                                   .cluster_m = pick->cluster_m,
-                                   .cluster_n = pick->cluster_n,
-                                   .split = pick->split,
-                                   .workers = workers,
-                                   .a_crooked = crooked(p, p->lda),
-                                   .b_crooked = crooked(p, p->ldb),
-                                   .bytes = bytes * (double)p->batch};
-    return weft_model_gemm_clocks(&model);
+    const weft_gemm_model model = {
+        .batch = p->batch,
+        .k = p->k,
+        .step = WEFT_GEMM_STEP,
+        .a = {is.m, pick->variant->tile_m, is.swapped ? pick->cluster_n : pick->cluster_m, is.lda * size, is.a_mn},
+        .b = {is.n, pick->variant->tile_n, is.swapped ? pick->cluster_m : pick->cluster_n, is.ldb * size, is.b_mn},
+        .split = pick->split,
+        .workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors,
+        .bytes = bytes * (double)p->batch,
+    };
+    return weft_model_gemm_time(&model);
 }
 
 /* Whether a choice is the schedule's, or left to us. */
@@ -91,9 +82,9 @@ int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const w
     for (size_t i = 0; i < count; i++) {
         const size_t found = ways_of(&variants[i], plan, ways);
         for (size_t j = 0; j < found; j++) {
-            const double clocks = clocks_of(plan, device, &ways[j]);
-            if (!pick->variant || clocks < least) {
-                least = clocks;
+            const double time = time_of(plan, device, &ways[j]);
+            if (!pick->variant || time < least) {
+                least = time;
                 *pick = ways[j];
             }
         }
