@@ -271,7 +271,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     source->run =
-        weft_order_describe(plan->schedule.order)->parameter == WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
+        weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     source->second = plan->walk.dispatch == WEFT_DISPATCH_GRID ? 0.0 : plan->machine.drift_second;
     walk->lanes = smaller(plan->machine.domains, source->workers);

@@ -60,7 +60,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     }
     s.tile_m = tile[swapped];
     s.tile_n = tile[!swapped];
-    s.order = (int32_t)between(WEFT_ORDER_RASTER_M, WEFT_ORDER_HILBERT);
+    s.order = (int32_t)between(WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
     s.dispatch = (int32_t)between(0, WEFT_DISPATCHES - 1);
     s.sweep = (int32_t)between(WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
     s.table = (int32_t)between(0, 1);
