@@ -74,6 +74,8 @@ static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, 
     }
     job->step_seconds = fmax(compute, asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth);
     job->spread = asked / apart / sqrt(ctas);
+    const double load = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth / job->step_seconds;
+    job->jitter = m->drift_load * load * load * load * load * job->spread;
 }
 
 /* Attention: K and V of a block are always asked for together, so they are one piece; Q is the lead, O is written. A
