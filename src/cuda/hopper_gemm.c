@@ -83,7 +83,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          s->tile_n, at_least_1(s->split));
     }
     const weft_gemm_variant *v = pick.variant;
-    *choice = (weft_cuda_choice){v->module, v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS, v->shared_bytes, 1};
+    *choice = (weft_cuda_choice){v->module,       v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS(v->tile_m),
+                                 v->shared_bytes, 1};
     return WEFT_OK;
 }
 
@@ -96,9 +97,10 @@ static void settle(const weft_plan *plan, const weft_cuda_device *device, const 
     }
 }
 
-/* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows. */
+/* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows: 8 rows
+ * are what the copy engine swizzles together. */
 static int32_t box_rows(int mn_major, int64_t tile, int64_t sharers) {
-    return mn_major || tile % (sharers * WEFT_GEMM_ATOM) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
+    return mn_major || tile % (sharers * 8) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
 }
 
 /* One of A and B: `mn` is its length along m or n, and `mn_major` whether that axis is contiguous. */

@@ -70,11 +70,12 @@ static void *random_matrix(uint64_t *random, weft_dtype dtype, size_t count) {
 }
 
 static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int round) {
-    static const int64_t tiles[][3] = {{128, 256, 4}, {256, 128, 1}, {128, 128, 2}, {128, 64, 1}};
+    static const int64_t tiles[][3] = {{128, 256, 4}, {256, 128, 1}, {128, 128, 2}, {128, 64, 1},
+                                       {256, 192, 1}, {128, 192, 1}, {64, 128, 1}};
     static const int64_t clusters[][2] = {{0, 0}, {1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}};
     weft_schedule s = WEFT_SCHEDULE_INIT;
     const int swapped = p->c_major == WEFT_COL_MAJOR;
-    const int64_t *tile = tiles[random_between(random, 0, 3)];
+    const int64_t *tile = tiles[random_between(random, 0, 6)];
     if (round % 7 != 0) { /* or left to the library */
         s.tile_m = tile[swapped];
         s.tile_n = tile[!swapped];
@@ -171,8 +172,8 @@ static void no_kernel_fits(void **state) {
     s.tile_k = 32;
     refused(&p, &s, WEFT_UNSUPPORTED, "its steps are 64 of k, not 32");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
-    s.tile_m = 64;
-    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 64x0 with split 1");
+    s.tile_m = 32;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 32x0 with split 1");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.sweep = WEFT_SWEEP_PAIR;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no pair sweep");
