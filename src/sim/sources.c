@@ -74,6 +74,8 @@ static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, 
     }
     job->step_seconds = fmax(compute, asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth);
     job->spread = asked / apart / sqrt(ctas);
+    const double load = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth / job->step_seconds;
+    job->jitter = m->drift_load * load * load * load * load * job->spread;
 }
 
 /* Attention: K and V of a block are always asked for together, so they are one piece; Q is the lead, O is written. A
@@ -273,7 +275,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     source->run =
-        weft_order_describe(plan->schedule.order)->parameter == WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
+        weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     source->second = plan->walk.dispatch == WEFT_DISPATCH_GRID ? 0.0 : plan->machine.drift_second;
     walk->lanes = smaller(plan->machine.domains, source->workers);
