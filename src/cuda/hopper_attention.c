@@ -85,15 +85,40 @@ static double useful_rate(const weft_hopper_attention_variant *v, const weft_att
     return rate * (double)p->head_dim / v->depth;
 }
 
+/* Of the workers' time, what the tiles of one K and V fill when they take whole waves, so that no wave reads two of them.
+ */
+static double wave_fill(int64_t tiles, int64_t workers) {
+    return (double)tiles / (double)(weft_ceil_divide(tiles, workers) * workers);
+}
+
+/* Whether the sweep will alternate because K and V of a head exceed one side of the L2, half of a Hopper's, by so little
+ * that most of them stay there from wave to wave: then a wave that reads two heads costs as much as many others. */
+static int nearly_stays(const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const double share = 4.0 * (double)p->kv_seq * (double)p->head_dim / ((double)device->l2_bytes / 2);
+    return p->mask == WEFT_MASK_NONE && (s->sweep == WEFT_CHOOSE || s->sweep == WEFT_SWEEP_SAWTOOTH) &&
+           s->order == WEFT_CHOOSE && s->workers == 0 && share > 1 && share < 1.5;
+}
+
+/* There, whole waves are worth 8 % of the rate: docs/kernels/attention-hopper.md. */
+static double local_rate(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device,
+                         int64_t pack) {
+    const weft_attention *p = &plan->attention;
+    const int64_t tiles = weft_ceil_divide(p->seq, v->tile_m / pack) * (p->heads / p->kv_heads / pack);
+    const double fill = wave_fill(tiles, device->multiprocessors), rate = useful_rate(v, p, pack);
+    return !nearly_stays(plan, device) ? rate : fill > 0.95 ? fill * rate : 0.92 * rate;
+}
+
 /* The variant with the best useful rate among those that fit the head dim best, or null. */
 static const weft_hopper_attention_variant *best_variant(const weft_plan *plan, const weft_cuda_device *device,
                                                          int64_t pack) {
-    const weft_attention *p = &plan->attention;
     const weft_hopper_attention_variant *best = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
-        if (fits(v, plan, device) && (!best || v->depth < best->depth ||
-                                      (v->depth == best->depth && useful_rate(v, p, pack) > useful_rate(best, p, pack)))) {
+        if (fits(v, plan, device) &&
+            (!best || v->depth < best->depth ||
+             (v->depth == best->depth && local_rate(v, plan, device, pack) > local_rate(best, plan, device, pack)))) {
             best = v;
         }
     }
@@ -188,6 +213,10 @@ static void settle(const weft_plan *plan, const weft_cuda_device *device, const 
     const int causal = p->mask != WEFT_MASK_NONE;
     const int64_t blocks = weft_ceil_divide(p->seq, choice->tile_m / plan->pack);
     const int64_t workers = schedule->workers > 0 ? schedule->workers : device->multiprocessors;
+    const int64_t tiles_of_kv = blocks * (p->heads / p->kv_heads / plan->pack);
+    if (nearly_stays(plan, device) && wave_fill(tiles_of_kv, workers) > 0.95) {
+        schedule->workers = weft_ceil_divide(tiles_of_kv, weft_ceil_divide(tiles_of_kv, workers));
+    }
     if (schedule->order == WEFT_CHOOSE) {
         schedule->order = causal ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
     }
