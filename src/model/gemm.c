@@ -20,10 +20,15 @@ static const double cluster_up = 0.3;     /* to set a cluster up */
 static const double join = 2.2;           /* to add up the parts of a tile, for each further part */
 static const double dram = 4.2e6;         /* bytes in a microsecond */
 static const double dram_single = 2.6e6;  /* the same with tiles of 64 rows, whose ring is too short for the way there */
-static const double sharpness = 6;        /* of the larger of multiplying and loading: they disturb each other */
+static const double sharpness = 6;        /* of the larger of what goes on at once, which disturbs each other */
 
 static double ceil_divide(double a, double b) {
     return ceil(a / b);
+}
+
+/* The largest of three that go on at once, and somewhat more where they are alike. */
+static double larger(double a, double b, double c) {
+    return pow(pow(a, sharpness) + pow(b, sharpness) + pow(c, sharpness), 1 / sharpness);
 }
 
 static double line_cost(int64_t bytes) {
@@ -51,8 +56,7 @@ static double step_of(const weft_gemm_model *m, double share) {
     const double products = multiply * unit * columns * (1 + load * share);
     const double alone = line_alone * (lines_of(&m->a, along_n) + lines_of(&m->b, along_m));
     const double together = line * share * (mean_lines_of(&m->a, along_n) + mean_lines_of(&m->b, along_m));
-    const double both = pow(products, sharpness) + pow(alone, sharpness) + pow(together, sharpness);
-    return pow(both, 1 / sharpness) * (m->a.tile < 128 ? single : m->a.tile * m->b.tile == 128 * 128 ? small : 1);
+    return larger(products, alone, together) * (m->a.tile < 128 ? single : m->a.tile * m->b.tile == 128 * 128 ? small : 1);
 }
 
 double weft_model_gemm_time(const weft_gemm_model *m) {
@@ -72,5 +76,5 @@ double weft_model_gemm_time(const weft_gemm_model *m) {
     time += (waves - 1) * next * unit + store * unit / split;
     time += ctas > 1 ? cluster_up : 0;
     time += join * (split - 1) * waves;
-    return fmax(time, launch + m->bytes / (m->a.tile < 128 ? dram_single : dram));
+    return larger(time, launch + m->bytes / (m->a.tile < 128 ? dram_single : dram), 0);
 }
