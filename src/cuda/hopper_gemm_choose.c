@@ -50,9 +50,10 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
     const int on_grid = s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
     weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
+    const int by_side = s->order == WEFT_ORDER_SERPENTINE_SWIZZLED && s->dispatch == WEFT_DISPATCH_DYNAMIC;
     size_t count = 0;
-    if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) ||
-        !agrees(s->tile_n, one.tile_n)) {
+    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn ||
+        v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
     if (most > 1 && most <= steps && on_grid &&
@@ -171,25 +172,4 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
         const double bytes = w.lines * (double)p->k * (double)weft_dtype_bytes(p->dtype);
         s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
-}
-
-/* ---- the L2 ---- */
-
-void weft_gemm_choose_keep(const weft_plan *plan, uint64_t *a_keep, uint64_t *b_keep) {
-    const weft_schedule *s = &plan->schedule;
-    const weft_grid *grid = &plan->walk.order.grid;
-    const int bands = s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
-    const int turns = s->sweep == WEFT_SWEEP_SAWTOOTH && bands;
-    uint64_t a = WEFT_KEEP_NORMAL, b = WEFT_KEEP_NORMAL;
-    if (grid->rows == 1 || grid->cols == 1) {
-        a = grid->cols == 1 ? WEFT_KEEP_FIRST : a;
-        b = grid->rows == 1 ? WEFT_KEEP_FIRST : b;
-    } else if (turns && s->axis == WEFT_AXIS_N) {
-        b = WEFT_KEEP_LAST;
-    } else if (turns) {
-        a = WEFT_KEEP_LAST;
-    }
-    const int swapped = plan->gemm.c_major == WEFT_COL_MAJOR;
-    *a_keep = swapped ? b : a;
-    *b_keep = swapped ? a : b;
 }

@@ -93,7 +93,7 @@ weft_status weft_tickets_take(weft_tickets *t, void *stream, uint64_t *counter, 
                          (int)WEFT_TICKETS_CAPTURES);
     }
     *counter = t->memory + (uint64_t)number * SLOT_BYTES;
-    result = t->driver->set_words(*counter, 0, 2, stream);
+    result = t->driver->set_words(*counter, 0, 4, stream);
     return result ? weft_cuda_fail(t->driver, result, "the plan's counter cannot be set on the stream", message) : WEFT_OK;
 }
 

@@ -63,14 +63,12 @@ static __device__ __forceinline__ void gemm_products(float (&sums)[S::blocks][S:
 /* A warpgroup that multiplies: 0 or 1. */
 template <class S>
 static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, const gemm_place &me, uint32_t group) {
-    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, own = group * 4 + warp;
-    const uint32_t told = gemm_told_by_lane(p, me, lane);
+    const uint32_t lane = threadIdx.x % 32, told = gemm_told_by_lane(p, me, lane);
     const bool tells = lane < (uint32_t)(p.cluster_m + p.cluster_n - 1);
     const uint64_t a_first = wgmma_operand(me.base + group * S::blocks * S::atom_bytes, 1024, S::atom_bytes);
     const uint64_t b_first = wgmma_operand(me.base + S::a_bytes, 1024, S::atom_bytes);
     const uint32_t empty = GEMM_DESK(S, me, empty);
-    gemm_pieces pieces = {me.base + S::pieces_at + own * 2 * WEFT_GEMM_PIECE_BYTES, GEMM_DESK(S, me, piece_full) + own * 16,
-                          0};
+    gemm_pieces pieces = {me.base + S::pieces_at, GEMM_DESK(S, me, piece_full), 0};
     /* This warpgroup's part of the cluster's tiles. */
     const int32_t own_x = (int32_t)(me.in_n * S::tile_n + (p.split > 1 ? me.part * (S::tile_n / S::split) : 0));
     const int32_t own_y = (int32_t)(me.in_m * S::tile_m + group * S::group_m);
@@ -127,7 +125,9 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
         gemm_set_up<S>(p, me);
     } else if (schedules && !p.counter && !p.walk.order.table) { /* the first tile, while the others set up */
         worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, nullptr);
-        job = gemm_next(p, worker);
+        if constexpr (!WEFT_GEMM_LEAN(S::tile_m, S::tile_n)) {
+            job = gemm_next<S>(p, worker);
+        }
     }
     __syncthreads();
     if (me.ctas > 1) {
@@ -143,8 +143,8 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
             if (schedules) {
                 if (p.counter || p.walk.order.table) {
                     grid_wait();
-                    worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
-                    job = gemm_next(p, worker);
+                    worker = p.side_of_sm ? weft_worker_start_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter)
+                                          : weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
                 }
                 const uint32_t sent = gemm_schedule<S>(p, me, worker, job);
                 if (me.ctas > 1 && p.split == 1) {

@@ -6,11 +6,15 @@
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
 #include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/thread.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
 
 /* Tiles that are known ahead. */
 enum { GEMM_JOBS = 4 };
+
+/* How often one looks whether the others have come as far: about 50 microseconds. */
+enum { GEMM_PATIENCE = 128 };
 
 /* A tile to compute, as the scheduler hands it out; 0 steps: there is none. */
 struct gemm_job {
@@ -18,7 +22,8 @@ struct gemm_job {
     int32_t first;           /* the first step, and what to add for the next one */
     int32_t direction;
     int32_t steps;
-    int32_t unused[2]; /* written 16 bytes at a time */
+    int32_t again;  /* bits: 1, the next wave reads this A again; 2, this B */
+    int32_t unused; /* written 16 bytes at a time */
 };
 
 /* Barriers: a stage or a job is full when it can be used, empty when it can be filled. */
@@ -37,8 +42,8 @@ template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int 
     static constexpr int group_m = TILE_M / groups;                             /* rows of a warpgroup */
     static constexpr int blocks = group_m / 64;                                 /* its products of 64 rows */
     /* Registers of a thread that multiplies and of one that loads: in all at most 168 for each of the CTA's threads. */
-    static constexpr int multiplier_registers = blocks * TILE_N > 256 ? 232 : 216;
-    static constexpr int loader_registers = blocks * TILE_N > 256 ? 40 : 72;
+    static constexpr int multiplier_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 232 : 216;
+    static constexpr int loader_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 40 : 72;
     static constexpr int split = WEFT_GEMM_SPLIT(TILE_M, TILE_N);
     static constexpr int atom_bytes = 64 * 64 * 2; /* of A or B: 64 rows or columns */
     static constexpr int a_bytes = TILE_M * 128;   /* of A in a stage; B follows */

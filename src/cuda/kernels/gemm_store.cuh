@@ -8,11 +8,20 @@
 #include "cuda/ptx/stmatrix.cuh"
 #include "cuda/ptx/thread.cuh"
 
-/* A warp's pieces: two places, taken in turns. */
+/* A warp's pieces: two places, taken in turns. Which warp it is, is worked out anew each time: there are few registers
+ * beside the sums. */
 struct gemm_pieces {
-    uint32_t at;     /* shared address of the two */
-    uint32_t full;   /* of the two barriers that say that an old piece of C is there */
-    uint32_t stored; /* pieces so far */
+    uint32_t first_at;   /* shared address of those of the first warp that multiplies */
+    uint32_t first_full; /* of its two barriers that say that an old piece of C is there */
+    uint32_t stored;     /* pieces so far */
+
+    __device__ __forceinline__ uint32_t at(uint32_t place) const {
+        return first_at + ((thread_index() / 32 - 4) * 2 + place) * WEFT_GEMM_PIECE_BYTES;
+    }
+
+    __device__ __forceinline__ uint32_t full(uint32_t place) const {
+        return first_full + ((thread_index() / 32 - 4) * 2 + place) * 8;
+    }
 };
 
 /* Asks for the old piece of C at (x, y), which will be stored after `later` others. One lane. */
@@ -21,8 +30,8 @@ static __device__ __forceinline__ void gemm_fetch_old(const weft_gemm_params &p,
     const uint32_t place = (pieces.stored + later) & 1;
     if (elected) {
         tma_store_wait_read<0>();
-        mbarrier_expect(pieces.full + 8 * place, WEFT_GEMM_PIECE_BYTES);
-        tma_load_3d(pieces.at + place * WEFT_GEMM_PIECE_BYTES, &p.c, pieces.full + 8 * place, x, y, batch);
+        mbarrier_expect(pieces.full(place), WEFT_GEMM_PIECE_BYTES);
+        tma_load_3d(pieces.at(place), &p.c, pieces.full(place), x, y, batch);
     }
 }
 
@@ -100,12 +109,12 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
     const bool with_old = p.beta != 0, elected = elect_one();
 #pragma unroll
     for (int c = 0; c < count; c++, pieces.stored++) {
-        const uint32_t place = pieces.at + (pieces.stored & 1) * WEFT_GEMM_PIECE_BYTES;
+        const uint32_t place = pieces.at(pieces.stored & 1);
         if (with_old) {
             if (c + 1 < count) {
                 gemm_fetch_old(p, pieces, 1, x + (c + 1) * columns, y, batch, elected);
             }
-            mbarrier_wait(pieces.full + 8 * (pieces.stored & 1), pieces.stored / 2 & 1);
+            mbarrier_wait(pieces.full(pieces.stored & 1), pieces.stored / 2 & 1);
         } else {
             if (elected) {
                 tma_store_wait_read<1>();
@@ -121,7 +130,11 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
         fence_shared_for_async();
         __syncwarp();
         if (elected) {
-            tma_store_3d(&p.c, place, x + c * columns, y, batch);
+            if (p.c_first) {
+                tma_store_first_3d(&p.c, place, x + c * columns, y, batch);
+            } else {
+                tma_store_3d(&p.c, place, x + c * columns, y, batch);
+            }
             tma_store_commit();
         }
     }
