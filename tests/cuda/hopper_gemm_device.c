@@ -13,6 +13,8 @@
 #include "ref/ref.h"
 
 enum { ROUNDS = 160, SKIPPED = 77, SAMPLES = 4000, REPEATS = 3 };
+enum { LONG = ROUNDS - 1 }; /* the round whose workers wait for each other */
+enum { PATTERN = 8 << 20 }; /* random numbers that are repeated in large matrices */
 
 static uint64_t seed;
 
@@ -22,6 +24,28 @@ static int64_t between(int64_t low, int64_t high) {
 
 static int64_t to_8(int64_t value) {
     return (value + 7) / 8 * 8;
+}
+
+/* Two workers, four waves of 2,048 steps, and panels of 80 MiB. */
+static weft_gemm long_gemm(void) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = p.n = 256;
+    p.k = 131072;
+    p.dtype = p.c_dtype = WEFT_BF16;
+    p.b_major = WEFT_COL_MAJOR;
+    return p;
+}
+
+static weft_schedule long_schedule(void) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.tile_m = 128;
+    s.tile_n = 64;
+    s.order = WEFT_ORDER_SERPENTINE;
+    s.dispatch = WEFT_DISPATCH_STATIC;
+    s.sweep = WEFT_SWEEP_SAWTOOTH;
+    s.group = s.cluster_m = s.cluster_n = 1;
+    s.workers = 2;
+    return s;
 }
 
 static weft_gemm random_gemm(int round) {
@@ -62,6 +86,9 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     s.tile_n = tile[!swapped];
     s.order = (int32_t)between(WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
     s.dispatch = (int32_t)between(0, WEFT_DISPATCHES - 1);
+    if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
+        s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
+    }
     s.sweep = (int32_t)between(WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
     s.table = (int32_t)between(0, 1);
     s.group = between(0, 4);
@@ -85,9 +112,13 @@ typedef struct matrix {
 
 static int make(const weft_cuda_driver *d, matrix *m, weft_dtype dtype, size_t count) {
     *m = (matrix){malloc(count * weft_dtype_bytes(dtype) + 4), 0, count, count * weft_dtype_bytes(dtype), dtype};
-    for (size_t i = 0; m->host && i < count; i++) {
+    const size_t bytes = weft_dtype_bytes(dtype);
+    for (size_t i = 0; m->host && i < count && i < PATTERN; i++) {
         const double u = weft_random_real(&seed), v = weft_random_real(&seed);
         weft_ref_store(dtype, m->host, i, sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v));
+    }
+    for (size_t i = PATTERN; m->host && i < count; i += PATTERN) {
+        memcpy((char *)m->host + i * bytes, m->host, (count - i < PATTERN ? count - i : PATTERN) * bytes);
     }
     return m->host && d->memory_new(&m->there, m->bytes + 4) == 0 && d->copy_in(m->there, m->host, m->bytes) == 0;
 }
@@ -130,7 +161,8 @@ static double sum_of_the_chip(const weft_gemm *p, const weft_gemm_data *data, in
 /* Whether the result is as near to the reference as a plain sum in fp32 is, rounded or as the chip adds, twice over, and
  * one rounding. */
 static int right(const weft_gemm *p, const matrix *a, const matrix *b, const matrix *c, const void *got) {
-    const int64_t count = p->batch * p->m * p->n, stride = count / SAMPLES + 1;
+    const int64_t count = p->batch * p->m * p->n, samples = p->k > 4096 ? SAMPLES / 32 : SAMPLES,
+                  stride = count / samples + 1;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
     const double unit = p->c_dtype == WEFT_BF16 ? 0x1p-8 : p->c_dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-22;
     double error = 0, naive = 0, cut = 0, largest = 0;
@@ -171,14 +203,15 @@ static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a
 
 static int one_round(const weft_cuda_driver *d, const weft_device *device, int round) {
     seed = (uint64_t)round + 1;
-    weft_gemm p = random_gemm(round);
-    const weft_schedule s = random_schedule(&p, round);
+    weft_gemm p = round == LONG ? long_gemm() : random_gemm(round);
+    const weft_schedule s = round == LONG ? long_schedule() : random_schedule(&p, round);
     const weft_gemm_extents sizes = weft_gemm_sizes(&p);
     matrix a = {0}, b = {0}, c = {0};
     weft_plan *plan = NULL;
     weft_message message = {""};
     char text[1024] = "";
     int ok = weft_plan_gemm_on(&plan, &p, &s, NULL, device, &message) == WEFT_OK;
+    ok = ok && (round != LONG || ((const weft_cuda_plan *)plan->placed)->tickets); /* whose second number they count in */
     ok = ok && make(d, &a, p.dtype, sizes.a) && make(d, &b, p.dtype, sizes.b) && make(d, &c, p.c_dtype, sizes.c);
     void *got = ok ? malloc(c.bytes) : NULL, *again = ok ? malloc(c.bytes) : NULL;
     if (ok && got && again) {
