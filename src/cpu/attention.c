@@ -173,11 +173,11 @@ void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention
 }
 
 /* Whether each thread packs the keys of its tile. Packing them once for all takes nearly as long as for one thread, because
- * others must fetch what one has written: it pays where more tiles share a kv head than there are workers. */
+ * others must fetch what one has written: it pays where at least as many tiles share a kv head as there are workers. Heads
+ * that share a kv head always share what is packed. */
 static int packs_alone(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
-    const int64_t blocks = weft_ceil_divide(p->seq, plan->schedule.tile_m);
-    return blocks < weft_ceil_divide(plan->schedule.workers, p->heads / p->kv_heads);
+    return p->heads == p->kv_heads && weft_ceil_divide(p->seq, plan->schedule.tile_m) < plan->schedule.workers;
 }
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
