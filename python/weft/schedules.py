@@ -15,7 +15,7 @@ _AXES = ("n", "m")
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """One order: its name, "gemm" or "attention", the parameter it takes ("group", "domains" or None), a line about it."""
+    """One order: its name, "gemm" or "attention", the parameter it takes ("group", "domains", both as "group, domains", or None), a line about it."""
 
     name: str
     subject: str
@@ -28,7 +28,7 @@ def _orders() -> Tuple[Order, ...]:
     rows: List[Order] = []
     while _c.library.weft_order_describe(len(rows)):
         row = _c.library.weft_order_describe(len(rows)).contents
-        subject, parameter = ("gemm", "attention")[row.subject], (None, "group", "domains")[row.parameter]
+        subject, parameter = ("gemm", "attention")[row.subject], (None, "group", "domains", "group, domains")[row.parameter]
         rows.append(Order(row.name.decode(), subject, parameter, row.text.decode()))
     return tuple(rows)
 

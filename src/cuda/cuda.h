@@ -19,10 +19,14 @@ typedef struct weft_cuda_choice {
 typedef struct weft_cuda_family {
     const char *name;
     size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
+    int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
 
     /* Picks a kernel for the plan's problem and schedule, where a tile side of 0 is open. Says why when there is none. */
     weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
                           weft_message *why);
+
+    /* The plan's pack: see weft_plan. Null: 1. */
+    int64_t (*pack)(const weft_plan *plan, const weft_cuda_device *device);
 
     /* Makes the choices that the kernel's author knows best, among those that the schedule leaves open; or null. The device
      * is loaded with the kernel by then. */
@@ -30,7 +34,7 @@ typedef struct weft_cuda_family {
                    weft_schedule *schedule);
 
     /* Fills the parameters of a launch. `data` is a weft_attention_data or a weft_gemm_data, as the plan's subject is;
-     * `walk` has its table in device memory; `counter` is null unless dispatch is dynamic. */
+     * `walk` has its table in device memory; `counter`, of WEFT_TICKETS_WORDS, is null unless dispatch is dynamic. */
     weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, uint64_t *counter, void *parameters,
                         weft_message *message);
 
@@ -38,6 +42,13 @@ typedef struct weft_cuda_family {
      * (tile, cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns
      * how many there are, at most `room`. Null: only the one that `choose` takes. */
     size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room);
+
+    int by_side; /* 1: its persistent workers find their places by the side of the L2 that they are on, where the order has
+                    domains: see weft_worker_start_by_side() */
+
+    /* Whether the plan's launches get a counter although its dispatch needs none; or null. A counter is two numbers of 64
+     * bits, both 0 before a launch; the second one is the kernel's own. */
+    int (*counts)(const weft_plan *plan);
 } weft_cuda_family;
 
 enum { WEFT_CUDA_MAX_PARAMETERS = 1024 };
@@ -55,7 +66,8 @@ typedef struct weft_cuda_plan {
     uint32_t grid;         /* CTAs of a launch, whole clusters */
     weft_walk walk;        /* the plan's, its table in device memory */
     uint64_t table;        /* device memory, or 0 */
-    weft_tickets *tickets; /* counters of dynamic dispatch, or null */
+    weft_tickets *tickets; /* counters of dynamic dispatch and of workers by side, or null */
+    uint64_t side_of_sm;   /* device memory: see weft_cuda_side_table(), or 0: workers are not placed by side */
     uint64_t worker_of_sm; /* device memory of whoever placed the workers by SM, or 0: see weft_study_params */
 } weft_cuda_plan;
 

@@ -2,6 +2,7 @@
 #include "cuda/hopper_attention.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "cuda/cuda.h"
@@ -14,6 +15,7 @@ static const weft_hopper_attention_variant variants[] = {
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
 _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
+_Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_TICKETS_WORDS, "the counters fit a slot");
 
 /* The copy engine steps from row to row, head to head and batch to batch by multiples of 16 bytes, and not by 0. */
 static weft_status check_strides(const char *name, const weft_strides *s, const weft_attention *p, int64_t seq,
@@ -72,26 +74,95 @@ static int fits(const weft_hopper_attention_variant *v, const weft_plan *plan, c
 }
 
 /* What a variant does of its rate on this problem: rows of its tiles beyond the queries, and columns beyond the head dim,
- * are computed for nothing. */
-static double useful_rate(const weft_hopper_attention_variant *v, const weft_attention *p) {
-    const double rows = (double)(weft_ceil_divide(p->seq, v->tile_m) * v->tile_m);
-    const int32_t causal = p->mask != WEFT_MASK_NONE ? v->rate[1] : 0;
-    return (causal ? causal : v->rate[0]) * (double)p->seq / rows * (double)p->head_dim / v->depth;
+ * are computed for nothing. Rates of short problems have such rows in them. pack: see weft_plan. */
+static double useful_rate(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t pack) {
+    const int masked = p->mask != WEFT_MASK_NONE;
+    const double rows = (double)(weft_ceil_divide(p->seq, v->tile_m / pack) * v->tile_m);
+    double rate = (double)(v->rate[masked] ? v->rate[masked] : v->rate[0]) * (double)(p->seq * pack) / rows;
+    if (p->seq > 256 && p->seq <= WEFT_HOPPER_SHORT && v->short_rate[masked]) {
+        rate = v->short_rate[masked];
+    }
+    return rate * (double)p->head_dim / v->depth;
+}
+
+/* Of the workers' time, what the tiles of one K and V fill when they take whole waves, so that no wave reads two of them.
+ */
+static double wave_fill(int64_t tiles, int64_t workers) {
+    return (double)tiles / (double)(weft_ceil_divide(tiles, workers) * workers);
+}
+
+/* Whether the sweep will alternate because K and V of a head exceed one side of the L2, half of a Hopper's, by so little
+ * that most of them stay there from wave to wave: then a wave that reads two heads costs as much as many others. */
+static int nearly_stays(const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const double share = 4.0 * (double)p->kv_seq * (double)p->head_dim / ((double)device->l2_bytes / 2);
+    return p->mask == WEFT_MASK_NONE && (s->sweep == WEFT_CHOOSE || s->sweep == WEFT_SWEEP_SAWTOOTH) &&
+           s->order == WEFT_CHOOSE && s->workers == 0 && share > 1 && share < 1.5;
+}
+
+/* There, whole waves are worth 8 % of the rate: docs/kernels/attention-hopper.md. */
+static double local_rate(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device,
+                         int64_t pack) {
+    const weft_attention *p = &plan->attention;
+    const int64_t tiles = weft_ceil_divide(p->seq, v->tile_m / pack) * (p->heads / p->kv_heads / pack);
+    const double fill = wave_fill(tiles, device->multiprocessors), rate = useful_rate(v, p, pack);
+    return !nearly_stays(plan, device) ? rate : fill > 0.95 ? fill * rate : 0.92 * rate;
+}
+
+/* The variant with the best useful rate among those that fit the head dim best, or null. */
+static const weft_hopper_attention_variant *best_variant(const weft_plan *plan, const weft_cuda_device *device,
+                                                         int64_t pack) {
+    const weft_hopper_attention_variant *best = NULL;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        if (fits(v, plan, device) &&
+            (!best || v->depth < best->depth ||
+             (v->depth == best->depth && local_rate(v, plan, device, pack) > local_rate(best, plan, device, pack)))) {
+            best = v;
+        }
+    }
+    return best;
+}
+
+/* The most heads that one tile can hold: a power of two, so that it divides the 64 rows of a warpgroup. */
+static int64_t most_in_pack(const weft_attention *p) {
+    const int64_t group = p->heads / p->kv_heads;
+    int64_t pack = 1;
+    while (pack < 64 && group % (2 * pack) == 0) {
+        pack *= 2;
+    }
+    return pack;
+}
+
+/* How long a problem of short queries takes, in rows that a worker goes through all keys with: tiles come in waves; a
+ * warpgroup without queries costs nothing, but one alone overlaps with no other (measured: a step of 64 rows takes 1.2 us,
+ * of 128 rows 1.5). */
+static double row_time(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t pack, int64_t workers) {
+    const int64_t blocks = weft_ceil_divide(p->seq, v->tile_m / pack);
+    const int64_t rows = blocks > 1 ? v->tile_m : weft_ceil_divide(p->seq * pack, 64) * 64;
+    const double waves = (double)p->batch * (double)(p->heads / pack) * (double)blocks / (double)workers;
+    return (waves > 2 ? waves : ceil(waves)) * (double)(rows > 64 ? rows : 100);
+}
+
+/* Heads are packed where the queries are fewer than a tile's and it saves time; for long ones tiles are full anyway. */
+static int64_t pack_of(const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_attention *p = &plan->attention;
+    const int64_t workers = plan->schedule.workers > 0 ? plan->schedule.workers : device->multiprocessors;
+    const int64_t most = most_in_pack(p);
+    const weft_hopper_attention_variant *plain = best_variant(plan, device, 1), *packed = best_variant(plan, device, most);
+    return plain && p->seq < plain->tile_m && row_time(packed, p, most, workers) < 0.95 * row_time(plain, p, 1, workers)
+               ? most
+               : 1;
 }
 
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
                           weft_message *why) {
-    const weft_hopper_attention_variant *best = NULL;
     const weft_status status = check(plan, why);
     if (status) {
         return status;
     }
-    for (size_t i = 0; i < VARIANTS; i++) {
-        const weft_hopper_attention_variant *v = &variants[i];
-        if (fits(v, plan, device) && (!best || useful_rate(v, &plan->attention) > useful_rate(best, &plan->attention))) {
-            best = v;
-        }
-    }
+    const weft_hopper_attention_variant *best = best_variant(plan, device, pack_of(plan, device));
     if (!best) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
                          plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim);
@@ -103,14 +174,16 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
 
 /* Variants that compute much for nothing are left out. */
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+    const weft_attention *p = &plan->attention;
+    const int64_t pack = pack_of(plan, device);
     double best = 0;
     size_t count = 0;
     for (size_t i = 0; i < VARIANTS; i++) {
-        const double rate = fits(&variants[i], plan, device) ? useful_rate(&variants[i], &plan->attention) : 0;
+        const double rate = fits(&variants[i], plan, device) ? useful_rate(&variants[i], p, pack) : 0;
         best = rate > best ? rate : best;
     }
     for (size_t i = 0; i < VARIANTS && count < room; i++) {
-        if (fits(&variants[i], plan, device) && useful_rate(&variants[i], &plan->attention) > 0.7 * best) {
+        if (fits(&variants[i], plan, device) && useful_rate(&variants[i], p, pack) > 0.7 * best) {
             list[count] = plan->schedule;
             list[count].tile_m = variants[i].tile_m;
             list[count++].tile_n = variants[i].tile_n;
@@ -119,10 +192,11 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     return count;
 }
 
-/* Heads of a section of longest-first: as many as have their K and V in one side of the L2, but no fewer than it takes for
- * two tiles a worker, or the longest tiles of the last section would end late; all sections about the same. */
-static int64_t section_heads(const weft_attention *p, const weft_machine *machine, int64_t blocks, int64_t workers) {
-    const int64_t shared = p->heads / p->kv_heads, kv_heads = p->batch * p->kv_heads;
+/* Heads of a section of longest-first, in packs: as many as have their K and V in one side of the L2, but no fewer than it
+ * takes for two tiles a worker, or the longest tiles of the last section would end late; all sections about the same. */
+static int64_t section_heads(const weft_attention *p, const weft_machine *machine, int64_t pack, int64_t blocks,
+                             int64_t workers) {
+    const int64_t shared = p->heads / p->kv_heads / pack, kv_heads = p->batch * p->kv_heads;
     const double bytes = 4.0 * (double)p->kv_seq * (double)p->head_dim * (double)shared;
     const double room = (double)machine->l2_bytes * (double)shared / bytes;
     int64_t section = room < (double)kv_heads ? (int64_t)room : kv_heads;
@@ -137,29 +211,47 @@ static void settle(const weft_plan *plan, const weft_cuda_device *device, const 
                    weft_schedule *schedule) {
     const weft_attention *p = &plan->attention;
     const int causal = p->mask != WEFT_MASK_NONE;
-    const int64_t blocks = weft_ceil_divide(p->seq, choice->tile_m);
+    const int64_t blocks = weft_ceil_divide(p->seq, choice->tile_m / plan->pack);
     const int64_t workers = schedule->workers > 0 ? schedule->workers : device->multiprocessors;
+    const int64_t tiles_of_kv = blocks * (p->heads / p->kv_heads / plan->pack);
+    if (nearly_stays(plan, device) && wave_fill(tiles_of_kv, workers) > 0.95) {
+        schedule->workers = weft_ceil_divide(tiles_of_kv, weft_ceil_divide(tiles_of_kv, workers));
+    }
     if (schedule->order == WEFT_CHOOSE) {
         schedule->order = causal ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
     }
     if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
-        schedule->group = section_heads(p, &plan->machine, blocks, workers);
+        schedule->group = section_heads(p, &plan->machine, plan->pack, blocks, workers);
     }
-    if (schedule->dispatch == WEFT_CHOOSE) { /* a counter costs a memset, and pays when workers take several tiles */
-        const double tiles = (double)p->batch * (double)p->heads * (double)blocks;
+    if (schedule->dispatch == WEFT_CHOOSE) { /* tickets pay when workers take several tiles */
+        const double tiles = (double)p->batch * (double)(p->heads / plan->pack) * (double)blocks;
         schedule->dispatch = tiles > 2.0 * (double)workers ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
     }
 }
 
-static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
-                            int64_t seq, int64_t heads, int64_t rows, weft_tensor_map *map, weft_message *message) {
+static weft_status make_map_of_q(const weft_plan *plan, const void *data, weft_tensor_map *map, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const weft_strides *strides = &p->q_strides;
+    const int64_t pack = plan->pack;
+    const weft_tensor_view view = {.data = data,
+                                   .dtype = p->dtype,
+                                   .rank = 5,
+                                   .length = {p->head_dim, pack, p->seq, p->heads / pack, p->batch},
+                                   .stride = {1, strides->head, strides->seq, strides->head * pack, strides->batch},
+                                   .box = {64, (int32_t)pack, (int32_t)(plan->schedule.tile_m / pack), 1, 1},
+                                   .swizzle = 1};
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, "q", &view, map, message);
+}
+
+static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
+                                  weft_tensor_map *map, weft_message *message) {
     const weft_attention *p = &plan->attention;
     const weft_tensor_view view = {.data = data,
                                    .dtype = p->dtype,
                                    .rank = 4,
-                                   .length = {p->head_dim, seq, heads, p->batch},
+                                   .length = {p->head_dim, p->kv_seq, p->kv_heads, p->batch},
                                    .stride = {1, strides->seq, strides->head, strides->batch},
-                                   .box = {64, (int32_t)rows, 1, 1},
+                                   .box = {64, (int32_t)plan->schedule.tile_n, 1, 1},
                                    .swizzle = 1};
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
@@ -169,13 +261,12 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     const weft_cuda_plan *c = plan->placed;
     const weft_attention *p = &plan->attention;
     const weft_attention_data *data = buffers;
-    const weft_schedule *s = &plan->schedule;
     weft_hopper_attention_params *to = parameters;
     weft_status status;
     memset(to, 0, sizeof *to);
-    if ((status = make_map(plan, "q", data->q, &p->q_strides, p->seq, p->heads, s->tile_m, &to->q, message)) ||
-        (status = make_map(plan, "k", data->k, &p->k_strides, p->kv_seq, p->kv_heads, s->tile_n, &to->k, message)) ||
-        (status = make_map(plan, "v", data->v, &p->v_strides, p->kv_seq, p->kv_heads, s->tile_n, &to->v, message))) {
+    if ((status = make_map_of_q(plan, data->q, &to->q, message)) ||
+        (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, &to->k, message)) ||
+        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, &to->v, message))) {
         return status;
     }
     to->o = data->o;
@@ -186,12 +277,22 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
-    to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads));
+    while (1 << to->pack_bits < plan->pack) {
+        to->pack_bits++;
+    }
+    to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->pack));
     /* Turns pay where all warpgroups have the same steps to go, but at head dims near 128 the products alone keep them
      * apart.
      */
     const int apart = p->head_dim > 64 && p->head_dim <= 128;
     to->turns = !apart && (p->mask == WEFT_MASK_NONE || p->seq > 1024);
+    /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
+     * room. Tiles have the same steps to go where there is no mask. */
+    const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
+    to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
+    if (alternates && counter && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {
+        to->pace = (weft_hopper_pace){.steps = 32, .slack = 2};
+    }
     to->counter = counter;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
@@ -201,7 +302,9 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
 const weft_cuda_family weft_cuda_hopper_attention = {
     .name = "hopper_attention",
     .parameter_bytes = sizeof(weft_hopper_attention_params),
+    .leaves_zero = 1,
     .choose = choose,
+    .pack = pack_of,
     .settle = settle,
     .fill = fill,
     .candidates = candidates,

@@ -9,25 +9,44 @@
 
 #include "cuda/tensor_map.h"
 
+/* Counters of a launch: tickets, looks of all workers (see weft_hopper_pace), and CTAs that are done. */
+enum { WEFT_HOPPER_TICKETS, WEFT_HOPPER_LOOKS, WEFT_HOPPER_DONE, WEFT_HOPPER_COUNTERS };
+
+/* Keeps workers in step, so that what one has read is still in the L2 when the others come to it: every so many steps a
+ * worker looks how far all have come in the mean, and waits where it is too far ahead. */
+typedef struct weft_hopper_pace {
+    int32_t steps; /* from look to look; 0: workers go as they like */
+    int32_t slack; /* looks that a worker may be ahead of the mean */
+} weft_hopper_pace;
+
 /* Passed by value.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
  * shared memory from the variant. */
 typedef struct weft_hopper_attention_params {
-    weft_tensor_map q, k, v; /* (head_dim, seq, heads, batch), in boxes of 64 x tile_m and 64 x tile_n, swizzled */
+    /* Tensors in boxes of 64 columns, swizzled. The rows of a tile are (query, head): `pack` heads that share a K and V,
+     * side by side for each query. */
+    weft_tensor_map q;    /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
+    weft_tensor_map k, v; /* (head_dim, seq, heads, batch), in boxes of tile_n rows */
     void *o;
     float *lse;             /* (batch, heads, seq), or null */
     weft_strides o_strides; /* elements, multiples of 8 */
     int64_t heads;
     int32_t seq, kv_seq, head_dim; /* walk.reach holds the causal mask and its offset */
     float scale_log2;              /* scale * log2(e), above 0 */
-    weft_divisor by_kv_group;      /* heads / kv_heads: query heads that share a K and V */
+    int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
+    weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
     int32_t turns;                 /* 1: warpgroups start their products in turns */
-    uint64_t *counter;             /* dynamic dispatch: 0 before the launch; else null */
+    uint64_t *counter;             /* dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after; else null */
+    uint64_t keep_o;               /* how long the L2 is to keep O: a WEFT_KEEP_… */
+    weft_hopper_pace pace;         /* dynamic dispatch only */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;
     weft_walk walk; /* tiles of the variant's tile_m x tile_n; no clusters */
 } weft_hopper_attention_params;
+
+/* Up to so many queries a problem is short, but for those of a tile or less. */
+enum { WEFT_HOPPER_SHORT = 2048 };
 
 /* What is compiled: a row of hopper_attention.def. */
 typedef struct weft_hopper_attention_variant {
@@ -39,22 +58,30 @@ typedef struct weft_hopper_attention_variant {
     int32_t threads;        /* of a CTA */
     uint32_t shared_bytes;  /* dynamic */
     int32_t rate[2];        /* TFLOP/s without and with a causal mask, where tiles fit the queries; 0: not measured */
+    int32_t short_rate[2];  /* the same for queries up to WEFT_HOPPER_SHORT, what tiles compute beyond them counted in */
 } weft_hopper_attention_variant;
 
 /* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */
 #define WEFT_HOPPER_TILE_BYTES(depth, rows) (((depth) + 63) / 64 * (rows)*128)
 
-/* Dynamic shared memory: the tile's queries, `stages` blocks of K and of V, and what it takes to align them. */
+/* Tiles whose queries are in shared memory at a time, beside `stages` blocks of K and of V: two where they fit the 227 KiB
+ * of a CTA, of which barriers and jobs take the last one, so that the next tile begins under the end of this one. */
+#define WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages)                                                                 \
+    (2 * WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) <= 225 * 1024 ? 2 : 1)
+
+/* Dynamic shared memory: queries, `stages` blocks of K and of V, and what it takes to align them. */
 #define WEFT_HOPPER_SHARED_BYTES(depth, tile_m, tile_n, stages)                                                            \
-    (WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + 1024)
+    (WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages) * WEFT_HOPPER_TILE_BYTES(depth, tile_m) +                          \
+     2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + 1024)
 
 /* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
  */
-#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, full, causal)                    \
+#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, full, causal, short_full,        \
+                                      short_causal)                                                                        \
     {                                                                                                                      \
 #symbol, #module, WEFT_##DTYPE, depth, 64 * (groups), keys, 128 * ((groups) + 1),                                  \
-            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), {                                                \
-            full, causal                                                                                                   \
+            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), {full, causal }, {                               \
+            short_full, short_causal                                                                                       \
         }                                                                                                                  \
     }
 

@@ -34,8 +34,4 @@ size_t weft_gemm_list(const weft_gemm_variant *variants, size_t count, const wef
 void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
                       weft_schedule *schedule);
 
-/* How long the L2 is to keep A and B as the kernel sees them: what is read once goes first; of a sweep that turns back,
- * what the next wave reads again goes last. */
-void weft_gemm_choose_keep(const weft_plan *plan, uint64_t *a_keep, uint64_t *b_keep);
-
 #endif

@@ -31,7 +31,9 @@ weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stre
     _Alignas(64) unsigned char parameters[WEFT_CUDA_MAX_PARAMETERS];
     void *arguments[] = {parameters};
     uint64_t counter = 0;
-    weft_status status = c->tickets ? weft_tickets_take(c->tickets, stream, &counter, message) : WEFT_OK;
+    int zeroed = 0;
+    weft_status status =
+        c->tickets ? weft_tickets_take(c->tickets, stream, c->family->leaves_zero, &counter, &zeroed, message) : WEFT_OK;
     if (status || (status = c->family->fill(plan, data, &c->walk, (uint64_t *)(uintptr_t)counter, parameters, message))) {
         return status;
     }
@@ -40,8 +42,8 @@ weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stre
     const unsigned threads = (unsigned)c->choice.threads, shared = c->choice.shared_bytes;
     weft_cu_result result;
     /* Such a kernel sets itself up while the launch before it ends. A capture takes that from CUDA 12.3 on, and only after
-     * another kernel, not after the order that zeroes a counter. */
-    const int overlaps = c->choice.overlaps && !c->tickets && c->driver->launch_extended && c->driver->release >= 12030;
+     * another kernel, not after the order that zeroes counters. */
+    const int overlaps = c->choice.overlaps && !zeroed && c->driver->launch_extended && c->driver->release >= 12030;
     if (ctas == 1 && !overlaps) {
         result = c->driver->launch(c->function, c->grid, 1, 1, threads, 1, 1, shared, stream, arguments, NULL);
     } else {

@@ -5,7 +5,7 @@
 
 #include "plan/status.h"
 
-enum { SLOTS = WEFT_TICKETS_STREAMS + WEFT_TICKETS_CAPTURES, SLOT_BYTES = 32 }; /* a sector each */
+enum { SLOTS = WEFT_TICKETS_STREAMS + WEFT_TICKETS_CAPTURES, SLOT_BYTES = WEFT_TICKETS_WORDS * 8 }; /* a sector each */
 
 typedef struct slot {
     uint64_t
@@ -39,12 +39,14 @@ weft_status weft_tickets_new(const weft_cuda_driver *driver, weft_tickets **tick
     return WEFT_OK;
 }
 
-/* The stream's slot, or the one whose stream was used longest ago. */
-static size_t slot_of_stream(weft_tickets *t, uint64_t stream) {
+/* The stream's slot, or the one whose stream was used longest ago, with *fresh set. */
+static size_t slot_of_stream(weft_tickets *t, uint64_t stream, int *fresh) {
     size_t oldest = 0;
+    *fresh = 1;
     for (size_t i = 0; i < WEFT_TICKETS_STREAMS; i++) {
         if (t->slots[i].used && t->slots[i].stream == stream) {
             oldest = i;
+            *fresh = 0;
             break;
         }
         if (t->slots[i].used < t->slots[oldest].used) {
@@ -57,7 +59,8 @@ static size_t slot_of_stream(weft_tickets *t, uint64_t stream) {
 }
 
 /* The slot of a stream in a capture; SLOTS when there are no more. */
-static size_t slot_of_capture(weft_tickets *t, uint64_t stream, uint64_t capture) {
+static size_t slot_of_capture(weft_tickets *t, uint64_t stream, uint64_t capture, int *fresh) {
+    *fresh = 0;
     for (size_t i = t->captures; i-- > 0;) { /* the latest is the likeliest */
         const slot *s = &t->slots[WEFT_TICKETS_STREAMS + i];
         if (s->stream == stream && s->capture == capture) {
@@ -70,11 +73,19 @@ static size_t slot_of_capture(weft_tickets *t, uint64_t stream, uint64_t capture
     slot *s = &t->slots[WEFT_TICKETS_STREAMS + t->captures];
     s->stream = stream;
     s->capture = capture;
+    *fresh = 1;
     return WEFT_TICKETS_STREAMS + t->captures++;
 }
 
-weft_status weft_tickets_take(weft_tickets *t, void *stream, uint64_t *counter, weft_message *message) {
-    int capturing = 0;
+/* Forgets who has the slot, so that its counters are zeroed before they are used. */
+static void give_up(weft_tickets *t, size_t number) {
+    t->slots[number].used = 0;
+    t->captures -= number >= WEFT_TICKETS_STREAMS; /* it was the latest */
+}
+
+weft_status weft_tickets_take(weft_tickets *t, void *stream, int left_zero, uint64_t *counter, int *ordered,
+                              weft_message *message) {
+    int capturing = 0, fresh = 0;
     uint64_t capture = 0;
     unsigned long long id = 0;
     weft_cu_result result = t->driver->stream_capture(stream, &capturing, &capture, NULL, NULL, NULL);
@@ -85,15 +96,23 @@ weft_status weft_tickets_take(weft_tickets *t, void *stream, uint64_t *counter, 
         return weft_cuda_fail(t->driver, result, "the stream cannot be used", message);
     }
     pthread_mutex_lock(&t->lock);
-    const size_t number = capturing == WEFT_CU_CAPTURE_NONE ? slot_of_stream(t, (uint64_t)id)
-                                                            : slot_of_capture(t, (uint64_t)(uintptr_t)stream, capture);
+    const size_t number = capturing == WEFT_CU_CAPTURE_NONE
+                              ? slot_of_stream(t, (uint64_t)id, &fresh)
+                              : slot_of_capture(t, (uint64_t)(uintptr_t)stream, capture, &fresh);
+    if (number < SLOTS) {
+        *counter = t->memory + (uint64_t)number * SLOT_BYTES;
+        *ordered = fresh || !left_zero;
+        /* Under the lock: who asks next for the same stream is told that they are zero. */
+        result = *ordered ? t->driver->set_words(*counter, 0, SLOT_BYTES / 4, stream) : 0;
+        if (result && fresh) {
+            give_up(t, number);
+        }
+    }
     pthread_mutex_unlock(&t->lock);
     if (number == SLOTS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "this plan is in %d captures already: make another one for the next",
                          (int)WEFT_TICKETS_CAPTURES);
     }
-    *counter = t->memory + (uint64_t)number * SLOT_BYTES;
-    result = t->driver->set_words(*counter, 0, 2, stream);
     return result ? weft_cuda_fail(t->driver, result, "the plan's counter cannot be set on the stream", message) : WEFT_OK;
 }
 

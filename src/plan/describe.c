@@ -41,12 +41,16 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
     if (s->split > 1) {
         json_object_set_new(object, "split", json_integer(s->split));
     }
-    if (order->parameter == WEFT_PARAMETER_GROUP) {
+    if (plan->pack > 1) {
+        json_object_set_new(object, "heads_in_tile", json_integer(plan->pack));
+    }
+    if (order->parameter & WEFT_PARAMETER_GROUP) {
         json_object_set_new(object, "group", json_integer(s->group));
         if (plan->subject == WEFT_SUBJECT_GEMM) {
             json_object_set_new(object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
         }
-    } else if (order->parameter == WEFT_PARAMETER_DOMAINS) {
+    }
+    if (order->parameter & WEFT_PARAMETER_DOMAINS) {
         json_object_set_new(object, "domains", json_integer(s->domains));
     }
     return object;
@@ -92,7 +96,10 @@ static void order_parameter_text(const weft_plan *plan, char *text, size_t size)
     const weft_schedule *s = &plan->schedule;
     const weft_parameter parameter = weft_order_describe(s->order)->parameter;
     text[0] = '\0';
-    if (parameter == WEFT_PARAMETER_GROUP && plan->subject == WEFT_SUBJECT_GEMM) {
+    if (parameter == WEFT_PARAMETER_BOTH) {
+        snprintf(text, size, " (group %" PRId64 " across %s in each of %" PRId64 " domains)", s->group,
+                 s->axis == WEFT_AXIS_N ? "n" : "m", s->domains);
+    } else if (parameter == WEFT_PARAMETER_GROUP && plan->subject == WEFT_SUBJECT_GEMM) {
         snprintf(text, size, " (group %" PRId64 " across %s)", s->group, s->axis == WEFT_AXIS_N ? "n" : "m");
     } else if (parameter == WEFT_PARAMETER_GROUP) {
         snprintf(text, size, " (sections of %" PRId64 " heads)", s->group);
@@ -108,6 +115,8 @@ size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
     order_parameter_text(plan, parameter, sizeof parameter);
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         snprintf(step, sizeof step, "x%" PRId64, s->tile_k);
+    } else if (plan->pack > 1) {
+        snprintf(step, sizeof step, " of %" PRId64 " heads", plan->pack);
     }
     if (s->split > 1) {
         snprintf(split, sizeof split, ", split %" PRId64, s->split);

@@ -71,7 +71,7 @@ static void choose_gemm(weft_schedule *s) {
     s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_GROUP : s->order;
     s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
     s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
-    if (s->group == 0 && weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP) {
+    if (s->group == 0 && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         /* A wave of w workers touches g lines of one operand and w / g of the other: the sum is least at the square root.
          */
         s->group = (int64_t)ceil(sqrt((double)s->workers));
@@ -142,7 +142,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
         return weft_fail(message, WEFT_INVALID, "the grid of %" PRId64 " x %" PRId64 " x %" PRId64 " tiles is too large",
                          tiles.batch, tiles.rows, tiles.cols);
     }
-    if (weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP) {
+    if (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         s->group = order.group;
     }
     if (s->table) {
@@ -174,10 +174,10 @@ static weft_status finish_attention(weft_plan *plan, weft_message *message) {
                          s->tile_k ? s->tile_k : s->split);
     }
     choose_attention(s, p, &plan->machine);
-    const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, s->tile_m)};
+    const int64_t queries = s->tile_m / plan->pack;
+    const weft_grid tiles = {p->batch, p->heads / plan->pack, weft_ceil_divide(p->seq, queries)};
     return make_walk(plan, tiles,
-                     weft_reach_make(p->seq, p->kv_seq, s->tile_m, s->tile_n, p->mask != WEFT_MASK_NONE, p->offset),
-                     message);
+                     weft_reach_make(p->seq, p->kv_seq, queries, s->tile_n, p->mask != WEFT_MASK_NONE, p->offset), message);
 }
 
 static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
@@ -207,6 +207,7 @@ weft_status weft_plan_make(weft_plan **result, const weft_plan *draft, const wef
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
     }
     *plan = *draft;
+    plan->pack = 1;
     if (machine) {
         plan->machine = *machine;
     } else {

@@ -74,6 +74,8 @@ static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, 
     }
     job->step_seconds = fmax(compute, asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth);
     job->spread = asked / apart / sqrt(ctas);
+    const double load = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth / job->step_seconds;
+    job->jitter = m->drift_load * load * load * load * load * job->spread;
 }
 
 /* Attention: K and V of a block are always asked for together, so they are one piece; Q is the lead, O is written. A
@@ -89,9 +91,10 @@ static int next_attention(void *context, int64_t worker, int64_t domain, weft_si
         return 0;
     }
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-    const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), blocks = weft_ceil_divide(p->seq, s->tile_m);
+    const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), queries_each = s->tile_m / plan->pack;
+    const int64_t blocks = weft_ceil_divide(p->seq, queries_each);
     const int64_t last_keys = p->kv_seq - (steps - 1) * s->tile_n;
-    const int64_t group = p->heads / p->kv_heads;
+    const int64_t group = p->heads / p->kv_heads / plan->pack;
     fill_visit(job, plan, &visit, steps - 1);
     job->streams = 0;
     for (int64_t i = 0; i < s->cluster_m; i++) {
@@ -106,12 +109,13 @@ static int next_attention(void *context, int64_t worker, int64_t domain, weft_si
         stream->last_weight = (uint32_t)(sectors_of(last_keys, row, p->k_strides.seq * bytes, m->l2_sector) +
                                          sectors_of(last_keys, row, p->v_strides.seq * bytes, m->l2_sector));
     }
-    const int64_t queries = smaller(p->seq - visit.tile.block * s->tile_m, s->tile_m * s->cluster_n);
-    const int64_t tile = (visit.tile.batch * p->heads + visit.tile.head) * blocks + visit.tile.block;
+    const int64_t queries = smaller(p->seq - visit.tile.block * queries_each, queries_each * s->cluster_n);
+    const int64_t heads = s->cluster_m * plan->pack;
+    const int64_t tile = (visit.tile.batch * (p->heads / plan->pack) + visit.tile.head) * blocks + visit.tile.block;
     job->lead = w->first_lead + (uint32_t)tile;
     job->out = w->first_out + (uint32_t)tile;
-    job->lead_weight = (uint32_t)(s->cluster_m * sectors_of(queries, row, p->q_strides.seq * bytes, m->l2_sector));
-    job->out_weight = (uint32_t)(s->cluster_m * sectors_of(queries, row, p->o_strides.seq * bytes, m->l2_sector));
+    job->lead_weight = (uint32_t)(heads * sectors_of(queries, row, p->q_strides.seq * bytes, m->l2_sector));
+    job->out_weight = (uint32_t)(heads * sectors_of(queries, row, p->o_strides.seq * bytes, m->l2_sector));
 
     /* A plain kernel does its products and its exponentials one after the other. */
     const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
@@ -195,7 +199,7 @@ static int count_pieces(const weft_plan *plan, int64_t *streams, int64_t *tiles)
         const weft_attention *p = &plan->attention;
         lines = p->batch * p->kv_heads;
         steps = weft_ceil_divide(p->kv_seq, s->tile_n);
-        *tiles = p->batch * p->heads * weft_ceil_divide(p->seq, s->tile_m);
+        *tiles = p->batch * (p->heads / plan->pack) * weft_ceil_divide(p->seq, s->tile_m / plan->pack);
     } else {
         const weft_gemm *p = &plan->gemm;
         const int64_t tiles_m = weft_ceil_divide(p->m, s->tile_m), tiles_n = weft_ceil_divide(p->n, s->tile_n);
@@ -271,7 +275,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     source->run =
-        weft_order_describe(plan->schedule.order)->parameter == WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
+        weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     source->second = plan->walk.dispatch == WEFT_DISPATCH_GRID ? 0.0 : plan->machine.drift_second;
     walk->lanes = smaller(plan->machine.domains, source->workers);

@@ -36,9 +36,9 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     return 1;
 }
 
-/* One worker after the other computes the tiles of its walk by the reference. */
+/* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads. */
 static int run_walk(unsigned grid, const weft_attention *problem, const weft_attention_data *data, const weft_walk *walk,
-                    uint64_t *counter) {
+                    int pack, uint64_t *counter) {
     double *weights = malloc((size_t)problem->kv_seq * sizeof *weights), out[256], lse;
     if (!weights) {
         return 1;
@@ -48,14 +48,16 @@ static int run_walk(unsigned grid, const weft_attention *problem, const weft_att
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t first = visit.tile.block * walk->reach.tile_rows, end = first + walk->reach.tile_rows;
-            for (int64_t row = first; row < end && row < problem->seq; row++) {
-                weft_ref_attention_row(problem, data, visit.tile.batch, visit.tile.head, row, weights, out, &lse);
-                const size_t at = weft_row_index(&problem->o_strides, visit.tile.batch, row, visit.tile.head);
+            const int64_t rows = (end < problem->seq ? end : problem->seq) - first;
+            for (int64_t i = 0; i < rows * pack; i++) {
+                const int64_t row = first + i / pack, head = visit.tile.head * pack + i % pack;
+                weft_ref_attention_row(problem, data, visit.tile.batch, head, row, weights, out, &lse);
+                const size_t at = weft_row_index(&problem->o_strides, visit.tile.batch, row, head);
                 for (int64_t d = 0; d < problem->head_dim; d++) {
                     weft_ref_store(problem->dtype, data->o, at + (size_t)d, out[d]);
                 }
                 if (data->lse) {
-                    data->lse[(visit.tile.batch * problem->heads + visit.tile.head) * problem->seq + row] = (float)lse;
+                    data->lse[(visit.tile.batch * problem->heads + head) * problem->seq + row] = (float)lse;
                 }
             }
         }
@@ -67,7 +69,7 @@ static int run_walk(unsigned grid, const weft_attention *problem, const weft_att
 static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
     weft_attention problem;
     const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
-    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, p->counter) : 1;
+    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 1, p->counter) : 1;
 }
 
 /* A tensor of (head_dim, seq, heads, batch), in boxes of 64 x rows. */
@@ -78,24 +80,35 @@ static int tensor_of(const weft_tensor_map *map, weft_dtype dtype, int rows, fak
            t->box[2] == 1 && t->box[3] == 1;
 }
 
+/* A tensor of (head_dim, pack, seq, heads / pack, batch), in boxes of 64 x pack x queries; strides as without packs. */
+static int packed_tensor_of(const weft_tensor_map *map, weft_dtype dtype, int rows, int pack, fake_tensor *t,
+                            weft_strides *strides) {
+    memcpy(t, map, sizeof *t);
+    *strides = (weft_strides){t->stride[4] / 2, t->stride[2] / 2, t->stride[pack > 1 ? 1 : 3] / 2};
+    return t->rank == 5 && t->type == (dtype == WEFT_BF16 ? 9 : 6) && t->box[0] == 64 && t->box[1] == pack &&
+           t->box[2] == rows / pack && t->box[3] == 1 && t->box[4] == 1 && t->length[1] == pack &&
+           (pack == 1 || t->length[3] == 1 || t->stride[3] == pack * t->stride[1]);
+}
+
 static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_attention_params *p) {
     char dtype[8];
     int depth, tile_m, tile_n;
     weft_attention problem = WEFT_ATTENTION_INIT;
     fake_tensor q, k, v;
     if (sscanf(kernel, "attention_%7[a-z0-9]_d%d_%dx%d_", dtype, &depth, &tile_m, &tile_n) != 4 ||
-        p->walk.reach.tile_rows != tile_m || p->walk.reach.tile_columns != tile_n || p->head_dim > depth) {
+        p->walk.reach.tile_rows != tile_m >> p->pack_bits || p->walk.reach.tile_columns != tile_n || p->head_dim > depth) {
         return 1;
     }
+    const int pack = 1 << p->pack_bits, group = pack * (int)p->by_kv_group.value;
     problem.dtype = (weft_dtype)weft_dtype_find(dtype);
-    if (!tensor_of(&p->q, problem.dtype, tile_m, &q, &problem.q_strides) ||
+    if (!packed_tensor_of(&p->q, problem.dtype, tile_m, pack, &q, &problem.q_strides) ||
         !tensor_of(&p->k, problem.dtype, tile_n, &k, &problem.k_strides) ||
         !tensor_of(&p->v, problem.dtype, tile_n, &v, &problem.v_strides) || q.length[0] != p->head_dim ||
-        q.length[1] != p->seq || q.length[2] != p->heads || memcmp(k.length, v.length, sizeof k.length) != 0 ||
-        k.length[1] != p->kv_seq || k.length[2] * (int64_t)p->by_kv_group.value != p->heads) {
+        q.length[2] != p->seq || q.length[3] * pack != p->heads || memcmp(k.length, v.length, sizeof k.length) != 0 ||
+        k.length[1] != p->kv_seq || k.length[2] * group != p->heads) {
         return 1;
     }
-    problem.batch = q.length[3];
+    problem.batch = q.length[4];
     problem.heads = p->heads;
     problem.kv_heads = k.length[2];
     problem.seq = p->seq;
@@ -107,7 +120,14 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
     problem.o_strides = p->o_strides;
     const weft_attention_data data = {(const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
                                       (const void *)(uintptr_t)v.data, p->o, p->lse};
-    return run_walk(grid, &problem, &data, &p->walk, p->counter);
+    if (p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) {
+        return 1;
+    }
+    const int failed = run_walk(grid, &problem, &data, &p->walk, pack, p->counter);
+    if (p->counter) { /* as the kernel leaves it */
+        p->counter[WEFT_HOPPER_TICKETS] = 0;
+    }
+    return failed;
 }
 
 /* A chip whose SMs 2, 3, 6, 7, ... are on the second side; the numbers of its SMs have gaps. */

@@ -90,6 +90,39 @@ static int random_problems(int rounds) {
     return count;
 }
 
+/* Few queries and fewer workers than tiles, so that heads that share K and V share tiles. */
+static int packed_problems(int rounds) {
+    static const int64_t groups[] = {8, 2, 4, 6, 16, 64};
+    uint64_t random = 83;
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        for (int round = 0; round < rounds; round++, count++) {
+            const int64_t kv_heads = random_between(&random, 1, 3), group = groups[(i + round) % 6];
+            weft_attention p = attention(random_between(&random, 1, 2), kv_heads * group, kv_heads,
+                                         random_between(&random, 1, round % 2 ? 8 : 24), random_between(&random, 1, 500),
+                                         v->depth - 8 * random_between(&random, 0, 3), v->dtype, (weft_mask)(round % 3));
+            p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -30, 300) : 0;
+            p.layout = (weft_layout)(round / 3 % 2);
+            if (round % 2) {
+                spread(&p.q_strides, p.layout, p.seq, p.heads, p.head_dim, 8);
+                spread(&p.o_strides, p.layout, p.seq, p.heads, p.head_dim, 40);
+            }
+            problem x = problem_new(&p, &random);
+            weft_schedule s = schedule_of(v, &random);
+            s.workers = 1;
+            weft_plan *plan = plan_new(&p, &s, "hopper_attention");
+            CHECK(plan->pack == (group == 6 ? 2 : group), "%s: %d heads of %d in a tile", v->symbol, (int)plan->pack,
+                  (int)group);
+            weft_plan_destroy(plan);
+            run(&x, &s, v->symbol);
+            borders(&x, v->symbol);
+            problem_free(&x);
+        }
+    }
+    return count;
+}
+
 /* Column 0 of Q is 1 and of K what makes the scores interesting; the rest is random. */
 static double steered(int kind, int64_t key, int64_t keys) {
     switch (kind) {
@@ -165,6 +198,36 @@ static void repeated(int32_t dispatch) {
     problem_free(&x);
 }
 
+/* Workers that keep step (sawtooth, dynamic dispatch, several waves, enough keys) compute what others do, and leave their
+ * counters ready for the next launch. */
+static void in_step(void) {
+    uint64_t random = 84;
+    const weft_attention p = attention(1, 2, 2, 6000, 9000, 64, WEFT_BF16, WEFT_MASK_NONE);
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.sweep = WEFT_SWEEP_SAWTOOTH;
+    s.workers = 8;
+    problem x = problem_new(&p, &random);
+    const size_t bytes = x.size.o * 2;
+    void *first = malloc(bytes);
+    DEMAND(!first);
+    for (int dispatch = WEFT_DISPATCH_STATIC; dispatch <= WEFT_DISPATCH_DYNAMIC; dispatch++) {
+        s.dispatch = dispatch;
+        weft_plan *plan = plan_new(&p, &s, "hopper_attention");
+        for (int i = 0; i < 5; i++) {
+            poison(&x);
+            DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
+            fetch(&x);
+            if (dispatch == WEFT_DISPATCH_STATIC && i == 0) {
+                memcpy(first, x.host.o, bytes);
+            }
+            CHECK(memcmp(first, x.host.o, bytes) == 0, "run %d in step under dispatch %d differs", i, dispatch);
+        }
+        weft_plan_destroy(plan);
+    }
+    free(first);
+    problem_free(&x);
+}
+
 int main(int argc, char **argv) {
     weft_message message = {""};
     weft_cuda_device device;
@@ -185,12 +248,15 @@ int main(int argc, char **argv) {
     }
     DEMAND(driver->primary_retain(&context, device.handle));
     DEMAND(driver->context_push(context));
-    const int drawn = random_problems(rounds), steered_ones = steered_problems();
+    const int drawn = random_problems(rounds), packed = packed_problems((rounds + 1) / 2);
+    const int steered_ones = steered_problems();
     for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
         repeated(dispatch);
     }
-    printf("hopper_attention_device on %s: %d random problems, %d steered, 3 dispatches repeated: %d failed\n", device.name,
-           drawn, steered_ones, failures);
+    in_step();
+    printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, 3 dispatches repeated: %d "
+           "failed\n",
+           device.name, drawn, packed, steered_ones, failures);
     printf("a call costs the host %.2f us under static dispatch, %.2f under dynamic\n",
            enqueue_cost(WEFT_DISPATCH_STATIC, "hopper_attention"), enqueue_cost(WEFT_DISPATCH_DYNAMIC, "hopper_attention"));
     return failures != 0;

@@ -38,10 +38,37 @@ def test_every_head_dim(head_dim):
 
 
 @pytest.mark.parametrize("offset", [-150, -129, -1, 0, 1, 63, 200, 1000])
-def test_offsets(offset):
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_offsets(head_dim, dtype, offset):
     """From one where no query sees a key to one where all see all."""
-    q, k, v = normal(1, 150, 2, 128), normal(1, 190, 2, 128), normal(1, 190, 2, 128)
+    q, k, v = (normal(1, n, 2, head_dim, dtype=dtype) for n in (150, 190, 190))
     check_attention(q, k, v, causal=True, offset=offset)
+
+
+STEERED = {
+    "rising": lambda key: key / 2,
+    "falling": lambda key: 1e4 - 40 * key,
+    "jump": lambda key: 1e4 * (key > 300),
+    "one key": lambda key: torch.where(key == 100, 1e4, -1e4),
+    "low": lambda key: -1e4 + 0 * key,
+    "equal": None,
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("head_dim", [64, 96, 128, 256])
+@pytest.mark.parametrize("scores", STEERED)
+def test_scores(scores, head_dim, dtype, causal):
+    """Scores that grow along the keys, jump, are of the order of 1e4, or are all the same."""
+    q, k, v = (normal(1, 700, 2, head_dim, dtype=dtype) for _ in range(3))
+    if STEERED[scores]:
+        q[..., 0] = 1
+        k[..., 0] = STEERED[scores](torch.arange(700.0, device="cuda"))[:, None]
+    else:
+        k[:] = 0.25
+    check_attention(q, k, v, causal=causal, offset=0 if causal else None, scale=1)
 
 
 @pytest.mark.parametrize("head_dim", [64, 128])
@@ -149,7 +176,7 @@ def test_ragged_products(m, n, k):
 
 @pytest.mark.parametrize("order", ["raster-m", "raster-n", "group", "serpentine", "hilbert"])
 def test_orders_of_products(order):
-    a, b = normal(1100, 264), normal(264, 1300)
+    a, b = normal(1100, 264), normal(264, 1304)
     for dispatch in ("grid", "static", "dynamic"):
         c = run(weft.matmul, a, b, schedule={"order": order, "dispatch": dispatch})
         assert_within_twice(c, a @ b, a.double() @ b.double())

@@ -28,20 +28,22 @@ static __device__ __forceinline__ void hopper_gather(uint32_t (&words)[4]) {
     }
 }
 
-/* Divides by the sums and stores output and LSE, 16 bytes a lane. below: the tile's queries before the warpgroup's. */
+/* Divides by the sums and stores output and LSE, 16 bytes a lane. below: the tile's rows before the warpgroup's. */
 template <class S>
 static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_params &p, const hopper_job &job,
                                                     const hopper_rows &rows, const float (&out)[S::depth / 2], int below) {
-    const int thread = (int)thread_index(), lane = thread % 32, first = job.row + below;
-    char *o = (char *)p.o + 2 * (job.batch * p.o_strides.batch + job.head * p.o_strides.head);
+    const int thread = (int)thread_index(), lane = thread % 32;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const int row = first + thread % 128 / 32 * 16 + half * 8 + lane / 4;
+        const int row = below + thread % 128 / 32 * 16 + half * 8 + lane / 4;
+        const int query = job.row + (row >> p.pack_bits);
+        const int head = (job.head << p.pack_bits) + (row & ((1 << p.pack_bits) - 1));
         float sum = rows.sum[half];
         sum += __shfl_xor_sync(0xffffffffu, sum, 1); /* the four lanes that share the row */
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         const float inverse = sum == 0 ? 0 : reciprocal_flushed(sum);
-        char *to = o + 2 * row * p.o_strides.seq + lane % 4 * 16;
+        char *to = (char *)p.o + lane % 4 * 16 +
+                   2 * (job.batch * p.o_strides.batch + head * p.o_strides.head + query * p.o_strides.seq);
 #pragma unroll
         for (int j = 0; j < S::depth / 32; j++) {
             uint32_t words[4]; /* of pieces of 8 columns */
@@ -51,14 +53,86 @@ static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_
                 words[i] = pack_halves<S::bf16>(out[at] * inverse, out[at + 1] * inverse);
             }
             hopper_gather(words);
-            if (row < p.seq && 32 * j + lane % 4 * 8 < p.head_dim) {
-                *(uint4 *)(to + 64 * j) = make_uint4(words[0], words[1], words[2], words[3]);
+            if (query < p.seq && 32 * j + lane % 4 * 8 < p.head_dim) {
+                store_16(to + 64 * j, words, p.keep_o);
             }
         }
-        if (p.lse && lane % 4 == 0 && row < p.seq) {
+        if (p.lse && lane % 4 == 0 && query < p.seq) {
             const float ln2 = 0.693147181f;
-            p.lse[(job.batch * p.heads + job.head) * p.seq + row] =
-                sum == 0 ? -INFINITY : ln2 * (rows.shift[half] + log2_flushed(sum));
+            p.lse[(job.batch * p.heads + head) * p.seq + query] =
+                sum == 0 ? -INFINITY : ln2 * (hopper_in_base_2<S>(rows.shift[half], p.scale_log2) + log2_flushed(sum));
+        }
+    }
+}
+
+/* A tile of which a warpgroup sees no key. */
+template <class S>
+static __device__ __forceinline__ void hopper_store_nothing(const weft_hopper_attention_params &p, const hopper_job &job,
+                                                            int below) {
+    const hopper_rows rows = {};
+    float out[S::depth / 2];
+#pragma unroll
+    for (int i = 0; i < S::depth / 2; i++) {
+        out[i] = 0;
+    }
+    hopper_store<S>(p, job, rows, out, below);
+}
+
+/* A consumer warpgroup, from tile to tile. The last step of one and the first of the next are one, where two tiles have
+ * room for their queries.
+ *
+ * Blocks of a tile that others use and this warpgroup does not see: those of K it gives back as they come, those of V when
+ * the open tile's weights have met theirs. The producer may wait for that, but has the next tile's Q and first K on their
+ * way before if there are fewer such blocks than stages; otherwise the tile is closed first. */
+template <class S>
+static __device__ __forceinline__ void hopper_consume(const weft_hopper_attention_params &p, hopper_desk<S> &desk,
+                                                      uint32_t base, uint32_t group) {
+    hopper_consumer<S> consumer(p, desk, base, group);
+    const int below = (int)group * 64;
+    float out[S::depth / 2];
+    uint32_t weights[S::keys / 4];
+    hopper_rows rows, ended = {};
+    bool more = consumer.next_tile(), here = true; /* whether there is a next tile, and whether it is known */
+    bool open = false, add = false;
+    int unseen = 0;
+    while (more || open) {
+        const hopper_share share = consumer.share_of();
+        const bool sees = more && here && share.own > 0;
+        const bool joins = S::q_slots > 1 && open && sees && unseen + share.before < S::stages;
+        if (joins) {
+            consumer.skip_k(share.before);
+            consumer.join(out, weights, add, rows, share);
+            consumer.skip_v(unseen + share.before);
+        } else if (open) {
+            consumer.close(out, weights, add);
+            if (here) {
+                consumer.skip_v(unseen);
+            } else {
+                consumer.skip(unseen);
+            }
+        }
+        if (open) {
+            hopper_store<S>(p, consumer.job(here ? 1 : 0), ended, out, below);
+        }
+        open = sees;
+        if (sees) {
+            if (!joins) {
+                consumer.skip(share.before);
+                consumer.begin(weights, rows, share);
+            }
+            consumer.sweep(out, weights, rows, share);
+            ended = rows;
+            add = share.own > 1;
+            unseen = share.after;
+        } else if (more && here) {
+            consumer.release_q();
+            consumer.skip(share.before + share.after);
+            hopper_store_nothing<S>(p, consumer.job(0), below);
+        }
+        here = !open || (S::q_slots > 1 && unseen < S::stages);
+        if (more && here) {
+            consumer.skip_k(open ? unseen : 0);
+            more = consumer.next_tile();
         }
     }
 }
@@ -72,8 +146,10 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.q);
         tma_prefetch_map(&p.k);
         tma_prefetch_map(&p.v);
-        mbarrier_init(shared_address(&desk.q_full), 1);
-        mbarrier_init(shared_address(&desk.q_empty), 4 * S::groups);
+        for (int i = 0; i < S::q_slots; i++) {
+            mbarrier_init(shared_address(&desk.q_full[i]), 1);
+            mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
+        }
         for (int i = 0; i < S::stages; i++) {
             mbarrier_init(shared_address(&desk.k_full[i]), 1);
             mbarrier_init(shared_address(&desk.v_full[i]), 1);
@@ -93,18 +169,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         }
     } else {
         registers_raise<S::consumer_registers>();
-        hopper_consumer<S> consumer(p, desk, base, group - 1);
-        for (uint32_t tile = 0;; tile++) {
-            mbarrier_wait(shared_address(&desk.q_full), tile % 2);
-            const hopper_job &job = desk.jobs[tile % 2];
-            if (!hopper_same(job.more)) {
-                break;
-            }
-            float out[S::depth / 2];
-            hopper_rows rows;
-            consumer.sweep(out, rows, job);
-            hopper_store<S>(p, job, rows, out, (int)(group - 1) * 64);
-        }
+        hopper_consume<S>(p, desk, base, group - 1);
     }
 }
 

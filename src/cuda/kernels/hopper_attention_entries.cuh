@@ -15,6 +15,6 @@
         hopper_attention<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages>>(p);                                      \
     }
 
-#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, full, causal)                            \
+#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, ...)                                     \
     WEFT_ATTENTION_IN_##module(WEFT_HOPPER_ATTENTION_ENTRY(symbol, DTYPE, depth, groups, keys, stages))
 #include "cuda/hopper_attention.def"

@@ -13,10 +13,11 @@ template <class S> struct hopper_producer {
     int step, left;     /* its next block of V, and how many are left with that one */
     int direction;
     uint32_t tiles; /* started so far */
+    int until_look; /* steps */
 
     __device__ __forceinline__ hopper_producer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t address)
-        : p(params), desk(shared), base(address), left(0), tiles(0) {
+        : p(params), desk(shared), base(address), left(0), tiles(0), until_look(0) {
     }
 
     /* Copies one block of K or V into its slot, once the consumers are done with what was there. */
@@ -45,33 +46,62 @@ template <class S> struct hopper_producer {
         block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step);
         step += direction;
         left--;
+        if (p.pace.steps && --until_look == 0) {
+            look();
+        }
     }
 
-    /* Waits until the consumers are done with the queries of the tile before, and tells them what is next. */
-    __device__ __forceinline__ void tell(const hopper_job &job) {
-        mbarrier_wait(shared_address(&desk.q_empty), tiles % 2 ^ 1);
-        desk.jobs[tiles % 2] = job;
-        tiles++;
+    /* Waits until this worker is not too far ahead. Waiting is a help, not a need: who waits for long, because the others
+     * do not run at the same time, waits no more. */
+    __device__ __forceinline__ void look() {
+        unsigned long long *all = (unsigned long long *)p.counter + WEFT_HOPPER_LOOKS;
+        const int64_t enough = (++desk.looks - p.pace.slack) * p.walk.workers;
+        until_look = p.pace.steps;
+        atomicAdd(all, 1ull);
+        for (int tries = 0; desk.paced && (int64_t) * (volatile unsigned long long *)all < enough; tries++) {
+            if (tries == 400) { /* 40 us and more */
+                desk.paced = 0;
+            }
+            __nanosleep(100);
+        }
+    }
+
+    /* At the start of a tile. The last wave is not whole: its workers would wait for those that have no tile. */
+    __device__ __forceinline__ void set_pace(const weft_visit &visit) {
+        until_look = p.pace.steps;
+        desk.looks = desk.worker.turn * (visit.steps / p.pace.steps);
+        desk.paced = desk.paced && (desk.worker.turn + 1) * p.walk.workers <= p.walk.order.count;
+    }
+
+    /* Waits until the consumers are done with the queries that are where the next ones go, and tells them what is next.
+     * Returns the barrier of those queries. */
+    __device__ __forceinline__ uint32_t tell(const hopper_job &job) {
+        mbarrier_wait(shared_address(&desk.q_empty[tiles % S::q_slots]), tiles / S::q_slots % 2 ^ 1);
+        desk.jobs[tiles % HOPPER_JOBS] = job;
+        return shared_address(&desk.q_full[tiles++ % S::q_slots]);
     }
 
     /* The first K of a tile, its Q, and what follows. */
     __device__ __forceinline__ void start(const weft_visit &visit) {
-        const int head = (int)visit.tile.head, row = (int)visit.tile.block * S::tile_m;
-        const uint32_t full = shared_address(&desk.q_full);
+        const int head = (int)visit.tile.head, row = (int)visit.tile.block * (S::tile_m >> p.pack_bits);
+        const uint32_t to = base + tiles % S::q_slots * S::q_bytes;
         batch = (int)visit.tile.batch;
         kv_head = (int)weft_divide(head, &p.by_kv_group);
         step = (int)visit.first;
         left = (int)visit.steps;
         direction = visit.direction;
+        if (p.pace.steps) {
+            set_pace(visit);
+        }
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
-        tell({1, batch, head, row, left, direction < 0});
+        const uint32_t full = tell({1, batch, head, row, left, direction < 0});
         if (left > 0) {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
             for (int box = 0; box < S::boxes; box++) {
-                tma_load_4d(base + box * S::q_box, &p.q, full, box * 64, row, head, batch, WEFT_KEEP_FIRST);
+                tma_load_5d(to + box * S::q_box, &p.q, full, box * 64, 0, row, head, batch, WEFT_KEEP_FIRST);
             }
             next_blocks();
         } else {
@@ -82,6 +112,7 @@ template <class S> struct hopper_producer {
     /* Blocks go in the order in which they are used. The next tile is asked for when the first blocks of this one are on
      * their way, because an answer takes hundreds of clocks. */
     __device__ __forceinline__ void run() {
+        desk.paced = 1;
         desk.worker = weft_worker_start(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
         for (;;) {
             weft_worker worker = desk.worker;
@@ -96,8 +127,21 @@ template <class S> struct hopper_producer {
             }
             start(visit);
         }
-        tell({0, 0, 0, 0, 0, 0});
-        mbarrier_arrive(shared_address(&desk.q_full));
+        mbarrier_arrive(tell({0, 0, 0, 0, 0, 0}));
+        if (p.counter) {
+            leave_zero();
+        }
+    }
+
+    /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
+    __device__ __forceinline__ void leave_zero() const {
+        unsigned long long *counters = (unsigned long long *)p.counter;
+        __threadfence(); /* after what this CTA counted */
+        if (atomicAdd(&counters[WEFT_HOPPER_DONE], 1ull) == gridDim.x - 1) {
+            for (int i = 0; i < WEFT_HOPPER_COUNTERS; i++) {
+                counters[i] = 0;
+            }
+        }
     }
 };
 

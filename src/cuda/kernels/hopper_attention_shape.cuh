@@ -5,6 +5,7 @@
 #include "cuda/hopper_attention.h"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
+#include "cuda/ptx/keep.cuh"
 #include "cuda/ptx/mbarrier.cuh"
 #include "cuda/ptx/thread.cuh"
 #include "cuda/ptx/tma.cuh"
@@ -18,7 +19,8 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_
     static constexpr int boxes = (DEPTH + 63) / 64;
     static constexpr uint32_t q_box = tile_m * 128, kv_box = KEYS * 128; /* bytes of 64 columns */
     static constexpr uint32_t q_bytes = boxes * q_box, kv_bytes = boxes * kv_box;
-    static constexpr uint32_t k_at = q_bytes, v_at = k_at + STAGES * kv_bytes;
+    static constexpr int q_slots = WEFT_HOPPER_Q_SLOTS(DEPTH, 64 * GROUPS, KEYS, STAGES);
+    static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes;
     /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
      * back is what the consumers get. */
     static constexpr int consumer_registers = GROUPS == 2 ? 224 : GROUPS == 3 ? 160 : 112;
@@ -31,10 +33,13 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_
 /* A tile, as the producer hands it to the consumers. */
 struct hopper_job {
     int32_t more;            /* 0: there is none, and no further one */
-    int32_t batch, head;     /* of the queries */
+    int32_t batch, head;     /* of the queries; the head in packs */
     int32_t row;             /* the tile's first query */
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
 };
+
+/* Tiles take turns on the desk: when one is written, consumers may still read the two before it; a power of two. */
+enum { HOPPER_JOBS = 4 };
 
 /* A value that is the same in all lanes of a warp, so that the compiler knows it, too: what it takes to be the same it
  * keeps in registers of the warp, not of each thread. */
@@ -44,11 +49,13 @@ static __device__ __forceinline__ int hopper_same(int value) {
 
 /* Barriers and jobs of a CTA. */
 template <class S> struct hopper_desk {
-    uint64_t q_full, q_empty;
+    uint64_t q_full[S::q_slots], q_empty[S::q_slots];
     uint64_t k_full[S::stages], k_empty[S::stages];
     uint64_t v_full[S::stages], v_empty[S::stages];
     weft_worker worker; /* the producer's, here to leave its registers alone */
-    hopper_job jobs[2]; /* tiles take turns: a consumer may still read the last one when the next is written */
+    int64_t looks;      /* the producer's, with those of the waves before; as if it had taken part in all */
+    int32_t paced;      /* whether it still waits for others */
+    hopper_job jobs[HOPPER_JOBS];
 };
 
 /* A place in the ring of blocks of K or V. */

@@ -19,10 +19,21 @@
 #define HOPPER_MOST 256.0f /* 2^8 */
 
 struct hopper_rows {
-    float shift[2];  /* what is subtracted from scores in base 2, near the largest one so far */
+    float shift[2];  /* what is subtracted from scores, near the largest one so far; in which units: hopper_scaled() */
     float sum[2];    /* of this thread's exponentials */
     float factor[2]; /* what the output has to be multiplied by, when hopper_shift() says so */
 };
+
+/* A score in the units of the shifts. bf16: scaled, in base 2, so that an exponent is one multiply-add, off by the rounding
+ * of the shift (6e-4 at 1e4). fp16: as it is, so that the largest score's exponent is 0 exactly: subtract, then scale. */
+template <class S> static __device__ __forceinline__ float hopper_scaled(float score, float scale_log2) {
+    return S::bf16 ? score * scale_log2 : score;
+}
+
+/* A difference in the units of the shifts, or a shift, in base 2. */
+template <class S> static __device__ __forceinline__ float hopper_in_base_2(float shift, float scale_log2) {
+    return S::bf16 ? shift : shift * scale_log2;
+}
 
 /* Scores of keys that a row does not see become -inf. seen: keys that rows r and r + 8 see, counted from the block's first.
  */
@@ -51,7 +62,7 @@ static __device__ __forceinline__ bool hopper_shift(hopper_rows &rows, const flo
             even = fmaxf(even, scores[4 * j + 2 * half]);
             odd = fmaxf(odd, scores[4 * j + 2 * half + 1]);
         }
-        largest[half] = fmaxf(even, odd) * scale_log2;
+        largest[half] = hopper_scaled<S>(fmaxf(even, odd), scale_log2);
     }
     const bool grown = largest[0] > rows.shift[0] + HOPPER_LAG || largest[1] > rows.shift[1] + HOPPER_LAG;
     if (!__any_sync(0xffffffffu, grown)) {
@@ -63,7 +74,7 @@ static __device__ __forceinline__ bool hopper_shift(hopper_rows &rows, const flo
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1)); /* the four lanes that share the row */
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
         const float shift = fmaxf(most, rows.shift[half]);
-        rows.factor[half] = exp2_flushed(rows.shift[half] - shift);
+        rows.factor[half] = exp2_flushed(hopper_in_base_2<S>(rows.shift[half] - shift, scale_log2));
         rows.shift[half] = shift;
         rows.sum[half] *= rows.factor[half];
     }
@@ -76,7 +87,8 @@ static __device__ __forceinline__ void hopper_exponentials(float (&scores)[S::ke
                                                            float scale_log2) {
 #pragma unroll
     for (int i = FROM; i < TO; i++) {
-        scores[i] = exp2_flushed(fmaf(scores[i], scale_log2, -rows.shift[i / 2 % 2]));
+        const float shift = rows.shift[i / 2 % 2];
+        scores[i] = exp2_flushed(S::bf16 ? fmaf(scores[i], scale_log2, -shift) : (scores[i] - shift) * scale_log2);
     }
 }
 

@@ -1,13 +1,18 @@
-/* A consumer warpgroup's way through the keys of a tile: scores, mask, softmax, values. */
+/* A consumer warpgroup's way through the keys of its tiles: scores, mask, softmax, values.
+ *
+ * Steps follow each other across tiles: while the tensor cores multiply a step's weights by V, the exponentials of the next
+ * step are computed, and where that one is the first of the next tile, it is that tile's. So a tile stays open after its
+ * last step, until its last weights have met V and its output can be stored. */
 #ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SWEEP_CUH
 #define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SWEEP_CUH
 
 #include "cuda/kernels/hopper_attention_softmax.cuh"
 
-/* The 64 queries of a warpgroup, and the keys they see. Steps beyond `own` are masked for all of them. */
+/* The 64 queries of a warpgroup, and the keys they see. */
 struct hopper_share {
-    int own, unmasked;
-    int seen[2]; /* keys that the thread's rows r and r + 8 see */
+    int own, unmasked; /* steps 0 .. own - 1 are not masked for all of them, steps 0 .. unmasked - 1 for none */
+    int before, after; /* steps of the tile before and after its own, in the order of visiting */
+    int downward;
 };
 
 template <class S> struct hopper_consumer {
@@ -15,11 +20,13 @@ template <class S> struct hopper_consumer {
     hopper_desk<S> &desk;
     uint32_t q, k, v; /* shared addresses of the rings; of Q, where this warpgroup's rows begin */
     uint32_t group;
+    uint32_t tiles; /* begun so far */
     hopper_slot<S::stages> k_slot, v_slot;
 
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
-        : p(params), desk(shared), q(base + number * 64 * 128), k(base + S::k_at), v(base + S::v_at), group(number) {
+        : p(params), desk(shared), q(base + number * 64 * 128), k(base + S::k_at), v(base + S::v_at), group(number),
+          tiles(0) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -53,10 +60,22 @@ template <class S> struct hopper_consumer {
         mbarrier_wait(shared_address(&desk.v_full[v_slot.index]), v_slot.parity);
     }
 
-    /* Q is not needed any more, nor is the job of the tile before. */
+    /* The tile at hand, or the one so many before it: the last two are still there. */
+    __device__ __forceinline__ const hopper_job &job(uint32_t back) const {
+        return desk.jobs[(tiles - 1 - back) % HOPPER_JOBS];
+    }
+
+    /* Waits for the next tile's queries. Returns whether there is one. */
+    __device__ __forceinline__ bool next_tile() {
+        mbarrier_wait(shared_address(&desk.q_full[tiles % S::q_slots]), tiles / S::q_slots % 2);
+        tiles++;
+        return hopper_same(job(0).more);
+    }
+
+    /* The tile's Q is not needed any more. */
     __device__ __forceinline__ void release_q() const {
         __syncwarp();
-        release(desk.q_empty);
+        release(desk.q_empty[(tiles - 1) % S::q_slots]);
     }
 
     /* last: whether Q is not needed any more either. */
@@ -75,7 +94,9 @@ template <class S> struct hopper_consumer {
 
     /* Starts scores = Q K^T for the block at hand. */
     __device__ __forceinline__ void start_scores(float (&scores)[S::keys / 2]) const {
-        const uint64_t a = wgmma_operand(q), b = wgmma_operand(k + k_slot.index * S::kv_bytes);
+        /* Worked out anew each time: descriptions of all 16 columns, held from step to step, are registers. */
+        const uint64_t a = wgmma_operand(settled(q + (tiles - 1) % S::q_slots * S::q_bytes)),
+                       b = wgmma_operand(settled(k + k_slot.index * S::kv_bytes));
         wgmma_hold(scores);
         wgmma_fence();
 #pragma unroll
@@ -87,17 +108,27 @@ template <class S> struct hopper_consumer {
         wgmma_hold(scores);
     }
 
-    /* Starts out += weights V for the block at hand. */
-    __device__ __forceinline__ void start_values(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4]) const {
-        const uint64_t b = wgmma_operand(v + v_slot.index * S::kv_bytes, 1024, S::kv_box);
+    /* Starts out += weights V for the block at hand, or without `add` out = weights V. */
+    __device__ __forceinline__ void start_values(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4],
+                                                 bool add) const {
+        const uint64_t b = wgmma_operand(settled(v + v_slot.index * S::kv_bytes), 1024, S::kv_box);
         wgmma_hold(out);
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < S::keys / 16; i++) { /* 16 keys are two atoms of 1024 bytes */
-            wgmma<S::depth>::template registers<S::bf16, true>(out, &weights[4 * i], wgmma_further(b, i * 2048), true);
+            wgmma<S::depth>::template registers<S::bf16, true>(out, &weights[4 * i], wgmma_further(b, i * 2048),
+                                                               i > 0 || add);
         }
         wgmma_commit();
         wgmma_hold(out);
+    }
+
+    /* Keys that the thread's row r, or r + 8, sees. */
+    __device__ __forceinline__ int seen(int further) const {
+        const uint32_t thread = thread_index();
+        const int row = (int)(group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
+        const int64_t keys = job(0).row + (row >> p.pack_bits) + 1 + p.walk.reach.offset;
+        return !p.walk.reach.causal || keys > p.kv_seq ? p.kv_seq : keys < 0 ? 0 : (int)keys;
     }
 
     /* The scores of a step become weights, when those of the step before have met V. Returns whether the output has to be
@@ -112,7 +143,7 @@ template <class S> struct hopper_consumer {
         float sums[2];
         if (first || step >= share.unmasked || !S::bf16) {
             if (step >= share.unmasked) {
-                hopper_mask<S>(scores, share.seen[0] - step * S::keys, share.seen[1] - step * S::keys);
+                hopper_mask<S>(scores, seen(0) - step * S::keys, seen(8) - step * S::keys);
             }
             moved = hopper_shift<S>(rows, scores, p.scale_log2);
             hopper_exponentials<S, 0, all>(scores, rows, p.scale_log2);
@@ -140,40 +171,99 @@ template <class S> struct hopper_consumer {
         return moved;
     }
 
-    /* Steps that other warpgroups take and this one does not see. */
-    __device__ __forceinline__ void skip(int steps) {
-        for (int i = 0; i < steps; i++) {
+    /* Blocks that other warpgroups use and this one does not see. */
+    __device__ __forceinline__ void skip_k(int blocks) {
+        for (int i = 0; i < blocks; i++) {
             take_turn();
             pass_turn();
             wait_k();
+            __syncwarp(); /* no lane still waits when one gives back for all */
             release_k(false);
+        }
+    }
+
+    __device__ __forceinline__ void skip_v(int blocks) {
+        for (int i = 0; i < blocks; i++) {
             wait_v();
+            __syncwarp();
             release_v();
         }
     }
 
-    /* While the tensor cores multiply a block's weights by V, the exponentials of the next block are computed. */
-    __device__ __forceinline__ void sweep_own(float (&out)[S::depth / 2], hopper_rows &rows, const hopper_share &share,
-                                              int downward) {
+    __device__ __forceinline__ void skip(int blocks) {
+        for (int i = 0; i < blocks; i++) {
+            skip_k(1);
+            skip_v(1);
+        }
+    }
+
+    /* What this warpgroup sees of the tile at hand. */
+    __device__ __forceinline__ hopper_share share_of() const {
+        const weft_reach &reach = p.walk.reach;
+        const int first = hopper_same(job(0).row) + ((int)group * 64 >> p.pack_bits), steps = hopper_same(job(0).steps);
+        hopper_share share;
+        int64_t least = p.kv_seq, most = p.kv_seq; /* keys that its first and its last query see */
+        if (reach.causal) {
+            const int queries = 64 >> p.pack_bits;
+            const int64_t end = first + queries < p.seq ? first + queries : p.seq;
+            least = first + 1 + reach.offset < least ? first + 1 + reach.offset : least;
+            most = end + reach.offset < most ? end + reach.offset : most;
+        }
+        const int own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
+        share.own = first >= p.seq ? 0 : own < steps ? own : steps;
+        share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
+        share.downward = hopper_same(job(0).downward);
+        share.before = share.downward ? steps - share.own : 0;
+        share.after = share.downward ? 0 : steps - share.own;
+        return share;
+    }
+
+    /* The first step of a tile, when none is open. */
+    __device__ __forceinline__ void begin(uint32_t (&weights)[S::keys / 4], hopper_rows &rows, const hopper_share &share) {
         float scores[S::keys / 2];
-        uint32_t weights[S::keys / 4];
-        int step = downward ? share.own - 1 : 0;
-        const int direction = downward ? -1 : 1;
         wait_k();
         take_turn();
         start_scores(scores);
         pass_turn();
         wgmma_wait<0>();
         wgmma_hold(scores);
-        soften(scores, weights, rows, share, step, true);
+        rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
+        soften(scores, weights, rows, share, share.downward ? share.own - 1 : 0, true);
         release_k(share.own == 1);
+    }
+
+    /* The first step of a tile, while the last weights of the one before meet V. add: whether that one had others. */
+    __device__ __forceinline__ void join(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], bool add,
+                                         hopper_rows &rows, const hopper_share &share) {
+        float scores[S::keys / 2];
+        wait_k();
+        take_turn();
+        start_scores(scores);
+        wait_v();
+        start_values(out, weights, add);
+        pass_turn();
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
+        soften(scores, weights, rows, share, share.downward ? share.own - 1 : 0, true);
+        wgmma_hold(out);
+        release_k(share.own == 1);
+        release_v();
+    }
+
+    /* The steps after the first. */
+    __device__ __forceinline__ void sweep(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
+                                          const hopper_share &share) {
+        const int direction = share.downward ? -1 : 1;
+        int step = share.downward ? share.own - 1 : 0;
         for (int i = 1; i < share.own; i++) {
+            float scores[S::keys / 2];
             step += direction;
             wait_k();
             take_turn();
             start_scores(scores);
             wait_v();
-            start_values(out, weights);
+            start_values(out, weights, i > 1);
             pass_turn();
             wgmma_wait<1>();
             wgmma_hold(scores);
@@ -185,56 +275,15 @@ template <class S> struct hopper_consumer {
                 hopper_rescale<S>(out, rows);
             }
         }
+    }
+
+    /* The last weights of a tile meet V. */
+    __device__ __forceinline__ void close(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4], bool add) {
         wait_v();
-        start_values(out, weights);
+        start_values(out, weights, add);
         wgmma_wait<0>();
         wgmma_hold(out);
         release_v();
-    }
-
-    /* What this warpgroup sees of a tile with so many steps. first: its first query. */
-    __device__ __forceinline__ hopper_share share_of(int steps, int first) const {
-        const weft_reach &reach = p.walk.reach;
-        hopper_share share;
-        int64_t least = p.kv_seq, most = p.kv_seq; /* keys that its first and its last query see */
-        share.seen[0] = share.seen[1] = p.kv_seq;
-        if (reach.causal) {
-            const int64_t end = first + 64 < p.seq ? first + 64 : p.seq;
-            least = first + 1 + reach.offset < least ? first + 1 + reach.offset : least;
-            most = end + reach.offset < most ? end + reach.offset : most;
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int row = first + (int)(thread_index() % 128 / 32 * 16 + half * 8 + thread_index() % 32 / 4);
-                const int64_t seen = row + 1 + reach.offset;
-                share.seen[half] = seen < 0 ? 0 : seen < p.kv_seq ? (int)seen : p.kv_seq;
-            }
-        }
-        const int own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
-        share.own = first >= p.seq ? 0 : own < steps ? own : steps;
-        share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
-        return share;
-    }
-
-    __device__ __forceinline__ void sweep(float (&out)[S::depth / 2], hopper_rows &rows, const hopper_job &job) {
-        const int steps = hopper_same(job.steps), downward = hopper_same(job.downward);
-        const hopper_share share = share_of(steps, hopper_same(job.row) + (int)group * 64);
-#pragma unroll
-        for (int i = 0; i < S::depth / 2; i++) {
-            out[i] = 0;
-        }
-        rows.shift[0] = rows.shift[1] = HOPPER_NO_SHIFT;
-        rows.sum[0] = rows.sum[1] = 0;
-        if (downward) {
-            skip(steps - share.own);
-        }
-        if (share.own == 0) {
-            release_q();
-        } else {
-            sweep_own(out, rows, share, downward);
-        }
-        if (!downward) {
-            skip(steps - share.own);
-        }
     }
 };
 

@@ -29,6 +29,14 @@ static __device__ __forceinline__ void tma_load_4d(uint32_t to, const void *map,
                  : "memory");
 }
 
+static __device__ __forceinline__ void tma_load_5d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y,
+                                                   int32_t z, int32_t w, int32_t v, uint64_t keep = WEFT_KEEP_NORMAL) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "l"(keep)
+                 : "memory");
+}
+
 /* Loads to the same place in every CTA of the cluster whose bit is set in `ctas`, completing at the same barrier in each.
  */
 static __device__ __forceinline__ void tma_multicast_3d(uint32_t to, const void *map, uint32_t barrier, uint16_t ctas,
@@ -49,6 +57,16 @@ static __device__ __forceinline__ void tma_store_3d(const void *map, uint32_t fr
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from),
                  "r"(x), "r"(y), "r"(z)
                  : "memory");
+}
+
+/* The same, to be given up first by the L2: nobody reads it soon. The policy is made in place, not held in registers. */
+static __device__ __forceinline__ void tma_store_first_3d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z) {
+    asm volatile(
+        "{\n.reg .b64 keep;\nmov.b64 keep, %5;\n"
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%2, %3, %4}], [%1], keep;\n}" ::"l"(
+            map),
+        "r"(from), "r"(x), "r"(y), "r"(z), "n"(WEFT_KEEP_FIRST)
+        : "memory");
 }
 
 /* Closes a group of this thread's stores. */
