@@ -1,6 +1,5 @@
 /* Attention forward: an online softmax in base 2 on panels of queries. K and V are packed once, for all queries and all
- * heads that share them; or, where few tiles do, block by block for each. Besides that, memory is a tile of queries and one
- * panel of scores a thread. */
+ * heads that share them. Besides that, memory is a tile of queries and one panel of scores a thread. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,27 +136,16 @@ static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_tile *b, 
     }
 }
 
-/* The block of keys, packed now if it is not. */
-static weft_cpu_kv_block block_at(const weft_cpu_attention_job *a, int64_t batch, int64_t kv_head, int64_t block, char *k,
-                                  char *v) {
-    const int64_t begin = block * a->kv.tile, keys = weft_cpu_smaller(a->p->kv_seq - begin, a->kv.tile);
-    return a->kv.k
-               ? weft_cpu_kv_at(&a->kv, batch, kv_head, block)
-               : weft_cpu_kv_pack_block(&a->kv, a->kernel, a->p, a->data->k, a->data->v, batch, kv_head, begin, keys, k, v);
-}
-
 static void attention_tile(void *context, void *room, const weft_visit *visit) {
     const weft_cpu_attention_job *a = context;
     const int64_t kv_head = visit->tile.head / (a->p->heads / a->p->kv_heads);
-    size_t used;
-    const weft_cpu_tile b = weft_cpu_tile_lay_out(a, room, &used);
-    char *k = a->kv.k ? NULL : weft_cpu_take(room, &used, a->kv.k_block),
-         *v = a->kv.k ? NULL : weft_cpu_take(room, &used, a->kv.v_block);
+    size_t unused;
+    const weft_cpu_tile b = weft_cpu_tile_lay_out(a, room, &unused);
     const int64_t first = visit->tile.block * a->tile_m, rows = weft_cpu_smaller(a->p->seq - first, a->tile_m);
     weft_cpu_tile_load(a, &b, visit->tile, first, rows);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
         const int64_t begin = step * a->kv.tile, keys = weft_cpu_smaller(a->p->kv_seq - begin, a->kv.tile);
-        const weft_cpu_kv_block block = block_at(a, visit->tile.batch, kv_head, step, k, v);
+        const weft_cpu_kv_block block = weft_cpu_kv_at(&a->kv, visit->tile.batch, kv_head, step);
         weft_cpu_tile_visit(a, &b, visit->tile, first, rows, &block, begin, keys);
     }
     store_rows(a, &b, visit->tile, first, rows);
@@ -172,14 +160,6 @@ void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention
     weft_cpu_kv_lay_out(&a->kv, a->kernel, problem, tile_n);
 }
 
-/* Whether each thread packs the keys of its tile. Packing them once for all takes nearly as long as for one thread, because
- * others must fetch what one has written: it pays where more tiles share a kv head than there are workers. */
-static int packs_alone(const weft_plan *plan) {
-    const weft_attention *p = &plan->attention;
-    const int64_t blocks = weft_ceil_divide(p->seq, plan->schedule.tile_m);
-    return blocks < weft_ceil_divide(plan->schedule.workers, p->heads / p->kv_heads);
-}
-
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
     weft_status status = weft_cpu_check_tile(plan, message);
     if (status) {
@@ -191,17 +171,12 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
     }
     weft_cpu_attention_job a;
     weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);
-    const int alone = packs_alone(plan);
-    if (alone || (status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
+    if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
         size_t room;
         weft_cpu_tile_lay_out(&a, NULL, &room);
-        if (alone) {
-            weft_cpu_take(NULL, &room, a.kv.k_block);
-            weft_cpu_take(NULL, &room, a.kv.v_block);
-        }
         weft_cpu_kv_packing packing = {&a.kv, a.kernel, p, data->k, data->v};
         const weft_cpu_stage before = weft_cpu_kv_stage(&packing);
-        status = weft_cpu_walk(plan, a.kernel, alone ? NULL : &before, room, attention_tile, &a, message);
+        status = weft_cpu_walk(plan, a.kernel, &before, room, attention_tile, &a, message);
     }
     weft_cpu_kv_free(&a.kv);
     return status;
