@@ -55,6 +55,10 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     if (s->sweep == WEFT_SWEEP_PAIR) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no pair sweep");
     }
+    if (weft_gemm_takes_tickets_by_side(s) && s->tile_n > 0 && s->tile_m > 32768 / s->tile_n) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "its tiles of 256x192 have no %s under dynamic dispatch",
+                         weft_order_describe(s->order)->name);
+    }
     if (s->split < 0 || s->split > WEFT_GEMM_MAX_CLUSTER || s->cluster_m < 0 || s->cluster_n < 0 ||
         s->cluster_m > WEFT_GEMM_MAX_CLUSTER || s->cluster_n > WEFT_GEMM_MAX_CLUSTER ||
         at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > WEFT_GEMM_MAX_CLUSTER) {

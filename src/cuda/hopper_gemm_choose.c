@@ -32,6 +32,10 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
     return weft_model_gemm_time(&model);
 }
 
+int weft_gemm_takes_tickets_by_side(const weft_schedule *s) {
+    return s->order == WEFT_ORDER_SERPENTINE_SWIZZLED && s->dispatch == WEFT_DISPATCH_DYNAMIC;
+}
+
 /* Whether a choice is the schedule's, or left to us. */
 static int agrees(int64_t fixed, int64_t value) {
     return fixed == 0 || fixed == value;
@@ -50,7 +54,7 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
     const int on_grid = s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
     weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
-    const int by_side = s->order == WEFT_ORDER_SERPENTINE_SWIZZLED && s->dispatch == WEFT_DISPATCH_DYNAMIC;
+    const int by_side = weft_gemm_takes_tickets_by_side(s);
     size_t count = 0;
     if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn ||
         v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {

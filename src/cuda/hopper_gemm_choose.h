@@ -16,6 +16,10 @@ typedef struct weft_gemm_seen {
 
 weft_gemm_seen weft_gemm_see(const weft_gemm *p);
 
+/* Whether workers draw their tiles from a counter for each side of the L2, which needs more registers than the largest
+ * tiles leave: see WEFT_GEMM_LEAN. */
+int weft_gemm_takes_tickets_by_side(const weft_schedule *schedule);
+
 /* A variant, and how to run it; tile and cluster in the schedule's terms. */
 typedef struct weft_gemm_pick {
     const weft_gemm_variant *variant;

@@ -12,35 +12,42 @@ static const double narrow = 1.45;        /* products of 64 columns read more sh
 static const double half = 1.01;          /* products of 128 columns */
 static const double small = 1.04;         /* tiles of 128 x 128: more barriers */
 static const double single = 1.15;        /* tiles of 64 rows: one warpgroup, which nobody relieves while it stores */
-static const double line = 1.1e-3;        /* a line of 128 bytes that each SM loads */
+static const double line = 1.06e-3;       /* a line of 128 bytes that each SM loads */
 static const double line_alone = 0.5e-3;  /* one that only this SM loads */
-static const double crooked = 1.6;        /* lines for one that begins elsewhere, but at a sector */
-static const double crooked_sector = 2.8; /* and for one that begins within a sector */
+static const double crooked = 0.65;       /* how much more one costs that begins elsewhere, but at a sector */
+static const double crooked_sector = 2.1; /* and one that begins within a sector */
+static const double shared = 0.7;         /* how much of that is left for those that are loaded for several CTAs at once */
 static const double cluster_up = 0.3;     /* to set a cluster up */
 static const double join = 2.2;           /* to add up the parts of a tile, for each further part */
 static const double dram = 4.2e6;         /* bytes in a microsecond */
 static const double dram_single = 2.6e6;  /* the same with tiles of 64 rows, whose ring is too short for the way there */
-static const double sharpness = 6;        /* of the larger of multiplying and loading: they disturb each other */
+static const double sharpness = 6;        /* of the larger of what goes on at once, which disturbs each other */
 
 static double ceil_divide(double a, double b) {
     return ceil(a / b);
 }
 
-static double line_cost(int64_t bytes) {
-    return bytes % 128 == 0 ? 1 : bytes % 32 == 0 ? crooked : crooked_sector;
+/* The largest of three that go on at once, and somewhat more where they are alike. */
+static double larger(double a, double b, double c) {
+    return pow(pow(a, sharpness) + pow(b, sharpness) + pow(c, sharpness), 1 / sharpness);
+}
+
+static double line_cost(const weft_gemm_side *side, double sharers) {
+    const double more = side->line_bytes % 128 == 0 ? 0 : side->line_bytes % 32 == 0 ? crooked : crooked_sector;
+    return 1 + more * (sharers > 1 ? shared : 1);
 }
 
 /* Lines of a side in a step of one CTA, where `sharers` of the other axis share them. */
 static double lines_of(const weft_gemm_side *side, double sharers) {
     const double tile = (double)side->tile;
     const double most = side->contiguous ? 64 * ceil_divide(tile / 64, sharers) : tile / sharers;
-    return most * line_cost(side->line_bytes);
+    return most * line_cost(side, sharers);
 }
 
 /* The same in the mean over all tiles: what is outside of the matrix is not read. */
 static double mean_lines_of(const weft_gemm_side *side, double sharers) {
     const double tiles = ceil_divide((double)side->length, (double)side->tile);
-    return (double)side->length / tiles / sharers * line_cost(side->line_bytes);
+    return (double)side->length / tiles / sharers * line_cost(side, sharers);
 }
 
 /* One step of a wave that fills a share of the chip. */
@@ -51,8 +58,7 @@ static double step_of(const weft_gemm_model *m, double share) {
     const double products = multiply * unit * columns * (1 + load * share);
     const double alone = line_alone * (lines_of(&m->a, along_n) + lines_of(&m->b, along_m));
     const double together = line * share * (mean_lines_of(&m->a, along_n) + mean_lines_of(&m->b, along_m));
-    const double both = pow(products, sharpness) + pow(alone, sharpness) + pow(together, sharpness);
-    return pow(both, 1 / sharpness) * (m->a.tile < 128 ? single : m->a.tile * m->b.tile == 128 * 128 ? small : 1);
+    return larger(products, alone, together) * (m->a.tile < 128 ? single : m->a.tile * m->b.tile == 128 * 128 ? small : 1);
 }
 
 double weft_model_gemm_time(const weft_gemm_model *m) {
@@ -72,5 +78,5 @@ double weft_model_gemm_time(const weft_gemm_model *m) {
     time += (waves - 1) * next * unit + store * unit / split;
     time += ctas > 1 ? cluster_up : 0;
     time += join * (split - 1) * waves;
-    return fmax(time, launch + m->bytes / (m->a.tile < 128 ? dram_single : dram));
+    return larger(time, launch + m->bytes / (m->a.tile < 128 ? dram_single : dram), 0);
 }

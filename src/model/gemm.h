@@ -21,7 +21,8 @@ typedef struct weft_gemm_model {
     double bytes;    /* of A, B and C */
 } weft_gemm_model;
 
-/* Microseconds. The numbers behind it were fitted to the sweep in docs/results/gemm-tiles-h200.csv. */
+/* Microseconds. The numbers behind it were fitted to the sweeps in docs/results/gemm-tiles-h200.csv and
+ * gemm-tiles-2-h200.csv. */
 double weft_model_gemm_time(const weft_gemm_model *m);
 
 #endif

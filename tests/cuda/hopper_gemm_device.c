@@ -86,6 +86,9 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     s.tile_n = tile[!swapped];
     s.order = (int32_t)between(WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
     s.dispatch = (int32_t)between(0, WEFT_DISPATCHES - 1);
+    if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
+        s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
+    }
     s.sweep = (int32_t)between(WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
     s.table = (int32_t)between(0, 1);
     s.group = between(0, 4);

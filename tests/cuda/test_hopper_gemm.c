@@ -81,6 +81,9 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         s.tile_n = tile[!swapped];
         s.order = (int32_t)random_between(random, WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
         s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES - 1);
+        if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
+            s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
+        }
         s.sweep = (int32_t)random_between(random, WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
         s.table = (int32_t)random_between(random, 0, 1);
         s.group = random_between(random, 0, 3);
@@ -177,6 +180,12 @@ static void no_kernel_fits(void **state) {
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.sweep = WEFT_SWEEP_PAIR;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no pair sweep");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.tile_m = 256;
+    s.tile_n = 192;
+    s.order = WEFT_ORDER_SERPENTINE_SWIZZLED;
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    refused(&p, &s, WEFT_UNSUPPORTED, "its tiles of 256x192 have no serpentine-swizzled under dynamic dispatch");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.cluster_m = 3;
     s.cluster_n = 3;

@@ -47,7 +47,7 @@ static product *find(product *list, size_t *count, int kn, int64_t m, int64_t n,
 /* At least nine of ten within 3 %. */
 static void chooses_well(void **state) {
     (void)state;
-    FILE *file = fopen(WEFT_SWEEP, "r");
+    FILE *file = fopen(WEFT_GEMM_TILES, "r");
     product list[MOST_PRODUCTS];
     size_t count = 0, rows = 0, near = 0;
     char text[256];
