@@ -235,7 +235,7 @@ def ladder(tuner, seed, out, count):
         flops = result["tflops"] * result["seconds"]
         columns = {"tuned for each length": timed(result)[0], "the model's choice": next(c for c in result["all"] if c["estimate"])}
         for words in fixed:
-            same = [c for c in result["all"] if c["also"] and is_choice(c, words)]
+            same = [c for c in result["all"] if is_choice(c, words)]
             if same:
                 columns[words] = same[0]
         for name, c in columns.items():
