@@ -117,7 +117,7 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
         const double bytes = (double)tile_m * (double)tile_n * (double)sizeof(float) +
                              (double)(tile_m + tile_n) * (double)s->tile_k * (double)element;
         const double cost = gemm_cost(kernel, p, tile_m, tile_n, s->workers);
-        if (best < 0 || (bytes <= SHARE_OF_L2 && cost <= best)) {
+        if (best < 0 || (bytes <= SHARE_OF_L2 && cost < best)) {
             best = cost;
             s->tile_m = tile_m;
             s->tile_n = tile_n;
