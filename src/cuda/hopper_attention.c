@@ -73,16 +73,47 @@ static int fits(const weft_hopper_attention_variant *v, const weft_plan *plan, c
            v->shared_bytes + 1024 <= (uint32_t)device->shared_bytes;
 }
 
-/* What a variant does of its rate on this problem: rows of its tiles beyond the queries, and columns beyond the head dim,
- * are computed for nothing. Rates of short problems have such rows in them. pack: see weft_plan. */
-static double useful_rate(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t pack) {
+/* Queries of which the rates of short problems speak: more than a tile's, and no more than where the variants change
+ * places.
+ */
+static int is_short(const weft_hopper_attention_variant *v, const weft_attention *p) {
+    return p->seq > 256 && p->seq <= (v->depth <= 64 ? 6144 : 2048) && v->short_rate[p->mask != WEFT_MASK_NONE];
+}
+
+/* Rows of the queries' last tile, as a part of a tile, by what they cost: warpgroups without queries cost nothing, and the
+ * others have fewer to overlap with. */
+static double last_tile(const weft_hopper_attention_variant *v, int64_t rows) {
+    const int64_t groups = weft_ceil_divide(rows % v->tile_m, 64);
+    return groups ? (1.0 + (double)groups) / (1.0 + (double)v->tile_m / 64) : 0;
+}
+
+/* How long a problem takes by a variant, in no unit: its tiles come in waves of one for each worker. Without a mask tiles
+ * are alike, and a wave that is not whole takes as long as one that is, which matters while there are few; one that few
+ * workers have a part in is mostly last tiles, which are smaller. Under a causal mask a tile has half of the keys in the
+ * mean, and the longest has all. pack: see weft_plan. */
+static double time_of(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device,
+                      int64_t pack) {
+    const weft_attention *p = &plan->attention;
     const int masked = p->mask != WEFT_MASK_NONE;
-    const double rows = (double)(weft_ceil_divide(p->seq, v->tile_m / pack) * v->tile_m);
-    double rate = (double)(v->rate[masked] ? v->rate[masked] : v->rate[0]) * (double)(p->seq * pack) / rows;
-    if (p->seq > 256 && p->seq <= WEFT_HOPPER_SHORT && v->short_rate[masked]) {
+    const int64_t workers = plan->schedule.workers > 0 ? plan->schedule.workers : device->multiprocessors;
+    const int64_t rows = p->seq * pack;
+    double rate = v->rate[masked] ? v->rate[masked] : v->rate[0], height = v->tile_m;
+    double tiles = (double)(rows / v->tile_m) + last_tile(v, rows);
+    if (is_short(v, p)) { /* such rates have the last tile in them */
         rate = v->short_rate[masked];
+        tiles = (double)rows / height;
+    } else if (rows < v->tile_m) {
+        height *= tiles;
+        tiles = 1;
     }
-    return rate * (double)p->head_dim / v->depth;
+    double waves = (double)p->batch * (double)(p->heads / pack) * tiles / (double)workers;
+    if (masked) {
+        waves = waves < 1.5 ? 1 : waves / 2 + 0.25;
+    } else if (waves <= 4) {
+        const double part = waves - floor(waves);
+        waves = waves < 1 ? 1 : floor(waves) + (part == 0 ? 0 : part < 0.1 ? 0.5 : 1);
+    }
+    return waves * height / rate * (double)v->depth;
 }
 
 /* Of the workers' time, what the tiles of one K and V fill when they take whole waves, so that no wave reads two of them.
@@ -101,16 +132,16 @@ static int nearly_stays(const weft_plan *plan, const weft_cuda_device *device) {
            s->order == WEFT_CHOOSE && s->workers == 0 && share > 1 && share < 1.5;
 }
 
-/* There, whole waves are worth 8 % of the rate: docs/kernels/attention-hopper.md. */
-static double local_rate(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device,
+/* There, whole waves are worth 8 % of the time: docs/kernels/attention-hopper.md. */
+static double local_time(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device,
                          int64_t pack) {
     const weft_attention *p = &plan->attention;
     const int64_t tiles = weft_ceil_divide(p->seq, v->tile_m / pack) * (p->heads / p->kv_heads / pack);
-    const double fill = wave_fill(tiles, device->multiprocessors), rate = useful_rate(v, p, pack);
-    return !nearly_stays(plan, device) ? rate : fill > 0.95 ? fill * rate : 0.92 * rate;
+    const double fill = wave_fill(tiles, device->multiprocessors), time = time_of(v, plan, device, pack);
+    return !nearly_stays(plan, device) ? time : time / (fill > 0.95 ? fill : 0.92);
 }
 
-/* The variant with the best useful rate among those that fit the head dim best, or null. */
+/* The variant that takes the least time among those that fit the head dim best, or null. */
 static const weft_hopper_attention_variant *best_variant(const weft_plan *plan, const weft_cuda_device *device,
                                                          int64_t pack) {
     const weft_hopper_attention_variant *best = NULL;
@@ -118,7 +149,7 @@ static const weft_hopper_attention_variant *best_variant(const weft_plan *plan, 
         const weft_hopper_attention_variant *v = &variants[i];
         if (fits(v, plan, device) &&
             (!best || v->depth < best->depth ||
-             (v->depth == best->depth && local_rate(v, plan, device, pack) > local_rate(best, plan, device, pack)))) {
+             (v->depth == best->depth && local_time(v, plan, device, pack) < local_time(best, plan, device, pack)))) {
             best = v;
         }
     }
@@ -172,18 +203,14 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
-/* Variants that compute much for nothing are left out. */
+/* Variants that are far from the best are left out. */
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
-    const weft_attention *p = &plan->attention;
     const int64_t pack = pack_of(plan, device);
-    double best = 0;
+    const weft_hopper_attention_variant *best = best_variant(plan, device, pack);
     size_t count = 0;
-    for (size_t i = 0; i < VARIANTS; i++) {
-        const double rate = fits(&variants[i], plan, device) ? useful_rate(&variants[i], p, pack) : 0;
-        best = rate > best ? rate : best;
-    }
-    for (size_t i = 0; i < VARIANTS && count < room; i++) {
-        if (fits(&variants[i], plan, device) && useful_rate(&variants[i], p, pack) > 0.7 * best) {
+    for (size_t i = 0; best && i < VARIANTS && count < room; i++) {
+        if (fits(&variants[i], plan, device) &&
+            time_of(&variants[i], plan, device, pack) < 1.4 * time_of(best, plan, device, pack)) {
             list[count] = plan->schedule;
             list[count].tile_m = variants[i].tile_m;
             list[count++].tile_n = variants[i].tile_n;
@@ -202,8 +229,24 @@ static int64_t section_heads(const weft_attention *p, const weft_machine *machin
     int64_t section = room < (double)kv_heads ? (int64_t)room : kv_heads;
     const int64_t least = weft_ceil_divide(2 * workers, blocks * shared);
     section = section < least ? least : section;
+    if (p->kv_seq <= 512 && p->head_dim > 64) {
+        section = 32; /* measured: 32 of 512 heads 377 TFLOP/s, 48 370, 96 358, 128 354, 256 323 */
+    }
     section = section < 1 ? 1 : section > kv_heads ? kv_heads : section;
     return weft_ceil_divide(kv_heads, kv_heads / section) * shared;
+}
+
+/* Tickets pay when workers take several tiles. With few, a worker's next ticket, which it takes while it has a tile in
+ * hand, may be one too many: tiles that are alike are then dealt out, and those under a causal mask left to the hardware,
+ * which gives the next one to who is done. */
+static weft_dispatch dispatch_of(int causal, double waves) {
+    if (waves <= 1) {
+        return WEFT_DISPATCH_STATIC;
+    }
+    if (causal) {
+        return waves <= 2.5 ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC;
+    }
+    return waves <= 3 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
 }
 
 /* The default schedule: what measured best, shape by shape, in docs/kernels/attention-hopper.md. */
@@ -223,9 +266,9 @@ static void settle(const weft_plan *plan, const weft_cuda_device *device, const 
     if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
         schedule->group = section_heads(p, &plan->machine, plan->pack, blocks, workers);
     }
-    if (schedule->dispatch == WEFT_CHOOSE) { /* tickets pay when workers take several tiles */
-        const double tiles = (double)p->batch * (double)(p->heads / plan->pack) * (double)blocks;
-        schedule->dispatch = tiles > 2.0 * (double)workers ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
+    if (schedule->dispatch == WEFT_CHOOSE) {
+        schedule->dispatch =
+            dispatch_of(causal, (double)p->batch * (double)(p->heads / plan->pack) * (double)blocks / (double)workers);
     }
 }
 

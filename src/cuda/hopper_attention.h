@@ -45,9 +45,6 @@ typedef struct weft_hopper_attention_params {
     weft_walk walk; /* tiles of the variant's tile_m x tile_n; no clusters */
 } weft_hopper_attention_params;
 
-/* Up to so many queries a problem is short, but for those of a tile or less. */
-enum { WEFT_HOPPER_SHORT = 2048 };
-
 /* What is compiled: a row of hopper_attention.def. */
 typedef struct weft_hopper_attention_variant {
     const char *symbol; /* the entry point */
@@ -58,7 +55,7 @@ typedef struct weft_hopper_attention_variant {
     int32_t threads;        /* of a CTA */
     uint32_t shared_bytes;  /* dynamic */
     int32_t rate[2];        /* TFLOP/s without and with a causal mask, where tiles fit the queries; 0: not measured */
-    int32_t short_rate[2];  /* the same for queries up to WEFT_HOPPER_SHORT, what tiles compute beyond them counted in */
+    int32_t short_rate[2];  /* the same for short queries, what tiles compute beyond them counted in */
 } weft_hopper_attention_variant;
 
 /* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */

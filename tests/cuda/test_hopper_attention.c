@@ -52,7 +52,7 @@ static void takes(const weft_attention *p, const char *kernel) {
 static void variants(void **state) {
     (void)state;
     weft_attention p = large(2, 16, 8192, 128, WEFT_MASK_NONE);
-    takes(&p, "attention_bf16_d128_192x64__hopper");
+    takes(&p, "attention_bf16_d128_192x80__hopper");
     p.mask = WEFT_MASK_CAUSAL;
     takes(&p, "attention_bf16_d128_192x80__hopper");
     p.seq = 2048;
@@ -175,6 +175,27 @@ static void paces(void **state) {
     assert_true(filled(&p, NULL)->keep_o == WEFT_KEEP_NORMAL);
 }
 
+/* Workers take tickets where they take several tiles; few tiles are dealt out, or under a mask left to the hardware. */
+static void dispatches(void **state) {
+    (void)state;
+    static const struct {
+        int64_t heads;
+        weft_mask mask;
+        int32_t dispatch;
+    } rows[] = {{1, WEFT_MASK_NONE, WEFT_DISPATCH_STATIC},  {1, WEFT_MASK_CAUSAL, WEFT_DISPATCH_STATIC},
+                {2, WEFT_MASK_CAUSAL, WEFT_DISPATCH_GRID},  {3, WEFT_MASK_NONE, WEFT_DISPATCH_STATIC},
+                {8, WEFT_MASK_NONE, WEFT_DISPATCH_DYNAMIC}, {8, WEFT_MASK_CAUSAL, WEFT_DISPATCH_DYNAMIC}};
+    const weft_device device = hopper();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.tile_m = 128;
+        const weft_attention p = large(1, rows[i].heads, 1280, 128, rows[i].mask); /* 10 tiles a head, 12 workers */
+        weft_plan *plan = planned(&p, &s, &device);
+        assert_int_equal(plan->schedule.dispatch, rows[i].dispatch);
+        weft_plan_destroy(plan);
+    }
+}
+
 static void refused(const weft_attention *p, const weft_schedule *s, const weft_device *device, const char *text) {
     weft_message message = {""};
     weft_plan *plan;
@@ -294,8 +315,13 @@ static void launches_describe_problems(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variants), cmocka_unit_test(schedules),      cmocka_unit_test(packs),
-        cmocka_unit_test(paces),    cmocka_unit_test(left_to_others), cmocka_unit_test(launches_describe_problems),
+        cmocka_unit_test(variants),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(dispatches),
+        cmocka_unit_test(packs),
+        cmocka_unit_test(paces),
+        cmocka_unit_test(left_to_others),
+        cmocka_unit_test(launches_describe_problems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
