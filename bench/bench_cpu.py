@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Weft's CPU backend beside PyTorch and OpenBLAS (through NumPy), interleaved in one process.
 
-usage: bench_cpu.py BUILD [--quick] [--part NAME ...] [--seconds S] [--csv FILE]
+usage: bench_cpu.py BUILD [--quick] [--part NAME ...] [--only TEXT ...] [--seconds S] [--csv FILE]
 
 BUILD is a build folder with libweft.so and bench/bench_peak. Every row is the median of repetitions A B A B ..., on random
 normal inputs, after a check that the results agree. `share` is the part of the processor's peak, as bench_peak measures it by
@@ -42,9 +42,12 @@ class Weft:
 
 
 class Table:
-    def __init__(self, peaks, seconds):
-        self.peaks, self.seconds, self.rows, self.failed = peaks, seconds, [], False
+    def __init__(self, peaks, seconds, only):
+        self.peaks, self.seconds, self.only, self.rows, self.failed = peaks, seconds, only, [], False
         print(f"{'':58}{'weft':>9} {'peer':>9}  {'ratio':>6}  {'share':>6}")
+
+    def wants(self, name):
+        return not self.only or any(text in name for text in self.only)
 
     def add(self, group, name, calls, amount, unit, peak, difference, most):
         """amount over time gives the rate; calls are weft's and the peer's, or weft's alone."""
@@ -59,6 +62,8 @@ class Table:
 
     def summary(self, group, target):
         ratios = [row[4] for row in self.rows if row[0] == group]
+        if not ratios:
+            return
         mean = geometric_mean(ratios)
         print(f"  {group}: geometric mean {mean:.2f}, least {min(ratios):.2f} (wanted: {target})\n", flush=True)
 
@@ -70,14 +75,17 @@ def attention_rows(weft, table, sizes, backward):
         for dim in (64, 128):
             for seq, heads in sizes:
                 for causal in (False, True):
+                    text = f"{group} {name} D={dim} S={seq} H={heads}{' causal' if causal else ''}"
+                    if not table.wants(text):
+                        continue
                     q, k, v, g = [torch.randn(1, heads, seq, dim).to(dtype) for _ in range(4)]
                     o, lse = torch.empty_like(q), torch.empty(1, heads, seq)
                     problem = weft.attention(1, heads, heads, seq, seq, dim, code, int(causal), 0, 0.0, 1)
-                    forward = lambda: weft.call("weft_attention_forward", problem, weft.c.AttentionData(*pointers(q, k, v, o, lse)))
+                    data = weft.c.AttentionData(*pointers(q, k, v, o, lse))
+                    forward = lambda: weft.call("weft_attention_forward", problem, data)
                     forward()
                     flops = 4.0 * heads * seq * seq * dim / (2 if causal else 1)
                     sdpa = torch.nn.functional.scaled_dot_product_attention
-                    text = f"{group} {name} D={dim} S={seq} H={heads}{' causal' if causal else ''}"
                     most = 1e-5 if name == "fp32" else 3e-2
                     if not backward:
                         difference = largest_difference(o, sdpa(q, k, v, is_causal=causal))
@@ -87,7 +95,8 @@ def attention_rows(weft, table, sizes, backward):
                         grads = [torch.empty_like(t) for t in (q, k, v)]
                         leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
                         theirs = sdpa(*leaves, is_causal=causal)
-                        ours = lambda: weft.call("weft_attention_backward", problem, weft.c.AttentionGradients(*pointers(q, k, v, g, *grads, o, lse)))
+                        gradients = weft.c.AttentionGradients(*pointers(q, k, v, g, *grads, o, lse))
+                        ours = lambda: weft.call("weft_attention_backward", problem, gradients)
                         peer = lambda: torch.autograd.grad(theirs, leaves, g, retain_graph=True)
                         ours()
                         difference = max(largest_difference(x, y) for x, y in zip(grads, peer()))
@@ -101,10 +110,13 @@ def gemm_rows(weft, table, sizes):
         code, dtype = DTYPES[name]
         group = f"GEMM {name} beside {peer}"
         for n in sizes:
+            if not table.wants(f"{group} {n}^3"):
+                continue
             a, b = [torch.randn(n, n).to(dtype) for _ in range(2)]
             c = torch.empty(n, n, dtype=dtype)
             problem = weft.gemm(n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0, 1)
-            ours = lambda: weft.call("weft_gemm_multiply", problem, weft.c.GemmData(*pointers(a, b, c)))
+            data = weft.c.GemmData(*pointers(a, b, c))
+            ours = lambda: weft.call("weft_gemm_multiply", problem, data)
             x, y = (a.numpy(), b.numpy()) if peer == "OpenBLAS" else (a, b)
             theirs = (lambda: numpy.matmul(x, y)) if peer == "OpenBLAS" else (lambda: torch.matmul(x, y))
             ours()
@@ -117,17 +129,21 @@ def gemm_rows(weft, table, sizes):
 def decode_rows(weft, table, keys):
     group = "decode"
     for name, dim, kv_heads, heads in (("bf16", 128, 8, 8), ("bf16", 64, 8, 8), ("fp32", 128, 8, 8), ("bf16", 128, 8, 32)):
+        text = f"decode {name} D={dim} S={keys} H={heads}/{kv_heads}"
+        if not table.wants(text):
+            continue
         code, dtype = DTYPES[name]
         q = torch.randn(1, heads, 1, dim).to(dtype)
         k, v = [torch.randn(1, kv_heads, keys, dim).to(dtype) for _ in range(2)]
         o = torch.empty_like(q)
         problem = weft.attention(1, heads, kv_heads, 1, keys, dim, code, 0, 0, 0.0, 1)
-        ours = lambda: weft.call("weft_attention_forward", problem, weft.c.AttentionData(*pointers(q, k, v, o, None)))
+        data = weft.c.AttentionData(*pointers(q, k, v, o, None))
+        ours = lambda: weft.call("weft_attention_forward", problem, data)
         sdpa = torch.nn.functional.scaled_dot_product_attention
         theirs = lambda: sdpa(q, k, v, enable_gqa=heads != kv_heads)
         ours()
         difference = largest_difference(o, theirs())
-        table.add(group, f"decode {name} D={dim} S={keys} H={heads}/{kv_heads}", [ours, theirs],
+        table.add(group, text, [ours, theirs],
                   2.0 * k.numel() * k.element_size(), "GB/s", table.peaks["read_gbs"], difference, 1e-5 if name == "fp32" else 3e-2)
     table.summary(group, "share of bandwidth 80 %")
 
@@ -137,6 +153,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS, help="rows to measure: all of them")
+    parser.add_argument("--only", nargs="+", help="rows whose name has one of these in it")
     parser.add_argument("--seconds", type=float, help="for each row: 1.5, or 0.5 when quick")
     parser.add_argument("--csv")
     options = parser.parse_args()
@@ -147,7 +164,7 @@ def main():
     print(f"PyTorch {torch.__version__}, NumPy {numpy.__version__}, {peaks['threads']} threads; peaks: "
           f"fp32 {peaks['fp32_gflops']} GFLOP/s, bf16 {peaks['bf16_gflops']} GFLOP/s, reading {peaks['read_gbs']} GB/s")
     weft = Weft(os.path.join(options.build, "libweft.so"))
-    table = Table(peaks, options.seconds or (0.5 if options.quick else 1.5))
+    table = Table(peaks, options.seconds or (0.5 if options.quick else 1.5), options.only)
     if "forward" in options.part:
         attention_rows(weft, table, [(512, 8), (2048, 8)] + ([] if options.quick else [(8192, 2)]), False)
     if "backward" in options.part:

@@ -3,7 +3,10 @@
  * First the sides are told apart: SM 0 touches lines, then another SM reads them in a dependent chain; from its own side
  * that is faster. Then come the streams, for a profiler to count: ncu --clock-control none --kernel-name stream_buffers
  * --metrics dram__bytes_read.sum,lts__t_sectors_lookup_miss.sum, lts__t_sectors_srcunit_ltcfabric.sum,lts__t_sectors.sum
- * bench_streams_device docs/results/h200-streams.csv was made this way. */
+ * bench_streams_device docs/results/h200-streams.csv was made this way.
+ *
+ * bench_streams_device N: only what each side reads by itself, 18 and 20 MiB, in N placements: before each, memory of a
+ * random size is taken and kept, and the two buffers are allocated one by one. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,47 +105,77 @@ static void find_sides(int sms, unsigned char *side) {
     check(cudaFree(cycles));
 }
 
-int main(void) {
+typedef struct bench {
+    int sms, *sink;
+    unsigned char *side;
+} bench;
+
+static void stream(const bench *b, const char *buffers, size_t mib, size_t distance, int sharing) {
+    const int shared = 200 * 1024; /* so that an SM has room for one CTA only */
+    cudaEvent_t begin, end;
+    float ms;
+    check(cudaFuncSetAttribute(stream_buffers, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    check(cudaEventCreate(&begin));
+    check(cudaEventCreate(&end));
+    check(cudaEventRecord(begin));
+    stream_buffers<<<b->sms, THREADS, shared>>>(buffers, mib * MIB, distance, sharing == 0 ? 8 : 16, sharing, b->side,
+                                                b->sink);
+    check(cudaEventRecord(end));
+    check(cudaGetLastError());
+    check(cudaEventSynchronize(end));
+    check(cudaEventElapsedTime(&ms, begin, end));
+    printf("sharing %d, %zu MiB, %.1f MiB apart: %.3f ms, %.2f TB/s\n", sharing, mib, (double)distance / (double)MIB, ms,
+           16.0 * (double)(mib * MIB) * b->sms / ms / 1e9);
+}
+
+static void stream_sizes(const bench *b) {
+    static const size_t sizes[] = {4, 14, 15, 16, 18, 20, 22, 24}, distances[] = {0, 50, 64}; /* 0: end to end */
+    char *buffers;
+    check(cudaMalloc(&buffers, 128 * MIB));
+    check(cudaMemset(buffers, 1, 128 * MIB));
+    for (int sharing = 0; sharing < 3; sharing++) {
+        for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                stream(b, buffers, sizes[i], (distances[d] ? distances[d] : sizes[i]) * MIB, sharing);
+            }
+        }
+    }
+}
+
+static void stream_placements(const bench *b, int placements) {
+    for (int i = 0; i < placements; i++) {
+        char *kept, *one, *two;
+        check(cudaMalloc(&kept, (1 + (size_t)rand() % 300) * MIB));
+        check(cudaMalloc(&one, 20 * MIB));
+        check(cudaMalloc(&kept, (1 + (size_t)rand() % 300) * MIB));
+        check(cudaMalloc(&two, 20 * MIB));
+        char *first = one < two ? one : two, *second = one < two ? two : one;
+        check(cudaMemset(first, 1, 20 * MIB));
+        check(cudaMemset(second, 1, 20 * MIB));
+        stream(b, first, 18, (size_t)(second - first), 1);
+        stream(b, first, 20, (size_t)(second - first), 1);
+    }
+}
+
+int main(int argc, char **argv) {
     cudaDeviceProp device;
     if (cudaGetDeviceProperties(&device, 0) != cudaSuccess) {
         puts("skipped: no GPU");
         return 0;
     }
-    const int sms = device.multiProcessorCount;
-    if (sms > MAX_SMS) {
+    bench b = {device.multiProcessorCount, NULL, NULL};
+    unsigned char side[MAX_SMS];
+    if (b.sms > MAX_SMS) {
         return 1;
     }
-    unsigned char side[MAX_SMS], *device_side;
-    char *buffers;
-    int *sink;
-    find_sides(sms, side);
-    check(cudaMalloc(&device_side, (size_t)sms));
-    check(cudaMemcpy(device_side, side, (size_t)sms, cudaMemcpyHostToDevice));
-    check(cudaMalloc(&buffers, 128 * MIB));
-    check(cudaMemset(buffers, 1, 128 * MIB));
-    check(cudaMalloc(&sink, sizeof *sink));
-    const int shared = 200 * 1024; /* so that an SM has room for one CTA only */
-    check(cudaFuncSetAttribute(stream_buffers, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
-    static const size_t sizes[] = {4, 14, 15, 16, 18, 20, 22, 24}, distances[] = {0, 50, 64}; /* 0: end to end */
-    for (int sharing = 0; sharing < 3; sharing++) {
-        for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
-            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-                const size_t bytes = sizes[i] * MIB, distance = distances[d] ? distances[d] * MIB : bytes;
-                cudaEvent_t begin, end;
-                float ms;
-                check(cudaEventCreate(&begin));
-                check(cudaEventCreate(&end));
-                check(cudaEventRecord(begin));
-                stream_buffers<<<sms, THREADS, shared>>>(buffers, bytes, distance, sharing == 0 ? 8 : 16, sharing,
-                                                         device_side, sink);
-                check(cudaEventRecord(end));
-                check(cudaGetLastError());
-                check(cudaEventSynchronize(end));
-                check(cudaEventElapsedTime(&ms, begin, end));
-                printf("sharing %d, %zu MiB, %zu MiB apart: %.3f ms, %.2f TB/s\n", sharing, sizes[i], distance / MIB, ms,
-                       16.0 * (double)bytes * sms / ms / 1e9);
-            }
-        }
+    find_sides(b.sms, side);
+    check(cudaMalloc(&b.side, (size_t)b.sms));
+    check(cudaMemcpy(b.side, side, (size_t)b.sms, cudaMemcpyHostToDevice));
+    check(cudaMalloc(&b.sink, sizeof *b.sink));
+    if (argc > 1) {
+        stream_placements(&b, atoi(argv[1]));
+    } else {
+        stream_sizes(&b);
     }
     return 0;
 }

@@ -1,6 +1,7 @@
 """How good are the ways to choose a schedule? Three tables, each with its raw numbers, from `weft tune` on the device.
 
-    bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--out FOLDER] [--name NAME] [--seed 1] [--patience S]
+    bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--subjects attention,gemm] [--out FOLDER] [--name NAME]
+                    [--seed 1] [--count N] [--patience S]
 
 estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against the best of all candidates, every one timed.
 classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length; the two schedules are
@@ -63,8 +64,8 @@ def draw_gemm(draw, device):
 
 
 class Tuner:
-    def __init__(self, weft, device, name, patience):
-        self.weft, self.device, self.name, self.patience = weft, device, name or device, patience
+    def __init__(self, weft, device, name, patience, subjects):
+        self.weft, self.device, self.name, self.patience, self.subjects = weft, device, name or device, patience, subjects
         self.folder = tempfile.mkdtemp()
         self.environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(self.folder, "tuning.db")}
 
@@ -127,8 +128,10 @@ def write(tuner, out, part, rows, lines):
 def estimate(tuner, seed, out, count):
     draw, rows, lines = random.Random(seed), [], []
     for subject, one in (("attention", draw_attention), ("gemm", draw_gemm)):
-        problems = [one(draw, tuner.device) for _ in range(count)]
+        problems = [one(draw, tuner.device) for _ in range(count)]  # drawn even where they are not asked for: the same seed, the same problems
         mine = []
+        if subject not in tuner.subjects:
+            continue
         for chunk in tuner.chunks(problems):
             for problem, result in zip(chunk, tuner.tune(chunk, "--exhaustive")):
                 row = {"subject": subject, "try": 1, **estimate_row(problem, result)}
@@ -174,7 +177,7 @@ def classes(tuner, seed, out, count):
         problem = dict(zip(ATTENTION, ["attention", 1, 4, 4, seq, seq, 64, 1, "bf16"]))
         if tuner.device == "cuda":
             problem.update({"batch": 4, "heads": 32, "kv-heads": 32, "head-dim": 128})
-        bucket = seq if seq <= 16 else seq >> (seq.bit_length() - 3) << (seq.bit_length() - 3)
+        bucket = seq if seq <= 16 else seq >> (seq.bit_length() - 4) << (seq.bit_length() - 4)
         known = first.get(bucket)
         result = tuner.tune([problem], "--seconds", "2.5" if tuner.device == "cpu" else "1", also=[] if known is None else [known])[0]
         chosen = stored(result)
@@ -232,7 +235,7 @@ def ladder(tuner, seed, out, count):
         flops = result["tflops"] * result["seconds"]
         columns = {"tuned for each length": timed(result)[0], "the model's choice": next(c for c in result["all"] if c["estimate"])}
         for words in fixed:
-            same = [c for c in result["all"] if c["also"] and is_choice(c, words)]
+            same = [c for c in result["all"] if is_choice(c, words)]
             if same:
                 columns[words] = same[0]
         for name, c in columns.items():
@@ -252,13 +255,14 @@ def main():
     parser.add_argument("weft")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--parts", default="estimate,classes,ladder")
+    parser.add_argument("--subjects", default="attention,gemm", help="of estimate")
     parser.add_argument("--out", default=".")
     parser.add_argument("--name")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, help="problems of each subject (20), and lengths (100)")
     parser.add_argument("--patience", type=float, default=0, help="seconds to wait, for each problem, for a quiet moment")
     given = parser.parse_args()
-    tuner = Tuner(os.path.abspath(given.weft), given.device, given.name, given.patience)
+    tuner = Tuner(os.path.abspath(given.weft), given.device, given.name, given.patience, given.subjects.split(","))
     parts = {"estimate": (estimate, 20), "classes": (classes, 100), "ladder": (ladder, 0)}
     for part in given.parts.split(","):
         function, usual = parts[part]

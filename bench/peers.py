@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Weft beside its peers: one table, every library in one process, in turns.
 
-usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--libraries NAME,...] [--library LIBWEFT] [--triton FILE]
+usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--graph] [--libraries NAME,...] [--library LIBWEFT] [--triton FILE]
                 [--csv FILE] [--json FILE]
 
 Attention: torch's cuDNN, flash (FlashAttention-2) and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable,
@@ -15,7 +15,7 @@ when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over t
 import argparse, contextlib, csv, importlib, importlib.util, json, os, platform, statistics, sys
 
 import torch
-from timing import ROOT, geometric_mean, import_weft, interleave, interleave_cuda, largest_difference
+from timing import ROOT, geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, largest_difference
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 MOST_DIFFERENCE = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 3e-2}  # fp32 on a GPU may be TF32
@@ -200,6 +200,7 @@ class Table:
 
     def __init__(self, weft, options):
         self.weft, self.options, self.rows, self.absent, self.wrong = weft, options, [], {}, False
+        self.interleave = interleave if options.device == "cpu" else interleave_graphs if options.graph else interleave_cuda
         self.wanted = [name for name in options.libraries.split(",") if name]
         everyone = dict.fromkeys([*ATTENTION[options.device], "fa3*", *GEMM[options.device]])
         self.columns = [name for name in everyone if self.wants(name) and (name != "fa3*" or self.scales())]
@@ -240,7 +241,7 @@ class Table:
         problem.fill()
         with torch.no_grad():
             calls = self.calls(problem)
-            timed = (interleave_cuda if self.options.device == "cuda" else interleave)(list(calls.values()), self.options.seconds)
+            timed = self.interleave(list(calls.values()), self.options.seconds)
         times = dict(zip(calls, timed))
         rates = {name: problem.amount / statistics.median(mine) for name, mine in times.items()}
         then = problem.published or {}
@@ -307,6 +308,7 @@ def main():
     parser.add_argument("--only", default="", help="groups, as the first words of the rows name them: D=64, grouped heads, gemm, ...")
     parser.add_argument("--libraries", default="", help="columns: weft, cudnn, ... (all)")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--graph", action="store_true", help="cuda: time calls captured in graphs, not one by one")
     parser.add_argument("--seconds", type=float, default=1.5, help="for each row")
     parser.add_argument("--library", help="a libweft.so, with the package of this tree; otherwise the installed package")
     parser.add_argument("--triton", metavar="FILE")

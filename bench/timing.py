@@ -72,6 +72,39 @@ def interleave_cuda(calls, seconds):
     return times
 
 
+def interleave_graphs(calls, seconds):
+    """As interleave_cuda(), the repetitions of a call captured in a CUDA graph: what its kernels take without the host, which a call of
+    a few microseconds would otherwise wait for."""
+    import torch
+
+    def elapsed(graph):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / 1e3
+
+    def capture(call, count):
+        with torch.cuda.stream(torch.cuda.Stream()):  # what is made at the first call is not for a capture
+            call()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(count):
+                call()
+        return graph
+
+    counts = [max(1, min(40, math.ceil(1e-3 / max(elapsed(capture(call, 3)) / 3, 1e-6)))) for call in calls]
+    graphs = [capture(call, count) for call, count in zip(calls, counts)]
+    times = [[] for _ in calls]
+    begin = time.perf_counter()
+    while len(times[0]) < 5 or (len(times[0]) < 101 and time.perf_counter() - begin < seconds):
+        for graph, mine, count in zip(graphs, times, counts):
+            mine.append(elapsed(graph) / count)
+    return times
+
+
 def medians(times):
     return [statistics.median(mine) for mine in times]
 

@@ -55,7 +55,7 @@ static void vary_sweep(list_builder *b, settings s, const candidate_space *space
 
 static void vary_group(list_builder *b, settings s, const candidate_space *space, weft_subject subject) {
     static const int64_t groups[] = {4, 8, 12, 16, 24, 32};
-    const int takes_group = weft_order_describe(s.order)->parameter == WEFT_PARAMETER_GROUP;
+    const int takes_group = weft_order_describe(s.order)->parameter & WEFT_PARAMETER_GROUP;
     if (!takes_group || s.group > 0 || !space->groups || subject == WEFT_SUBJECT_ATTENTION) {
         vary_sweep(b, s, space);
         return;
@@ -200,7 +200,7 @@ int candidates_make(const settings *s, weft_subject subject, const candidate_spa
 void candidate_name(const candidate *c, char *text, size_t size) {
     const weft_schedule *s = &c->schedule;
     char group[32] = "";
-    if (weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP) {
+    if (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         snprintf(group, sizeof group, "-%lld", (long long)s->group);
     }
     snprintf(text, size, "%lldx%lld %s%s %s %s", (long long)s->tile_m, (long long)s->tile_n,

@@ -43,11 +43,14 @@ static void compare(check *c, double exact, double naive, double result, double 
     *largest = fmax(*largest, fabs(exact));
 }
 
-/* Rounding the exact result once cannot be avoided, so it is always allowed; where the sums have no more digits than the
- * result, two units of its last place. */
+/* In fp32 the sums have no more digits than the result: two units of its last place. */
+double check_rounding(weft_dtype dtype) {
+    return dtype == WEFT_FP32 ? 0x1p-22 : dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
+}
+
+/* Rounding the exact result once cannot be avoided, so it is always allowed. */
 static void allow_rounding(check *c, weft_dtype dtype, double largest) {
-    const double rounding = dtype == WEFT_FP32 ? 0x1p-22 : dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
-    c->bound = fmax(c->bound, rounding * largest);
+    c->bound = fmax(c->bound, check_rounding(dtype) * largest);
 }
 
 /* How many of `count` items, each of `cost` operations, are checked: every `stride`-th. */

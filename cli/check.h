@@ -12,6 +12,9 @@ typedef struct check {
     int wrong;        /* an element that should be finite is not, or an LSE is off */
 } check;
 
+/* Relative error of rounding a result once to the dtype. */
+double check_rounding(weft_dtype dtype);
+
 /* A buffer of `count` elements: random normal, or poison that no correct run leaves behind. Null when memory ran out. */
 void *make_buffer(weft_dtype dtype, size_t count, uint64_t *random);
 

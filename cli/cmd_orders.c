@@ -8,7 +8,7 @@ static const char *subject_name(weft_subject subject) {
 }
 
 static const char *parameter_name(weft_parameter parameter) {
-    static const char *const names[] = {"", "group", "domains"};
+    static const char *const names[] = {"", "group", "domains", "group, domains"};
     return names[parameter];
 }
 
@@ -53,7 +53,7 @@ int cmd_orders(const settings *s, const char *const *words, size_t count) {
             const weft_order_info *o = weft_order_describe(i);
             if ((int)o->subject == subject) {
                 const char *parameter = parameter_name(o->parameter);
-                printf("  %-22s%s%s%s%s\n", o->name, o->text, *parameter ? " (--" : "", parameter, *parameter ? ")" : "");
+                printf("  %-22s%s%s%s%s\n", o->name, o->text, *parameter ? " (" : "", parameter, *parameter ? ")" : "");
             }
         }
     }

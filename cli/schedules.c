@@ -16,7 +16,7 @@ static int read_group(const char *word, settings *s) {
     }
     snprintf(name, sizeof name, "%.*s", (int)(dash - word), word);
     const int32_t order = weft_order_find(name);
-    if (order < 0 || weft_order_describe(order)->parameter != WEFT_PARAMETER_GROUP) {
+    if (order < 0 || !(weft_order_describe(order)->parameter & WEFT_PARAMETER_GROUP)) {
         return 0;
     }
     s->order = order;
@@ -105,7 +105,7 @@ void schedule_name(const weft_schedule *all, size_t count, size_t which, char *t
     char order[48] = "";
     if (orders || (!sweeps && !dispatches)) {
         const weft_order_info *info = weft_order_describe(s->order);
-        snprintf(order, sizeof order, info->parameter == WEFT_PARAMETER_GROUP ? "%s-%lld" : "%s", info->name,
+        snprintf(order, sizeof order, info->parameter & WEFT_PARAMETER_GROUP ? "%s-%lld" : "%s", info->name,
                  (long long)s->group);
     }
     snprintf(text, size, "%s%s%s%s%s", order, order[0] && sweeps ? " " : "",

@@ -56,6 +56,7 @@ struct weft_machine {
     double exp_rate;                                /**< exponentials per second, the whole chip */
     double drift;                                   /**< relative standard deviation of a step's time between workers */
     double drift_second; /**< how much slower than the first the second persistent CTA on a worker runs */
+    double drift_load;   /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
 };
 
 /** Finds a machine: one of the built-in ones by name, or a file by path (anything with a '/' or ending in ".ini").

@@ -46,7 +46,7 @@ WEFT_INLINE weft_subject weft_order_subject(int32_t kind) {
  * @param kind     which order
  * @param grid     the tiles, at most 2^62
  * @param group    lines in a band for the orders that take a group; 0 or more than there are means all. Ignored by others.
- * @param axis     the axis that bands are cut across, for `group` and `serpentine`
+ * @param axis     the axis that bands are cut across, for `group`, `serpentine` and its swizzled form
  * @param domains  L2 domains for the swizzled orders, at least 1. Ignored by others.
  * @return 1, or 0 when the kind is unknown, a size is below 1 or there are more than 2^62 tiles; *order is then empty.
  */
@@ -62,7 +62,10 @@ WEFT_INLINE int weft_order_init(weft_order *order, weft_order_kind kind, weft_gr
     const int attention = weft_order_subject((int32_t)kind) == WEFT_SUBJECT_ATTENTION;
     const int across_rows = attention || axis == WEFT_AXIS_M;
     const int64_t along = across_rows ? grid.cols : grid.rows;
-    const int64_t across = attention ? grid.batch * grid.rows : across_rows ? grid.rows : grid.cols;
+    int64_t across = attention ? grid.batch * grid.rows : across_rows ? grid.rows : grid.cols;
+    if (kind == WEFT_ORDER_SERPENTINE_SWIZZLED) { /* a band lies in one domain's share */
+        across = across / domains > 0 ? across / domains : 1;
+    }
 
     order->kind = (int32_t)kind;
     order->axis = (int32_t)axis;

@@ -9,7 +9,7 @@
  * The store is one SQLite file: the one that the environment variable WEFT_TUNING_DB names, else weft/tuning.db in the
  * user's cache folder ($XDG_CACHE_HOME or ~/.cache). Any number of processes may use it at once. What was tuned belongs to
  * a device, the major version of its driver, this build of the library, and a class of problems: lengths fall into buckets
- * of an eighth to a quarter of their size, so that a new length does not mean tuning again.
+ * of a sixteenth to an eighth of their size, so that a new length does not mean tuning again.
  */
 #ifndef WEFT_TUNE_H
 #define WEFT_TUNE_H

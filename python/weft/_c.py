@@ -101,7 +101,7 @@ class Machine(Structure):
         ("l2_merge", c_double), ("l2_write", c_int64), ("l2_bandwidth", c_double), ("llc_bytes", c_int64),
         ("llc_bandwidth", c_double), ("dram_bandwidth", c_double), ("near_latency", c_double), ("far_latency", c_double),
         ("dram_latency", c_double), ("matrix_fp32", c_double), ("matrix_fp16", c_double), ("matrix_bf16", c_double),
-        ("exp_rate", c_double), ("drift", c_double), ("drift_second", c_double),
+        ("exp_rate", c_double), ("drift", c_double), ("drift_second", c_double), ("drift_load", c_double),
     ]  # fmt: skip
 
 

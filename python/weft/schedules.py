@@ -15,11 +15,11 @@ _AXES = ("n", "m")
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """One order: its name, "gemm" or "attention", the parameter it takes ("group", "domains" or None), a line about it."""
+    """One order: its name, "gemm" or "attention", the fields of a schedule that it takes ("group", "domains"), a line about it."""
 
     name: str
     subject: str
-    parameter: Optional[str]
+    parameters: Tuple[str, ...]
     text: str
 
 
@@ -28,8 +28,8 @@ def _orders() -> Tuple[Order, ...]:
     rows: List[Order] = []
     while _c.library.weft_order_describe(len(rows)):
         row = _c.library.weft_order_describe(len(rows)).contents
-        subject, parameter = ("gemm", "attention")[row.subject], (None, "group", "domains")[row.parameter]
-        rows.append(Order(row.name.decode(), subject, parameter, row.text.decode()))
+        parameters = tuple(name for bit, name in ((1, "group"), (2, "domains")) if row.parameter & bit)
+        rows.append(Order(row.name.decode(), ("gemm", "attention")[row.subject], parameters, row.text.decode()))
     return tuple(rows)
 
 

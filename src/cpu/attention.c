@@ -153,7 +153,8 @@ static void attention_tile(void *context, void *room, const weft_visit *visit) {
 
 void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention *problem, const weft_attention_data *data,
                                  int64_t tile_m, int64_t tile_n) {
-    *a = (weft_cpu_attention_job){.p = problem, .data = data, .kernel = weft_cpu_choose(problem->dtype), .tile_m = tile_m};
+    *a = (weft_cpu_attention_job){
+        .p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, problem->dtype), .tile_m = tile_m};
     a->factor = (float)(fabs(problem->scale) * 1.44269504088896340736);
     a->q_panel = weft_cpu_panel_bytes(a->kernel, a->kernel->b, problem->head_dim);
     weft_cpu_kv_lay_out(&a->kv, a->kernel, problem, tile_n);

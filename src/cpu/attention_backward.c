@@ -256,7 +256,9 @@ weft_status weft_cpu_attention_backward(const weft_attention *problem, const wef
         repeats(&p->v_strides, p->batch, p->kv_seq, p->kv_heads)) {
         return weft_ref_attention_backward(problem, data, message);
     }
-    weft_cpu_gradients w = {.p = problem, .data = data, .kernel = weft_cpu_choose(p->dtype)};
+    /* The gradient of a score may be beyond what fp16 holds, whatever the gradients that are asked for. */
+    const weft_dtype working = p->dtype == WEFT_FP16 ? WEFT_FP32 : p->dtype;
+    weft_cpu_gradients w = {.p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, working)};
     weft_status status = weft_cpu_gradients_prepare(&w, message);
     if (status == WEFT_OK && !w.is_odd) {
         status = run(&w, message);

@@ -25,7 +25,8 @@ typedef struct few {
 /* All queries of a kv head fit one panel. */
 int weft_cpu_are_few(const weft_attention *p) {
     const int64_t group = p->heads / p->kv_heads;
-    return (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(p->dtype)->b.lines && p->kv_seq > PART;
+    return (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_SUBJECT_ATTENTION, p->dtype)->b.lines &&
+           p->kv_seq > PART;
 }
 
 /* The heads that share a kv head, one query each, as queries of one head: they see the same keys. */
@@ -178,7 +179,7 @@ static void merge_row(void *context, void *room, int64_t item) {
 }
 
 weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_attention_data *data, weft_message *message) {
-    few f = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(problem->dtype)};
+    few f = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, problem->dtype)};
     const weft_attention *p = &f.p;
     weft_cpu_attention_job_init(&f.job, p, data, p->seq, BLOCK);
     f.parts = (p->kv_seq + PART - 1) / PART;

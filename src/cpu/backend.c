@@ -2,7 +2,8 @@
 #include "cpu/cpu.h"
 
 static const char *kernel(const weft_plan *plan) {
-    return weft_cpu_choose(plan->subject == WEFT_SUBJECT_GEMM ? plan->gemm.dtype : plan->attention.dtype)->name;
+    return weft_cpu_choose(plan->subject, plan->subject == WEFT_SUBJECT_GEMM ? plan->gemm.dtype : plan->attention.dtype)
+        ->name;
 }
 
 const weft_backend weft_backend_cpu = {

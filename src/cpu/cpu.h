@@ -77,7 +77,7 @@ typedef struct weft_cpu_rows {
 /* A block kernel, and the packing that goes with it. */
 typedef struct weft_cpu_kernel {
     const char *name;      /* "bf16_8x12__neon_bfmmla": dtype of the operands, rows x columns, feature */
-    weft_dtype dtype;      /* of packed values: fp32 or bf16 */
+    weft_dtype dtype;      /* of packed values */
     weft_cpu_operand a, b; /* a.lines rows and b.lines columns */
     int depth;             /* k comes in multiples of this */
     int fetch;             /* products in the time that a value takes to come from beyond the L2, about */
@@ -103,8 +103,9 @@ typedef struct weft_cpu_kernel {
 } weft_cpu_kernel;
 
 /* The kernel for a dtype on this processor: the first of kernels.def that takes it, or the one whose feature or name the
- * environment variable WEFT_CPU gives, if this processor can run it and it takes the dtype. */
-const weft_cpu_kernel *weft_cpu_choose(weft_dtype dtype);
+ * environment variable WEFT_CPU gives, if this processor can run it and it takes the dtype. Attention takes one of fp16
+ * only when told to. */
+const weft_cpu_kernel *weft_cpu_choose(weft_subject subject, weft_dtype dtype);
 
 /* The i-th row of kernels.def, null past the last; *usable tells whether this processor can run it. */
 const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable);
@@ -177,6 +178,9 @@ weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *mess
 /* Tiles and dispatches that are worth timing, and what the model says of a plan: see weft_backend. */
 size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *list, size_t room);
 double weft_cpu_cost(const weft_plan *plan);
+
+/* Whether each thread of a GEMM packs what its tile needs; otherwise both operands are packed first, by all. */
+int weft_cpu_packs_alone(const weft_plan *plan);
 
 /* How many threads a run takes at most. */
 int64_t weft_cpu_threads(void);

@@ -3,9 +3,24 @@
 
 #if WEFT_CPU_AARCH64
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 
 int weft_cpu_has_bf16(void) {
     return (getauxval(AT_HWCAP2) >> 14 & 1) != 0; /* HWCAP2_BF16 */
+}
+
+int weft_cpu_has_fp16(void) {
+    return (getauxval(AT_HWCAP) >> 23 & 1) != 0; /* HWCAP_ASIMDFHM */
+}
+
+int weft_cpu_sve_bits(void) {
+    enum { GET_VECTOR_LENGTH = 51, LENGTH = 0xffff };                                 /* its lower bits, in bytes */
+    const int length = getauxval(AT_HWCAP) >> 22 & 1 ? prctl(GET_VECTOR_LENGTH) : -1; /* HWCAP_SVE */
+    return length < 0 ? 0 : 8 * (length & LENGTH);
+}
+
+int weft_cpu_has_sve_bf16(void) {
+    return weft_cpu_sve_bits() > 0 && (getauxval(AT_HWCAP2) >> 12 & 1); /* HWCAP2_SVEBF16 */
 }
 #endif
 
@@ -26,6 +41,11 @@ int weft_cpu_has_avx512(void) {
 int weft_cpu_has_bf16(void) {
     unsigned a, b, c, d;
     return weft_cpu_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
+
+int weft_cpu_has_fp16(void) {
+    unsigned a, b, c, d;
+    return weft_cpu_has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1);
 }
 
 /* A process must ask Linux before its first use of tiles. */

@@ -235,26 +235,20 @@ static int alloc_packed(gemm *g) {
     return g->a.packed && g->b.packed;
 }
 
-/* Whether each thread packs what its tile needs: where each has one tile, packing twice costs less than waiting for each
- * other and fetching what others packed. */
-static int packs_alone(const weft_plan *plan) {
-    return plan->walk.order.count <= plan->schedule.workers;
-}
-
 weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
     const weft_gemm *p = &plan->gemm;
     weft_status status = weft_cpu_check_tile(plan, message);
     if (status) {
         return status;
     }
-    gemm g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(p->dtype)};
+    gemm g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype)};
     g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
     g.a = (operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
     g.b = (operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};
     describe(&g, &g.a, data->a, p->m, p->lda, p->a_major == WEFT_ROW_MAJOR);
     describe(&g, &g.b, data->b, p->n, p->ldb, p->b_major == WEFT_COL_MAJOR);
     weft_cpu_stage packing = {0, pack_item, &g};
-    if (!packs_alone(plan)) {
+    if (!weft_cpu_packs_alone(plan)) {
         packing.count = items_of(&g, &g.a) + items_of(&g, &g.b);
         status = alloc_packed(&g) ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
     }

@@ -40,8 +40,8 @@ static void pack_queries(weft_cpu_gradients *w, weft_cpu_queries *to, const void
 
 /* Gradient times output, and the logarithm of the sum in base 2. Infinity makes every weight 0: for queries that see no
  * key, and for those past the last. */
-static void measure_queries(weft_cpu_gradients *w, const float *lse, const void *o, int64_t batch, int64_t head,
-                            int64_t block) {
+static void measure_queries(weft_cpu_gradients *w, const float *lse, const void *o, const weft_strides *o_strides,
+                            int64_t batch, int64_t head, int64_t block) {
     const weft_attention *p = w->p;
     const size_t item = weft_cpu_gradients_item(w, batch, head, block);
     float out[256], grad[256];
@@ -49,9 +49,8 @@ static void measure_queries(weft_cpu_gradients *w, const float *lse, const void 
         const int64_t row = block * TILE + i;
         double dot = 0, log2_sum = INFINITY;
         if (row < p->seq) {
-            const size_t index = weft_row_index(&p->o_strides, batch, row, head);
-            weft_cpu_load(p->dtype, o, index, p->head_dim, out);
-            weft_cpu_load(p->dtype, w->data->grad_o, index, p->head_dim, grad);
+            weft_cpu_load(p->dtype, o, weft_row_index(o_strides, batch, row, head), p->head_dim, out);
+            weft_cpu_load(p->dtype, w->data->grad_o, weft_row_index(&p->o_strides, batch, row, head), p->head_dim, grad);
             for (int64_t d = 0; d < p->head_dim; d++) {
                 dot += (double)out[d] * (double)grad[d];
             }
@@ -69,6 +68,7 @@ static void measure_queries(weft_cpu_gradients *w, const float *lse, const void 
 typedef struct preparation {
     weft_cpu_gradients *w;
     const void *o;
+    weft_strides o_strides;
     const float *lse;
 } preparation;
 
@@ -79,7 +79,7 @@ static void prepare_block(void *context, void *room, int64_t item) {
     (void)room;
     pack_queries(w, &w->q, w->data->q, &w->p->q_strides, batch, head, block);
     pack_queries(w, &w->g, w->data->grad_o, &w->p->o_strides, batch, head, block);
-    measure_queries(w, prepare->lse, prepare->o, batch, head, block);
+    measure_queries(w, prepare->lse, prepare->o, &prepare->o_strides, batch, head, block);
 }
 
 static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_queries *q, size_t items) {
@@ -93,16 +93,20 @@ static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_queries *q, size_
     return q->right && q->left;
 }
 
-/* The forward pass, for callers who did not keep its results. */
-static weft_status run_forward(const weft_cpu_gradients *w, void **o, float **lse, weft_message *message) {
-    const weft_attention_extents sizes = weft_attention_sizes(w->p);
+/* The forward pass, for callers who did not keep its results. Its rows lie side by side, whatever is between the caller's.
+ */
+static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strides *strides, float **lse,
+                               weft_message *message) {
+    weft_attention p = *w->p;
+    *strides = p.o_strides = (weft_strides){p.seq * p.heads * p.head_dim, p.heads * p.head_dim, p.head_dim};
+    const weft_attention_extents sizes = weft_attention_sizes(&p);
     *o = weft_cpu_alloc(sizes.o * weft_dtype_bytes(w->p->dtype));
     *lse = weft_cpu_alloc(sizes.lse * sizeof **lse);
     if (!*o || !*lse) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for the output of the forward pass");
     }
     const weft_attention_data forward = {w->data->q, w->data->k, w->data->v, *o, *lse};
-    return weft_attention_forward(w->p, &forward, message);
+    return weft_attention_forward(&p, &forward, message);
 }
 
 weft_status weft_cpu_gradients_prepare(weft_cpu_gradients *w, weft_message *message) {
@@ -120,9 +124,10 @@ weft_status weft_cpu_gradients_prepare(weft_cpu_gradients *w, weft_message *mess
     void *o = NULL;
     float *lse = NULL;
     const int given = w->data->o && w->data->lse;
-    weft_status status = given ? WEFT_OK : run_forward(w, &o, &lse, message);
+    weft_strides strides = p->o_strides;
+    weft_status status = given ? WEFT_OK : run_forward(w, &o, &strides, &lse, message);
     if (status == WEFT_OK) {
-        preparation prepare = {w, given ? w->data->o : o, given ? w->data->lse : lse};
+        preparation prepare = {w, given ? w->data->o : o, strides, given ? w->data->lse : lse};
         status = weft_cpu_each((int64_t)count, w->kernel, 0, prepare_block, &prepare, message);
     }
     weft_cpu_free(o);

@@ -7,11 +7,13 @@
 #include "plan/status.h"
 
 int weft_cpu_has_odd(const weft_cpu_kernel *kernel, const void *packed, size_t bytes) {
-    const uint32_t *words = packed; /* one fp32, or two bf16: operands come in whole words */
+    const uint32_t *words = packed; /* one fp32, or two halves: operands come in whole words */
+    const uint32_t half = kernel->dtype == WEFT_FP16 ? 0x7c00u : 0x7f80u; /* an exponent of ones */
+    const uint32_t upper = kernel->dtype == WEFT_FP32 ? 0x7f800000u : half << 16;
     uint32_t odd = 0;
     for (size_t i = 0; i < bytes / sizeof *words; i++) {
-        const uint32_t high = words[i] & 0x7f800000u, low = kernel->dtype == WEFT_FP32 ? 0 : words[i] & 0x7f80u;
-        odd |= (uint32_t)(high == 0x7f800000u) | (uint32_t)(low == 0x7f80u);
+        const uint32_t low = kernel->dtype == WEFT_FP32 ? 0 : words[i] & half;
+        odd |= (uint32_t)((words[i] & upper) == upper) | (uint32_t)(low == half);
     }
     return odd != 0;
 }

@@ -134,7 +134,8 @@ static void walk_worker(crew *c, void *room, int64_t index) {
 weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_stage *before, size_t room,
                           weft_cpu_visit visit, void *context, weft_message *message) {
     const weft_walk *walk = &plan->walk;
-    const int64_t workers = walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers;
+    const int64_t all = walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers;
+    const int64_t workers = weft_cpu_smaller(all, walk->order.count); /* the rest would find nothing to do */
     crew c = {.work = walk_worker, .workers = workers, .context = context, .plan = plan, .visit = visit};
     if (before) {
         c.stage = *before;

@@ -1,4 +1,6 @@
 /* Tiles for this host: large enough for the caches, small enough that every core has as much to do as the others. */
+#include <math.h>
+
 #include "cpu/cpu.h"
 #include "plan/problem.h"
 
@@ -30,18 +32,20 @@ static double padded(int64_t length, int64_t tile, int64_t lines) {
     return (double)(length / tile) * (double)weft_cpu_pad(tile, lines) + (double)weft_cpu_pad(length % tile, lines);
 }
 
-/* What a worker spends, in products: its share of the tiles, padded to whole blocks, and for each line of a tile what it
- * takes to bring it from the next cache. Some threads are slower than others, because they share a core with each other or
- * with other programs: the last tile makes all wait for 0.4 of its time, as seen on 16 threads of 8 cores. */
-static double cost(const weft_cpu_kernel *kernel, double grids, int64_t rows, int64_t cols, int64_t tile_m, int64_t tile_n,
-                   int64_t workers) {
+/* What tiles take, in products of one value of k: padded to whole blocks, and `fetch` for each line of a tile. */
+typedef struct spent {
+    double tiles; /* how many */
+    double one, all;
+} spent;
+
+static spent spend(const weft_cpu_kernel *kernel, double fetch, double grids, int64_t rows, int64_t cols, int64_t tile_m,
+                   int64_t tile_n) {
     const double down = (double)weft_ceil_divide(rows, tile_m), across = (double)weft_ceil_divide(cols, tile_n);
     const double height = (double)weft_cpu_pad(tile_m, kernel->a.lines),
                  width = (double)weft_cpu_pad(tile_n, kernel->b.lines);
     const double heights = padded(rows, tile_m, kernel->a.lines), widths = padded(cols, tile_n, kernel->b.lines);
-    const double all = grids * (heights * widths + kernel->fetch * (heights * across + widths * down));
-    const double tile = height * width + kernel->fetch * (height + width), share = all / (double)workers;
-    return (share < tile && grids * down * across <= (double)workers ? tile : share) + 0.4 * tile;
+    return (spent){grids * down * across, height * width + fetch * (height + width),
+                   grids * (heights * widths + fetch * (heights * across + widths * down))};
 }
 
 /* How many lines of so many bytes fit a memory: a multiple of 96, at most 480. */
@@ -50,22 +54,55 @@ static int64_t fitting(int64_t bytes, int64_t memory) {
     return lines < 96 ? 96 : lines > 480 ? 480 : lines;
 }
 
-static double gemm_cost(const weft_gemm *p, int64_t tile_m, int64_t tile_n, int64_t workers) {
-    const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
-    const double tiles = (double)weft_ceil_divide(p->m, tile_m) * (double)weft_ceil_divide(p->n, tile_n);
-    /* With more tiles than workers both operands are packed first: read, written, and read again. */
-    const double packing = tiles > (double)workers ? 2 * kernel->fetch * (double)(p->m + p->n) / (double)workers : 0;
-    return cost(kernel, 1, p->m, p->n, tile_m, tile_n, workers) + packing;
+/* Some threads are slower than others, because they share a core with each other or with other programs, and all wait for
+ * the last: for a fifth of a tile where threads take tiles as they come free, a little more where each has but one. Seen on
+ * 16 threads of 8 cores. */
+static double with_waiting(spent s, int64_t workers) {
+    return s.tiles <= (double)workers ? 1.24 * s.one : s.all / (double)workers + 0.2 * s.all / s.tiles;
 }
 
-/* Queries are the columns here. */
-static double attention_cost(const weft_attention *p, int64_t tile_m, int64_t tile_n, int64_t workers) {
-    const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
-    return cost(kernel, (double)(p->batch * p->heads), tile_n, p->seq, tile_n, tile_m, workers);
+/* Each thread packs what its tile needs, however often others pack the same. */
+static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
+                         int64_t workers) {
+    return with_waiting(spend(kernel, kernel->fetch, 1, p->m, p->n, tile_m, tile_n), workers);
+}
+
+/* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
+ * long as for one thread: what one has written the others fetch from its cache, and take away before they write again. */
+static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
+                          int64_t workers) {
+    const spent s = spend(kernel, 0.25 * kernel->fetch, 1, p->m, p->n, tile_m, tile_n);
+    return s.tiles <= (double)workers ? INFINITY /* there is nothing to gain by waiting for each other */
+                                      : with_waiting(s, workers) + 0.75 * kernel->fetch * (double)(p->m + p->n);
+}
+
+static double gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
+                        int64_t workers) {
+    const double alone = cost_alone(kernel, p, tile_m, tile_n, workers),
+                 shared = cost_shared(kernel, p, tile_m, tile_n, workers);
+    /* Waking the threads and waiting for them takes about as long as fetching so many values. */
+    const double waking = tile_m >= p->m && tile_n >= p->n ? 0 : 25e3 * kernel->fetch / (double)p->k;
+    return (alone < shared ? alone : shared) + waking;
+}
+
+int weft_cpu_packs_alone(const weft_plan *plan) {
+    const weft_gemm *p = &plan->gemm;
+    const weft_schedule *s = &plan->schedule;
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
+    return cost_alone(kernel, p, s->tile_m, s->tile_n, s->workers) <
+           cost_shared(kernel, p, s->tile_m, s->tile_n, s->workers);
+}
+
+/* Queries are the columns here. The last tile makes all wait for 0.4 of its time. */
+static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention *p, int64_t tile_m, int64_t tile_n,
+                             int64_t workers) {
+    const spent s = spend(kernel, kernel->fetch, (double)(p->batch * p->heads), tile_n, p->seq, tile_n, tile_m);
+    const double share = s.all / (double)workers;
+    return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
 }
 
 static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
-    const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
     const int64_t element = (int64_t)weft_dtype_bytes(kernel->dtype);
     int64_t m[SIDES + 1], n[SIDES + 1];
     const size_t ms = list(s->tile_m, p->m, sides, SIDES, m), ns = list(s->tile_n, p->n, sides, SIDES, n);
@@ -79,9 +116,9 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
         const int64_t tile_m = m[i / ns], tile_n = n[i % ns];
         const double bytes = (double)tile_m * (double)tile_n * (double)sizeof(float) +
                              (double)(tile_m + tile_n) * (double)s->tile_k * (double)element;
-        const double spent = gemm_cost(p, tile_m, tile_n, s->workers);
-        if (best < 0 || (bytes <= SHARE_OF_L2 && spent <= best)) {
-            best = spent;
+        const double cost = gemm_cost(kernel, p, tile_m, tile_n, s->workers);
+        if (best < 0 || (bytes <= SHARE_OF_L2 && cost < best)) {
+            best = cost;
             s->tile_m = tile_m;
             s->tile_n = tile_n;
         }
@@ -89,7 +126,7 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
 }
 
 static void choose_attention(weft_schedule *s, const weft_attention *p) {
-    const weft_cpu_kernel *kernel = weft_cpu_choose(p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, p->dtype);
     const int64_t seen = weft_cpu_pad(weft_visible_keys(p, p->seq - 1), 96);   /* by the last query, who sees the most */
     int64_t keys = fitting(kernel->b.lines * (int64_t)sizeof(float), HALF_L1); /* a panel of scores stays in the L1 */
     int64_t m[SIDES + 1];
@@ -101,9 +138,9 @@ static void choose_attention(weft_schedule *s, const weft_attention *p) {
         if (i > 0 && p->mask != WEFT_MASK_NONE && m[i] > 192) {
             break; /* tiles differ under a mask; there must be enough to share them out */
         }
-        const double spent = attention_cost(p, m[i], s->tile_n, s->workers);
-        if (best < 0 || spent <= best) {
-            best = spent;
+        const double cost = attention_cost(kernel, p, m[i], s->tile_n, s->workers);
+        if (best < 0 || cost <= best) {
+            best = cost;
             s->tile_m = m[i];
         }
     }
@@ -136,10 +173,13 @@ double weft_cpu_cost(const weft_plan *plan) {
     enum { PER_BLOCK = 12 }; /* keys, measured */
     const weft_schedule *s = &plan->schedule;
     if (plan->subject == WEFT_SUBJECT_GEMM) {
-        return gemm_cost(&plan->gemm, s->tile_m, s->tile_n, s->workers);
+        return gemm_cost(weft_cpu_choose(WEFT_SUBJECT_GEMM, plan->gemm.dtype), &plan->gemm, s->tile_m, s->tile_n,
+                         s->workers);
     }
     const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
-    return attention_cost(&plan->attention, s->tile_m, s->tile_n, s->workers) * all * (1 + PER_BLOCK / (double)s->tile_n);
+    return attention_cost(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m,
+                          s->tile_n, s->workers) *
+           all * (1 + PER_BLOCK / (double)s->tile_n);
 }
 
 weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message) {
@@ -152,13 +192,17 @@ weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *mess
     if (s->workers < 0 || s->tile_m < 0 || s->tile_n < 0 || s->tile_k < 0) { /* reported later */
         return WEFT_OK;
     }
-    if (s->dispatch == WEFT_CHOOSE) {
-        s->dispatch = WEFT_DISPATCH_DYNAMIC; /* threads are not equally fast */
-    }
+    int one_each = 0; /* no more tiles than workers */
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         choose_gemm(s, &plan->gemm);
+        one_each = (double)weft_ceil_divide(plan->gemm.m, s->tile_m) * (double)weft_ceil_divide(plan->gemm.n, s->tile_n) <=
+                   (double)s->workers;
     } else {
         choose_attention(s, &plan->attention);
+    }
+    if (s->dispatch == WEFT_CHOOSE) {
+        /* Threads are not equally fast; but one that has the same single tile in every call may find it in its cache. */
+        s->dispatch = one_each ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
     }
     return WEFT_OK;
 }

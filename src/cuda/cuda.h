@@ -42,6 +42,13 @@ typedef struct weft_cuda_family {
      * (tile, cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns
      * how many there are, at most `room`. Null: only the one that `choose` takes. */
     size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room);
+
+    int by_side; /* 1: its persistent workers find their places by the side of the L2 that they are on, where the order has
+                    domains: see weft_worker_start_by_side() */
+
+    /* Whether the plan's launches get a counter although its dispatch needs none; or null. A counter is two numbers of 64
+     * bits, both 0 before a launch; the second one is the kernel's own. */
+    int (*counts)(const weft_plan *plan);
 } weft_cuda_family;
 
 enum { WEFT_CUDA_MAX_PARAMETERS = 1024 };
@@ -59,7 +66,8 @@ typedef struct weft_cuda_plan {
     uint32_t grid;         /* CTAs of a launch, whole clusters */
     weft_walk walk;        /* the plan's, its table in device memory */
     uint64_t table;        /* device memory, or 0 */
-    weft_tickets *tickets; /* counters of dynamic dispatch, or null */
+    weft_tickets *tickets; /* counters of dynamic dispatch and of workers by side, or null */
+    uint64_t side_of_sm;   /* device memory: see weft_cuda_side_table(), or 0: workers are not placed by side */
     uint64_t worker_of_sm; /* device memory of whoever placed the workers by SM, or 0: see weft_study_params */
 } weft_cuda_plan;
 

@@ -6,6 +6,7 @@
 
 #include "cuda/cuda.h"
 #include "cuda/hopper_gemm_choose.h"
+#include "cuda/hopper_gemm_l2.h"
 #include "plan/status.h"
 
 static const weft_gemm_variant variants[] = {
@@ -54,6 +55,10 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     if (s->sweep == WEFT_SWEEP_PAIR) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no pair sweep");
     }
+    if (weft_gemm_takes_tickets_by_side(s) && s->tile_n > 0 && s->tile_m > 32768 / s->tile_n) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "its tiles of 256x192 have no %s under dynamic dispatch",
+                         weft_order_describe(s->order)->name);
+    }
     if (s->split < 0 || s->split > WEFT_GEMM_MAX_CLUSTER || s->cluster_m < 0 || s->cluster_n < 0 ||
         s->cluster_m > WEFT_GEMM_MAX_CLUSTER || s->cluster_n > WEFT_GEMM_MAX_CLUSTER ||
         at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > WEFT_GEMM_MAX_CLUSTER) {
@@ -82,7 +87,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          s->tile_n, at_least_1(s->split));
     }
     const weft_gemm_variant *v = pick.variant;
-    *choice = (weft_cuda_choice){v->module, v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS, v->shared_bytes, 1};
+    *choice = (weft_cuda_choice){v->module,       v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS(v->tile_m),
+                                 v->shared_bytes, 1};
     return WEFT_OK;
 }
 
@@ -95,9 +101,10 @@ static void settle(const weft_plan *plan, const weft_cuda_device *device, const 
     }
 }
 
-/* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows. */
+/* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows: 8 rows
+ * are what the copy engine swizzles together. */
 static int32_t box_rows(int mn_major, int64_t tile, int64_t sharers) {
-    return mn_major || tile % (sharers * WEFT_GEMM_ATOM) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
+    return mn_major || tile % (sharers * 8) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
 }
 
 /* One of A and B: `mn` is its length along m or n, and `mn_major` whether that axis is contiguous. */
@@ -139,8 +146,10 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
         return status;
     }
     to->walk = *walk;
-    to->counter = counter;
-    weft_gemm_choose_keep(plan, &to->a_keep, &to->b_keep);
+    to->side_of_sm = (const uint8_t *)(uintptr_t)c->side_of_sm;
+    to->counter = s->dispatch == WEFT_DISPATCH_DYNAMIC || to->side_of_sm ? counter : NULL;
+    weft_gemm_choose_l2(plan, to);
+    to->begun = to->lead > 0 ? (uint32_t *)(counter + 1) : NULL;
     to->alpha = (float)p->alpha;
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
@@ -154,6 +163,11 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     return weft_gemm_list(variants, VARIANTS, plan, list, room);
 }
 
+/* Workers that wait for each other count their tiles. */
+static int counts(const weft_plan *plan) {
+    return weft_gemm_choose_lead(plan) > 0;
+}
+
 const weft_cuda_family weft_cuda_hopper_gemm = {
     .name = "hopper_gemm",
     .parameter_bytes = sizeof(weft_gemm_params),
@@ -161,5 +175,7 @@ const weft_cuda_family weft_cuda_hopper_gemm = {
     .settle = settle,
     .fill = fill,
     .candidates = candidates,
+    .by_side = 1,
+    .counts = counts,
 };
 _Static_assert(sizeof(weft_gemm_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");

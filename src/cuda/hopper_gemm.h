@@ -17,20 +17,32 @@
  * dispatch, else walk.workers; threads and dynamic shared memory from the variant. */
 typedef struct weft_gemm_params {
     weft_tensor_map a, b, c;
-    weft_walk walk;          /* tiles of the variant's tile_m x tile_n (swapped: its n x m), steps of WEFT_GEMM_STEP */
-    uint64_t *counter;       /* dynamic dispatch: 0 before the launch; else null */
-    uint64_t a_keep, b_keep; /* how long the L2 is to keep what is read of A and B: see tensor_map.h */
+    weft_walk walk;            /* tiles of the variant's tile_m x tile_n (swapped: its n x m), steps of WEFT_GEMM_STEP */
+    uint64_t *counter;         /* dynamic dispatch, or workers by side: 0 before the launch; else null */
+    const uint8_t *side_of_sm; /* the side of the L2 that each SM is on, for workers by side; else null */
+    /* How long the L2 is to keep what is read of A and B, and what of them the next wave reads again: see tensor_map.h. */
+    uint64_t a_keep, b_keep, again_keep;
     float alpha, beta;
     int32_t c_dtype;              /* a weft_dtype */
+    int32_t c_first;              /* 1: the L2 is to give up C first */
     int32_t swapped;              /* 1: the walk's rows are columns here */
-    int32_t a_rows, b_rows;       /* rows of A and columns of B in a box: multiples of 64 that divide the tile's */
+    int32_t a_rows, b_rows;       /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous)
+                                     that divide the tile's */
     int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
+    uint32_t *begun; /* tiles that are nearly loaded, of all workers; 0 before the launch; null: nobody waits for others */
+    int32_t lead;    /* the steps that are left of a tile when it counts as that */
+    int32_t band_waves;             /* waves of a band, after which the walk turns; 0: nothing is known to be read again */
+    int32_t wave_again, turn_again; /* which of A and B the next wave reads again, in a band and where it ends: 1 A, 2 B */
     int32_t split; /* 1, or WEFT_GEMM_SPLIT of the tile: so many times that many CTAs share out the steps of the same tiles,
                       under grid dispatch, each at least one */
 } weft_gemm_params;
 
-/* k of a step; warps that multiply, and threads of a CTA with those that load; m or n of an atom of shared memory. */
-enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_WARPS = 8, WEFT_GEMM_THREADS = 384, WEFT_GEMM_ATOM = 64 };
+/* k of a step; m or n of an atom of shared memory; warps that multiply, at most. */
+enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_ATOM = 64, WEFT_GEMM_MOST_WARPS = 8 };
+
+/* Warpgroups that multiply: one for 64 rows, else two. Threads of a CTA, with the warpgroup that loads. */
+#define WEFT_GEMM_GROUPS(tile_m)  ((tile_m) == 64 ? 1 : 2)
+#define WEFT_GEMM_THREADS(tile_m) (128 * (WEFT_GEMM_GROUPS(tile_m) + 1))
 
 /* What is compiled: a row of hopper_gemm.def. */
 typedef struct weft_gemm_variant {
@@ -39,21 +51,26 @@ typedef struct weft_gemm_variant {
     weft_dtype dtype;   /* of A and B */
     int32_t a_mn, b_mn; /* 1: contiguous along m or n; 0: along k */
     int32_t tile_m, tile_n;
+    int32_t ctas; /* that share an SM */
     uint32_t shared_bytes;
 } weft_gemm_variant;
 
+/* Tiles whose sums leave few registers: their workers take no tickets by side. */
+#define WEFT_GEMM_LEAN(tile_m, tile_n) ((tile_m) * (tile_n) > 32768)
+
 /* CTAs that can share out the steps of a tile: each then stores 64 of its columns. */
-#define WEFT_GEMM_SPLIT(tile_m, tile_n) ((tile_m) == 128 ? (tile_n) / 64 : 1)
+#define WEFT_GEMM_SPLIT(tile_m, tile_n) ((tile_m) == 128 && (tile_n) % 128 == 0 ? (tile_n) / 64 : 1)
 
 /* Dynamic shared memory: a ring of stages, each a step of A and B; two pieces of C for each warp, 16 rows of 128 bytes; the
  * barriers. */
 #define WEFT_GEMM_STAGE_BYTES(tile_m, tile_n) (2 * WEFT_GEMM_STEP * ((tile_m) + (tile_n)))
 #define WEFT_GEMM_PIECE_BYTES                 2048
+#define WEFT_GEMM_PIECES_BYTES(tile_m)        (2 * 4 * WEFT_GEMM_GROUPS(tile_m) * WEFT_GEMM_PIECE_BYTES)
 #define WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages)                                                                     \
-    ((stages)*WEFT_GEMM_STAGE_BYTES(tile_m, tile_n) + 2 * WEFT_GEMM_WARPS * WEFT_GEMM_PIECE_BYTES + 1024)
+    ((stages)*WEFT_GEMM_STAGE_BYTES(tile_m, tile_n) + WEFT_GEMM_PIECES_BYTES(tile_m) + 1024)
 
 /* The initialiser of a weft_gemm_variant from a row: #define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__), */
-#define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages)                                       \
-    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
+#define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas)                                 \
+    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, ctas, WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
 
 #endif

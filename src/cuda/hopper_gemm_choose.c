@@ -12,33 +12,28 @@ weft_gemm_seen weft_gemm_see(const weft_gemm *p) {
 
 /* ---- the kernel ---- */
 
-/* Lines that do not begin at multiples of 128 bytes, as those of a packed matrix with an odd length. */
-static int crooked(const weft_gemm *p, int64_t ld) {
-    return ld * (int64_t)weft_dtype_bytes(p->dtype) % 128 != 0;
+static double time_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
+    const weft_gemm *p = &plan->gemm;
+    const weft_gemm_seen is = weft_gemm_see(p);
+    const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
+    const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
+    const double bytes = elements * (double)size +
+                         (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
+    const weft_gemm_model model = {
+        .batch = p->batch,
+        .k = p->k,
+        .step = WEFT_GEMM_STEP,
+        .a = {is.m, pick->variant->tile_m, is.swapped ? pick->cluster_n : pick->cluster_m, is.lda * size, is.a_mn},
+        .b = {is.n, pick->variant->tile_n, is.swapped ? pick->cluster_m : pick->cluster_n, is.ldb * size, is.b_mn},
+        .split = pick->split,
+        .workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors,
+        .bytes = bytes * (double)p->batch,
+    };
+    return weft_model_gemm_time(&model);
 }
 
-static double clocks_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
-    const weft_gemm *p = &plan->gemm;
-    const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
-    const double bytes = elements * (double)weft_dtype_bytes(p->dtype) +
-                         (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
-    const int64_t workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors;
-    const weft_gemm_model model = {.batch = p->batch,
-                                   .m = p->m,
-                                   .n = p->n,
-                                   .k = p->k,
-                                   .tile_m = pick->tile_m,
-                                   .tile_n = pick->tile_n,
-                                   .tile_k = WEFT_GEMM_STEP,
-                                   .columns = pick->variant->tile_n,
-                                   .cluster_m = pick->cluster_m,
-                                   .cluster_n = pick->cluster_n,
-                                   .split = pick->split,
-                                   .workers = workers,
-                                   .a_crooked = crooked(p, p->lda),
-                                   .b_crooked = crooked(p, p->ldb),
-                                   .bytes = bytes * (double)p->batch};
-    return weft_model_gemm_clocks(&model);
+int weft_gemm_takes_tickets_by_side(const weft_schedule *s) {
+    return s->order == WEFT_ORDER_SERPENTINE_SWIZZLED && s->dispatch == WEFT_DISPATCH_DYNAMIC;
 }
 
 /* Whether a choice is the schedule's, or left to us. */
@@ -59,9 +54,10 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
     const int on_grid = s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
     weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
+    const int by_side = weft_gemm_takes_tickets_by_side(s);
     size_t count = 0;
-    if (v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn || v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) ||
-        !agrees(s->tile_n, one.tile_n)) {
+    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn ||
+        v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
     if (most > 1 && most <= steps && on_grid &&
@@ -91,9 +87,9 @@ int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const w
     for (size_t i = 0; i < count; i++) {
         const size_t found = ways_of(&variants[i], plan, ways);
         for (size_t j = 0; j < found; j++) {
-            const double clocks = clocks_of(plan, device, &ways[j]);
-            if (!pick->variant || clocks < least) {
-                least = clocks;
+            const double time = time_of(plan, device, &ways[j]);
+            if (!pick->variant || time < least) {
+                least = time;
                 *pick = ways[j];
             }
         }
@@ -160,7 +156,7 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
     const int64_t ctas = s->cluster_m * s->cluster_n * s->split;
     const int64_t rows = weft_ceil_divide(weft_ceil_divide(p->m, s->tile_m), s->cluster_m);
     const int64_t cols = weft_ceil_divide(weft_ceil_divide(p->n, s->tile_n), s->cluster_n);
-    const int64_t workers = (s->workers ? s->workers : device->multiprocessors) / ctas;
+    const int64_t workers = (s->workers ? s->workers : device->multiprocessors * pick->variant->ctas) / ctas;
     const int open = s->order == WEFT_CHOOSE && s->group == 0;
     const int bands = s->order == WEFT_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
     if (workers < 1 || !bands || s->group != 0 || rows > INT64_C(1) << 31 || cols > INT64_C(1) << 31) {
@@ -180,25 +176,4 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
         const double bytes = w.lines * (double)p->k * (double)weft_dtype_bytes(p->dtype);
         s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
-}
-
-/* ---- the L2 ---- */
-
-void weft_gemm_choose_keep(const weft_plan *plan, uint64_t *a_keep, uint64_t *b_keep) {
-    const weft_schedule *s = &plan->schedule;
-    const weft_grid *grid = &plan->walk.order.grid;
-    const int bands = s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
-    const int turns = s->sweep == WEFT_SWEEP_SAWTOOTH && bands;
-    uint64_t a = WEFT_KEEP_NORMAL, b = WEFT_KEEP_NORMAL;
-    if (grid->rows == 1 || grid->cols == 1) {
-        a = grid->cols == 1 ? WEFT_KEEP_FIRST : a;
-        b = grid->rows == 1 ? WEFT_KEEP_FIRST : b;
-    } else if (turns && s->axis == WEFT_AXIS_N) {
-        b = WEFT_KEEP_LAST;
-    } else if (turns) {
-        a = WEFT_KEEP_LAST;
-    }
-    const int swapped = plan->gemm.c_major == WEFT_COL_MAJOR;
-    *a_keep = swapped ? b : a;
-    *b_keep = swapped ? a : b;
 }

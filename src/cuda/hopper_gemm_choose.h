@@ -16,6 +16,10 @@ typedef struct weft_gemm_seen {
 
 weft_gemm_seen weft_gemm_see(const weft_gemm *p);
 
+/* Whether workers draw their tiles from a counter for each side of the L2, which needs more registers than the largest
+ * tiles leave: see WEFT_GEMM_LEAN. */
+int weft_gemm_takes_tickets_by_side(const weft_schedule *schedule);
+
 /* A variant, and how to run it; tile and cluster in the schedule's terms. */
 typedef struct weft_gemm_pick {
     const weft_gemm_variant *variant;
@@ -33,9 +37,5 @@ size_t weft_gemm_list(const weft_gemm_variant *variants, size_t count, const wef
 /* Fills in what the schedule leaves open. */
 void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
                       weft_schedule *schedule);
-
-/* How long the L2 is to keep A and B as the kernel sees them: what is read once goes first; of a sweep that turns back,
- * what the next wave reads again goes last. */
-void weft_gemm_choose_keep(const weft_plan *plan, uint64_t *a_keep, uint64_t *b_keep);
 
 #endif

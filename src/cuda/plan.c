@@ -6,6 +6,7 @@
 #include "cuda/cuda.h"
 #include "cuda/live.h"
 #include "cuda/module.h"
+#include "cuda/side_table.h"
 #include "plan/status.h"
 
 /* The context that is current, if it is one of this device, else the primary one. */
@@ -131,6 +132,12 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
     return result ? weft_cuda_fail(c->driver, result, "the plan's table cannot be copied", message) : WEFT_OK;
 }
 
+/* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance. */
+static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
+    const int dealt = (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_DOMAINS) && s->domains == 2;
+    return c->family->by_side && dealt && s->dispatch != WEFT_DISPATCH_GRID;
+}
+
 weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     c->walk = plan->walk;
@@ -153,7 +160,15 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     if (plan->table) {
         status = place_table(c, plan->table, plan->walk.order.count, message);
     }
-    if (status == WEFT_OK && plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC) {
+    if (status == WEFT_OK && wants_sides(c, &plan->schedule)) {
+        status = weft_cuda_side_table(c->driver, &c->device, &c->side_of_sm, message);
+    }
+    if (c->side_of_sm) { /* so many that each side has enough of them; those that are not needed leave at once */
+        const int64_t all = count_workers(c, &plan->schedule);
+        c->grid = all > c->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->grid;
+    }
+    if (status == WEFT_OK && (plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC || c->side_of_sm ||
+                              (c->family->counts && c->family->counts(plan)))) {
         status = weft_tickets_new(c->driver, &c->tickets, message);
     }
     weft_cuda_leave(c->driver, pushed);
@@ -171,6 +186,9 @@ void weft_cuda_close(weft_plan *plan) {
         weft_tickets_free(c->tickets);
         if (c->table) {
             c->driver->memory_free(c->table);
+        }
+        if (c->side_of_sm) {
+            c->driver->memory_free(c->side_of_sm);
         }
         weft_cuda_leave(c->driver, pushed);
     }

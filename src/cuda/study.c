@@ -20,10 +20,8 @@ _Static_assert(sizeof(weft_study_params) <= WEFT_CUDA_MAX_PARAMETERS, "the param
 enum { STATIC_SHARED_BYTES = 1024 };
 
 /* Tiles in the order in which they are taken when the schedule leaves the choice open, by speed on an H200 (see
- * docs/results/attention-study-h200.txt). 128x80 leads at head dim 64, 329 to 316 TFLOP/s, where there are keys enough that
- * the last, ragged step does not matter. */
+ * docs/results/attention-study-h200.txt); at head dim 64 the second comes first, by 1 to 3 %. */
 static const int64_t preferred[][2] = {{128, 64}, {128, 128}, {64, 64}, {80, 80}};
-enum { MANY_KEYS = 2048 };
 
 /* The tile's keys, 0 open. */
 static int tile_fits(const weft_study_variant *v, const weft_schedule *s) {
@@ -31,9 +29,9 @@ static int tile_fits(const weft_study_variant *v, const weft_schedule *s) {
 }
 
 /* How early a tile comes among the preferred ones: less is earlier. */
-static size_t rank(const weft_study_variant *v, int64_t kv_seq) {
+static size_t rank(const weft_study_variant *v) {
     size_t i = 0;
-    if (v->head_dim == 64 && v->tile_m == 128 && v->tile_n == 80 && kv_seq >= MANY_KEYS) {
+    if (v->head_dim == 64 && v->tile_m == 128 && v->tile_n == 128) {
         return 0;
     }
     while (i < sizeof preferred / sizeof *preferred && (preferred[i][0] != v->tile_m || preferred[i][1] != v->tile_n)) {
@@ -105,7 +103,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     weft_status status;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
-        if (fits(v, plan, device) && (!best || rank(v, p->kv_seq) < rank(best, p->kv_seq))) {
+        if (fits(v, plan, device) && (!best || rank(v) < rank(best))) {
             best = v;
         }
     }
@@ -124,8 +122,10 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
-/* Heavy tiles first, and no waiting for tickets: under a causal mask 351 TFLOP/s on an H200 where longest-first with
- * dynamic dispatch reached 337. */
+/* Heavy tiles first. With no waiting for tickets it is 353 TFLOP/s on an H200 at head dim 128 and 8K keys, where dynamic
+ * dispatch reached 337; with few keys at head dim 64 tiles are short and launching CTAs shows: 4 % at 512, 1 % at 2K. */
+enum { FEW_KEYS = 4096 };
+
 static void settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                    weft_schedule *schedule) {
     (void)device;
@@ -133,8 +133,10 @@ static void settle(const weft_plan *plan, const weft_cuda_device *device, const 
     if (plan->attention.mask == WEFT_MASK_NONE || schedule->order != WEFT_CHOOSE) {
         return;
     }
-    schedule->order = WEFT_ORDER_REVERSE;
-    schedule->dispatch = schedule->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_GRID : schedule->dispatch;
+    const int few = plan->attention.head_dim == 64 && plan->attention.kv_seq < FEW_KEYS;
+    const int32_t dispatch = few ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_GRID;
+    schedule->order = few ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_REVERSE;
+    schedule->dispatch = schedule->dispatch == WEFT_CHOOSE ? dispatch : schedule->dispatch;
 }
 
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {

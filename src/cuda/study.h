@@ -64,9 +64,12 @@ typedef struct weft_study_variant {
  * eight rows to lie in different banks (an odd number of 16 bytes). A head dim of 56 is filled up with zeros to 64. */
 #define WEFT_STUDY_ROW_BYTES(head_dim) ((head_dim) <= 64 ? 128 : (head_dim) == 128 ? 256 : 2 * (head_dim) + 16)
 
-/* Dynamic shared memory: the tile's queries, and a ring of pieces of `piece` keys each, of K and V in turn. */
+/* Tiles of queries in shared memory. With two, the next tile's first loads begin before this one's output is stored. */
+#define WEFT_STUDY_TILES(head_dim, ring) ((head_dim) <= 64 && (ring) == 2 ? 2 : 1)
+
+/* Dynamic shared memory: tiles of queries, and a ring of pieces of `piece` keys each, of K and V in turn. */
 #define WEFT_STUDY_SHARED_BYTES(head_dim, tile_m, piece, ring)                                                             \
-    (WEFT_STUDY_ROW_BYTES(head_dim) * ((tile_m) + (piece) * (ring)))
+    (WEFT_STUDY_ROW_BYTES(head_dim) * (WEFT_STUDY_TILES(head_dim, ring) * (tile_m) + (piece) * (ring)))
 
 /* The initialiser of a weft_study_variant from a row: #define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__), */
 #define WEFT_STUDY_VARIANT(symbol, module, DTYPE, head_dim, tile_m, tile_n, MATH, warps, piece, ring, q_held, overlap,     \

@@ -163,7 +163,7 @@ static void assume_rates(weft_sheet *sheet) {
     m->matrix_fp32 = m->matrix_fp16 = m->matrix_bf16 = 16 * cycles;
     m->exp_rate = cycles;
     m->drift = 0.05;
-    m->drift_second = 0;
+    m->drift_second = m->drift_load = 0;
     say(sheet, WEFT_KEY_L2_BANDWIDTH, "assumed: 16 bytes per core and cycle");
     say(sheet, WEFT_KEY_DRAM_BANDWIDTH, "assumed: 20 GB/s");
     say(sheet, WEFT_KEY_NEAR_LATENCY, "assumed: 40 cycles");
@@ -174,6 +174,7 @@ static void assume_rates(weft_sheet *sheet) {
     say(sheet, WEFT_KEY_EXP_RATE, "assumed: one per core and cycle");
     say(sheet, WEFT_KEY_DRIFT, "assumed: 5 %, for other programs on the host");
     say(sheet, WEFT_KEY_DRIFT_SECOND, "one thread a core");
+    say(sheet, WEFT_KEY_DRIFT_LOAD, "every core has its own L2, or assumed so");
 }
 
 void weft_sheet_host(weft_sheet *sheet) {

@@ -44,12 +44,13 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
     if (plan->pack > 1) {
         json_object_set_new(object, "heads_in_tile", json_integer(plan->pack));
     }
-    if (order->parameter == WEFT_PARAMETER_GROUP) {
+    if (order->parameter & WEFT_PARAMETER_GROUP) {
         json_object_set_new(object, "group", json_integer(s->group));
         if (plan->subject == WEFT_SUBJECT_GEMM) {
             json_object_set_new(object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
         }
-    } else if (order->parameter == WEFT_PARAMETER_DOMAINS) {
+    }
+    if (order->parameter & WEFT_PARAMETER_DOMAINS) {
         json_object_set_new(object, "domains", json_integer(s->domains));
     }
     return object;
@@ -95,7 +96,10 @@ static void order_parameter_text(const weft_plan *plan, char *text, size_t size)
     const weft_schedule *s = &plan->schedule;
     const weft_parameter parameter = weft_order_describe(s->order)->parameter;
     text[0] = '\0';
-    if (parameter == WEFT_PARAMETER_GROUP && plan->subject == WEFT_SUBJECT_GEMM) {
+    if (parameter == WEFT_PARAMETER_BOTH) {
+        snprintf(text, size, " (group %" PRId64 " across %s in each of %" PRId64 " domains)", s->group,
+                 s->axis == WEFT_AXIS_N ? "n" : "m", s->domains);
+    } else if (parameter == WEFT_PARAMETER_GROUP && plan->subject == WEFT_SUBJECT_GEMM) {
         snprintf(text, size, " (group %" PRId64 " across %s)", s->group, s->axis == WEFT_AXIS_N ? "n" : "m");
     } else if (parameter == WEFT_PARAMETER_GROUP) {
         snprintf(text, size, " (sections of %" PRId64 " heads)", s->group);

@@ -71,7 +71,7 @@ static void choose_gemm(weft_schedule *s) {
     s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_GROUP : s->order;
     s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
     s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
-    if (s->group == 0 && weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP) {
+    if (s->group == 0 && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         /* A wave of w workers touches g lines of one operand and w / g of the other: the sum is least at the square root.
          */
         s->group = (int64_t)ceil(sqrt((double)s->workers));
@@ -142,7 +142,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
         return weft_fail(message, WEFT_INVALID, "the grid of %" PRId64 " x %" PRId64 " x %" PRId64 " tiles is too large",
                          tiles.batch, tiles.rows, tiles.cols);
     }
-    if (weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP) {
+    if (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         s->group = order.group;
     }
     if (s->table) {

@@ -35,6 +35,7 @@ typedef struct engine {
     wheel wheel;
     int64_t stages;
     double drift;
+    int waits; /* whether steps vary by what they wait for a busy L2, too */
     uint64_t limit, random;
     weft_sim_outcome *outcome;
     const weft_sim_observer *observer; /* or null */
@@ -97,7 +98,8 @@ static int begin_job(engine *e, int32_t number, double now) {
     w->busy = 1;
     w->done = 0;
     /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
-    const double spread = w->job.steps > 0 ? e->drift * w->job.spread / sqrt((double)w->job.steps) : 0.0;
+    const double drift = e->drift * w->job.spread + (e->waits ? w->job.jitter : 0.0);
+    const double spread = w->job.steps > 0 ? drift / sqrt((double)w->job.steps) : 0.0;
     const double factor = 1.0 + spread * next_spread(&e->random);
     w->seconds = w->job.step_seconds * pace_of(e->source, number) * (factor > 0.1 ? factor : 0.1);
     double start = now;
@@ -220,6 +222,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->workers = workers;
     e->stages = options->stages;
     e->drift = drift;
+    e->waits = drift > 0 && options->drift < 0; /* not where workers are in step, or spread as the caller says */
     e->limit = options->limit;
     e->random = options->seed;
     e->outcome = outcome;

@@ -21,6 +21,7 @@ typedef struct weft_sim_job {
     int direction;
     double step_seconds;
     double spread;              /* of the steps' times, as a share of the drift; 1 but for clusters */
+    double jitter;              /* what waiting for a busy L2 adds to that spread */
     uint32_t lead, lead_weight; /* read once before the first step; weight 0: nothing */
     uint32_t out, out_weight;   /* written once after the last step */
     int64_t position, tile;     /* where in the order, and which tile of the grid, row by row */

@@ -74,6 +74,8 @@ static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, 
     }
     job->step_seconds = fmax(compute, asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth);
     job->spread = asked / apart / sqrt(ctas);
+    const double load = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth / job->step_seconds;
+    job->jitter = m->drift_load * load * load * load * load * job->spread;
 }
 
 /* Attention: K and V of a block are always asked for together, so they are one piece; Q is the lead, O is written. A
@@ -272,8 +274,8 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     source->workers = smaller(plan->walk.workers, positions);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
-    source->run =
-        weft_order_describe(plan->schedule.order)->parameter == WEFT_PARAMETER_DOMAINS ? 1 : plan->machine.handout_run;
+    const int placed = weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS;
+    source->run = placed ? 1 : plan->machine.handout_run;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     source->second = plan->walk.dispatch == WEFT_DISPATCH_GRID ? 0.0 : plan->machine.drift_second;
     walk->lanes = smaller(plan->machine.domains, source->workers);
@@ -289,10 +291,14 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     if (!walk->workers || !walk->halves || !walk->positions || !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
+    /* As the kernel does: its workers draw the positions of their side. */
+    const int by_side = placed && plan->subject == WEFT_SUBJECT_GEMM && plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC &&
+                        plan->machine.domains == 2 && plan->schedule.domains == 2;
     for (int64_t i = 0; i < source->workers; i++) {
         walk->positions[i] = -1;
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
-            walk->workers[i] = weft_worker_start(&plan->walk, i, &walk->counter);
+            walk->workers[i] = by_side ? weft_worker_start_by_side(&plan->walk, (int32_t)(i % 2), &walk->counter)
+                                       : weft_worker_start(&plan->walk, i, &walk->counter);
         }
     }
     for (int64_t d = 0; d < plan->machine.domains; d++) {

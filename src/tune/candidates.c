@@ -121,7 +121,7 @@ static void vary_group(builder *b) {
     static const int64_t groups[] = {0, 4, 8, 16, 32};
     weft_schedule *s = &b->draft.schedule;
     const int takes =
-        b->draft.subject == WEFT_SUBJECT_GEMM && weft_order_describe(s->order)->parameter == WEFT_PARAMETER_GROUP;
+        b->draft.subject == WEFT_SUBJECT_GEMM && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP;
     if (s->group != 0 || !takes) {
         vary_sweep(b);
         return;

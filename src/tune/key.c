@@ -14,7 +14,7 @@ int64_t weft_tune_bucket(int64_t length) {
     if (length <= 16) {
         return length;
     }
-    const int shift = 63 - __builtin_clzll((unsigned long long)length) - 2; /* leaves 4, 5, 6 or 7 */
+    const int shift = 63 - __builtin_clzll((unsigned long long)length) - 3; /* leaves 8 ... 15 */
     return length >> shift << shift;
 }
 

@@ -36,7 +36,7 @@ class Command(unittest.TestCase):
 
 class Orders(Command):
     NAMES = [
-        "raster-m", "raster-n", "group", "serpentine", "hilbert", "block-first", "block-first-swizzled", "head-first",
+        "raster-m", "raster-n", "group", "serpentine", "hilbert", "serpentine-swizzled", "block-first", "block-first-swizzled", "head-first",
         "head-first-swizzled", "reverse", "longest-first",
     ]  # fmt: skip
 

@@ -77,11 +77,7 @@ static void check_packing(const weft_cpu_kernel *kernel) {
                 double want = 0;
                 if (line < s.lines && k < s.k) {
                     want = weft_ref_load(s.dtype, source, s.index + (size_t)(line * s.line_stride + k * s.k_stride));
-                    uint16_t half;
-                    if (kernel->dtype == WEFT_BF16) {
-                        weft_ref_store(WEFT_BF16, &half, 0, want);
-                        want = weft_ref_load(WEFT_BF16, &half, 0);
-                    }
+                    want = weft_ref_round(kernel->dtype, want);
                 }
                 assert_true(packed_value(kernel, o, panel, line, k) == want);
             }
@@ -135,7 +131,7 @@ static void check_multiply(const weft_cpu_kernel *kernel) {
 /* Weights against exp2, sums against weights, over two blocks with a mask. */
 static void check_soften(const weft_cpu_kernel *kernel) {
     const int64_t width = kernel->b.lines, keys = 2 * kernel->a.lines;
-    const double error = kernel->dtype == WEFT_FP32 ? 0x1p-21 : 0x1p-17; /* what cpu.h says */
+    const double error = kernel->dtype == WEFT_BF16 ? 0x1p-17 : 0x1p-21; /* what cpu.h says */
     float *scores = weft_cpu_alloc((size_t)(keys * width) * 4), *was = weft_cpu_alloc((size_t)(keys * width) * 4);
     float max[MOST_LINES], sum[MOST_LINES], rescale[MOST_LINES];
     int32_t seen[MOST_LINES];
@@ -288,9 +284,7 @@ static void check_narrow(const weft_cpu_kernel *kernel) {
     }
     kernel->narrow(k, c, panel);
     for (int64_t i = 0; i < k * kernel->b.lines; i++) {
-        uint16_t half;
-        weft_ref_store(WEFT_BF16, &half, 0, (double)c[i]);
-        const double want = weft_ref_load(WEFT_BF16, &half, 0);
+        const double want = weft_ref_round(kernel->dtype, (double)c[i]);
         const double got = packed_value(kernel, kernel->b, panel, i % kernel->b.lines, i / kernel->b.lines);
         assert_true(isnan(want) ? isnan(got) : got == want);
     }
@@ -360,16 +354,21 @@ static void chosen_by_name(void **state) {
     for (size_t i = 0; (kernel = weft_cpu_kernel_at(i, &usable)); i++) {
         if (usable) {
             assert_int_equal(setenv("WEFT_CPU", strstr(kernel->name, "__") + 2, 1), 0);
-            assert_ptr_equal(weft_cpu_choose(kernel->dtype), kernel);
+            assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, kernel->dtype), kernel);
             assert_int_equal(setenv("WEFT_CPU", kernel->name, 1), 0);
-            assert_ptr_equal(weft_cpu_choose(kernel->dtype), kernel);
-            assert_ptr_equal(weft_cpu_choose(WEFT_BF16), kernel);
+            assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, kernel->dtype), kernel);
+            assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, kernel->dtype), kernel);
+            if (kernel->dtype == WEFT_FP32) { /* takes what it can widen */
+                assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_BF16), kernel);
+                assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_FP16), kernel);
+            }
         }
     }
     assert_int_equal(setenv("WEFT_CPU", "abacus", 1), 0);
-    const weft_cpu_kernel *other = weft_cpu_choose(WEFT_FP32);
+    const weft_cpu_kernel *other = weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_FP32);
     assert_int_equal(unsetenv("WEFT_CPU"), 0);
-    assert_ptr_equal(weft_cpu_choose(WEFT_FP32), other);
+    assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_FP32), other);
+    assert_int_equal(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, WEFT_FP16)->dtype, WEFT_FP32);
 }
 
 static double now(void) {

@@ -70,11 +70,13 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         !operand_of(&p->b, dtype, axes[1] == 'n', p->b_rows, &b) || a.k != b.k || c.length[0] != b.mn ||
         c.length[1] != a.mn || c.type != type_of((weft_dtype)p->c_dtype) || c.box[0] != c_columns || c.box[1] != 16 ||
         tile_m % p->a_rows != 0 || tile_n % p->b_rows != 0 || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a.k ||
+        (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->lead < 1)) ||
         (p->split > 1 && (p->split != WEFT_GEMM_SPLIT(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID))) {
         return 1;
     }
     for (unsigned cluster = 0; cluster < grid / ctas; cluster++) {
-        weft_worker worker = weft_worker_start(walk, cluster, p->counter);
+        weft_worker worker = p->side_of_sm ? weft_worker_start_by_side(walk, p->side_of_sm[cluster], p->counter)
+                                           : weft_worker_start(walk, cluster, p->counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t row = p->swapped ? visit.tile.n : visit.tile.m, col = p->swapped ? visit.tile.m : visit.tile.n;

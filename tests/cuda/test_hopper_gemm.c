@@ -7,6 +7,7 @@
 
 #include "../ref/tensors.h"
 #include "cuda/cuda.h"
+#include "cuda/hopper_gemm.h"
 
 static weft_device gpu(void) {
     weft_device device = WEFT_DEVICE_INIT;
@@ -69,16 +70,20 @@ static void *random_matrix(uint64_t *random, weft_dtype dtype, size_t count) {
 }
 
 static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int round) {
-    static const int64_t tiles[][3] = {{128, 256, 4}, {256, 128, 1}, {128, 128, 2}, {128, 64, 1}};
+    static const int64_t tiles[][3] = {{128, 256, 4}, {256, 128, 1}, {128, 128, 2}, {128, 64, 1},
+                                       {256, 192, 1}, {128, 192, 1}, {64, 128, 1}};
     static const int64_t clusters[][2] = {{0, 0}, {1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}};
     weft_schedule s = WEFT_SCHEDULE_INIT;
     const int swapped = p->c_major == WEFT_COL_MAJOR;
-    const int64_t *tile = tiles[random_between(random, 0, 3)];
+    const int64_t *tile = tiles[random_between(random, 0, 6)];
     if (round % 7 != 0) { /* or left to the library */
         s.tile_m = tile[swapped];
         s.tile_n = tile[!swapped];
-        s.order = (int32_t)random_between(random, WEFT_ORDER_RASTER_M, WEFT_ORDER_HILBERT);
+        s.order = (int32_t)random_between(random, WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
         s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES - 1);
+        if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
+            s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
+        }
         s.sweep = (int32_t)random_between(random, WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
         s.table = (int32_t)random_between(random, 0, 1);
         s.group = random_between(random, 0, 3);
@@ -170,11 +175,17 @@ static void no_kernel_fits(void **state) {
     s.tile_k = 32;
     refused(&p, &s, WEFT_UNSUPPORTED, "its steps are 64 of k, not 32");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
-    s.tile_m = 64;
-    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 64x0 with split 1");
+    s.tile_m = 32;
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 32x0 with split 1");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.sweep = WEFT_SWEEP_PAIR;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no pair sweep");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.tile_m = 256;
+    s.tile_n = 192;
+    s.order = WEFT_ORDER_SERPENTINE_SWIZZLED;
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    refused(&p, &s, WEFT_UNSUPPORTED, "its tiles of 256x192 have no serpentine-swizzled under dynamic dispatch");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.cluster_m = 3;
     s.cluster_n = 3;
@@ -225,6 +236,76 @@ static void choices(void **state) {
     assert_int_equal(counts()->allocations, 0);
 }
 
+static weft_gemm_params parameters_of(const weft_plan *plan) {
+    const weft_cuda_plan *c = plan->placed;
+    const weft_gemm_data data = {(void *)(uintptr_t)4096, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096};
+    uint64_t counter[2] = {0, 0};
+    weft_gemm_params to;
+    assert_int_equal(c->family->fill(plan, &data, &c->walk, c->tickets ? counter : NULL, &to, NULL), WEFT_OK);
+    return to;
+}
+
+/* What is kept in the L2, and who waits for whom: 12 SMs, two sides of 3 MiB. */
+static void locality(void **state) {
+    (void)state;
+    const weft_device device = gpu();
+    weft_gemm p = small();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    script(NULL);
+    p.m = p.n = 4096;
+    p.k = 512;
+    s.tile_m = 128;
+    s.tile_n = 256;
+    s.order = WEFT_ORDER_SERPENTINE;
+    s.sweep = WEFT_SWEEP_SAWTOOTH;
+    s.dispatch = WEFT_DISPATCH_STATIC;
+    s.workers = 8;
+    s.cluster_m = s.cluster_n = 1;
+    s.group = 4; /* 4 columns of 32 rows are 16 waves; 4 * 256 * 512 * 2 is 1 MiB of B */
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    weft_gemm_params to = parameters_of(plan);
+    assert_true(to.band_waves == 16 && to.wave_again == 2 && to.turn_again == 0 && to.again_keep == WEFT_KEEP_LAST);
+    assert_true(to.a_keep == WEFT_KEEP_NORMAL && to.b_keep == WEFT_KEEP_NORMAL && to.c_first == 1);
+    assert_true(to.lead == 0 && !to.begun && !to.counter && !to.side_of_sm);
+    weft_plan_destroy(plan);
+
+    p.c_major = WEFT_COL_MAJOR; /* the kernel's A is B */
+    s.tile_m = 256;
+    s.tile_n = 128;
+    s.axis = WEFT_AXIS_M;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    to = parameters_of(plan);
+    assert_true(to.swapped && to.band_waves == 16 && to.wave_again == 2 && to.turn_again == 0);
+    weft_plan_destroy(plan);
+
+    p.c_major = WEFT_ROW_MAJOR;
+    p.k = 8192; /* 16 MiB of B do not fit; 64 waves of 128 steps are long */
+    s.tile_m = 128;
+    s.tile_n = 256;
+    s.axis = WEFT_AXIS_N;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    to = parameters_of(plan);
+    assert_true(to.band_waves == 0 && to.b_keep == WEFT_KEEP_NORMAL && to.lead > 0 && to.begun && !to.counter);
+    weft_plan_destroy(plan);
+
+    s.order = WEFT_ORDER_SERPENTINE_SWIZZLED;
+    s.group = 2;
+    p.k = 512;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    to = parameters_of(plan);
+    assert_true(to.side_of_sm && to.counter && to.walk.workers == 8 && to.band_waves == 16);
+    assert_int_equal(((const weft_cuda_plan *)plan->placed)->grid, 12); /* more than are needed */
+    assert_true(to.side_of_sm[0] == 0 && to.side_of_sm[2] == 1);
+    weft_plan_destroy(plan);
+
+    s.dispatch = WEFT_DISPATCH_GRID;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_null(parameters_of(plan).side_of_sm);
+    weft_plan_destroy(plan);
+    assert_int_equal(counts()->allocations, 0);
+}
+
 static void run_refused(const weft_plan *plan, const weft_gemm_data *data, weft_status expected, const char *text) {
     weft_message message = {""};
     assert_int_equal(weft_plan_enqueue_gemm(plan, data, NULL, &message), expected);
@@ -268,10 +349,8 @@ static void launching_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters),
-        cmocka_unit_test(no_kernel_fits),
-        cmocka_unit_test(choices),
-        cmocka_unit_test(launching_fails),
+        cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits),  cmocka_unit_test(choices),
+        cmocka_unit_test(locality),   cmocka_unit_test(launching_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

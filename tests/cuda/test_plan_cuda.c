@@ -234,14 +234,14 @@ static void choices(void **state) {
     script(NULL);
     assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     const weft_cuda_plan *placed = plan->placed;
-    assert_int_equal(placed->ctas, 4);
-    assert_int_equal(plan->schedule.workers, 12 * 4);
+    assert_int_equal(placed->ctas, 3);
+    assert_int_equal(plan->schedule.workers, 12 * 3);
     assert_int_equal(plan->machine.workers, 12);
     assert_int_equal(plan->schedule.tile_m, 128);
     weft_plan_text(plan, text, sizeof text);
-    assert_non_null(strstr(text, "kernel     cuda, attention_bf16_d64_128x64__study_fast\n"));
+    assert_non_null(strstr(text, "kernel     cuda, attention_bf16_d64_128x128__study_fast\n"));
     weft_plan_json(plan, text, sizeof text);
-    assert_non_null(strstr(text, "\"kernel\": \"attention_bf16_d64_128x64__study_fast\""));
+    assert_non_null(strstr(text, "\"kernel\": \"attention_bf16_d64_128x128__study_fast\""));
     device.ctas = 2;
     device.precise = 1;
     assert_int_equal(weft_plan_attention_on(&fewer, &p, NULL, NULL, &device, NULL), WEFT_OK);
@@ -249,7 +249,7 @@ static void choices(void **state) {
     assert_int_equal(less->ctas, 2);
     assert_int_equal(fewer->schedule.workers, 24);
     assert_true(less->choice.shared_bytes > placed->choice.shared_bytes);
-    assert_string_equal(less->choice.kernel, "attention_bf16_d64_128x64__study_precise");
+    assert_string_equal(less->choice.kernel, "attention_bf16_d64_128x128__study_precise");
     weft_plan_destroy(plan);
     weft_plan_destroy(fewer);
     nothing_left();

@@ -56,7 +56,8 @@ static const char right[] = "# a small machine\n"                  /* 1 */
                             "exp = 0.5e12 | datasheet\n"           /* 37 */
                             "[drift]\n"                            /* 38 */
                             "step = 0.05 | measured\n"             /* 39 */
-                            "second = 0.02 | M\xc3\xbcller\n";     /* 40 */
+                            "second = 0.02 | measured\n"           /* 40 */
+                            "load = 0.25 | M\xc3\xbcller\n";       /* 41 */
 enum { ROOM = 32 };
 
 static weft_status parse(const char *text, size_t length, weft_machine *machine, weft_message *message) {
@@ -141,7 +142,7 @@ static void test_right_text(void **state) {
     assert_true(m.near_latency == 200 && m.far_latency == 400.5 && m.dram_latency == 600);
     assert_true(m.matrix_fp32 == 1e12 && m.matrix_fp16 == 2e12 && m.matrix_bf16 == 2e12);
     assert_true(m.exp_rate == 0.5e12);
-    assert_true(m.drift == 0.05 && m.drift_second == 0.02);
+    assert_true(m.drift == 0.05 && m.drift_second == 0.02 && m.drift_load == 0.25);
 }
 
 /* Line ends of other systems, a byte order mark and a last line without an end change nothing. */
@@ -217,9 +218,9 @@ static void test_form_errors(void **state) {
     expect_error(13, "size = 4 | x\n", "t.ini:13: unknown key size in [l2]");
     expect_error(13, "Bytes = 4 | x\n", "t.ini:13: unknown key Bytes in [l2]");
     expect_error(11, "count = 12 | counted\n", "t.ini:11: duplicate key count in [workers], first on line 6");
-    expect_error(13, "", "t.ini:39: missing key bytes in [l2]");
-    expect_error(39, "", "t.ini:39: missing key step in [drift]");
-    expect_error(3, "", "t.ini:39: missing key name in [machine]");
+    expect_error(13, "", "t.ini:40: missing key bytes in [l2]");
+    expect_error(39, "", "t.ini:40: missing key step in [drift]");
+    expect_error(3, "", "t.ini:40: missing key name in [machine]");
     expect_error(6, "count\n", "t.ini:6: neither [section] nor key = value | source");
     expect_error(6, "count: 12 | x\n", "t.ini:6: neither [section] nor key = value | source");
     expect_error(6, "= 12 | x\n", "t.ini:6: neither [section] nor key = value | source");

@@ -163,6 +163,40 @@ static void swizzled_orders_keep_heads_together(void **state) {
     }
 }
 
+/* Every domain walks whole lines of its own in bands of the group, and at any time all of them are at the same place along
+ * the walk; only what an even split leaves over, fewer lines than there are domains, is shared. */
+static void serpentine_swizzled_keeps_lines_apart(void **state) {
+    (void)state;
+    uint64_t random = 8;
+    for (int i = 0; i < 2000; i++) {
+        const weft_grid grid = {1, random_between(&random, 1, 40), random_between(&random, 1, 40)};
+        const parameters p = {random_between(&random, 1, 9), random_between(&random, 1, 5), (weft_axis)(i % 2)};
+        const weft_order order = make(WEFT_ORDER_SERPENTINE_SWIZZLED, grid, p);
+        const int64_t lines = p.axis == WEFT_AXIS_N ? grid.cols : grid.rows, share = lines / p.domains;
+        const int64_t placed = order.count / lines * share * p.domains;
+        for (int64_t position = 0; position < placed; position++) {
+            const weft_tile t = weft_order_tile(&order, position);
+            const weft_tile first = weft_order_tile(&order, position - position % p.domains);
+            const int64_t across = p.axis == WEFT_AXIS_N ? t.col : t.row, along = p.axis == WEFT_AXIS_N ? t.row : t.col;
+            assert_int_equal(across / share, position % p.domains);
+            assert_int_equal(along, p.axis == WEFT_AXIS_N ? first.row : first.col);
+            assert_int_equal(across % share, p.axis == WEFT_AXIS_N ? first.col : first.row);
+            assert_int_equal(across % share / order.group, position / p.domains / (order.group * order.count / lines));
+        }
+        for (int64_t position = placed; position < order.count; position++) {
+            const weft_tile t = weft_order_tile(&order, position);
+            assert_true((p.axis == WEFT_AXIS_N ? t.col : t.row) >= share * p.domains);
+        }
+        if (p.domains == 1) {
+            const weft_order plain = make(WEFT_ORDER_SERPENTINE, grid, p);
+            for (int64_t position = 0; position < order.count; position++) {
+                assert_int_equal(weft_tile_index(&order, weft_order_tile(&order, position)),
+                                 weft_tile_index(&plain, weft_order_tile(&plain, position)));
+            }
+        }
+    }
+}
+
 /* Within a section of longest-first the blocks never get longer, and sections come one after the other. */
 static void longest_first_descends(void **state) {
     (void)state;
@@ -231,6 +265,7 @@ int main(void) {
                                        cmocka_unit_test(huge_grids),
                                        cmocka_unit_test(hilbert_steps_to_neighbours),
                                        cmocka_unit_test(swizzled_orders_keep_heads_together),
+                                       cmocka_unit_test(serpentine_swizzled_keeps_lines_apart),
                                        cmocka_unit_test(longest_first_descends),
                                        cmocka_unit_test(bad_grids_are_refused),
                                        cmocka_unit_test(names_round_trip)};

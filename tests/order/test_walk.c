@@ -140,6 +140,46 @@ static void static_workers_stride(void **state) {
     }
 }
 
+/* Workers that take their places by side, more of them than there are places, in any order and on either side: every tile
+ * once; and as long as a side has workers for its places, nobody works for the other. */
+static void workers_by_side(void **state) {
+    (void)state;
+    uint64_t random = 9;
+    for (int i = 0; i < 2000; i++) {
+        const weft_grid tiles = {1, random_between(&random, 1, 20), random_between(&random, 1, 20)};
+        const int64_t places = 2 * random_between(&random, 1, MAX_WORKERS / 4),
+                      takers = places + random_between(&random, 0, 9);
+        const weft_dispatch dispatch = i % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
+        const int lopsided = i % 3 == 0;
+        static unsigned char seen[MAX_TILES];
+        weft_worker all[MAX_WORKERS];
+        int64_t left = takers, found = 0;
+        uint64_t counter = 0;
+        weft_order order;
+        weft_walk walk;
+        memset(seen, 0, sizeof seen);
+        assert_true(
+            weft_order_init(&order, WEFT_ORDER_SERPENTINE_SWIZZLED, tiles, random_between(&random, 1, 4), WEFT_AXIS_N, 2));
+        assert_true(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_SAWTOOTH, dispatch, 1, 1, places,
+                                   weft_reach_make(1, 64, 1, 8, 0, 0)));
+        for (int64_t w = 0; w < takers; w++) { /* even numbers first on one side: no side is short of workers */
+            all[w] = weft_worker_start_by_side(&walk, (int32_t)(lopsided ? w % 5 == 0 : w % 2), &counter);
+        }
+        while (left > 0) {
+            const int64_t w = random_between(&random, 0, left - 1);
+            weft_visit v;
+            if (!weft_worker_next(&walk, &all[w], &v)) {
+                all[w] = all[--left];
+                continue;
+            }
+            assert_int_equal(seen[weft_tile_index(&order, v.tile)]++, 0);
+            assert_true(dispatch != WEFT_DISPATCH_STATIC || lopsided || v.position % 2 == all[w].side);
+            found++;
+        }
+        assert_int_equal(found, order.count);
+    }
+}
+
 static void bad_walks_are_refused(void **state) {
     (void)state;
     const weft_grid tiles = {1, 4, 4};
@@ -156,6 +196,6 @@ static void bad_walks_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once), cmocka_unit_test(static_workers_stride),
-                                       cmocka_unit_test(bad_walks_are_refused)};
+                                       cmocka_unit_test(workers_by_side), cmocka_unit_test(bad_walks_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void impossible_schedules(void **state) {
     REFUSED(attention, s.workers = -2, "workers -2 is not between 1 and 2147483647");
     REFUSED(attention, s.order = WEFT_ORDER_HILBERT, "order hilbert is for gemm problems");
     REFUSED(gemm, s.order = WEFT_ORDER_REVERSE, "order reverse is for attention problems");
-    REFUSED(gemm, s.order = 99, "order 99 is not between 0 and 10");
+    REFUSED(gemm, s.order = 99, "order 99 is not between 0 and 11");
     REFUSED(gemm, s.sweep = 3, "sweep 3 is not between 0 and 2");
     REFUSED(gemm, s.dispatch = -7, "dispatch -7 is not between 0 and 2");
     REFUSED(gemm, s.axis = (weft_axis)4, "axis 4 is not WEFT_AXIS_M or WEFT_AXIS_N");

@@ -10,7 +10,7 @@ ATTENTION = weft.Attention(seq=4096, heads=4, head_dim=64, dtype="fp16")
 
 def test_every_order_visits_every_tile_once():
     for order in weft.orders():
-        fields = {"order": order.name, **({order.parameter: 3} if order.parameter else {})}
+        fields = {"order": order.name, **dict.fromkeys(order.parameters, 3)}
         problem, tile = (weft.Gemm(11, 7, 5), (1, 1, 1)) if order.subject == "gemm" else (weft.Attention(7, 8, 2, 6), (1, 1))
         plan = weft.plan(problem, {**fields, "tile": tile})
         batches, rows, cols = plan.grid

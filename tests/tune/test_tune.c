@@ -68,7 +68,7 @@ static void modes(void **state) {
     (void)state;
     store_begin();
     weft_known_clear();
-    const weft_attention p = small(70), near = small(75), far = small(200);
+    const weft_attention p = small(65), near = small(71), far = small(200);
     weft_device measure = in_mode(WEFT_MEASURE), stored = in_mode(WEFT_STORED), wrong = in_mode((weft_mode)3);
     weft_schedule open = WEFT_SCHEDULE_INIT;
     weft_machine host;

@@ -118,10 +118,12 @@ typedef enum weft_axis {
 } weft_axis;
 
 typedef enum weft_subject { WEFT_SUBJECT_GEMM = 0, WEFT_SUBJECT_ATTENTION = 1 } weft_subject;
+/** What an order takes: a set of bits. */
 typedef enum weft_parameter {
     WEFT_PARAMETER_NONE = 0,
     WEFT_PARAMETER_GROUP = 1,
-    WEFT_PARAMETER_DOMAINS = 2
+    WEFT_PARAMETER_DOMAINS = 2,
+    WEFT_PARAMETER_BOTH = 3
 } weft_parameter;
 
 /** An order, ready to be asked: a plain value that can be passed to a kernel. Filled by weft_order_init(). */
@@ -132,7 +134,7 @@ typedef struct weft_order {
     int64_t count;         /**< positions: batch * rows * cols */
     int64_t group;         /**< lines in a band, at most the axis' length */
     int64_t domains;       /**< positions go to domain position mod domains */
-    int64_t bands;         /**< bands across the axis, the last one perhaps narrower */
+    int64_t bands;         /**< bands across the axis, or a domain's share of it, the last one perhaps narrower */
     weft_divisor by_batch; /**< rows * cols, the tiles of one batch */
     weft_divisor by_rows, by_cols, by_domains;
     weft_divisor by_band;       /**< tiles in a full band */

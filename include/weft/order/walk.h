@@ -70,6 +70,7 @@ typedef struct weft_worker {
     int64_t turn;      /**< positions taken so far; for grid and dynamic, the number of the wave that the position is in, so
                             that a tile's direction does not depend on who takes it */
     int32_t half;      /**< the next tile inside the position */
+    int32_t side;      /**< of the L2, 0 or 1, where positions are dealt out by side; else -1 */
     uint64_t *counter; /**< dynamic: the shared counter, 0 at the start */
 } weft_worker;
 
@@ -183,6 +184,25 @@ WEFT_INLINE uint64_t weft_take_ticket(uint64_t *counter) {
 #endif
 }
 
+/** Takes the next of the numbers 0 .. count - 1 that are dealt out by side, the even ones to side 0 and the odd ones to
+ * side 1; a side that has none left takes from the other. `counter` counts both: 32 bits each, below 2^31 takers.
+ * @return the number, or `count` when there is none. */
+WEFT_INLINE int64_t weft_take_by_side(uint64_t *counter, int64_t count, int32_t side) {
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t from = i ? 1 - side : side;
+#if defined(__CUDA_ARCH__)
+        const uint64_t before = atomicAdd((unsigned long long *)counter, 1ull << (32 * from));
+#else
+        const uint64_t before = __atomic_fetch_add(counter, 1ull << (32 * from), __ATOMIC_RELAXED);
+#endif
+        const int64_t number = 2 * (int64_t)(uint32_t)(before >> (32 * from)) + from;
+        if (number < count) {
+            return number;
+        }
+    }
+    return count;
+}
+
 /** Starts a worker.
  *
  * @param walk     the schedule
@@ -194,6 +214,7 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
     w.position = index;
     w.turn = 0;
     w.half = 0;
+    w.side = -1;
     w.counter = counter;
     if (walk->dispatch == WEFT_DISPATCH_DYNAMIC) {
         w.position = (int64_t)weft_take_ticket(counter);
@@ -202,6 +223,37 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
         w.turn = weft_divide(w.position, &walk->by_workers);
     }
     return w;
+}
+
+/** Starts a worker on a side of the L2, for an order whose position p belongs to domain p mod 2: static dispatch gives it a
+ * number that is even on side 0 and odd on side 1, dynamic dispatch the positions of its side. There may be more such
+ * workers than walk->workers: those that find no number left have nothing to do. Not for grid dispatch.
+ *
+ * @param walk     the schedule
+ * @param side     0 or 1
+ * @param counter  shared by all workers, 0 before the first starts
+ */
+WEFT_INLINE weft_worker weft_worker_start_by_side(const weft_walk *walk, int32_t side, uint64_t *counter) {
+    const int dynamic = walk->dispatch == WEFT_DISPATCH_DYNAMIC;
+    weft_worker w;
+    w.position = weft_take_by_side(counter, dynamic ? walk->order.count : walk->workers, side);
+    w.position = !dynamic && w.position == walk->workers ? walk->order.count : w.position;
+    w.turn = dynamic ? weft_divide(w.position, &walk->by_workers) : 0;
+    w.half = 0;
+    w.side = side;
+    w.counter = counter;
+    return w;
+}
+
+WEFT_INLINE int64_t weft_next_position(const weft_walk *walk, const weft_worker *worker) {
+    if (walk->dispatch == WEFT_DISPATCH_STATIC) {
+        return worker->position + walk->workers;
+    }
+    if (walk->dispatch == WEFT_DISPATCH_GRID) {
+        return walk->order.count;
+    }
+    return worker->side < 0 ? (int64_t)weft_take_ticket(worker->counter)
+                            : weft_take_by_side(worker->counter, walk->order.count, worker->side);
 }
 
 /** The worker's next visit. Under dynamic dispatch one thread of the worker calls this and shares the result.
@@ -216,9 +268,7 @@ WEFT_INLINE int weft_worker_next(const weft_walk *walk, weft_worker *worker, wef
             return 1;
         }
         worker->half = 0;
-        worker->position = walk->dispatch == WEFT_DISPATCH_STATIC    ? worker->position + walk->workers
-                           : walk->dispatch == WEFT_DISPATCH_DYNAMIC ? (int64_t)weft_take_ticket(worker->counter)
-                                                                     : walk->order.count;
+        worker->position = weft_next_position(walk, worker);
         worker->turn =
             walk->dispatch == WEFT_DISPATCH_STATIC ? worker->turn + 1 : weft_divide(worker->position, &walk->by_workers);
     }

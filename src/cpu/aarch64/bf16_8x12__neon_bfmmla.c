@@ -1,5 +1,7 @@
 /* bf16, 8 x 12, by the instruction that multiplies 2 x 4 by 4 x 2: 24 accumulators of 2 x 2, 4 vectors of A, 1 or 2 of B at
  * a time. */
+#include "cpu/aarch64/narrow.h"
+#include "cpu/aarch64/transpose.h"
 #include "cpu/cpu.h"
 #include "cpu/vector__neon.h"
 
@@ -64,34 +66,12 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
     }
 }
 
-/* Four rows of four floats become four columns of bf16. */
-static inline void narrow_square(const float *c, uint16_t *to) {
-    static const uint8_t columns[2][16] = {{0, 1, 8, 9, 16, 17, 24, 25, 2, 3, 10, 11, 18, 19, 26, 27},
-                                           {4, 5, 12, 13, 20, 21, 28, 29, 6, 7, 14, 15, 22, 23, 30, 31}};
-    const bfloat16x8_t upper = vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(c)), vld1q_f32(c + 12));
-    const bfloat16x8_t lower = vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(c + 24)), vld1q_f32(c + 36));
-    const uint8x16x2_t both = {{vreinterpretq_u8_bf16(upper), vreinterpretq_u8_bf16(lower)}};
-    vst1q_u16(to, vreinterpretq_u16_u8(vqtbl2q_u8(both, vld1q_u8(columns[0]))));
-    vst1q_u16(to + 8, vreinterpretq_u16_u8(vqtbl2q_u8(both, vld1q_u8(columns[1]))));
-}
-
 static void narrow(int64_t k, const float *c, void *to) {
-    uint16_t *out = to;
-    for (int64_t i = 0; i < k; i += 4, c += 48, out += 48) {
-        narrow_square(c, out);
-        narrow_square(c + 4, out + 16);
-        narrow_square(c + 8, out + 32);
-    }
-}
-
-static inline void narrow_run(const float *from, int count, uint16_t *to) {
-    for (int i = 0; i < count; i += 4) {
-        vst1_u16(to + i, vreinterpret_u16_bf16(vcvt_bf16_f32(vld1q_f32(from + i))));
-    }
+    narrow_fours(k, 12, c, to);
 }
 
 #define PACKED    uint16_t
-#define IS_BF16   1
+#define AS        WEFT_BF16
 #define A_LINES   8
 #define A_GROUP   4
 #define B_LINES   12

@@ -1,4 +1,5 @@
 /* fp32, 8 x 12: 24 accumulators, 2 vectors of A whose lanes are rows, 3 of B. */
+#include "cpu/aarch64/transpose.h"
 #include "cpu/cpu.h"
 #include "cpu/vector__neon.h"
 
@@ -49,12 +50,8 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
     }
 }
 
-static inline void widen_four(weft_dtype dtype, const char *from, float *to) {
-    vec_store(to, dtype == WEFT_FP16 ? vec_load_fp16(from) : vec_load_bf16(from));
-}
-
 #define PACKED     float
-#define IS_BF16    0
+#define AS         WEFT_FP32
 #define A_LINES    8
 #define A_GROUP    1
 #define B_LINES    12

@@ -1,4 +1,5 @@
 /* Rows of results. */
+#include "cpu/aarch64/transpose.h"
 #include "cpu/vector__neon.h"
 #define NAME weft_cpu_rows__neon
 #include "cpu/rows.inc"

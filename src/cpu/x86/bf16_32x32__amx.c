@@ -74,7 +74,7 @@ static void narrow(int64_t k, const float *c, void *to) {
 }
 
 #define PACKED          uint16_t
-#define IS_BF16         1
+#define AS              WEFT_BF16
 #define A_LINES         32
 #define A_GROUP         32
 #define B_LINES         32

@@ -31,6 +31,20 @@ static inline void transpose_pairs(const char *from, int64_t step, uint16_t *to,
     transpose_floats(from, step, (float *)(void *)to, to_step);
 }
 
+/* Four rows of four 16-bit values become columns. */
+static inline void transpose_four_halves(const char *from, int64_t step, uint16_t *to, int64_t to_step) {
+    __m128i a[4];
+    for (int i = 0; i < 4; i++) {
+        a[i] = _mm_loadl_epi64((const __m128i *)(const void *)(from + i * step));
+    }
+    const __m128i ab = _mm_unpacklo_epi16(a[0], a[1]), cd = _mm_unpacklo_epi16(a[2], a[3]);
+    const __m128i first = _mm_unpacklo_epi32(ab, cd), last = _mm_unpackhi_epi32(ab, cd);
+    _mm_storel_epi64((__m128i *)(void *)to, first);
+    _mm_storel_epi64((__m128i *)(void *)(to + to_step), _mm_unpackhi_epi64(first, first));
+    _mm_storel_epi64((__m128i *)(void *)(to + 2 * to_step), last);
+    _mm_storel_epi64((__m128i *)(void *)(to + 3 * to_step), _mm_unpackhi_epi64(last, last));
+}
+
 /* Eight rows of eight 16-bit values become columns. */
 static inline void transpose_halves(const char *from, int64_t step, uint16_t *to, int64_t to_step) {
     __m128i a[8], b[8];

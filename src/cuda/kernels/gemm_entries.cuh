@@ -27,12 +27,12 @@
 #define WEFT_GEMM_IN_gemm_fp16_mn_sm90a(x)
 #endif
 
-#define WEFT_GEMM_ENTRY(symbol, DTYPE, a_mn, b_mn, tile_m, tile_n, stages)                                                 \
-    extern "C" __global__ void __launch_bounds__(WEFT_GEMM_THREADS, 1)                                                     \
+#define WEFT_GEMM_ENTRY(symbol, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas)                                           \
+    extern "C" __global__ void __launch_bounds__(WEFT_GEMM_THREADS(tile_m), ctas)                                          \
         symbol(const __grid_constant__ weft_gemm_params p) {                                                               \
         gemm_hopper<gemm_shape<WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, stages>>(p);                                      \
     }
 
-#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages)                                               \
-    WEFT_GEMM_IN_##module(WEFT_GEMM_ENTRY(symbol, DTYPE, a_mn, b_mn, tile_m, tile_n, stages))
+#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas)                                         \
+    WEFT_GEMM_IN_##module(WEFT_GEMM_ENTRY(symbol, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas))
 #include "cuda/hopper_gemm.def"

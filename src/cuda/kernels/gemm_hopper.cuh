@@ -1,9 +1,10 @@
 /* The Hopper GEMM: tiles of C by wgmma, from a ring of stages in shared memory that the copy engine fills.
  *
  * A CTA has three warpgroups. Two multiply: each owns half of the tile's rows, 64 x N products straight from shared memory,
- * and stores them (gemm_store.cuh). Of the third, one warp walks the schedule a few tiles ahead and one keeps the ring full
+ * and stores them (gemm_store.cuh). Of the other, one warp walks the schedule a few tiles ahead and one keeps the ring full
  * (gemm_feed.cuh), across tiles, so that a warpgroup that has stored its part finds the next tile's data there. The two
- * that multiply may drift apart by the length of the ring: while one stores, the other has the tensor cores to itself. */
+ * that multiply may drift apart by the length of the ring: while one stores, the other has the tensor cores to itself.
+ * Tiles of 64 rows are one warpgroup's. */
 #ifndef WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
 #define WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
 
@@ -13,7 +14,7 @@
 /* The barriers, before any other use of shared memory. One thread. */
 template <class S> static __device__ __forceinline__ void gemm_set_up(const weft_gemm_params &p, const gemm_place &me) {
     /* A stage is free when all who were sent its data have read it: the CTAs of the row and of the column. */
-    const uint32_t readers = WEFT_GEMM_WARPS * (uint32_t)(p.cluster_m + p.cluster_n - 1);
+    const uint32_t readers = S::warps * (uint32_t)(p.cluster_m + p.cluster_n - 1);
     for (uint32_t i = 0; i < S::stages; i++) {
         mbarrier_init(GEMM_DESK(S, me, full) + 8 * i, 1);
         mbarrier_init(GEMM_DESK(S, me, empty) + 8 * i, readers);
@@ -23,9 +24,9 @@ template <class S> static __device__ __forceinline__ void gemm_set_up(const weft
         if (me.ctas > 1) { /* jobs come as bytes: see gemm_send() */
             mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * i, sizeof(gemm_job));
         }
-        mbarrier_init(GEMM_DESK(S, me, job_empty) + 8 * i, (WEFT_GEMM_WARPS + 1) * me.ctas);
+        mbarrier_init(GEMM_DESK(S, me, job_empty) + 8 * i, (S::warps + 1) * me.ctas);
     }
-    for (uint32_t i = 0; i < 2 * WEFT_GEMM_WARPS; i++) {
+    for (uint32_t i = 0; i < 2 * S::warps; i++) {
         mbarrier_init(GEMM_DESK(S, me, piece_full) + 8 * i, 1);
     }
     mbarrier_init_done();
@@ -62,27 +63,29 @@ static __device__ __forceinline__ void gemm_products(float (&sums)[S::blocks][S:
 /* A warpgroup that multiplies: 0 or 1. */
 template <class S>
 static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, const gemm_place &me, uint32_t group) {
-    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, own = group * 4 + warp;
-    const uint32_t told = gemm_told_by_lane(p, me, lane);
+    const uint32_t lane = threadIdx.x % 32, told = gemm_told_by_lane(p, me, lane);
     const bool tells = lane < (uint32_t)(p.cluster_m + p.cluster_n - 1);
     const uint64_t a_first = wgmma_operand(me.base + group * S::blocks * S::atom_bytes, 1024, S::atom_bytes);
     const uint64_t b_first = wgmma_operand(me.base + S::a_bytes, 1024, S::atom_bytes);
     const uint32_t empty = GEMM_DESK(S, me, empty);
-    gemm_pieces pieces = {me.base + S::pieces_at + own * 2 * WEFT_GEMM_PIECE_BYTES, GEMM_DESK(S, me, piece_full) + own * 16,
-                          0, 0};
-    gemm_turn<GEMM_JOBS> job_turn = {0, 0};
+    gemm_pieces pieces = {me.base + S::pieces_at, GEMM_DESK(S, me, piece_full), 0};
+    /* This warpgroup's part of the cluster's tiles. */
+    const int32_t own_x = (int32_t)(me.in_n * S::tile_n + (p.split > 1 ? me.part * (S::tile_n / S::split) : 0));
+    const int32_t own_y = (int32_t)(me.in_m * S::tile_m + group * S::group_m);
+    uint32_t jobs = 0;
     gemm_turn<S::stages> turn = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
+    grid_wait();
     for (;;) {
-        const gemm_job job = gemm_take<S>(me, job_turn, false);
+        const gemm_job job = gemm_take<S>(me, jobs, false);
         if (job.steps == 0) {
             break;
         }
-        const gemm_share share = gemm_share_of(p, me, job.steps);
-        const int32_t x = (job.col + (int32_t)me.in_n) * S::tile_n + (int32_t)me.part * (S::tile_n / p.split);
-        const int32_t y = (job.row + (int32_t)me.in_m) * S::tile_m + (int32_t)(group * S::group_m + 16 * warp);
+        const gemm_share share = gemm_share_of<S>(p, me, job.steps);
+        const int32_t x = job.col * S::tile_n + own_x;
+        const int32_t y = job.row * S::tile_m + own_y + (int32_t)(thread_index() / 32 % 4 * 16);
         if (p.beta != 0) {
-            gemm_fetch_old(p, pieces, x, y, job.batch, elect_one());
+            gemm_fetch_old(p, pieces, 0, x, y, job.batch, elect_one());
         }
         uint32_t before = 0;
         for (int32_t i = 0; i < share.steps; i++, turn.next()) {
@@ -122,39 +125,47 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
         gemm_set_up<S>(p, me);
     } else if (schedules && !p.counter && !p.walk.order.table) { /* the first tile, while the others set up */
         worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, nullptr);
-        job = gemm_next(p, worker);
+        if constexpr (!WEFT_GEMM_LEAN(S::tile_m, S::tile_n)) {
+            job = gemm_next<S>(p, worker);
+        }
     }
     __syncthreads();
     if (me.ctas > 1) {
         gemm_meet(false);
     }
-    grid_wait();
     if (warp < 4) {
-        registers_lower<72>();
+        if constexpr (S::groups > 1) {
+            registers_lower<S::loader_registers>();
+        }
         if (warp == 0) {
             gemm_feed<S>(p, me);
         } else if (warp == 1 && me.rank == 0) {
             if (schedules) {
                 if (p.counter || p.walk.order.table) {
-                    worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
-                    job = gemm_next(p, worker);
+                    grid_wait();
+                    worker = p.side_of_sm ? weft_worker_start_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter)
+                                          : weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
                 }
-                gemm_schedule<S>(p, me, worker, job);
+                const uint32_t sent = gemm_schedule<S>(p, me, worker, job);
+                if (me.ctas > 1 && p.split == 1) {
+                    gemm_see_off<S>(me, sent);
+                }
             }
             __syncwarp();
         }
-        if (p.split > 1) { /* who multiplies meets twice to add the parts up */
+        if (S::split > 1 && p.split > 1) { /* who multiplies meets twice to add the parts up, then takes the last job */
             __syncwarp();
             gemm_meet(false);
             gemm_meet(true);
+            if (schedules) {
+                gemm_see_off<S>(me, 2); /* a tile, and no more */
+            }
         }
     } else {
-        registers_raise<216>();
+        if constexpr (S::groups > 1) {
+            registers_raise<S::multiplier_registers>();
+        }
         gemm_multiply<S>(p, me, warp / 4 - 1);
-    }
-    if (me.ctas > 1) { /* nobody leaves while others may still write to its shared memory */
-        __syncwarp();
-        gemm_meet(false);
     }
 }
 

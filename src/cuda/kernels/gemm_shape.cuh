@@ -6,11 +6,15 @@
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
 #include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/thread.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
 
 /* Tiles that are known ahead. */
 enum { GEMM_JOBS = 4 };
+
+/* How often one looks whether the others have come as far: about 50 microseconds. */
+enum { GEMM_PATIENCE = 128 };
 
 /* A tile to compute, as the scheduler hands it out; 0 steps: there is none. */
 struct gemm_job {
@@ -18,7 +22,8 @@ struct gemm_job {
     int32_t first;           /* the first step, and what to add for the next one */
     int32_t direction;
     int32_t steps;
-    int32_t unused[2]; /* written 16 bytes at a time */
+    int32_t again;  /* bits: 1, the next wave reads this A again; 2, this B */
+    int32_t unused; /* written 16 bytes at a time */
 };
 
 /* Barriers: a stage or a job is full when it can be used, empty when it can be filled. */
@@ -26,22 +31,26 @@ struct gemm_desk {
     gemm_job jobs[GEMM_JOBS];
     uint64_t full[8], empty[8];
     uint64_t job_full[GEMM_JOBS], job_empty[GEMM_JOBS];
-    uint64_t piece_full[WEFT_GEMM_WARPS][2];
+    uint64_t piece_full[WEFT_GEMM_MOST_WARPS][2];
 };
 static_assert(sizeof(gemm_desk) <= 1024, "WEFT_GEMM_SHARED_BYTES leaves 1024 bytes");
 
 template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int STAGES> struct gemm_shape {
     static constexpr bool bf16 = DTYPE == WEFT_BF16, a_mn = A_MN_, b_mn = B_MN_;
     static constexpr int tile_m = TILE_M, tile_n = TILE_N, stages = STAGES;
-    static constexpr int group_m = TILE_M / 2;  /* rows of a warpgroup */
-    static constexpr int blocks = group_m / 64; /* its products of 64 rows */
+    static constexpr int groups = WEFT_GEMM_GROUPS(TILE_M), warps = 4 * groups; /* that multiply */
+    static constexpr int group_m = TILE_M / groups;                             /* rows of a warpgroup */
+    static constexpr int blocks = group_m / 64;                                 /* its products of 64 rows */
+    /* Registers of a thread that multiplies and of one that loads: in all at most 168 for each of the CTA's threads. */
+    static constexpr int multiplier_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 232 : 216;
+    static constexpr int loader_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 40 : 72;
     static constexpr int split = WEFT_GEMM_SPLIT(TILE_M, TILE_N);
     static constexpr int atom_bytes = 64 * 64 * 2; /* of A or B: 64 rows or columns */
     static constexpr int a_bytes = TILE_M * 128;   /* of A in a stage; B follows */
     static constexpr int stage_bytes = WEFT_GEMM_STAGE_BYTES(TILE_M, TILE_N);
     static constexpr int pieces_at = STAGES * stage_bytes;
-    static constexpr int desk_at = pieces_at + 2 * WEFT_GEMM_WARPS * WEFT_GEMM_PIECE_BYTES;
-    static_assert(STAGES <= 8 && TILE_M % 128 == 0 && TILE_N % 64 == 0, "");
+    static constexpr int desk_at = pieces_at + WEFT_GEMM_PIECES_BYTES(TILE_M);
+    static_assert(STAGES <= 8 && TILE_M % (64 * groups) == 0 && TILE_N % 64 == 0 && blocks * TILE_N <= 384, "");
 };
 
 /* Who and where a CTA is. A cluster is `split` times cluster_m x cluster_n CTAs: those of a part multicast to each other,
@@ -72,11 +81,14 @@ struct gemm_share {
     int32_t begin, steps;
 };
 
+template <class S>
 static __device__ __forceinline__ gemm_share gemm_share_of(const weft_gemm_params &p, const gemm_place &me, int32_t steps) {
     gemm_share share = {0, steps};
-    if (p.split > 1) {
-        share.begin = (int32_t)((int64_t)steps * me.part / p.split);
-        share.steps = (int32_t)((int64_t)steps * (me.part + 1) / p.split) - share.begin;
+    if constexpr (S::split > 1) {
+        if (p.split > 1) {
+            share.begin = (int32_t)((int64_t)steps * me.part / S::split);
+            share.steps = (int32_t)((int64_t)steps * (me.part + 1) / S::split) - share.begin;
+        }
     }
     return share;
 }

@@ -6,24 +6,32 @@
 #include "cuda/kernels/gemm_shape.cuh"
 #include "cuda/ptx/math.cuh"
 #include "cuda/ptx/stmatrix.cuh"
+#include "cuda/ptx/thread.cuh"
 
-/* A warp's pieces: two places, taken in turns. */
+/* A warp's pieces: two places, taken in turns. Which warp it is, is worked out anew each time: there are few registers
+ * beside the sums. */
 struct gemm_pieces {
-    uint32_t at;      /* shared address of the two */
-    uint32_t full;    /* of the two barriers that say that an old piece of C is there */
-    uint32_t stored;  /* pieces so far */
-    uint32_t fetched; /* old pieces asked for so far */
+    uint32_t first_at;   /* shared address of those of the first warp that multiplies */
+    uint32_t first_full; /* of its two barriers that say that an old piece of C is there */
+    uint32_t stored;     /* pieces so far */
+
+    __device__ __forceinline__ uint32_t at(uint32_t place) const {
+        return first_at + ((thread_index() / 32 - 4) * 2 + place) * WEFT_GEMM_PIECE_BYTES;
+    }
+
+    __device__ __forceinline__ uint32_t full(uint32_t place) const {
+        return first_full + ((thread_index() / 32 - 4) * 2 + place) * 8;
+    }
 };
 
-/* Asks for the old piece of C at (x, y). One lane; the place that it goes to is the one after next to be stored from, or
- * the next. */
-static __device__ __forceinline__ void gemm_fetch_old(const weft_gemm_params &p, gemm_pieces &pieces, int32_t x, int32_t y,
-                                                      int32_t batch, bool elected) {
-    const uint32_t place = pieces.fetched++ & 1;
+/* Asks for the old piece of C at (x, y), which will be stored after `later` others. One lane. */
+static __device__ __forceinline__ void gemm_fetch_old(const weft_gemm_params &p, const gemm_pieces &pieces, uint32_t later,
+                                                      int32_t x, int32_t y, int32_t batch, bool elected) {
+    const uint32_t place = (pieces.stored + later) & 1;
     if (elected) {
         tma_store_wait_read<0>();
-        mbarrier_expect(pieces.full + 8 * place, WEFT_GEMM_PIECE_BYTES);
-        tma_load_3d(pieces.at + place * WEFT_GEMM_PIECE_BYTES, &p.c, pieces.full + 8 * place, x, y, batch);
+        mbarrier_expect(pieces.full(place), WEFT_GEMM_PIECE_BYTES);
+        tma_load_3d(pieces.at(place), &p.c, pieces.full(place), x, y, batch);
     }
 }
 
@@ -37,44 +45,48 @@ static __device__ __forceinline__ float gemm_half_to_float(uint32_t half, bool b
     return value;
 }
 
-/* One piece of C in 16 bits: 16 rows x 64 columns, sum[4 j ..] as wgmma leaves them. */
+/* One piece of C in 16 bits: 16 rows x 64 columns, sum[4 j ..] as wgmma leaves them. Sixteen columns at a time and
+ * addresses worked out anew: there are few registers beside the sums. */
 template <bool BF16>
-static __device__ __forceinline__ void gemm_put_halves(float (&sum)[32], uint32_t place, bool with_old, float beta) {
-    const uint32_t lane = threadIdx.x % 32;
-    if (with_old) {
-        const uint32_t row = lane / 4;
-#pragma unroll
-        for (uint32_t j = 0; j < 8; j++) {
-#pragma unroll
-            for (uint32_t half = 0; half < 2; half++) {
-                uint32_t old;
-                const uint32_t from = place + (row + 8 * half) * 128 + ((j ^ row) * 16) + lane % 4 * 4;
-                asm volatile("ld.shared.b32 %0, [%1];" : "=r"(old) : "r"(from) : "memory");
-                sum[4 * j + 2 * half] += beta * gemm_half_to_float(old & 0xffff, BF16);
-                sum[4 * j + 2 * half + 1] += beta * gemm_half_to_float(old >> 16, BF16);
-            }
-        }
-        __syncwarp();
-    }
+static __device__ __forceinline__ void gemm_put_halves(const float *sum, uint32_t place, float alpha, bool with_old,
+                                                       float beta) {
+    const uint32_t lane = thread_index() % 32;
     const uint32_t row = lane % 16, block = lane / 16; /* whose address this lane gives */
 #pragma unroll
     for (uint32_t j = 0; j < 8; j += 2) {
-        const uint32_t four[4] = {
-            pack_halves<BF16>(sum[4 * j], sum[4 * j + 1]), pack_halves<BF16>(sum[4 * j + 2], sum[4 * j + 3]),
-            pack_halves<BF16>(sum[4 * j + 4], sum[4 * j + 5]), pack_halves<BF16>(sum[4 * j + 6], sum[4 * j + 7])};
+        float x[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            x[i] = alpha * sum[4 * j + i];
+        }
+        if (with_old) {
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) { /* row i % 2 of block i / 2 */
+                uint32_t old;
+                const uint32_t from =
+                    place + (lane / 4 + 8 * (i % 2)) * 128 + (((j + i / 2) ^ (lane / 4)) * 16) + lane % 4 * 4;
+                asm volatile("ld.shared.b32 %0, [%1];" : "=r"(old) : "r"(from) : "memory");
+                x[2 * i] += beta * gemm_half_to_float(old & 0xffff, BF16);
+                x[2 * i + 1] += beta * gemm_half_to_float(old >> 16, BF16);
+            }
+            __syncwarp();
+        }
+        const uint32_t four[4] = {pack_halves<BF16>(x[0], x[1]), pack_halves<BF16>(x[2], x[3]),
+                                  pack_halves<BF16>(x[4], x[5]), pack_halves<BF16>(x[6], x[7])};
         stmatrix_x4(place + row * 128 + (((j + block) ^ (row % 8)) * 16), four);
     }
 }
 
 /* One piece of C in fp32: 16 rows x 32 columns. Each lane reads and writes the same places. */
-static __device__ __forceinline__ void gemm_put_floats(const float (&sum)[16], uint32_t place, bool with_old, float beta) {
-    const uint32_t lane = threadIdx.x % 32, row = lane / 4;
+static __device__ __forceinline__ void gemm_put_floats(const float *sum, uint32_t place, float alpha, bool with_old,
+                                                       float beta) {
+    const uint32_t lane = thread_index() % 32, row = lane / 4;
 #pragma unroll
     for (uint32_t j = 0; j < 4; j++) {
 #pragma unroll
         for (uint32_t half = 0; half < 2; half++) {
             const uint32_t to = place + (row + 8 * half) * 128 + (((2 * j + lane % 4 / 2) ^ row) * 16) + lane % 2 * 8;
-            float x = sum[4 * j + 2 * half], y = sum[4 * j + 2 * half + 1];
+            float x = alpha * sum[4 * j + 2 * half], y = alpha * sum[4 * j + 2 * half + 1];
             if (with_old) {
                 float old_x, old_y;
                 asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(old_x), "=f"(old_y) : "r"(to) : "memory");
@@ -97,32 +109,32 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
     const bool with_old = p.beta != 0, elected = elect_one();
 #pragma unroll
     for (int c = 0; c < count; c++, pieces.stored++) {
-        const uint32_t place = pieces.at + (pieces.stored & 1) * WEFT_GEMM_PIECE_BYTES;
+        const uint32_t place = pieces.at(pieces.stored & 1);
         if (with_old) {
             if (c + 1 < count) {
-                gemm_fetch_old(p, pieces, x + (c + 1) * columns, y, batch, elected);
+                gemm_fetch_old(p, pieces, 1, x + (c + 1) * columns, y, batch, elected);
             }
-            mbarrier_wait(pieces.full + 8 * (pieces.stored & 1), pieces.stored / 2 & 1);
+            mbarrier_wait(pieces.full(pieces.stored & 1), pieces.stored / 2 & 1);
         } else {
             if (elected) {
                 tma_store_wait_read<1>();
             }
             __syncwarp();
         }
-        float scaled[columns / 2];
-#pragma unroll
-        for (int i = 0; i < columns / 2; i++) {
-            scaled[i] = p.alpha * sums[c * columns / 2 + i];
-        }
+        const float *piece = &sums[c * columns / 2]; /* in registers: all loops are unrolled */
         if constexpr (C == WEFT_FP32) {
-            gemm_put_floats(scaled, place, with_old, p.beta);
+            gemm_put_floats(piece, place, p.alpha, with_old, p.beta);
         } else {
-            gemm_put_halves<C == WEFT_BF16>(scaled, place, with_old, p.beta);
+            gemm_put_halves<C == WEFT_BF16>(piece, place, p.alpha, with_old, p.beta);
         }
         fence_shared_for_async();
         __syncwarp();
         if (elected) {
-            tma_store_3d(&p.c, place, x + c * columns, y, batch);
+            if (p.c_first) {
+                tma_store_first_3d(&p.c, place, x + c * columns, y, batch);
+            } else {
+                tma_store_3d(&p.c, place, x + c * columns, y, batch);
+            }
             tma_store_commit();
         }
     }
@@ -135,7 +147,7 @@ static __device__ __forceinline__ void gemm_store_as(const weft_gemm_params &p, 
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++) {
         if (block > 0 && p.beta != 0) {
-            gemm_fetch_old(p, pieces, x, y + 64 * block, batch, elect_one());
+            gemm_fetch_old(p, pieces, 0, x, y + 64 * block, batch, elect_one());
         }
         gemm_store_rows<C, N>(p, pieces, sums[block], x, y + 64 * block, batch);
     }

@@ -76,24 +76,10 @@ static __device__ __forceinline__ void study_store(const weft_study_params &p, c
     }
 }
 
-/* Starts the copies of Q and of the first pieces. */
+/* One tile, from its first copies on. q_at: where its queries are in shared memory. */
 template <class S>
-static __device__ __forceinline__ void study_begin(const weft_study_params &p, const study_job &job, unsigned char *shared,
-                                                   uint32_t base) {
-    const int64_t present = p.seq - job.visit.tile.block * S::tile_m;
-    study_copy<S, S::tile_m>(base, job.q, 2 * p.q_strides.seq, 0, present < S::tile_m ? (uint32_t)present : S::tile_m);
-    if (p.negative) {
-        cp_async_commit();
-        cp_async_wait<0>();
-        study_negate<S, S::tile_m>(shared);
-    }
-    study_start<S>(study_feed<S>(p, job, base));
-}
-
-/* One tile, from its first copies on. */
-template <class S>
-static __device__ __forceinline__ void study_tile(const weft_study_params &p, const study_job &job, unsigned char *shared,
-                                                  uint32_t base) {
+static __device__ __forceinline__ void study_tile(const weft_study_params &p, const study_job &job, const study_job &next,
+                                                  unsigned char *shared, uint32_t base, uint32_t q_at) {
     study_feed<S> feed(p, job, base);
     float out[S::bands][S::depth / 8][4];
     study_rows<S> rows;
@@ -107,7 +93,7 @@ static __device__ __forceinline__ void study_tile(const weft_study_params &p, co
         rows.sum[b][0] = rows.sum[b][1] = 0;
     }
 
-    const uint32_t q = settled(base + threadIdx.x / 32 * S::warp_rows * S::row_bytes + study_lane_at<S>());
+    const uint32_t q = settled(base + q_at + threadIdx.x / 32 * S::warp_rows * S::row_bytes + study_lane_at<S>());
     uint32_t q_held[S::q_steps][S::bands][4];
     if (S::q_held && feed.left > 0) {
         study_hold_q<S>(q_held, q);
@@ -115,10 +101,10 @@ static __device__ __forceinline__ void study_tile(const weft_study_params &p, co
     if constexpr (S::overlap) {
         study_sweep_overlapped<S>(feed, rows, out, q, q_held);
     } else {
-        study_sweep<S>(feed, rows, out, q, q_held);
+        study_sweep<S>(feed, next, rows, out, q, q_held, shared, base, S::q_bytes - q_at);
     }
     const int own = (int)(thread_index() / 32 * S::warp_rows); /* the warp's first row of the tile */
-    study_store<S>(p, job, own, rows, out, shared + own * S::row_bytes);
+    study_store<S>(p, job, own, rows, out, shared + q_at + own * S::row_bytes);
 }
 
 template <class S> static __device__ __forceinline__ void study_attention(const weft_study_params &p) {
@@ -133,15 +119,21 @@ template <class S> static __device__ __forceinline__ void study_attention(const 
         desk.job.visit.steps = -1; /* the first round has no tile yet, and only fetches */
     }
     __syncthreads();
+    uint32_t q_at = 0;
+    bool begun = false; /* with the tile before */
     while (desk.job.more) {
-        if (desk.job.visit.steps > 0) {
-            study_begin<S>(p, desk.job, study_shared, base);
+        if (!begun && desk.job.visit.steps > 0) {
+            study_begin<S>(p, desk.job, study_shared, base, q_at);
         }
         if (threadIdx.x == 0) {
             study_fetch<S>(p, &desk.worker, &desk.next);
         }
         if (desk.job.visit.steps >= 0) {
-            study_tile<S>(p, desk.job, study_shared, base);
+            study_tile<S>(p, desk.job, desk.next, study_shared, base, q_at);
+        }
+        if (S::ahead) {
+            begun = desk.job.visit.steps > 0 && study_begins_ahead(p, desk.next);
+            q_at = S::q_bytes - q_at;
         }
         __syncthreads(); /* nobody reads this tile's pieces or job any more, and the next job is there */
         const uint32_t thread = thread_index();

@@ -21,8 +21,10 @@ struct study_shape {
     static constexpr int pieces = TILE_N / PIECE;    /* of a step */
     static constexpr int row_bytes = WEFT_STUDY_ROW_BYTES(HEAD_DIM);
     static constexpr bool swizzled = row_bytes % 128 == 0;
-    static constexpr int lanes_per_row = HEAD_DIM <= 64 ? 8 : 16; /* that copy a row, 16 bytes each */
-    static constexpr int ring_at = TILE_M * row_bytes;            /* Q first, then the ring */
+    static constexpr int lanes_per_row = HEAD_DIM <= 64 ? 8 : 16;        /* that copy a row, 16 bytes each */
+    static constexpr bool ahead = WEFT_STUDY_TILES(HEAD_DIM, RING) == 2; /* the next tile begins before this one ends */
+    static constexpr int q_bytes = TILE_M * row_bytes;
+    static constexpr int ring_at = WEFT_STUDY_TILES(HEAD_DIM, RING) * q_bytes; /* Q first, then the ring */
     static constexpr int slot_bytes = PIECE * row_bytes;
     static constexpr bool lean = bands * (depth + PIECE) > 340; /* scores and output leave hardly a register free */
 

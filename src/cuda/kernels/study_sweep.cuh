@@ -51,6 +51,26 @@ template <class S, int ITEM = 0> static __device__ __forceinline__ void study_st
     }
 }
 
+/* Starts the copies of Q and of the first pieces. */
+template <class S>
+static __device__ __forceinline__ void study_begin(const weft_study_params &p, const study_job &job, unsigned char *shared,
+                                                   uint32_t base, uint32_t q_at) {
+    const int64_t present = p.seq - job.visit.tile.block * S::tile_m;
+    study_copy<S, S::tile_m>(base + q_at, job.q, 2 * p.q_strides.seq, 0,
+                             present < S::tile_m ? (uint32_t)present : S::tile_m);
+    if (p.negative) {
+        cp_async_commit();
+        cp_async_wait<0>();
+        study_negate<S, S::tile_m>(shared + q_at);
+    }
+    study_start<S>(study_feed<S>(p, job, base));
+}
+
+/* Whether a tile begins before the one before it ends, where there is room; not where its queries have to be waited for. */
+static __device__ __forceinline__ bool study_begins_ahead(const weft_study_params &p, const study_job &next) {
+    return next.more && next.visit.steps > 0 && !p.negative;
+}
+
 /* Waits for Q and takes this warp's share into registers. q: see study_scores. */
 template <class S>
 static __device__ __forceinline__ void study_hold_q(uint32_t (&q_held)[S::q_steps][S::bands][4], uint32_t q) {
@@ -65,11 +85,13 @@ static __device__ __forceinline__ void study_hold_q(uint32_t (&q_held)[S::q_step
     }
 }
 
-/* Piece by piece: K is waited for, then V, each on its own. */
+/* Piece by piece: K is waited for, then V, each on its own. With the last V the first K of `next` is on its way; its
+ * queries go to next_q_at. */
 template <class S>
-static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, study_rows<S> &rows,
+static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, const study_job &next, study_rows<S> &rows,
                                                    float (&out)[S::bands][S::depth / 8][4], uint32_t q,
-                                                   const uint32_t (&q_held)[S::q_steps][S::bands][4]) {
+                                                   const uint32_t (&q_held)[S::q_steps][S::bands][4], unsigned char *shared,
+                                                   uint32_t base, uint32_t next_q_at) {
     const uint32_t lane_at = settled(study_lane_at<S>());
     const weft_study_params &p = feed.p;
     uint32_t slot = feed.ring;
@@ -89,6 +111,9 @@ static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, study_ro
             study_weights<S>(weights[k], scores, rows, k, p.scale_log2);
         }
         study_arrive<S, 1>(feed, slot);
+        if (S::ahead && feed.left == 1 && study_begins_ahead(p, next)) {
+            study_begin<S>(p, next, shared, base, next_q_at);
+        }
         const uint32_t v = settled(slot + lane_at);
 #pragma unroll
         for (int k = 0; k < S::piece / 16; k++) {

@@ -59,6 +59,16 @@ static __device__ __forceinline__ void tma_store_3d(const void *map, uint32_t fr
                  : "memory");
 }
 
+/* The same, to be given up first by the L2: nobody reads it soon. The policy is made in place, not held in registers. */
+static __device__ __forceinline__ void tma_store_first_3d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z) {
+    asm volatile(
+        "{\n.reg .b64 keep;\nmov.b64 keep, %5;\n"
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%2, %3, %4}], [%1], keep;\n}" ::"l"(
+            map),
+        "r"(from), "r"(x), "r"(y), "r"(z), "n"(WEFT_KEEP_FIRST)
+        : "memory");
+}
+
 /* Closes a group of this thread's stores. */
 static __device__ __forceinline__ void tma_store_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");

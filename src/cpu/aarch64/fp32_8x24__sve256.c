@@ -1,0 +1,16 @@
+/* fp32, 8 x 24: 24 accumulators, 3 vectors of B and 1 of A of 32 registers. */
+#define BITS 256
+#include "cpu/aarch64/transpose.h"
+#include "cpu/vector__sve.h"
+#define ROWS       8
+#define VECTORS    3
+#define FETCH      12
+#define NAME       weft_cpu_fp32_8x24__sve256
+#define LABEL      "fp32_8x24__sve256"
+#define PANEL      weft_cpu_panel_24__sve256
+#define FEW        weft_cpu_few__neon
+#define RESULTS    weft_cpu_rows__neon
+#define SQUARE     4
+#define TRANSPOSE  transpose_floats
+#define WIDEN_FOUR widen_four
+#include "cpu/fp32_block.inc"
