@@ -171,7 +171,7 @@ static int64_t section_heads(const weft_attention *p, const weft_machine *machin
 /* Tickets pay when workers take several tiles. With few, a worker's next ticket, which it takes while it has a tile in
  * hand, may be one too many: tiles that are alike are then dealt out, and those under a causal mask left to the hardware,
  * which gives the next one to who is done. */
-static weft_dispatch dispatch_of(int causal, double waves) {
+static int32_t dispatch_of(int causal, double waves) {
     if (waves <= 1) {
         return WEFT_DISPATCH_STATIC;
     }
