@@ -104,18 +104,24 @@ static int fits(const weft_plan *plan) {
     return elements * bytes <= plan->machine.shared_bytes;
 }
 
+/* Steps of all schedules of a search together, so that it stays within seconds. */
+static const uint64_t MOST_STEPS = 160000000;
+
 /* Steps that all workers take for one tile each, the longest there is. */
 static uint64_t steps_in_wave(const weft_plan *plan) {
     const weft_reach *r = &plan->walk.reach;
     return (uint64_t)plan->walk.workers * (uint64_t)weft_ceil_divide(r->columns, r->tile_columns);
 }
 
-static void simulate(candidate *c, weft_subject subject, const candidate_space *space, int must_fit) {
+static void simulate(candidate *c, weft_subject subject, const candidate_space *space, uint64_t most_steps, int must_fit) {
     weft_plan *plan = NULL;
     weft_message message;
     if (try_plan(&c->chosen, subject, &plan, &message) == EXIT_OK && (!must_fit || fits(plan))) {
         weft_simulate_options options = simulate_options(&c->chosen);
-        options.limit = options.limit ? options.limit : space->waves * steps_in_wave(plan);
+        if (options.limit == 0 && space->waves > 0) {
+            const uint64_t steps = space->waves * steps_in_wave(plan);
+            options.limit = steps < most_steps ? steps : most_steps;
+        }
         c->schedule = weft_plan_schedule(plan);
         c->valid = weft_simulate(plan, &options, &c->sim, NULL, &message) == WEFT_OK;
     }
@@ -176,7 +182,7 @@ int candidates_make(const settings *s, weft_subject subject, const candidate_spa
     size_t done = 0;
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < b.count; i++) {
-        simulate(&b.list[i], subject, space, must_fit);
+        simulate(&b.list[i], subject, space, MOST_STEPS / b.count, must_fit);
 #pragma omp critical
         {
             done++;
