@@ -65,8 +65,8 @@ int cmd_plan(const settings *s, const char *const *words, size_t count) {
         } else {
             char name[128];
             candidate_name(&list[0], name, sizeof name);
-            printf("recommended: %s\n  %s\n\nthe best of %zu schedules (each simulated for up to %d waves of tiles):\n", name,
-                   reason, candidates, (int)space.waves);
+            printf("recommended: %s\n  %s\n\nthe best of %zu schedules (each simulated for up to %d waves of tiles):\n",
+                   name, reason, candidates, (int)space.waves);
             candidate_print_header(0);
             for (size_t i = 0; i < shown; i++) {
                 candidate_print(&list[i]);
