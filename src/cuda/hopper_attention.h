@@ -19,6 +19,9 @@ typedef struct weft_hopper_pace {
     int32_t slack; /* looks that a worker may be ahead of the mean */
 } weft_hopper_pace;
 
+/* Sums of two lengths are numbers of 32 bits. */
+enum { WEFT_HOPPER_MAX_LENGTH = 1 << 29 };
+
 /* Passed by value.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
@@ -26,13 +29,15 @@ typedef struct weft_hopper_pace {
 typedef struct weft_hopper_attention_params {
     /* Tensors in boxes of 64 columns, swizzled. The rows of a tile are (query, head): `pack` heads that share a K and V,
      * side by side for each query. */
-    weft_tensor_map q;    /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
-    weft_tensor_map k, v; /* (head_dim, seq, heads, batch), in boxes of tile_n rows */
+    weft_tensor_map q;     /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
+    weft_tensor_map o_map; /* as q, in boxes of pack x 64 / pack rows */
+    weft_tensor_map k, v;  /* (head_dim, seq, heads, batch), in boxes of tile_n rows */
     void *o;
     float *lse;             /* (batch, heads, seq), or null */
     weft_strides o_strides; /* elements, multiples of 8 */
     int64_t heads;
-    int32_t seq, kv_seq, head_dim; /* walk.reach holds the causal mask and its offset */
+    int32_t seq, kv_seq, head_dim; /* seq and kv_seq at most WEFT_HOPPER_MAX_LENGTH */
+    int32_t offset;                /* query i sees keys 0 .. i + offset; kv_seq where there is no mask */
     float scale_log2;              /* scale * log2(e), above 0 */
     int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
