@@ -132,11 +132,9 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
         to->pack_bits++;
     }
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->pack));
-    /* Turns pay where all warpgroups have the same steps to go, but at head dims near 128 the products alone keep them
-     * apart.
-     */
-    const int apart = p->head_dim > 64 && p->head_dim <= 128;
-    to->turns = !apart && (p->mask == WEFT_MASK_NONE || p->seq > 1024);
+    /* Turns keep warpgroups apart, but where three of them have steps of 64 keys at head dims near 128 they are by
+     * themselves. */
+    to->turns = p->head_dim <= 64 || plan->schedule.tile_n != 64;
     /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
      * room. Tiles have the same steps to go where there is no mask. */
     const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;

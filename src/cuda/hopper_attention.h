@@ -59,8 +59,9 @@ typedef struct weft_hopper_attention_variant {
     int32_t tile_m, tile_n; /* queries of a tile, keys of a step */
     int32_t threads;        /* of a CTA */
     uint32_t shared_bytes;  /* dynamic */
-    int32_t rate[2];        /* TFLOP/s without and with a causal mask, where tiles fit the queries; 0: not measured */
-    int32_t short_rate[2];  /* the same for short queries, what tiles compute beyond them counted in */
+    double rate;            /* TFLOP/s at most, by the card's power */
+    double tile_ns;         /* what a tile takes beside its steps, all warpgroups having queries */
+    double step_ns[4];      /* what a step takes with 1, 2, ... warpgroups at work */
 } weft_hopper_attention_variant;
 
 /* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */
@@ -78,12 +79,12 @@ typedef struct weft_hopper_attention_variant {
 
 /* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
  */
-#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, full, causal, short_full,        \
-                                      short_causal)                                                                        \
+#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, rate, tile, step_1, step_2,      \
+                                      step_3, step_4)                                                                      \
     {                                                                                                                      \
 #symbol, #module, WEFT_##DTYPE, depth, 64 * (groups), keys, 128 * ((groups) + 1),                                  \
-            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), {full, causal }, {                               \
-            short_full, short_causal                                                                                       \
+            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), rate, tile, {                                    \
+            step_1, step_2, step_3, step_4                                                                                 \
         }                                                                                                                  \
     }
 

@@ -4,11 +4,6 @@
 
 #include "cuda/kernels/hopper_attention_shape.cuh"
 
-/* Blocks of K and V that are still to come when the next tile is asked for. */
-#ifndef HOPPER_LEAD
-#define HOPPER_LEAD (S::stages)
-#endif
-
 template <class S> struct hopper_producer {
     const weft_hopper_attention_params &p;
     hopper_desk<S> &desk;
@@ -124,9 +119,9 @@ template <class S> struct hopper_producer {
         return more;
     }
 
-    /* Blocks go in the order in which they are used. The next tile is asked for when the last blocks of this one are all
-     * that is left: early enough for an answer that takes a thousand clocks, late enough that few workers take a tile that
-     * another would begin sooner. */
+    /* Blocks go in the order in which they are used. The next tile is asked for when as many blocks of this one are left as
+     * the rings hold: early enough for an answer that takes two thousand clocks, late enough that few workers take a tile
+     * that another would begin sooner. */
     __device__ __forceinline__ void run() {
         weft_visit visit = {};
         desk.paced = 1;
@@ -140,7 +135,7 @@ template <class S> struct hopper_producer {
                 break;
             }
             start(visit);
-            while (left > HOPPER_LEAD) {
+            while (left > S::stages) {
                 next_blocks();
             }
         }
