@@ -228,18 +228,6 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
     return w;
 }
 
-/** Starts a worker whose first position is its own number, under dynamic dispatch, too: tickets are then for the positions
- * from walk->workers on, and the first is there without a draw. All workers of a launch start so, or none. */
-WEFT_INLINE weft_worker weft_worker_start_at(const weft_walk *walk, int64_t index, uint64_t *counter) {
-    weft_worker w;
-    w.position = index;
-    w.turn = walk->dispatch == WEFT_DISPATCH_GRID ? weft_divide(index, &walk->by_workers) : 0;
-    w.half = 0;
-    w.side = WEFT_SIDE_NUMBERED;
-    w.counter = counter;
-    return w;
-}
-
 /** Starts a worker on a side of the L2, for an order whose position p belongs to domain p mod 2: static dispatch gives it a
  * number that is even on side 0 and odd on side 1, dynamic dispatch the positions of its side. There may be more such
  * workers than walk->workers: those that find no number left have nothing to do. Not for grid dispatch.
@@ -256,6 +244,18 @@ WEFT_INLINE weft_worker weft_worker_start_by_side(const weft_walk *walk, int32_t
     w.turn = dynamic ? weft_divide(w.position, &walk->by_workers) : 0;
     w.half = 0;
     w.side = side;
+    w.counter = counter;
+    return w;
+}
+
+/** Starts a worker whose first position is its own number, under dynamic dispatch, too: tickets are then for the positions
+ * from walk->workers on, and the first is there without a draw. All workers of a launch start so, or none. */
+WEFT_INLINE weft_worker weft_worker_start_at(const weft_walk *walk, int64_t index, uint64_t *counter) {
+    weft_worker w;
+    w.position = index;
+    w.turn = walk->dispatch == WEFT_DISPATCH_GRID ? weft_divide(index, &walk->by_workers) : 0;
+    w.half = 0;
+    w.side = WEFT_SIDE_NUMBERED;
     w.counter = counter;
     return w;
 }
