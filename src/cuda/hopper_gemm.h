@@ -31,8 +31,8 @@ typedef struct weft_gemm_params {
     int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
     uint32_t *begun; /* tiles that are nearly loaded, of all workers; 0 before the launch; null: nobody waits for others */
     int32_t lead;    /* the steps that are left of a tile when it counts as that */
-    int32_t band_waves;             /* waves of a band, after which the walk turns; 0: nothing is known to be read again */
-    int32_t wave_again, turn_again; /* which of A and B the next wave reads again, in a band and where it ends: 1 A, 2 B */
+    int32_t band_waves; /* waves of a band, after which the walk turns; 0: nothing is known to be read again */
+    int32_t wave_again; /* which of A and B the next wave of the band reads again: 1 A, 2 B */
     int32_t split; /* 1, or WEFT_GEMM_SPLIT of the tile: so many times that many CTAs share out the steps of the same tiles,
                       under grid dispatch, each at least one */
 } weft_gemm_params;

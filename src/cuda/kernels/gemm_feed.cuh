@@ -22,7 +22,7 @@ static __device__ __forceinline__ void gemm_put(uint32_t to, const int32_t *from
 
 /* Which of A and B the next wave reads again, as bits: 1, A; 2, B. All workers of a wave have the same answer. */
 static __device__ __forceinline__ int32_t gemm_again(const weft_gemm_params &p, int64_t wave) {
-    return p.band_waves == 0 ? 0 : (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : p.turn_again;
+    return p.band_waves != 0 && (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : 0;
 }
 
 /* The next job of the walk; no steps when it is over. */
