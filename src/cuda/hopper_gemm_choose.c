@@ -27,6 +27,7 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
         .b = {is.n, pick->variant->tile_n, is.swapped ? pick->cluster_m : pick->cluster_n, is.ldb * size, is.b_mn},
         .split = pick->split,
         .workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors,
+        .per_sm = pick->variant->ctas,
         .bytes = bytes * (double)p->batch,
     };
     return weft_model_gemm_time(&model);
