@@ -228,6 +228,18 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
     return w;
 }
 
+/** A worker of static or grid dispatch that has made its first visit, whoever worked it out: on its first turn, without
+ * pairs. */
+WEFT_INLINE weft_worker weft_worker_begun(int64_t index) {
+    weft_worker w;
+    w.position = index;
+    w.turn = 0;
+    w.half = 1;
+    w.side = -1;
+    w.counter = 0;
+    return w;
+}
+
 /** Starts a worker on a side of the L2, for an order whose position p belongs to domain p mod 2: static dispatch gives it a
  * number that is even on side 0 and odd on side 1, dynamic dispatch the positions of its side. There may be more such
  * workers than walk->workers: those that find no number left have nothing to do. Not for grid dispatch.
