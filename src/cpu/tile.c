@@ -61,10 +61,27 @@ static double with_waiting(spent s, int64_t workers) {
     return s.tiles <= (double)workers ? 1.24 * s.one : s.all / (double)workers + 0.2 * s.all / s.tiles;
 }
 
+int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *p) {
+    return kernel->multiply_lying && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
+}
+
+/* With no more tiles than workers they are shared out by columns of blocks, so that all have as much to do, up to the last
+ * column. Each column packs its B; each worker fetches the A of its tile. */
+static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t workers) {
+    const double down = (double)weft_ceil_divide(p->m, tile_m), panels = (double)weft_ceil_divide(p->n, kernel->b.lines);
+    const double height = (double)weft_cpu_pad(tile_m, kernel->a.lines), heights = padded(p->m, tile_m, kernel->a.lines);
+    const double width = kernel->b.lines, column = width * (height + kernel->fetch);
+    const double share = panels * width * (heights + kernel->fetch * down) / (double)workers;
+    return (share > column ? share : column) + 0.5 * column + kernel->fetch * height;
+}
+
 /* Each thread packs what its tile needs, however often others pack the same. */
 static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
                          int64_t workers) {
-    return with_waiting(spend(kernel, kernel->fetch, 1, p->m, p->n, tile_m, tile_n), workers);
+    const spent s = spend(kernel, kernel->fetch, 1, p->m, p->n, tile_m, tile_n);
+    return s.tiles > 1 && s.tiles <= (double)workers && weft_cpu_takes_lying(kernel, p)
+               ? cost_by_columns(kernel, p, tile_m, workers)
+               : with_waiting(s, workers);
 }
 
 /* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
