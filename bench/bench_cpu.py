@@ -31,8 +31,16 @@ class Weft:
     def __init__(self, path):
         self.c = import_weft(path)._c
 
-    def call(self, name, problem, data):
-        self.c.call(getattr(self.c.library, name), ctypes.byref(problem), ctypes.byref(data))
+    def bind(self, name, problem, data):
+        """A function without arguments, with as little of Python in it as can be."""
+        function, arguments = getattr(self.c.library, name), (ctypes.byref(problem), ctypes.byref(data))
+        self.c.call(function, *arguments)  # says what is wrong, if something is
+
+        def call():
+            if function(*arguments, None):
+                sys.exit(f"{name} failed")
+
+        return call
 
     def attention(self, *fields):
         return self.c.Attention(ctypes.sizeof(self.c.Attention), *fields)
@@ -82,8 +90,7 @@ def attention_rows(weft, table, sizes, backward):
                     o, lse = torch.empty_like(q), torch.empty(1, heads, seq)
                     problem = weft.attention(1, heads, heads, seq, seq, dim, code, int(causal), 0, 0.0, 1)
                     data = weft.c.AttentionData(*pointers(q, k, v, o, lse))
-                    forward = lambda: weft.call("weft_attention_forward", problem, data)
-                    forward()
+                    forward = weft.bind("weft_attention_forward", problem, data)
                     flops = 4.0 * heads * seq * seq * dim / (2 if causal else 1)
                     sdpa = torch.nn.functional.scaled_dot_product_attention
                     most = 1e-5 if name == "fp32" else 3e-2
@@ -96,9 +103,8 @@ def attention_rows(weft, table, sizes, backward):
                         leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
                         theirs = sdpa(*leaves, is_causal=causal)
                         gradients = weft.c.AttentionGradients(*pointers(q, k, v, g, *grads, o, lse))
-                        ours = lambda: weft.call("weft_attention_backward", problem, gradients)
+                        ours = weft.bind("weft_attention_backward", problem, gradients)
                         peer = lambda: torch.autograd.grad(theirs, leaves, g, retain_graph=True)
-                        ours()
                         difference = max(largest_difference(x, y) for x, y in zip(grads, peer()))
                         calls = [ours, peer]
                     table.add(group, text, calls, flops, "GFLOP/s", table.peaks[name + "_gflops"], difference, most)
@@ -116,10 +122,9 @@ def gemm_rows(weft, table, sizes):
             c = torch.empty(n, n, dtype=dtype)
             problem = weft.gemm(n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0, 1)
             data = weft.c.GemmData(*pointers(a, b, c))
-            ours = lambda: weft.call("weft_gemm_multiply", problem, data)
+            ours = weft.bind("weft_gemm_multiply", problem, data)
             x, y = (a.numpy(), b.numpy()) if peer == "OpenBLAS" else (a, b)
             theirs = (lambda: numpy.matmul(x, y)) if peer == "OpenBLAS" else (lambda: torch.matmul(x, y))
-            ours()
             difference = largest_difference(c, torch.matmul(a, b))
             table.add(group, f"{group} {n}^3", [ours, theirs], 2.0 * n**3, "GFLOP/s", table.peaks[name + "_gflops"], difference,
                       1e-5 if name == "fp32" else 2e-2)
@@ -138,10 +143,9 @@ def decode_rows(weft, table, keys):
         o = torch.empty_like(q)
         problem = weft.attention(1, heads, kv_heads, 1, keys, dim, code, 0, 0, 0.0, 1)
         data = weft.c.AttentionData(*pointers(q, k, v, o, None))
-        ours = lambda: weft.call("weft_attention_forward", problem, data)
+        ours = weft.bind("weft_attention_forward", problem, data)
         sdpa = torch.nn.functional.scaled_dot_product_attention
         theirs = lambda: sdpa(q, k, v, enable_gqa=heads != kv_heads)
-        ours()
         difference = largest_difference(o, theirs())
         table.add(group, text, [ours, theirs],
                   2.0 * k.numel() * k.element_size(), "GB/s", table.peaks["read_gbs"], difference, 1e-5 if name == "fp32" else 3e-2)

@@ -172,11 +172,10 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
     weft_cpu_attention_job a;
     weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);
     if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
-        size_t room;
-        weft_cpu_tile_lay_out(&a, NULL, &room);
         weft_cpu_kv_packing packing = {&a.kv, a.kernel, p, data->k, data->v};
-        const weft_cpu_stage before = weft_cpu_kv_stage(&packing);
-        status = weft_cpu_walk(plan, a.kernel, &before, room, attention_tile, &a, message);
+        weft_cpu_walking how = {.visit = attention_tile, .context = &a, .before = weft_cpu_kv_stage(&packing)};
+        weft_cpu_tile_lay_out(&a, NULL, &how.room);
+        status = weft_cpu_walk(plan, a.kernel, &how, message);
     }
     weft_cpu_kv_free(&a.kv);
     return status;

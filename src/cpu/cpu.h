@@ -70,6 +70,10 @@ typedef struct weft_cpu_rows {
     /* `count` floats times the factor to a dtype, rounded to nearest. They come in pieces of `width`, `pitch` apart. */
     void (*store)(weft_dtype dtype, int64_t count, const float *from, int64_t width, int64_t pitch, float factor, void *to);
 
+    /* The same for `rows` rows of `count` floats, `pitch` floats apart, to rows `step` bytes apart. */
+    void (*store_rows)(weft_dtype dtype, int64_t rows, int64_t count, const float *from, int64_t pitch, float factor,
+                       void *to, int64_t step);
+
     /* to (columns, rows) = c (rows, columns) turned; both multiples of 4 */
     void (*turn)(int64_t rows, int64_t columns, const float *c, float *to);
 } weft_cpu_rows;
@@ -87,6 +91,9 @@ typedef struct weft_cpu_kernel {
 
     /* The same where only the first `rows` of c matter; null where that is not faster. */
     void (*multiply_part)(int rows, int64_t k, const void *a, const void *b, float *c, int add);
+
+    /* The same with A where it lies, its rows `step` bytes apart, k a multiple of depth; null where A must be packed. */
+    void (*multiply_lying)(int64_t k, const void *a, int64_t step, const void *b, float *c, int add);
 
     /* Packs a panel, with k padded to `depth`. */
     void (*pack_a)(const weft_cpu_source *source, void *to);
@@ -163,10 +170,17 @@ typedef struct weft_cpu_stage {
     void *context;
 } weft_cpu_stage;
 
-/* Runs the plan's walk over threads, one worker each, every worker with `room` bytes of its own; `before`, if not null, is
- * done when the walk begins, without a room. */
-weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_stage *before, size_t room,
-                          weft_cpu_visit visit, void *context, weft_message *message);
+/* How a walk is run over threads, one worker each, every worker with `room` bytes of its own. */
+typedef struct weft_cpu_walking {
+    weft_cpu_visit visit;
+    void *context;
+    size_t room;
+    weft_cpu_stage before; /* done when the walk begins, without a room; no items: nothing */
+    int helps; /* whether a worker that is done makes the others' visits too: a visit does what nobody has begun of it */
+} weft_cpu_walking;
+
+weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_walking *how,
+                          weft_message *message);
 
 /* Runs items over threads, every thread with `room` bytes of its own. */
 weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
@@ -181,6 +195,9 @@ double weft_cpu_cost(const weft_plan *plan);
 
 /* Whether each thread of a GEMM packs what its tile needs; otherwise both operands are packed first, by all. */
 int weft_cpu_packs_alone(const weft_plan *plan);
+
+/* Whether a GEMM with no more tiles than workers takes A where it lies. Then tiles are shared out by columns of blocks. */
+int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *problem);
 
 /* How many threads a run takes at most. */
 int64_t weft_cpu_threads(void);

@@ -2,35 +2,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/cpu.h"
-#include "plan/problem.h"
+#include "cpu/gemm.h"
 #include "plan/status.h"
-
-/* An operand and how it is packed: slices of tile_k, in each slice panels of `lines` lines. */
-typedef struct operand {
-    weft_cpu_operand layout;
-    void (*pack)(const weft_cpu_source *source, void *to);
-    weft_cpu_source source; /* all of it */
-    int64_t panels;         /* of a slice */
-    size_t panel;           /* bytes */
-    char *packed;           /* all slices; null where each thread packs what its tile needs */
-} operand;
-
-typedef struct gemm {
-    const weft_plan *plan;
-    const weft_gemm_data *data;
-    const weft_cpu_kernel *kernel;
-    int64_t slices;
-    operand a, b;
-} gemm;
 
 /* Packs panels first .. end - 1 of a slice. Where lines lie side by side, all panels go together, a few rows at a time: so
  * memory is read along its rows. */
-static void pack_slice(const gemm *g, const operand *o, int64_t slice, int64_t first, int64_t end, char *to) {
+void weft_cpu_gemm_pack(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
+                        int64_t end, char *to) {
     const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
                   length = weft_cpu_smaller(tile_k, o->source.k - slice * tile_k);
     enum { ROWS = 32 }; /* every kernel's depth divides it */
-    const int64_t run = o->source.k_stride == 1 ? length : ROWS;
+    const int64_t run = o->source.k_stride == 1 || end - first == 1 ? length : ROWS;
     for (int64_t k = 0; k < length; k += run) {
         for (int64_t panel = first; panel < end; panel++) {
             weft_cpu_source source = o->source;
@@ -44,91 +26,43 @@ static void pack_slice(const gemm *g, const operand *o, int64_t slice, int64_t f
 }
 
 /* The panels of a slice, packed now if they are not. */
-static const char *panels_of(const gemm *g, const operand *o, int64_t slice, int64_t first, int64_t end, char *room) {
+static const char *panels_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
+                             int64_t end, char *room) {
     if (o->packed) {
         return o->packed + (size_t)(slice * o->panels + first) * o->panel;
     }
-    pack_slice(g, o, slice, first, end, room);
+    weft_cpu_gemm_pack(g, o, slice, first, end, room);
     return room;
 }
 
 /* Packs a few panels of one slice for all threads. Items are A's, then B's. */
 enum { TOGETHER = 4 };
 
-static int64_t items_of(const gemm *g, const operand *o) {
+static int64_t items_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o) {
     return (o->panels + TOGETHER - 1) / TOGETHER * g->slices;
 }
 
 static void pack_item(void *context, void *room, int64_t item) {
-    const gemm *g = context;
+    const weft_cpu_gemm_job *g = context;
     const int64_t of_a = items_of(g, &g->a);
-    const operand *o = item < of_a ? &g->a : &g->b;
+    const weft_cpu_gemm_operand *o = item < of_a ? &g->a : &g->b;
     const int64_t at = item < of_a ? item : item - of_a, slice = at % g->slices, first = at / g->slices * TOGETHER;
     (void)room;
-    pack_slice(g, o, slice, first, weft_cpu_smaller(first + TOGETHER, o->panels),
-               o->packed + (size_t)(slice * o->panels + first) * o->panel);
+    weft_cpu_gemm_pack(g, o, slice, first, weft_cpu_smaller(first + TOGETHER, o->panels),
+                       o->packed + (size_t)(slice * o->panels + first) * o->panel);
 }
 
-/* C = alpha sums + beta C, for `count` elements along C's lines, whose sums come in pieces of `width`, `pitch` apart; with
- * beta 0 the old C is not read. `line` has room for them. */
-static void store_line(const gemm *g, int64_t row, int64_t col, int64_t count, const float *sums, int64_t width,
-                       int64_t pitch, float *line) {
-    const weft_gemm *p = &g->plan->gemm;
-    const size_t at = weft_matrix_index(p->c_major, p->ldc, row, col);
-    char *to = (char *)g->data->c + at * weft_dtype_bytes(p->c_dtype);
-    const float alpha = (float)p->alpha, beta = (float)p->beta;
-    if (beta == 0) {
-        g->kernel->rows->store(p->c_dtype, count, sums, width, pitch, alpha, to);
-        return;
-    }
-    weft_cpu_load(p->c_dtype, g->data->c, at, count, line);
-    for (int64_t i = 0; i < count; i++) {
-        line[i] = alpha * sums[i / width * pitch + i % width] + beta * line[i];
-    }
-    g->kernel->rows->store(p->c_dtype, count, line, count, 0, 1, to);
-}
-
-/* A tile of sums: blocks, column of blocks by column. Row by row, or else block by block, turned. */
-static void store_tile(const gemm *g, int64_t row, int64_t row_end, int64_t col, int64_t col_end, const float *sums,
-                       float *line, float *turned) {
-    const int64_t height = g->kernel->a.lines, width = g->kernel->b.lines, block = height * width;
-    const int64_t column = weft_ceil_divide(row_end - row, height) * block; /* floats of a column of blocks */
-    if (g->plan->gemm.c_major == WEFT_ROW_MAJOR) {
-        for (int64_t i = 0; i < row_end - row; i++) {
-            store_line(g, row + i, col, col_end - col, sums + i / height * block + i % height * width, width, column, line);
-        }
-        return;
-    }
-    for (int64_t j = col; j < col_end; j += width) {
-        for (int64_t i = row; i < row_end; i += height, sums += block) {
-            const int64_t rows = weft_cpu_smaller(height, row_end - i);
-            g->kernel->rows->turn(height, width, sums, turned);
-            for (int64_t x = 0; x < weft_cpu_smaller(width, col_end - j); x++) {
-                store_line(g, i, j + x, rows, turned + x * height, rows, 0, line);
-            }
-        }
-    }
-}
-
-/* Memory of one thread. */
-typedef struct buffers {
-    char *a, *b;  /* panels of a tile, where they are not packed for all */
-    float *sums;  /* blocks of a tile */
-    float *block; /* one, turned */
-    float *line;  /* of a tile */
-} buffers;
-
-static buffers lay_out(const gemm *g, char *room, size_t *size) {
+weft_cpu_gemm_buffers weft_cpu_gemm_lay_out(const weft_cpu_gemm_job *g, char *room, size_t *size) {
     const weft_schedule *s = &g->plan->schedule;
     const size_t block = (size_t)(g->kernel->a.lines * g->kernel->b.lines);
     const size_t down = (size_t)weft_ceil_divide(s->tile_m, g->kernel->a.lines) + 1,
-                 across = (size_t)weft_ceil_divide(s->tile_n, g->kernel->b.lines) + 1;
-    buffers b;
+                 across = g->columns ? 1 : (size_t)weft_ceil_divide(s->tile_n, g->kernel->b.lines) + 1;
+    weft_cpu_gemm_buffers b;
     *size = 0;
     b.sums = weft_cpu_take(room, size, down * across * block * sizeof(float));
     b.block = weft_cpu_take(room, size, block * sizeof(float));
     b.line = weft_cpu_take(room, size, (across * (size_t)g->kernel->b.lines + (size_t)g->kernel->a.lines) * sizeof(float));
-    b.a = weft_cpu_take(room, size, g->a.packed ? 0 : down * g->a.panel);
+    b.a = weft_cpu_take(room, size, g->a.packed ? 0 : g->columns ? g->a.panel : down * g->a.panel);
     b.b = weft_cpu_take(room, size, g->b.packed ? 0 : across * g->b.panel);
     return b;
 }
@@ -160,7 +94,8 @@ static void ask_for(ahead *f, int64_t lines) {
 
 /* What panels first .. end - 1 of a slice will be read from: packed, or where they lie. Nothing for kernels that read so
  * fast that they need every request to memory that a core can have under way. */
-static ahead next_panels(const gemm *g, const operand *o, int64_t slice, int64_t first, int64_t end) {
+static ahead next_panels(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
+                         int64_t end) {
     const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
                   element = (int64_t)weft_dtype_bytes(o->source.dtype);
     if (slice < 0 || g->kernel->dtype != WEFT_FP32) {
@@ -181,44 +116,52 @@ static int64_t lines_of(const ahead *f) {
     return f->rows * ((f->bytes + 63) / 64);
 }
 
-/* Tiles are cut in panels: a tile's edges fall where they fall, so that it takes the panels that begin inside it. */
-static void gemm_tile(void *context, void *room, const weft_visit *visit) {
-    const gemm *g = context;
-    const weft_gemm *p = &g->plan->gemm;
+int weft_cpu_gemm_cut_tile(const weft_cpu_gemm_job *g, const weft_visit *visit, weft_cpu_gemm_cut *c) {
     const weft_schedule *s = &g->plan->schedule;
-    const int64_t rows = g->a.layout.lines, cols = g->b.layout.lines, block = rows * cols;
-    const int64_t row = weft_ceil_divide(visit->tile.m * s->tile_m, rows),
-                  col = weft_ceil_divide(visit->tile.n * s->tile_n, cols);
-    const int64_t row_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.m + 1) * s->tile_m, rows), g->a.panels);
-    const int64_t col_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.n + 1) * s->tile_n, cols), g->b.panels);
-    if (row >= row_end || col >= col_end) {
-        return; /* no panel begins in this tile */
+    const int64_t rows = g->a.layout.lines, cols = g->b.layout.lines;
+    c->row = weft_ceil_divide(visit->tile.m * s->tile_m, rows);
+    c->col = weft_ceil_divide(visit->tile.n * s->tile_n, cols);
+    c->row_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.m + 1) * s->tile_m, rows), g->a.panels);
+    c->col_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.n + 1) * s->tile_n, cols), g->b.panels);
+    return c->row < c->row_end && c->col < c->col_end;
+}
+
+static void gemm_tile(void *context, void *room, const weft_visit *visit) {
+    const weft_cpu_gemm_job *g = context;
+    const weft_gemm *p = &g->plan->gemm;
+    const int64_t tile_k = g->plan->schedule.tile_k, rows = g->a.layout.lines, cols = g->b.layout.lines;
+    weft_cpu_gemm_cut t;
+    if (!weft_cpu_gemm_cut_tile(g, visit, &t)) {
+        return;
     }
     size_t unused;
-    const buffers w = lay_out(g, room, &unused);
+    const weft_cpu_gemm_buffers w = weft_cpu_gemm_lay_out(g, room, &unused);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t k = weft_cpu_pad(weft_cpu_smaller(s->tile_k, p->k - step * s->tile_k), g->kernel->depth);
-        const char *a = panels_of(g, &g->a, step, row, row_end, w.a), *b = panels_of(g, &g->b, step, col, col_end, w.b);
+        const int64_t k = weft_cpu_pad(weft_cpu_smaller(tile_k, p->k - step * tile_k), g->kernel->depth);
+        const char *a = panels_of(g, &g->a, step, t.row, t.row_end, w.a),
+                   *b = panels_of(g, &g->b, step, t.col, t.col_end, w.b);
         const int64_t next = i + 1 < visit->steps ? step + visit->direction : -1;
-        ahead next_a = next_panels(g, &g->a, next, row, row_end), next_b = next_panels(g, &g->b, next, col, col_end);
-        const int64_t blocks = (row_end - row) * (col_end - col);
+        ahead next_a = next_panels(g, &g->a, next, t.row, t.row_end),
+              next_b = next_panels(g, &g->b, next, t.col, t.col_end);
+        const int64_t blocks = (t.row_end - t.row) * (t.col_end - t.col);
         const int64_t of_a = weft_ceil_divide(lines_of(&next_a), blocks),
                       of_b = weft_ceil_divide(lines_of(&next_b), blocks);
         float *c = w.sums;
-        for (int64_t n = 0; n < col_end - col; n++) {
-            for (int64_t m = 0; m < row_end - row; m++, c += block) {
+        for (int64_t n = 0; n < t.col_end - t.col; n++) {
+            for (int64_t m = 0; m < t.row_end - t.row; m++, c += rows * cols) {
                 ask_for(&next_a, of_a);
                 ask_for(&next_b, of_b);
-                weft_cpu_multiply(g->kernel, p->m - (row + m) * rows, k, a + (size_t)m * g->a.panel,
+                weft_cpu_multiply(g->kernel, p->m - (t.row + m) * rows, k, a + (size_t)m * g->a.panel,
                                   b + (size_t)n * g->b.panel, c, i > 0);
             }
         }
     }
-    store_tile(g, row * rows, weft_cpu_smaller(row_end * rows, p->m), col * cols, weft_cpu_smaller(col_end * cols, p->n),
-               w.sums, w.line, w.block);
+    weft_cpu_gemm_store(g, t.row * rows, weft_cpu_smaller(t.row_end * rows, p->m), t.col * cols,
+                        weft_cpu_smaller(t.col_end * cols, p->n), &w);
 }
 
-static void describe(const gemm *g, operand *o, const void *data, int64_t lines, int64_t ld, int lines_apart) {
+static void describe(const weft_cpu_gemm_job *g, weft_cpu_gemm_operand *o, const void *data, int64_t lines, int64_t ld,
+                     int lines_apart) {
     const weft_gemm *p = &g->plan->gemm;
     const int64_t tile_k = g->plan->schedule.tile_k;
     o->source = (weft_cpu_source){p->dtype, data, 0, lines_apart ? ld : 1, lines_apart ? 1 : ld, lines, p->k};
@@ -227,7 +170,7 @@ static void describe(const gemm *g, operand *o, const void *data, int64_t lines,
 }
 
 /* Memory for all slices of both operands. */
-static int alloc_packed(gemm *g) {
+static int alloc_packed(weft_cpu_gemm_job *g) {
     const double a = (double)g->a.panel * (double)g->a.panels * (double)g->slices,
                  b = (double)g->b.panel * (double)g->b.panels * (double)g->slices;
     g->a.packed = a < 0x1p62 ? weft_cpu_alloc((size_t)a) : NULL;
@@ -241,22 +184,27 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
     if (status) {
         return status;
     }
-    gemm g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype)};
+    weft_cpu_gemm_job g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype)};
     g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
-    g.a = (operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
-    g.b = (operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};
+    g.a = (weft_cpu_gemm_operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
+    g.b = (weft_cpu_gemm_operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};
     describe(&g, &g.a, data->a, p->m, p->lda, p->a_major == WEFT_ROW_MAJOR);
     describe(&g, &g.b, data->b, p->n, p->ldb, p->b_major == WEFT_COL_MAJOR);
-    weft_cpu_stage packing = {0, pack_item, &g};
-    if (!weft_cpu_packs_alone(plan)) {
-        packing.count = items_of(&g, &g.a) + items_of(&g, &g.b);
+    weft_cpu_walking how = {.visit = gemm_tile, .context = &g, .before = {0, pack_item, &g}};
+    if (weft_cpu_gemm_by_columns(&g)) {
+        status = weft_cpu_gemm_alloc_columns(&g) ? WEFT_OK
+                                                 : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out columns");
+        how.visit = weft_cpu_gemm_columns;
+        how.helps = 1;
+    } else if (!weft_cpu_packs_alone(plan)) {
+        how.before.count = items_of(&g, &g.a) + items_of(&g, &g.b);
         status = alloc_packed(&g) ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
     }
     if (status == WEFT_OK) {
-        size_t room;
-        lay_out(&g, NULL, &room);
-        status = weft_cpu_walk(plan, g.kernel, &packing, room, gemm_tile, &g, message);
+        weft_cpu_gemm_lay_out(&g, NULL, &how.room);
+        status = weft_cpu_walk(plan, g.kernel, &how, message);
     }
+    weft_cpu_free(g.columns);
     weft_cpu_free(g.a.packed);
     weft_cpu_free(g.b.packed);
     return status;

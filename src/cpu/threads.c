@@ -51,9 +51,8 @@ static int64_t threads_here(void) {
 typedef struct crew {
     void (*work)(struct crew *crew, void *room, int64_t worker);
     int64_t workers;
-    void *context;
     const weft_plan *plan; /* of a walk */
-    weft_cpu_visit visit;
+    const weft_cpu_walking *how;
     weft_cpu_stage stage; /* the items; before a walk, done by all when the walk begins */
     /* What threads write has cache lines of its own, so that reading the rest never waits for them. */
     _Alignas(64) uint64_t counter; /* the next position under dynamic dispatch */
@@ -107,40 +106,44 @@ static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room,
 static void visit_cluster(crew *c, void *room, weft_visit visit) {
     const weft_walk *walk = &c->plan->walk;
     const weft_tile first = visit.tile;
-    const int64_t tiles = walk->cluster_rows * walk->cluster_cols;
-    for (int64_t i = 0; i < tiles; i++) {
+    for (int64_t i = 0; i < walk->cluster_rows * walk->cluster_cols; i++) {
         visit.tile.row = first.row + i / walk->cluster_cols;
         visit.tile.col = first.col + i % walk->cluster_cols;
-        c->visit(c->context, room, &visit);
+        c->how->visit(c->how->context, room, &visit);
     }
-    if (c->plan->progress) {
-        const int64_t done = __atomic_add_fetch(&c->done, tiles, __ATOMIC_RELAXED);
-        if (omp_get_thread_num() == 0) { /* the caller's own thread */
-            const int64_t rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
-            c->plan->progress(c->plan->progress_user, done, rows * walk->cols);
+}
+
+static void report(crew *c) {
+    const weft_walk *walk = &c->plan->walk;
+    const int64_t done = __atomic_add_fetch(&c->done, walk->cluster_rows * walk->cluster_cols, __ATOMIC_RELAXED);
+    if (omp_get_thread_num() == 0) { /* the caller's own thread */
+        const int64_t rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
+        c->plan->progress(c->plan->progress_user, done, rows * walk->cols);
+    }
+}
+
+/* What a worker has to do, and then what the others may have left. */
+static void walk_worker(crew *c, void *room, int64_t index) {
+    const weft_walk *walk = &c->plan->walk;
+    for (int64_t i = 0; i < (c->how->helps ? c->workers : 1); i++) {
+        weft_worker worker = weft_worker_start(walk, (index + i) % c->workers, &c->counter);
+        weft_visit visit;
+        while (weft_worker_next(walk, &worker, &visit)) {
+            visit_cluster(c, room, visit);
+            if (i == 0 && c->plan->progress) {
+                report(c);
+            }
         }
     }
 }
 
-static void walk_worker(crew *c, void *room, int64_t index) {
-    const weft_walk *walk = &c->plan->walk;
-    weft_worker worker = weft_worker_start(walk, index, &c->counter);
-    weft_visit visit;
-    while (weft_worker_next(walk, &worker, &visit)) {
-        visit_cluster(c, room, visit);
-    }
-}
-
-weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_stage *before, size_t room,
-                          weft_cpu_visit visit, void *context, weft_message *message) {
+weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_walking *how,
+                          weft_message *message) {
     const weft_walk *walk = &plan->walk;
     const int64_t all = walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers;
-    const int64_t workers = weft_cpu_smaller(all, walk->order.count); /* the rest would find nothing to do */
-    crew c = {.work = walk_worker, .workers = workers, .context = context, .plan = plan, .visit = visit};
-    if (before) {
-        c.stage = *before;
-    }
-    const weft_status status = run_crew(&c, kernel, room, message);
+    const int64_t workers = how->helps ? all : weft_cpu_smaller(all, walk->order.count); /* the rest have nothing to do */
+    crew c = {.work = walk_worker, .workers = workers, .plan = plan, .how = how, .stage = how->before};
+    const weft_status status = run_crew(&c, kernel, how->room, message);
     if (status == WEFT_OK && plan->progress) {
         plan->progress(plan->progress_user, c.done, c.done);
     }

@@ -27,9 +27,16 @@ static size_t list(int64_t given, int64_t length, const int64_t *from, size_t fr
     return count ? count : 1;
 }
 
-/* Lines of all tiles along one side, each tile padded to whole blocks; the last one may be shorter. */
-static double padded(int64_t length, int64_t tile, int64_t lines) {
-    return (double)(length / tile) * (double)weft_cpu_pad(tile, lines) + (double)weft_cpu_pad(length % tile, lines);
+/* How tiles cut one side: how many, and the lines of one and of all, each tile padded to whole blocks; the last one may be
+ * shorter. */
+typedef struct side {
+    double tiles, one, all;
+} side;
+
+static side cut_side(int64_t length, int64_t tile, int64_t lines) {
+    const int64_t whole = length / tile, rest = length - whole * tile, one = weft_cpu_pad(tile, lines);
+    return (side){(double)(whole + (rest > 0)), (double)one,
+                  (double)whole * (double)one + (double)weft_cpu_pad(rest, lines)};
 }
 
 /* What tiles take, in products of one value of k: padded to whole blocks, and `fetch` for each line of a tile. */
@@ -38,14 +45,9 @@ typedef struct spent {
     double one, all;
 } spent;
 
-static spent spend(const weft_cpu_kernel *kernel, double fetch, double grids, int64_t rows, int64_t cols, int64_t tile_m,
-                   int64_t tile_n) {
-    const double down = (double)weft_ceil_divide(rows, tile_m), across = (double)weft_ceil_divide(cols, tile_n);
-    const double height = (double)weft_cpu_pad(tile_m, kernel->a.lines),
-                 width = (double)weft_cpu_pad(tile_n, kernel->b.lines);
-    const double heights = padded(rows, tile_m, kernel->a.lines), widths = padded(cols, tile_n, kernel->b.lines);
-    return (spent){grids * down * across, height * width + fetch * (height + width),
-                   grids * (heights * widths + fetch * (heights * across + widths * down))};
+static spent spend(double fetch, double grids, side m, side n) {
+    return (spent){grids * m.tiles * n.tiles, m.one * n.one + fetch * (m.one + n.one),
+                   grids * (m.all * n.all + fetch * (m.all * n.tiles + n.all * m.tiles))};
 }
 
 /* How many lines of so many bytes fit a memory: a multiple of 96, at most 480. */
@@ -61,27 +63,38 @@ static double with_waiting(spent s, int64_t workers) {
     return s.tiles <= (double)workers ? 1.24 * s.one : s.all / (double)workers + 0.2 * s.all / s.tiles;
 }
 
+int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *p) {
+    return kernel->multiply_lying && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
+}
+
+/* With no more tiles than workers they are shared out by columns of blocks, so that all have as much to do, up to the last
+ * column. Each column packs its B; each worker fetches the A of its tile. */
+static double cost_by_columns(const weft_cpu_kernel *kernel, side m, side n, int64_t workers) {
+    const double column = kernel->b.lines * (m.one + kernel->fetch);
+    const double share = n.all * (m.all + kernel->fetch * m.tiles) / (double)workers;
+    return (share > column ? share : column) + 0.5 * column + kernel->fetch * m.one;
+}
+
 /* Each thread packs what its tile needs, however often others pack the same. */
-static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
-                         int64_t workers) {
-    return with_waiting(spend(kernel, kernel->fetch, 1, p->m, p->n, tile_m, tile_n), workers);
+static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers) {
+    const spent s = spend(kernel->fetch, 1, m, n);
+    return s.tiles > 1 && s.tiles <= (double)workers && weft_cpu_takes_lying(kernel, p)
+               ? cost_by_columns(kernel, m, n, workers)
+               : with_waiting(s, workers);
 }
 
 /* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
  * long as for one thread: what one has written the others fetch from its cache, and take away before they write again. */
-static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
-                          int64_t workers) {
-    const spent s = spend(kernel, 0.25 * kernel->fetch, 1, p->m, p->n, tile_m, tile_n);
+static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers) {
+    const spent s = spend(0.25 * kernel->fetch, 1, m, n);
     return s.tiles <= (double)workers ? INFINITY /* there is nothing to gain by waiting for each other */
                                       : with_waiting(s, workers) + 0.75 * kernel->fetch * (double)(p->m + p->n);
 }
 
-static double gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t tile_m, int64_t tile_n,
-                        int64_t workers) {
-    const double alone = cost_alone(kernel, p, tile_m, tile_n, workers),
-                 shared = cost_shared(kernel, p, tile_m, tile_n, workers);
+static double gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers) {
+    const double alone = cost_alone(kernel, p, m, n, workers), shared = cost_shared(kernel, p, m, n, workers);
     /* Waking the threads and waiting for them takes about as long as fetching so many values. */
-    const double waking = tile_m >= p->m && tile_n >= p->n ? 0 : 25e3 * kernel->fetch / (double)p->k;
+    const double waking = m.tiles * n.tiles <= 1 ? 0 : 25e3 * kernel->fetch / (double)p->k;
     return (alone < shared ? alone : shared) + waking;
 }
 
@@ -89,14 +102,15 @@ int weft_cpu_packs_alone(const weft_plan *plan) {
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
     const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
-    return cost_alone(kernel, p, s->tile_m, s->tile_n, s->workers) <
-           cost_shared(kernel, p, s->tile_m, s->tile_n, s->workers);
+    const side m = cut_side(p->m, s->tile_m, kernel->a.lines), n = cut_side(p->n, s->tile_n, kernel->b.lines);
+    return cost_alone(kernel, p, m, n, s->workers) < cost_shared(kernel, p, m, n, s->workers);
 }
 
 /* Queries are the columns here. The last tile makes all wait for 0.4 of its time. */
 static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention *p, int64_t tile_m, int64_t tile_n,
                              int64_t workers) {
-    const spent s = spend(kernel, kernel->fetch, (double)(p->batch * p->heads), tile_n, p->seq, tile_n, tile_m);
+    const spent s = spend(kernel->fetch, (double)(p->batch * p->heads), cut_side(tile_n, tile_n, kernel->a.lines),
+                          cut_side(p->seq, tile_m, kernel->b.lines));
     const double share = s.all / (double)workers;
     return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
 }
@@ -111,12 +125,16 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
         const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
         s->tile_k = p->k < even ? p->k : even;
     }
+    side across[SIDES + 1];
+    for (size_t i = 0; i < ns; i++) {
+        across[i] = cut_side(p->n, n[i], kernel->b.lines);
+    }
     double best = -1;
     for (size_t i = 0; i < ms * ns; i++) {
         const int64_t tile_m = m[i / ns], tile_n = n[i % ns];
         const double bytes = (double)tile_m * (double)tile_n * (double)sizeof(float) +
                              (double)(tile_m + tile_n) * (double)s->tile_k * (double)element;
-        const double cost = gemm_cost(kernel, p, tile_m, tile_n, s->workers);
+        const double cost = gemm_cost(kernel, p, cut_side(p->m, tile_m, kernel->a.lines), across[i % ns], s->workers);
         if (best < 0 || (bytes <= SHARE_OF_L2 && cost < best)) {
             best = cost;
             s->tile_m = tile_m;
@@ -173,8 +191,9 @@ double weft_cpu_cost(const weft_plan *plan) {
     enum { PER_BLOCK = 12 }; /* keys, measured */
     const weft_schedule *s = &plan->schedule;
     if (plan->subject == WEFT_SUBJECT_GEMM) {
-        return gemm_cost(weft_cpu_choose(WEFT_SUBJECT_GEMM, plan->gemm.dtype), &plan->gemm, s->tile_m, s->tile_n,
-                         s->workers);
+        const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, plan->gemm.dtype);
+        return gemm_cost(kernel, &plan->gemm, cut_side(plan->gemm.m, s->tile_m, kernel->a.lines),
+                         cut_side(plan->gemm.n, s->tile_n, kernel->b.lines), s->workers);
     }
     const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
     return attention_cost(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m,

@@ -353,6 +353,55 @@ static void gemm(void **state) {
     unsetenv("WEFT_CPU");
 }
 
+/* The same plan of a product gives the same bits, whatever the number of threads: with as many as there are tiles, or more,
+ * they may share the tiles. */
+static void threads_change_no_product(void **state) {
+    (void)state;
+#ifdef _OPENMP
+    uint64_t random = 50;
+    for (int round = 0; round < 24; round++) {
+        weft_gemm p = WEFT_GEMM_INIT;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        weft_plan *plan;
+        p.m = random_between(&random, 1, 200);
+        p.n = random_between(&random, 1, 200);
+        p.k = random_between(&random, 1, 200);
+        p.dtype = p.c_dtype = round % 4 ? WEFT_BF16 : (weft_dtype)(round / 4 % 3);
+        p.b_major = (weft_major)(round / 2 % 2);
+        p.c_major = (weft_major)(round / 3 % 2);
+        s.tile_m = (p.m + round % 3) / (1 + round % 3);
+        s.tile_n = (p.n + round % 4) / (1 + round % 4);
+        s.tile_k = round % 5 && p.k > 64 ? 64 : random_between(&random, 1, p.k);
+        s.sweep = round % WEFT_SWEEPS;
+        s.dispatch = round % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
+        s.workers = 12;
+        const weft_gemm_extents size = weft_gemm_sizes(&p);
+        const size_t bytes = size.c * weft_dtype_bytes(p.c_dtype);
+        void *a = random_buffer(&random, p.dtype, size.a), *b = random_buffer(&random, p.dtype, size.b),
+             *c = guarded_new(bytes), *first = malloc(bytes);
+        assert_non_null(first);
+        const weft_gemm_data data = {a, b, c};
+        for (int threads = 1; threads <= 16; threads *= 4) {
+            omp_set_num_threads(threads);
+            memset(c, 0x7f, bytes);
+            assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
+            assert_int_equal(weft_plan_run_gemm(plan, &data, NULL), WEFT_OK);
+            weft_plan_destroy(plan);
+            if (threads == 1) {
+                memcpy(first, c, bytes);
+            }
+            assert_memory_equal(first, c, bytes);
+        }
+        free(first);
+        guarded_free(a);
+        guarded_free(b);
+        guarded_free(c);
+    }
+#else
+    skip();
+#endif
+}
+
 /* A child of a process that has threads gets the same result, and does not wait for threads that it does not have. */
 static void after_a_fork(void **state) {
     (void)state;
@@ -429,10 +478,15 @@ static void tiles_have_a_limit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(attention),         cmocka_unit_test(few),
-                                       cmocka_unit_test(not_finite),        cmocka_unit_test(threads_change_nothing),
-                                       cmocka_unit_test(backward),          cmocka_unit_test(gemm),
-                                       cmocka_unit_test(after_a_fork),      cmocka_unit_test(schedules_are_completed),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(attention),
+                                       cmocka_unit_test(few),
+                                       cmocka_unit_test(not_finite),
+                                       cmocka_unit_test(threads_change_nothing),
+                                       cmocka_unit_test(backward),
+                                       cmocka_unit_test(gemm),
+                                       cmocka_unit_test(threads_change_no_product),
+                                       cmocka_unit_test(after_a_fork),
+                                       cmocka_unit_test(schedules_are_completed),
                                        cmocka_unit_test(tiles_have_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,38 @@ static void check_multiply(const weft_cpu_kernel *kernel) {
 }
 
 /* Weights against exp2, sums against weights, over two blocks with a mask. */
+/* A where it lies gives the sums that A packed gives, bit for bit. */
+static void check_lying(const weft_cpu_kernel *kernel) {
+    if (!kernel->multiply_lying) {
+        return;
+    }
+    enum { STEP = MOST_K + 3 }; /* elements between rows: unaligned */
+    uint64_t random = 7;
+    const int64_t rows = kernel->a.lines, cols = kernel->b.lines;
+    static unsigned char lying[MOST_LINES * STEP * 4], from[MOST_LINES * MOST_K * 4];
+    static float c[MOST_LINES * MOST_LINES], want[MOST_LINES * MOST_LINES];
+    void *a = weft_cpu_alloc(MOST_LINES * MOST_K * 4), *b = weft_cpu_alloc(MOST_LINES * MOST_K * 4);
+    assert_true(a && b);
+    for (int round = 0; round < 50; round++) {
+        const int64_t k = random_between(&random, 1, MOST_K / kernel->depth) * kernel->depth;
+        weft_cpu_source s = {kernel->dtype, lying, 0, STEP, 1, rows, k}, t = {kernel->dtype, from, 0, MOST_K, 1, cols, k};
+        for (size_t i = 0; i < MOST_LINES * MOST_K; i++) {
+            weft_ref_store(kernel->dtype, lying, i / MOST_K * STEP + i % MOST_K, weft_random_real(&random) - 0.5);
+            weft_ref_store(kernel->dtype, from, i, weft_random_real(&random) - 0.5);
+        }
+        kernel->pack_a(&s, a);
+        kernel->pack_b(&t, b);
+        for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+            c[i] = want[i] = random_float(&random);
+        }
+        kernel->multiply(k, a, b, want, round % 2);
+        kernel->multiply_lying(k, lying, STEP * (int64_t)weft_dtype_bytes(kernel->dtype), b, c, round % 2);
+        assert_memory_equal(c, want, sizeof c);
+    }
+    weft_cpu_free(a);
+    weft_cpu_free(b);
+}
+
 static void check_soften(const weft_cpu_kernel *kernel) {
     const int64_t width = kernel->b.lines, keys = 2 * kernel->a.lines;
     const double error = kernel->dtype == WEFT_BF16 ? 0x1p-17 : 0x1p-21; /* what cpu.h says */
@@ -261,6 +293,22 @@ static void check_rows(const weft_cpu_kernel *kernel) {
         assert_int_equal(to[0], 0x7f);
         assert_int_equal(to[1 + (size_t)count * bytes], 0x7f);
     }
+    for (int round = 0; round < 60; round++) { /* rows of rows: each as store() does it */
+        const weft_dtype dtype = (weft_dtype)(round % 3);
+        const int64_t bytes = (int64_t)weft_dtype_bytes(dtype), count = random_between(&random, 1, 40),
+                      step = 40 * bytes + 3;
+        unsigned char many[5 * 163], one[160];
+        for (int i = 0; i < 2 * MOST; i++) {
+            from[i] = random_float(&random);
+        }
+        memset(many, 0x7f, sizeof many);
+        kernel->rows->store_rows(dtype, 4, count, from, 50, 0.5f, many, step);
+        for (int64_t i = 0; i < 4; i++) {
+            kernel->rows->store(dtype, count, from + i * 50, count, 0, 0.5f, one);
+            assert_memory_equal(many + i * step, one, (size_t)(count * bytes));
+            assert_int_equal(many[i * step + count * bytes], 0x7f);
+        }
+    }
     const int64_t columns = 12;
     kernel->rows->turn(24, columns, from, turned);
     for (int64_t i = 0; i < 24 * columns; i++) {
@@ -298,6 +346,7 @@ static void packing(void **state) {
 static void multiply(void **state) {
     (void)state;
     each(check_multiply);
+    each(check_lying);
 }
 static void soften(void **state) {
     (void)state;

@@ -10,7 +10,7 @@ extern const weft_cpu_few weft_cpu_few__neon;
 /* KEYS: keys whose sums are kept in registers for one row; half as many for more rows. VALUES: values added in one go.
  * ROWS, PAIRS: the most queries. BLOCK: keys whose values are gone through dim by dim, from the L1, while the next are
  * asked for. LINE: elements of a cache line. */
-enum { KEYS = 8, VALUES = 8, STEP = 8, MOST_DIM = 256, ROWS = 8, PAIRS = ROWS / 2, BLOCK = 16, LINE = 32 };
+enum { KEYS = 8, VALUES = 8, STEP = 8, MOST_DIM = 256, ROWS = 8, PAIRS = ROWS / 2, BLOCK = 24, LINE = 32 };
 
 static inline bfloat16x8_t load_bf16(const void *from) {
     bfloat16x8_t v;
@@ -161,45 +161,71 @@ static inline void turn_values(const char *v, int64_t step, bfloat16x8_t turned[
     turned[3] = vreinterpretq_bf16_u16(vzip2q_u16(c, d));
 }
 
-/* BLOCK keys, a multiple of 4 of them; a block's sums are two queries of two dims. */
-static inline __attribute__((always_inline)) void add_pairs(int pairs, int64_t keys, int64_t dim, const float *weights,
-                                                            int64_t pitch, const char *v, int64_t step, float *out) {
-    bfloat16x8_t weight[BLOCK / 4][PAIRS];
-    for (int64_t key = 0; key < keys; key += 4) {
-        for (int p = 0; p < pairs; p++) {
-            const float *at = weights + 2 * p * pitch + key;
-            weight[key / 4][p] = vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(at)), vld1q_f32(at + pitch));
-        }
+/* Where the next values are asked for: line by line, value by value. */
+typedef struct ahead {
+    const char *value;
+    int64_t bytes, asked; /* of a value */
+} ahead;
+
+static inline void ask_for(ahead *next, int lines, int64_t step) {
+    for (int i = 0; i < lines; i++) {
+        __builtin_prefetch(next->value + next->asked);
+        next->asked += LINE * 2;
+        next->value += next->asked < next->bytes ? 0 : step;
+        next->asked = next->asked < next->bytes ? next->asked : 0;
     }
-    const int64_t lines = (dim + LINE - 1) / LINE; /* of a value */
-    for (int64_t d = 0; d < dim; d += STEP) {
-        float32x4_t sum[PAIRS][4];
-        for (int p = 0; p < pairs; p++) {
-            for (int i = 0; i < 4; i++) {
-                sum[p][i] = vdupq_n_f32(0);
-            }
-        }
-        for (int i = 0; i < BLOCK * STEP / LINE; i++) { /* all lines of the next block, in as many steps */
-            const int64_t line = d / STEP * (BLOCK * STEP / LINE) + i;
-            __builtin_prefetch(v + (BLOCK + line / lines) * step + line % lines * LINE * 2);
-        }
-        for (int64_t key = 0; key < keys; key += 4) {
+}
+
+/* `halves` times eight dims of some keys, a multiple of 4 of them; a sum is two queries of two dims. Weights are loaded
+ * each time: a Neoverse V1 multiplies at half its rate by what has long been in a register. */
+static inline __attribute__((always_inline)) void add_dims(int pairs, int halves, int64_t keys, int64_t dim,
+                                                           const bfloat16x8_t *weight, const char *v, int64_t step,
+                                                           float *out, ahead *next) {
+    float32x4_t sum[2][PAIRS][4];
+    for (int i = 0; i < halves * pairs * 4; i++) {
+        sum[i / 4 / pairs][i / 4 % pairs][i % 4] = vdupq_n_f32(0);
+    }
+    for (int64_t key = 0; key < keys; key += 4) {
+        ask_for(next, halves, step);
+        for (int h = 0; h < halves; h++) {
             bfloat16x8_t turned[4];
-            turn_values(v + key * step + d * 2, step, turned);
+            turn_values(v + key * step + h * STEP * 2, step, turned);
             for (int p = 0; p < pairs; p++) {
                 for (int i = 0; i < 4; i++) {
-                    sum[p][i] = vbfmmlaq_f32(sum[p][i], weight[key / 4][p], turned[i]);
+                    sum[h][p][i] = vbfmmlaq_f32(sum[h][p][i], weight[key / 4 * PAIRS + p], turned[i]);
                 }
             }
         }
+    }
+    for (int h = 0; h < halves; h++) {
         for (int p = 0; p < pairs; p++) {
             for (int i = 0; i < 4; i += 2) {
-                float *at = out + 2 * p * dim + d + 2 * i;
-                const float64x2_t a = vreinterpretq_f64_f32(sum[p][i]), b = vreinterpretq_f64_f32(sum[p][i + 1]);
+                float *at = out + 2 * p * dim + h * STEP + 2 * i;
+                const float64x2_t a = vreinterpretq_f64_f32(sum[h][p][i]), b = vreinterpretq_f64_f32(sum[h][p][i + 1]);
                 vst1q_f32(at, vaddq_f32(vld1q_f32(at), vreinterpretq_f32_f64(vzip1q_f64(a, b))));
                 vst1q_f32(at + dim, vaddq_f32(vld1q_f32(at + dim), vreinterpretq_f32_f64(vzip2q_f64(a, b))));
             }
         }
+    }
+}
+
+/* At most BLOCK keys, a multiple of 4; sixteen dims at a time where their sums fit the registers. */
+static inline __attribute__((always_inline)) void add_pairs(int pairs, int64_t keys, int64_t dim, const float *weights,
+                                                            int64_t pitch, const char *v, int64_t step, float *out) {
+    bfloat16x8_t weight[BLOCK / 4 * PAIRS]; /* of four keys and a pair each */
+    for (int64_t key = 0; key < keys; key += 4) {
+        for (int p = 0; p < pairs; p++) {
+            const float *at = weights + 2 * p * pitch + key;
+            weight[key / 4 * PAIRS + p] = vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(at)), vld1q_f32(at + pitch));
+        }
+    }
+    ahead next = {v + BLOCK * step, dim * 2, 0};
+    int64_t d = 0;
+    for (; pairs == 2 && d + 2 * STEP <= dim; d += 2 * STEP) {
+        add_dims(pairs, 2, keys, dim, weight, v + d * 2, step, out + d, &next);
+    }
+    for (; d < dim; d += STEP) {
+        add_dims(pairs, 1, keys, dim, weight, v + d * 2, step, out + d, &next);
     }
 }
 

@@ -26,18 +26,22 @@ static void stop(void) {
 }
 
 /* Loading a tile that is not in the L1 takes several times as long as multiplying it, and no hardware prefetcher helps. So
- * A is asked for two steps ahead, beyond its end too, since panels follow each other; and so is the next block of C. */
-enum { STEP = 2048, AHEAD = 2 * STEP, LINE = 64 }; /* bytes: of A or B in a step, ... */
+ * A is asked for some steps ahead, beyond its end too, since panels follow each other. LINE, STEP: bytes of a cache line,
+ * of packed A or B in a step. */
+enum { LINE = 64, STEP = 2048 };
 
-static inline __attribute__((always_inline)) void ask_for(const char *from, int lines) {
+static inline __attribute__((always_inline)) void ask_for(const char *from, int64_t row, int lines) {
     for (int i = 0; i < lines; i++) {
-        _mm_prefetch(from + i * LINE, _MM_HINT_T0);
+        _mm_prefetch(from + i * row, _MM_HINT_T0);
     }
 }
 
-/* The tile's number must be a literal. A is 32 lines of 32 values a step, B 16 pairs of rows of 32 columns. */
-static void multiply(int64_t k, const void *a, const void *b, float *c, int add) {
-    const char *line_a = a, *line_b = b, *next_c = (const char *)(c + 32 * 32);
+/* A is 32 lines, `row` bytes apart, of which a step takes 32 values, and the next step those `next` bytes on, asked for
+ * `ahead` steps before; B is 16 pairs of rows of 32 columns a step. The next block of C is asked for too, where `asks_c`
+ * says so. The tile's number must be a literal. */
+static inline __attribute__((always_inline)) void multiply_from(int64_t k, const char *a, int64_t row, int64_t next,
+                                                                int ahead, int asks_c, const char *b, float *c, int add) {
+    const char *next_c = (const char *)(c + 32 * 32);
     enum { ROW = 32 * sizeof(float) }; /* bytes between rows of c */
     if (add) {
         _tile_loadd(0, c, ROW);
@@ -50,23 +54,34 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (; k > 0; k -= 32, line_a += STEP, line_b += STEP, next_c += 8 * LINE) {
-        _tile_loadd(4, line_a, LINE);
-        _tile_loadd(6, line_b, 2 * LINE);
+    for (; k > 0; k -= 32, a += next, b += STEP) {
+        _tile_loadd(4, a, row);
+        _tile_loadd(6, b, 2 * LINE);
         _tile_dpbf16ps(0, 4, 6);
-        ask_for(line_a + AHEAD, 16);
-        _tile_loadd(7, line_b + LINE, 2 * LINE);
+        ask_for(a + ahead * next, row, 16);
+        _tile_loadd(7, b + LINE, 2 * LINE);
         _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, line_a + STEP / 2, LINE);
+        _tile_loadd(5, a + 16 * row, row);
         _tile_dpbf16ps(2, 5, 6);
-        ask_for(line_a + AHEAD + 16 * LINE, 16);
+        ask_for(a + ahead * next + 16 * row, row, 16);
         _tile_dpbf16ps(3, 5, 7);
-        ask_for(next_c, 8);
+        if (asks_c) {
+            ask_for(next_c, LINE, 8);
+            next_c += 8 * LINE;
+        }
     }
     _tile_stored(0, c, ROW);
     _tile_stored(1, c + 16, ROW);
     _tile_stored(2, c + 16 * 32, ROW);
     _tile_stored(3, c + 16 * 32 + 16, ROW);
+}
+
+static void multiply(int64_t k, const void *a, const void *b, float *c, int add) {
+    multiply_from(k, a, LINE, STEP, 2, 1, b, c, add);
+}
+
+static void multiply_lying(int64_t k, const void *a, int64_t step, const void *b, float *c, int add) {
+    multiply_from(k, a, step, LINE, 4, 0, b, c, add);
 }
 
 static void narrow(int64_t k, const float *c, void *to) {
@@ -99,6 +114,7 @@ const weft_cpu_kernel weft_cpu_bf16_32x32__amx = {
     .depth = DEPTH,
     .fetch = 60,
     .multiply = multiply,
+    .multiply_lying = multiply_lying,
     .pack_a = pack_a,
     .pack_b = pack_b,
     .narrow = narrow,
