@@ -176,18 +176,18 @@ static inline void ask_for(ahead *next, int lines, int64_t step) {
     }
 }
 
-/* `halves` times eight dims of some keys, a multiple of 4 of them; a sum is two queries of two dims. Weights are loaded
+/* `times` eight dims of some keys, a multiple of 4 of them; a sum is two queries of two dims. Weights are loaded
  * each time: a Neoverse V1 multiplies at half its rate by what has long been in a register. */
-static inline __attribute__((always_inline)) void add_dims(int pairs, int halves, int64_t keys, int64_t dim,
+static inline __attribute__((always_inline)) void add_dims(int pairs, int times, int64_t keys, int64_t dim,
                                                            const bfloat16x8_t *weight, const char *v, int64_t step,
                                                            float *out, ahead *next) {
-    float32x4_t sum[2][PAIRS][4];
-    for (int i = 0; i < halves * pairs * 4; i++) {
+    float32x4_t sum[PAIRS][PAIRS][4];
+    for (int i = 0; i < times * pairs * 4; i++) {
         sum[i / 4 / pairs][i / 4 % pairs][i % 4] = vdupq_n_f32(0);
     }
     for (int64_t key = 0; key < keys; key += 4) {
-        ask_for(next, halves, step);
-        for (int h = 0; h < halves; h++) {
+        ask_for(next, times, step);
+        for (int h = 0; h < times; h++) {
             bfloat16x8_t turned[4];
             turn_values(v + key * step + h * STEP * 2, step, turned);
             for (int p = 0; p < pairs; p++) {
@@ -197,7 +197,7 @@ static inline __attribute__((always_inline)) void add_dims(int pairs, int halves
             }
         }
     }
-    for (int h = 0; h < halves; h++) {
+    for (int h = 0; h < times; h++) {
         for (int p = 0; p < pairs; p++) {
             for (int i = 0; i < 4; i += 2) {
                 float *at = out + 2 * p * dim + h * STEP + 2 * i;
@@ -209,7 +209,7 @@ static inline __attribute__((always_inline)) void add_dims(int pairs, int halves
     }
 }
 
-/* At most BLOCK keys, a multiple of 4; sixteen dims at a time where their sums fit the registers. */
+/* At most BLOCK keys, a multiple of 4; as many dims at a time as have sums in half of the registers. */
 static inline __attribute__((always_inline)) void add_pairs(int pairs, int64_t keys, int64_t dim, const float *weights,
                                                             int64_t pitch, const char *v, int64_t step, float *out) {
     bfloat16x8_t weight[BLOCK / 4 * PAIRS]; /* of four keys and a pair each */
@@ -220,9 +220,10 @@ static inline __attribute__((always_inline)) void add_pairs(int pairs, int64_t k
         }
     }
     ahead next = {v + BLOCK * step, dim * 2, 0};
+    const int many = PAIRS / pairs;
     int64_t d = 0;
-    for (; pairs == 2 && d + 2 * STEP <= dim; d += 2 * STEP) {
-        add_dims(pairs, 2, keys, dim, weight, v + d * 2, step, out + d, &next);
+    for (; d + many * STEP <= dim; d += many * STEP) {
+        add_dims(pairs, many, keys, dim, weight, v + d * 2, step, out + d, &next);
     }
     for (; d < dim; d += STEP) {
         add_dims(pairs, 1, keys, dim, weight, v + d * 2, step, out + d, &next);
@@ -271,12 +272,12 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
     (void)dtype;
     if (rows > 4) {
         sums_by_pairs(4, rows, keys, dim, weights, pitch, v, step, out);
-    } else if (rows > WEFT_CPU_FEW_ROWS) {
+    } else if (rows > 2) {
         sums_by_pairs(2, rows, keys, dim, weights, pitch, v, step, out);
-    } else if (rows == 1) {
-        sums_of(1, keys, dim, weights, pitch, v, step, out);
+    } else if (rows == 2) {
+        sums_by_pairs(1, rows, keys, dim, weights, pitch, v, step, out);
     } else {
-        sums_of(WEFT_CPU_FEW_ROWS, keys, dim, weights, pitch, v, step, out);
+        sums_of(1, keys, dim, weights, pitch, v, step, out);
     }
 }
 
