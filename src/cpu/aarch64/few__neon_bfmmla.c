@@ -1,5 +1,5 @@
-/* A few queries against a long cache of keys and values in bf16, multiplied as they are. One or two queries: products of
- * pairs, key by key. Up to eight: blocks of two by two, which take queries in pairs. */
+/* A few queries against a long cache of keys and values in bf16, multiplied as they are. One query: products of pairs,
+ * key by key. Two to eight: blocks of two by two, which take queries in pairs; scores of two are of pairs too. */
 #include <string.h>
 
 #include "cpu/cpu.h"
@@ -113,39 +113,31 @@ static inline __attribute__((always_inline)) void dots_by_pairs(int pairs, int r
     }
 }
 
-/* Even and odd elements have sums of their own. */
-static inline __attribute__((always_inline)) void add_values(int count, int rows, int64_t dim, const float *weights,
-                                                             int64_t pitch, const char *v, int64_t step, float *out) {
-    bfloat16x8_t weight[WEFT_CPU_FEW_ROWS][VALUES];
-    for (int r = 0; r < rows; r++) {
-        for (int i = 0; i < count; i++) {
-            weight[r][i] = vdupq_n_bf16(vcvth_bf16_f32(weights[r * pitch + i]));
-        }
+/* Values of one query. Even and odd elements have sums of their own. */
+static inline __attribute__((always_inline)) void add_values(int count, int64_t dim, const float *weights, const char *v,
+                                                             int64_t step, float *out) {
+    bfloat16x8_t weight[VALUES];
+    for (int i = 0; i < count; i++) {
+        weight[i] = vdupq_n_bf16(vcvth_bf16_f32(weights[i]));
     }
     for (int64_t d = 0; d < dim; d += STEP) {
-        bfloat16x8_t value[VALUES];
+        float32x4x2_t sum = vld2q_f32(out + d);
         for (int i = 0; i < count; i++) {
-            value[i] = load_bf16(v + i * step + d * 2);
+            const bfloat16x8_t value = load_bf16(v + i * step + d * 2);
+            sum.val[0] = vbfmlalbq_f32(sum.val[0], weight[i], value);
+            sum.val[1] = vbfmlaltq_f32(sum.val[1], weight[i], value);
         }
-        for (int r = 0; r < rows; r++) {
-            float32x4x2_t sum = vld2q_f32(out + r * dim + d);
-            for (int i = 0; i < count; i++) {
-                sum.val[0] = vbfmlalbq_f32(sum.val[0], weight[r][i], value[i]);
-                sum.val[1] = vbfmlaltq_f32(sum.val[1], weight[r][i], value[i]);
-            }
-            vst2q_f32(out + r * dim + d, sum);
-        }
+        vst2q_f32(out + d, sum);
     }
 }
 
-static inline __attribute__((always_inline)) void sums_of(int rows, int64_t keys, int64_t dim, const float *weights,
-                                                          int64_t pitch, const char *v, int64_t step, float *out) {
+static void sums_of_one(int64_t keys, int64_t dim, const float *weights, const char *v, int64_t step, float *out) {
     int64_t key = 0;
     for (; key + VALUES <= keys; key += VALUES) {
-        add_values(VALUES, rows, dim, weights + key, pitch, v + key * step, step, out);
+        add_values(VALUES, dim, weights + key, v + key * step, step, out);
     }
     for (; key < keys; key++) {
-        add_values(1, rows, dim, weights + key, pitch, v + key * step, step, out);
+        add_values(1, dim, weights + key, v + key * step, step, out);
     }
 }
 
@@ -252,7 +244,7 @@ static inline __attribute__((always_inline)) void sums_by_pairs(int pairs, int r
     }
     square(pairs, dim, out, sums, 1);
     for (int r = 0; r < rows; r++) {
-        sums_of(1, keys - whole, dim, weights + r * pitch + whole, pitch, v + whole * step, step, out + r * dim);
+        sums_of_one(keys - whole, dim, weights + r * pitch + whole, v + whole * step, step, out + r * dim);
     }
 }
 
@@ -290,7 +282,7 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
     } else if (rows == 2) {
         sums_by_pairs(1, rows, keys, dim, weights, pitch, v, step, out);
     } else {
-        sums_of(1, keys, dim, weights, pitch, v, step, out);
+        sums_of_one(keys, dim, weights, v, step, out);
     }
 }
 
