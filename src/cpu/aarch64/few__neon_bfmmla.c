@@ -1,16 +1,16 @@
-/* A few queries against a long cache of keys and values in bf16, multiplied as they are. One or two queries: products of
- * pairs, key by key. Up to eight: blocks of two by two, which take queries in pairs. */
+/* A few queries against a long cache of keys and values in bf16, multiplied as they are. One query: products of pairs,
+ * key by key. Two to eight: blocks of two by two, which take queries in pairs; scores of two are of pairs too. */
 #include <string.h>
 
 #include "cpu/cpu.h"
 #include "cpu/vector__neon.h"
 
-extern const weft_cpu_few weft_cpu_few__neon;
+extern const weft_cpu_few weft_cpu_few_short__neon;
 
 /* KEYS: keys whose sums are kept in registers for one row; half as many for more rows. VALUES: values added in one go.
  * ROWS, PAIRS: the most queries. BLOCK: keys whose values are gone through dim by dim, from the L1, while the next are
  * asked for. LINE: elements of a cache line. */
-enum { KEYS = 8, VALUES = 8, STEP = 8, MOST_DIM = 256, ROWS = 8, PAIRS = ROWS / 2, BLOCK = 24, LINE = 32 };
+enum { KEYS = 8, VALUES = 8, STEP = 8, MOST_DIM = 256, ROWS = 8, PAIRS = ROWS / 2, BLOCK = 20, LINE = 32 };
 
 static inline bfloat16x8_t load_bf16(const void *from) {
     bfloat16x8_t v;
@@ -101,9 +101,11 @@ static inline __attribute__((always_inline)) void dots_by_pairs(int pairs, int r
                                                                 const float *q, const char *k, int64_t step, float *scores,
                                                                 int64_t pitch) {
     bfloat16_t narrow[ROWS * MOST_DIM]; /* exact: queries were bf16; rows that are missing are 0 */
-    for (int64_t i = 0; i < 2 * pairs * dim; i++) {
-        const int64_t d = i / (8 * pairs) * 4 + i % 4, row = i / 4 % (2 * pairs);
-        narrow[i] = vcvth_bf16_f32(row < rows ? q[row * dim + d] : 0);
+    for (int64_t d = 0; d < dim; d += 4) {
+        for (int row = 0; row < 2 * pairs; row++) {
+            const float32x4_t four = row < rows ? vld1q_f32(q + row * dim + d) : vdupq_n_f32(0);
+            vst1_bf16(narrow + d * 2 * pairs + row * 4, vcvt_bf16_f32(four));
+        }
     }
     for (int64_t key = 0; key < keys; key += KEYS) {
         const int64_t first = key + KEYS <= keys ? key : keys - KEYS; /* the last ones overlap */
@@ -111,39 +113,31 @@ static inline __attribute__((always_inline)) void dots_by_pairs(int pairs, int r
     }
 }
 
-/* Even and odd elements have sums of their own. */
-static inline __attribute__((always_inline)) void add_values(int count, int rows, int64_t dim, const float *weights,
-                                                             int64_t pitch, const char *v, int64_t step, float *out) {
-    bfloat16x8_t weight[WEFT_CPU_FEW_ROWS][VALUES];
-    for (int r = 0; r < rows; r++) {
-        for (int i = 0; i < count; i++) {
-            weight[r][i] = vdupq_n_bf16(vcvth_bf16_f32(weights[r * pitch + i]));
-        }
+/* Values of one query. Even and odd elements have sums of their own. */
+static inline __attribute__((always_inline)) void add_values(int count, int64_t dim, const float *weights, const char *v,
+                                                             int64_t step, float *out) {
+    bfloat16x8_t weight[VALUES];
+    for (int i = 0; i < count; i++) {
+        weight[i] = vdupq_n_bf16(vcvth_bf16_f32(weights[i]));
     }
     for (int64_t d = 0; d < dim; d += STEP) {
-        bfloat16x8_t value[VALUES];
+        float32x4x2_t sum = vld2q_f32(out + d);
         for (int i = 0; i < count; i++) {
-            value[i] = load_bf16(v + i * step + d * 2);
+            const bfloat16x8_t value = load_bf16(v + i * step + d * 2);
+            sum.val[0] = vbfmlalbq_f32(sum.val[0], weight[i], value);
+            sum.val[1] = vbfmlaltq_f32(sum.val[1], weight[i], value);
         }
-        for (int r = 0; r < rows; r++) {
-            float32x4x2_t sum = vld2q_f32(out + r * dim + d);
-            for (int i = 0; i < count; i++) {
-                sum.val[0] = vbfmlalbq_f32(sum.val[0], weight[r][i], value[i]);
-                sum.val[1] = vbfmlaltq_f32(sum.val[1], weight[r][i], value[i]);
-            }
-            vst2q_f32(out + r * dim + d, sum);
-        }
+        vst2q_f32(out + d, sum);
     }
 }
 
-static inline __attribute__((always_inline)) void sums_of(int rows, int64_t keys, int64_t dim, const float *weights,
-                                                          int64_t pitch, const char *v, int64_t step, float *out) {
+static void sums_of_one(int64_t keys, int64_t dim, const float *weights, const char *v, int64_t step, float *out) {
     int64_t key = 0;
     for (; key + VALUES <= keys; key += VALUES) {
-        add_values(VALUES, rows, dim, weights + key, pitch, v + key * step, step, out);
+        add_values(VALUES, dim, weights + key, v + key * step, step, out);
     }
     for (; key < keys; key++) {
-        add_values(1, rows, dim, weights + key, pitch, v + key * step, step, out);
+        add_values(1, dim, weights + key, v + key * step, step, out);
     }
 }
 
@@ -176,14 +170,15 @@ static inline void ask_for(ahead *next, int lines, int64_t step) {
     }
 }
 
-/* `times` eight dims of some keys, a multiple of 4 of them; a sum is two queries of two dims. Weights are loaded
- * each time: a Neoverse V1 multiplies at half its rate by what has long been in a register. */
+/* `times` eight dims of some keys, a multiple of 4 of them. A sum is two queries of two dims; sums are (pairs, dim / 2, 2,
+ * 2). Weights are loaded each time: a Neoverse V1 multiplies at half its rate by what has long been in a register. */
 static inline __attribute__((always_inline)) void add_dims(int pairs, int times, int64_t keys, int64_t dim,
                                                            const bfloat16x8_t *weight, const char *v, int64_t step,
-                                                           float *out, ahead *next) {
+                                                           float *sums, ahead *next) {
     float32x4_t sum[PAIRS][PAIRS][4];
     for (int i = 0; i < times * pairs * 4; i++) {
-        sum[i / 4 / pairs][i / 4 % pairs][i % 4] = vdupq_n_f32(0);
+        sum[i / 4 / pairs][i / 4 % pairs][i % 4] =
+            vld1q_f32(sums + i / 4 % pairs * 2 * dim + i / 4 / pairs * 16 + i % 4 * 4);
     }
     for (int64_t key = 0; key < keys; key += 4) {
         ask_for(next, times, step);
@@ -197,21 +192,15 @@ static inline __attribute__((always_inline)) void add_dims(int pairs, int times,
             }
         }
     }
-    for (int h = 0; h < times; h++) {
-        for (int p = 0; p < pairs; p++) {
-            for (int i = 0; i < 4; i += 2) {
-                float *at = out + 2 * p * dim + h * STEP + 2 * i;
-                const float64x2_t a = vreinterpretq_f64_f32(sum[h][p][i]), b = vreinterpretq_f64_f32(sum[h][p][i + 1]);
-                vst1q_f32(at, vaddq_f32(vld1q_f32(at), vreinterpretq_f32_f64(vzip1q_f64(a, b))));
-                vst1q_f32(at + dim, vaddq_f32(vld1q_f32(at + dim), vreinterpretq_f32_f64(vzip2q_f64(a, b))));
-            }
-        }
+    for (int i = 0; i < times * pairs * 4; i++) {
+        vst1q_f32(sums + i / 4 % pairs * 2 * dim + i / 4 / pairs * 16 + i % 4 * 4,
+                  sum[i / 4 / pairs][i / 4 % pairs][i % 4]);
     }
 }
 
 /* At most BLOCK keys, a multiple of 4; as many dims at a time as have sums in half of the registers. */
 static inline __attribute__((always_inline)) void add_pairs(int pairs, int64_t keys, int64_t dim, const float *weights,
-                                                            int64_t pitch, const char *v, int64_t step, float *out) {
+                                                            int64_t pitch, const char *v, int64_t step, float *sums) {
     bfloat16x8_t weight[BLOCK / 4 * PAIRS]; /* of four keys and a pair each */
     for (int64_t key = 0; key < keys; key += 4) {
         for (int p = 0; p < pairs; p++) {
@@ -223,23 +212,39 @@ static inline __attribute__((always_inline)) void add_pairs(int pairs, int64_t k
     const int many = PAIRS / pairs;
     int64_t d = 0;
     for (; d + many * STEP <= dim; d += many * STEP) {
-        add_dims(pairs, many, keys, dim, weight, v + d * 2, step, out + d, &next);
+        add_dims(pairs, many, keys, dim, weight, v + d * 2, step, sums + d * 2, &next);
     }
     for (; d < dim; d += STEP) {
-        add_dims(pairs, 1, keys, dim, weight, v + d * 2, step, out + d, &next);
+        add_dims(pairs, 1, keys, dim, weight, v + d * 2, step, sums + d * 2, &next);
+    }
+}
+
+/* out (2 pairs, dim) to sums (pairs, dim / 2, 2, 2), or back. */
+static inline void square(int pairs, int64_t dim, float *out, float *sums, int back) {
+    for (int p = 0; p < pairs; p++) {
+        for (int64_t d = 0; d < dim; d += 4) {
+            float *first = out + 2 * p * dim + d, *second = first + dim, *to = sums + 2 * p * dim + 2 * d;
+            const float64x2_t a = vreinterpretq_f64_f32(vld1q_f32(back ? to : first)),
+                              b = vreinterpretq_f64_f32(vld1q_f32(back ? to + 4 : second));
+            vst1q_f32(back ? first : to, vreinterpretq_f32_f64(vzip1q_f64(a, b)));
+            vst1q_f32(back ? second : to + 4, vreinterpretq_f32_f64(vzip2q_f64(a, b)));
+        }
     }
 }
 
 static inline __attribute__((always_inline)) void sums_by_pairs(int pairs, int rows, int64_t keys, int64_t dim,
                                                                 const float *weights, int64_t pitch, const char *v,
                                                                 int64_t step, float *out) {
+    float sums[ROWS * MOST_DIM];
     const int64_t whole = keys / 4 * 4;
+    square(pairs, dim, out, sums, 0);
     for (int64_t key = 0; key < whole; key += BLOCK) {
         const int64_t count = weft_cpu_smaller(BLOCK, whole - key);
-        add_pairs(pairs, count, dim, weights + key, pitch, v + key * step, step, out);
+        add_pairs(pairs, count, dim, weights + key, pitch, v + key * step, step, sums);
     }
+    square(pairs, dim, out, sums, 1);
     for (int r = 0; r < rows; r++) {
-        sums_of(1, keys - whole, dim, weights + r * pitch + whole, pitch, v + whole * step, step, out + r * dim);
+        sums_of_one(keys - whole, dim, weights + r * pitch + whole, v + whole * step, step, out + r * dim);
     }
 }
 
@@ -277,12 +282,12 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
     } else if (rows == 2) {
         sums_by_pairs(1, rows, keys, dim, weights, pitch, v, step, out);
     } else {
-        sums_of(1, keys, dim, weights, pitch, v, step, out);
+        sums_of_one(keys, dim, weights, v, step, out);
     }
 }
 
 static float soften(int64_t keys, float *scores, float factor, float *max, float *sum) {
-    return weft_cpu_few__neon.soften(keys, scores, factor, max, sum);
+    return weft_cpu_few_short__neon.soften(keys, scores, factor, max, sum);
 }
 
 static int takes(int64_t rows, int64_t dim) {
