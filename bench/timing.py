@@ -53,7 +53,7 @@ def interleave_cuda(calls, seconds):
 
     def elapsed(call, times):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(1_000_000)
+        torch.cuda._sleep(max(1_000_000, 100_000 * times))  # 50 us a call: one from Python takes 10 to 40
         start.record()
         for _ in range(times):
             call()

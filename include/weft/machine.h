@@ -45,6 +45,7 @@ struct weft_machine {
     int64_t l2_home;            /**< a weft_home */
     double l2_usable;           /**< share of the capacity that a kernel's data can have */
     double l2_slack;            /**< share of the oldest lines from which the victim is drawn; 0: strictly the oldest */
+    double l2_crowded;          /**< share of the lines in sets that overflow before the whole does */
     double l2_merge;            /**< requests for a sector in flight that are counted as one */
     int64_t l2_write;           /**< a weft_write */
     double l2_bandwidth;        /**< bytes per second, the whole chip */
@@ -55,8 +56,7 @@ struct weft_machine {
     double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */
     double exp_rate;                                /**< exponentials per second, the whole chip */
     double drift;                                   /**< relative standard deviation of a step's time between workers */
-    double drift_second; /**< how much slower than the first the second persistent CTA on a worker runs */
-    double drift_load;   /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
+    double drift_load; /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
 };
 
 /** Finds a machine: one of the built-in ones by name, or a file by path (anything with a '/' or ending in ".ini").

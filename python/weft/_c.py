@@ -98,10 +98,10 @@ class Machine(Structure):
         ("name", c_char * 32), ("title", c_char * 96), ("workers", c_int64), ("domains", c_int64), ("handout", c_int64),
         ("handout_run", c_int64), ("clock", c_double), ("shared_bytes", c_int64), ("l2_bytes", c_int64), ("l2_line", c_int64), ("l2_sector", c_int64),
         ("l2_ways", c_int64), ("l2_replacement", c_int64), ("l2_home", c_int64), ("l2_usable", c_double), ("l2_slack", c_double),
-        ("l2_merge", c_double), ("l2_write", c_int64), ("l2_bandwidth", c_double), ("llc_bytes", c_int64),
+        ("l2_crowded", c_double), ("l2_merge", c_double), ("l2_write", c_int64), ("l2_bandwidth", c_double), ("llc_bytes", c_int64),
         ("llc_bandwidth", c_double), ("dram_bandwidth", c_double), ("near_latency", c_double), ("far_latency", c_double),
         ("dram_latency", c_double), ("matrix_fp32", c_double), ("matrix_fp16", c_double), ("matrix_bf16", c_double),
-        ("exp_rate", c_double), ("drift", c_double), ("drift_second", c_double), ("drift_load", c_double),
+        ("exp_rate", c_double), ("drift", c_double), ("drift_load", c_double),
     ]  # fmt: skip
 
 

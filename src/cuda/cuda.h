@@ -51,7 +51,7 @@ typedef struct weft_cuda_family {
     int (*counts)(const weft_plan *plan);
 } weft_cuda_family;
 
-enum { WEFT_CUDA_MAX_PARAMETERS = 1024 };
+enum { WEFT_CUDA_MAX_PARAMETERS = 1280 };
 
 /* What a plan holds on a GPU. Nothing but the tickets changes once it is placed. */
 typedef struct weft_cuda_plan {

@@ -29,7 +29,7 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
     const weft_device *d = &plan->device;
-    const int64_t most = WEFT_MAX_DIMENSION - 1024; /* rows of tiles over the edge are 32-bit numbers, too */
+    const int64_t most = WEFT_HOPPER_MAX_LENGTH;
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
@@ -75,18 +75,19 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
-static weft_status make_map_of_q(const weft_plan *plan, const void *data, weft_tensor_map *map, weft_message *message) {
+/* Of Q or O, in boxes of so many rows: (query, head) pairs. */
+static weft_status make_map_of_q(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
+                                 int64_t rows, weft_tensor_map *map, weft_message *message) {
     const weft_attention *p = &plan->attention;
-    const weft_strides *strides = &p->q_strides;
     const int64_t pack = plan->pack;
     const weft_tensor_view view = {.data = data,
                                    .dtype = p->dtype,
                                    .rank = 5,
                                    .length = {p->head_dim, pack, p->seq, p->heads / pack, p->batch},
                                    .stride = {1, strides->head, strides->seq, strides->head * pack, strides->batch},
-                                   .box = {64, (int32_t)pack, (int32_t)(plan->schedule.tile_m / pack), 1, 1},
+                                   .box = {64, (int32_t)pack, (int32_t)(rows / pack), 1, 1},
                                    .swizzle = 1};
-    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, "q", &view, map, message);
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
 static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
@@ -110,7 +111,8 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     weft_hopper_attention_params *to = parameters;
     weft_status status;
     memset(to, 0, sizeof *to);
-    if ((status = make_map_of_q(plan, data->q, &to->q, message)) ||
+    if ((status = make_map_of_q(plan, "q", data->q, &p->q_strides, plan->schedule.tile_m, &to->q, message)) ||
+        (status = make_map_of_q(plan, "o", data->o, &p->o_strides, 64, &to->o_map, message)) ||
         (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, &to->k, message)) ||
         (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, &to->v, message))) {
         return status;
@@ -122,16 +124,17 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;
+    /* Beyond the lengths all queries see all keys, or none. */
+    const int64_t offset = p->mask == WEFT_MASK_NONE ? p->kv_seq : walk->reach.offset;
+    to->offset = (int32_t)(offset > p->kv_seq ? p->kv_seq : offset < -p->seq ? -p->seq : offset);
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
     while (1 << to->pack_bits < plan->pack) {
         to->pack_bits++;
     }
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->pack));
-    /* Turns pay where all warpgroups have the same steps to go, but at head dims near 128 the products alone keep them
-     * apart.
-     */
-    const int apart = p->head_dim > 64 && p->head_dim <= 128;
-    to->turns = !apart && (p->mask == WEFT_MASK_NONE || p->seq > 1024);
+    /* Turns keep warpgroups apart, but where three of them have steps of 64 keys at head dims near 128 they are by
+     * themselves. */
+    to->turns = p->head_dim <= 64 || plan->schedule.tile_n != 64;
     /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
      * room. Tiles have the same steps to go where there is no mask. */
     const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;

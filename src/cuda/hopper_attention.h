@@ -19,6 +19,9 @@ typedef struct weft_hopper_pace {
     int32_t slack; /* looks that a worker may be ahead of the mean */
 } weft_hopper_pace;
 
+/* Sums of two lengths are numbers of 32 bits. */
+enum { WEFT_HOPPER_MAX_LENGTH = 1 << 29 };
+
 /* Passed by value.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
@@ -26,13 +29,15 @@ typedef struct weft_hopper_pace {
 typedef struct weft_hopper_attention_params {
     /* Tensors in boxes of 64 columns, swizzled. The rows of a tile are (query, head): `pack` heads that share a K and V,
      * side by side for each query. */
-    weft_tensor_map q;    /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
-    weft_tensor_map k, v; /* (head_dim, seq, heads, batch), in boxes of tile_n rows */
+    weft_tensor_map q;     /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
+    weft_tensor_map o_map; /* as q, in boxes of pack x 64 / pack rows */
+    weft_tensor_map k, v;  /* (head_dim, seq, heads, batch), in boxes of tile_n rows */
     void *o;
     float *lse;             /* (batch, heads, seq), or null */
     weft_strides o_strides; /* elements, multiples of 8 */
     int64_t heads;
-    int32_t seq, kv_seq, head_dim; /* walk.reach holds the causal mask and its offset */
+    int32_t seq, kv_seq, head_dim; /* seq and kv_seq at most WEFT_HOPPER_MAX_LENGTH */
+    int32_t offset;                /* query i sees keys 0 .. i + offset; kv_seq where there is no mask */
     float scale_log2;              /* scale * log2(e), above 0 */
     int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
@@ -54,8 +59,9 @@ typedef struct weft_hopper_attention_variant {
     int32_t tile_m, tile_n; /* queries of a tile, keys of a step */
     int32_t threads;        /* of a CTA */
     uint32_t shared_bytes;  /* dynamic */
-    int32_t rate[2];        /* TFLOP/s without and with a causal mask, where tiles fit the queries; 0: not measured */
-    int32_t short_rate[2];  /* the same for short queries, what tiles compute beyond them counted in */
+    double rate;            /* TFLOP/s at most, by the card's power */
+    double tile_ns;         /* what a tile takes beside its steps, all warpgroups having queries */
+    double step_ns[4];      /* what a step takes with 1, 2, ... warpgroups at work */
 } weft_hopper_attention_variant;
 
 /* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */
@@ -73,12 +79,12 @@ typedef struct weft_hopper_attention_variant {
 
 /* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
  */
-#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, full, causal, short_full,        \
-                                      short_causal)                                                                        \
+#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, rate, tile, step_1, step_2,      \
+                                      step_3, step_4)                                                                      \
     {                                                                                                                      \
 #symbol, #module, WEFT_##DTYPE, depth, 64 * (groups), keys, 128 * ((groups) + 1),                                  \
-            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), {full, causal }, {                               \
-            short_full, short_causal                                                                                       \
+            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), rate, tile, {                                    \
+            step_1, step_2, step_3, step_4                                                                                 \
         }                                                                                                                  \
     }
 

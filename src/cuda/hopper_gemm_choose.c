@@ -27,6 +27,7 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
         .b = {is.n, pick->variant->tile_n, is.swapped ? pick->cluster_m : pick->cluster_n, is.ldb * size, is.b_mn},
         .split = pick->split,
         .workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors,
+        .per_sm = pick->variant->ctas,
         .bytes = bytes * (double)p->batch,
     };
     return weft_model_gemm_time(&model);
@@ -41,8 +42,9 @@ static int agrees(int64_t fixed, int64_t value) {
     return fixed == 0 || fixed == value;
 }
 
-/* Clusters that were worth it: more than two CTAs leave SMs over that no cluster fits. */
-static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}};
+/* Clusters that were worth it. Those of four leave SMs over that no cluster fits; they are for products that wait for
+ * lines. */
+static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}};
 enum { CLUSTERS = sizeof clusters / sizeof *clusters };
 
 /* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */

@@ -64,7 +64,7 @@ void weft_gemm_choose_l2(const weft_plan *plan, weft_gemm_params *to) {
     const double c_bytes = (double)plan->gemm.m * (double)plan->gemm.n * (double)weft_dtype_bytes(plan->gemm.c_dtype);
     uint64_t a = WEFT_KEEP_NORMAL, b = WEFT_KEEP_NORMAL;
     to->again_keep = WEFT_KEEP_NORMAL;
-    to->band_waves = to->wave_again = to->turn_again = 0;
+    to->band_waves = to->wave_again = 0;
     to->lead = weft_gemm_choose_lead(plan);
     to->c_first = c_bytes > l2_bytes(plan);
     if (grid->rows == 1 || grid->cols == 1) {
@@ -79,8 +79,8 @@ void weft_gemm_choose_l2(const weft_plan *plan, weft_gemm_params *to) {
         if (fits && has_whole_waves(plan, &w, &waves)) {
             to->again_keep = WEFT_KEEP_LAST;
             to->band_waves = (int32_t)waves;
+            /* Nothing at the end of a band, where the walk turns: keeping the other operand made 2 to 6 % more be read. */
             to->wave_again = swapped ? swapped_bits(across) : across;
-            to->turn_again = 0; /* keeping the other operand there made 2 to 6 % more be read */
         } else if (fits) {
             *(across == 2 ? &b : &a) = WEFT_KEEP_LAST;
         }

@@ -152,6 +152,12 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the CUDA driver has no clusters");
     }
     c->grid = (uint32_t)(clusters * cluster);
+    /* Where a launch leaves SMs free while the next one begins, that would put two CTAs on those and none on others. So
+     * every SM gets one; those after the last position have no work and leave at once. */
+    const int64_t all = c->device.multiprocessors / cluster * cluster;
+    if (c->choice.overlaps && c->ctas > 1 && positions <= workers && c->grid < all) {
+        c->grid = (uint32_t)all;
+    }
     int pushed;
     weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
     if (status) {

@@ -163,7 +163,7 @@ static void assume_rates(weft_sheet *sheet) {
     m->matrix_fp32 = m->matrix_fp16 = m->matrix_bf16 = 16 * cycles;
     m->exp_rate = cycles;
     m->drift = 0.05;
-    m->drift_second = m->drift_load = 0;
+    m->drift_load = 0;
     say(sheet, WEFT_KEY_L2_BANDWIDTH, "assumed: 16 bytes per core and cycle");
     say(sheet, WEFT_KEY_DRAM_BANDWIDTH, "assumed: 20 GB/s");
     say(sheet, WEFT_KEY_NEAR_LATENCY, "assumed: 40 cycles");
@@ -173,7 +173,6 @@ static void assume_rates(weft_sheet *sheet) {
     say(sheet, WEFT_KEY_MATRIX_BF16, "assumed: as fp32");
     say(sheet, WEFT_KEY_EXP_RATE, "assumed: one per core and cycle");
     say(sheet, WEFT_KEY_DRIFT, "assumed: 5 %, for other programs on the host");
-    say(sheet, WEFT_KEY_DRIFT_SECOND, "one thread a core");
     say(sheet, WEFT_KEY_DRIFT_LOAD, "every core has its own L2, or assumed so");
 }
 
@@ -208,6 +207,7 @@ void weft_sheet_host(weft_sheet *sheet) {
     m->l2_usable = m->l2_merge = 1;
     say(sheet, WEFT_KEY_L2_USABLE, "assumed: all of it");
     say(sheet, WEFT_KEY_L2_SLACK, "assumed: least recently used");
+    say(sheet, WEFT_KEY_L2_CROWDED, "assumed: sets fill evenly");
     say(sheet, WEFT_KEY_L2_MERGE, "assumed: every request is counted");
     m->l2_write = WEFT_WRITE_MISS;
     say(sheet, WEFT_KEY_L2_WRITE, "assumed: a write allocates its line");

@@ -17,12 +17,13 @@ typedef struct weft_gemm_model {
     int64_t batch, k, step;
     weft_gemm_side a, b;
     int64_t split;
-    int64_t workers; /* CTAs at a time */
+    int64_t workers; /* SMs */
+    int64_t per_sm;  /* CTAs that share one */
     double bytes;    /* of A, B and C */
 } weft_gemm_model;
 
 /* Microseconds. The numbers behind it were fitted to the sweeps in docs/results/gemm-tiles-h200.csv and
- * gemm-tiles-2-h200.csv. */
+ * gemm-tiles-2-h200.csv; those of launches and of the smallest tiles to gemm-small-h200.txt. */
 double weft_model_gemm_time(const weft_gemm_model *m);
 
 #endif

@@ -31,18 +31,17 @@ static int bias_of(format f) {
     return (1 << (f.exponent_bits - 1)) - 1;
 }
 
-/* Exact: every value of a 16-bit format is a double. */
+/* Exact: every value of a 16-bit format is a double. Its bits, at the end of a double's exponent and the beginning of its
+ * mantissa, are that value but for the bias, subnormals included. */
 static double widen(format f, uint16_t half) {
-    const uint64_t sign = (uint64_t)(half >> 15) << 63;
-    const int special = (1 << f.exponent_bits) - 1;
-    const int exponent = half >> f.mantissa_bits & special;
-    const uint64_t mantissa = half & ((UINT64_C(1) << f.mantissa_bits) - 1);
-    if (exponent == 0) { /* zero or subnormal: no hidden bit */
-        const double size = ldexp((double)mantissa, 1 - bias_of(f) - f.mantissa_bits);
-        return double_of_bits(sign | bits_of_double(size));
+    const uint64_t sign = (uint64_t)(half >> 15) << 63, size = half & 0x7fff;
+    const uint64_t bits = size << (DOUBLE_MANTISSA - f.mantissa_bits);
+    if (size >> f.mantissa_bits == (UINT64_C(1) << f.exponent_bits) - 1) { /* infinity or NaN: all exponent bits are set */
+        return double_of_bits(sign | bits | (uint64_t)DOUBLE_SPECIAL << DOUBLE_MANTISSA);
     }
-    const int wide = exponent == special ? DOUBLE_SPECIAL : exponent - bias_of(f) + DOUBLE_BIAS;
-    return double_of_bits(sign | (uint64_t)wide << DOUBLE_MANTISSA | mantissa << (DOUBLE_MANTISSA - f.mantissa_bits));
+    const double unbiased =
+        double_of_bits((uint64_t)(2 * DOUBLE_BIAS - bias_of(f)) << DOUBLE_MANTISSA); /* 2^(1023 - bias) */
+    return double_of_bits(sign | bits) * unbiased;
 }
 
 /* value / 2^shift, to nearest, ties to even; 1 <= shift <= 63. */

@@ -6,6 +6,7 @@
 int weft_cache_init(weft_cache *cache, uint32_t ids, int64_t capacity, double slack, uint64_t seed) {
     memset(cache, 0, sizeof *cache);
     cache->capacity = capacity;
+    cache->in_step = (uint32_t)(capacity / 16 < UINT32_MAX ? capacity / 16 : UINT32_MAX);
     cache->young_capacity = slack > 0 ? (int64_t)((1.0 - slack) * (double)capacity) : INT64_MAX;
     cache->seed = (uint32_t)(seed ^ seed >> 32);
     cache->slots_room = 64;
@@ -102,6 +103,8 @@ static void settle(weft_cache *cache) {
 }
 
 void weft_cache_touch_slow(weft_cache *cache, uint32_t slot) {
+    cache->passed += weft_cache_age(cache, slot) > cache->in_step ? cache->slots[slot].weight : 0;
+    cache->slots[slot].asked = cache->passed;
     if (cache->slots[slot].place == WEFT_CACHE_IN_LIST) {
         list_pull(cache, slot);
     } else {
@@ -141,10 +144,12 @@ uint32_t weft_cache_insert(weft_cache *cache, uint32_t id, uint32_t weight, doub
     cache->slots[slot].weight = weight;
     cache->slots[slot].draw = hash(id ^ hash(cache->seed ^ cache->inserts++));
     cache->slots[slot].ready = ready;
+    cache->slots[slot].asked = cache->passed += weight;
     if (id != WEFT_CACHE_STALE) {
         cache->slot_of[id] = slot;
     }
     cache->weight += weight;
+    cache->stale += id == WEFT_CACHE_STALE ? weight : 0;
     list_push(cache, slot);
     settle(cache);
     return slot;
@@ -171,7 +176,9 @@ static void drop(weft_cache *cache, uint32_t slot) {
         heap_pull(cache, slot);
     }
     cache->weight -= cache->slots[slot].weight;
-    if (cache->slots[slot].id != WEFT_CACHE_STALE) {
+    if (cache->slots[slot].id == WEFT_CACHE_STALE) {
+        cache->stale -= cache->slots[slot].weight;
+    } else {
         cache->slot_of[cache->slots[slot].id] = 0;
     }
     cache->slots[slot].next = cache->free;

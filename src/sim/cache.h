@@ -21,6 +21,7 @@ typedef struct weft_cache_slot {
     int32_t place;       /* in the heap, or WEFT_CACHE_IN_LIST */
     uint32_t weight;     /* sectors */
     uint32_t draw;       /* random bits, changed each time it drops into the heap */
+    uint32_t asked;      /* how much had passed when it was asked for last */
     double ready;        /* when the data is there: until then the piece is in flight */
 } weft_cache_slot;
 
@@ -35,9 +36,11 @@ typedef struct weft_cache {
     weft_cache_slot *slots; /* slot 0 is the list's head and tail */
     weft_cache_old *heap;   /* the one that leaves first is first */
     uint32_t slots_used, slots_room, free, heap_count;
-    int64_t capacity, young_capacity; /* sectors */
-    int64_t weight, young_weight;
-    uint64_t clock; /* when the last victim left */
+    int64_t capacity, young_capacity;    /* sectors */
+    int64_t weight, young_weight, stale; /* in all, in the list, of stale pieces */
+    uint64_t clock;                      /* when the last victim left */
+    uint32_t passed; /* sectors asked for in all, modulo 2^32, each once for all workers that ask in step */
+    uint32_t in_step;
     uint32_t seed, inserts;
 } weft_cache;
 
@@ -53,6 +56,11 @@ void weft_cache_release(weft_cache *cache);
 /* The slot of a piece, or 0. */
 static inline uint32_t weft_cache_find(const weft_cache *cache, uint32_t id) {
     return cache->slot_of[id];
+}
+
+/* How much was asked for since a piece was: sectors. */
+static inline uint32_t weft_cache_age(const weft_cache *cache, uint32_t slot) {
+    return cache->passed - cache->slots[slot].asked;
 }
 
 /* Makes a piece the youngest. */

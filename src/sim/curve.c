@@ -95,7 +95,7 @@ weft_status weft_simulate_curve(const weft_plan *plan, const weft_simulate_optio
         weft_machine machine = plan->machine;
         machine.l2_bytes = points[i].l2_bytes;
         machine.l2_usable = 1;
-        machine.l2_slack = 0;
+        machine.l2_slack = machine.l2_crowded = 0;
         machine.l2_ways = 0;
         status = run_in_step(plan, &machine, &o, NULL, &points[i].misses, message);
     }

@@ -78,13 +78,6 @@ static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     return ready;
 }
 
-/* How slow a worker's steps are, about 1: of the CTAs on an SM the older goes first whenever both could, so the SM's CTAs
- * are as many wavefronts, each in step, that drift apart. */
-static double pace_of(const weft_sim_source *source, int64_t worker) {
-    const int64_t last = (source->workers - 1) / source->seats;
-    return fmax(0.1, 1.0 + source->second * ((double)(worker / source->seats) - 0.5 * (double)last));
-}
-
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
 static int begin_job(engine *e, int32_t number, double now) {
     sim_worker *w = &e->workers[number];
@@ -101,7 +94,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     const double drift = e->drift * w->job.spread + (e->waits ? w->job.jitter : 0.0);
     const double spread = w->job.steps > 0 ? drift / sqrt((double)w->job.steps) : 0.0;
     const double factor = 1.0 + spread * next_spread(&e->random);
-    w->seconds = w->job.step_seconds * pace_of(e->source, number) * (factor > 0.1 ? factor : 0.1);
+    w->seconds = w->job.step_seconds * (factor > 0.1 ? factor : 0.1);
     double start = now;
     if (w->job.lead_weight > 0) {
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);

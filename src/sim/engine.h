@@ -40,7 +40,6 @@ typedef struct weft_sim_source {
     int64_t workers;
     int64_t seats; /* SMs: workers beyond that many are second CTAs on them */
     int64_t run;   /* workers in a row on one domain */
-    double second; /* how much slower each further worker on a seat is than the one before */
     uint32_t pieces;
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);

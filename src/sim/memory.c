@@ -21,6 +21,7 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t 
     memory->has_llc = machine->llc_bytes > 0;
     memory->writes_hit = machine->l2_write == WEFT_WRITE_HIT;
     memory->merge = machine->l2_merge;
+    memory->crowded = machine->l2_crowded;
     memory->near = machine->near_latency / machine->clock;
     memory->far = machine->far_latency / machine->clock;
     memory->dram = machine->dram_latency / machine->clock;
@@ -134,23 +135,59 @@ static double ask_home(weft_memory *memory, int64_t home, uint32_t id, uint32_t 
     return ready;
 }
 
+/* Sets fill unevenly, and a few overflow before the whole does. When the home of a piece is nearly full, and half of what
+ * the worker's L2 holds was asked for since the piece was, then the share of it in such sets has left its home, and every
+ * copy with it. Counts how it comes again, and returns how much that is. */
+static uint32_t lose_crowded(weft_memory *memory, int64_t domain, int64_t home, uint32_t id, uint32_t slot,
+                             uint32_t weight) {
+    const weft_cache *ours = &memory->domain[domain].l2;
+    weft_cache *theirs = &memory->domain[home].l2;
+    const int64_t live = theirs->weight - theirs->stale, half = ours->capacity / 2;
+    if (memory->crowded == 0 || live < ours->capacity / 8 * 7 || weft_cache_age(ours, slot) < half) {
+        return 0;
+    }
+    memory->owed += memory->crowded * weight;
+    const uint32_t lost = (uint32_t)memory->owed;
+    memory->owed -= lost;
+    weft_traffic *from = &memory->domain[home].traffic;
+    if (home != domain) {
+        from->sectors += lost;
+        from->fabric_sectors += lost;
+        const uint32_t original = weft_cache_find(theirs, id);
+        if (original != 0 && weft_cache_age(theirs, original) < half) { /* its own workers have brought it back */
+            from->hits += lost;
+            return lost;
+        }
+        from->misses += lost;
+        theirs->slots[original].asked = theirs->passed;
+    }
+    if (memory->has_llc && weft_cache_find(&memory->llc, id) != 0) {
+        from->llc_hits += lost;
+    } else {
+        from->dram_read_bytes += (uint64_t)lost * memory->sector;
+    }
+    return lost;
+}
+
 static double read_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double now) {
     weft_memory_domain *d = &memory->domain[domain];
     d->traffic.sectors += weight;
     d->traffic.sectors_from_sm += weight;
     const uint32_t slot = weft_cache_find(&d->l2, id);
     const double served = now + memory->near;
+    const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
     if (slot != 0) {
         weft_cache_slot *s = &d->l2.slots[slot];
         const double ready = s->ready;
+        const uint32_t lost = lose_crowded(memory, domain, home, id, slot, weight);
         weft_cache_touch(&d->l2, slot);
-        d->traffic.hits += weight;
+        d->traffic.hits += weight - lost;
+        d->traffic.misses += lost;
         d->in_flight += ready > now ? weight : 0;
         s->ready = ready > served ? ready : served; /* a hit is in flight too, until the worker has it */
         return s->ready;
     }
     d->traffic.misses += weight;
-    const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
     double ready;
     if (home == domain) {
         ready = fetch(memory, &d->traffic, id, weight, now);

@@ -22,6 +22,8 @@ typedef struct weft_memory {
     int has_llc;
     int writes_hit;                   /* writes are counted as hits */
     double merge;                     /* requests for a sector in flight that are counted as one */
+    double crowded;                   /* share of the lines that lie in sets which overflow before the whole does */
+    double owed;                      /* sectors of them that are lost and not yet counted, less than one */
     double near, far, dram;           /* latencies, seconds */
     double llc_seconds, dram_seconds; /* per sector, of the last-level cache and of DRAM */
     double llc_free, dram_free;

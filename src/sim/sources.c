@@ -277,7 +277,6 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     const int placed = weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS;
     source->run = placed ? 1 : plan->machine.handout_run;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
-    source->second = plan->walk.dispatch == WEFT_DISPATCH_GRID ? 0.0 : plan->machine.drift_second;
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {

@@ -55,7 +55,7 @@ weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream 
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a stream of %u blocks", pieces);
         goto done;
     }
-    const weft_sim_source source = {machine->workers, machine->workers, 1, 0.0, pieces, next_pass, &walk, NULL};
+    const weft_sim_source source = {machine->workers, machine->workers, 1, pieces, next_pass, &walk, NULL};
     weft_sim_outcome outcome;
     status =
         weft_sim_run(&memory, &source, options, options->drift < 0 ? machine->drift : options->drift, &outcome, message);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "plan/random.h"
 #include "plan/status.h"
 
 enum {
@@ -199,13 +200,32 @@ static void cut(weft_race *r, size_t round) {
     }
 }
 
-/* Rounds in which each that is racing runs once, every round beginning with another. */
+/* A step with which one comes past each of `count` once. */
+static size_t random_step(size_t count, uint64_t *seed) {
+    for (;;) {
+        const size_t step = 1 + weft_random(seed) % count;
+        size_t a = count, b = step;
+        while (b != 0) {
+            const size_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) {
+            return step;
+        }
+    }
+}
+
+/* Rounds in which each that is racing runs once, in another order every round: a GPU that was idle or did light work a
+ * moment ago has a higher clock for a while, so nobody may always come behind the same one. */
 static weft_status rounds(weft_race *r, weft_message *message) {
     weft_candidates *c = r->candidates;
+    uint64_t seed = 1;
     for (size_t round = 1; round <= ROUNDS && !r->stopped; round++) {
         const double begin = weft_bench_now();
+        const size_t step = random_step(c->count, &seed);
         for (size_t i = 0; i < c->count && !r->stopped; i++) {
-            weft_candidate *one = &c->list[(i + round * 7) % c->count];
+            weft_candidate *one = &c->list[(i * step + round * 7) % c->count];
             double seconds;
             if (!one->racing || !sample(r, one, repeats_for(one->rough), &seconds, message)) {
                 continue;

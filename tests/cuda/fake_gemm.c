@@ -52,6 +52,29 @@ static void run_tile(const weft_gemm_params *p, const matrix *a, const matrix *b
     }
 }
 
+/* The tiles of a cluster, of which (row, col) is the first. */
+static void run_cluster(const weft_gemm_params *p, const matrix *a, const matrix *b, const fake_tensor *c, int64_t batch,
+                        int64_t row, int64_t col, int64_t tile_m, int64_t tile_n) {
+    for (int64_t i = 0; i < p->cluster_m * p->cluster_n; i++) {
+        run_tile(p, a, b, c, batch, (row + i / p->cluster_n) * tile_m, (col + i % p->cluster_n) * tile_n, tile_m, tile_n);
+    }
+}
+
+/* A worker as the kernel starts it, whose first tile may be known without the order. */
+static weft_worker start(const weft_gemm_params *p, const matrix *a, const matrix *b, const fake_tensor *c,
+                         unsigned cluster, int64_t tile_m, int64_t tile_n) {
+    int32_t row, col;
+    if (p->side_of_sm) {
+        return weft_worker_start_by_side(&p->walk, p->side_of_sm[cluster], p->counter);
+    }
+    if (cluster >= (unsigned)p->first.count) {
+        return weft_worker_start(&p->walk, cluster, p->counter);
+    }
+    weft_gemm_first_position(&p->first, (int32_t)cluster, &row, &col);
+    run_cluster(p, a, b, c, 0, row * p->cluster_m, col * p->cluster_n, tile_m, tile_n);
+    return weft_worker_begun(cluster);
+}
+
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
     const weft_gemm_params *p = parameters;
     const weft_walk *walk = &p->walk;
@@ -70,20 +93,17 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         !operand_of(&p->b, dtype, axes[1] == 'n', p->b_rows, &b) || a.k != b.k || c.length[0] != b.mn ||
         c.length[1] != a.mn || c.type != type_of((weft_dtype)p->c_dtype) || c.box[0] != c_columns || c.box[1] != 16 ||
         tile_m % p->a_rows != 0 || tile_n % p->b_rows != 0 || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a.k ||
+        (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a.k, WEFT_GEMM_STEP))) ||
         (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->lead < 1)) ||
         (p->split > 1 && (p->split != WEFT_GEMM_SPLIT(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID))) {
         return 1;
     }
     for (unsigned cluster = 0; cluster < grid / ctas; cluster++) {
-        weft_worker worker = p->side_of_sm ? weft_worker_start_by_side(walk, p->side_of_sm[cluster], p->counter)
-                                           : weft_worker_start(walk, cluster, p->counter);
+        weft_worker worker = start(p, &a, &b, &c, cluster, tile_m, tile_n);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t row = p->swapped ? visit.tile.n : visit.tile.m, col = p->swapped ? visit.tile.m : visit.tile.n;
-            for (int64_t i = 0; i < p->cluster_m * p->cluster_n; i++) {
-                run_tile(p, &a, &b, &c, visit.tile.batch, (row + i / p->cluster_n) * tile_m,
-                         (col + i % p->cluster_n) * tile_n, tile_m, tile_n);
-            }
+            run_cluster(p, &a, &b, &c, visit.tile.batch, row, col, tile_m, tile_n);
         }
     }
     return 0;

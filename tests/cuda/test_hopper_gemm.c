@@ -265,7 +265,7 @@ static void locality(void **state) {
     s.group = 4; /* 4 columns of 32 rows are 16 waves; 4 * 256 * 512 * 2 is 1 MiB of B */
     assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     weft_gemm_params to = parameters_of(plan);
-    assert_true(to.band_waves == 16 && to.wave_again == 2 && to.turn_again == 0 && to.again_keep == WEFT_KEEP_LAST);
+    assert_true(to.band_waves == 16 && to.wave_again == 2 && to.again_keep == WEFT_KEEP_LAST);
     assert_true(to.a_keep == WEFT_KEEP_NORMAL && to.b_keep == WEFT_KEEP_NORMAL && to.c_first == 1);
     assert_true(to.lead == 0 && !to.begun && !to.counter && !to.side_of_sm);
     weft_plan_destroy(plan);
@@ -276,7 +276,7 @@ static void locality(void **state) {
     s.axis = WEFT_AXIS_M;
     assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     to = parameters_of(plan);
-    assert_true(to.swapped && to.band_waves == 16 && to.wave_again == 2 && to.turn_again == 0);
+    assert_true(to.swapped && to.band_waves == 16 && to.wave_again == 2);
     weft_plan_destroy(plan);
 
     p.c_major = WEFT_ROW_MAJOR;
@@ -304,6 +304,39 @@ static void locality(void **state) {
     assert_null(parameters_of(plan).side_of_sm);
     weft_plan_destroy(plan);
     assert_int_equal(counts()->allocations, 0);
+}
+
+static uint32_t grid_of(const weft_gemm *p, const weft_schedule *s) {
+    const weft_device device = gpu();
+    weft_plan *plan;
+    assert_int_equal(weft_plan_gemm_on(&plan, p, s, NULL, &device, NULL), WEFT_OK);
+    const uint32_t grid = ((const weft_cuda_plan *)plan->placed)->grid;
+    weft_plan_destroy(plan);
+    return grid;
+}
+
+/* Of tiles of which two CTAs share an SM each of the 12 SMs gets one, unless that would be a second turn. */
+static void every_sm(void **state) {
+    (void)state;
+    weft_gemm p = small(); /* 4 x 2 tiles of 64 x 128 */
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    script(NULL);
+    s.tile_m = 64;
+    s.tile_n = 128;
+    s.cluster_m = s.cluster_n = 1;
+    assert_int_equal(grid_of(&p, &s), 12);
+    s.dispatch = WEFT_DISPATCH_GRID;
+    assert_int_equal(grid_of(&p, &s), 12);
+    s.dispatch = WEFT_DISPATCH_STATIC;
+    s.workers = 5;
+    assert_int_equal(grid_of(&p, &s), 5);
+    s.workers = 0;
+    s.cluster_m = 4;
+    s.cluster_n = 2;
+    assert_int_equal(grid_of(&p, &s), 8);
+    s.tile_m = 128; /* of which one fills an SM */
+    s.cluster_m = s.cluster_n = 1;
+    assert_int_equal(grid_of(&p, &s), 4);
 }
 
 static void run_refused(const weft_plan *plan, const weft_gemm_data *data, weft_status expected, const char *text) {
@@ -349,8 +382,8 @@ static void launching_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits),  cmocka_unit_test(choices),
-        cmocka_unit_test(locality),   cmocka_unit_test(launching_fails),
+        cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits), cmocka_unit_test(choices),
+        cmocka_unit_test(locality),   cmocka_unit_test(every_sm),       cmocka_unit_test(launching_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

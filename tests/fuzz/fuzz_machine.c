@@ -33,7 +33,7 @@ static void check_machine(const weft_machine *m) {
     }
     require(isfinite(m->far_latency) && m->far_latency >= 0 && m->dram_latency >= m->far_latency);
     require(m->drift >= 0 && m->drift <= 1);
-    require(m->drift_second >= 0 && m->drift_second <= 0.5);
+    require(m->l2_crowded >= 0 && m->l2_crowded <= 0.5);
     require(m->drift_load >= 0 && m->drift_load <= 1);
 }
 

@@ -37,26 +37,26 @@ static const char right[] = "# a small machine\n"                  /* 1 */
                             "home = split | datasheet\n"           /* 18 */
                             "usable = 0.9 | assumed\n"             /* 19 */
                             "slack = 0.05 | fitted\n"              /* 20 */
-                            "merge = 2.5 | measured\n"             /* 21 */
-                            "write = miss | assumed\n"             /* 22 */
-                            "bandwidth = 2e12 | a = b: c\n"        /* 23 */
-                            "[llc]\n"                              /* 24 */
-                            "bytes = 0 | datasheet\n"              /* 25 */
-                            "bandwidth = 0 | none\n"               /* 26 */
-                            "[dram]\n"                             /* 27 */
-                            "bandwidth = 300000000000 | counted\n" /* 28 */
-                            "[latency]\n"                          /* 29 */
-                            "near = 200 | datasheet\n"             /* 30 */
-                            "far = 400.5 | datasheet\n"            /* 31 */
-                            "dram = 600 | datasheet\n"             /* 32 */
-                            "[rate]\n"                             /* 33 */
-                            "fp32 = 1e12 | datasheet\n"            /* 34 */
-                            "fp16 = 2e12 | datasheet\n"            /* 35 */
-                            "bf16 = 2E+12 | datasheet\n"           /* 36 */
-                            "exp = 0.5e12 | datasheet\n"           /* 37 */
-                            "[drift]\n"                            /* 38 */
-                            "step = 0.05 | measured\n"             /* 39 */
-                            "second = 0.02 | measured\n"           /* 40 */
+                            "crowded = 0.125 | fitted\n"           /* 21 */
+                            "merge = 2.5 | measured\n"             /* 22 */
+                            "write = miss | assumed\n"             /* 23 */
+                            "bandwidth = 2e12 | a = b: c\n"        /* 24 */
+                            "[llc]\n"                              /* 25 */
+                            "bytes = 0 | datasheet\n"              /* 26 */
+                            "bandwidth = 0 | none\n"               /* 27 */
+                            "[dram]\n"                             /* 28 */
+                            "bandwidth = 300000000000 | counted\n" /* 29 */
+                            "[latency]\n"                          /* 30 */
+                            "near = 200 | datasheet\n"             /* 31 */
+                            "far = 400.5 | datasheet\n"            /* 32 */
+                            "dram = 600 | datasheet\n"             /* 33 */
+                            "[rate]\n"                             /* 34 */
+                            "fp32 = 1e12 | datasheet\n"            /* 35 */
+                            "fp16 = 2e12 | datasheet\n"            /* 36 */
+                            "bf16 = 2E+12 | datasheet\n"           /* 37 */
+                            "exp = 0.5e12 | datasheet\n"           /* 38 */
+                            "[drift]\n"                            /* 39 */
+                            "step = 0.05 | measured\n"             /* 40 */
                             "load = 0.25 | M\xc3\xbcller\n";       /* 41 */
 enum { ROOM = 32 };
 
@@ -142,7 +142,7 @@ static void test_right_text(void **state) {
     assert_true(m.near_latency == 200 && m.far_latency == 400.5 && m.dram_latency == 600);
     assert_true(m.matrix_fp32 == 1e12 && m.matrix_fp16 == 2e12 && m.matrix_bf16 == 2e12);
     assert_true(m.exp_rate == 0.5e12);
-    assert_true(m.drift == 0.05 && m.drift_second == 0.02 && m.drift_load == 0.25);
+    assert_true(m.l2_crowded == 0.125 && m.drift == 0.05 && m.drift_load == 0.25);
 }
 
 /* Line ends of other systems, a byte order mark and a last line without an end change nothing. */
@@ -219,7 +219,7 @@ static void test_form_errors(void **state) {
     expect_error(13, "Bytes = 4 | x\n", "t.ini:13: unknown key Bytes in [l2]");
     expect_error(11, "count = 12 | counted\n", "t.ini:11: duplicate key count in [workers], first on line 6");
     expect_error(13, "", "t.ini:40: missing key bytes in [l2]");
-    expect_error(39, "", "t.ini:40: missing key step in [drift]");
+    expect_error(40, "", "t.ini:40: missing key step in [drift]");
     expect_error(3, "", "t.ini:40: missing key name in [machine]");
     expect_error(6, "count\n", "t.ini:6: neither [section] nor key = value | source");
     expect_error(6, "count: 12 | x\n", "t.ini:6: neither [section] nor key = value | source");
@@ -293,7 +293,7 @@ static void test_value_errors(void **state) {
     expect_error(3, "name = 0123456789012345678901234567890a\n",
                  "t.ini:3: name = 0123456789012345678901234567890a: must have 1 to 31 bytes");
     expect_error(3, "name = a/b\n", "t.ini:3: name = a/b: may hold only abcdefghijklmnopqrstuvwxyz0123456789-_.");
-    expect_error(39, "step = 1.01 | x\n", "t.ini:39: step = 1.01: must be 0 to 1");
+    expect_error(40, "step = 1.01 | x\n", "t.ini:40: step = 1.01: must be 0 to 1");
 }
 
 static void test_cross_errors(void **state) {
@@ -308,10 +308,10 @@ static void test_cross_errors(void **state) {
     expect_error(15, "sector = 256 | x\n", "t.ini:15: sector 256 does not divide line 128");
     expect_error(13, "bytes = 1000000 | x\n", "t.ini:13: line 128 does not divide bytes 1000000");
     expect_error(16, "ways = 7 | x\n", "t.ini:16: ways 7 does not divide the 12288 lines of the L2");
-    expect_error(25, "bytes = 1000 | x\n", "t.ini:25: line 128 of the L2 does not divide bytes 1000");
-    expect_error(26, "bandwidth = 1e9 | x\n", "t.ini:26: bandwidth must be 0 exactly where bytes is 0");
-    expect_error(31, "far = 0 | x\n", "t.ini:31: far must not be less than near");
-    expect_error(32, "dram = 300 | x\n", "t.ini:32: dram must not be less than near or far");
+    expect_error(26, "bytes = 1000 | x\n", "t.ini:26: line 128 of the L2 does not divide bytes 1000");
+    expect_error(27, "bandwidth = 1e9 | x\n", "t.ini:27: bandwidth must be 0 exactly where bytes is 0");
+    expect_error(32, "far = 0 | x\n", "t.ini:32: far must not be less than near");
+    expect_error(33, "dram = 300 | x\n", "t.ini:33: dram must not be less than near or far");
 }
 
 /* Two lines changed at once: what is wrong only in a machine of one domain. */
@@ -319,11 +319,11 @@ static void test_one_domain(void **state) {
     (void)state;
     static const char *const far_line[] = {"far = 400.5 | x\n", "far = 0 | x\n"};
     static const char *const handout[] = {"handout = any | x\n", "handout = round-robin | x\n"};
-    static const char *const expected[2][2] = {{"t.ini:31: far must be 0 where there is one domain and no last-level cache",
+    static const char *const expected[2][2] = {{"t.ini:32: far must be 0 where there is one domain and no last-level cache",
                                                 "t.ini:8: handout = round-robin needs more than one domain"},
                                                {"", "t.ini:8: handout = round-robin needs more than one domain"}};
     for (int i = 0; i < 4; i++) {
-        const int numbers[] = {7, 8, 18, 31};
+        const int numbers[] = {7, 8, 18, 32};
         const char *const lines[] = {"domains = 1 | x\n", handout[i % 2], "home = none | x\n", far_line[i / 2]};
         size_t length = sizeof right - 1, bytes;
         char *text = splice(right, length, 0, 0, NULL, 0, &length);

@@ -28,6 +28,7 @@ static double model_time(const product *p, int64_t tile_m, int64_t tile_n, int64
         .b = {p->n, tile_n, cluster_n, 2 * (p->kn ? p->n : p->k), p->kn},
         .split = split,
         .workers = 132,
+        .per_sm = tile_m < 128 ? 2 : 1,
         .bytes = 2 * elements,
     };
     return weft_model_gemm_time(&model);

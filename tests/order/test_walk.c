@@ -65,8 +65,10 @@ static void check_steps(const weft_walk *walk, const weft_visit *v) {
     }
 }
 
-/* Runs all workers to the end, taking turns at random, and checks every visit. */
+/* Runs all workers to the end, taking turns at random, and checks every visit. Every other time workers begin with the
+ * position of their number, under dynamic dispatch, too. */
 static void run_workers(const weft_walk *walk, weft_grid tiles, uint64_t *random) {
+    const int numbered = (int)random_between(random, 0, 1);
     static unsigned char seen[MAX_TILES];
     memset(seen, 0, sizeof seen);
     uint64_t counter = 0;
@@ -75,8 +77,10 @@ static void run_workers(const weft_walk *walk, weft_grid tiles, uint64_t *random
     int64_t *turns = calloc((size_t)workers, sizeof *turns);
     assert_true(all && turns);
     for (int64_t w = 0; w < workers; w++) {
-        all[w] = weft_worker_start(walk, w, &counter);
+        all[w] = numbered ? weft_worker_start_at(walk, w, &counter) : weft_worker_start(walk, w, &counter);
+        assert_int_equal(all[w].position, w);
     }
+    assert_int_equal(counter, walk->dispatch == WEFT_DISPATCH_DYNAMIC && !numbered ? workers : 0);
     for (int64_t left = workers; left > 0;) {
         const int64_t w = random_between(random, 0, left - 1);
         weft_visit v;

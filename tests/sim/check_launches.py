@@ -1,10 +1,9 @@
 """The simulator against the counters of launches on an H200 that nothing was fitted to.
 
-    check_launches.py PATH_TO_WEFT [all]
+    check_launches.py PATH_TO_WEFT
 
 Simulates every launch of docs/results/h200-device-*.csv (attention) and tile-scheduling-h200.csv (GEMM) anew and compares L2 misses and DRAM
-reads. The mean error of each must be within 5 per cent, for GEMM, whose counters differ by up to a third from run to run, within 15. `all` adds
-the draft kernel that ran two CTAs an SM, which drift apart: shown, not judged.
+reads. The mean error of each must be within 5 per cent, for GEMM, whose counters differ by up to a third from run to run, within 15.
 """
 
 import csv
@@ -59,16 +58,13 @@ weft = sys.argv[1]
 judged = []
 for path in sorted(glob.glob(os.path.join(RESULTS, "h200-device-*.csv"))):
     name = os.path.basename(path)[len("h200-device-") : -len(".csv")]
-    draft = name.endswith("two-ctas")
-    if draft and "all" not in sys.argv:
-        continue
     rows = launches(path)
     with ThreadPoolExecutor(2) as pool:
         errors = list(pool.map(simulate, rows))
     summary(name, errors)
-    judged += [] if draft else zip(rows, errors)
+    judged += zip(rows, errors)
 
-summary("all but drafts", [error for _, error in judged])
+summary("all of attention", [error for _, error in judged])
 print("worst:")
 for row, error in sorted(judged, key=lambda pair: -abs(pair[1]["L2 misses"]))[:8]:
     what = f"{row['order']} {row['sweep']}, {row['heads']} heads, S = {row['kv_seq']}, D = {row['head_dim']}, {row['workers']} workers"

@@ -23,7 +23,7 @@ static inline weft_machine machine_named(const char *name) {
  * of it. Workers then ask for the same pieces in the same order whatever the size of the L2. */
 static inline weft_machine machine_in_step(void) {
     weft_machine m = machine_named("gb10");
-    m.l2_slack = 0;
+    m.l2_slack = m.l2_crowded = 0;
     m.l2_usable = 1;
     m.drift = 0;
     m.clock = 0x1p30;

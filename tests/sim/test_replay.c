@@ -273,7 +273,7 @@ static void curve_of_two_domains(void **state) {
         weft_machine m = i % 2 ? machine_in_step() : machine_named("h200");
         m.domains = 2;
         m.l2_home = i % 2 ? WEFT_HOME_PRIVATE : WEFT_HOME_SPLIT;
-        m.l2_slack = 0;
+        m.l2_slack = m.l2_crowded = 0;
         m.l2_usable = 1;
         const subject s = curve_subject(&seed);
         weft_curve_point points[POINTS];

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "problems.h"
+#include "sim/stream.h"
 
 enum { MOST_DOMAINS = 8 };
 
@@ -296,31 +297,32 @@ static void limits_of_any_kind(void **state) {
     assert_true(r.total.sectors > 0);
 }
 
-/* Two persistent CTAs an SM, one slower than the other: two wavefronts, and once they are further apart than the L2 holds
- * each fetches for itself; no more than that. Under grid dispatch neither stays the slower one. */
-static void second_ctas(void **state) {
+/* Sets that overflow early: a cyclic pass over nearly what fits loses their share each time, one over less loses nothing,
+ * and evenly filled sets lose nothing in either. */
+static void crowded_sets(void **state) {
     (void)state;
-    weft_machine m = machine_named("gb10");
-    m.l2_bytes = 512 * 1024;
-    subject s = many_tiles();
-    s.attention.heads = s.attention.kv_heads = 1;
-    s.attention.seq = s.attention.kv_seq = 8192;
-    s.schedule.tile_m = s.schedule.tile_n = 64;
-    s.schedule.order = WEFT_ORDER_HEAD_FIRST;
-    s.schedule.sweep = WEFT_SWEEP_FORWARD;
-    s.schedule.workers = 64; /* two tiles each: on 32 SMs, as the machine below has them */
-    m.workers = 32;
-    for (int dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
-        s.schedule.dispatch = dispatch;
-        m.drift_second = 0;
-        const weft_simulation together = check(plan_of(&s, &m), NULL);
-        m.drift_second = 0.4;
-        const weft_simulation apart = check(plan_of(&s, &m), NULL);
-        if (dispatch == WEFT_DISPATCH_GRID) {
-            assert_int_equal(apart.total.misses, together.total.misses);
-        } else {
-            assert_true(apart.total.misses > together.total.misses * 3 / 2);
-            assert_true(apart.total.misses < together.total.misses * 5 / 2);
+    enum { BLOCK = 8192, PASSES = 9 };
+    weft_machine m = machine_named("h200");
+    m.l2_slack = 0;
+    m.l2_usable = 1;
+    for (int home = 0; home < 2; home++) { /* one L2, or two with copies of each other's lines */
+        m.l2_home = home ? WEFT_HOME_SPLIT : WEFT_HOME_NONE;
+        m.domains = home ? 2 : 1;
+        for (int crowded = 0; crowded < 2; crowded++) {
+            m.l2_crowded = crowded ? 0.05 : 0;
+            for (int nearly = 0; nearly < 2; nearly++) {
+                const int64_t bytes = m.l2_bytes / 100 * (nearly ? 95 : 80) / BLOCK * BLOCK;
+                const weft_stream stream = {1, bytes, BLOCK, PASSES, WEFT_STREAM_SHARED, 0, 0};
+                weft_simulate_options o = WEFT_SIMULATE_INIT;
+                o.drift = 0;
+                weft_traffic t;
+                uint64_t distinct;
+                assert_int_equal(weft_simulate_stream(&m, &stream, &o, &t, &distinct, NULL), WEFT_OK);
+                const double reads = (double)t.dram_read_bytes / (double)m.l2_sector / (double)distinct;
+                const double lost = crowded && nearly ? m.l2_crowded * (PASSES - 1) : 0;
+                assert_true(fabs(reads - 1 - lost) < 0.002);
+                assert_int_equal(t.hits + t.misses, t.sectors);
+            }
         }
     }
 }
@@ -372,7 +374,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_problem),           cmocka_unit_test(every_schedule), cmocka_unit_test(compulsory_misses),
         cmocka_unit_test(same_seed_same_result), cmocka_unit_test(limits),         cmocka_unit_test(limits_of_any_kind),
-        cmocka_unit_test(second_ctas),           cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(crowded_sets),          cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

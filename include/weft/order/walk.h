@@ -64,13 +64,16 @@ typedef struct weft_visit {
     int32_t direction;   /**< +1 or -1: what to add to a step to get the next */
 } weft_visit;
 
+/** Workers of no side: those that draw every position, and those that begin with the one of their number. */
+enum { WEFT_SIDE_NONE = -1, WEFT_SIDE_NUMBERED = -2 };
+
 /** A worker on its way. */
 typedef struct weft_worker {
     int64_t position;  /**< the position in hand */
     int64_t turn;      /**< positions taken so far; for grid and dynamic, the number of the wave that the position is in, so
                             that a tile's direction does not depend on who takes it */
     int32_t half;      /**< the next tile inside the position */
-    int32_t side;      /**< of the L2, 0 or 1, where positions are dealt out by side; else -1 */
+    int32_t side;      /**< of the L2, 0 or 1, where positions are dealt out by side; else a WEFT_SIDE_… */
     uint64_t *counter; /**< dynamic: the shared counter, 0 at the start */
 } weft_worker;
 
@@ -214,7 +217,7 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
     w.position = index;
     w.turn = 0;
     w.half = 0;
-    w.side = -1;
+    w.side = WEFT_SIDE_NONE;
     w.counter = counter;
     if (walk->dispatch == WEFT_DISPATCH_DYNAMIC) {
         w.position = (int64_t)weft_take_ticket(counter);
@@ -222,6 +225,18 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
     if (walk->dispatch != WEFT_DISPATCH_STATIC) {
         w.turn = weft_divide(w.position, &walk->by_workers);
     }
+    return w;
+}
+
+/** A worker of static or grid dispatch that has made its first visit, whoever worked it out: on its first turn, without
+ * pairs. */
+WEFT_INLINE weft_worker weft_worker_begun(int64_t index) {
+    weft_worker w;
+    w.position = index;
+    w.turn = 0;
+    w.half = 1;
+    w.side = -1;
+    w.counter = 0;
     return w;
 }
 
@@ -245,6 +260,18 @@ WEFT_INLINE weft_worker weft_worker_start_by_side(const weft_walk *walk, int32_t
     return w;
 }
 
+/** Starts a worker whose first position is its own number, under dynamic dispatch, too: tickets are then for the positions
+ * from walk->workers on, and the first is there without a draw. All workers of a launch start so, or none. */
+WEFT_INLINE weft_worker weft_worker_start_at(const weft_walk *walk, int64_t index, uint64_t *counter) {
+    weft_worker w;
+    w.position = index;
+    w.turn = walk->dispatch == WEFT_DISPATCH_GRID ? weft_divide(index, &walk->by_workers) : 0;
+    w.half = 0;
+    w.side = WEFT_SIDE_NUMBERED;
+    w.counter = counter;
+    return w;
+}
+
 WEFT_INLINE int64_t weft_next_position(const weft_walk *walk, const weft_worker *worker) {
     if (walk->dispatch == WEFT_DISPATCH_STATIC) {
         return worker->position + walk->workers;
@@ -252,8 +279,10 @@ WEFT_INLINE int64_t weft_next_position(const weft_walk *walk, const weft_worker 
     if (walk->dispatch == WEFT_DISPATCH_GRID) {
         return walk->order.count;
     }
-    return worker->side < 0 ? (int64_t)weft_take_ticket(worker->counter)
-                            : weft_take_by_side(worker->counter, walk->order.count, worker->side);
+    if (worker->side >= 0) {
+        return weft_take_by_side(worker->counter, walk->order.count, worker->side);
+    }
+    return (worker->side == WEFT_SIDE_NUMBERED ? walk->workers : 0) + (int64_t)weft_take_ticket(worker->counter);
 }
 
 /** The worker's next visit. Under dynamic dispatch one thread of the worker calls this and shares the result.

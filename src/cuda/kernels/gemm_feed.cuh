@@ -22,7 +22,7 @@ static __device__ __forceinline__ void gemm_put(uint32_t to, const int32_t *from
 
 /* Which of A and B the next wave reads again, as bits: 1, A; 2, B. All workers of a wave have the same answer. */
 static __device__ __forceinline__ int32_t gemm_again(const weft_gemm_params &p, int64_t wave) {
-    return p.band_waves == 0 ? 0 : (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : p.turn_again;
+    return p.band_waves != 0 && (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : 0;
 }
 
 /* The next job of the walk; no steps when it is over. */
@@ -79,15 +79,21 @@ static __device__ __forceinline__ void gemm_hand_out(const gemm_place &me, const
     }
 }
 
-/* Walks the schedule for the whole cluster, as far ahead as there is room for jobs. One thread of the first CTA; `first` is
- * the first job, or has no steps: then it is still to be asked for. Returns how many it sent, the one without steps
+/* Walks the schedule for the whole cluster, the worker `index`, as far ahead as there is room for jobs. One thread of the
+ * first CTA. Only what reads memory waits for the launches before. Returns how many jobs it sent, the one without steps
  * included. */
 template <class S>
-static __device__ __forceinline__ uint32_t gemm_schedule(const weft_gemm_params &p, const gemm_place &me,
-                                                         weft_worker &worker, const gemm_job &first) {
+static __device__ __forceinline__ uint32_t gemm_schedule(const weft_gemm_params &p, const gemm_place &me, uint32_t index) {
+    weft_worker worker;
     uint32_t sent = 0;
-    if (first.steps != 0) {
-        gemm_hand_out<S>(me, first, sent++);
+    if (index < (uint32_t)p.first.count) {
+        worker = weft_worker_begun(index); /* everybody knows its first tile */
+    } else {
+        if (p.counter || p.walk.order.table) {
+            grid_wait();
+        }
+        worker = p.side_of_sm ? weft_worker_start_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter)
+                              : weft_worker_start(&p.walk, index, p.counter);
     }
     for (;; sent++) {
         mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * (sent % GEMM_JOBS), ~sent / GEMM_JOBS & 1);
@@ -107,9 +113,12 @@ template <class S> static __device__ __forceinline__ void gemm_see_off(const gem
     }
 }
 
-/* The next job after those `taken`, read by a whole warp, of which one lane then gives the slot back. In a cluster one warp
- * of the CTA, which `arms`, makes the barrier wait for the bytes of the slot's next job before that. */
-template <class S> static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, uint32_t &taken, bool arms) {
+/* Who takes a job. In a cluster the warp that loads A makes the barrier wait for the bytes of the slot's next job. */
+enum gemm_taker { GEMM_MULTIPLIES, GEMM_LOADS_A, GEMM_LOADS_B };
+
+/* The next job after those `taken`, read by a whole warp, of which one lane then gives the slot back. */
+template <class S, gemm_taker WHO>
+static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, uint32_t &taken) {
     gemm_job job;
     const uint32_t at = taken % GEMM_JOBS;
     mbarrier_wait(GEMM_DESK(S, me, job_full) + 8 * at, taken / GEMM_JOBS & 1);
@@ -119,12 +128,12 @@ template <class S> static __device__ __forceinline__ gemm_job gemm_take(const ge
                  : "r"(from)
                  : "memory");
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(job.direction), "=r"(job.steps) : "r"(from + 16) : "memory");
-    if (arms) {
+    if (WHO != GEMM_MULTIPLIES) {
         asm volatile("ld.shared.b32 %0, [%1];" : "=r"(job.again) : "r"(from + 24) : "memory");
     }
     __syncwarp();
     const bool elected = elect_one();
-    if (arms && elected && me.ctas > 1) {
+    if (WHO == GEMM_LOADS_A && elected && me.ctas > 1) {
         mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * at, sizeof(gemm_job));
     }
     mbarrier_give_back_at(GEMM_DESK(S, me, job_empty) + 8 * at, 0, elected);
@@ -132,11 +141,29 @@ template <class S> static __device__ __forceinline__ gemm_job gemm_take(const ge
     return job;
 }
 
+/* The first job of the worker `index`, where it is known without the order. */
+static __device__ __forceinline__ gemm_job gemm_first(const weft_gemm_params &p, uint32_t index) {
+    gemm_job job = {};
+    weft_gemm_first_position(&p.first, (int32_t)index, &job.row, &job.col);
+    job.row *= p.cluster_m;
+    job.col *= p.cluster_n;
+    job.direction = 1;
+    job.steps = p.first.steps;
+    job.again = p.band_waves > 1 ? p.wave_again : 0;
+    return job;
+}
+
+/* The first job of this cluster: everybody works it out, or takes it from the one who walks the schedule. */
+template <class S, gemm_taker WHO>
+static __device__ __forceinline__ gemm_job gemm_first_or_take(const weft_gemm_params &p, const gemm_place &me,
+                                                              uint32_t &taken) {
+    const uint32_t index = cluster_index();
+    return index < (uint32_t)p.first.count ? gemm_first(p, index) : gemm_take<S, WHO>(me, taken);
+}
+
 /* Loads one box of A or B: for this CTA, or for all those that share it, whose bits are in `sharers`. */
-template <bool MN>
 static __device__ __forceinline__ void gemm_load(uint32_t to, const weft_tensor_map *map, uint32_t full, uint32_t sharers,
-                                                 int32_t mn, int32_t k, int32_t batch, uint64_t keep) {
-    const int32_t x = MN ? mn : k, y = MN ? k : mn;
+                                                 int32_t x, int32_t y, int32_t batch, uint64_t keep) {
     if (sharers) {
         tma_multicast_3d(to, map, full, (uint16_t)sharers, x, y, batch, keep);
     } else {
@@ -144,59 +171,78 @@ static __device__ __forceinline__ void gemm_load(uint32_t to, const weft_tensor_
     }
 }
 
-/* Keeps the ring full, tile after tile without a break. A whole warp, of which one lane asks the copy engine. CTAs that
- * share A or B take turns at its boxes and load them for all. Nothing is loaded before the launches before this one are
- * over; the first job is known by then. At the end it waits until the stages are free, since others of the cluster arrive
- * at their barriers. */
-template <class S> static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, const gemm_place &me) {
+/* What a CTA loads of A or B in a step: its share of the boxes. */
+struct gemm_boxes {
+    uint32_t first, apart; /* rows of A or columns of B: where its first box is in the tile, and how far on the next */
+    uint32_t sharers;      /* the CTAs that it loads for, as bits; 0: for itself */
+};
+
+template <gemm_taker WHO>
+static __device__ __forceinline__ gemm_boxes gemm_boxes_of(const weft_gemm_params &p, const gemm_place &me) {
+    const uint32_t along_m = (uint32_t)p.cluster_m, along_n = (uint32_t)p.cluster_n;
+    gemm_boxes boxes = {me.in_n * (uint32_t)p.a_rows, along_n * (uint32_t)p.a_rows, 0};
+    if (WHO == GEMM_LOADS_A && along_n > 1) {
+        boxes.sharers = ((1u << along_n) - 1) << (me.first + me.in_m * along_n);
+    }
+    if (WHO == GEMM_LOADS_B) {
+        boxes = {me.in_m * (uint32_t)p.b_rows, along_m * (uint32_t)p.b_rows, 0};
+        for (uint32_t i = 0; i < along_m && along_m > 1; i++) {
+            boxes.sharers |= 1u << (me.first + i * along_n + me.in_n);
+        }
+    }
+    return boxes;
+}
+
+/* Keeps the ring full of A or of B, tile after tile without a break. A whole warp, of which one lane asks the copy engine;
+ * a warp for each, since what a step costs here is what limits small tiles. CTAs that share A or B take turns at its boxes
+ * and load them for all. Nothing is loaded before the launches before this one are over; the first job is known by then. At
+ * the end the warp of A waits until the stages are free, since others of the cluster arrive at their barriers. */
+template <class S, gemm_taker WHO>
+static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, const gemm_place &me) {
+    constexpr bool is_b = WHO == GEMM_LOADS_B, mn = is_b ? S::b_mn : S::a_mn;
+    constexpr uint32_t tile = is_b ? S::tile_n : S::tile_m, offset = is_b ? S::a_bytes : 0;
+    const weft_tensor_map *const map = is_b ? &p.b : &p.a;
+    const gemm_boxes boxes = gemm_boxes_of<WHO>(p, me);
+    const bool single = boxes.first + boxes.apart >= tile && boxes.first < tile;
+    const bool elected = elect_one(), counts = elected && !is_b && p.begun && me.rank == 0;
     uint32_t jobs = 0;
     gemm_turn<S::stages> turn = {0, 1};
-    const uint32_t along_m = (uint32_t)p.cluster_m, along_n = (uint32_t)p.cluster_n;
-    const uint32_t a_rows = (uint32_t)p.a_rows, b_rows = (uint32_t)p.b_rows;
-    uint32_t column = 0; /* the CTAs of this one's column */
-    for (uint32_t i = 0; i < along_m; i++) {
-        column |= 1u << (me.first + i * along_n + me.in_n);
-    }
-    const uint32_t a_sharers = along_n > 1 ? ((1u << along_n) - 1) << (me.first + me.in_m * along_n) : 0;
-    const uint32_t b_sharers = along_m > 1 ? column : 0;
-    bool patient = p.begun && me.rank == 0;
+    bool patient = !is_b && p.begun && me.rank == 0;
     uint32_t target = 0;
+    gemm_job job = gemm_first_or_take<S, WHO>(p, me, jobs);
     grid_wait();
-    for (;;) {
-        const gemm_job job = gemm_take<S>(me, jobs, true);
-        if (job.steps == 0) {
-            break;
-        }
+    for (; job.steps != 0; job = gemm_take<S, WHO>(me, jobs)) {
         if (patient) {
             patient = gemm_fall_in(p.begun, target);
             target += (uint32_t)p.walk.workers;
         }
-        const int32_t row = (job.row + (int32_t)me.in_m) * S::tile_m, col = (job.col + (int32_t)me.in_n) * S::tile_n;
         const gemm_share share = gemm_share_of<S>(p, me, job.steps);
-        const uint64_t a_keep = job.again & 1 ? p.again_keep : p.a_keep, b_keep = job.again & 2 ? p.again_keep : p.b_keep;
-        const int32_t nearly = p.begun && me.rank == 0 ? (share.steps > p.lead ? share.steps - p.lead : 0) : -1;
+        const uint64_t keep = job.again & (is_b ? 2 : 1) ? p.again_keep : is_b ? p.b_keep : p.a_keep;
+        const int32_t at = (int32_t)boxes.first +
+                           (is_b ? (job.col + (int32_t)me.in_n) * S::tile_n : (job.row + (int32_t)me.in_m) * S::tile_m);
         int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP;
-        for (int32_t i = 0; i < share.steps; i++, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
+#pragma unroll 1
+        for (int32_t left = share.steps; left > 0; left--, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
             const uint32_t full = GEMM_DESK(S, me, full) + 8 * turn.at;
+            const uint32_t stage = me.base + turn.at * S::stage_bytes + offset + boxes.first * 128;
             mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
-            if (elect_one()) {
-                const uint32_t stage = me.base + turn.at * S::stage_bytes;
-                if (i == nearly) {
-                    atomicAdd(p.begun, 1u);
-                }
-                mbarrier_expect(full, S::stage_bytes);
-                for (uint32_t r = me.in_n * a_rows; r < S::tile_m; r += along_n * a_rows) {
-                    gemm_load<S::a_mn>(stage + r * 128, &p.a, full, a_sharers, row + (int32_t)r, k, job.batch, a_keep);
-                }
-                for (uint32_t r = me.in_m * b_rows; r < S::tile_n; r += along_m * b_rows) {
-                    gemm_load<S::b_mn>(stage + (S::tile_m + r) * 128, &p.b, full, b_sharers, col + (int32_t)r, k, job.batch,
-                                       b_keep);
+            if (elected) {
+                mbarrier_expect(full, tile * 128);
+                if (single) {
+                    gemm_load(stage, map, full, boxes.sharers, mn ? at : k, mn ? k : at, job.batch, keep);
+                } else {
+                    for (uint32_t r = 0; boxes.first + r < tile; r += boxes.apart) {
+                        const int32_t here = at + (int32_t)r;
+                        gemm_load(stage + r * 128, map, full, boxes.sharers, mn ? here : k, mn ? k : here, job.batch, keep);
+                    }
                 }
             }
-            __syncwarp();
+            if (counts && left == (share.steps > p.lead ? p.lead : share.steps)) {
+                atomicAdd(p.begun, 1u);
+            }
         }
     }
-    for (int i = 0; i < S::stages; i++, turn.next()) {
+    for (int i = 0; i < S::stages && !is_b; i++, turn.next()) {
         mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
     }
 }

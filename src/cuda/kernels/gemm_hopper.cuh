@@ -11,28 +11,37 @@
 #include "cuda/kernels/gemm_feed.cuh"
 #include "cuda/kernels/gemm_split.cuh"
 
-/* The barriers, before any other use of shared memory. One thread. */
-template <class S> static __device__ __forceinline__ void gemm_set_up(const weft_gemm_params &p, const gemm_place &me) {
-    /* A stage is free when all who were sent its data have read it: the CTAs of the row and of the column. */
-    const uint32_t readers = S::warps * (uint32_t)(p.cluster_m + p.cluster_n - 1);
-    for (uint32_t i = 0; i < S::stages; i++) {
-        mbarrier_init(GEMM_DESK(S, me, full) + 8 * i, 1);
-        mbarrier_init(GEMM_DESK(S, me, empty) + 8 * i, readers);
-    }
-    for (uint32_t i = 0; i < GEMM_JOBS; i++) {
-        mbarrier_init(GEMM_DESK(S, me, job_full) + 8 * i, 1);
-        if (me.ctas > 1) { /* jobs come as bytes: see gemm_send() */
-            mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * i, sizeof(gemm_job));
+/* The barriers, before any other use of shared memory. A thread of each warp takes its share of them: setting one up takes
+ * 60 clocks, of each warp for itself. */
+template <class S>
+static __device__ __forceinline__ void gemm_set_up(const weft_gemm_params &p, const gemm_place &me, uint32_t warp) {
+    constexpr uint32_t all = S::warps + 4;
+    /* A stage is full when A and B are there, and free when all who were sent its data have read it: the warpgroups of the
+     * CTAs of the row and of the column. */
+    const uint32_t readers = S::groups * (uint32_t)(p.cluster_m + p.cluster_n - 1);
+    for (uint32_t i = warp; i < 2 * S::stages + 2 * GEMM_JOBS; i += all) {
+        const uint32_t job = i - 2 * S::stages;
+        if (i < S::stages) {
+            mbarrier_init(GEMM_DESK(S, me, full) + 8 * i, 2);
+        } else if (i < 2 * S::stages) {
+            mbarrier_init(GEMM_DESK(S, me, empty) + 8 * (i - S::stages), readers);
+        } else if (job < GEMM_JOBS) {
+            mbarrier_init(GEMM_DESK(S, me, job_full) + 8 * job, 1);
+            if (me.ctas > 1) { /* jobs come as bytes: see gemm_send() */
+                mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * job, sizeof(gemm_job));
+            }
+        } else {
+            mbarrier_init(GEMM_DESK(S, me, job_empty) + 8 * (job - GEMM_JOBS), (S::warps + 2) * me.ctas);
         }
-        mbarrier_init(GEMM_DESK(S, me, job_empty) + 8 * i, (S::warps + 1) * me.ctas);
     }
-    for (uint32_t i = 0; i < 2 * S::warps; i++) {
-        mbarrier_init(GEMM_DESK(S, me, piece_full) + 8 * i, 1);
+    if (p.beta != 0 && warp >= 4) {
+        mbarrier_init(GEMM_DESK(S, me, piece_full) + 16 * (warp - 4), 1);
+        mbarrier_init(GEMM_DESK(S, me, piece_full) + 16 * (warp - 4) + 8, 1);
     }
     mbarrier_init_done();
 }
 
-/* The CTA that this lane tells when the warp is done with a stage: those of its row, then the others of its column. */
+/* The CTA that this lane tells when its warpgroup is done with a stage: those of its row, then the others of its column. */
 static __device__ __forceinline__ uint32_t gemm_told_by_lane(const weft_gemm_params &p, const gemm_place &me,
                                                              uint32_t lane) {
     const uint32_t along_n = (uint32_t)p.cluster_n;
@@ -47,14 +56,15 @@ static __device__ __forceinline__ uint32_t gemm_told_by_lane(const weft_gemm_par
 template <class S>
 static __device__ __forceinline__ void gemm_products(float (&sums)[S::blocks][S::tile_n / 2], uint64_t a, uint64_t b,
                                                      bool add) {
-    constexpr uint64_t a_step = S::a_mn ? 2048 / 16 : 32 / 16, b_step = S::b_mn ? 2048 / 16 : 32 / 16;
+    constexpr uint32_t a_step = S::a_mn ? 2048 : 32, b_step = S::b_mn ? 2048 : 32; /* bytes of 16 of k */
     wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < WEFT_GEMM_STEP / 16; i++) {
+    for (uint32_t i = 0; i < WEFT_GEMM_STEP / 16; i++) {
 #pragma unroll
-        for (int block = 0; block < S::blocks; block++) {
+        for (uint32_t block = 0; block < S::blocks; block++) {
             wgmma<S::tile_n>::template shared<S::bf16, S::a_mn, S::b_mn>(
-                sums[block], a + (uint64_t)(block * S::atom_bytes / 16) + i * a_step, b + i * b_step, add || i > 0);
+                sums[block], wgmma_further(a, block * S::atom_bytes + i * a_step), wgmma_further(b, i * b_step),
+                add || i > 0);
         }
     }
     wgmma_commit();
@@ -64,34 +74,34 @@ static __device__ __forceinline__ void gemm_products(float (&sums)[S::blocks][S:
 template <class S>
 static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, const gemm_place &me, uint32_t group) {
     const uint32_t lane = threadIdx.x % 32, told = gemm_told_by_lane(p, me, lane);
-    const bool tells = lane < (uint32_t)(p.cluster_m + p.cluster_n - 1);
+    /* One warp tells for its warpgroup, whose warps read the operands of a product together. */
+    const bool tells = lane < (uint32_t)(p.cluster_m + p.cluster_n - 1) && threadIdx.x % 128 < 32;
     const uint64_t a_first = wgmma_operand(me.base + group * S::blocks * S::atom_bytes, 1024, S::atom_bytes);
     const uint64_t b_first = wgmma_operand(me.base + S::a_bytes, 1024, S::atom_bytes);
     const uint32_t empty = GEMM_DESK(S, me, empty);
     gemm_pieces pieces = {me.base + S::pieces_at, GEMM_DESK(S, me, piece_full), 0};
     /* This warpgroup's part of the cluster's tiles. */
-    const int32_t own_x = (int32_t)(me.in_n * S::tile_n + (p.split > 1 ? me.part * (S::tile_n / S::split) : 0));
+    const uint32_t slice = S::split > 1 && p.split > 1 ? me.part * (S::tile_n / S::split) : 0;
+    const int32_t own_x = (int32_t)(me.in_n * S::tile_n + slice);
     const int32_t own_y = (int32_t)(me.in_m * S::tile_m + group * S::group_m);
     uint32_t jobs = 0;
     gemm_turn<S::stages> turn = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
+    gemm_job job = gemm_first_or_take<S, GEMM_MULTIPLIES>(p, me, jobs);
     grid_wait();
-    for (;;) {
-        const gemm_job job = gemm_take<S>(me, jobs, false);
-        if (job.steps == 0) {
-            break;
-        }
+    for (; job.steps != 0; job = gemm_take<S, GEMM_MULTIPLIES>(me, jobs)) {
         const gemm_share share = gemm_share_of<S>(p, me, job.steps);
         const int32_t x = job.col * S::tile_n + own_x;
         const int32_t y = job.row * S::tile_m + own_y + (int32_t)(thread_index() / 32 % 4 * 16);
         if (p.beta != 0) {
             gemm_fetch_old(p, pieces, 0, x, y, job.batch, elect_one());
         }
+        const int32_t steps = __shfl_sync(0xffffffffu, share.steps, 0); /* the compiler sees that all lanes go as far */
         uint32_t before = 0;
-        for (int32_t i = 0; i < share.steps; i++, turn.next()) {
-            const uint64_t stage = (uint64_t)(turn.at * (S::stage_bytes / 16));
+        for (int32_t i = 0; i < steps; i++, turn.next()) {
+            const uint32_t stage = turn.at * S::stage_bytes;
             mbarrier_wait(GEMM_DESK(S, me, full) + 8 * turn.at, turn.parity);
-            gemm_products<S>(sums, a_first + stage, b_first + stage, i > 0);
+            gemm_products<S>(sums, wgmma_further(a_first, stage), wgmma_further(b_first, stage), i > 0);
             if (i > 0) {
                 wgmma_wait<1>();
                 mbarrier_give_back_at(empty + 8 * before, told, tells);
@@ -114,19 +124,13 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
     const gemm_place me = gemm_find_place(p, shared_address(gemm_shared));
     const uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); /* the compiler sees that a warp has but one */
     const bool schedules = threadIdx.x == 32 && me.rank == 0;
-    weft_worker worker = {};
-    gemm_job job = {};
     grid_let_next();
-    if (threadIdx.x == 0) {
-        tma_prefetch_map(&p.a);
-        tma_prefetch_map(&p.b);
-        tma_prefetch_map(&p.c);
-    } else if (threadIdx.x == 64) {
-        gemm_set_up<S>(p, me);
-    } else if (schedules && !p.counter && !p.walk.order.table) { /* the first tile, while the others set up */
-        worker = weft_worker_start(&p.walk, blockIdx.x / me.ctas, nullptr);
-        if constexpr (!WEFT_GEMM_LEAN(S::tile_m, S::tile_n)) {
-            job = gemm_next<S>(p, worker);
+    if (elect_one()) {
+        gemm_set_up<S>(p, me, warp);
+        if (warp == 3) { /* which has nothing else to do */
+            tma_prefetch_map(&p.a);
+            tma_prefetch_map(&p.b);
+            tma_prefetch_map(&p.c);
         }
     }
     __syncthreads();
@@ -137,16 +141,14 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
         if constexpr (S::groups > 1) {
             registers_lower<S::loader_registers>();
         }
+        uint32_t sent = 0; /* jobs */
         if (warp == 0) {
-            gemm_feed<S>(p, me);
+            gemm_feed<S, GEMM_LOADS_A>(p, me);
+        } else if (warp == 2) {
+            gemm_feed<S, GEMM_LOADS_B>(p, me);
         } else if (warp == 1 && me.rank == 0) {
             if (schedules) {
-                if (p.counter || p.walk.order.table) {
-                    grid_wait();
-                    worker = p.side_of_sm ? weft_worker_start_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter)
-                                          : weft_worker_start(&p.walk, blockIdx.x / me.ctas, p.counter);
-                }
-                const uint32_t sent = gemm_schedule<S>(p, me, worker, job);
+                sent = gemm_schedule<S>(p, me, cluster_index());
                 if (me.ctas > 1 && p.split == 1) {
                     gemm_see_off<S>(me, sent);
                 }
@@ -158,7 +160,7 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
             gemm_meet(false);
             gemm_meet(true);
             if (schedules) {
-                gemm_see_off<S>(me, 2); /* a tile, and no more */
+                gemm_see_off<S>(me, sent);
             }
         }
     } else {

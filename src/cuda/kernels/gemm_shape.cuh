@@ -69,10 +69,16 @@ static __device__ __forceinline__ gemm_place gemm_find_place(const weft_gemm_par
     me.base = base;
     me.ctas = together * (uint32_t)p.split;
     me.rank = me.ctas > 1 ? cluster_rank() : 0;
-    me.part = me.rank / together;
-    me.first = me.part * together;
-    me.in_m = (me.rank - me.first) / along_n;
-    me.in_n = (me.rank - me.first) % along_n;
+    me.part = me.first = me.in_m = 0;
+    while (me.rank - me.first >= together) { /* of so few, quicker than a division */
+        me.first += together;
+        me.part++;
+    }
+    me.in_n = me.rank - me.first;
+    while (me.in_n >= along_n) {
+        me.in_n -= along_n;
+        me.in_m++;
+    }
     return me;
 }
 

@@ -8,75 +8,7 @@
 #define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_CUH
 
 #include "cuda/kernels/hopper_attention_feed.cuh"
-#include "cuda/kernels/hopper_attention_sweep.cuh"
-
-/* Exchanges among four lanes: a lane had words of four pieces, and gets all four words of its own piece. */
-static __device__ __forceinline__ void hopper_gather(uint32_t (&words)[4]) {
-    const uint32_t lane = thread_index();
-    const bool upper = lane & 2, odd = lane & 1;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? words[i] : words[i + 2], 2);
-        words[i] = upper ? got : words[i];
-        words[i + 2] = upper ? words[i + 2] : got;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        const uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? words[i] : words[i + 1], 1);
-        words[i] = odd ? got : words[i];
-        words[i + 1] = odd ? words[i + 1] : got;
-    }
-}
-
-/* Divides by the sums and stores output and LSE, 16 bytes a lane. below: the tile's rows before the warpgroup's. */
-template <class S>
-static __device__ __forceinline__ void hopper_store(const weft_hopper_attention_params &p, const hopper_job &job,
-                                                    const hopper_rows &rows, const float (&out)[S::depth / 2], int below) {
-    const int thread = (int)thread_index(), lane = thread % 32;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int row = below + thread % 128 / 32 * 16 + half * 8 + lane / 4;
-        const int query = job.row + (row >> p.pack_bits);
-        const int head = (job.head << p.pack_bits) + (row & ((1 << p.pack_bits) - 1));
-        float sum = rows.sum[half];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1); /* the four lanes that share the row */
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        const float inverse = sum == 0 ? 0 : reciprocal_flushed(sum);
-        char *to = (char *)p.o + lane % 4 * 16 +
-                   2 * (job.batch * p.o_strides.batch + head * p.o_strides.head + query * p.o_strides.seq);
-#pragma unroll
-        for (int j = 0; j < S::depth / 32; j++) {
-            uint32_t words[4]; /* of pieces of 8 columns */
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int at = (4 * j + i) * 4 + 2 * half;
-                words[i] = pack_halves<S::bf16>(out[at] * inverse, out[at + 1] * inverse);
-            }
-            hopper_gather(words);
-            if (query < p.seq && 32 * j + lane % 4 * 8 < p.head_dim) {
-                store_16(to + 64 * j, words, p.keep_o);
-            }
-        }
-        if (p.lse && lane % 4 == 0 && query < p.seq) {
-            const float ln2 = 0.693147181f;
-            p.lse[(job.batch * p.heads + head) * p.seq + query] =
-                sum == 0 ? -INFINITY : ln2 * (hopper_in_base_2<S>(rows.shift[half], p.scale_log2) + log2_flushed(sum));
-        }
-    }
-}
-
-/* A tile of which a warpgroup sees no key. */
-template <class S>
-static __device__ __forceinline__ void hopper_store_nothing(const weft_hopper_attention_params &p, const hopper_job &job,
-                                                            int below) {
-    const hopper_rows rows = {};
-    float out[S::depth / 2];
-#pragma unroll
-    for (int i = 0; i < S::depth / 2; i++) {
-        out[i] = 0;
-    }
-    hopper_store<S>(p, job, rows, out, below);
-}
+#include "cuda/kernels/hopper_attention_store.cuh"
 
 /* A consumer warpgroup, from tile to tile. The last step of one and the first of the next are one, where two tiles have
  * room for their queries.
@@ -88,10 +20,11 @@ template <class S>
 static __device__ __forceinline__ void hopper_consume(const weft_hopper_attention_params &p, hopper_desk<S> &desk,
                                                       uint32_t base, uint32_t group) {
     hopper_consumer<S> consumer(p, desk, base, group);
-    const int below = (int)group * 64;
     float out[S::depth / 2];
     uint32_t weights[S::keys / 4];
     hopper_rows rows, ended = {};
+    hopper_job ended_job = {};
+    uint32_t tile = 0;                             /* its number, the open one's */
     bool more = consumer.next_tile(), here = true; /* whether there is a next tile, and whether it is known */
     bool open = false, add = false;
     int unseen = 0;
@@ -112,7 +45,7 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
             }
         }
         if (open) {
-            hopper_store<S>(p, consumer.job(here ? 1 : 0), ended, out, below);
+            hopper_store<S>(consumer, ended_job, tile, ended, out);
         }
         open = sees;
         if (sees) {
@@ -122,12 +55,13 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
             }
             consumer.sweep(out, weights, rows, share);
             ended = rows;
+            ended_job = consumer.job;
+            tile = consumer.tiles - 1;
             add = share.own > 1;
             unseen = share.after;
         } else if (more && here) {
-            consumer.release_q();
             consumer.skip(share.before + share.after);
-            hopper_store_nothing<S>(p, consumer.job(0), below);
+            hopper_store_nothing<S>(consumer);
         }
         here = !open || (S::q_slots > 1 && unseen < S::stages);
         if (more && here) {
@@ -135,6 +69,7 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
             more = consumer.next_tile();
         }
     }
+    consumer.give_back_q();
 }
 
 template <class S> static __device__ __forceinline__ void hopper_attention(const weft_hopper_attention_params &p) {
@@ -146,9 +81,10 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.q);
         tma_prefetch_map(&p.k);
         tma_prefetch_map(&p.v);
+        tma_prefetch_map(&p.o_map);
         for (int i = 0; i < S::q_slots; i++) {
             mbarrier_init(shared_address(&desk.q_full[i]), 1);
-            mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&desk.q_empty[i]), S::stages_o ? S::groups : 4 * S::groups);
         }
         for (int i = 0; i < S::stages; i++) {
             mbarrier_init(shared_address(&desk.k_full[i]), 1);

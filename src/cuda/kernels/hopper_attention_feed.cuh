@@ -77,7 +77,7 @@ template <class S> struct hopper_producer {
      * Returns the barrier of those queries. */
     __device__ __forceinline__ uint32_t tell(const hopper_job &job) {
         mbarrier_wait(shared_address(&desk.q_empty[tiles % S::q_slots]), tiles / S::q_slots % 2 ^ 1);
-        desk.jobs[tiles % HOPPER_JOBS] = job;
+        desk.jobs[tiles % S::q_slots] = job;
         return shared_address(&desk.q_full[tiles++ % S::q_slots]);
     }
 
@@ -109,16 +109,25 @@ template <class S> struct hopper_producer {
         }
     }
 
-    /* Blocks go in the order in which they are used. The next tile is asked for when the first blocks of this one are on
-     * their way, because an answer takes hundreds of clocks. */
+    /* The worker's next tile, if there is one. */
+    __device__ __forceinline__ bool next_visit(weft_visit &visit) const {
+        weft_worker worker = desk.worker;
+        worker.side = WEFT_SIDE_NUMBERED; /* what the compiler may know of it */
+        worker.counter = p.counter;
+        const bool more = weft_worker_next(&p.walk, &worker, &visit);
+        desk.worker = worker;
+        return more;
+    }
+
+    /* Blocks go in the order in which they are used. The next tile is asked for when as many blocks of this one are left as
+     * the rings hold: early enough for an answer that takes two thousand clocks, late enough that few workers take a tile
+     * that another would begin sooner. */
     __device__ __forceinline__ void run() {
+        weft_visit visit = {};
         desk.paced = 1;
-        desk.worker = weft_worker_start(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
+        desk.worker = weft_worker_start_at(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
         for (;;) {
-            weft_worker worker = desk.worker;
-            weft_visit visit = {};
-            const int more = weft_worker_next(&p.walk, &worker, &visit);
-            desk.worker = worker;
+            const bool more = next_visit(visit);
             while (left > 0) {
                 next_blocks();
             }
@@ -126,6 +135,9 @@ template <class S> struct hopper_producer {
                 break;
             }
             start(visit);
+            while (left > S::stages) {
+                next_blocks();
+            }
         }
         mbarrier_arrive(tell({0, 0, 0, 0, 0, 0}));
         if (p.counter) {

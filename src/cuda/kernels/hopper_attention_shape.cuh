@@ -20,6 +20,7 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_
     static constexpr uint32_t q_box = tile_m * 128, kv_box = KEYS * 128; /* bytes of 64 columns */
     static constexpr uint32_t q_bytes = boxes * q_box, kv_bytes = boxes * kv_box;
     static constexpr int q_slots = WEFT_HOPPER_Q_SLOTS(DEPTH, 64 * GROUPS, KEYS, STAGES);
+    static constexpr bool stages_o = q_slots > 1; /* whether output is stored by way of the queries' place */
     static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes;
     /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
      * back is what the consumers get. */
@@ -38,9 +39,6 @@ struct hopper_job {
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
 };
 
-/* Tiles take turns on the desk: when one is written, consumers may still read the two before it; a power of two. */
-enum { HOPPER_JOBS = 4 };
-
 /* A value that is the same in all lanes of a warp, so that the compiler knows it, too: what it takes to be the same it
  * keeps in registers of the warp, not of each thread. */
 static __device__ __forceinline__ int hopper_same(int value) {
@@ -52,10 +50,10 @@ template <class S> struct hopper_desk {
     uint64_t q_full[S::q_slots], q_empty[S::q_slots];
     uint64_t k_full[S::stages], k_empty[S::stages];
     uint64_t v_full[S::stages], v_empty[S::stages];
-    weft_worker worker; /* the producer's, here to leave its registers alone */
-    int64_t looks;      /* the producer's, with those of the waves before; as if it had taken part in all */
-    int32_t paced;      /* whether it still waits for others */
-    hopper_job jobs[HOPPER_JOBS];
+    weft_worker worker;          /* the producer's, here to leave its registers alone */
+    int64_t looks;               /* the producer's, with those of the waves before; as if it had taken part in all */
+    int32_t paced;               /* whether it still waits for others */
+    hopper_job jobs[S::q_slots]; /* each goes with its queries */
 };
 
 /* A place in the ring of blocks of K or V. */

@@ -81,12 +81,12 @@ static __device__ __forceinline__ bool hopper_shift(hopper_rows &rows, const flo
     return true;
 }
 
-/* Scores FROM .. TO - 1 of the thread become their exponentials. */
-template <class S, int FROM, int TO>
+/* The thread's scores become their exponentials. */
+template <class S>
 static __device__ __forceinline__ void hopper_exponentials(float (&scores)[S::keys / 2], const hopper_rows &rows,
                                                            float scale_log2) {
 #pragma unroll
-    for (int i = FROM; i < TO; i++) {
+    for (int i = 0; i < S::keys / 2; i++) {
         const float shift = rows.shift[i / 2 % 2];
         scores[i] = exp2_flushed(S::bf16 ? fmaf(scores[i], scale_log2, -shift) : (scores[i] - shift) * scale_log2);
     }

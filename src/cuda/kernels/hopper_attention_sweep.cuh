@@ -20,13 +20,15 @@ template <class S> struct hopper_consumer {
     hopper_desk<S> &desk;
     uint32_t q, k, v; /* shared addresses of the rings; of Q, where this warpgroup's rows begin */
     uint32_t group;
-    uint32_t tiles; /* begun so far */
+    uint32_t tiles;   /* begun so far */
+    hopper_job job;   /* the tile at hand */
+    int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
     hopper_slot<S::stages> k_slot, v_slot;
 
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + number * 64 * 128), k(base + S::k_at), v(base + S::v_at), group(number),
-          tiles(0) {
+          tiles(0), job(), to_give_back(-1) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -60,16 +62,20 @@ template <class S> struct hopper_consumer {
         mbarrier_wait(shared_address(&desk.v_full[v_slot.index]), v_slot.parity);
     }
 
-    /* The tile at hand, or the one so many before it: the last two are still there. */
-    __device__ __forceinline__ const hopper_job &job(uint32_t back) const {
-        return desk.jobs[(tiles - 1 - back) % HOPPER_JOBS];
-    }
-
-    /* Waits for the next tile's queries. Returns whether there is one. */
+    /* Waits for the next tile's queries. Returns whether there is one. The lane that gives Q back is the one that reads
+     * what the tile is, so that nothing else orders its reads before the next writes. */
     __device__ __forceinline__ bool next_tile() {
-        mbarrier_wait(shared_address(&desk.q_full[tiles % S::q_slots]), tiles / S::q_slots % 2);
+        const uint32_t slot = tiles % S::q_slots;
+        hopper_job read = {};
+        give_back_q();
+        mbarrier_wait(shared_address(&desk.q_full[slot]), tiles / S::q_slots % 2);
+        if (thread_index() % 32 == 0) {
+            read = desk.jobs[slot];
+        }
         tiles++;
-        return hopper_same(job(0).more);
+        job = {hopper_same(read.more), hopper_same(read.batch), hopper_same(read.head),
+               hopper_same(read.row),  hopper_same(read.steps), hopper_same(read.downward)};
+        return job.more;
     }
 
     /* The tile's Q is not needed any more. */
@@ -78,11 +84,20 @@ template <class S> struct hopper_consumer {
         release(desk.q_empty[(tiles - 1) % S::q_slots]);
     }
 
+    /* The same, where output goes by way of it: one thread for the warpgroup. */
+    __device__ __forceinline__ void give_back_q() {
+        if (to_give_back >= 0 && thread_index() % 128 == 0) {
+            tma_store_wait_read<0>();
+            mbarrier_arrive(shared_address(&desk.q_empty[to_give_back]));
+        }
+        to_give_back = -1;
+    }
+
     /* last: whether Q is not needed any more either. */
     __device__ __forceinline__ void release_k(bool last) {
         release(desk.k_empty[k_slot.index]);
         k_slot.next();
-        if (last) {
+        if (last && !S::stages_o) {
             release_q();
         }
     }
@@ -127,18 +142,16 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ int seen(int further) const {
         const uint32_t thread = thread_index();
         const int row = (int)(group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
-        const int64_t keys = job(0).row + (row >> p.pack_bits) + 1 + p.walk.reach.offset;
-        return !p.walk.reach.causal || keys > p.kv_seq ? p.kv_seq : keys < 0 ? 0 : (int)keys;
+        return min(max(job.row + (row >> p.pack_bits) + 1 + p.offset, 0), p.kv_seq);
     }
 
-    /* The scores of a step become weights, when those of the step before have met V. Returns whether the output has to be
-     * rescaled.
+    /* The scores of a step become weights, when those of the step before, which are in the same registers, have met V:
+     * that is waited for last, when it is there. Returns whether the output has to be rescaled.
      *
      * In bf16, where the mask does not matter, the largest score is not looked for: exponentials are taken over the shift
      * as it is, and only when their sum says that one may be beyond the lag is the work done again, with a new shift. */
     __device__ __forceinline__ bool soften(float (&scores)[S::keys / 2], uint32_t (&weights)[S::keys / 4],
                                            hopper_rows &rows, const hopper_share &share, int step, bool first) const {
-        constexpr int all = S::keys / 2, part = all / 2;
         bool moved = false;
         float sums[2];
         if (first || step >= share.unmasked || !S::bf16) {
@@ -146,22 +159,21 @@ template <class S> struct hopper_consumer {
                 hopper_mask<S>(scores, seen(0) - step * S::keys, seen(8) - step * S::keys);
             }
             moved = hopper_shift<S>(rows, scores, p.scale_log2);
-            hopper_exponentials<S, 0, all>(scores, rows, p.scale_log2);
+            hopper_exponentials<S>(scores, rows, p.scale_log2);
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
         } else {
-            hopper_exponentials<S, 0, part>(scores, rows, p.scale_log2);
-            wgmma_wait<0>();
-            hopper_exponentials<S, part, all>(scores, rows, p.scale_log2);
+            hopper_exponentials<S>(scores, rows, p.scale_log2);
             hopper_add<S>(sums, scores);
+            wgmma_wait<0>();
             hopper_round<S>(weights, scores);
             if (barrier_any(8 + group, 128, !(sums[0] + sums[1] <= HOPPER_MOST * (S::keys / 4)))) {
                 start_scores(scores);
                 wgmma_wait<0>();
                 wgmma_hold(scores);
                 moved = hopper_shift<S>(rows, scores, p.scale_log2);
-                hopper_exponentials<S, 0, all>(scores, rows, p.scale_log2);
+                hopper_exponentials<S>(scores, rows, p.scale_log2);
                 hopper_add<S>(sums, scores);
                 hopper_round<S>(weights, scores);
             }
@@ -199,20 +211,14 @@ template <class S> struct hopper_consumer {
 
     /* What this warpgroup sees of the tile at hand. */
     __device__ __forceinline__ hopper_share share_of() const {
-        const weft_reach &reach = p.walk.reach;
-        const int first = hopper_same(job(0).row) + ((int)group * 64 >> p.pack_bits), steps = hopper_same(job(0).steps);
+        const int first = job.row + ((int)group * 64 >> p.pack_bits), end = min(first + (64 >> p.pack_bits), p.seq);
+        const int least = min(first + 1 + p.offset, p.kv_seq), most = min(end + p.offset, p.kv_seq); /* keys that its first
+                                                                                        and its last query see */
+        const int steps = job.steps, own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
         hopper_share share;
-        int64_t least = p.kv_seq, most = p.kv_seq; /* keys that its first and its last query see */
-        if (reach.causal) {
-            const int queries = 64 >> p.pack_bits;
-            const int64_t end = first + queries < p.seq ? first + queries : p.seq;
-            least = first + 1 + reach.offset < least ? first + 1 + reach.offset : least;
-            most = end + reach.offset < most ? end + reach.offset : most;
-        }
-        const int own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
-        share.own = first >= p.seq ? 0 : own < steps ? own : steps;
+        share.own = first >= p.seq ? 0 : min(own, steps);
         share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
-        share.downward = hopper_same(job(0).downward);
+        share.downward = job.downward;
         share.before = share.downward ? steps - share.own : 0;
         share.after = share.downward ? 0 : steps - share.own;
         return share;
@@ -267,6 +273,9 @@ template <class S> struct hopper_consumer {
             pass_turn();
             wgmma_wait<1>();
             wgmma_hold(scores);
+            if (S::stages_o && i == 1) {
+                give_back_q(); /* the copy engine has long read the last tile's output */
+            }
             const bool moved = soften(scores, weights, rows, share, step, false);
             wgmma_hold(out);
             release_k(i == share.own - 1);

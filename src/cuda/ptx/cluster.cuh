@@ -56,6 +56,13 @@ static __device__ __forceinline__ uint32_t cluster_rank() {
     return rank;
 }
 
+/* The number of the CTA's cluster in the launch; without clusters, that of the CTA. */
+static __device__ __forceinline__ uint32_t cluster_index() {
+    uint32_t index;
+    asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+    return index;
+}
+
 static __device__ __forceinline__ void cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }

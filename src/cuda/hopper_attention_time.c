@@ -1,0 +1,123 @@
+#include "cuda/hopper_attention_time.h"
+
+#include <math.h>
+
+/* Workers and waves of tiles that are followed one by one; what comes before takes its mean. */
+enum { MOST_WORKERS = 256, WAVES = 4 };
+
+/* What a tile's steps on the diagonal take longer. */
+static const double diagonal_ns = 500;
+
+/* A problem cut into tiles by a variant. */
+typedef struct cut {
+    const weft_hopper_attention_variant *v;
+    const weft_attention *p;
+    int64_t queries, blocks; /* of a tile, and of a head */
+    int64_t heads, section;  /* in packs, over all batches */
+    int64_t offset;          /* causal: query i sees keys 0 .. i + offset */
+} cut;
+
+static int64_t between(int64_t value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+/* Steps of a warpgroup whose last query is before `end`. */
+static int64_t steps_of(const cut *c, int64_t end) {
+    const int64_t last = end < c->p->seq ? end : c->p->seq;
+    const int64_t keys = c->p->mask == WEFT_MASK_NONE ? c->p->kv_seq : between(last + c->offset, 0, c->p->kv_seq);
+    return weft_ceil_divide(keys, c->v->tile_n);
+}
+
+/* Nanoseconds of a tile: a step takes the longer the more warpgroups have a part in it, and less than in proportion. Those
+ * with the first queries are done first. */
+static double tile_time(const cut *c, int64_t block) {
+    const int64_t first = block * c->queries, each = c->queries * 64 / c->v->tile_m; /* queries of a warpgroup */
+    const int64_t rows = c->p->seq - first < c->queries ? c->p->seq - first : c->queries;
+    const int64_t groups = weft_ceil_divide(rows, each);
+    double time = c->v->tile_ns * (1 + (double)groups) / (1 + (double)(c->v->tile_m / 64)) +
+                  (c->p->mask == WEFT_MASK_NONE ? 0 : diagonal_ns);
+    int64_t before = 0;
+    for (int64_t i = 0; i < groups; i++) {
+        const int64_t steps = steps_of(c, first + (i + 1) * each);
+        time += (double)(steps - before) * c->v->step_ns[groups - i - 1];
+        before = steps;
+    }
+    return time;
+}
+
+/* The block of a position: head-first without a mask, else longest-first. */
+static int64_t block_of(const cut *c, int64_t position) {
+    if (c->p->mask == WEFT_MASK_NONE) {
+        return position % c->blocks;
+    }
+    const int64_t begin = position / (c->section * c->blocks) * c->section;
+    const int64_t heads = c->heads - begin < c->section ? c->heads - begin : c->section;
+    return c->blocks - 1 - (position - begin * c->blocks) / heads;
+}
+
+/* All tiles, one after the other. Under a mask a tile's time rises by steps that are alike, so that of many blocks some
+ * tell the sum. */
+static double time_of_all(const cut *c) {
+    const int64_t last = c->blocks - 1, parts = last < 64 ? last : 64;
+    double sum = tile_time(c, last);
+    if (c->p->mask == WEFT_MASK_NONE) {
+        return (double)c->heads * (sum + (double)last * tile_time(c, 0));
+    }
+    double some = 0;
+    for (int64_t i = 0; i < parts; i++) {
+        some += tile_time(c, (2 * i + 1) * last / (2 * parts));
+    }
+    return (double)c->heads * (sum + (parts > 0 ? some / (double)parts * (double)last : 0));
+}
+
+/* Gives the tile to the worker that is free first, the top of a heap of the times when they are. */
+static void take(double *free_at, int64_t workers, double time) {
+    const double then = free_at[0] + time;
+    int64_t at = 0;
+    for (int64_t child = 1; child < workers; child = 2 * at + 1) {
+        child += child + 1 < workers && free_at[child + 1] < free_at[child];
+        if (then <= free_at[child]) {
+            break;
+        }
+        free_at[at] = free_at[child];
+        at = child;
+    }
+    free_at[at] = then;
+}
+
+/* What the card's power allows: its clock falls when all workers are busy. */
+static double time_by_power(const cut *c) {
+    const int64_t ends[3] = {1, c->p->seq / 2 + 1, c->p->seq};
+    double keys[3]; /* that the first, the middle and the last query see */
+    for (int i = 0; i < 3; i++) {
+        keys[i] = (double)(c->p->mask == WEFT_MASK_NONE ? c->p->kv_seq : between(ends[i] + c->offset, 0, c->p->kv_seq));
+    }
+    const double pairs = (double)c->p->seq * (keys[0] + 4 * keys[1] + keys[2]) / 6;
+    return 4 * (double)c->p->batch * (double)c->p->heads * pairs * (double)c->v->depth / (1e3 * c->v->rate);
+}
+
+double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t pack,
+                                  int64_t workers, int64_t section) {
+    const int64_t queries = v->tile_m / pack;
+    const cut c = {v,
+                   p,
+                   queries,
+                   weft_ceil_divide(p->seq, queries),
+                   p->batch * (p->heads / pack),
+                   section > 0 ? section : 1,
+                   p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset};
+    const int64_t count = c.heads * c.blocks, at_work = between(workers, 1, MOST_WORKERS);
+    const int64_t skipped = between(count / at_work - WAVES, 0, count) * at_work; /* whole waves */
+    double free_at[MOST_WORKERS] = {0}, followed = 0, end = 0;
+    for (int64_t i = skipped; i < count; i++) {
+        const double time = tile_time(&c, block_of(&c, i));
+        take(free_at, at_work, time);
+        followed += time;
+    }
+    for (int64_t i = 0; i < at_work; i++) {
+        end = free_at[i] > end ? free_at[i] : end;
+    }
+    const double all = skipped > 0 ? time_of_all(&c) : followed;
+    const double before = all > followed ? (all - followed) / (double)at_work : 0;
+    return fmax(before + end, time_by_power(&c));
+}
