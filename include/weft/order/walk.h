@@ -235,7 +235,7 @@ WEFT_INLINE weft_worker weft_worker_begun(int64_t index) {
     w.position = index;
     w.turn = 0;
     w.half = 1;
-    w.side = -1;
+    w.side = WEFT_SIDE_NONE;
     w.counter = 0;
     return w;
 }
