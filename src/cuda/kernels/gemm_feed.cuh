@@ -31,7 +31,7 @@ template <class S> static __device__ __forceinline__ gemm_job gemm_next(const we
     gemm_job job = {};
     worker.counter = p.counter; /* which need not be kept in registers */
     if (WEFT_GEMM_LEAN(S::tile_m, S::tile_n)) {
-        worker.side = -1; /* likewise: only tickets need it */
+        worker.side = WEFT_SIDE_NONE; /* likewise: only tickets need it */
     }
     if (weft_worker_next(&p.walk, &worker, &visit)) {
         job.row = (int32_t)(p.swapped ? visit.tile.n : visit.tile.m);
