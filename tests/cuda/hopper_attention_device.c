@@ -228,6 +228,13 @@ static void in_step(void) {
     problem_free(&x);
 }
 
+/* Says how far it is: references take most of the time, and a run may be cut short. */
+static int told(const char *what, int count) {
+    printf("%d %s done, %d failed so far\n", count, what, failures);
+    fflush(stdout);
+    return count;
+}
+
 int main(int argc, char **argv) {
     weft_message message = {""};
     weft_cuda_device device;
@@ -248,8 +255,9 @@ int main(int argc, char **argv) {
     }
     DEMAND(driver->primary_retain(&context, device.handle));
     DEMAND(driver->context_push(context));
-    const int drawn = random_problems(rounds), packed = packed_problems((rounds + 1) / 2);
-    const int steered_ones = steered_problems();
+    const int steered_ones = told("steered problems", steered_problems());
+    const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
+    const int drawn = told("random problems", random_problems(rounds));
     for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
         repeated(dispatch);
     }
