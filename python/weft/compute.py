@@ -197,22 +197,6 @@ def _is_traced(*kinds: type) -> bool:
     return any(_is_of(kind, "jax") and issubclass(kind, sys.modules["jax"].core.Tracer) for kind in kinds)
 
 
-class _Kinds(NamedTuple):
-    """What the types of two arrays say, so that a call looks it up once."""
-
-    framework: arrays.Numpy
-    traced: bool  # JAX's, without values
-    torch: bool
-    jax: bool
-
-
-@functools.lru_cache(maxsize=256)
-def _kinds_of(a: type, b: type) -> _Kinds:
-    traced = _is_traced(a, b)
-    framework = arrays._numpy if traced else arrays._framework_of_types(("a", "b"), (a, b))
-    return _Kinds(framework, traced, _is_of(a, "torch"), _is_of(a, "jaxlib"))
-
-
 def _has_ffi() -> bool:
     """Whether JAX arrays go through XLA."""
     from . import jax as weft_jax
@@ -265,14 +249,14 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
     Returns C (m, n), row-major, an array of the caller's framework and dtype; packed, but for a GPU where n is not a multiple of 8:
     there its rows lie apart. On a GPU the work is put on the framework's current stream.
     """
-    framework, traced, is_torch, is_jax = _kinds_of(type(a), type(b))
-    if traced:
+    if _is_traced(type(a), type(b)):
         from . import jax as weft_jax
 
         return weft_jax.matmul(a, b, schedule=schedule)
-    if is_torch and (a.requires_grad or getattr(b, "requires_grad", False)) and _needs_grad(a, b):
+    if _is_of(type(a), "torch") and _needs_grad(a, b):
         raise Unsupported("a matrix product has no gradient yet: detach a and b, or use torch.no_grad()")
-    if is_jax and _has_ffi():
+    framework = arrays.framework_of(a=a, b=b)
+    if _is_of(type(a), "jaxlib") and _has_ffi():
         return sys.modules["weft.jax"].matmul(a, b, schedule=schedule)
     chosen = schedules.of(schedule)
     forms = framework.form(a), framework.form(b)

@@ -121,29 +121,6 @@ static weft_tensor_view view_of(const weft_gemm *p, const void *data, int mn_maj
     return v;
 }
 
-/* See weft_gemm_first. Only of the first turn, in which every sweep goes up, and of the first batch. */
-static weft_gemm_first first_of(const weft_walk *walk, const uint64_t *counter, int swapped) {
-    const weft_order *o = &walk->order;
-    const int is_group = o->kind == WEFT_ORDER_GROUP || o->kind == WEFT_ORDER_SERPENTINE;
-    const int rows_first = is_group ? o->axis == WEFT_AXIS_M : o->kind == WEFT_ORDER_RASTER_M;
-    const int64_t across = is_group ? o->group : rows_first ? o->grid.rows : o->grid.cols;
-    const int64_t along = rows_first ? o->grid.cols : o->grid.rows;
-    const int64_t steps = weft_reach_range(&walk->reach, 0).steps;
-    weft_gemm_first first = {0};
-    if (counter || o->table || walk->dispatch == WEFT_DISPATCH_DYNAMIC || across >= WEFT_GEMM_MOST_FIRST ||
-        steps > INT32_MAX || (!is_group && o->kind != WEFT_ORDER_RASTER_M && o->kind != WEFT_ORDER_RASTER_N)) {
-        return first;
-    }
-    const int64_t band = along < WEFT_GEMM_MOST_FIRST ? across * along : WEFT_GEMM_MOST_FIRST;
-    const int64_t most = walk->workers < WEFT_GEMM_MOST_FIRST ? walk->workers : WEFT_GEMM_MOST_FIRST;
-    first.count = (int32_t)(band < most ? band : most);
-    first.across = (int32_t)across;
-    first.multiplier = (int32_t)weft_ceil_divide(INT64_C(1) << WEFT_GEMM_FIRST_SHIFT, across);
-    first.down = rows_first == swapped;
-    first.steps = (int32_t)steps;
-    return first;
-}
-
 static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, uint64_t *counter,
                         void *parameters, weft_message *message) {
     const weft_cuda_plan *c = plan->placed;
@@ -178,7 +155,10 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->c_dtype = (int32_t)p->c_dtype;
     to->swapped = is.swapped;
     to->split = (int32_t)s->split;
-    to->first = first_of(walk, to->counter, is.swapped);
+    if (!to->counter) { /* which deals out tiles by side, too */
+        to->first = weft_first_of(walk);
+        to->first.down ^= is.swapped;
+    }
     return WEFT_OK;
 }
 

@@ -5,26 +5,9 @@
 #ifndef WEFT_CUDA_HOPPER_GEMM_H
 #define WEFT_CUDA_HOPPER_GEMM_H
 
+#include <weft/order/first.h>
+
 #include "cuda/tensor_map.h"
-
-/* The first tiles of the workers, where they lie in the first band of an order: what needs no order to be worked out. The
- * worker `index` < count begins at position (index / across, index mod across). */
-typedef struct weft_gemm_first {
-    int32_t count;      /* workers that begin so; 0: none */
-    int32_t across;     /* positions across the band */
-    int32_t multiplier; /* 2^20 / across, rounded up: exact for what is below 2^10 */
-    int32_t down;       /* 1: the band is walked along m, as the kernel sees it; 0: along n */
-    int32_t steps;      /* of k */
-} weft_gemm_first;
-
-enum { WEFT_GEMM_MOST_FIRST = 1024, WEFT_GEMM_FIRST_SHIFT = 20 };
-
-/* The position, in clusters along m and n. */
-WEFT_INLINE void weft_gemm_first_position(const weft_gemm_first *first, int32_t index, int32_t *m, int32_t *n) {
-    const int32_t along = index * first->multiplier >> WEFT_GEMM_FIRST_SHIFT, across = index - along * first->across;
-    *m = first->down ? along : across;
-    *n = first->down ? across : along;
-}
 
 /* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
  * transpose, with A and B in each other's place, and `swapped` set.
@@ -52,7 +35,7 @@ typedef struct weft_gemm_params {
     int32_t lead;    /* the steps that are left of a tile when it counts as that */
     int32_t band_waves; /* waves of a band, after which the walk turns; 0: nothing is known to be read again */
     int32_t wave_again; /* which of A and B the next wave of the band reads again: 1 A, 2 B */
-    weft_gemm_first first;
+    weft_first first;   /* m and n as the kernel sees them */
     int32_t split; /* 1, or WEFT_GEMM_SPLIT of the tile: so many times that many CTAs share out the steps of the same tiles,
                       under grid dispatch, each at least one */
 } weft_gemm_params;

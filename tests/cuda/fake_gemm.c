@@ -70,9 +70,9 @@ static weft_worker start(const weft_gemm_params *p, const matrix *a, const matri
     if (cluster >= (unsigned)p->first.count) {
         return weft_worker_start(&p->walk, cluster, p->counter);
     }
-    weft_gemm_first_position(&p->first, (int32_t)cluster, &row, &col);
+    weft_first_position(&p->first, (int32_t)cluster, &row, &col);
     run_cluster(p, a, b, c, 0, row * p->cluster_m, col * p->cluster_n, tile_m, tile_n);
-    return weft_worker_begun(cluster);
+    return weft_first_worker(cluster);
 }
 
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {

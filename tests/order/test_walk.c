@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <weft/order.h>
+#include <weft/order/first.h>
 
 enum { MAX_TILES = 4096, MAX_WORKERS = 64 };
 
@@ -84,7 +85,7 @@ static void run_workers(const weft_walk *walk, weft_grid tiles, uint64_t *random
     for (int64_t left = workers; left > 0;) {
         const int64_t w = random_between(random, 0, left - 1);
         weft_visit v;
-        if (!weft_worker_next(walk, &all[w], &v)) {
+        if (!weft_worker_next_after(walk, &all[w], numbered ? walk->workers : 0, &v)) {
             all[w] = all[--left];
             turns[w] = turns[left];
             continue;
@@ -121,6 +122,43 @@ static void every_tile_once(void **state) {
             random_walk(&random, (weft_sweep)(i % WEFT_SWEEPS), (weft_dispatch)(i / WEFT_SWEEPS % WEFT_DISPATCHES), &tiles);
         run_workers(&walk, tiles, &random);
     }
+}
+
+static void assert_same_visit(const weft_visit *a, const weft_visit *b) {
+    assert_int_equal(a->position, b->position);
+    assert_int_equal(a->tile.row, b->tile.row);
+    assert_int_equal(a->tile.col, b->tile.col);
+}
+
+/* What is known of the first tiles is what the walk says, and so is what comes behind them. */
+static void first_tiles(void **state) {
+    (void)state;
+    uint64_t random = 11;
+    int64_t known = 0;
+    for (int i = 0; i < 3000; i++) {
+        weft_grid tiles;
+        const weft_walk walk =
+            random_walk(&random, (weft_sweep)(i % WEFT_SWEEPS), (weft_dispatch)(i / WEFT_SWEEPS % WEFT_DISPATCHES), &tiles);
+        const weft_first first = weft_first_of(&walk);
+        assert_true(first.count <= walk.workers && first.count <= walk.order.count);
+        for (int32_t w = 0; w < first.count; w++, known++) {
+            weft_worker worker = weft_worker_start(&walk, w, NULL), behind = weft_first_worker(w);
+            weft_visit a = {0}, b = {0};
+            int32_t m, n;
+            weft_first_position(&first, w, &m, &n);
+            assert_true(weft_worker_next(&walk, &worker, &a));
+            assert_int_equal(a.tile.batch, 0);
+            assert_int_equal(a.tile.row, m * walk.cluster_rows);
+            assert_int_equal(a.tile.col, n * walk.cluster_cols);
+            assert_true(a.first == 0 && a.steps == first.steps && a.direction == 1);
+            const int more = weft_worker_next(&walk, &worker, &a);
+            assert_int_equal(weft_worker_next(&walk, &behind, &b), more);
+            if (more) {
+                assert_same_visit(&a, &b);
+            }
+        }
+    }
+    assert_true(known > 1000);
 }
 
 /* Static dispatch: worker w takes positions w, w + workers, ... */
@@ -199,7 +237,8 @@ static void bad_walks_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once), cmocka_unit_test(static_workers_stride),
-                                       cmocka_unit_test(workers_by_side), cmocka_unit_test(bad_walks_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once), cmocka_unit_test(first_tiles),
+                                       cmocka_unit_test(static_workers_stride), cmocka_unit_test(workers_by_side),
+                                       cmocka_unit_test(bad_walks_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,16 +64,13 @@ typedef struct weft_visit {
     int32_t direction;   /**< +1 or -1: what to add to a step to get the next */
 } weft_visit;
 
-/** Workers of no side: those that draw every position, and those that begin with the one of their number. */
-enum { WEFT_SIDE_NONE = -1, WEFT_SIDE_NUMBERED = -2 };
-
 /** A worker on its way. */
 typedef struct weft_worker {
     int64_t position;  /**< the position in hand */
     int64_t turn;      /**< positions taken so far; for grid and dynamic, the number of the wave that the position is in, so
                             that a tile's direction does not depend on who takes it */
     int32_t half;      /**< the next tile inside the position */
-    int32_t side;      /**< of the L2, 0 or 1, where positions are dealt out by side; else a WEFT_SIDE_… */
+    int32_t side;      /**< of the L2, 0 or 1, where positions are dealt out by side; else -1 */
     uint64_t *counter; /**< dynamic: the shared counter, 0 at the start */
 } weft_worker;
 
@@ -217,7 +214,7 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
     w.position = index;
     w.turn = 0;
     w.half = 0;
-    w.side = WEFT_SIDE_NONE;
+    w.side = -1;
     w.counter = counter;
     if (walk->dispatch == WEFT_DISPATCH_DYNAMIC) {
         w.position = (int64_t)weft_take_ticket(counter);
@@ -225,18 +222,6 @@ WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, 
     if (walk->dispatch != WEFT_DISPATCH_STATIC) {
         w.turn = weft_divide(w.position, &walk->by_workers);
     }
-    return w;
-}
-
-/** A worker of static or grid dispatch that has made its first visit, whoever worked it out: on its first turn, without
- * pairs. */
-WEFT_INLINE weft_worker weft_worker_begun(int64_t index) {
-    weft_worker w;
-    w.position = index;
-    w.turn = 0;
-    w.half = 1;
-    w.side = WEFT_SIDE_NONE;
-    w.counter = 0;
     return w;
 }
 
@@ -260,34 +245,31 @@ WEFT_INLINE weft_worker weft_worker_start_by_side(const weft_walk *walk, int32_t
     return w;
 }
 
-/** Starts a worker whose first position is its own number, under dynamic dispatch, too: tickets are then for the positions
- * from walk->workers on, and the first is there without a draw. All workers of a launch start so, or none. */
+/** Starts a worker whose first position is its own number, under dynamic dispatch, too, so that the first is there without
+ * a draw. All workers of a launch start so, or none, and go on by weft_worker_next_after() with walk->workers. */
 WEFT_INLINE weft_worker weft_worker_start_at(const weft_walk *walk, int64_t index, uint64_t *counter) {
     weft_worker w;
     w.position = index;
     w.turn = walk->dispatch == WEFT_DISPATCH_GRID ? weft_divide(index, &walk->by_workers) : 0;
     w.half = 0;
-    w.side = WEFT_SIDE_NUMBERED;
+    w.side = -1;
     w.counter = counter;
     return w;
 }
 
-WEFT_INLINE int64_t weft_next_position(const weft_walk *walk, const weft_worker *worker) {
+WEFT_INLINE int64_t weft_next_position(const weft_walk *walk, const weft_worker *worker, int64_t given) {
     if (walk->dispatch == WEFT_DISPATCH_STATIC) {
         return worker->position + walk->workers;
     }
     if (walk->dispatch == WEFT_DISPATCH_GRID) {
         return walk->order.count;
     }
-    if (worker->side >= 0) {
-        return weft_take_by_side(worker->counter, walk->order.count, worker->side);
-    }
-    return (worker->side == WEFT_SIDE_NUMBERED ? walk->workers : 0) + (int64_t)weft_take_ticket(worker->counter);
+    return worker->side < 0 ? given + (int64_t)weft_take_ticket(worker->counter)
+                            : weft_take_by_side(worker->counter, walk->order.count, worker->side);
 }
 
-/** The worker's next visit. Under dynamic dispatch one thread of the worker calls this and shares the result.
- * @return 1 with *visit filled, or 0 when the worker is done. */
-WEFT_INLINE int weft_worker_next(const weft_walk *walk, weft_worker *worker, weft_visit *visit) {
+/** As weft_worker_next(), where the first `given` positions were handed out without tickets. */
+WEFT_INLINE int weft_worker_next_after(const weft_walk *walk, weft_worker *worker, int64_t given, weft_visit *visit) {
     for (;;) {
         if (worker->position >= walk->order.count) {
             return 0;
@@ -297,10 +279,16 @@ WEFT_INLINE int weft_worker_next(const weft_walk *walk, weft_worker *worker, wef
             return 1;
         }
         worker->half = 0;
-        worker->position = weft_next_position(walk, worker);
+        worker->position = weft_next_position(walk, worker, given);
         worker->turn =
             walk->dispatch == WEFT_DISPATCH_STATIC ? worker->turn + 1 : weft_divide(worker->position, &walk->by_workers);
     }
+}
+
+/** The worker's next visit. Under dynamic dispatch one thread of the worker calls this and shares the result.
+ * @return 1 with *visit filled, or 0 when the worker is done. */
+WEFT_INLINE int weft_worker_next(const weft_walk *walk, weft_worker *worker, weft_visit *visit) {
+    return weft_worker_next_after(walk, worker, 0, visit);
 }
 
 #endif

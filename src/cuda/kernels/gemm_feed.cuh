@@ -31,7 +31,7 @@ template <class S> static __device__ __forceinline__ gemm_job gemm_next(const we
     gemm_job job = {};
     worker.counter = p.counter; /* which need not be kept in registers */
     if (WEFT_GEMM_LEAN(S::tile_m, S::tile_n)) {
-        worker.side = WEFT_SIDE_NONE; /* likewise: only tickets need it */
+        worker.side = -1; /* likewise: only tickets need it */
     }
     if (weft_worker_next(&p.walk, &worker, &visit)) {
         job.row = (int32_t)(p.swapped ? visit.tile.n : visit.tile.m);
@@ -87,7 +87,7 @@ static __device__ __forceinline__ uint32_t gemm_schedule(const weft_gemm_params 
     weft_worker worker;
     uint32_t sent = 0;
     if (index < (uint32_t)p.first.count) {
-        worker = weft_worker_begun(index); /* everybody knows its first tile */
+        worker = weft_first_worker(index); /* everybody knows its first tile */
     } else {
         if (p.counter || p.walk.order.table) {
             grid_wait();
@@ -144,7 +144,7 @@ static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, uint3
 /* The first job of the worker `index`, where it is known without the order. */
 static __device__ __forceinline__ gemm_job gemm_first(const weft_gemm_params &p, uint32_t index) {
     gemm_job job = {};
-    weft_gemm_first_position(&p.first, (int32_t)index, &job.row, &job.col);
+    weft_first_position(&p.first, (int32_t)index, &job.row, &job.col);
     job.row *= p.cluster_m;
     job.col *= p.cluster_n;
     job.direction = 1;

@@ -112,9 +112,9 @@ template <class S> struct hopper_producer {
     /* The worker's next tile, if there is one. */
     __device__ __forceinline__ bool next_visit(weft_visit &visit) const {
         weft_worker worker = desk.worker;
-        worker.side = WEFT_SIDE_NUMBERED; /* what the compiler may know of it */
+        worker.side = -1; /* what the compiler may know of it */
         worker.counter = p.counter;
-        const bool more = weft_worker_next(&p.walk, &worker, &visit);
+        const bool more = weft_worker_next_after(&p.walk, &worker, p.walk.workers, &visit);
         desk.worker = worker;
         return more;
     }
