@@ -6,6 +6,7 @@
 
 #include "cuda/cuda.h"
 #include "cuda/hopper_attention_choose.h"
+#include "cuda/hopper_attention_time.h"
 #include "plan/status.h"
 
 _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
@@ -145,6 +146,11 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->counter = counter;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
+    const int64_t queries = plan->schedule.tile_m / plan->pack;
+    to->lead = (int32_t)weft_hopper_attention_lead(weft_hopper_attention_variant_of(&c->choice), p, plan->pack);
+    to->first_end = (int32_t)(p->seq < queries ? p->seq : queries - to->lead);
+    to->walk.reach.rows += to->lead;
+    to->walk.reach.offset -= to->lead;
     return WEFT_OK;
 }
 

@@ -139,6 +139,14 @@ size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_d
     return count;
 }
 
+const weft_hopper_attention_variant *weft_hopper_attention_variant_of(const weft_cuda_choice *choice) {
+    const weft_hopper_attention_variant *v = variants;
+    while (v->symbol != choice->kernel) { /* it came from here */
+        v++;
+    }
+    return v;
+}
+
 /* The default schedule: what measured best, shape by shape, in docs/kernels/attention-hopper.md. */
 void weft_hopper_attention_settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                                   weft_schedule *schedule) {

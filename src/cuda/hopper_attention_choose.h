@@ -9,6 +9,9 @@
 /* The variant for a plan's problem, with the tile that its schedule asks for; null when none fits. */
 const weft_hopper_attention_variant *weft_hopper_attention_best(const weft_plan *plan, const weft_cuda_device *device);
 
+/* The same, from the choice that was made of it. */
+const weft_hopper_attention_variant *weft_hopper_attention_variant_of(const weft_cuda_choice *choice);
+
 /* Query heads in one tile: see weft_plan. */
 int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device *device);
 

@@ -15,6 +15,7 @@ typedef struct cut {
     int64_t queries, blocks; /* of a tile, and of a head */
     int64_t heads, section;  /* in packs, over all batches */
     int64_t offset;          /* causal: query i sees keys 0 .. i + offset */
+    int64_t lead;            /* queries that the first tile has fewer than others */
 } cut;
 
 static int64_t between(int64_t value, int64_t low, int64_t high) {
@@ -31,10 +32,10 @@ static int64_t steps_of(const cut *c, int64_t end) {
 /* Nanoseconds of a tile: a step takes the longer the more warpgroups have a part in it, and less than in proportion. Those
  * with the first queries are done first. */
 static double tile_time(const cut *c, int64_t block) {
-    const int64_t first = block * c->queries, each = c->queries * 64 / c->v->tile_m; /* queries of a warpgroup */
-    const int64_t rows = c->p->seq - first < c->queries ? c->p->seq - first : c->queries;
-    const int64_t groups = weft_ceil_divide(rows, each);
-    double time = c->v->tile_ns * (1 + (double)groups) / (1 + (double)(c->v->tile_m / 64)) +
+    const int64_t first = block > 0 ? block * c->queries - c->lead : 0, end = (block + 1) * c->queries - c->lead;
+    const int64_t each = c->queries * 64 / c->v->tile_m; /* queries of a warpgroup */
+    const int64_t groups = weft_ceil_divide((end < c->p->seq ? end : c->p->seq) - first, each);
+    double time = c->v->tile_ns * (double)(1 + groups) / (double)(1 + c->v->tile_m / 64) +
                   (c->p->mask == WEFT_MASK_NONE ? 0 : diagonal_ns);
     int64_t before = 0;
     for (int64_t i = 0; i < groups; i++) {
@@ -55,19 +56,18 @@ static int64_t block_of(const cut *c, int64_t position) {
     return c->blocks - 1 - (position - begin * c->blocks) / heads;
 }
 
-/* All tiles, one after the other. Under a mask a tile's time rises by steps that are alike, so that of many blocks some
- * tell the sum. */
+/* All tiles, one after the other. Without a mask all but the first and the last of a head are alike. Under a mask a tile's
+ * time rises, from the second on, by steps that are alike, so that of many blocks some tell the sum. */
 static double time_of_all(const cut *c) {
-    const int64_t last = c->blocks - 1, parts = last < 64 ? last : 64;
-    double sum = tile_time(c, last);
-    if (c->p->mask == WEFT_MASK_NONE) {
-        return (double)c->heads * (sum + (double)last * tile_time(c, 0));
+    const int64_t others = c->blocks - 1, parts = others < 64 ? others : 64;
+    if (c->p->mask == WEFT_MASK_NONE && others > 0) {
+        return (double)c->heads * (tile_time(c, 0) + (double)(others - 1) * tile_time(c, 1) + tile_time(c, others));
     }
     double some = 0;
     for (int64_t i = 0; i < parts; i++) {
-        some += tile_time(c, (2 * i + 1) * last / (2 * parts));
+        some += tile_time(c, 1 + (2 * i + 1) * others / (2 * parts));
     }
-    return (double)c->heads * (sum + (parts > 0 ? some / (double)parts * (double)last : 0));
+    return (double)c->heads * (tile_time(c, 0) + (parts > 0 ? some / (double)parts * (double)others : 0));
 }
 
 /* Gives the tile to the worker that is free first, the top of a heap of the times when they are. */
@@ -96,6 +96,22 @@ static double time_by_power(const cut *c) {
     return 4 * (double)c->p->batch * (double)c->p->heads * pairs * (double)c->v->depth / (1e3 * c->v->rate);
 }
 
+/* A step of the first tile and one of the last, so many of their warpgroups having no queries, `first` of the first. */
+static double ends_ns(const weft_hopper_attention_variant *v, int64_t idle, int64_t first) {
+    const int64_t groups = v->tile_m / 64;
+    return v->step_ns[groups - first - 1] + v->step_ns[groups - (idle - first) - 1];
+}
+
+int64_t weft_hopper_attention_lead(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t pack) {
+    const int64_t queries = v->tile_m / pack, each = 64 / pack;
+    const int64_t idle = (weft_ceil_divide(p->seq, queries) * queries - p->seq) / each; /* warpgroups */
+    int64_t first = p->mask == WEFT_MASK_NONE ? 0 : idle;
+    for (int64_t i = 1; i <= idle && p->mask == WEFT_MASK_NONE; i++) {
+        first = ends_ns(v, idle, i) < ends_ns(v, idle, first) ? i : first;
+    }
+    return p->seq <= queries ? 0 : first * each;
+}
+
 double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t pack,
                                   int64_t workers, int64_t section) {
     const int64_t queries = v->tile_m / pack;
@@ -105,7 +121,8 @@ double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const 
                    weft_ceil_divide(p->seq, queries),
                    p->batch * (p->heads / pack),
                    section > 0 ? section : 1,
-                   p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset};
+                   p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset,
+                   weft_hopper_attention_lead(v, p, pack)};
     const int64_t count = c.heads * c.blocks, at_work = between(workers, 1, MOST_WORKERS);
     const int64_t skipped = between(count / at_work - WAVES, 0, count) * at_work; /* whole waves */
     double free_at[MOST_WORKERS] = {0}, followed = 0, end = 0;

@@ -36,9 +36,10 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     return 1;
 }
 
-/* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads. */
+/* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads; the first tile ends
+ * `lead` queries early. A tile has the steps that its last query sees, no more and no fewer. */
 static int run_walk(unsigned grid, const weft_attention *problem, const weft_attention_data *data, const weft_walk *walk,
-                    int pack, uint64_t *counter) {
+                    int lead, int pack, uint64_t *counter) {
     double *weights = malloc((size_t)problem->kv_seq * sizeof *weights), out[256], lse;
     if (!weights) {
         return 1;
@@ -47,9 +48,14 @@ static int run_walk(unsigned grid, const weft_attention *problem, const weft_att
         weft_worker worker = weft_worker_start(walk, cta, counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
-            const int64_t first = visit.tile.block * walk->reach.tile_rows, end = first + walk->reach.tile_rows;
-            const int64_t rows = (end < problem->seq ? end : problem->seq) - first;
-            for (int64_t i = 0; i < rows * pack; i++) {
+            const int64_t from = visit.tile.block * walk->reach.tile_rows - lead, first = from > 0 ? from : 0;
+            const int64_t end = from + walk->reach.tile_rows < problem->seq ? from + walk->reach.tile_rows : problem->seq;
+            const int64_t keys = weft_visible_keys(problem, end - 1);
+            if (end <= first || visit.steps != weft_ceil_divide(keys, walk->reach.tile_columns)) {
+                free(weights);
+                return 1;
+            }
+            for (int64_t i = 0; i < (end - first) * pack; i++) {
                 const int64_t row = first + i / pack, head = visit.tile.head * pack + i % pack;
                 weft_ref_attention_row(problem, data, visit.tile.batch, head, row, weights, out, &lse);
                 const size_t at = weft_row_index(&problem->o_strides, visit.tile.batch, row, head);
@@ -69,7 +75,7 @@ static int run_walk(unsigned grid, const weft_attention *problem, const weft_att
 static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
     weft_attention problem;
     const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
-    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 1, p->counter) : 1;
+    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 0, 1, p->counter) : 1;
 }
 
 /* A tensor of (head_dim, seq, heads, batch), in boxes of 64 x rows. */
@@ -115,15 +121,17 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
     problem.kv_seq = p->kv_seq;
     problem.head_dim = p->head_dim;
     problem.mask = p->walk.reach.causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
-    problem.offset = p->walk.reach.offset;
+    problem.offset = p->walk.reach.offset + p->lead;
     problem.scale = (double)p->scale_log2 / 1.44269504088896340736;
     problem.o_strides = p->o_strides;
     const weft_attention_data data = {(const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
                                       (const void *)(uintptr_t)v.data, p->o, p->lse};
-    if (p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) {
+    const int64_t first_end = p->walk.reach.tile_rows - p->lead;
+    if ((p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) || p->lead % (64 / pack) != 0 ||
+        p->first_end != (first_end < p->seq ? first_end : p->seq)) {
         return 1;
     }
-    const int failed = run_walk(grid, &problem, &data, &p->walk, pack, p->counter);
+    const int failed = run_walk(grid, &problem, &data, &p->walk, p->lead, pack, p->counter);
     if (p->counter) { /* as the kernel leaves it */
         p->counter[WEFT_HOPPER_TICKETS] = 0;
     }

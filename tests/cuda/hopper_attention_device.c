@@ -67,9 +67,12 @@ static int random_problems(int rounds) {
         for (int round = 0; round < rounds; round++, count++) {
             const int64_t kv_heads = random_between(&random, 1, 2);
             const int64_t least = v->depth <= 64 ? 1 : v->depth <= 128 ? v->depth / 8 - 3 : v->depth / 8 - 7;
+            const int split = round % 4 > 1; /* the last tile has queries for one warpgroup, and the others help it */
             weft_attention p =
                 attention(random_between(&random, 1, 2), kv_heads * random_between(&random, 1, 3), kv_heads,
-                          random_between(&random, 1, 400), random_between(&random, 1, 500),
+                          split ? v->tile_m * random_between(&random, 0, 2) + random_between(&random, 1, 64)
+                                : random_between(&random, 1, 400),
+                          random_between(&random, split ? 256 : 1, split ? 900 : 500),
                           8 * random_between(&random, least, v->depth / 8), v->dtype, (weft_mask)(round % 3));
             p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -300, 300) : 0;
             p.layout = (weft_layout)(round / 3 % 2);
@@ -100,7 +103,7 @@ static int packed_problems(int rounds) {
         for (int round = 0; round < rounds; round++, count++) {
             const int64_t kv_heads = random_between(&random, 1, 3), group = groups[(i + round) % 6];
             weft_attention p = attention(random_between(&random, 1, 2), kv_heads * group, kv_heads,
-                                         random_between(&random, 1, round % 2 ? 8 : 24), random_between(&random, 1, 500),
+                                         random_between(&random, 1, round % 2 ? 8 : 24), random_between(&random, 1, 900),
                                          v->depth - 8 * random_between(&random, 0, 3), v->dtype, (weft_mask)(round % 3));
             p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -30, 300) : 0;
             p.layout = (weft_layout)(round / 3 % 2);
@@ -147,7 +150,7 @@ static int steered_problems(void) {
         for (int kind = 0; kind < 6; kind++, count++) {
             const weft_hopper_attention_variant *v = &variants[i];
             weft_attention p =
-                attention(1, 2, 1, 300, 900, v->depth, v->dtype, kind % 2 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
+                attention(1, 2, 1, v->tile_m + 60, 900, v->depth, v->dtype, kind % 2 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
             p.offset = kind % 2 ? 600 : 0;
             p.scale = 1;
             problem x = problem_new(&p, &random);

@@ -83,7 +83,7 @@ template <class S> struct hopper_producer {
 
     /* The first K of a tile, its Q, and what follows. */
     __device__ __forceinline__ void start(const weft_visit &visit) {
-        const int head = (int)visit.tile.head, row = (int)visit.tile.block * (S::tile_m >> p.pack_bits);
+        const int head = (int)visit.tile.head, row = max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - p.lead, 0);
         const uint32_t to = base + tiles % S::q_slots * S::q_bytes;
         batch = (int)visit.tile.batch;
         kv_head = (int)weft_divide(head, &p.by_kv_group);

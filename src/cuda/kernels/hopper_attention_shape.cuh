@@ -39,6 +39,11 @@ struct hopper_job {
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
 };
 
+/* Where a tile's queries end: the first tile may have fewer than there is room for, the last one what is left. */
+static __device__ __forceinline__ int hopper_end(const weft_hopper_attention_params &p, const hopper_job &job) {
+    return job.row == 0 ? p.first_end : p.seq;
+}
+
 /* A value that is the same in all lanes of a warp, so that the compiler knows it, too: what it takes to be the same it
  * keeps in registers of the warp, not of each thread. */
 static __device__ __forceinline__ int hopper_same(int value) {

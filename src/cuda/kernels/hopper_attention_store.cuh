@@ -52,7 +52,7 @@ static __device__ __forceinline__ void hopper_finish(const weft_hopper_attention
         if (p.lse && thread_index() % 4 == 0) {
             const hopper_place at(p, job, group, half);
             const float ln2 = 0.693147181f;
-            if (at.query < p.seq) {
+            if (at.query < hopper_end(p, job)) {
                 p.lse[(job.batch * p.heads + at.head) * p.seq + at.query] =
                     sum == 0 ? -INFINITY : ln2 * (hopper_in_base_2<S>(rows.shift[half], p.scale_log2) + log2_flushed(sum));
             }
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void hopper_store_direct(const weft_hopper_att
                 words[i] = pack_halves<S::bf16>(out[from] * inverse[half], out[from + 1] * inverse[half]);
             }
             hopper_gather(words);
-            if (at.query < p.seq && 32 * j + lane % 4 * 8 < p.head_dim) {
+            if (at.query < hopper_end(p, job) && 32 * j + lane % 4 * 8 < p.head_dim) {
                 store_16(to + 64 * j, words, p.keep_o);
             }
         }
@@ -106,11 +106,11 @@ static __device__ __forceinline__ void hopper_store_staged(const weft_hopper_att
     }
     fence_shared_for_async();
     barrier_sync(8 + group, 128);
-    if (thread == 0) {
+    const int query = job.row + ((int)group * 64 >> p.pack_bits);
+    if (thread == 0 && query < hopper_end(p, job)) {
 #pragma unroll 1
         for (int box = 0; box < S::boxes; box++) {
-            tma_store_5d(&p.o_map, to + (uint32_t)box * S::q_box, box * 64, 0, job.row + ((int)group * 64 >> p.pack_bits),
-                         job.head, job.batch, p.keep_o);
+            tma_store_5d(&p.o_map, to + (uint32_t)box * S::q_box, box * 64, 0, query, job.head, job.batch, p.keep_o);
         }
         tma_store_commit();
     }

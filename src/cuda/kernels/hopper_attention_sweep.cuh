@@ -212,11 +212,11 @@ template <class S> struct hopper_consumer {
     /* What this warpgroup sees of the tile at hand. */
     __device__ __forceinline__ hopper_share share_of() const {
         const int first = job.row + ((int)group * 64 >> p.pack_bits), end = min(first + (64 >> p.pack_bits), p.seq);
-        const int least = min(first + 1 + p.offset, p.kv_seq), most = min(end + p.offset, p.kv_seq); /* keys that its first
-                                                                                        and its last query see */
+        /* Keys that its first and its last query see. */
+        const int least = min(first + 1 + p.offset, p.kv_seq), most = min(end + p.offset, p.kv_seq);
         const int steps = job.steps, own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
         hopper_share share;
-        share.own = first >= p.seq ? 0 : min(own, steps);
+        share.own = first >= hopper_end(p, job) ? 0 : min(own, steps);
         share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
         share.downward = job.downward;
         share.before = share.downward ? steps - share.own : 0;
