@@ -147,6 +147,13 @@ const weft_hopper_attention_variant *weft_hopper_attention_variant_of(const weft
     return v;
 }
 
+/* Whether a launch without a mask had better end with the tiles that are not whole, where the K and V of a batch easily
+ * stay in the L2 from a head's first tile to its last. */
+static int ends_short(const weft_attention *p, const weft_cuda_device *device, int64_t queries) {
+    const double bytes = 4.0 * (double)p->kv_seq * (double)p->head_dim * (double)p->kv_heads;
+    return p->seq > queries && p->seq % queries != 0 && bytes <= (double)device->l2_bytes / 4;
+}
+
 /* The default schedule: what measured best, shape by shape, in docs/kernels/attention-hopper.md. */
 void weft_hopper_attention_settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                                   weft_schedule *schedule) {
@@ -159,7 +166,9 @@ void weft_hopper_attention_settle(const weft_plan *plan, const weft_cuda_device 
         schedule->workers = weft_ceil_divide(tiles_of_kv, weft_ceil_divide(tiles_of_kv, workers));
     }
     if (schedule->order == WEFT_CHOOSE) {
-        schedule->order = causal ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
+        schedule->order = causal                                               ? WEFT_ORDER_LONGEST_FIRST
+                          : ends_short(p, device, choice->tile_m / plan->pack) ? WEFT_ORDER_BLOCK_FIRST
+                                                                               : WEFT_ORDER_HEAD_FIRST;
     }
     if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
         schedule->group = section_heads(p, (double)plan->machine.l2_bytes, plan->pack, blocks, workers);
