@@ -87,6 +87,9 @@ static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room,
             kernel->start();
         }
         char *mine = omp_get_thread_num() < count ? rooms + part * (size_t)omp_get_thread_num() : NULL;
+        if (mine) {
+            memset(mine, 0, room < 64 ? room : 64);
+        }
         if (c->stage.count > 0) {
             do_items(c, mine);
 #pragma omp barrier
@@ -125,8 +128,10 @@ static void report(crew *c) {
 /* What a worker has to do, and then what the others may have left. */
 static void walk_worker(crew *c, void *room, int64_t index) {
     const weft_walk *walk = &c->plan->walk;
-    for (int64_t i = 0; i < (c->how->helps ? c->workers : 1); i++) {
-        weft_worker worker = weft_worker_start(walk, (index + i) % c->workers, &c->counter);
+    const int64_t apart = c->how->helps, alike = apart ? c->workers / apart : 1;
+    for (int64_t i = 0; i < (apart ? c->workers : 1); i++) {
+        const int64_t other = (index + i % alike * apart + i / alike) % c->workers;
+        weft_worker worker = weft_worker_start(walk, other, &c->counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             visit_cluster(c, room, visit);
