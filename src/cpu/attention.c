@@ -175,10 +175,10 @@ void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention
     weft_cpu_kv_lay_out(&a->kv, a->kernel, problem, tile_n);
 }
 
-/* Whether each thread packs for itself: where it works on one head, and finds what it packed in its own cache. For fewer
- * queries than LEAST packing would take it too long. */
+/* Whether each thread packs for itself: where it works on one head, and finds what it packed in its own cache. LEAST:
+ * queries of a worker; with fewer, packing would take it too long. MOST: bytes of a head, about an L2. */
 static int holds_heads(const weft_cpu_attention_job *a, const weft_plan *plan) {
-    enum { LEAST = 128, MOST = 1 << 20 }; /* queries of a worker; bytes, of an L2 that two threads may have to share */
+    enum { LEAST = 128, MOST = 5 << 19 };
     const double queries = (double)a->p->batch * (double)a->p->heads * (double)a->p->seq / (double)plan->walk.workers;
     return weft_cpu_shares_by_head(plan) && queries >= LEAST &&
            (double)a->kv.blocks * (double)(a->kv.k_block + a->kv.v_block + 1) <= MOST;
@@ -205,7 +205,7 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
         how.before = weft_cpu_kv_stage(&packing);
     }
     if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* those that are done help the others */
-        how.helps = weft_cpu_shares_by_head(plan) ? p->batch * p->heads : 1;
+        how.helps = 1;
         a.begun = calloc((size_t)(p->batch * p->heads * a.blocks), 1);
         status = a.begun ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out tiles");
     }

@@ -177,9 +177,7 @@ typedef struct weft_cpu_walking {
     void *context;
     size_t room;
     weft_cpu_stage before; /* done when the walk begins, without a room; no items: nothing */
-    /* 0, or a worker that is done makes the others' visits too, first of those whose numbers are a multiple of this apart;
-     * it divides the number of workers. A visit does what nobody has begun of it. */
-    int64_t helps;
+    int helps; /* whether a worker that is done makes the others' visits too: a visit does what nobody has begun of it */
 } weft_cpu_walking;
 
 weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_walking *how,

@@ -128,10 +128,8 @@ static void report(crew *c) {
 /* What a worker has to do, and then what the others may have left. */
 static void walk_worker(crew *c, void *room, int64_t index) {
     const weft_walk *walk = &c->plan->walk;
-    const int64_t apart = c->how->helps, alike = apart ? c->workers / apart : 1;
-    for (int64_t i = 0; i < (apart ? c->workers : 1); i++) {
-        const int64_t other = (index + i % alike * apart + i / alike) % c->workers;
-        weft_worker worker = weft_worker_start(walk, other, &c->counter);
+    for (int64_t i = 0; i < (c->how->helps ? c->workers : 1); i++) {
+        weft_worker worker = weft_worker_start(walk, (index + i) % c->workers, &c->counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             visit_cluster(c, room, visit);
