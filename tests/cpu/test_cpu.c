@@ -520,6 +520,29 @@ static void schedules_are_completed(void **state) {
     }
 }
 
+/* As many workers for one head as for another, and all tiles alike: each keeps to its head, unless something else is said.
+ */
+static void workers_keep_to_a_head(void **state) {
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        weft_attention p = WEFT_ATTENTION_INIT;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        weft_plan *plan;
+        p.heads = p.kv_heads = 4;
+        p.seq = p.kv_seq = 300;
+        p.head_dim = 16;
+        p.mask = round == 1 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+        s.workers = round == 2 ? 6 : 8;
+        s.order = round == 3 ? WEFT_ORDER_HEAD_FIRST : WEFT_CHOOSE;
+        s.dispatch = round == 4 ? WEFT_DISPATCH_DYNAMIC : WEFT_CHOOSE;
+        assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        const weft_schedule settled = weft_plan_schedule(plan);
+        assert_int_equal(settled.dispatch, round == 0 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC);
+        assert_int_equal(settled.order == WEFT_ORDER_BLOCK_FIRST, round == 0);
+        weft_plan_destroy(plan);
+    }
+}
+
 static void tiles_have_a_limit(void **state) {
     (void)state;
     weft_attention p = WEFT_ATTENTION_INIT;
@@ -550,6 +573,7 @@ int main(void) {
                                        cmocka_unit_test(threads_change_no_product),
                                        cmocka_unit_test(after_a_fork),
                                        cmocka_unit_test(schedules_are_completed),
+                                       cmocka_unit_test(workers_keep_to_a_head),
                                        cmocka_unit_test(tiles_have_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
