@@ -1,5 +1,6 @@
 /* Attention forward: an online softmax in base 2 on panels of queries. K and V are packed once, for all queries and all
- * heads that share them. Besides that, memory is a tile of queries and one panel of scores a thread. */
+ * heads that share them, or by each thread for the head that it works on. Besides that, memory is a tile of queries and one
+ * panel of scores a thread. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,16 +137,29 @@ static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_tile *b, 
     }
 }
 
+/* Whether somebody else has begun the tile; otherwise the caller has now. */
+static int is_begun(const weft_cpu_attention_job *a, weft_tile tile) {
+    unsigned char *begun = a->begun ? &a->begun[(tile.batch * a->p->heads + tile.head) * a->blocks + tile.block] : NULL;
+    return begun && (__atomic_load_n(begun, __ATOMIC_RELAXED) || /* looking is cheaper than taking */
+                     __atomic_exchange_n(begun, 1, __ATOMIC_RELAXED));
+}
+
 static void attention_tile(void *context, void *room, const weft_visit *visit) {
     const weft_cpu_attention_job *a = context;
     const int64_t kv_head = visit->tile.head / (a->p->heads / a->p->kv_heads);
+    if (is_begun(a, visit->tile)) {
+        return;
+    }
     size_t unused;
-    const weft_cpu_tile b = weft_cpu_tile_lay_out(a, room, &unused);
+    const size_t held = a->held ? weft_cpu_kv_held_bytes(&a->kv) : 0;
+    const weft_cpu_tile b = weft_cpu_tile_lay_out(a, (char *)room + held, &unused);
+    const weft_cpu_kv kv = a->held ? weft_cpu_kv_hold(a->held, visit->tile.batch, kv_head, room) : a->kv;
     const int64_t first = visit->tile.block * a->tile_m, rows = weft_cpu_smaller(a->p->seq - first, a->tile_m);
     weft_cpu_tile_load(a, &b, visit->tile, first, rows);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
         const int64_t begin = step * a->kv.tile, keys = weft_cpu_smaller(a->p->kv_seq - begin, a->kv.tile);
-        const weft_cpu_kv_block block = weft_cpu_kv_at(&a->kv, visit->tile.batch, kv_head, step);
+        const weft_cpu_kv_block block =
+            a->held ? weft_cpu_kv_at(&kv, 0, 0, step) : weft_cpu_kv_at(&kv, visit->tile.batch, kv_head, step);
         weft_cpu_tile_visit(a, &b, visit->tile, first, rows, &block, begin, keys);
     }
     store_rows(a, &b, visit->tile, first, rows);
@@ -156,8 +170,18 @@ void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention
     *a = (weft_cpu_attention_job){
         .p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, problem->dtype), .tile_m = tile_m};
     a->factor = (float)(fabs(problem->scale) * 1.44269504088896340736);
+    a->blocks = weft_ceil_divide(problem->seq, tile_m);
     a->q_panel = weft_cpu_panel_bytes(a->kernel, a->kernel->b, problem->head_dim);
     weft_cpu_kv_lay_out(&a->kv, a->kernel, problem, tile_n);
+}
+
+/* Whether each thread packs for itself: where it works on one head, and finds what it packed in its own cache. LEAST:
+ * queries of a worker; with fewer, packing would take it too long. MOST: bytes of a head, about an L2. */
+static int holds_heads(const weft_cpu_attention_job *a, const weft_plan *plan) {
+    enum { LEAST = 128, MOST = 5 << 19 };
+    const double queries = (double)a->p->batch * (double)a->p->heads * (double)a->p->seq / (double)plan->walk.workers;
+    return weft_cpu_shares_by_head(plan) && queries >= LEAST &&
+           (double)a->kv.blocks * (double)(a->kv.k_block + a->kv.v_block + 1) <= MOST;
 }
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
@@ -171,12 +195,24 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
     }
     weft_cpu_attention_job a;
     weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);
-    if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
-        weft_cpu_kv_packing packing = {&a.kv, a.kernel, p, data->k, data->v};
-        weft_cpu_walking how = {.visit = attention_tile, .context = &a, .before = weft_cpu_kv_stage(&packing)};
-        weft_cpu_tile_lay_out(&a, NULL, &how.room);
+    weft_cpu_kv_packing packing = {&a.kv, a.kernel, p, data->k, data->v};
+    weft_cpu_walking how = {.visit = attention_tile, .context = &a};
+    weft_cpu_tile_lay_out(&a, NULL, &how.room);
+    if (holds_heads(&a, plan)) {
+        a.held = &packing;
+        how.room += weft_cpu_kv_held_bytes(&a.kv);
+    } else if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
+        how.before = weft_cpu_kv_stage(&packing);
+    }
+    if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* those that are done help the others */
+        how.helps = 1;
+        a.begun = calloc((size_t)(p->batch * p->heads * a.blocks), 1);
+        status = a.begun ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out tiles");
+    }
+    if (status == WEFT_OK) {
         status = weft_cpu_walk(plan, a.kernel, &how, message);
     }
+    free(a.begun);
     weft_cpu_kv_free(&a.kv);
     return status;
 }

@@ -39,6 +39,11 @@ weft_cpu_stage weft_cpu_kv_stage(weft_cpu_kv_packing *packing);
 weft_cpu_kv_block weft_cpu_kv_at(const weft_cpu_kv *kv, int64_t batch, int64_t kv_head, int64_t block);
 void weft_cpu_kv_free(weft_cpu_kv *kv);
 
+/* The same for one kv head in a thread's own memory of weft_cpu_kv_held_bytes(), packed unless it is there since the last
+ * call; weft_cpu_kv_at() finds it as the only one. */
+size_t weft_cpu_kv_held_bytes(const weft_cpu_kv *kv);
+weft_cpu_kv weft_cpu_kv_hold(const weft_cpu_kv_packing *packing, int64_t batch, int64_t kv_head, char *room);
+
 /* Packs one block, of `keys` keys from `begin`, into memory of the caller: k_block and v_block bytes. */
 weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel,
                                          const weft_attention *problem, const void *k, const void *v, int64_t batch,
@@ -49,9 +54,12 @@ typedef struct weft_cpu_attention_job {
     const weft_attention_data *data;
     const weft_cpu_kernel *kernel;
     int64_t tile_m; /* queries of a tile */
+    int64_t blocks; /* tiles of a head */
     weft_cpu_kv kv;
-    size_t q_panel; /* bytes */
-    float factor;   /* scale times log2(e), made positive: a negative scale turns the queries around */
+    const weft_cpu_kv_packing *held; /* each thread packs the head that it works on; null: all is packed first, by all */
+    unsigned char *begun;            /* for each tile, whether somebody has; null where each tile has but one visit */
+    size_t q_panel;                  /* bytes */
+    float factor;                    /* scale times log2(e), made positive: a negative scale turns the queries around */
 } weft_cpu_attention_job;
 
 void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention *problem, const weft_attention_data *data,

@@ -170,7 +170,8 @@ typedef struct weft_cpu_stage {
     void *context;
 } weft_cpu_stage;
 
-/* How a walk is run over threads, one worker each, every worker with `room` bytes of its own. */
+/* How a walk is run over threads, one worker each, every thread with `room` bytes of its own, whose first 64 are 0 at
+ * first. */
 typedef struct weft_cpu_walking {
     weft_cpu_visit visit;
     void *context;
@@ -198,6 +199,9 @@ int weft_cpu_packs_alone(const weft_plan *plan);
 
 /* Whether a GEMM with no more tiles than workers takes A where it lies. Then tiles are shared out by columns of blocks. */
 int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *problem);
+
+/* Whether an attention is handed out so that each worker has tiles of one head only. */
+int weft_cpu_shares_by_head(const weft_plan *plan);
 
 /* How many threads a run takes at most. */
 int64_t weft_cpu_threads(void);

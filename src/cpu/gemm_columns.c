@@ -23,7 +23,8 @@ static void multiply_lying(const weft_cpu_gemm_job *g, int64_t panel, int64_t sl
         s.index += (size_t)whole;
         s.k = k - whole;
         g->a.pack(&s, room);
-        g->kernel->multiply(weft_cpu_pad(s.k, depth), room, b + whole * g->b.layout.lines * element, c, add || whole > 0);
+        weft_cpu_multiply(g->kernel, s.lines, weft_cpu_pad(s.k, depth), room, b + whole * g->b.layout.lines * element, c,
+                          add || whole > 0);
     }
 }
 

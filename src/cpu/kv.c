@@ -57,6 +57,31 @@ weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_k
     return (weft_cpu_kv_block){k_to, v_to, pack_values(kv, kernel, p, v, batch, kv_head, begin, keys, v_to)};
 }
 
+enum { HELD_HEADER = 64 }; /* which head is held, counted from 1 */
+
+size_t weft_cpu_kv_held_bytes(const weft_cpu_kv *kv) {
+    return HELD_HEADER + ((size_t)kv->blocks * (kv->k_block + kv->v_block + 1) + 63) / 64 * 64;
+}
+
+weft_cpu_kv weft_cpu_kv_hold(const weft_cpu_kv_packing *packing, int64_t batch, int64_t kv_head, char *room) {
+    weft_cpu_kv kv = *packing->kv;
+    int64_t *held = (int64_t *)(void *)room;
+    const int64_t head = batch * kv.kv_heads + kv_head + 1;
+    kv.kv_heads = 1;
+    kv.k = room + HELD_HEADER;
+    kv.v = kv.k + (size_t)kv.blocks * kv.k_block;
+    kv.odd = (unsigned char *)kv.v + (size_t)kv.blocks * kv.v_block;
+    for (int64_t i = 0; *held != head && i < kv.blocks; i++) {
+        const int64_t begin = i * kv.tile, keys = weft_cpu_smaller(packing->problem->kv_seq - begin, kv.tile);
+        kv.odd[i] = (unsigned char)weft_cpu_kv_pack_block(&kv, packing->kernel, packing->problem, packing->k, packing->v,
+                                                          batch, kv_head, begin, keys, kv.k + (size_t)i * kv.k_block,
+                                                          kv.v + (size_t)i * kv.v_block)
+                        .is_odd;
+    }
+    *held = head;
+    return kv;
+}
+
 /* The keys of a block, or its values: so there is more to share out. */
 static void pack_item(void *context, void *room, int64_t item) {
     const weft_cpu_kv_packing *pack = context;

@@ -87,6 +87,9 @@ static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room,
             kernel->start();
         }
         char *mine = omp_get_thread_num() < count ? rooms + part * (size_t)omp_get_thread_num() : NULL;
+        if (mine) {
+            memset(mine, 0, room < 64 ? room : 64);
+        }
         if (c->stage.count > 0) {
             do_items(c, mine);
 #pragma omp barrier

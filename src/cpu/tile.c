@@ -5,12 +5,13 @@
 #include "plan/problem.h"
 
 /* Candidates for a side. All kernels' blocks divide 96, so that its multiples waste nothing; powers of two divide what is
- * often asked for. */
-static const int64_t sides[] = {48, 64, 96, 128, 192, 256, 288};
+ * often asked for. Those beyond SIDES are for tiles that are shared out by columns of blocks, which hold the sums of but
+ * one. */
+static const int64_t sides[] = {48, 64, 96, 128, 192, 256, 288, 384, 512, 768};
 
 /* Keys of a block of attention. */
 static const int64_t blocks[] = {96, 192, 288, 384, 480};
-enum { SIDES = sizeof sides / sizeof *sides, BLOCKS = sizeof blocks / sizeof *blocks };
+enum { ALL_SIDES = sizeof sides / sizeof *sides, SIDES = ALL_SIDES - 3, BLOCKS = sizeof blocks / sizeof *blocks };
 
 /* Bytes. A tile's sums and a slice of its A and B share an L2, which two threads may have to share. */
 enum { HALF_L1 = 24 << 10, WHOLE_L1 = 48 << 10, SHARE_OF_L2 = 1 << 20 };
@@ -67,20 +68,25 @@ int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *p) {
     return kernel->multiply_lying && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
 }
 
-/* With no more tiles than workers they are shared out by columns of blocks, so that all have as much to do, up to the last
- * column. Each column packs its B; each worker fetches the A of its tile. */
-static double cost_by_columns(const weft_cpu_kernel *kernel, side m, side n, int64_t workers) {
+/* With no more tiles than workers they are shared out by columns of blocks. */
+static int by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers) {
+    return m.tiles * n.tiles > 1 && m.tiles * n.tiles <= (double)workers && weft_cpu_takes_lying(kernel, p);
+}
+
+/* Then all have as much to do, up to the last column. Each column packs its B; each worker fetches the A of its tile, and
+ * one that has none fetches two of others. */
+static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers) {
+    const double rows = (double)weft_cpu_pad(p->m, kernel->a.lines), cols = (double)weft_cpu_pad(p->n, kernel->b.lines);
     const double column = kernel->b.lines * (m.one + kernel->fetch);
-    const double share = n.all * (m.all + kernel->fetch * m.tiles) / (double)workers;
-    return (share > column ? share : column) + 0.5 * column + kernel->fetch * m.one;
+    const double share = cols * (rows + kernel->fetch * m.tiles) / (double)workers;
+    const double fetched = m.tiles * n.tiles < (double)workers ? 2 : 1;
+    return (share > column ? share : column) + 0.5 * column + fetched * kernel->fetch * m.one;
 }
 
 /* Each thread packs what its tile needs, however often others pack the same. */
 static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers) {
-    const spent s = spend(kernel->fetch, 1, m, n);
-    return s.tiles > 1 && s.tiles <= (double)workers && weft_cpu_takes_lying(kernel, p)
-               ? cost_by_columns(kernel, m, n, workers)
-               : with_waiting(s, workers);
+    return by_columns(kernel, p, m, n, workers) ? cost_by_columns(kernel, p, m, n, workers)
+                                                : with_waiting(spend(kernel->fetch, 1, m, n), workers);
 }
 
 /* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
@@ -106,11 +112,22 @@ int weft_cpu_packs_alone(const weft_plan *plan) {
     return cost_alone(kernel, p, m, n, s->workers) < cost_shared(kernel, p, m, n, s->workers);
 }
 
-/* Queries are the columns here. The last tile makes all wait for 0.4 of its time. */
+/* Block-first, head by head, as many workers for one head as for another: worker w has tiles of head w mod heads. */
+static int shares_by_head(const weft_schedule *s, const weft_attention *p) {
+    return s->dispatch == WEFT_DISPATCH_STATIC && s->order == WEFT_ORDER_BLOCK_FIRST && s->cluster_m <= 1 &&
+           s->cluster_n <= 1 && s->sweep != WEFT_SWEEP_PAIR && s->workers > 0 && s->workers % (p->batch * p->heads) == 0;
+}
+
+int weft_cpu_shares_by_head(const weft_plan *plan) {
+    return shares_by_head(&plan->schedule, &plan->attention);
+}
+
+/* Queries are the columns here. The last tile makes all wait for 0.4 of its time. A worker that has tiles of one head only
+ * finds its keys in its own cache. */
 static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention *p, int64_t tile_m, int64_t tile_n,
-                             int64_t workers) {
-    const spent s = spend(kernel->fetch, (double)(p->batch * p->heads), cut_side(tile_n, tile_n, kernel->a.lines),
-                          cut_side(p->seq, tile_m, kernel->b.lines));
+                             int64_t workers, int by_head) {
+    const spent s = spend((by_head ? 0.25 : 1) * kernel->fetch, (double)(p->batch * p->heads),
+                          cut_side(tile_n, tile_n, kernel->a.lines), cut_side(p->seq, tile_m, kernel->b.lines));
     const double share = s.all / (double)workers;
     return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
 }
@@ -118,28 +135,44 @@ static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention
 static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
     const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
     const int64_t element = (int64_t)weft_dtype_bytes(kernel->dtype);
-    int64_t m[SIDES + 1], n[SIDES + 1];
-    const size_t ms = list(s->tile_m, p->m, sides, SIDES, m), ns = list(s->tile_n, p->n, sides, SIDES, n);
+    int64_t m[SIDES + 1], n[ALL_SIDES + 1];
+    const size_t ms = list(s->tile_m, p->m, sides, SIDES, m), ns = list(s->tile_n, p->n, sides, ALL_SIDES, n);
     if (s->tile_k == 0) { /* a panel of B is about an L1: sums come and go less often; slices are as long as each other */
         const int64_t depth = fitting(kernel->b.lines * element, WHOLE_L1);
         const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
         s->tile_k = p->k < even ? p->k : even;
     }
-    side across[SIDES + 1];
+    side across[ALL_SIDES + 1];
     for (size_t i = 0; i < ns; i++) {
         across[i] = cut_side(p->n, n[i], kernel->b.lines);
     }
     double best = -1;
     for (size_t i = 0; i < ms * ns; i++) {
         const int64_t tile_m = m[i / ns], tile_n = n[i % ns];
-        const double bytes = (double)tile_m * (double)tile_n * (double)sizeof(float) +
-                             (double)(tile_m + tile_n) * (double)s->tile_k * (double)element;
-        const double cost = gemm_cost(kernel, p, cut_side(p->m, tile_m, kernel->a.lines), across[i % ns], s->workers);
+        const side down = cut_side(p->m, tile_m, kernel->a.lines);
+        const int columns = by_columns(kernel, p, down, across[i % ns], s->workers);
+        if (i % ns >= SIDES && !columns) {
+            continue;
+        }
+        const int64_t held = columns ? kernel->b.lines : tile_n;
+        const double bytes = (double)tile_m * (double)held * (double)sizeof(float) +
+                             (double)(tile_m + held) * (double)s->tile_k * (double)element;
+        const double cost = gemm_cost(kernel, p, down, across[i % ns], s->workers);
         if (best < 0 || (bytes <= SHARE_OF_L2 && cost < best)) {
             best = cost;
             s->tile_m = tile_m;
             s->tile_n = tile_n;
         }
+    }
+}
+
+/* All tiles alike and as many workers for one head as for another: each keeps to its head, and helps when it is done. */
+static void choose_handing(weft_schedule *s, const weft_attention *p) {
+    weft_schedule by_head = *s;
+    by_head.order = s->order == WEFT_CHOOSE ? WEFT_ORDER_BLOCK_FIRST : s->order;
+    by_head.dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    if (p->mask == WEFT_MASK_NONE && s->workers > 1 && shares_by_head(&by_head, p)) {
+        *s = by_head;
     }
 }
 
@@ -156,7 +189,7 @@ static void choose_attention(weft_schedule *s, const weft_attention *p) {
         if (i > 0 && p->mask != WEFT_MASK_NONE && m[i] > 192) {
             break; /* tiles differ under a mask; there must be enough to share them out */
         }
-        const double cost = attention_cost(kernel, p, m[i], s->tile_n, s->workers);
+        const double cost = attention_cost(kernel, p, m[i], s->tile_n, s->workers, shares_by_head(s, p));
         if (best < 0 || cost <= best) {
             best = cost;
             s->tile_m = m[i];
@@ -197,7 +230,7 @@ double weft_cpu_cost(const weft_plan *plan) {
     }
     const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
     return attention_cost(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m,
-                          s->tile_n, s->workers) *
+                          s->tile_n, s->workers, weft_cpu_shares_by_head(plan)) *
            all * (1 + PER_BLOCK / (double)s->tile_n);
 }
 
@@ -217,6 +250,7 @@ weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *mess
         one_each = (double)weft_ceil_divide(plan->gemm.m, s->tile_m) * (double)weft_ceil_divide(plan->gemm.n, s->tile_n) <=
                    (double)s->workers;
     } else {
+        choose_handing(s, &plan->attention);
         choose_attention(s, &plan->attention);
     }
     if (s->dispatch == WEFT_CHOOSE) {

@@ -208,6 +208,54 @@ static void threads_change_nothing(void **state) {
 #endif
 }
 
+/* Workers that have tiles of one head only pack it themselves, and help each other: the same bits as where all is packed
+ * first and tiles are taken as threads come free. */
+static void heads_are_held(void **state) {
+    (void)state;
+    int usable;
+    const weft_cpu_kernel *kernels;
+    for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
+        uint64_t random = 80;
+        assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
+        for (int round = 0; usable && round < 24; round++) {
+            weft_attention p = random_attention(&random, round);
+            p.seq = random_between(&random, 256, 300); /* with two workers a head, 128 queries each */
+            p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -40, 60) : 0;
+            const weft_strides packed = {0, 0, 0};
+            p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
+            weft_schedule s = WEFT_SCHEDULE_INIT;
+            s.tile_m = random_between(&random, 1, 100);
+            s.tile_n = random_between(&random, 1, p.kv_seq);
+            s.sweep = WEFT_SWEEP_FORWARD;
+            tensors t = tensors_new(&random, &p);
+            if (round % 3 == 2) {
+                weft_ref_store(p.dtype, t.v, t.size.v - 1, round % 2 ? NAN : INFINITY);
+            }
+            const size_t bytes = t.size.o * weft_dtype_bytes(p.dtype), sums = t.size.lse * sizeof(float);
+            char *first = malloc(bytes + sums);
+            assert_non_null(first);
+            s.order = WEFT_ORDER_HEAD_FIRST;
+            s.dispatch = WEFT_DISPATCH_DYNAMIC;
+            run(&t, &p, &s);
+            memcpy(first, t.data.o, bytes);
+            memcpy(first + bytes, t.data.lse, sums);
+            s.order = WEFT_ORDER_BLOCK_FIRST;
+            s.dispatch = WEFT_DISPATCH_STATIC;
+            s.workers = p.batch * p.heads * (1 + round % 2);
+#ifdef _OPENMP
+            omp_set_num_threads(1 + round % 7);
+#endif
+            run(&t, &p, &s);
+            assert_memory_equal(first, t.data.o, bytes);
+            assert_memory_equal(first + bytes, t.data.lse, sums);
+            tensors_check_borders(&t);
+            free(first);
+            tensors_free(&t);
+        }
+    }
+    unsetenv("WEFT_CPU");
+}
+
 /* Largest difference of two tensors against the largest value, over the elements that belong to rows. */
 static double difference(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads, const void *got,
                          const void *want) {
@@ -353,11 +401,8 @@ static void gemm(void **state) {
     unsetenv("WEFT_CPU");
 }
 
-/* The same plan of a product gives the same bits, whatever the number of threads: with as many as there are tiles, or more,
- * they may share the tiles. */
-static void threads_change_no_product(void **state) {
-    (void)state;
 #ifdef _OPENMP
+static void check_threads_of_product(void) {
     uint64_t random = 50;
     for (int round = 0; round < 24; round++) {
         weft_gemm p = WEFT_GEMM_INIT;
@@ -366,7 +411,7 @@ static void threads_change_no_product(void **state) {
         p.m = random_between(&random, 1, 200);
         p.n = random_between(&random, 1, 200);
         p.k = random_between(&random, 1, 200);
-        p.dtype = p.c_dtype = round % 4 ? WEFT_BF16 : (weft_dtype)(round / 4 % 3);
+        p.dtype = p.c_dtype = (weft_dtype)(round % 4 % 3);
         p.b_major = (weft_major)(round / 2 % 2);
         p.c_major = (weft_major)(round / 3 % 2);
         s.tile_m = (p.m + round % 3) / (1 + round % 3);
@@ -397,6 +442,23 @@ static void threads_change_no_product(void **state) {
         guarded_free(b);
         guarded_free(c);
     }
+}
+#endif
+
+/* The same plan of a product gives the same bits, whatever the number of threads: with as many as there are tiles, or more,
+ * they may share the tiles. */
+static void threads_change_no_product(void **state) {
+    (void)state;
+#ifdef _OPENMP
+    int usable;
+    const weft_cpu_kernel *kernels;
+    for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
+        assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
+        if (usable) {
+            check_threads_of_product();
+        }
+    }
+    unsetenv("WEFT_CPU");
 #else
     skip();
 #endif
@@ -458,6 +520,29 @@ static void schedules_are_completed(void **state) {
     }
 }
 
+/* As many workers for one head as for another, and all tiles alike: each keeps to its head, unless something else is said.
+ */
+static void workers_keep_to_a_head(void **state) {
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        weft_attention p = WEFT_ATTENTION_INIT;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        weft_plan *plan;
+        p.heads = p.kv_heads = 4;
+        p.seq = p.kv_seq = 300;
+        p.head_dim = 16;
+        p.mask = round == 1 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+        s.workers = round == 2 ? 6 : 8;
+        s.order = round == 3 ? WEFT_ORDER_HEAD_FIRST : WEFT_CHOOSE;
+        s.dispatch = round == 4 ? WEFT_DISPATCH_DYNAMIC : WEFT_CHOOSE;
+        assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        const weft_schedule settled = weft_plan_schedule(plan);
+        assert_int_equal(settled.dispatch, round == 0 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC);
+        assert_int_equal(settled.order == WEFT_ORDER_BLOCK_FIRST, round == 0);
+        weft_plan_destroy(plan);
+    }
+}
+
 static void tiles_have_a_limit(void **state) {
     (void)state;
     weft_attention p = WEFT_ATTENTION_INIT;
@@ -482,11 +567,13 @@ int main(void) {
                                        cmocka_unit_test(few),
                                        cmocka_unit_test(not_finite),
                                        cmocka_unit_test(threads_change_nothing),
+                                       cmocka_unit_test(heads_are_held),
                                        cmocka_unit_test(backward),
                                        cmocka_unit_test(gemm),
                                        cmocka_unit_test(threads_change_no_product),
                                        cmocka_unit_test(after_a_fork),
                                        cmocka_unit_test(schedules_are_completed),
+                                       cmocka_unit_test(workers_keep_to_a_head),
                                        cmocka_unit_test(tiles_have_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
