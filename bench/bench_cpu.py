@@ -50,8 +50,9 @@ class Weft:
 
 
 class Table:
-    def __init__(self, peaks, seconds, only):
-        self.peaks, self.seconds, self.only, self.rows, self.failed = peaks, seconds, only, [], False
+    def __init__(self, measure, seconds, only):
+        self.measure, self.peaks, self.seconds, self.only, self.rows, self.failed = measure, measure(), seconds, only, [], False
+        print("{threads} threads; peaks: fp32 {fp32_gflops} GFLOP/s, bf16 {bf16_gflops} GFLOP/s, reading {read_gbs} GB/s".format(**self.peaks))
         print(f"{'':58}{'weft':>9} {'peer':>9}  {'ratio':>6}  {'share':>6}")
 
     def wants(self, name):
@@ -133,6 +134,8 @@ def gemm_rows(weft, table, sizes):
 
 def decode_rows(weft, table, keys):
     group = "decode"
+    table.peaks["read_gbs"] = table.measure()["read_gbs"]  # anew: other programs use the memory, too
+    print(f"reading {table.peaks['read_gbs']} GB/s")
     for name, dim, kv_heads, heads in (("bf16", 128, 8, 8), ("bf16", 64, 8, 8), ("fp32", 128, 8, 8), ("bf16", 128, 8, 32)):
         text = f"decode {name} D={dim} S={keys} H={heads}/{kv_heads}"
         if not table.wants(text):
@@ -164,11 +167,10 @@ def main():
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    peaks = json.loads(subprocess.check_output([os.path.join(options.build, "bench", "bench_peak")]))
-    print(f"PyTorch {torch.__version__}, NumPy {numpy.__version__}, {peaks['threads']} threads; peaks: "
-          f"fp32 {peaks['fp32_gflops']} GFLOP/s, bf16 {peaks['bf16_gflops']} GFLOP/s, reading {peaks['read_gbs']} GB/s")
+    print(f"PyTorch {torch.__version__}, NumPy {numpy.__version__}")
     weft = Weft(os.path.join(options.build, "libweft.so"))
-    table = Table(peaks, options.seconds or (0.5 if options.quick else 1.5), options.only)
+    measure = lambda: json.loads(subprocess.check_output([os.path.join(options.build, "bench", "bench_peak")]))
+    table = Table(measure, options.seconds or (0.5 if options.quick else 1.5), options.only)
     if "forward" in options.part:
         attention_rows(weft, table, [(512, 8), (2048, 8)] + ([] if options.quick else [(8192, 2)]), False)
     if "backward" in options.part:
@@ -179,7 +181,7 @@ def main():
         decode_rows(weft, table, 32768)
     if options.csv:
         with open(options.csv, "w") as file:
-            file.write(f"# bench_cpu.py on {os.uname().machine}: {json.dumps(peaks)}, PyTorch {torch.__version__}, NumPy {numpy.__version__}\n")
+            file.write(f"# bench_cpu.py on {os.uname().machine}: {json.dumps(table.peaks)}, PyTorch {torch.__version__}, NumPy {numpy.__version__}\n")
             file.write("group,row,weft,peer,ratio,share\n")
             for row in table.rows:
                 file.write(",".join([*row[:2], *(f"{x:.4g}" for x in row[2:])]) + "\n")
