@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cuda/cuda.h"
-#include "cuda/hopper_gemm_choose.h"
+#include "cuda/hopper_gemm_classes.h"
 #include "cuda/hopper_gemm_l2.h"
 #include "plan/status.h"
 
@@ -107,6 +107,16 @@ static int32_t box_rows(int mn_major, int64_t tile, int64_t sharers) {
     return mn_major || tile % (sharers * 8) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
 }
 
+/* A or C by classes of rows, `longer` of them, or of those that have one row less. */
+static weft_tensor_view by_class(weft_tensor_view v, const weft_gemm_classes *classes, int longer) {
+    const int64_t ld = v.stride[1];
+    v.length[1] = longer ? weft_ceil_divide(v.length[1], classes->count) : v.length[1] / classes->count;
+    v.length[2] = longer ? classes->longer : classes->count;
+    v.stride[1] = ld * classes->count;
+    v.stride[2] = ld;
+    return v;
+}
+
 /* One of A and B: `mn` is its length along m or n, and `mn_major` whether that axis is contiguous. */
 static weft_tensor_view view_of(const weft_gemm *p, const void *data, int mn_major, int64_t mn, int64_t ld, int64_t stride,
                                 int32_t rows) {
@@ -128,18 +138,33 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
     const weft_gemm_seen is = weft_gemm_see(p);
-    weft_gemm_params *to = parameters;
-    memset(to, 0, sizeof *to);
+    weft_gemm_class_params *all = parameters;
+    weft_gemm_params *to = &all->product;
+    memset(all, 0, sizeof *all);
     to->cluster_m = (int32_t)(is.swapped ? s->cluster_n : s->cluster_m);
     to->cluster_n = (int32_t)(is.swapped ? s->cluster_m : s->cluster_n);
     to->a_rows = box_rows(is.a_mn, is.swapped ? s->tile_n : s->tile_m, to->cluster_n);
     to->b_rows = box_rows(is.b_mn, is.swapped ? s->tile_m : s->tile_n, to->cluster_m);
-    const weft_tensor_view a = view_of(p, is.swapped ? data->b : data->a, is.a_mn, is.m, is.lda, is.a_stride, to->a_rows);
-    const weft_tensor_view b = view_of(p, is.swapped ? data->a : data->b, is.b_mn, is.n, is.ldb, is.b_stride, to->b_rows);
+    weft_gemm_choose_l2(plan, to);
+    weft_tensor_view a = view_of(p, is.swapped ? data->b : data->a, is.a_mn, is.m, is.lda, is.a_stride, to->a_rows);
+    weft_tensor_view b = view_of(p, is.swapped ? data->a : data->b, is.b_mn, is.n, is.ldb, is.b_stride, to->b_rows);
+    /* Pairs of lines are for what streams through the L2 once: otherwise they cost, most where lines are crooked. */
+    a.narrow = to->a_keep != WEFT_KEEP_FIRST;
+    b.narrow = to->b_keep != WEFT_KEEP_FIRST;
     const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
-    const weft_tensor_view out = {data->c,      p->c_dtype, 3, {is.n, is.m, p->batch}, {1, p->ldc, p->c_stride},
-                                  {row, 16, 1}, 1};
+    weft_tensor_view out = {data->c, p->c_dtype, 3, {is.n, is.m, p->batch}, {1, p->ldc, p->c_stride}, {row, 16, 1}, 1, 1};
     weft_status status;
+    all->classes = is.swapped ? weft_gemm_classes_of(p, &is, s->tile_n, s->tile_m, a.data)
+                              : weft_gemm_classes_of(p, &is, s->tile_m, s->tile_n, a.data);
+    if (all->classes.count > 0) {
+        const weft_tensor_view a_short = by_class(a, &all->classes, 0), out_short = by_class(out, &all->classes, 0);
+        if ((status = weft_tensor_map_make(c->driver, is.swapped ? "b" : "a", &a_short, &all->a_short, message)) ||
+            (status = weft_tensor_map_make(c->driver, "c", &out_short, &all->c_short, message))) {
+            return status;
+        }
+        a = by_class(a, &all->classes, 1);
+        out = by_class(out, &all->classes, 1);
+    }
     if ((status = weft_tensor_map_make(c->driver, is.swapped ? "b" : "a", &a, &to->a, message)) ||
         (status = weft_tensor_map_make(c->driver, is.swapped ? "a" : "b", &b, &to->b, message)) ||
         (status = weft_tensor_map_make(c->driver, "c", &out, &to->c, message))) {
@@ -148,7 +173,6 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->walk = *walk;
     to->side_of_sm = (const uint8_t *)(uintptr_t)c->side_of_sm;
     to->counter = s->dispatch == WEFT_DISPATCH_DYNAMIC || to->side_of_sm ? counter : NULL;
-    weft_gemm_choose_l2(plan, to);
     to->begun = to->lead > 0 ? (uint32_t *)(counter + 1) : NULL;
     to->alpha = (float)p->alpha;
     to->beta = (float)p->beta;
@@ -174,7 +198,7 @@ static int counts(const weft_plan *plan) {
 
 const weft_cuda_family weft_cuda_hopper_gemm = {
     .name = "hopper_gemm",
-    .parameter_bytes = sizeof(weft_gemm_params),
+    .parameter_bytes = sizeof(weft_gemm_class_params),
     .choose = choose,
     .settle = settle,
     .fill = fill,
@@ -182,4 +206,4 @@ const weft_cuda_family weft_cuda_hopper_gemm = {
     .by_side = 1,
     .counts = counts,
 };
-_Static_assert(sizeof(weft_gemm_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");
+_Static_assert(sizeof(weft_gemm_class_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");

@@ -1,4 +1,6 @@
-#include "cuda/hopper_gemm_choose.h"
+#include "cuda/hopper_gemm_classes.h"
+
+#include <math.h>
 
 #include "model/gemm.h"
 
@@ -16,6 +18,7 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
     const weft_gemm *p = &plan->gemm;
     const weft_gemm_seen is = weft_gemm_see(p);
     const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
+    const int64_t cluster_m = is.swapped ? pick->cluster_n : pick->cluster_m;
     const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
     const double bytes = elements * (double)size +
                          (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
@@ -23,7 +26,8 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
         .batch = p->batch,
         .k = p->k,
         .step = WEFT_GEMM_STEP,
-        .a = {is.m, pick->variant->tile_m, is.swapped ? pick->cluster_n : pick->cluster_m, is.lda * size, is.a_mn},
+        .a = {is.m, pick->variant->tile_m, cluster_m,
+              weft_gemm_line_of_a(p, &is, pick->variant->tile_m, pick->variant->tile_n, cluster_m), is.a_mn},
         .b = {is.n, pick->variant->tile_n, is.swapped ? pick->cluster_m : pick->cluster_n, is.ldb * size, is.b_mn},
         .split = pick->split,
         .workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors,
@@ -59,7 +63,8 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     const int by_side = weft_gemm_takes_tickets_by_side(s);
     size_t count = 0;
     if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn ||
-        v->b_mn != is.b_mn || !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
+        v->b_mn != is.b_mn || v->by_class != weft_gemm_wants_classes(&plan->gemm, &is, v->tile_m, v->tile_n) ||
+        !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
     if (most > 1 && most <= steps && on_grid &&
@@ -146,6 +151,24 @@ static wave best_wave(int64_t rows, int64_t cols, int64_t workers, double row_li
     return best;
 }
 
+/* Bytes that come from DRAM, if a wave goes through k in step: a band's panel once, or in each of its waves where the L2
+ * cannot hold it, and the other operand in each band, unless the L2 holds it all. */
+static double bytes_read(double row_bytes, double col_bytes, int64_t rows, int64_t cols, double across, double along,
+                         double l2) {
+    const double bands = ceil((double)cols / across), waves = ceil((double)rows / along);
+    const double a = row_bytes * (double)rows, b = col_bytes * (double)cols;
+    return a * (a > 0.4 * l2 ? bands : 1) + b * (col_bytes * across > 0.4 * l2 ? waves : 1);
+}
+
+/* Whether a narrow product reads much less if all of its columns are one band, and a wave of all workers no rectangle. */
+static int is_one_band(const wave *w, int64_t rows, int64_t cols, int64_t workers, double row_bytes, double col_bytes,
+                       double l2) {
+    const double along = (double)workers / (double)cols;
+    return w->across < cols && along >= 1 &&
+           bytes_read(row_bytes, col_bytes, rows, cols, (double)cols, along, l2) <
+               0.9 * bytes_read(row_bytes, col_bytes, rows, cols, (double)w->across, (double)w->along, l2);
+}
+
 void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device, weft_schedule *s) {
     const weft_gemm *p = &plan->gemm;
     s->tile_k = WEFT_GEMM_STEP;
@@ -158,7 +181,9 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
     const int64_t ctas = s->cluster_m * s->cluster_n * s->split;
     const int64_t rows = weft_ceil_divide(weft_ceil_divide(p->m, s->tile_m), s->cluster_m);
     const int64_t cols = weft_ceil_divide(weft_ceil_divide(p->n, s->tile_n), s->cluster_n);
-    const int64_t workers = (s->workers ? s->workers : device->multiprocessors * pick->variant->ctas) / ctas;
+    /* Clusters of four and more leave SMs over that no cluster fits: a worker more than fit would begin when others end. */
+    const int64_t all = device->multiprocessors * pick->variant->ctas, fit = ctas < 4 ? all : all * 10 / 11;
+    const int64_t workers = (s->workers ? s->workers : fit) / ctas;
     const int open = s->order == WEFT_CHOOSE && s->group == 0;
     const int bands = s->order == WEFT_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
     if (workers < 1 || !bands || s->group != 0 || rows > INT64_C(1) << 31 || cols > INT64_C(1) << 31) {
@@ -169,13 +194,17 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
     const wave w = across_rows ? best_wave(cols, rows, workers, col_lines, row_lines)
                                : best_wave(rows, cols, workers, row_lines, col_lines);
     const int several = p->batch > 1 || rows * cols > workers;
+    const double line = (double)p->k * (double)weft_dtype_bytes(p->dtype);
+    const double l2 = (double)plan->machine.l2_bytes * (double)plan->machine.domains;
+    const int narrow = open && !across_rows && several && p->batch == 1 &&
+                       is_one_band(&w, rows, cols, workers, row_lines * line, col_lines * line, l2);
     s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_SERPENTINE : s->order;
-    s->group = w.across; /* in positions: a cluster counts as one */
-    if (open && s->workers == 0 && several && p->batch == 1 && s->dispatch != WEFT_DISPATCH_GRID) {
+    s->group = narrow ? cols : w.across; /* in positions: a cluster counts as one */
+    if (open && !narrow && s->workers == 0 && several && p->batch == 1 && s->dispatch != WEFT_DISPATCH_GRID) {
         s->workers = w.across * w.along * ctas;
     }
     if (open && s->sweep == WEFT_CHOOSE) {
-        const double bytes = w.lines * (double)p->k * (double)weft_dtype_bytes(p->dtype);
+        const double bytes = w.lines * line;
         s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
 }

@@ -5,7 +5,7 @@
 #include "plan/status.h"
 
 /* As numbered in cuda.h. */
-enum { TYPE_FP16 = 6, TYPE_FP32 = 7, TYPE_BF16 = 9, SWIZZLE_128 = 3, PROMOTE_256 = 3 };
+enum { TYPE_FP16 = 6, TYPE_FP32 = 7, TYPE_BF16 = 9, SWIZZLE_128 = 3, PROMOTE_128 = 2, PROMOTE_256 = 3 };
 
 static int type_of(weft_dtype dtype) {
     return dtype == WEFT_FP16 ? TYPE_FP16 : dtype == WEFT_BF16 ? TYPE_BF16 : TYPE_FP32;
@@ -37,8 +37,8 @@ weft_status weft_tensor_map_make(const weft_cuda_driver *driver, const char *nam
         box[i] = (uint32_t)view->box[i];
         steps[i] = 1;
     }
-    const weft_cu_result result =
-        driver->tensor_map(map, type_of(view->dtype), (unsigned)view->rank, (uint64_t)(uintptr_t)view->data, lengths,
-                           strides + 1, box, steps, 0, view->swizzle ? SWIZZLE_128 : 0, PROMOTE_256, 0);
+    const weft_cu_result result = driver->tensor_map(
+        map, type_of(view->dtype), (unsigned)view->rank, (uint64_t)(uintptr_t)view->data, lengths, strides + 1, box, steps,
+        0, view->swizzle ? SWIZZLE_128 : 0, view->narrow ? PROMOTE_128 : PROMOTE_256, 0);
     return result ? weft_cuda_fail(driver, result, "a tensor cannot be described to the copy engine", message) : WEFT_OK;
 }

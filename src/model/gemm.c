@@ -3,31 +3,34 @@
 #include <math.h>
 
 /* Microseconds, where nothing else is said. */
-static const double launch = 3.2;         /* beginning, the first loads, the last stores */
-static const double early = 1.1;          /* less where the next launch finds room to begin beside this one */
-static const double next = 0.63;          /* from one tile of 128 x 256 to the next of the same CTA */
-static const double multiply = 0.45;      /* a step of such a tile while the other SMs rest */
-static const double load = 0.65;          /* how much longer it takes when all of them multiply: the clock falls */
-static const double narrow = 1.02;        /* products of 64 columns */
-static const double narrow_shared = 1.15; /* the same in clusters, whose CTAs wait for each other in each step */
-static const double half = 1.007;         /* products of 128 columns */
-static const double small = 1.036;        /* tiles of 128 x 128: more barriers */
-static const double single = 1.18;        /* tiles of 64 rows: one warpgroup, which nobody relieves while it stores */
-static const double least = 0.17;         /* a step of any tile: barriers, and asking for loads and products */
-static const double least_single = 0.19;  /* one of tiles of 64 rows: the way of a stage around their short ring */
-static const double line = 0.93e-3;       /* a line of 128 bytes that each SM loads */
-static const double line_alone = 0.46e-3; /* one that only this SM loads */
-static const double rows_of_k = 1.146;    /* how much more one costs of a matrix that is contiguous along m or n */
-static const double shared = 0.34;        /* how much of what crooked lines cost is left where several CTAs share them */
-static const double cluster_up = 0.32;    /* to set a cluster up */
-static const double join = 1.7;           /* to add up the parts of a tile, for each further part */
-static const double dram = 4.0e6;         /* bytes in a microsecond */
-static const double dram_single = 2.7e6;  /* the same with tiles of 64 rows, whose ring is too short for the way there */
-static const double sharpness = 5.2;      /* of the larger of what goes on at once, which disturbs each other */
+static const double launch = 2.24;         /* beginning, the first loads, the last stores */
+static const double early = 0.0782;        /* less where the next launch finds room to begin beside this one */
+static const double next = 1.46;           /* from one tile of 128 x 256 to the next of the same CTA */
+static const double multiply = 0.484;      /* a step of such a tile while the other SMs rest */
+static const double load = 0.413;          /* how much longer it takes when all of them multiply: the clock falls */
+static const double narrow = 1.043;        /* products of 64 columns */
+static const double narrow_shared = 1.293; /* the same in clusters along n */
+static const double half = 1.009;          /* products of 128 columns */
+static const double wide = 1.005;          /* products of 256 columns */
+static const double tall = 1.004;          /* tiles of 256 x 192 */
+static const double small = 1.026;         /* tiles of 128 x 128: more barriers */
+static const double single = 1.155;        /* tiles of 64 rows: one warpgroup, which nobody relieves while it stores */
+static const double least = 0.15;          /* a step of any tile: barriers, and asking for loads and products */
+static const double least_single = 0.171;  /* one of tiles of 64 rows: the way of a stage around their short ring */
+static const double line = 1.03e-3;        /* a line of 128 bytes that each SM loads */
+static const double line_alone = 0.552e-3; /* one that only this SM loads */
+static const double zeros = 15; /* how much more one costs that is outside of the matrix, where all tiles have such */
+static const double rows_of_k = 1.092;    /* how much more one costs of a matrix that is contiguous along m or n */
+static const double shared = 0.767;       /* how much of what crooked lines cost is left where several CTAs share them */
+static const double cluster_up = 0.259;   /* to set a cluster up */
+static const double join = 1.99;          /* to add up the parts of a tile, for each further part */
+static const double dram = 4.57e6;        /* bytes in a microsecond */
+static const double dram_single = 2.97e6; /* the same with tiles of 64 rows, whose ring is too short for the way there */
+static const double sharpness = 4.8;      /* of the larger of what goes on at once, which disturbs each other */
 
 /* How much more a line costs that does not begin at a multiple of 128 bytes: at a sector, or within one; and how much more
  * where this SM alone loads. */
-static const double crooked[] = {0, 0.7, 2.3}, crooked_alone[] = {0, 1.8, 2.6};
+static const double crooked[] = {0, 0.37, 1.06}, crooked_alone[] = {0, 0.854, 1.46};
 
 static double ceil_divide(double a, double b) {
     return ceil(a / b);
@@ -48,7 +51,8 @@ static int crookedness(const weft_gemm_side *side) {
 static double lines_of(const weft_gemm_side *side, double sharers) {
     const double tile = (double)side->tile;
     const double most = side->contiguous ? 64 * ceil_divide(tile / 64, sharers) : tile / sharers;
-    return most * (side->contiguous ? rows_of_k : 1) * (1 + crooked_alone[crookedness(side)]);
+    const double outside = side->contiguous ? 0 : fmax(0, tile - (double)side->length) / sharers;
+    return most * (side->contiguous ? rows_of_k : 1) * (1 + crooked_alone[crookedness(side)]) + outside * zeros;
 }
 
 /* The same in the mean over all tiles, while all SMs load: what is outside of the matrix is not read. */
@@ -62,8 +66,9 @@ static double mean_lines_of(const weft_gemm_side *side, double sharers) {
 static double step_of(const weft_gemm_model *m, double share) {
     const double along_m = (double)m->a.cluster, along_n = (double)m->b.cluster;
     const double unit = (double)m->a.tile * (double)m->b.tile * (double)m->step / (128.0 * 256 * 64);
-    const double sixty_four = along_m * along_n > 1 ? narrow_shared : narrow;
-    const double columns = m->b.tile <= 64 ? sixty_four : m->b.tile <= 128 ? half : 1;
+    const double sixty_four = along_n > 1 ? narrow_shared : narrow;
+    const double most = m->b.tile == 256 ? wide : m->a.tile == 256 ? tall : 1;
+    const double columns = m->b.tile <= 64 ? sixty_four : m->b.tile <= 128 ? half : most;
     const double products = multiply * unit * columns * (1 + load * share);
     const double alone = line_alone * (lines_of(&m->a, along_n) + lines_of(&m->b, along_m));
     const double together = line * share * (mean_lines_of(&m->a, along_n) + mean_lines_of(&m->b, along_m));

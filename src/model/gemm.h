@@ -22,8 +22,7 @@ typedef struct weft_gemm_model {
     double bytes;    /* of A, B and C */
 } weft_gemm_model;
 
-/* Microseconds. The numbers behind it were fitted to the sweeps in docs/results/gemm-tiles-h200.csv and
- * gemm-tiles-2-h200.csv; those of launches and of the smallest tiles to gemm-small-h200.txt. */
+/* Microseconds. The numbers behind it were fitted to the sweeps in docs/results/gemm-tiles-3-h200.txt. */
 double weft_model_gemm_time(const weft_gemm_model *m);
 
 #endif

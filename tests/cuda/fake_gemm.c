@@ -34,17 +34,41 @@ static double load(const matrix *m, int64_t batch, int64_t mn, int64_t k) {
     return weft_ref_load(m->dtype, m->data + batch * m->batch_bytes + mn * m->mn_bytes + k * m->k_bytes, 0);
 }
 
-/* One tile; what lies outside of C is left out, as the copy engine does. */
-static void run_tile(const weft_gemm_params *p, const matrix *a, const matrix *b, const fake_tensor *c, int64_t batch,
-                     int64_t first_row, int64_t first_col, int64_t tile_m, int64_t tile_n) {
+/* A, B and C of a launch. Classes of rows with one row less have maps of their own for A and C. */
+typedef struct operands {
+    matrix a, a_short, b;
+    fake_tensor c, c_short;
+    weft_gemm_classes classes;
+} operands;
+
+/* One tile, in the row `row_of_tiles` of a cluster that begins with `first_row_of`; what lies outside of C is left out, as
+ * the copy engine does, and k ends with the last step. */
+static void run_tile(const weft_gemm_params *p, const operands *o, int64_t batch, int64_t row_of_tiles,
+                     int64_t first_row_of, int64_t first_col, int64_t tile_m, int64_t tile_n) {
+    const matrix *a = &o->a, *b = &o->b;
+    const fake_tensor *c = &o->c;
+    const weft_gemm_classes *classes = &o->classes;
+    int64_t z = batch, shift = 0;
+    if (classes->count > 0) {
+        const int64_t place = row_of_tiles / classes->tiles;
+        row_of_tiles -= place * classes->tiles;
+        shift = 8 * (int64_t)(classes->shifts >> (4 * (first_row_of / classes->tiles)) & 15);
+        z = place < classes->count ? (int64_t)(classes->order >> (4 * place) & 15) : classes->count;
+        a = z >= classes->longer ? &o->a_short : a;
+        c = z >= classes->longer ? &o->c_short : c;
+        if (z >= a->batch) {
+            return;
+        }
+    }
+    const int64_t first_row = row_of_tiles * tile_m, end = weft_ceil_divide(a->k, WEFT_GEMM_STEP) * WEFT_GEMM_STEP - shift;
     const weft_dtype dtype = (weft_dtype)p->c_dtype;
     const int64_t bytes = (int64_t)weft_dtype_bytes(dtype);
     for (int64_t row = first_row; row < first_row + tile_m && row < c->length[1]; row++) {
         for (int64_t col = first_col; col < first_col + tile_n && col < c->length[0]; col++) {
-            char *at = (char *)(uintptr_t)c->data + batch * c->stride[2] + row * c->stride[1] + col * bytes;
+            char *at = (char *)(uintptr_t)c->data + z * c->stride[2] + row * c->stride[1] + col * bytes;
             double sum = 0;
-            for (int64_t k = 0; k < a->k; k++) {
-                sum += load(a, batch, row, k) * load(b, batch, col, k);
+            for (int64_t k = 0; k < a->k && k < end; k++) {
+                sum += load(a, z, row, k) * load(b, batch, col, k);
             }
             sum *= (double)p->alpha;
             weft_ref_store(dtype, at, 0, p->beta == 0 ? sum : sum + (double)p->beta * weft_ref_load(dtype, at, 0));
@@ -53,16 +77,15 @@ static void run_tile(const weft_gemm_params *p, const matrix *a, const matrix *b
 }
 
 /* The tiles of a cluster, of which (row, col) is the first. */
-static void run_cluster(const weft_gemm_params *p, const matrix *a, const matrix *b, const fake_tensor *c, int64_t batch,
-                        int64_t row, int64_t col, int64_t tile_m, int64_t tile_n) {
+static void run_cluster(const weft_gemm_params *p, const operands *o, int64_t batch, int64_t row, int64_t col,
+                        int64_t tile_m, int64_t tile_n) {
     for (int64_t i = 0; i < p->cluster_m * p->cluster_n; i++) {
-        run_tile(p, a, b, c, batch, (row + i / p->cluster_n) * tile_m, (col + i % p->cluster_n) * tile_n, tile_m, tile_n);
+        run_tile(p, o, batch, row + i / p->cluster_n, row, (col + i % p->cluster_n) * tile_n, tile_m, tile_n);
     }
 }
 
 /* A worker as the kernel starts it, whose first tile may be known without the order. */
-static weft_worker start(const weft_gemm_params *p, const matrix *a, const matrix *b, const fake_tensor *c,
-                         unsigned cluster, int64_t tile_m, int64_t tile_n) {
+static weft_worker start(const weft_gemm_params *p, const operands *o, unsigned cluster, int64_t tile_m, int64_t tile_n) {
     int32_t row, col;
     if (p->side_of_sm) {
         return weft_worker_start_by_side(&p->walk, p->side_of_sm[cluster], p->counter);
@@ -71,39 +94,49 @@ static weft_worker start(const weft_gemm_params *p, const matrix *a, const matri
         return weft_worker_start(&p->walk, cluster, p->counter);
     }
     weft_first_position(&p->first, (int32_t)cluster, &row, &col);
-    run_cluster(p, a, b, c, 0, row * p->cluster_m, col * p->cluster_n, tile_m, tile_n);
+    run_cluster(p, o, 0, row * p->cluster_m, col * p->cluster_n, tile_m, tile_n);
     return weft_first_worker(cluster);
 }
 
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
-    const weft_gemm_params *p = parameters;
+    const weft_gemm_class_params *all = parameters;
+    const weft_gemm_params *p = &all->product;
     const weft_walk *walk = &p->walk;
     char dtype_name[8], axes[3];
     int tile_m, tile_n;
-    matrix a, b;
-    fake_tensor c;
+    operands o;
     if (sscanf(kernel, "gemm_%7[a-z0-9]_%2[kmn]_%dx%d__sm90a", dtype_name, axes, &tile_m, &tile_n) != 4) {
         return 1;
     }
     const weft_dtype dtype = (weft_dtype)weft_dtype_find(dtype_name);
-    memcpy(&c, &p->c, sizeof c);
+    const matrix *a = &o.a, *b = &o.b;
+    const fake_tensor *c = &o.c;
+    memcpy(&o.c, &p->c, sizeof o.c);
+    memcpy(&o.c_short, &all->c_short, sizeof o.c_short);
+    o.classes = all->classes;
+    const weft_gemm_classes *classes = &o.classes;
+    if ((classes->count > 0) != (strstr(kernel, "_by_class") != NULL) ||
+        (classes->count > 0 && (!operand_of(&all->a_short, dtype, 0, p->a_rows, &o.a_short) || axes[0] == 'm'))) {
+        return 1;
+    }
     const unsigned ctas = (unsigned)(p->cluster_m * p->cluster_n * p->split);
     const int c_columns = 128 / (int)weft_dtype_bytes((weft_dtype)p->c_dtype);
-    if (!operand_of(&p->a, dtype, axes[0] == 'm', p->a_rows, &a) ||
-        !operand_of(&p->b, dtype, axes[1] == 'n', p->b_rows, &b) || a.k != b.k || c.length[0] != b.mn ||
-        c.length[1] != a.mn || c.type != type_of((weft_dtype)p->c_dtype) || c.box[0] != c_columns || c.box[1] != 16 ||
-        tile_m % p->a_rows != 0 || tile_n % p->b_rows != 0 || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a.k ||
-        (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a.k, WEFT_GEMM_STEP))) ||
+    if (!operand_of(&p->a, dtype, axes[0] == 'm', p->a_rows, &o.a) ||
+        !operand_of(&p->b, dtype, axes[1] == 'n', p->b_rows, &o.b) || a->k != b->k || c->length[0] != b->mn ||
+        c->length[1] != a->mn || c->type != type_of((weft_dtype)p->c_dtype) || c->box[0] != c_columns || c->box[1] != 16 ||
+        tile_m % p->a_rows != 0 || tile_n % p->b_rows != 0 || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a->k ||
+        (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a->k, WEFT_GEMM_STEP))) ||
+        classes->count > 8 || (classes->count > 0 && classes->tiles != weft_ceil_divide(a->mn, tile_m)) ||
         (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->lead < 1)) ||
         (p->split > 1 && (p->split != WEFT_GEMM_SPLIT(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID))) {
         return 1;
     }
     for (unsigned cluster = 0; cluster < grid / ctas; cluster++) {
-        weft_worker worker = start(p, &a, &b, &c, cluster, tile_m, tile_n);
+        weft_worker worker = start(p, &o, cluster, tile_m, tile_n);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t row = p->swapped ? visit.tile.n : visit.tile.m, col = p->swapped ? visit.tile.m : visit.tile.n;
-            run_cluster(p, &a, &b, &c, visit.tile.batch, row, col, tile_m, tile_n);
+            run_cluster(p, &o, visit.tile.batch, row, col, tile_m, tile_n);
         }
     }
     return 0;

@@ -34,6 +34,10 @@ static weft_gemm random_gemm(uint64_t *random, int round) {
     p.m = random_between(random, 1, 300);
     p.n = random_between(random, 1, 300);
     p.k = random_between(random, 1, 150);
+    if (round % 10 == 4) { /* rows can be taken by classes without more tiles */
+        p.m = 1024 - p.m % 24;
+        p.n = 1 + p.n % 40;
+    }
     p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
     p.c_dtype = round % 3 == 0 ? WEFT_FP32 : round % 3 == 1 ? p.dtype : WEFT_BF16;
     p.a_major = (weft_major)random_between(random, 0, 1);
@@ -236,13 +240,21 @@ static void choices(void **state) {
     assert_int_equal(counts()->allocations, 0);
 }
 
-static weft_gemm_params parameters_of(const weft_plan *plan) {
+static weft_gemm_class_params all_parameters_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_gemm_data data = {(void *)(uintptr_t)4096, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096};
     uint64_t counter[2] = {0, 0};
-    weft_gemm_params to;
+    weft_gemm_class_params to;
     assert_int_equal(c->family->fill(plan, &data, &c->walk, c->tickets ? counter : NULL, &to, NULL), WEFT_OK);
     return to;
+}
+
+static weft_gemm_params parameters_of(const weft_plan *plan) {
+    return all_parameters_of(plan).product;
+}
+
+static weft_gemm_classes classes_of(const weft_plan *plan) {
+    return all_parameters_of(plan).classes;
 }
 
 /* What is kept in the L2, and who waits for whom: 12 SMs, two sides of 3 MiB. */
@@ -302,6 +314,96 @@ static void locality(void **state) {
     s.dispatch = WEFT_DISPATCH_GRID;
     assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     assert_null(parameters_of(plan).side_of_sm);
+    weft_plan_destroy(plan);
+    assert_int_equal(counts()->allocations, 0);
+}
+
+/* Rows of A whose lines begin alike share a tile: eight rows that begin 16 bytes of a line further on, each. */
+static void classes(void **state) {
+    (void)state;
+    const weft_device device = gpu();
+    weft_gemm p = small();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    script(NULL);
+    p.m = 1001;
+    p.n = 184;
+    p.k = 72; /* 144 bytes: the last step has 56 elements to spare */
+    s.tile_m = 128;
+    s.tile_n = 192;
+    s.cluster_m = s.cluster_n = 1;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    weft_gemm_classes to = classes_of(plan);
+    assert_true(to.count == 8 && to.tiles == 1 && to.longer == 1);
+    assert_int_equal(to.order, 0x73516240);
+    assert_int_equal(to.shifts, 0x73516240);
+    weft_plan_destroy(plan);
+
+    p.k = 104; /* 24 elements to spare: what is more is off by whole sectors */
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    to = classes_of(plan);
+    assert_int_equal(to.shifts, 0x33132220);
+    weft_plan_destroy(plan);
+
+    p.k = 72;
+    s.tile_m = 256; /* four rows of tiles: four classes */
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    to = classes_of(plan);
+    assert_true(to.count == 4 && to.order == 0x3120 && to.shifts == 0x3120);
+    weft_plan_destroy(plan);
+
+    const struct {
+        int64_t m, k, batch, a_major;
+    } none[] = {{1001, 128, 1, WEFT_ROW_MAJOR},
+                {1025, 72, 1, WEFT_ROW_MAJOR},
+                {1001, 72, 2, WEFT_ROW_MAJOR},
+                {1008, 72, 1, WEFT_COL_MAJOR}};
+    s.tile_m = 128;
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) { /* straight; one tile more; a batch; contiguous along m */
+        p.m = none[i].m;
+        p.k = none[i].k;
+        p.batch = none[i].batch;
+        p.a_major = (weft_major)none[i].a_major;
+        assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        to = classes_of(plan);
+        assert_true(to.count == 0);
+        weft_plan_destroy(plan);
+    }
+    assert_int_equal(counts()->allocations, 0);
+}
+
+/* A narrow product is one band of all workers, where its A would be read once for each; clusters of four are as many as
+ * fit: 12 SMs, two sides of 3 MiB. */
+static void bands(void **state) {
+    (void)state;
+    const weft_device device = gpu();
+    weft_gemm p = small();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    script(NULL);
+    p.m = 25600;
+    p.n = 640;
+    p.k = 512;
+    s.tile_m = s.tile_n = 128;
+    s.cluster_m = 2;
+    s.cluster_n = 1;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    weft_schedule settled = weft_plan_schedule(plan);
+    assert_int_equal(settled.order, WEFT_ORDER_SERPENTINE);
+    assert_int_equal(settled.group, 5);
+    assert_int_equal(settled.workers, 12);
+    weft_plan_destroy(plan);
+
+    p.m = 256; /* the L2 holds A: bands of whole rectangles */
+    p.n = 25600;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_true(weft_plan_schedule(plan).group < 200);
+    weft_plan_destroy(plan);
+
+    p.m = p.n = 4096;
+    s.cluster_m = 4;
+    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_schedule(plan).workers, 8);
     weft_plan_destroy(plan);
     assert_int_equal(counts()->allocations, 0);
 }
@@ -382,8 +484,9 @@ static void launching_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits), cmocka_unit_test(choices),
-        cmocka_unit_test(locality),   cmocka_unit_test(every_sm),       cmocka_unit_test(launching_fails),
+        cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits),  cmocka_unit_test(choices),
+        cmocka_unit_test(locality),   cmocka_unit_test(classes),         cmocka_unit_test(bands),
+        cmocka_unit_test(every_sm),   cmocka_unit_test(launching_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

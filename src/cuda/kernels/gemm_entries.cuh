@@ -26,13 +26,31 @@
 #ifndef WEFT_GEMM_IN_gemm_fp16_mn_sm90a
 #define WEFT_GEMM_IN_gemm_fp16_mn_sm90a(x)
 #endif
+#ifndef WEFT_GEMM_IN_gemm_bf16_kk_by_class_sm90a
+#define WEFT_GEMM_IN_gemm_bf16_kk_by_class_sm90a(x)
+#endif
+#ifndef WEFT_GEMM_IN_gemm_bf16_kn_by_class_sm90a
+#define WEFT_GEMM_IN_gemm_bf16_kn_by_class_sm90a(x)
+#endif
+#ifndef WEFT_GEMM_IN_gemm_fp16_kk_by_class_sm90a
+#define WEFT_GEMM_IN_gemm_fp16_kk_by_class_sm90a(x)
+#endif
+#ifndef WEFT_GEMM_IN_gemm_fp16_kn_by_class_sm90a
+#define WEFT_GEMM_IN_gemm_fp16_kn_by_class_sm90a(x)
+#endif
 
-#define WEFT_GEMM_ENTRY(symbol, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas)                                           \
+/* What an entry takes, by whether it has classes, and the product in it. */
+#define WEFT_GEMM_TAKES_0   weft_gemm_params
+#define WEFT_GEMM_TAKES_1   weft_gemm_class_params
+#define WEFT_GEMM_PRODUCT_0 p
+#define WEFT_GEMM_PRODUCT_1 p.product
+
+#define WEFT_GEMM_ENTRY(symbol, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_class)                                 \
     extern "C" __global__ void __launch_bounds__(WEFT_GEMM_THREADS(tile_m), ctas)                                          \
-        symbol(const __grid_constant__ weft_gemm_params p) {                                                               \
-        gemm_hopper<gemm_shape<WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, stages>>(p);                                      \
+        symbol(const __grid_constant__ WEFT_GEMM_TAKES_##by_class p) {                                                     \
+        gemm_hopper<gemm_shape<WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, stages, by_class>>(WEFT_GEMM_PRODUCT_##by_class); \
     }
 
-#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas)                                         \
-    WEFT_GEMM_IN_##module(WEFT_GEMM_ENTRY(symbol, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas))
+#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_class)                               \
+    WEFT_GEMM_IN_##module(WEFT_GEMM_ENTRY(symbol, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_class))
 #include "cuda/hopper_gemm.def"

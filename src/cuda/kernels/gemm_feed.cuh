@@ -193,6 +193,23 @@ static __device__ __forceinline__ gemm_boxes gemm_boxes_of(const weft_gemm_param
     return boxes;
 }
 
+/* Where a CTA's boxes of a job lie: the map and its coordinates but for k, which begins `shift` before a multiple of 64. */
+struct gemm_source {
+    const weft_tensor_map *map;
+    int32_t at, z, shift;
+};
+
+template <class S, gemm_taker WHO>
+static __device__ __forceinline__ gemm_source gemm_source_of(const weft_gemm_params &p, const gemm_place &me,
+                                                             const gemm_boxes &boxes, const gemm_job &job) {
+    const int32_t first = (int32_t)boxes.first, shift = gemm_shift_of<S>(p, job.row);
+    if (WHO == GEMM_LOADS_B) {
+        return {&p.b, first + (job.col + (int32_t)me.in_n) * S::tile_n, job.batch, shift};
+    }
+    const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
+    return {gemm_map_of_a<S>(p, rows.z), first + rows.tile * S::tile_m, rows.z, shift};
+}
+
 /* Keeps the ring full of A or of B, tile after tile without a break. A whole warp, of which one lane asks the copy engine;
  * a warp for each, since what a step costs here is what limits small tiles. CTAs that share A or B take turns at its boxes
  * and load them for all. Nothing is loaded before the launches before this one are over; the first job is known by then. At
@@ -201,7 +218,6 @@ template <class S, gemm_taker WHO>
 static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, const gemm_place &me) {
     constexpr bool is_b = WHO == GEMM_LOADS_B, mn = is_b ? S::b_mn : S::a_mn;
     constexpr uint32_t tile = is_b ? S::tile_n : S::tile_m, offset = is_b ? S::a_bytes : 0;
-    const weft_tensor_map *const map = is_b ? &p.b : &p.a;
     const gemm_boxes boxes = gemm_boxes_of<WHO>(p, me);
     const bool single = boxes.first + boxes.apart >= tile && boxes.first < tile;
     const bool elected = elect_one(), counts = elected && !is_b && p.begun && me.rank == 0;
@@ -210,17 +226,18 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
     bool patient = !is_b && p.begun && me.rank == 0;
     uint32_t target = 0;
     gemm_job job = gemm_first_or_take<S, WHO>(p, me, jobs);
-    grid_wait();
     for (; job.steps != 0; job = gemm_take<S, WHO>(me, jobs)) {
+        gemm_share share = gemm_share_of<S>(p, me, job.steps);
+        uint64_t keep = job.again & (is_b ? 2 : 1) ? p.again_keep : is_b ? p.b_keep : p.a_keep;
+        gemm_source from = gemm_source_of<S, WHO>(p, me, boxes, job);
+        int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP - from.shift;
+        /* All of that is worked out before the launches before this one are over: it takes 500 clocks. */
+        asm volatile("" : "+r"(share.steps), "+l"(keep), "+r"(from.at), "+r"(from.z), "+r"(k));
+        grid_wait();
         if (patient) {
             patient = gemm_fall_in(p.begun, target);
             target += (uint32_t)p.walk.workers;
         }
-        const gemm_share share = gemm_share_of<S>(p, me, job.steps);
-        const uint64_t keep = job.again & (is_b ? 2 : 1) ? p.again_keep : is_b ? p.b_keep : p.a_keep;
-        const int32_t at = (int32_t)boxes.first +
-                           (is_b ? (job.col + (int32_t)me.in_n) * S::tile_n : (job.row + (int32_t)me.in_m) * S::tile_m);
-        int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP;
 #pragma unroll 1
         for (int32_t left = share.steps; left > 0; left--, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
             const uint32_t full = GEMM_DESK(S, me, full) + 8 * turn.at;
@@ -229,11 +246,12 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
             if (elected) {
                 mbarrier_expect(full, tile * 128);
                 if (single) {
-                    gemm_load(stage, map, full, boxes.sharers, mn ? at : k, mn ? k : at, job.batch, keep);
+                    gemm_load(stage, from.map, full, boxes.sharers, mn ? from.at : k, mn ? k : from.at, from.z, keep);
                 } else {
                     for (uint32_t r = 0; boxes.first + r < tile; r += boxes.apart) {
-                        const int32_t here = at + (int32_t)r;
-                        gemm_load(stage + r * 128, map, full, boxes.sharers, mn ? here : k, mn ? k : here, job.batch, keep);
+                        const int32_t here = from.at + (int32_t)r;
+                        gemm_load(stage + r * 128, from.map, full, boxes.sharers, mn ? here : k, mn ? k : here, from.z,
+                                  keep);
                     }
                 }
             }
@@ -242,6 +260,7 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
             }
         }
     }
+    grid_wait(); /* where there was no job */
     for (int i = 0; i < S::stages && !is_b; i++, turn.next()) {
         mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
     }

@@ -83,7 +83,6 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     /* This warpgroup's part of the cluster's tiles. */
     const uint32_t slice = S::split > 1 && p.split > 1 ? me.part * (S::tile_n / S::split) : 0;
     const int32_t own_x = (int32_t)(me.in_n * S::tile_n + slice);
-    const int32_t own_y = (int32_t)(me.in_m * S::tile_m + group * S::group_m);
     uint32_t jobs = 0;
     gemm_turn<S::stages> turn = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
@@ -92,9 +91,10 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     for (; job.steps != 0; job = gemm_take<S, GEMM_MULTIPLIES>(me, jobs)) {
         const gemm_share share = gemm_share_of<S>(p, me, job.steps);
         const int32_t x = job.col * S::tile_n + own_x;
-        const int32_t y = job.row * S::tile_m + own_y + (int32_t)(thread_index() / 32 % 4 * 16);
+        const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
+        const int32_t y = rows.tile * S::tile_m + (int32_t)(group * S::group_m + thread_index() / 32 % 4 * 16);
         if (p.beta != 0) {
-            gemm_fetch_old(p, pieces, 0, x, y, job.batch, elect_one());
+            gemm_fetch_old<S>(p, pieces, 0, x, y, rows.z, elect_one());
         }
         const int32_t steps = __shfl_sync(0xffffffffu, share.steps, 0); /* the compiler sees that all lanes go as far */
         uint32_t before = 0;
@@ -114,7 +114,7 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
             wgmma_hold(sums[block]);
         }
         mbarrier_give_back_at(empty + 8 * before, told, tells);
-        gemm_finish<S>(p, me, pieces, sums, x, y, job.batch);
+        gemm_finish<S>(p, me, pieces, sums, x, y, rows.z);
     }
     tma_store_wait_read<0>();
 }

@@ -79,16 +79,16 @@ static __device__ __forceinline__ void gemm_add_parts(const weft_gemm_params &p,
 template <class S>
 static __device__ __forceinline__ void gemm_finish(const weft_gemm_params &p, const gemm_place &me, gemm_pieces &pieces,
                                                    float (&sums)[S::blocks][S::tile_n / 2], int32_t x, int32_t y,
-                                                   int32_t batch) {
+                                                   int32_t z) {
     if constexpr (S::split > 1) {
         if (p.split > 1) {
             float own[1][32];
             gemm_add_parts<S>(p, me, sums[0], own[0]);
-            gemm_store<64>(p, pieces, own, x, y, batch);
+            gemm_store<S, 64>(p, pieces, own, x, y, z);
             return;
         }
     }
-    gemm_store<S::tile_n>(p, pieces, sums, x, y, batch);
+    gemm_store<S, S::tile_n>(p, pieces, sums, x, y, z);
 }
 
 #endif

@@ -25,13 +25,14 @@ struct gemm_pieces {
 };
 
 /* Asks for the old piece of C at (x, y), which will be stored after `later` others. One lane. */
+template <class S>
 static __device__ __forceinline__ void gemm_fetch_old(const weft_gemm_params &p, const gemm_pieces &pieces, uint32_t later,
-                                                      int32_t x, int32_t y, int32_t batch, bool elected) {
+                                                      int32_t x, int32_t y, int32_t z, bool elected) {
     const uint32_t place = (pieces.stored + later) & 1;
     if (elected) {
         tma_store_wait_read<0>();
         mbarrier_expect(pieces.full(place), WEFT_GEMM_PIECE_BYTES);
-        tma_load_3d(pieces.at(place), &p.c, pieces.full(place), x, y, batch);
+        tma_load_3d(pieces.at(place), gemm_map_of_c<S>(p, z), pieces.full(place), x, y, z);
     }
 }
 
@@ -102,9 +103,9 @@ static __device__ __forceinline__ void gemm_put_floats(const float *sum, uint32_
 template <weft_dtype C> static constexpr int gemm_piece_columns = C == WEFT_FP32 ? 32 : 64;
 
 /* Stores a warp's 16 rows of `sums`, N columns, at column x and row y of C. */
-template <weft_dtype C, int N>
+template <class S, weft_dtype C, int N>
 static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p, gemm_pieces &pieces, float (&sums)[N / 2],
-                                                       int32_t x, int32_t y, int32_t batch) {
+                                                       int32_t x, int32_t y, int32_t z) {
     constexpr int columns = gemm_piece_columns<C>, count = N / columns;
     const bool with_old = p.beta != 0, elected = elect_one();
 #pragma unroll
@@ -112,7 +113,7 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
         const uint32_t place = pieces.at(pieces.stored & 1);
         if (with_old) {
             if (c + 1 < count) {
-                gemm_fetch_old(p, pieces, 1, x + (c + 1) * columns, y, batch, elected);
+                gemm_fetch_old<S>(p, pieces, 1, x + (c + 1) * columns, y, z, elected);
             }
             mbarrier_wait(pieces.full(pieces.stored & 1), pieces.stored / 2 & 1);
         } else {
@@ -131,9 +132,9 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
         __syncwarp();
         if (elected) {
             if (p.c_first) {
-                tma_store_first_3d(&p.c, place, x + c * columns, y, batch);
+                tma_store_first_3d(gemm_map_of_c<S>(p, z), place, x + c * columns, y, z);
             } else {
-                tma_store_3d(&p.c, place, x + c * columns, y, batch);
+                tma_store_3d(gemm_map_of_c<S>(p, z), place, x + c * columns, y, z);
             }
             tma_store_commit();
         }
@@ -141,27 +142,27 @@ static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p
 }
 
 /* Stores a warp's part of BLOCKS times 64 rows: 16 of each. The first old piece is on its way already. */
-template <weft_dtype C, int N, int BLOCKS>
+template <class S, weft_dtype C, int N, int BLOCKS>
 static __device__ __forceinline__ void gemm_store_as(const weft_gemm_params &p, gemm_pieces &pieces,
-                                                     float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t batch) {
+                                                     float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t z) {
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++) {
         if (block > 0 && p.beta != 0) {
-            gemm_fetch_old(p, pieces, 0, x, y + 64 * block, batch, elect_one());
+            gemm_fetch_old<S>(p, pieces, 0, x, y + 64 * block, z, elect_one());
         }
-        gemm_store_rows<C, N>(p, pieces, sums[block], x, y + 64 * block, batch);
+        gemm_store_rows<S, C, N>(p, pieces, sums[block], x, y + 64 * block, z);
     }
 }
 
-template <int N, int BLOCKS>
+template <class S, int N, int BLOCKS>
 static __device__ __forceinline__ void gemm_store(const weft_gemm_params &p, gemm_pieces &pieces,
-                                                  float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t batch) {
+                                                  float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t z) {
     if (p.c_dtype == WEFT_FP32) {
-        gemm_store_as<WEFT_FP32, N>(p, pieces, sums, x, y, batch);
+        gemm_store_as<S, WEFT_FP32, N>(p, pieces, sums, x, y, z);
     } else if (p.c_dtype == WEFT_BF16) {
-        gemm_store_as<WEFT_BF16, N>(p, pieces, sums, x, y, batch);
+        gemm_store_as<S, WEFT_BF16, N>(p, pieces, sums, x, y, z);
     } else {
-        gemm_store_as<WEFT_FP16, N>(p, pieces, sums, x, y, batch);
+        gemm_store_as<S, WEFT_FP16, N>(p, pieces, sums, x, y, z);
     }
 }
 
