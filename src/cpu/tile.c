@@ -34,7 +34,8 @@ typedef struct side {
     double tiles, one, all;
 } side;
 
-static side cut_side(int64_t length, int64_t tile, int64_t lines) {
+static side cut_side(int64_t length, int64_t asked, int64_t lines) {
+    const int64_t tile = weft_cpu_smaller(asked, length); /* any size may be asked for */
     const int64_t whole = length / tile, rest = length - whole * tile, one = weft_cpu_pad(tile, lines);
     return (side){(double)(whole + (rest > 0)), (double)one,
                   (double)whole * (double)one + (double)weft_cpu_pad(rest, lines)};
@@ -126,8 +127,9 @@ int weft_cpu_shares_by_head(const weft_plan *plan) {
  * finds its keys in its own cache. */
 static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention *p, int64_t tile_m, int64_t tile_n,
                              int64_t workers, int by_head) {
+    const int64_t keys = weft_cpu_smaller(tile_n, p->kv_seq);
     const spent s = spend((by_head ? 0.25 : 1) * kernel->fetch, (double)(p->batch * p->heads),
-                          cut_side(tile_n, tile_n, kernel->a.lines), cut_side(p->seq, tile_m, kernel->b.lines));
+                          cut_side(keys, keys, kernel->a.lines), cut_side(p->seq, tile_m, kernel->b.lines));
     const double share = s.all / (double)workers;
     return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
 }
@@ -156,7 +158,7 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
         }
         const int64_t held = columns ? kernel->b.lines : tile_n;
         const double bytes = (double)tile_m * (double)held * (double)sizeof(float) +
-                             (double)(tile_m + held) * (double)s->tile_k * (double)element;
+                             ((double)tile_m + (double)held) * (double)s->tile_k * (double)element;
         const double cost = gemm_cost(kernel, p, down, across[i % ns], s->workers);
         if (best < 0 || (bytes <= SHARE_OF_L2 && cost < best)) {
             best = cost;

@@ -562,6 +562,27 @@ static void tiles_have_a_limit(void **state) {
     weft_plan_destroy(plan);
 }
 
+/* Tiles are chosen before those that are asked for are checked: any size may come by. */
+static void huge_tiles_are_refused(void **state) {
+    (void)state;
+    for (int round = 0; round < 16; round++) {
+        const int64_t huge = INT64_MAX - round / 8;
+        weft_attention a = WEFT_ATTENTION_INIT;
+        weft_gemm g = WEFT_GEMM_INIT;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        weft_plan *plan;
+        a.seq = a.kv_seq = g.m = g.n = g.k = 100;
+        a.head_dim = 8;
+        s.tile_m = round & 1 ? huge : 0;
+        s.tile_n = round & 2 ? huge : 0;
+        assert_int_equal(weft_plan_attention(&plan, &a, &s, NULL, NULL), round % 4 ? WEFT_INVALID : WEFT_OK);
+        weft_plan_destroy(plan);
+        s.tile_k = round & 4 ? huge : 0;
+        assert_int_equal(weft_plan_gemm(&plan, &g, &s, NULL, NULL), round % 8 ? WEFT_INVALID : WEFT_OK);
+        weft_plan_destroy(plan);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(attention),
                                        cmocka_unit_test(few),
@@ -574,6 +595,7 @@ int main(void) {
                                        cmocka_unit_test(after_a_fork),
                                        cmocka_unit_test(schedules_are_completed),
                                        cmocka_unit_test(workers_keep_to_a_head),
-                                       cmocka_unit_test(tiles_have_a_limit)};
+                                       cmocka_unit_test(tiles_have_a_limit),
+                                       cmocka_unit_test(huge_tiles_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
