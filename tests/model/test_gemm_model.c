@@ -61,8 +61,7 @@ static product *find(product *list, size_t *count, int kn, int64_t m, int64_t n,
     return &list[(*count)++];
 }
 
-/* Within 3 % on no fewer than when it was fitted: 89 of 100. A twentieth of these products varied by more than that from
- * one measurement to the next. */
+/* At least nine of ten within 3 %. */
 static void chooses_well(void **state) {
     (void)state;
     FILE *file = fopen(WEFT_GEMM_TILES, "r");
@@ -94,7 +93,7 @@ static void chooses_well(void **state) {
     for (size_t i = 0; i < count; i++) {
         near += list[i].taken <= 1.03 * list[i].best;
     }
-    if (100 * near < 89 * count) {
+    if (10 * near < 9 * count) {
         fail_msg("within 3 %% of the best on %zu of %zu products", near, count);
     }
 }
