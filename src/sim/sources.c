@@ -210,6 +210,11 @@ static int count_pieces(const weft_plan *plan, int64_t *streams, int64_t *tiles)
     return weft_multiply(lines, steps, streams) && *streams <= MAX_PIECES && *tiles <= (MAX_PIECES - *streams) / 2;
 }
 
+/* Bytes between rows; of a single row, which may be any distance from the next, no more than tell it apart. */
+static int64_t row_step(int64_t stride, int64_t bytes) {
+    return smaller(stride, INT64_C(1) << 56) * bytes;
+}
+
 /* Sectors of what is read and of what is written, each once. */
 static void count_distinct(weft_sim_walk *w) {
     const weft_plan *plan = w->plan;
@@ -220,10 +225,10 @@ static void count_distinct(weft_sim_walk *w) {
         /* Keys that some query sees: the last query block sees the most. */
         const int64_t reached = plan->schedule.tile_n * weft_reach_range(&plan->walk.reach, plan->walk.cols - 1).steps;
         const int64_t seen = smaller(p->kv_seq, reached);
-        const int64_t k = sectors_of(seen, row, p->k_strides.seq * bytes, sector);
-        const int64_t v = sectors_of(seen, row, p->v_strides.seq * bytes, sector);
-        const int64_t q = sectors_of(p->seq, row, p->q_strides.seq * bytes, sector);
-        const int64_t o = sectors_of(p->seq, row, p->o_strides.seq * bytes, sector);
+        const int64_t k = sectors_of(seen, row, row_step(p->k_strides.seq, bytes), sector);
+        const int64_t v = sectors_of(seen, row, row_step(p->v_strides.seq, bytes), sector);
+        const int64_t q = sectors_of(p->seq, row, row_step(p->q_strides.seq, bytes), sector);
+        const int64_t o = sectors_of(p->seq, row, row_step(p->o_strides.seq, bytes), sector);
         w->distinct = (uint64_t)(p->batch * (p->kv_heads * (k + v) + p->heads * q));
         w->written = (uint64_t)(p->batch * p->heads * o);
         w->tensors_per_piece = 2;
