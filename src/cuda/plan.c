@@ -73,10 +73,7 @@ static weft_status load(weft_cuda_plan *c, int32_t ctas, weft_message *message) 
  * be left over; a persistent worker that had to wait for another would double the time. */
 static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
     const int64_t all = (int64_t)c->device.multiprocessors * c->ctas;
-    const int sensible = s->cluster_m >= 0 && s->cluster_m <= 16 && s->cluster_n >= 0 && s->cluster_n <= 16 &&
-                         s->split >= 0 && s->split <= 16; /* or refused later */
-    const int64_t ctas =
-        sensible ? (s->cluster_m ? s->cluster_m : 1) * (s->cluster_n ? s->cluster_n : 1) * (s->split ? s->split : 1) : 1;
+    const int64_t ctas = (s->cluster_m ? s->cluster_m : 1) * (s->cluster_n ? s->cluster_n : 1) * (s->split ? s->split : 1);
     int clusters = 0, pushed;
     if (ctas == 1 || ctas > all || !c->driver->cluster_occupancy || weft_cuda_enter(c->driver, c->context, &pushed, NULL)) {
         return all;

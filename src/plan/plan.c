@@ -100,22 +100,31 @@ static weft_status check_codes(const weft_schedule *s, weft_subject subject, wef
     return WEFT_OK;
 }
 
+/* Numbers that are small enough to be multiplied with each other; 0 leaves them open. Tiles are held to the problem later.
+ */
+static weft_status check_numbers(const weft_schedule *s, weft_message *message) {
+    weft_status status;
+    if ((status = check_range("workers", s->workers, 0, WEFT_MAX_DIMENSION, message)) ||
+        (status = check_range("domains", s->domains, 0, WEFT_MAX_DIMENSION, message)) ||
+        (status = check_range("group", s->group, 0, WEFT_MAX_DIMENSION, message)) ||
+        (status = check_range("cluster_m", s->cluster_m, 0, 16, message)) ||
+        (status = check_range("cluster_n", s->cluster_n, 0, 16, message)) ||
+        (status = check_range("split", s->split, 0, 16, message))) {
+        return status;
+    }
+    return WEFT_OK;
+}
+
 /* Workers, domains and cluster: the machine's where they are left open. */
-static weft_status check_workers(weft_schedule *s, const weft_machine *machine, weft_message *message) {
+static weft_status settle_workers(weft_schedule *s, const weft_machine *machine, weft_message *message) {
     weft_status status;
     s->workers = s->workers == 0 ? machine->workers : s->workers;
     s->domains = s->domains == 0 ? machine->domains : s->domains;
     s->cluster_m = s->cluster_m == 0 ? 1 : s->cluster_m;
     s->cluster_n = s->cluster_n == 0 ? 1 : s->cluster_n;
-    if ((status = check_range("workers", s->workers, 1, WEFT_MAX_DIMENSION, message)) ||
-        (status = check_range("domains", s->domains, 1, WEFT_MAX_DIMENSION, message)) ||
-        (status = check_range("group", s->group, 0, WEFT_MAX_DIMENSION, message)) ||
-        (status = check_range("cluster_m", s->cluster_m, 1, 16, message)) ||
-        (status = check_range("cluster_n", s->cluster_n, 1, 16, message))) {
-        return status;
-    }
     s->split = s->split == 0 ? 1 : s->split;
-    if ((status = check_range("split", s->split, 1, 16, message))) {
+    if ((status = check_range("workers", s->workers, 1, WEFT_MAX_DIMENSION, message)) ||
+        (status = check_range("domains", s->domains, 1, WEFT_MAX_DIMENSION, message))) {
         return status;
     }
     if (s->workers < s->cluster_m * s->cluster_n * s->split) {
@@ -215,8 +224,9 @@ weft_status weft_plan_make(weft_plan **result, const weft_plan *draft, const wef
     }
     const weft_backend *backend = plan->backend;
     if ((status = check_codes(&plan->schedule, plan->subject, message)) ||
+        (status = check_numbers(&plan->schedule, message)) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
-        (status = check_workers(&plan->schedule, &plan->machine, message)) ||
+        (status = settle_workers(&plan->schedule, &plan->machine, message)) ||
         (status = plan->subject == WEFT_SUBJECT_GEMM ? finish_gemm(plan, message) : finish_attention(plan, message)) ||
         (backend->place && (status = backend->place(plan, message)))) {
         weft_plan_destroy(plan);

@@ -58,17 +58,27 @@ size_t weft_dtype_bytes(weft_dtype dtype) {
     return dtype == WEFT_FP32 ? 4 : dtype == WEFT_FP16 || dtype == WEFT_BF16 ? 2 : 0;
 }
 
+/* From a tensor's first element to its last: their bytes, and the sum of a few such, fit. */
+#define MOST_ELEMENTS (INT64_C(1) << 59)
+
 /* One axis of a tensor. */
 typedef struct axis {
     int64_t length, stride;
 } axis;
+
+/* The stride of an axis of length 1 says nothing, so any is taken; a vast one is lowered, since it will be multiplied. */
+static void lower_stride(int64_t *stride, int64_t length) {
+    if (length == 1 && *stride > MOST_ELEMENTS) {
+        *stride = MOST_ELEMENTS;
+    }
+}
 
 /* Elements from the first to the last of a tensor, or 0 when that is beyond what weft can address. */
 static int64_t extent(const axis *axes, size_t count, int64_t innermost) {
     int64_t total = innermost;
     for (size_t i = 0; i < count; i++) {
         int64_t reach;
-        if (!weft_multiply(axes[i].length - 1, axes[i].stride, &reach) || reach > (INT64_C(1) << 59) - total) {
+        if (!weft_multiply(axes[i].length - 1, axes[i].stride, &reach) || reach > MOST_ELEMENTS - total) {
             return 0;
         }
         total += reach;
@@ -115,6 +125,9 @@ static weft_status resolve_strides(weft_strides *s, const weft_attention *p, cha
             s->batch = INT64_MAX; /* refused below, unless there is one batch and it fits */
         }
     }
+    lower_stride(&s->batch, p->batch);
+    lower_stride(&s->seq, seq);
+    lower_stride(&s->head, heads);
     axis axes[] = {{p->batch, s->batch}, {seq, s->seq}, {heads, s->head}};
     if (!extent(axes, 3, p->head_dim)) {
         return weft_fail(message, WEFT_INVALID, "%c spans more than 2^59 elements", tensor);
@@ -207,6 +220,7 @@ static weft_status resolve_leading(int64_t *ld, weft_major major, char matrix, i
         return weft_fail(message, WEFT_INVALID, "ld%c %" PRId64 " is less than %" PRId64 ", the length of a %s of %c",
                          matrix, *ld, inner, major == WEFT_ROW_MAJOR ? "row" : "column", matrix);
     }
+    lower_stride(ld, outer);
     const axis lines = {outer, *ld};
     if (!extent(&lines, 1, inner)) {
         return weft_fail(message, WEFT_INVALID, "%c spans more than 2^59 elements", matrix);
@@ -220,15 +234,15 @@ static size_t matrix_extent(weft_major major, int64_t ld, int64_t rows, int64_t 
 
 /* Fills in and checks the distance between the matrices of a batch, each of `size` elements, at most 2^59. */
 static weft_status resolve_batch(int64_t *stride, char matrix, int64_t batch, size_t size, weft_message *message) {
-    if (*stride == 0) {
+    if (*stride == 0 || batch == 1) {
         *stride = (int64_t)size;
     }
-    if (*stride < (int64_t)size && batch > 1) {
+    if (*stride < (int64_t)size) {
         return weft_fail(message, WEFT_INVALID, "%c_stride %" PRId64 " is less than %zu, the elements of %c", matrix,
                          *stride, size, matrix);
     }
     const axis products = {batch, *stride};
-    if (batch > 1 && !extent(&products, 1, (int64_t)size)) {
+    if (!extent(&products, 1, (int64_t)size)) {
         return weft_fail(message, WEFT_INVALID, "%c spans more than 2^59 elements", matrix);
     }
     return WEFT_OK;

@@ -13,11 +13,6 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Bytes between rows; of a single row, which may be any distance from the next, no more than tell it apart. */
-static int64_t row_step(int64_t stride, int64_t bytes) {
-    return smaller(stride, INT64_C(1) << 56) * bytes;
-}
-
 /* Sectors under `rows` rows of `row_bytes`, rows apart by `pitch` bytes: whole rows end to end share sectors at their
  * seams. */
 static int64_t sectors_of(int64_t rows, int64_t row_bytes, int64_t pitch, int64_t sector) {
@@ -109,18 +104,18 @@ static int next_attention(void *context, int64_t worker, int64_t domain, weft_si
         }
         weft_sim_stream *stream = &job->stream[job->streams++];
         stream->base = (uint32_t)((visit.tile.batch * p->kv_heads + kv_head) * steps);
-        stream->weight = (uint32_t)(sectors_of(s->tile_n, row, row_step(p->k_strides.seq, bytes), m->l2_sector) +
-                                    sectors_of(s->tile_n, row, row_step(p->v_strides.seq, bytes), m->l2_sector));
-        stream->last_weight = (uint32_t)(sectors_of(last_keys, row, row_step(p->k_strides.seq, bytes), m->l2_sector) +
-                                         sectors_of(last_keys, row, row_step(p->v_strides.seq, bytes), m->l2_sector));
+        stream->weight = (uint32_t)(sectors_of(s->tile_n, row, p->k_strides.seq * bytes, m->l2_sector) +
+                                    sectors_of(s->tile_n, row, p->v_strides.seq * bytes, m->l2_sector));
+        stream->last_weight = (uint32_t)(sectors_of(last_keys, row, p->k_strides.seq * bytes, m->l2_sector) +
+                                         sectors_of(last_keys, row, p->v_strides.seq * bytes, m->l2_sector));
     }
     const int64_t queries = smaller(p->seq - visit.tile.block * queries_each, queries_each * s->cluster_n);
     const int64_t heads = s->cluster_m * plan->pack;
     const int64_t tile = (visit.tile.batch * (p->heads / plan->pack) + visit.tile.head) * blocks + visit.tile.block;
     job->lead = w->first_lead + (uint32_t)tile;
     job->out = w->first_out + (uint32_t)tile;
-    job->lead_weight = (uint32_t)(heads * sectors_of(queries, row, row_step(p->q_strides.seq, bytes), m->l2_sector));
-    job->out_weight = (uint32_t)(heads * sectors_of(queries, row, row_step(p->o_strides.seq, bytes), m->l2_sector));
+    job->lead_weight = (uint32_t)(heads * sectors_of(queries, row, p->q_strides.seq * bytes, m->l2_sector));
+    job->out_weight = (uint32_t)(heads * sectors_of(queries, row, p->o_strides.seq * bytes, m->l2_sector));
 
     /* A plain kernel does its products and its exponentials one after the other. */
     const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
@@ -225,10 +220,10 @@ static void count_distinct(weft_sim_walk *w) {
         /* Keys that some query sees: the last query block sees the most. */
         const int64_t reached = plan->schedule.tile_n * weft_reach_range(&plan->walk.reach, plan->walk.cols - 1).steps;
         const int64_t seen = smaller(p->kv_seq, reached);
-        const int64_t k = sectors_of(seen, row, row_step(p->k_strides.seq, bytes), sector);
-        const int64_t v = sectors_of(seen, row, row_step(p->v_strides.seq, bytes), sector);
-        const int64_t q = sectors_of(p->seq, row, row_step(p->q_strides.seq, bytes), sector);
-        const int64_t o = sectors_of(p->seq, row, row_step(p->o_strides.seq, bytes), sector);
+        const int64_t k = sectors_of(seen, row, p->k_strides.seq * bytes, sector);
+        const int64_t v = sectors_of(seen, row, p->v_strides.seq * bytes, sector);
+        const int64_t q = sectors_of(p->seq, row, p->q_strides.seq * bytes, sector);
+        const int64_t o = sectors_of(p->seq, row, p->o_strides.seq * bytes, sector);
         w->distinct = (uint64_t)(p->batch * (p->kv_heads * (k + v) + p->heads * q));
         w->written = (uint64_t)(p->batch * p->heads * o);
         w->tensors_per_piece = 2;

@@ -7,6 +7,7 @@
  *   capability=N    10 major + minor (90)
  *   shared=N        bytes that a CTA can have (232448)
  *   sides=N         of the L2: 1 or 2 (2)
+ *   anywhere=1      every address is memory of the GPU
  *   capture=N       every stream is part of capture N
  *   init=E load=E kernel=E launch=E memory=E set=E synchronize=E tensor_map=E   fail with CUresult E; retain, events and
  *                   copies never do

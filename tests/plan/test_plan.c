@@ -46,7 +46,7 @@ static void impossible_schedules(void **state) {
     REFUSED(attention, s.tile_m = 1001, "tile_m 1001 is larger than seq 1000");
     REFUSED(attention, s.tile_n = -1, "tile_n -1 is not at least 1");
     REFUSED(attention, s.tile_k = 8, "tile_k 8 is only for GEMM");
-    REFUSED(attention, s.workers = -2, "workers -2 is not between 1 and 2147483647");
+    REFUSED(attention, s.workers = -2, "workers -2 is not between 0 and 2147483647");
     REFUSED(attention, s.order = WEFT_ORDER_HILBERT, "order hilbert is for gemm problems");
     REFUSED(gemm, s.order = WEFT_ORDER_REVERSE, "order reverse is for attention problems");
     REFUSED(gemm, s.order = 99, "order 99 is not between 0 and 11");
@@ -56,7 +56,7 @@ static void impossible_schedules(void **state) {
     REFUSED(gemm, (s.cluster_m = 3, s.workers = 9, s.tile_m = s.tile_n = 128),
             "cluster 3x1 does not divide the grid of 8x8 tiles");
     REFUSED(gemm, (s.cluster_m = 2, s.cluster_n = 2, s.workers = 3), "workers 3 cannot hold a cluster of 2x2");
-    REFUSED(gemm, s.cluster_n = 17, "cluster_n 17 is not between 1 and 16");
+    REFUSED(gemm, s.cluster_n = 17, "cluster_n 17 is not between 0 and 16");
     REFUSED(gemm, s.struct_size = 8,
             "struct_size 8 is not one that this library knows: initialise with WEFT_SCHEDULE_INIT");
     REFUSED(gemm, s.group = -1, "group -1 is not between 0 and 2147483647");

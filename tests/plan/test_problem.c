@@ -116,6 +116,31 @@ static void defaults_are_filled_in(void **state) {
     assert_true(weft_gemm_flops(&g) == 12000.0);
 }
 
+/* Nothing is a stride away where an axis has length 1: any stride is taken, and none is left that overflows in bytes. */
+static void strides_of_single_rows(void **state) {
+    (void)state;
+    const int64_t most = INT64_MAX / (int64_t)sizeof(float);
+    weft_attention p = WEFT_ATTENTION_INIT, r;
+    p.batch = p.heads = p.kv_heads = p.seq = p.kv_seq = 1;
+    p.head_dim = 8;
+    p.q_strides = p.k_strides = p.v_strides = p.o_strides = (weft_strides){INT64_MAX, INT64_MAX, INT64_MAX};
+    assert_int_equal(weft_attention_resolve(&r, &p, NULL), WEFT_OK);
+    const weft_strides all[] = {r.q_strides, r.k_strides, r.v_strides, r.o_strides};
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(all[i].batch <= most && all[i].seq <= most && all[i].head <= most);
+    }
+    assert_int_equal(weft_attention_sizes(&p).o, 8);
+
+    weft_gemm g = WEFT_GEMM_INIT, h;
+    g.m = g.n = g.k = 1;
+    g.lda = g.ldb = g.ldc = g.a_stride = g.b_stride = INT64_MAX;
+    g.c_stride = INT64_MIN;
+    assert_int_equal(weft_gemm_resolve(&h, &g, NULL), WEFT_OK);
+    assert_true(h.lda <= most && h.ldb <= most && h.ldc <= most);
+    assert_true(h.a_stride == 1 && h.b_stride == 1 && h.c_stride == 1);
+    assert_int_equal(weft_gemm_sizes(&g).c, 1);
+}
+
 static void visible_keys(void **state) {
     (void)state;
     weft_attention p = good_attention(), r;
@@ -144,8 +169,8 @@ static void repeated_inputs(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bad_attentions), cmocka_unit_test(bad_gemms),
-                                       cmocka_unit_test(defaults_are_filled_in), cmocka_unit_test(visible_keys),
-                                       cmocka_unit_test(repeated_inputs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bad_attentions),         cmocka_unit_test(bad_gemms),
+                                       cmocka_unit_test(defaults_are_filled_in), cmocka_unit_test(strides_of_single_rows),
+                                       cmocka_unit_test(visible_keys),           cmocka_unit_test(repeated_inputs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

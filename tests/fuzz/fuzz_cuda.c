@@ -1,0 +1,97 @@
+/* Plans for a GPU that is none (tests/cuda/fake_driver.h), filled with anything: they are made or refused, and so are
+ * launches, which the driver takes no further than their parameters. */
+#include "../cuda/fake_images.h"
+#include "take.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc;
+    (void)argv;
+    script("anywhere=1 launch=701");
+    return 0;
+}
+
+/* Anywhere, or where tensors may begin, far from the others. */
+static void *take_pointer(input *in, int64_t number) {
+    const int64_t address = take(in) % 4 ? number << 60 : take(in);
+    return (void *)(uintptr_t)(uint64_t)address; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* What the kernels take, if the sizes are right, since few inputs get there by themselves. */
+static void tidy_attention(weft_attention *p) {
+    p->dtype = p->dtype == WEFT_FP16 ? WEFT_FP16 : WEFT_BF16;
+    p->mask = (weft_mask)(p->mask % 3);
+    p->layout = (weft_layout)(p->layout % 2);
+    p->offset = p->mask == WEFT_MASK_CAUSAL ? p->offset : 0;
+    p->kv_heads = p->kv_heads == 0 || p->heads % p->kv_heads ? p->heads : p->kv_heads;
+    p->head_dim = p->head_dim / 8 * 8;
+    p->scale = 0;
+}
+
+static void tidy_gemm(weft_gemm *p) {
+    p->dtype = p->dtype == WEFT_FP16 ? WEFT_FP16 : WEFT_BF16;
+    p->c_dtype = (weft_dtype)(p->c_dtype & 1 ? WEFT_FP32 : p->dtype);
+    p->a_major = (weft_major)(p->a_major & 1);
+    p->b_major = (weft_major)(p->b_major & 1);
+    p->c_major = (weft_major)(p->c_major & 1);
+    p->lda = p->ldb = p->ldc = (p->lda & INT32_MAX) / 8 * 8;
+    p->m = p->m / 8 * 8;
+    p->n = p->n / 8 * 8;
+    p->k = p->k / 8 * 8;
+    p->a_stride = p->b_stride = p->c_stride = 0;
+    p->alpha = 1;
+    p->beta = p->beta == 0 ? 0 : 1;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    input in = {data, size};
+    weft_message message;
+    memset(message.text, '#', sizeof message.text);
+    weft_plan *plan = NULL;
+    weft_device gpu = WEFT_DEVICE_INIT;
+    gpu.kind = WEFT_DEVICE_CUDA;
+    gpu.kernel = take(&in) % 3 == 0 ? "study" : NULL;
+    gpu.ctas = (int32_t)take_or(&in, 0);
+    gpu.index = (int32_t)take_or(&in, 0);
+    /* What the library chooses is the larger part: most schedules leave most open. */
+    const int64_t open = take(&in);
+    weft_schedule schedule = WEFT_SCHEDULE_INIT;
+    if (open % 4 == 0) {
+        schedule = take_schedule(&in);
+        schedule.split = take_or(&in, 0);
+    } else if (open % 4 == 1) {
+        schedule.tile_m = 64 * (take(&in) % 5);
+        schedule.tile_n = 32 * (take(&in) % 9);
+        schedule.cluster_m = take(&in) % 5;
+        schedule.cluster_n = take(&in) % 5;
+        schedule.split = take(&in) % 9;
+    }
+    weft_status status;
+    const int tidy = take(&in) % 4 != 0;
+    if (take(&in) % 2 == 0) {
+        weft_attention p = take_attention(&in);
+        if (tidy) {
+            tidy_attention(&p);
+        }
+        expect(weft_plan_attention_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
+        const weft_attention_data where = {take_pointer(&in, 1), take_pointer(&in, 2), take_pointer(&in, 3),
+                                           take_pointer(&in, 4), take_pointer(&in, 5)};
+        status = plan ? weft_plan_enqueue_attention(plan, &where, NULL, &message) : WEFT_FAILED;
+    } else {
+        weft_gemm p = take_gemm(&in);
+        if (tidy) {
+            tidy_gemm(&p);
+        }
+        expect(weft_plan_gemm_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
+        const weft_gemm_data where = {take_pointer(&in, 1), take_pointer(&in, 2), take_pointer(&in, 3)};
+        status = plan ? weft_plan_enqueue_gemm(plan, &where, NULL, &message) : WEFT_FAILED;
+    }
+    char text[64];
+    if (status == WEFT_OK || (plan && weft_plan_text(plan, text, sizeof text) == 0)) {
+        abort();
+    }
+    weft_plan_destroy(plan);
+    return 0;
+}

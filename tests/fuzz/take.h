@@ -1,0 +1,121 @@
+/* Problems and schedules filled with anything, from a fuzzer's input. */
+#ifndef WEFT_TESTS_FUZZ_TAKE_H
+#define WEFT_TESTS_FUZZ_TAKE_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/weft.h>
+
+/* Takes numbers from the input; half of them small, so that problems are often valid. */
+typedef struct input {
+    const uint8_t *data;
+    size_t left;
+} input;
+
+static inline int64_t take(input *in) {
+    if (in->left < 2) {
+        return 1;
+    }
+    const uint8_t how = in->data[0];
+    size_t bytes = how & 1 ? 1 : 1 + (size_t)(how >> 1) % 8;
+    bytes = bytes > in->left - 1 ? in->left - 1 : bytes;
+    uint64_t value = 0;
+    memcpy(&value, in->data + 1, bytes);
+    in->data += bytes + 1;
+    in->left -= bytes + 1;
+    return (int64_t)value;
+}
+
+/* Anything, at times; else the usual value. */
+static inline int64_t take_or(input *in, int64_t usual) {
+    return take(in) % 3 == 0 ? take(in) : usual;
+}
+
+static inline double take_real(input *in) {
+    const int64_t bits = take(in);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline weft_strides take_strides(input *in) {
+    weft_strides s = {0, 0, 0};
+    if (take(in) % 4 == 0) {
+        s.batch = take(in);
+        s.seq = take(in);
+        s.head = take(in);
+    }
+    return s;
+}
+
+static inline weft_schedule take_schedule(input *in) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.tile_m = take(in);
+    s.tile_n = take(in);
+    s.tile_k = take_or(in, 0);
+    s.order = (int32_t)take(in) % 16 - 1;
+    s.sweep = (int32_t)take(in) % 5 - 1;
+    s.dispatch = (int32_t)take(in) % 5 - 1;
+    s.workers = take(in);
+    s.group = take(in);
+    s.axis = (weft_axis)(take(in) % 3);
+    s.domains = take(in);
+    s.cluster_m = take(in) % 20;
+    s.cluster_n = take(in) % 20;
+    s.struct_size = take(in) % 64 == 1 ? (size_t)take(in) : s.struct_size;
+    return s;
+}
+
+static inline weft_attention take_attention(input *in) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.batch = take(in);
+    p.heads = take(in);
+    p.kv_heads = take(in);
+    p.seq = take(in);
+    p.kv_seq = take(in);
+    p.head_dim = take(in) % 2 ? 64 : take(in);
+    p.dtype = (weft_dtype)(take(in) % 4);
+    p.mask = (weft_mask)(take(in) % 4);
+    p.offset = take(in);
+    p.layout = (weft_layout)(take(in) % 3);
+    p.scale = take_real(in);
+    p.q_strides = take_strides(in);
+    p.k_strides = take_strides(in);
+    p.v_strides = take_strides(in);
+    p.o_strides = take_strides(in);
+    return p;
+}
+
+static inline weft_gemm take_gemm(input *in) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = take(in);
+    p.n = take(in);
+    p.k = take(in);
+    p.dtype = (weft_dtype)(take(in) % 4);
+    p.a_major = (weft_major)(take(in) % 3);
+    p.lda = take_or(in, 0);
+    p.ldc = take_or(in, 0);
+    p.c_dtype = (weft_dtype)take_or(in, p.dtype);
+    p.b_major = (weft_major)take_or(in, WEFT_COL_MAJOR);
+    p.c_major = (weft_major)take_or(in, WEFT_ROW_MAJOR);
+    p.ldb = take_or(in, 0);
+    p.batch = take_or(in, 1);
+    p.a_stride = take_or(in, 0);
+    p.b_stride = take_or(in, 0);
+    p.c_stride = take_or(in, 0);
+    p.alpha = take(in) % 3 == 0 ? take_real(in) : 1;
+    p.beta = take(in) % 3 == 0 ? take_real(in) : 0;
+    return p;
+}
+
+/* A plan comes with WEFT_OK, and only then; a message has its end. */
+static inline void expect(weft_status status, const weft_message *message, const weft_plan *plan) {
+    if ((status == WEFT_OK) != (plan != NULL) ||
+        (status != WEFT_OK && !memchr(message->text, '\0', sizeof message->text))) {
+        abort();
+    }
+}
+
+#endif
