@@ -181,8 +181,8 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
     const int64_t ctas = s->cluster_m * s->cluster_n * s->split;
     const int64_t rows = weft_ceil_divide(weft_ceil_divide(p->m, s->tile_m), s->cluster_m);
     const int64_t cols = weft_ceil_divide(weft_ceil_divide(p->n, s->tile_n), s->cluster_n);
-    /* Clusters of four and more leave SMs over that no cluster fits: a worker more than fit would begin when others end. */
-    const int64_t all = device->multiprocessors * pick->variant->ctas, fit = ctas < 4 ? all : all * 10 / 11;
+    /* A worker more than fit would begin when others end. */
+    const int64_t fit = weft_gemm_filled(device->multiprocessors * pick->variant->ctas, ctas);
     const int64_t workers = (s->workers ? s->workers : fit) / ctas;
     const int open = s->order == WEFT_CHOOSE && s->group == 0;
     const int bands = s->order == WEFT_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;

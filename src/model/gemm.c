@@ -26,7 +26,9 @@ static const double cluster_up = 0.259;   /* to set a cluster up */
 static const double join = 1.99;          /* to add up the parts of a tile, for each further part */
 static const double dram = 4.57e6;        /* bytes in a microsecond */
 static const double dram_single = 2.97e6; /* the same with tiles of 64 rows, whose ring is too short for the way there */
-static const double sharpness = 4.8;      /* of the larger of what goes on at once, which disturbs each other */
+static const double multicast = 0.015; /* of the whole, for each operand whose lines are crooked and go to several CTAs */
+static const double power = 0.012;     /* how much more time small tiles take the longer a product lasts: see below */
+static const double sharpness = 4.8;   /* of the larger of what goes on at once, which disturbs each other */
 
 /* How much more a line costs that does not begin at a multiple of 128 bytes: at a sector, or within one; and how much more
  * where this SM alone loads. */
@@ -81,8 +83,7 @@ double weft_model_gemm_time(const weft_gemm_model *m) {
     const double ctas = along_m * along_n * split;
     const double rows = ceil_divide((double)m->a.length, (double)m->a.tile * along_m);
     const double cols = ceil_divide((double)m->b.length, (double)m->b.tile * along_n);
-    /* Clusters of four and more leave SMs over that no cluster fits. */
-    const double at_once = fmax(1, floor((double)m->workers * (ctas < 4 ? 1 : 10.0 / 11) / ctas));
+    const double at_once = fmax(1, floor((double)weft_gemm_filled(m->workers, (int64_t)ctas) / ctas));
     const double positions = (double)m->batch * rows * cols;
     const double full = floor(positions / at_once), rest = positions - full * at_once;
     const double waves = full + (rest > 0);
@@ -96,5 +97,8 @@ double weft_model_gemm_time(const weft_gemm_model *m) {
     time += (waves - 1) * next * pow(unit, 1.4); /* more than in proportion: less of a tall tile's stores is hidden */
     time += ctas > 1 ? cluster_up : 0;
     time += join * (split - 1) * waves;
-    return larger(time, begin + m->bytes / (m->a.tile < 128 ? dram_single : dram), 0);
+    time = larger(time, begin + m->bytes / (m->a.tile < 128 ? dram_single : dram), 0);
+    time *= 1 + multicast * ((along_n > 1 && crookedness(&m->a) > 0) + (along_m > 1 && crookedness(&m->b) > 0));
+    /* Small tiles move more bytes for a FLOP, which costs clock once the card is at its power, after some 300 us. */
+    return time * pow(fmin(time, 300) / 100, -power * log(unit));
 }

@@ -22,6 +22,11 @@ typedef struct weft_gemm_model {
     double bytes;    /* of A, B and C */
 } weft_gemm_model;
 
+/* Of so many places for CTAs, those that clusters of `ctas` fill: four and more leave some over that no cluster fits. */
+static inline int64_t weft_gemm_filled(int64_t places, int64_t ctas) {
+    return ctas < 4 ? places : places * 10 / 11;
+}
+
 /* Microseconds. The numbers behind it were fitted to the sweeps in docs/results/gemm-tiles-3-h200.txt. */
 double weft_model_gemm_time(const weft_gemm_model *m);
 
