@@ -209,7 +209,8 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
     return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
 }
 
-weft_status weft_plan_make(weft_plan **result, const weft_plan *draft, const weft_machine *machine, weft_message *message) {
+weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const weft_machine *machine,
+                              weft_message *message) {
     weft_status status;
     weft_plan *plan = malloc(sizeof *plan);
     if (!plan) {
@@ -227,13 +228,28 @@ weft_status weft_plan_make(weft_plan **result, const weft_plan *draft, const wef
         (status = check_numbers(&plan->schedule, message)) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
         (status = settle_workers(&plan->schedule, &plan->machine, message)) ||
-        (status = plan->subject == WEFT_SUBJECT_GEMM ? finish_gemm(plan, message) : finish_attention(plan, message)) ||
-        (backend->place && (status = backend->place(plan, message)))) {
+        (status = plan->subject == WEFT_SUBJECT_GEMM ? finish_gemm(plan, message) : finish_attention(plan, message))) {
         weft_plan_destroy(plan);
         return status;
     }
     *result = plan;
     return WEFT_OK;
+}
+
+weft_status weft_plan_place(weft_plan *plan, weft_message *message) {
+    return plan->backend->place ? plan->backend->place(plan, message) : WEFT_OK;
+}
+
+weft_status weft_plan_make(weft_plan **result, const weft_plan *draft, const weft_machine *machine, weft_message *message) {
+    weft_plan *plan;
+    weft_status status = weft_plan_lay_out(&plan, draft, machine, message);
+    if (status == WEFT_OK && (status = weft_plan_place(plan, message)) != WEFT_OK) {
+        weft_plan_destroy(plan);
+    }
+    if (status == WEFT_OK) {
+        *result = plan;
+    }
+    return status;
 }
 
 void weft_plan_destroy(weft_plan *plan) {

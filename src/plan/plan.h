@@ -62,6 +62,10 @@ weft_status weft_plan_draft_gemm(weft_plan *draft, const weft_gemm *problem, con
 /* Makes a plan of a draft: what is open is chosen by the model. */
 weft_status weft_plan_make(weft_plan **plan, const weft_plan *draft, const weft_machine *machine, weft_message *message);
 
+/* The same in two parts: all that can be said of it, and what it needs on the device, without which it cannot run. */
+weft_status weft_plan_lay_out(weft_plan **plan, const weft_plan *draft, const weft_machine *machine, weft_message *message);
+weft_status weft_plan_place(weft_plan *plan, weft_message *message);
+
 /* The tuner's part, for modes other than WEFT_ESTIMATE: fills in the draft's schedule as it was tuned, or tunes it. */
 weft_status weft_tune_settle(weft_plan *draft, weft_message *message);
 

@@ -63,7 +63,12 @@ static int make_room(builder *b) {
     return list && prints;
 }
 
-/* Adds the draft's schedule, unless the device refuses it or the list has its like. */
+static void refuse(builder *b, const weft_message *why) {
+    b->c->refused++;
+    b->first_refusal = b->c->refused == 1 ? *why : b->first_refusal;
+}
+
+/* Adds the draft's schedule, unless the device refuses it or the list has its like: most have, and are not placed. */
 static void add(builder *b) {
     weft_candidates *c = b->c;
     weft_plan *plan = NULL;
@@ -72,9 +77,8 @@ static void add(builder *b) {
         b->no_memory = 1;
         return;
     }
-    if (weft_plan_make(&plan, &b->draft, NULL, &why)) {
-        c->refused++;
-        b->first_refusal = c->refused == 1 ? why : b->first_refusal;
+    if (weft_plan_lay_out(&plan, &b->draft, NULL, &why)) {
+        refuse(b, &why);
         return;
     }
     const uint64_t print = fingerprint(plan);
@@ -85,6 +89,11 @@ static void add(builder *b) {
             weft_plan_destroy(plan);
             return;
         }
+    }
+    if (weft_plan_place(plan, &why)) {
+        refuse(b, &why);
+        weft_plan_destroy(plan);
+        return;
     }
     b->prints[c->count] = print;
     c->list[c->count++] = (weft_candidate){
