@@ -243,7 +243,7 @@ int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t data, co
                            const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
                            int promotion, int fill) {
     (void)steps, (void)promotion;
-    fake_tensor t = {.data = data, .type = type, .rank = (int32_t)rank};
+    fake_tensor t = {.data = data, .type = type, .rank = (int32_t)rank, .swizzle = swizzle};
     if (script("tensor_map", 0)) {
         return script("tensor_map", 0);
     }

@@ -28,10 +28,11 @@ typedef struct fake_tensor {
     uint64_t data;
     int32_t type, rank; /* a CUtensorMapDataType */
     int64_t length[5], stride[5];
-    int32_t box[5];
+    int32_t box[5], swizzle; /* a CUtensorMapSwizzle */
 } fake_tensor;
 
 /* Runs a kernel by name. Returns a CUresult. */
+int fake_run_attention(const char *kernel, unsigned grid, void **parameters);
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters);
 int fake_run(const char *kernel, unsigned grid, void **parameters);
 

@@ -1,142 +1,9 @@
-/* What the fake driver does when a kernel is launched: the same, in plain C, from the same parameters. */
-#include <stdio.h>
+/* What the fake driver does when a kernel is launched, by the kernel's name. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/hopper_attention.h"
 #include "cuda/sides.h"
-#include "cuda/study.h"
 #include "fake_driver.h"
-#include "plan/problem.h"
-#include "ref/ref.h"
-
-/* The problem that the parameters describe; dtype, head dim and tile are in the kernel's name. */
-static int problem_of(const char *kernel, const weft_study_params *p, weft_attention *problem) {
-    char dtype[8];
-    int dim, tile_m, tile_n;
-    if (sscanf(kernel, "attention_%7[a-z0-9]_d%d_%dx%d_", dtype, &dim, &tile_m, &tile_n) != 4 ||
-        p->walk.reach.tile_rows != tile_m || p->walk.reach.tile_columns != tile_n) {
-        return 0;
-    }
-    const weft_attention none = WEFT_ATTENTION_INIT;
-    *problem = none;
-    problem->heads = p->heads;
-    problem->kv_heads = p->heads / (int64_t)p->by_kv_group.value;
-    problem->seq = p->seq;
-    problem->kv_seq = p->kv_seq;
-    problem->head_dim = dim;
-    problem->dtype = (weft_dtype)weft_dtype_find(dtype);
-    problem->mask = p->walk.reach.causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
-    problem->offset = p->walk.reach.offset;
-    problem->scale = (p->negative ? -1 : 1) * (double)p->scale_log2 / 1.44269504088896340736;
-    problem->q_strides = p->q_strides;
-    problem->k_strides = p->k_strides;
-    problem->v_strides = p->v_strides;
-    problem->o_strides = p->o_strides;
-    return 1;
-}
-
-/* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads; the first tile ends
- * `lead` queries early. A tile has the steps that its last query sees, no more and no fewer. */
-static int run_walk(unsigned grid, const weft_attention *problem, const weft_attention_data *data, const weft_walk *walk,
-                    int lead, int pack, uint64_t *counter) {
-    double *weights = malloc((size_t)problem->kv_seq * sizeof *weights), out[256], lse;
-    if (!weights) {
-        return 1;
-    }
-    for (unsigned cta = 0; cta < grid; cta++) {
-        weft_worker worker = weft_worker_start(walk, cta, counter);
-        weft_visit visit;
-        while (weft_worker_next(walk, &worker, &visit)) {
-            const int64_t from = visit.tile.block * walk->reach.tile_rows - lead, first = from > 0 ? from : 0;
-            const int64_t end = from + walk->reach.tile_rows < problem->seq ? from + walk->reach.tile_rows : problem->seq;
-            const int64_t keys = weft_visible_keys(problem, end - 1);
-            if (end <= first || visit.steps != weft_ceil_divide(keys, walk->reach.tile_columns)) {
-                free(weights);
-                return 1;
-            }
-            for (int64_t i = 0; i < (end - first) * pack; i++) {
-                const int64_t row = first + i / pack, head = visit.tile.head * pack + i % pack;
-                weft_ref_attention_row(problem, data, visit.tile.batch, head, row, weights, out, &lse);
-                const size_t at = weft_row_index(&problem->o_strides, visit.tile.batch, row, head);
-                for (int64_t d = 0; d < problem->head_dim; d++) {
-                    weft_ref_store(problem->dtype, data->o, at + (size_t)d, out[d]);
-                }
-                if (data->lse) {
-                    data->lse[(visit.tile.batch * problem->heads + head) * problem->seq + row] = (float)lse;
-                }
-            }
-        }
-    }
-    free(weights);
-    return 0;
-}
-
-static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
-    weft_attention problem;
-    const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
-    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 0, 1, p->counter) : 1;
-}
-
-/* A tensor of (head_dim, seq, heads, batch), in boxes of 64 x rows. */
-static int tensor_of(const weft_tensor_map *map, weft_dtype dtype, int rows, fake_tensor *t, weft_strides *strides) {
-    memcpy(t, map, sizeof *t);
-    *strides = (weft_strides){t->stride[3] / 2, t->stride[1] / 2, t->stride[2] / 2};
-    return t->rank == 4 && t->type == (dtype == WEFT_BF16 ? 9 : 6) && t->box[0] == 64 && t->box[1] == rows &&
-           t->box[2] == 1 && t->box[3] == 1;
-}
-
-/* A tensor of (head_dim, pack, seq, heads / pack, batch), in boxes of 64 x pack x queries; strides as without packs. */
-static int packed_tensor_of(const weft_tensor_map *map, weft_dtype dtype, int rows, int pack, fake_tensor *t,
-                            weft_strides *strides) {
-    memcpy(t, map, sizeof *t);
-    *strides = (weft_strides){t->stride[4] / 2, t->stride[2] / 2, t->stride[pack > 1 ? 1 : 3] / 2};
-    return t->rank == 5 && t->type == (dtype == WEFT_BF16 ? 9 : 6) && t->box[0] == 64 && t->box[1] == pack &&
-           t->box[2] == rows / pack && t->box[3] == 1 && t->box[4] == 1 && t->length[1] == pack &&
-           (pack == 1 || t->length[3] == 1 || t->stride[3] == pack * t->stride[1]);
-}
-
-static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_attention_params *p) {
-    char dtype[8];
-    int depth, tile_m, tile_n;
-    weft_attention problem = WEFT_ATTENTION_INIT;
-    fake_tensor q, k, v;
-    if (sscanf(kernel, "attention_%7[a-z0-9]_d%d_%dx%d_", dtype, &depth, &tile_m, &tile_n) != 4 ||
-        p->walk.reach.tile_rows != tile_m >> p->pack_bits || p->walk.reach.tile_columns != tile_n || p->head_dim > depth) {
-        return 1;
-    }
-    const int pack = 1 << p->pack_bits, group = pack * (int)p->by_kv_group.value;
-    problem.dtype = (weft_dtype)weft_dtype_find(dtype);
-    if (!packed_tensor_of(&p->q, problem.dtype, tile_m, pack, &q, &problem.q_strides) ||
-        !tensor_of(&p->k, problem.dtype, tile_n, &k, &problem.k_strides) ||
-        !tensor_of(&p->v, problem.dtype, tile_n, &v, &problem.v_strides) || q.length[0] != p->head_dim ||
-        q.length[2] != p->seq || q.length[3] * pack != p->heads || memcmp(k.length, v.length, sizeof k.length) != 0 ||
-        k.length[1] != p->kv_seq || k.length[2] * group != p->heads) {
-        return 1;
-    }
-    problem.batch = q.length[4];
-    problem.heads = p->heads;
-    problem.kv_heads = k.length[2];
-    problem.seq = p->seq;
-    problem.kv_seq = p->kv_seq;
-    problem.head_dim = p->head_dim;
-    problem.mask = p->walk.reach.causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
-    problem.offset = p->walk.reach.offset + p->lead;
-    problem.scale = (double)p->scale_log2 / 1.44269504088896340736;
-    problem.o_strides = p->o_strides;
-    const weft_attention_data data = {(const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
-                                      (const void *)(uintptr_t)v.data, p->o, p->lse};
-    const int64_t first_end = p->walk.reach.tile_rows - p->lead;
-    if ((p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) || p->lead % (64 / pack) != 0 ||
-        p->first_end != (first_end < p->seq ? first_end : p->seq)) {
-        return 1;
-    }
-    const int failed = run_walk(grid, &problem, &data, &p->walk, p->lead, pack, p->counter);
-    if (p->counter) { /* as the kernel leaves it */
-        p->counter[WEFT_HOPPER_TICKETS] = 0;
-    }
-    return failed;
-}
 
 /* A chip whose SMs 2, 3, 6, 7, ... are on the second side; the numbers of its SMs have gaps. */
 static int side_of(uint32_t sm) {
@@ -157,8 +24,7 @@ static void run_sides(unsigned grid, const weft_sides_params *p) {
 
 int fake_run(const char *kernel, unsigned grid, void **parameters) {
     if (strncmp(kernel, "attention_", 10) == 0) {
-        return strstr(kernel, "__hopper") ? run_hopper(kernel, grid, parameters[0])
-                                          : run_study(kernel, grid, parameters[0]);
+        return fake_run_attention(kernel, grid, parameters);
     }
     if (strncmp(kernel, "gemm_", 5) == 0) {
         return fake_run_gemm(kernel, grid, parameters[0]);
