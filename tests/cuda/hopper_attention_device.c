@@ -1,6 +1,11 @@
 /* The Hopper attention kernel on a real GPU: every variant on random problems against the reference; scores that grow, jump
- * or are all the same; borders that stay as they are; the same bits every time. The argument says how many of each for a
- * variant (24): few, where a sanitizer makes them slow. Exits 77, with one line, where there is no such GPU. */
+ * or are all the same; borders that stay as they are; the same bits every time. Exits 77, with one line, where there is no
+ * such GPU.
+ *
+ *   hopper_attention_device [ROUNDS [short]]
+ *
+ * ROUNDS (24) is how many of each for a variant: few, where a sanitizer makes them slow; variants then differ in what kinds
+ * they get. With `short`, what is repeated is small, and nothing is timed: for the emulated GPU (emulate/emulate.h). */
 #include "attention_trial.h"
 
 #include "cuda/hopper_attention.h"
@@ -64,7 +69,7 @@ static int random_problems(int rounds) {
     int count = 0;
     for (int i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
-        for (int round = 0; round < rounds; round++, count++) {
+        for (int round = i; round < i + rounds; round++, count++) {
             const int64_t kv_heads = random_between(&random, 1, 2);
             const int64_t least = v->depth <= 64 ? 1 : v->depth <= 128 ? v->depth / 8 - 3 : v->depth / 8 - 7;
             const int split = round % 4 > 1; /* the last tile has queries for one warpgroup, and the others help it */
@@ -100,8 +105,8 @@ static int packed_problems(int rounds) {
     int count = 0;
     for (int i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
-        for (int round = 0; round < rounds; round++, count++) {
-            const int64_t kv_heads = random_between(&random, 1, 3), group = groups[(i + round) % 6];
+        for (int round = i; round < i + rounds; round++, count++) {
+            const int64_t kv_heads = random_between(&random, 1, 3), group = groups[(round + i / 6) % 6];
             weft_attention p = attention(random_between(&random, 1, 2), kv_heads * group, kv_heads,
                                          random_between(&random, 1, round % 2 ? 8 : 24), random_between(&random, 1, 900),
                                          v->depth - 8 * random_between(&random, 0, 3), v->dtype, (weft_mask)(round % 3));
@@ -147,7 +152,8 @@ static int steered_problems(int kinds) {
     uint64_t random = 81;
     int count = 0;
     for (int i = 0; i < VARIANTS; i++) {
-        for (int kind = 0; kind < kinds; kind++, count++) {
+        for (int k = 0; k < kinds; k++, count++) {
+            const int kind = (i + k) % 6;
             const weft_hopper_attention_variant *v = &variants[i];
             weft_attention p =
                 attention(1, 2, 1, v->tile_m + 60, 900, v->depth, v->dtype, kind % 2 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
@@ -158,12 +164,12 @@ static int steered_problems(int kinds) {
                 weft_ref_store(p.dtype, (void *)(uintptr_t)x.host.q, (size_t)(row * p.head_dim), 1);
             }
             for (int64_t key = 0; key < p.kv_seq; key++) {
-                void *k = (void *)(uintptr_t)x.host.k;
+                void *to = (void *)(uintptr_t)x.host.k;
                 for (int64_t d = 0; kind == 5 && d < p.head_dim; d++) {
-                    weft_ref_store(p.dtype, k, (size_t)(key * p.head_dim + d), 0.25);
+                    weft_ref_store(p.dtype, to, (size_t)(key * p.head_dim + d), 0.25);
                 }
                 if (kind < 5) {
-                    weft_ref_store(p.dtype, k, (size_t)(key * p.head_dim), steered(kind, key, p.kv_seq));
+                    weft_ref_store(p.dtype, to, (size_t)(key * p.head_dim), steered(kind, key, p.kv_seq));
                 }
             }
             DEMAND(driver->copy_in((uint64_t)(uintptr_t)x.device.q, x.host.q, x.size.q * 2));
@@ -177,9 +183,9 @@ static int steered_problems(int kinds) {
 }
 
 /* The same bits from run to run, whoever takes which tile. */
-static void repeated(int32_t dispatch) {
+static void repeated(int32_t dispatch, int64_t length, int times) {
     uint64_t random = 82;
-    const weft_attention p = attention(2, 6, 3, 1000, 1000, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
+    const weft_attention p = attention(2, 6, 3, length, length, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     s.dispatch = dispatch;
     problem x = problem_new(&p, &random);
@@ -187,7 +193,7 @@ static void repeated(int32_t dispatch) {
     const size_t bytes = x.size.o * 2;
     void *first = malloc(bytes);
     DEMAND(!first);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < times; i++) {
         poison(&x);
         DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
         fetch(&x);
@@ -203,12 +209,12 @@ static void repeated(int32_t dispatch) {
 
 /* Workers that keep step (sawtooth, dynamic dispatch, several waves, enough keys) compute what others do, and leave their
  * counters ready for the next launch. */
-static void in_step(void) {
+static void in_step(int64_t queries, int64_t keys, int64_t workers, int times) {
     uint64_t random = 84;
-    const weft_attention p = attention(1, 2, 2, 6000, 9000, 64, WEFT_BF16, WEFT_MASK_NONE);
+    const weft_attention p = attention(1, 2, 2, queries, keys, 64, WEFT_BF16, WEFT_MASK_NONE);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     s.sweep = WEFT_SWEEP_SAWTOOTH;
-    s.workers = 8;
+    s.workers = workers;
     problem x = problem_new(&p, &random);
     const size_t bytes = x.size.o * 2;
     void *first = malloc(bytes);
@@ -216,7 +222,7 @@ static void in_step(void) {
     for (int dispatch = WEFT_DISPATCH_STATIC; dispatch <= WEFT_DISPATCH_DYNAMIC; dispatch++) {
         s.dispatch = dispatch;
         weft_plan *plan = plan_new(&p, &s, "hopper_attention");
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < times; i++) {
             poison(&x);
             DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
             fetch(&x);
@@ -242,7 +248,7 @@ int main(int argc, char **argv) {
     weft_message message = {""};
     weft_cuda_device device;
     void *context;
-    const int rounds = argc > 1 ? atoi(argv[1]) : 24;
+    const int rounds = argc > 1 ? atoi(argv[1]) : 24, is_short = argc > 2 && strcmp(argv[2], "short") == 0;
     const weft_status found = weft_cuda_driver_get(&driver, &message);
     if (found == WEFT_NOT_FOUND || weft_cuda_has_kernels(&message)) {
         printf("skipped: %s\n", message.text);
@@ -262,12 +268,19 @@ int main(int argc, char **argv) {
     const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
     const int drawn = told("random problems", random_problems(rounds));
     for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
-        repeated(dispatch);
+        repeated(dispatch, is_short ? 300 : 1000, is_short ? 2 : 20);
     }
-    in_step();
+    if (is_short) { /* more than 32 steps in a tile, from where on workers look */
+        in_step(300, 4300, 2, 1);
+    } else {
+        in_step(6000, 9000, 8, 5);
+    }
     printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, 3 dispatches repeated: %d "
            "failed\n",
            device.name, drawn, packed, steered_ones, failures);
+    if (is_short) {
+        return failures != 0;
+    }
     printf("a call costs the host %.2f us under static dispatch, %.2f under dynamic\n",
            enqueue_cost(WEFT_DISPATCH_STATIC, "hopper_attention"), enqueue_cost(WEFT_DISPATCH_DYNAMIC, "hopper_attention"));
     return failures != 0;
