@@ -1,8 +1,9 @@
-/* A CTA of the study kernel on a CPU: every thread a fibre, every wrapped instruction done in C.
+/* A CTA of a kernel on a CPU: every thread a fibre, every wrapped instruction done in C.
  *
  * The kernel's own source is compiled as C++ with this folder's cuda/ptx before src's: nothing but the wrapped instructions
- * differs. Copies by cp.async arrive as late as their wait allows, so a missing wait shows; a thread runs until it has to
- * wait for others, so a missing barrier shows as well, if seldom. */
+ * differs. What runs behind a thread's back (copies, products) is done as late as its wait allows, so a missing wait shows;
+ * warps take turns in a random order, the same in every run, now and then a lane sleeps for long, and a thread runs until
+ * it has to wait for others, so a missing barrier shows as well, if seldom. CTAs run one after the other. */
 #ifndef WEFT_TESTS_CUDA_EMULATE_H
 #define WEFT_TESTS_CUDA_EMULATE_H
 
@@ -11,6 +12,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <algorithm>
+
+using std::max;
+using std::min;
 
 #define __device__
 #define __global__
@@ -23,9 +29,23 @@
 struct emulated_index {
     unsigned x;
 };
-extern emulated_index blockIdx;
+extern emulated_index blockIdx, gridDim;
 unsigned emulated_thread(); /* which fibre runs */
 #define threadIdx (emulated_index{emulated_thread()})
+
+enum { EMULATED_THREADS = 640, EMULATED_SHARED = 256 << 10 }; /* of a CTA, at most */
+
+/* Prints one line and ends the program: the kernel did what no kernel may. */
+[[noreturn]] void emulated_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Lets others run. The words say what for, should nobody get on. */
+void emulated_pause(const char *what, uint32_t which);
+
+/* Somebody can get on. */
+void emulated_moved();
+
+/* A number below `sides`, the same in every run. */
+unsigned emulated_dice(unsigned sides);
 
 struct alignas(16) uint4 {
     uint32_t x, y, z, w;
@@ -34,10 +54,16 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
     return uint4{x, y, z, w};
 }
 
-/* Offsets in shared memory stand for shared addresses. */
-extern unsigned char study_shared[];
+/* The kernels' dynamic shared memory. Offsets in it stand for shared addresses; those of static variables, which lie
+ * beside it, are beyond its end or wrap around. */
+extern unsigned char emulated_shared[];
+#define study_shared  emulated_shared
+#define hopper_shared emulated_shared
 static inline size_t __cvta_generic_to_shared(const void *p) {
-    return (size_t)((const unsigned char *)p - study_shared);
+    return (size_t)((const unsigned char *)p - emulated_shared);
+}
+static inline unsigned char *emulated_at(uint32_t address) {
+    return emulated_shared + address;
 }
 
 void __syncthreads();
@@ -49,19 +75,34 @@ static inline void __syncwarp() {
     emulated_meet(nullptr, [](void *const *) {});
 }
 
-static inline float __shfl_xor_sync(uint32_t, float value, int mask) {
-    struct {
-        float in, out;
-        int mask;
-    } mine = {value, 0, mask};
-    typedef decltype(mine) item;
+/* Every lane gets what the lane brought whose number `from` makes of its own number and argument. */
+template <int (*FROM)(int lane, int argument), class T> static inline T emulated_exchange(T value, int argument) {
+    struct item {
+        T in, out;
+        int argument;
+    } mine = {value, T(), argument};
     emulated_meet(&mine, [](void *const *all) {
         for (int i = 0; i < 32; i++) {
             item *to = (item *)all[i];
-            to->out = ((const item *)all[i ^ to->mask])->in;
+            to->out = ((const item *)all[FROM(i, to->argument)])->in;
         }
     });
     return mine.out;
+}
+
+static inline int emulated_from_lane(int, int lane) {
+    return lane;
+}
+static inline int emulated_from_xor(int lane, int mask) {
+    return lane ^ mask;
+}
+
+template <class T> static inline T __shfl_sync(uint32_t, T value, int lane) {
+    return emulated_exchange<emulated_from_lane>(value, lane);
+}
+
+template <class T> static inline T __shfl_xor_sync(uint32_t, T value, int mask) {
+    return emulated_exchange<emulated_from_xor>(value, mask);
 }
 
 static inline bool __any_sync(uint32_t, bool value) {
@@ -78,7 +119,28 @@ static inline bool __any_sync(uint32_t, bool value) {
     return mine;
 }
 
-/* Runs `ctas` CTAs, one after the other. */
-void emulated_launch(void (*cta)(void *argument), void *argument, unsigned ctas, unsigned threads);
+static inline void __threadfence() {
+}
+
+static inline void __nanosleep(unsigned) {
+    emulated_pause("a while, number", 0);
+}
+
+static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long long value) {
+    const unsigned long long before = *to;
+    *to += value;
+    return before;
+}
+
+/* A launch. */
+struct emulated_kernel {
+    void (*cta)(void *argument); /* what every thread does */
+    void *argument;
+    unsigned ctas, threads;
+    void (*begin)(); /* before each CTA */
+    void (*turn)();  /* whenever all warps had a turn: what works beside them; may be null */
+    void (*end)();   /* after each CTA, to look at what it left; may be null */
+};
+void emulated_launch(const emulated_kernel &kernel);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef WEFT_TESTS_CUDA_RUNTIME_H
 #define WEFT_TESTS_CUDA_RUNTIME_H
 
-#include "emulate.h"
+#include "cuda/ptx/cp_async.cuh"
 
 enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
@@ -61,12 +61,16 @@ static inline cudaError_t cudaLaunchKernel(const void *kernel, dim3 ctas, dim3 t
         void (*kernel)(weft_study_params);
         const weft_study_params *p;
     } c = {(void (*)(weft_study_params))kernel, (const weft_study_params *)arguments[0]};
-    emulated_launch(
-        [](void *argument) {
-            const call *it = (const call *)argument;
-            it->kernel(*it->p);
-        },
-        &c, ctas.x, threads.x);
+    const auto thread = [](void *argument) {
+        const call *it = (const call *)argument;
+        it->kernel(*it->p);
+    };
+    const auto begin = [] { /* copies that nobody waited for end with their CTA */
+                            for (emulated_orders<emulated_copy> &copies : emulated_copies_of) {
+                                copies = {};
+                            }
+    };
+    emulated_launch({thread, &c, ctas.x, threads.x, begin, nullptr, nullptr});
     return cudaSuccess;
 }
 

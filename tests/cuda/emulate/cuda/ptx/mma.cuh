@@ -2,11 +2,7 @@
 #ifndef WEFT_CUDA_PTX_MMA_CUH
 #define WEFT_CUDA_PTX_MMA_CUH
 
-#include "emulate.h"
-
-extern "C" {
-#include "ref/ref.h"
-}
+#include "halves.h"
 
 struct emulated_mma {
     float *c;
@@ -14,29 +10,18 @@ struct emulated_mma {
     uint32_t b[2];
 };
 
-template <bool BF16> static inline float emulated_half(uint32_t two, int which) {
-    const uint16_t half = (uint16_t)(two >> 16 * which);
-    if (BF16) {
-        const uint32_t bits = (uint32_t)half << 16;
-        float value;
-        memcpy(&value, &bits, 4);
-        return value;
-    }
-    return (float)weft_ref_load(WEFT_FP16, &half, 0);
-}
-
 template <bool BF16> static inline void emulated_multiply(void *const *all) {
     float a[16][16], b[16][8];
     for (int lane = 0; lane < 32; lane++) {
         const emulated_mma *m = (const emulated_mma *)all[lane];
         const int g = lane / 4, t = lane % 4 * 2;
         for (int e = 0; e < 2; e++) {
-            a[g][t + e] = emulated_half<BF16>(m->a[0], e);
-            a[g + 8][t + e] = emulated_half<BF16>(m->a[1], e);
-            a[g][t + 8 + e] = emulated_half<BF16>(m->a[2], e);
-            a[g + 8][t + 8 + e] = emulated_half<BF16>(m->a[3], e);
-            b[t + e][g] = emulated_half<BF16>(m->b[0], e);
-            b[t + 8 + e][g] = emulated_half<BF16>(m->b[1], e);
+            a[g][t + e] = emulated_half(BF16, (uint16_t)(m->a[0] >> 16 * e));
+            a[g + 8][t + e] = emulated_half(BF16, (uint16_t)(m->a[1] >> 16 * e));
+            a[g][t + 8 + e] = emulated_half(BF16, (uint16_t)(m->a[2] >> 16 * e));
+            a[g + 8][t + 8 + e] = emulated_half(BF16, (uint16_t)(m->a[3] >> 16 * e));
+            b[t + e][g] = emulated_half(BF16, (uint16_t)(m->b[0] >> 16 * e));
+            b[t + 8 + e][g] = emulated_half(BF16, (uint16_t)(m->b[1] >> 16 * e));
         }
     }
     for (int lane = 0; lane < 32; lane++) {

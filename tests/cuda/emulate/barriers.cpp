@@ -1,0 +1,127 @@
+/* mbarriers, and barriers by number. */
+#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/mbarrier.cuh"
+
+#include <map>
+
+struct numbered {
+    uint32_t arrived, threads;
+    uint64_t held;
+    bool any, result; /* of barrier_any(): so far, and of the last time */
+};
+static numbered by_number[16];
+static std::map<uint32_t, emulated_mbarrier> by_address;
+
+void emulated_barriers_begin() {
+    memset(by_number, 0, sizeof by_number);
+    by_address.clear();
+}
+
+/* Returns how often the barrier had been held before. */
+static uint64_t arrive(uint32_t number, uint32_t threads, bool mine) {
+    numbered *b = &by_number[number];
+    if (number < 1 || number > 15 || threads % 32 != 0) {
+        emulated_fail("there is no barrier %u for %u threads", number, threads);
+    }
+    if (b->arrived > 0 && b->threads != threads) {
+        emulated_fail("barrier %u is for %u threads, and for %u", number, b->threads, threads);
+    }
+    const uint64_t before = b->held;
+    b->threads = threads;
+    b->any |= mine;
+    if (++b->arrived == threads) {
+        b->result = b->any;
+        b->any = false;
+        b->arrived = 0;
+        b->held++;
+        emulated_moved();
+    }
+    return before;
+}
+
+void barrier_arrive(uint32_t number, uint32_t threads) {
+    arrive(number, threads, false);
+}
+
+bool barrier_any(uint32_t number, uint32_t threads, bool mine) {
+    const uint64_t before = arrive(number, threads, mine);
+    while (by_number[number].held == before) {
+        emulated_pause("barrier", number);
+    }
+    return by_number[number].result;
+}
+
+void barrier_sync(uint32_t number, uint32_t threads) {
+    barrier_any(number, threads, false);
+}
+
+void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
+    const uint32_t number = (uint32_t)by_address.size();
+    if (!by_address.insert({barrier, {number, arrivals, arrivals, 0, 0, {}}}).second) {
+        emulated_fail("mbarrier %u is set up twice", by_address[barrier].number);
+    }
+}
+
+emulated_mbarrier &emulated_mbarrier_at(uint32_t barrier) {
+    const auto found = by_address.find(barrier);
+    if (found == by_address.end()) {
+        emulated_fail("there is no mbarrier at %#x", barrier);
+    }
+    return found->second;
+}
+
+uint32_t emulated_first_mbarrier() {
+    if (by_address.empty()) {
+        emulated_fail("no mbarrier was set up");
+    }
+    return by_address.begin()->first;
+}
+
+static void settle(emulated_mbarrier &b) {
+    if (b.missing == 0 && b.bytes == 0) {
+        b.missing = b.arrivals;
+        b.arrived.reset();
+        b.flips++;
+        emulated_moved();
+    }
+}
+
+/* Nobody has a reason to arrive twice in a phase: what a thread waited for, it gives back once. */
+static emulated_mbarrier &arrive_at(uint32_t barrier) {
+    emulated_mbarrier &b = emulated_mbarrier_at(barrier);
+    if (b.missing == 0) {
+        emulated_fail("mbarrier %u has more than its %u arrivals", b.number, b.arrivals);
+    }
+    if (b.arrived[emulated_thread()]) {
+        emulated_fail("a second arrival at mbarrier %u in phase %llu", b.number, (unsigned long long)b.flips);
+    }
+    b.arrived[emulated_thread()] = true;
+    b.missing--;
+    return b;
+}
+
+void mbarrier_arrive(uint32_t barrier) {
+    settle(arrive_at(barrier));
+}
+
+void mbarrier_expect(uint32_t barrier, uint32_t bytes) {
+    emulated_mbarrier &b = arrive_at(barrier);
+    b.bytes += bytes;
+    settle(b);
+}
+
+void emulated_complete(uint32_t barrier, uint32_t bytes) {
+    emulated_mbarrier &b = emulated_mbarrier_at(barrier);
+    b.bytes -= bytes;
+    settle(b);
+}
+
+bool mbarrier_try(uint32_t barrier, uint32_t parity) {
+    return emulated_mbarrier_at(barrier).flips % 2 != parity;
+}
+
+void mbarrier_wait(uint32_t barrier, uint32_t parity) {
+    while (!mbarrier_try(barrier, parity)) {
+        emulated_pause("mbarrier", emulated_mbarrier_at(barrier).number);
+    }
+}

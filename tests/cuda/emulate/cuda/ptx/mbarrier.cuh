@@ -1,0 +1,37 @@
+/* mbarriers on a CPU. What they count is kept beside shared memory, by address: see barriers.cpp. */
+#ifndef WEFT_CUDA_PTX_MBARRIER_CUH
+#define WEFT_CUDA_PTX_MBARRIER_CUH
+
+#include "emulate.h"
+
+#include <bitset>
+
+static inline uint32_t shared_address(const void *pointer) {
+    return (uint32_t)__cvta_generic_to_shared(pointer);
+}
+
+void mbarrier_init(uint32_t barrier, uint32_t arrivals);
+static inline void mbarrier_init_done() {
+}
+void mbarrier_arrive(uint32_t barrier);
+void mbarrier_expect(uint32_t barrier, uint32_t bytes);
+bool mbarrier_try(uint32_t barrier, uint32_t parity);
+void mbarrier_wait(uint32_t barrier, uint32_t parity);
+
+struct emulated_mbarrier {
+    uint32_t number;                       /* in the order in which they were set up */
+    uint32_t arrivals, missing;            /* of a phase, and of the one that goes on */
+    int64_t bytes;                         /* that it still expects */
+    uint64_t flips;                        /* phases that are over */
+    std::bitset<EMULATED_THREADS> arrived; /* who did in the phase that goes on */
+};
+emulated_mbarrier &emulated_mbarrier_at(uint32_t barrier);
+uint32_t emulated_first_mbarrier(); /* the one at the lowest address */
+
+/* Bytes of a copy are there. */
+void emulated_complete(uint32_t barrier, uint32_t bytes);
+
+/* Forgets the barriers of the CTA before, those by number, too. */
+void emulated_barriers_begin();
+
+#endif

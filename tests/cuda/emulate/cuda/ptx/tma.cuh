@@ -1,0 +1,61 @@
+/* The copy engine on a CPU: see copies.cpp. */
+#ifndef WEFT_CUDA_PTX_TMA_CUH
+#define WEFT_CUDA_PTX_TMA_CUH
+
+#include "cuda/tensor_map.h"
+#include "emulate.h"
+
+static inline void tma_prefetch_map(const void *) {
+}
+
+/* Coordinates of a box, the fastest axis first. */
+struct emulated_place {
+    int rank;
+    int32_t at[5];
+};
+void emulated_load(uint32_t to, const void *map, uint32_t barrier, const emulated_place &place);
+void emulated_store(const void *map, uint32_t from, const emulated_place &place);
+void emulated_store_commit();
+void emulated_store_wait(size_t pending);
+
+static inline void tma_load_4d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y, int32_t z, int32_t w,
+                               uint64_t = 0) {
+    emulated_load(to, map, barrier, {4, {x, y, z, w}});
+}
+
+static inline void tma_load_5d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y, int32_t z, int32_t w,
+                               int32_t v, uint64_t = 0) {
+    emulated_load(to, map, barrier, {5, {x, y, z, w, v}});
+}
+
+static inline void tma_store_5d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z, int32_t w, int32_t v,
+                                uint64_t = 0) {
+    emulated_store(map, from, {5, {x, y, z, w, v}});
+}
+
+static inline void tma_store_commit() {
+    emulated_store_commit();
+}
+
+template <int PENDING> static inline void tma_store_wait_read() {
+    emulated_store_wait(PENDING);
+}
+
+/* A word that the thread writes to shared memory for the copy engine: there after the fence. */
+void emulated_write(uint32_t to, uint32_t word);
+void fence_shared_for_async();
+
+/* Where an address is in an array whose rows of 128 bytes are swizzled. */
+static inline uint32_t emulated_swizzled(uint32_t address) {
+    return address ^ (address >> 7 & 7) << 4;
+}
+
+/* Shared memory that is read by who may not meet a copy there. */
+const unsigned char *emulated_settled_at(uint32_t address);
+
+/* Of a CTA with so many bytes of dynamic shared memory. */
+void emulated_copies_begin(uint32_t shared_bytes);
+void emulated_copies_turn(); /* some copies arrive */
+void emulated_copies_end();
+
+#endif

@@ -1,0 +1,82 @@
+/* The Hopper attention kernel behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
+#include "cuda/kernels/hopper_attention_shape.cuh"
+
+extern "C" {
+#include "fake_driver.h"
+
+#define WEFT_HOPPER_ATTENTION(symbol, ...) void symbol(weft_hopper_attention_params p);
+#include "cuda/hopper_attention.def"
+}
+
+template <class S> static void begin() {
+    emulated_barriers_begin();
+    emulated_copies_begin(WEFT_HOPPER_SHARED_BYTES(S::depth, S::tile_m, S::keys, S::stages));
+}
+
+/* The barriers of the CTA that ended; `desk` is only a type here, and the address where its first member was. */
+static const emulated_mbarrier &barrier_of(const void *desk, const uint64_t *member) {
+    const uint32_t offset = (uint32_t)((const char *)member - (const char *)desk);
+    const emulated_mbarrier &b = emulated_mbarrier_at(emulated_first_mbarrier() + offset);
+    if (b.missing != b.arrivals || b.bytes != 0) {
+        emulated_fail("mbarrier %u is left inside of a phase: %u of %u arrivals, %lld bytes to come", b.number,
+                      b.arrivals - b.missing, b.arrivals, (long long)b.bytes);
+    }
+    return b;
+}
+
+/* What was filled was given back, as often, by every warp: nobody arrives twice in a phase. */
+static void check_stage(const void *desk, const uint64_t *full, const uint64_t *empty, const char *what, int stage) {
+    const uint64_t filled = barrier_of(desk, full).flips, given_back = barrier_of(desk, empty).flips;
+    if (filled != given_back) {
+        emulated_fail("stage %d of %s was filled %llu times and given back %llu times", stage, what,
+                      (unsigned long long)filled, (unsigned long long)given_back);
+    }
+}
+
+template <class S> static void end() {
+    static const hopper_desk<S> desk = {};
+    uint64_t filled = 0, given_back = 0;
+    emulated_copies_end();
+    emulated_products_end();
+    for (int i = 0; i < S::stages; i++) {
+        check_stage(&desk, &desk.k_full[i], &desk.k_empty[i], "K", i);
+        check_stage(&desk, &desk.v_full[i], &desk.v_empty[i], "V", i);
+    }
+    for (int i = 0; i < S::q_slots; i++) {
+        filled += barrier_of(&desk, &desk.q_full[i]).flips;
+        given_back += barrier_of(&desk, &desk.q_empty[i]).flips;
+    }
+    if (filled != given_back + 1) { /* that there is no further tile needs no answer */
+        emulated_fail("Q came %llu times and was given back %llu times", (unsigned long long)filled - 1,
+                      (unsigned long long)given_back);
+    }
+}
+
+static int counters_are_zero(const uint64_t *counter) {
+    for (int i = 0; counter && i < WEFT_HOPPER_COUNTERS; i++) {
+        if (counter[i] != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+template <class S, void (*ENTRY)(weft_hopper_attention_params)>
+static int run(unsigned grid, weft_hopper_attention_params *p) {
+    if (!counters_are_zero(p->counter)) {
+        return 1;
+    }
+    emulated_launch({[](void *argument) { ENTRY(*(const weft_hopper_attention_params *)argument); }, p, grid,
+                     128 * (S::groups + 1), begin<S>, emulated_copies_turn, end<S>});
+    return counters_are_zero(p->counter) ? 0 : 1;
+}
+
+int fake_run_attention(const char *kernel, unsigned grid, void **parameters) {
+    weft_hopper_attention_params *p = (weft_hopper_attention_params *)parameters[0];
+#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, ...)                                     \
+    if (strcmp(kernel, #symbol) == 0) {                                                                                    \
+        return run<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages>, symbol>(grid, p);                              \
+    }
+#include "cuda/hopper_attention.def"
+    return 1; /* the study kernel has an emulation of its own: CMakeLists.txt */
+}
