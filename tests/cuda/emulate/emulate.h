@@ -123,7 +123,7 @@ static inline void __threadfence() {
 }
 
 static inline void __nanosleep(unsigned) {
-    emulated_pause("a while, number", 0);
+    emulated_pause("other CTAs, being CTA", blockIdx.x);
 }
 
 static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long long value) {
