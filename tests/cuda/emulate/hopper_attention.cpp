@@ -13,7 +13,8 @@ template <class S> static void begin() {
     emulated_copies_begin(WEFT_HOPPER_SHARED_BYTES(S::depth, S::tile_m, S::keys, S::stages));
 }
 
-/* The barriers of the CTA that ended; `desk` is only a type here, and the address where its first member was. */
+/* A barrier of the CTA that ended. The kernel's desk is out of reach, but its first barrier is where it begins: `desk` only
+ * says how far on the member lies. */
 static const emulated_mbarrier &barrier_of(const void *desk, const uint64_t *member) {
     const uint32_t offset = (uint32_t)((const char *)member - (const char *)desk);
     const emulated_mbarrier &b = emulated_mbarrier_at(emulated_first_mbarrier() + offset);
