@@ -242,8 +242,8 @@ weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *mess
     if (given_machine) {
         return WEFT_OK;
     }
-    s->workers = s->workers == 0 ? weft_cpu_threads() : s->workers;          /* one each, however many cores there are */
-    if (s->workers < 0 || s->tile_m < 0 || s->tile_n < 0 || s->tile_k < 0) { /* reported later */
+    s->workers = s->workers == 0 ? weft_cpu_threads() : s->workers; /* one each, however many cores there are */
+    if (s->tile_m < 0 || s->tile_n < 0 || s->tile_k < 0) {          /* reported later */
         return WEFT_OK;
     }
     int one_each = 0; /* no more tiles than workers */

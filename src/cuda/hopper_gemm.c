@@ -59,9 +59,7 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
         return weft_fail(why, WEFT_UNSUPPORTED, "its tiles of 256x192 have no %s under dynamic dispatch",
                          weft_order_describe(s->order)->name);
     }
-    if (s->split < 0 || s->split > WEFT_GEMM_MAX_CLUSTER || s->cluster_m < 0 || s->cluster_n < 0 ||
-        s->cluster_m > WEFT_GEMM_MAX_CLUSTER || s->cluster_n > WEFT_GEMM_MAX_CLUSTER ||
-        at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > WEFT_GEMM_MAX_CLUSTER) {
+    if (at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > WEFT_GEMM_MAX_CLUSTER) {
         return weft_fail(why, WEFT_UNSUPPORTED, "its clusters have at most %d CTAs", WEFT_GEMM_MAX_CLUSTER);
     }
     if (s->split > 1 && s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) {
