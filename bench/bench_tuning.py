@@ -1,15 +1,16 @@
 """How good are the ways to choose a schedule? Three tables, each with its raw numbers, from `weft tune` on the device.
 
     bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--subjects attention,gemm] [--out FOLDER] [--name NAME]
-                    [--seed 1] [--count N] [--patience S]
+                    [--seed 1] [--count N] [--patience S] [--raw]
 
 estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against the best of all candidates, every one timed.
 classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length.
 ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
 
-Times are medians of interleaved runs (src/tune/race.c). In `estimate` and `classes` the two schedules in question are then timed once
-more, in every row, against each other alone: the best of many noisy times is too good, and its lead would be taken for a loss of the
-other. The loss among all candidates is kept beside it. FOLDER gets <name>-<part>.csv and .md, the name being the device's where none is given.
+Times are medians of interleaved runs (src/tune/race.c). The best of many noisy times is too good, and its lead would be taken for a loss
+of the other: a tuning ends with the model's choice and the best against each other alone, and `classes` has such a duel of its own.
+FOLDER gets <name>-<part>.csv and .md, the name being the device's where none is given; with --raw also <name>-estimate.json, with every
+candidate of every problem.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 
+ROUNDS = 21  # a candidate has more runs when it was in the final
 BOUND = {"cpu": 0.05, "cuda": 0.03}
 ATTENTION = ["subject", "batch", "heads", "kv-heads", "seq", "kv-seq", "head-dim", "causal", "dtype"]
 GEMM = ["subject", "m", "n", "k", "dtype"]
@@ -123,15 +125,19 @@ def duel(tuner, problem, words, own):
     return ours, next(c for c in both if c is not ours)
 
 
-def estimate_row(tuner, problem, result):
-    best = timed(result)[0]
+def estimate_row(problem, result):
     own = next(c for c in result["all"] if c["estimate"])
-    ours, theirs = duel(tuner, problem, own["words"], best)
-    return {"problem": shape(problem), "estimate": own["schedule"], "estimate_ms": 1e3 * ours["seconds"], "best": best["schedule"],
-            "best_ms": 1e3 * theirs["seconds"], "loss": ours["seconds"] / theirs["seconds"] - 1,
-            "loss_among_all": own["seconds"] / best["seconds"] - 1, "estimate_spread": ours["spread"], "best_spread": theirs["spread"],
-            "candidates": len(result["all"]), "runs": result["search"]["runs"], "disturbed": result["search"]["disturbed"],
-            "seconds": result["search"]["elapsed"]}  # fmt: skip
+    best = next((c for c in timed(result) if c is not own and c["runs"] == own["runs"] > ROUNDS), own)
+    return {"problem": shape(problem), "estimate": own["schedule"], "estimate_ms": 1e3 * own["seconds"], "best": best["schedule"],
+            "best_ms": 1e3 * best["seconds"], "loss": own["seconds"] / best["seconds"] - 1, "estimate_spread": own["spread"],
+            "best_spread": best["spread"], "candidates": len(result["all"]), "runs": result["search"]["runs"],
+            "disturbed": result["search"]["disturbed"], "seconds": result["search"]["elapsed"]}  # fmt: skip
+
+
+def write_raw(tuner, out, results):
+    os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, f"{tuner.name}-estimate.json"), "w") as file:
+        json.dump(results, file)
 
 
 def write(tuner, out, part, rows, lines):
@@ -146,8 +152,8 @@ def write(tuner, out, part, rows, lines):
     print("\n" + "\n".join(lines), flush=True)
 
 
-def estimate(tuner, seed, out, count):
-    draw, rows, lines = random.Random(seed), [], []
+def estimate(tuner, seed, out, count, raw):
+    draw, rows, lines, results = random.Random(seed), [], [], []
     for subject, one in (("attention", draw_attention), ("gemm", draw_gemm)):
         problems = [one(draw, tuner.device) for _ in range(count)]  # drawn even where they are not asked for: the same seed, the same problems
         mine = []
@@ -155,16 +161,19 @@ def estimate(tuner, seed, out, count):
             continue
         for chunk in tuner.chunks(problems):
             for problem, result in zip(chunk, tuner.tune(chunk, "--exhaustive")):
-                mine.append({"subject": subject, **estimate_row(tuner, problem, result)})
-                print("{problem}: {estimate} {estimate_ms:.4g} ms, {best} {best_ms:.4g} ms, {loss:.3f} ({loss_among_all:.3f})".format(**mine[-1]),
+                mine.append({"subject": subject, **estimate_row(problem, result)})
+                print("{problem}: {estimate} {estimate_ms:.4g} ms, {best} {best_ms:.4g} ms, {loss:.3f}".format(**mine[-1]),
                       file=sys.stderr, flush=True)  # fmt: skip
+                results.append({"problem": problem, **result})
+            if raw:
+                write_raw(tuner, out, results)
         rows += mine
         within = sum(row["loss"] <= BOUND[tuner.device] for row in mine)
         lines += [f"{subject}: within {100 * BOUND[tuner.device]:.0f} % on {within} of {len(mine)}, in the median "
                   f"{100 * statistics.median(row['loss'] for row in mine):.1f} % (seed {seed})", "",
-                  "| problem | the model's choice | ms | best of all | ms | loss | among all | spread |", "| --- |" + " --- |" * 7]  # fmt: skip
-        lines += ["| {problem} | {estimate} | {estimate_ms:.4g} | {best} | {best_ms:.4g} | {percent:.1f} % | {first:.1f} % | {spread:.1f} % |".format(
-            percent=100 * row["loss"], first=100 * row["loss_among_all"], spread=100 * row["estimate_spread"], **row)
+                  "| problem | the model's choice | ms | best of all | ms | loss | spread |", "| --- |" + " --- |" * 6]  # fmt: skip
+        lines += ["| {problem} | {estimate} | {estimate_ms:.4g} | {best} | {best_ms:.4g} | {percent:.1f} % | {spread:.1f} % |".format(
+            percent=100 * row["loss"], spread=100 * row["estimate_spread"], **row)
             for row in mine] + [""]  # fmt: skip
     write(tuner, out, "estimate", rows, lines)
 
@@ -176,7 +185,7 @@ def stored(result):
     return own if own["seconds"] <= 1.01 * best["seconds"] else best
 
 
-def classes(tuner, seed, out, count):
+def classes(tuner, seed, out, count, raw):
     """The class's schedule is what the first length of it that is drawn was tuned to, as the store would have it."""
     draw, first, rows = random.Random(seed + 1), {}, []
     for _ in range(count):
@@ -226,7 +235,7 @@ def is_choice(candidate, words):
     return is_tile and (asked["order"], asked["sweep"], asked["dispatch"]) == (name, sweep, dispatch)
 
 
-def ladder(tuner, seed, out, count):
+def ladder(tuner, seed, out, count, raw):
     """Fixed choices: each tile that there is, with the rest as the plan chooses it, and with some schedules."""
     cpu = tuner.device == "cpu"
     lengths = [128, 256, 512, 1024] if cpu else [1024, 2048, 4096, 8192, 16384]
@@ -268,12 +277,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, help="problems of each subject (20), and lengths (100)")
     parser.add_argument("--patience", type=float, default=0, help="seconds to wait, for each problem, for a quiet moment")
+    parser.add_argument("--raw", action="store_true", help="of estimate: keep every candidate's time")
     given = parser.parse_args()
     tuner = Tuner(os.path.abspath(given.weft), given.device, given.name, given.patience, given.subjects.split(","))
     parts = {"estimate": (estimate, 20), "classes": (classes, 100), "ladder": (ladder, 0)}
     for part in given.parts.split(","):
         function, usual = parts[part]
-        function(tuner, given.seed, given.out, given.count or usual)
+        function(tuner, given.seed, given.out, given.count or usual, given.raw)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ typedef struct weft_candidate {
     size_t turn;        /* how many of the same tile come before it */
     double rough;       /* seconds of its first run; 0: none yet */
     double *times;      /* seconds, `count` of them */
-    size_t count, room; /* of times */
-    int racing;         /* 1: still being timed */
-    int stays;          /* 1: to the end, however slow it is */
-    int is_also;        /* the caller asked for it */
+    size_t count;
+    int racing;  /* 1: still being timed */
+    int stays;   /* 1: to the end, however slow it is */
+    int is_also; /* the caller asked for it */
 } weft_candidate;
 
 /* The first is the one that WEFT_ESTIMATE takes. */

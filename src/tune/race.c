@@ -10,6 +10,7 @@
 
 enum {
     ROUNDS = 21,       /* that the last ones run */
+    FINAL = 43,        /* runs of the last two against each other */
     MOST_RACING = 48,  /* after the first run of each */
     LEAST_RACING = 16, /* however far behind: a first run can be lucky */
 };
@@ -30,8 +31,8 @@ static double quantile(const double *sorted, size_t count, double share) {
 }
 
 weft_tuned weft_race_figures(const weft_candidate *c) {
-    double sorted[ROUNDS];
-    const size_t count = c->count < ROUNDS ? c->count : ROUNDS;
+    double sorted[FINAL];
+    const size_t count = c->count < FINAL ? c->count : FINAL;
     weft_tuned t = {.schedule = c->schedule, .seconds = c->rough, .runs = (int64_t)count, .date = (int64_t)time(NULL)};
     if (count > 0) {
         memcpy(sorted, c->times, count * sizeof *sorted);
@@ -42,9 +43,9 @@ weft_tuned weft_race_figures(const weft_candidate *c) {
     return t;
 }
 
-/* The one with the least median; the model's own where it is as good as that. Null before any run. */
-static const weft_candidate *leader(const weft_candidates *c) {
-    const weft_candidate *best = NULL;
+/* The one with the least median. Null before any run. */
+static weft_candidate *fastest(const weft_candidates *c) {
+    weft_candidate *best = NULL;
     double least = 0;
     size_t most = 0; /* figures of more runs count for more: among those only */
     for (size_t i = 0; i < c->count; i++) {
@@ -58,8 +59,15 @@ static const weft_candidate *leader(const weft_candidates *c) {
             least = seconds;
         }
     }
-    const weft_candidate *own = &c->list[0];
-    return best && own->rough > 0 && weft_race_figures(own).seconds <= TIE * least ? own : best;
+    return best;
+}
+
+/* The fastest; the model's own where it is as good as that. */
+static const weft_candidate *leader(const weft_candidates *c) {
+    const weft_candidate *best = fastest(c), *own = &c->list[0];
+    const int is_as_good =
+        best && own->rough > 0 && weft_race_figures(own).seconds <= TIE * weft_race_figures(best).seconds;
+    return is_as_good ? own : best;
 }
 
 /* Tells the caller how it goes, twenty times a second at most, and asks whether to stop. */
@@ -245,6 +253,44 @@ static weft_status rounds(weft_race *r, weft_message *message) {
     return WEFT_OK;
 }
 
+/* The fastest of many is also the luckiest: it and the model's own run once more, in turns and alone, and only what they
+ * have then counts. Where there is no time for that, it stays as it is. */
+static weft_status final(weft_race *r, weft_message *message) {
+    weft_candidate *both[2] = {&r->candidates->list[0], fastest(r->candidates)};
+    double *times[2] = {NULL, NULL};
+    size_t done = 0;
+    if (!both[1] || both[0] == both[1] || both[0]->rough == 0) {
+        return WEFT_OK;
+    }
+    const double needed = 2 * FINAL * fmax(SAMPLE, both[0]->rough), elapsed = weft_bench_now() - r->begin;
+    if (!r->options.exhaustive && elapsed + needed > r->options.seconds) {
+        return WEFT_OK;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!(times[i] = malloc(FINAL * sizeof *times[i]))) {
+            free(times[0]);
+            return weft_fail(message, WEFT_NO_MEMORY, "no memory for times");
+        }
+    }
+    for (size_t i = 0; i < 2 * FINAL && !r->stopped; i++, done++) {
+        const size_t who = (i / 2 + i) % 2; /* each as often before the other as behind it */
+        if (!sample(r, both[who], repeats_for(both[who]->rough), &times[who][i / 2], message)) {
+            break;
+        }
+        report(r, needed * (double)(2 * FINAL - i) / (2 * FINAL), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (done == 2 * FINAL) {
+            double *before = both[i]->times;
+            both[i]->times = times[i];
+            both[i]->count = FINAL;
+            times[i] = before;
+        }
+        free(times[i]);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_race_run(weft_race *r, weft_message *message) {
     weft_candidates *c = r->candidates;
     r->begin = weft_bench_now();
@@ -252,8 +298,9 @@ weft_status weft_race_run(weft_race *r, weft_message *message) {
     r->bench->waiting = on_waiting;
     r->bench->waiting_user = r;
     weft_status status = first_runs(r, message);
-    if (status == WEFT_OK && !r->stopped && (status = first_cut(r, message)) == WEFT_OK) {
-        status = rounds(r, message);
+    if (status == WEFT_OK && !r->stopped && (status = first_cut(r, message)) == WEFT_OK &&
+        (status = rounds(r, message)) == WEFT_OK && !r->stopped) {
+        status = final(r, message);
     }
     for (size_t i = 0; i < c->count; i++) {
         tell(r, &c->list[i]);

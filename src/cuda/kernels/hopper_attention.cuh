@@ -26,18 +26,18 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
     hopper_job ended_job = {};
     uint32_t tile = 0;                             /* its number, the open one's */
     bool more = consumer.next_tile(), here = true; /* whether there is a next tile, and whether it is known */
-    bool open = false, add = false;
+    bool open = false, add = false, part = false;
     int unseen = 0;
     while (more || open) {
-        const hopper_share share = consumer.share_of();
+        const hopper_share share = hopper_share_of<S>(p, consumer.job, group);
         const bool sees = more && here && share.own > 0;
         const bool joins = S::q_slots > 1 && open && sees && unseen + share.before < S::stages;
         if (joins) {
             consumer.skip_k(share.before);
-            consumer.join(out, weights, add, rows, share);
+            consumer.join(out, weights, add, part, rows, share);
             consumer.skip_v(unseen + share.before);
         } else if (open) {
-            consumer.close(out, weights, add);
+            consumer.close(out, weights, add, part);
             if (here) {
                 consumer.skip_v(unseen);
             } else {
@@ -57,7 +57,8 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
             ended = rows;
             ended_job = consumer.job;
             tile = consumer.tiles - 1;
-            add = share.own > 1;
+            add = share.whole > 1 || share.part;
+            part = share.part;
             unseen = share.after;
         } else if (more && here) {
             consumer.skip(share.before + share.after);
@@ -75,7 +76,9 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
 template <class S> static __device__ __forceinline__ void hopper_attention(const weft_hopper_attention_params &p) {
     extern __shared__ __align__(1024) unsigned char hopper_shared[];
     static __shared__ hopper_desk<S> desk;
-    const uint32_t base = (shared_address(hopper_shared) + 1023) / 1024 * 1024;
+    const uint32_t aligned = (shared_address(hopper_shared) + 1023) / 1024 * 1024;
+    /* Where steps may be short, the compiler would otherwise work it out anew in every step. */
+    const uint32_t base = S::part > 0 ? (uint32_t)hopper_same((int)aligned) : aligned;
     const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
         tma_prefetch_map(&p.q);

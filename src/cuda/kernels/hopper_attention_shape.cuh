@@ -15,6 +15,7 @@
 template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_shape {
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, groups = GROUPS, keys = KEYS, stages = STAGES;
+    static constexpr int part = KEYS > 64 ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
     static constexpr int tile_m = 64 * GROUPS;
     static constexpr int boxes = (DEPTH + 63) / 64;
     static constexpr uint32_t q_box = tile_m * 128, kv_box = KEYS * 128; /* bytes of 64 columns */
@@ -42,6 +43,37 @@ struct hopper_job {
 /* Where a tile's queries end: the first tile may have fewer than there is room for, the last one what is left. */
 static __device__ __forceinline__ int hopper_end(const weft_hopper_attention_params &p, const hopper_job &job) {
     return job.row == 0 ? p.first_end : p.seq;
+}
+
+/* The 64 queries of a warpgroup, and the keys they see. */
+struct hopper_share {
+    int own, unmasked; /* steps 0 .. own - 1 are not masked for all of them, steps 0 .. unmasked - 1 for none */
+    int before, after; /* steps of the tile before and after its own, in the order of visiting */
+    int downward;
+    int whole, part; /* of its own, steps of S::keys and, at the end, short ones: 1 where S::part keys will do, else 0 */
+};
+
+/* What a warpgroup sees of a tile. */
+template <class S>
+static __device__ __forceinline__ hopper_share hopper_share_of(const weft_hopper_attention_params &p, const hopper_job &job,
+                                                               uint32_t group) {
+    const int first = job.row + ((int)group * 64 >> p.pack_bits), end = min(first + (64 >> p.pack_bits), p.seq);
+    /* Keys that its first and its last query see. */
+    const int least = min(first + 1 + p.offset, p.kv_seq), most = min(end + p.offset, p.kv_seq);
+    const int steps = job.steps, own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
+    hopper_share share;
+    share.own = first >= hopper_end(p, job) ? 0 : min(own, steps);
+    share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
+    share.downward = job.downward;
+    share.before = share.downward ? steps - share.own : 0;
+    share.after = share.downward ? 0 : steps - share.own;
+    const int others = (share.own - 1) * S::keys; /* keys before step own - 1 */
+    share.part = S::part > 0 && share.own > 1 && !share.downward && most - others <= S::part;
+    share.whole = share.own - share.part;
+    if (share.part && least - others >= S::part) {
+        share.unmasked = share.own; /* it ends where the keys do */
+    }
+    return share;
 }
 
 /* A value that is the same in all lanes of a warp, so that the compiler knows it, too: what it takes to be the same it

@@ -1,7 +1,7 @@
 /* The online softmax of a warpgroup, all in registers.
  *
  * A thread holds, of a 64 x keys block of scores, rows r and r + 8 (`half` 0 and 1) and two neighbouring columns of every
- * eight: scores[4 j + 2 half + 0 or 1]; see ptx/wgmma.cuh. */
+ * eight: scores[4 j + 2 half + 0 or 1]; see ptx/wgmma.cuh. COUNT is how many: keys / 2, of a whole step or a short one. */
 #ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SOFTMAX_CUH
 #define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SOFTMAX_CUH
 
@@ -37,12 +37,12 @@ template <class S> static __device__ __forceinline__ float hopper_in_base_2(floa
 
 /* Scores of keys that a row does not see become -inf. seen: keys that rows r and r + 8 see, counted from the block's first.
  */
-template <class S>
-static __device__ __forceinline__ void hopper_mask(float (&scores)[S::keys / 2], int seen_0, int seen_1) {
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_mask(float (&scores)[COUNT], int seen_0, int seen_1) {
     const int column = (int)(thread_index() % 4 * 2);
     const int last[2] = {seen_0 - column, seen_1 - column};
 #pragma unroll
-    for (int i = 0; i < S::keys / 2; i++) {
+    for (int i = 0; i < COUNT; i++) {
         const int key = i / 4 * 8 + i % 2;
         scores[i] = key < last[i / 2 % 2] ? scores[i] : -INFINITY;
     }
@@ -50,15 +50,14 @@ static __device__ __forceinline__ void hopper_mask(float (&scores)[S::keys / 2],
 
 /* Moves the shifts where scores have outgrown them. Returns whether a row of this warp was, and so the warp's output has to
  * be multiplied by `factor`. */
-template <class S>
-static __device__ __forceinline__ bool hopper_shift(hopper_rows &rows, const float (&scores)[S::keys / 2],
-                                                    float scale_log2) {
+template <class S, int COUNT>
+static __device__ __forceinline__ bool hopper_shift(hopper_rows &rows, const float (&scores)[COUNT], float scale_log2) {
     float largest[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float even = scores[2 * half], odd = scores[2 * half + 1];
 #pragma unroll
-        for (int j = 1; j < S::keys / 8; j++) {
+        for (int j = 1; j < COUNT / 4; j++) {
             even = fmaxf(even, scores[4 * j + 2 * half]);
             odd = fmaxf(odd, scores[4 * j + 2 * half + 1]);
         }
@@ -82,23 +81,24 @@ static __device__ __forceinline__ bool hopper_shift(hopper_rows &rows, const flo
 }
 
 /* The thread's scores become their exponentials. */
-template <class S>
-static __device__ __forceinline__ void hopper_exponentials(float (&scores)[S::keys / 2], const hopper_rows &rows,
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_exponentials(float (&scores)[COUNT], const hopper_rows &rows,
                                                            float scale_log2) {
 #pragma unroll
-    for (int i = 0; i < S::keys / 2; i++) {
+    for (int i = 0; i < COUNT; i++) {
         const float shift = rows.shift[i / 2 % 2];
         scores[i] = exp2_flushed(S::bf16 ? fmaf(scores[i], scale_log2, -shift) : (scores[i] - shift) * scale_log2);
     }
 }
 
 /* Adds up the thread's exponentials, row by row. */
-template <class S> static __device__ __forceinline__ void hopper_add(float (&sums)[2], const float (&scores)[S::keys / 2]) {
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_add(float (&sums)[2], const float (&scores)[COUNT]) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float even = scores[2 * half], odd = scores[2 * half + 1];
 #pragma unroll
-        for (int j = 1; j < S::keys / 8; j++) {
+        for (int j = 1; j < COUNT / 4; j++) {
             even += scores[4 * j + 2 * half];
             odd += scores[4 * j + 2 * half + 1];
         }
@@ -108,10 +108,10 @@ template <class S> static __device__ __forceinline__ void hopper_add(float (&sum
 
 /* Rounds exponentials to 16 bits, as the A operand of the product with V: weights[4 k ..] are for keys 16 k .. 16 k + 15.
  */
-template <class S>
-static __device__ __forceinline__ void hopper_round(uint32_t (&weights)[S::keys / 4], const float (&scores)[S::keys / 2]) {
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_round(uint32_t (&weights)[S::keys / 4], const float (&scores)[COUNT]) {
 #pragma unroll
-    for (int i = 0; i < S::keys / 4; i++) {
+    for (int i = 0; i < COUNT / 2; i++) {
         weights[i] = pack_halves<S::bf16>(scores[2 * i], scores[2 * i + 1]);
     }
 }

@@ -8,13 +8,6 @@
 
 #include "cuda/kernels/hopper_attention_softmax.cuh"
 
-/* The 64 queries of a warpgroup, and the keys they see. */
-struct hopper_share {
-    int own, unmasked; /* steps 0 .. own - 1 are not masked for all of them, steps 0 .. unmasked - 1 for none */
-    int before, after; /* steps of the tile before and after its own, in the order of visiting */
-    int downward;
-};
-
 template <class S> struct hopper_consumer {
     const weft_hopper_attention_params &p;
     hopper_desk<S> &desk;
@@ -108,7 +101,7 @@ template <class S> struct hopper_consumer {
     }
 
     /* Starts scores = Q K^T for the block at hand. */
-    __device__ __forceinline__ void start_scores(float (&scores)[S::keys / 2]) const {
+    template <int COUNT> __device__ __forceinline__ void start_scores(float (&scores)[COUNT]) const {
         /* Worked out anew each time: descriptions of all 16 columns, held from step to step, are registers. */
         const uint64_t a = wgmma_operand(settled(q + (tiles - 1) % S::q_slots * S::q_bytes)),
                        b = wgmma_operand(settled(k + k_slot.index * S::kv_bytes));
@@ -116,26 +109,41 @@ template <class S> struct hopper_consumer {
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < S::depth / 16; i++) { /* 16 columns are 32 bytes, 64 a box */
-            wgmma<S::keys>::template shared<S::bf16, false, false>(scores, wgmma_further(a, i / 4 * S::q_box + i % 4 * 32),
-                                                                   wgmma_further(b, i / 4 * S::kv_box + i % 4 * 32), i > 0);
+            wgmma<2 * COUNT>::template shared<S::bf16, false, false>(
+                scores, wgmma_further(a, i / 4 * S::q_box + i % 4 * 32), wgmma_further(b, i / 4 * S::kv_box + i % 4 * 32),
+                i > 0);
         }
         wgmma_commit();
         wgmma_hold(scores);
     }
 
-    /* Starts out += weights V for the block at hand, or without `add` out = weights V. */
+    /* Starts out += weights V for the first KEYS keys of the block at hand, or without `add` out = weights V. */
+    template <int KEYS>
     __device__ __forceinline__ void start_values(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4],
                                                  bool add) const {
         const uint64_t b = wgmma_operand(settled(v + v_slot.index * S::kv_bytes), 1024, S::kv_box);
         wgmma_hold(out);
         wgmma_fence();
 #pragma unroll
-        for (int i = 0; i < S::keys / 16; i++) { /* 16 keys are two atoms of 1024 bytes */
+        for (int i = 0; i < KEYS / 16; i++) { /* 16 keys are two atoms of 1024 bytes */
             wgmma<S::depth>::template registers<S::bf16, true>(out, &weights[4 * i], wgmma_further(b, i * 2048),
                                                                i > 0 || add);
         }
         wgmma_commit();
         wgmma_hold(out);
+    }
+
+    /* The same for the last weights of a tile; part: whether they are of a short step. A branch in the middle of a batch of
+     * products would have the compiler fence them anew: each side has a batch of its own. */
+    __device__ __forceinline__ void start_last_values(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4],
+                                                      bool add, bool part) const {
+        if constexpr (S::part > 0) {
+            if (part) {
+                start_values<S::part>(out, weights, true);
+                return;
+            }
+        }
+        start_values<S::keys>(out, weights, add);
     }
 
     /* Keys that the thread's row r, or r + 8, sees. */
@@ -150,8 +158,9 @@ template <class S> struct hopper_consumer {
      *
      * In bf16, where the mask does not matter, the largest score is not looked for: exponentials are taken over the shift
      * as it is, and only when their sum says that one may be beyond the lag is the work done again, with a new shift. */
-    __device__ __forceinline__ bool soften(float (&scores)[S::keys / 2], uint32_t (&weights)[S::keys / 4],
-                                           hopper_rows &rows, const hopper_share &share, int step, bool first) const {
+    template <int COUNT>
+    __device__ __forceinline__ bool soften(float (&scores)[COUNT], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
+                                           const hopper_share &share, int step, bool first) const {
         bool moved = false;
         float sums[2];
         if (first || step >= share.unmasked || !S::bf16) {
@@ -168,7 +177,7 @@ template <class S> struct hopper_consumer {
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
-            if (barrier_any(8 + group, 128, !(sums[0] + sums[1] <= HOPPER_MOST * (S::keys / 4)))) {
+            if (barrier_any(8 + group, 128, !(sums[0] + sums[1] <= HOPPER_MOST * (COUNT / 2)))) {
                 start_scores(scores);
                 wgmma_wait<0>();
                 wgmma_hold(scores);
@@ -209,21 +218,6 @@ template <class S> struct hopper_consumer {
         }
     }
 
-    /* What this warpgroup sees of the tile at hand. */
-    __device__ __forceinline__ hopper_share share_of() const {
-        const int first = job.row + ((int)group * 64 >> p.pack_bits), end = min(first + (64 >> p.pack_bits), p.seq);
-        /* Keys that its first and its last query see. */
-        const int least = min(first + 1 + p.offset, p.kv_seq), most = min(end + p.offset, p.kv_seq);
-        const int steps = job.steps, own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
-        hopper_share share;
-        share.own = first >= hopper_end(p, job) ? 0 : min(own, steps);
-        share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
-        share.downward = job.downward;
-        share.before = share.downward ? steps - share.own : 0;
-        share.after = share.downward ? 0 : steps - share.own;
-        return share;
-    }
-
     /* The first step of a tile, when none is open. */
     __device__ __forceinline__ void begin(uint32_t (&weights)[S::keys / 4], hopper_rows &rows, const hopper_share &share) {
         float scores[S::keys / 2];
@@ -238,15 +232,16 @@ template <class S> struct hopper_consumer {
         release_k(share.own == 1);
     }
 
-    /* The first step of a tile, while the last weights of the one before meet V. add: whether that one had others. */
-    __device__ __forceinline__ void join(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], bool add,
+    /* The first step of a tile, while the last weights of the one before meet V. add: whether that one had others; part:
+     * whether they are of a short step. */
+    __device__ __forceinline__ void join(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], bool add, bool part,
                                          hopper_rows &rows, const hopper_share &share) {
         float scores[S::keys / 2];
         wait_k();
         take_turn();
         start_scores(scores);
         wait_v();
-        start_values(out, weights, add);
+        start_last_values(out, weights, add, part);
         pass_turn();
         wgmma_wait<1>();
         wgmma_hold(scores);
@@ -257,39 +252,52 @@ template <class S> struct hopper_consumer {
         release_v();
     }
 
+    /* A step after the first, the i-th in the order of visiting, of so many keys. */
+    template <int KEYS>
+    __device__ __forceinline__ void go_on(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
+                                          const hopper_share &share, int i, int step) {
+        float scores[KEYS / 2];
+        wait_k();
+        take_turn();
+        start_scores(scores);
+        wait_v();
+        start_values<S::keys>(out, weights, i > 1);
+        pass_turn();
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        if (S::stages_o && i == 1) {
+            give_back_q(); /* the copy engine has long read the last tile's output */
+        }
+        const bool moved = soften(scores, weights, rows, share, step, false);
+        wgmma_hold(out);
+        release_k(i == share.whole + share.part - 1);
+        release_v();
+        if (moved) {
+            hopper_rescale<S>(out, rows);
+        }
+    }
+
     /* The steps after the first. */
     __device__ __forceinline__ void sweep(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
                                           const hopper_share &share) {
         const int direction = share.downward ? -1 : 1;
-        int step = share.downward ? share.own - 1 : 0;
-        for (int i = 1; i < share.own; i++) {
-            float scores[S::keys / 2];
+        int step = share.downward ? share.whole - 1 : 0;
+        for (int i = 1; i < share.whole; i++) {
             step += direction;
-            wait_k();
-            take_turn();
-            start_scores(scores);
-            wait_v();
-            start_values(out, weights, i > 1);
-            pass_turn();
-            wgmma_wait<1>();
-            wgmma_hold(scores);
-            if (S::stages_o && i == 1) {
-                give_back_q(); /* the copy engine has long read the last tile's output */
-            }
-            const bool moved = soften(scores, weights, rows, share, step, false);
-            wgmma_hold(out);
-            release_k(i == share.own - 1);
-            release_v();
-            if (moved) {
-                hopper_rescale<S>(out, rows);
+            go_on<S::keys>(out, weights, rows, share, i, step);
+        }
+        if constexpr (S::part > 0) {
+            if (share.part) {
+                go_on<S::part>(out, weights, rows, share, share.whole, share.whole);
             }
         }
     }
 
-    /* The last weights of a tile meet V. */
-    __device__ __forceinline__ void close(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4], bool add) {
+    /* The last weights of a tile meet V; add, part: see join(). */
+    __device__ __forceinline__ void close(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4], bool add,
+                                          bool part) {
         wait_v();
-        start_values(out, weights, add);
+        start_last_values(out, weights, add, part);
         wgmma_wait<0>();
         wgmma_hold(out);
         release_v();
