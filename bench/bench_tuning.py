@@ -8,7 +8,7 @@ classes   a hundred random lengths: what the first length of a class was tuned t
 ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
 
 Times are medians of interleaved runs (src/tune/race.c). The best of many noisy times is too good, and its lead would be taken for a loss
-of the other: a tuning ends with the model's choice and the best against each other alone, and `classes` has such a duel of its own.
+of the other: a tuning ends with a final of a few in longer turns (src/tune/final.c), and `classes` has a duel of its own.
 FOLDER gets <name>-<part>.csv and .md, the name being the device's where none is given; with --raw also <name>-estimate.json, with every
 candidate of every problem.
 """
@@ -23,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 
-ROUNDS = 21  # a candidate has more runs when it was in the final
 BOUND = {"cpu": 0.05, "cuda": 0.03}
 ATTENTION = ["subject", "batch", "heads", "kv-heads", "seq", "kv-seq", "head-dim", "causal", "dtype"]
 GEMM = ["subject", "m", "n", "k", "dtype"]
@@ -93,9 +92,10 @@ class Tuner:
 
 
 def timed(result):
-    """The candidates that ran to the end, the fastest first; those that stay are among them."""
+    """The candidates that were in the final, or else ran to the end, the fastest first; those that stay are among them."""
     most = max(c["runs"] for c in result["all"])
-    return sorted((c for c in result["all"] if c["runs"] + 1 >= most), key=lambda c: c["seconds"])
+    last = [c for c in result["all"] if c["final"]] or [c for c in result["all"] if c["runs"] + 1 >= most]
+    return sorted(last, key=lambda c: c["seconds"])
 
 
 def shape(problem):
@@ -127,7 +127,7 @@ def duel(tuner, problem, words, own):
 
 def estimate_row(problem, result):
     own = next(c for c in result["all"] if c["estimate"])
-    best = next((c for c in timed(result) if c is not own and c["runs"] == own["runs"] > ROUNDS), own)
+    best = timed(result)[0]
     return {"problem": shape(problem), "estimate": own["schedule"], "estimate_ms": 1e3 * own["seconds"], "best": best["schedule"],
             "best_ms": 1e3 * best["seconds"], "loss": own["seconds"] / best["seconds"] - 1, "estimate_spread": own["spread"],
             "best_spread": best["spread"], "candidates": len(result["all"]), "runs": result["search"]["runs"],

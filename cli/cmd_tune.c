@@ -57,11 +57,11 @@ static void add_candidate(void *user, const weft_tune_figures *f) {
     char words[WEFT_WORDS];
     weft_schedule_write(&f->tuned->schedule, words);
     if (t->all) {
-        json_array_append_new(t->all,
-                              json_pack("{s:o, s:s, s:s, s:f, s:f, s:I, s:f, s:b, s:b}", "schedule",
-                                        tune_schedule_json(f->chosen), "words", words, "kernel", f->kernel, "seconds",
-                                        f->tuned->seconds, "spread", f->tuned->spread, "runs", (json_int_t)f->tuned->runs,
-                                        "model", f->model, "estimate", f->is_estimate, "also", f->is_also));
+        json_array_append_new(t->all, json_pack("{s:o, s:s, s:s, s:f, s:f, s:I, s:f, s:b, s:b, s:b}", "schedule",
+                                                tune_schedule_json(f->chosen), "words", words, "kernel", f->kernel,
+                                                "seconds", f->tuned->seconds, "spread", f->tuned->spread, "runs",
+                                                (json_int_t)f->tuned->runs, "model", f->model, "estimate", f->is_estimate,
+                                                "also", f->is_also, "final", f->is_final));
     }
 }
 

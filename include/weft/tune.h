@@ -57,6 +57,7 @@ typedef struct weft_tune_figures {
     const char *kernel;
     double model;                 /**< what the model says, in any unit; 0 where it was not asked */
     int32_t is_estimate, is_also; /**< the one that WEFT_ESTIMATE takes; one that the caller asked for */
+    int32_t is_final;             /**< it was in the final; only such are to be compared where there are any */
 } weft_tune_figures;
 
 /** Called once for each candidate when tuning ends. */

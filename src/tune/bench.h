@@ -11,6 +11,8 @@ typedef struct weft_bench {
     void *context, *start, *end;
     int (*waiting)(void *user); /* asked while waiting for a quiet moment: anything but 0 ends that; or null */
     void *waiting_user;
+    double
+        settle; /* seconds that a plan runs alone until a GPU's clock is what its power allows; 0: clocks do not follow */
     double patience;   /* seconds left to wait for moments without other programs */
     int64_t disturbed; /* runs that did not count */
 } weft_bench;

@@ -10,14 +10,15 @@
 typedef struct weft_candidate {
     weft_schedule schedule; /* as it is stored: what is open in it the plan chooses */
     weft_plan *plan;
-    double model;       /* time by the model, in any unit; 0: not asked */
-    size_t turn;        /* how many of the same tile come before it */
-    double rough;       /* seconds of its first run; 0: none yet */
-    double *times;      /* seconds, `count` of them */
+    double model;  /* time by the model, in any unit; 0: not asked */
+    size_t turn;   /* how many of the same tile come before it */
+    double rough;  /* seconds of its first run; 0: none yet */
+    double *times; /* seconds, `count` of them */
     size_t count;
-    int racing;  /* 1: still being timed */
-    int stays;   /* 1: to the end, however slow it is */
-    int is_also; /* the caller asked for it */
+    int racing;   /* 1: still being timed */
+    int stays;    /* 1: to the end, however slow it is */
+    int is_also;  /* the caller asked for it */
+    int is_final; /* its times are those of the final */
 } weft_candidate;
 
 /* The first is the one that WEFT_ESTIMATE takes. */

@@ -9,8 +9,7 @@
 #include "plan/status.h"
 
 enum {
-    ROUNDS = 21,       /* that the last ones run */
-    FINAL = 43,        /* runs of the last two against each other */
+    ROUNDS = WEFT_RACE_ROUNDS,
     MOST_RACING = 48,  /* after the first run of each */
     LEAST_RACING = 16, /* however far behind: a first run can be lucky */
 };
@@ -31,8 +30,8 @@ static double quantile(const double *sorted, size_t count, double share) {
 }
 
 weft_tuned weft_race_figures(const weft_candidate *c) {
-    double sorted[FINAL];
-    const size_t count = c->count < FINAL ? c->count : FINAL;
+    double sorted[ROUNDS];
+    const size_t count = c->count < ROUNDS ? c->count : ROUNDS;
     weft_tuned t = {.schedule = c->schedule, .seconds = c->rough, .runs = (int64_t)count, .date = (int64_t)time(NULL)};
     if (count > 0) {
         memcpy(sorted, c->times, count * sizeof *sorted);
@@ -43,19 +42,22 @@ weft_tuned weft_race_figures(const weft_candidate *c) {
     return t;
 }
 
-/* The one with the least median. Null before any run. */
-static weft_candidate *fastest(const weft_candidates *c) {
-    weft_candidate *best = NULL;
+/* The one with the least median, of those that were timed for as long as anyone. Null before any run. */
+static const weft_candidate *fastest(const weft_candidates *c) {
+    const weft_candidate *best = NULL;
     double least = 0;
-    size_t most = 0; /* figures of more runs count for more: among those only */
+    size_t most = 0;
+    int is_final = 0;
     for (size_t i = 0; i < c->count; i++) {
         most = c->list[i].count > most ? c->list[i].count : most;
+        is_final |= c->list[i].is_final;
     }
     for (size_t i = 0; i < c->count; i++) {
-        const double seconds =
-            c->list[i].rough > 0 && c->list[i].count + 1 >= most ? weft_race_figures(&c->list[i]).seconds : 0;
-        if (seconds > 0 && (!best || seconds < least)) {
-            best = &c->list[i];
+        const weft_candidate *one = &c->list[i];
+        const int counts = one->rough > 0 && (is_final ? one->is_final : one->count + 1 >= most);
+        const double seconds = counts ? weft_race_figures(one).seconds : 0;
+        if (counts && (!best || seconds < least)) {
+            best = one;
             least = seconds;
         }
     }
@@ -70,8 +72,7 @@ static const weft_candidate *leader(const weft_candidates *c) {
     return is_as_good ? own : best;
 }
 
-/* Tells the caller how it goes, twenty times a second at most, and asks whether to stop. */
-static void report(weft_race *r, double left, int last) {
+void weft_race_report(weft_race *r, double left, int last) {
     const double now = weft_bench_now();
     if (!last && now - r->reported < 0.05) {
         return;
@@ -91,7 +92,7 @@ static void report(weft_race *r, double left, int last) {
 /* Waiting for a quiet moment is part of the race: the caller is told, and may stop it. */
 static int on_waiting(void *user) {
     weft_race *r = user;
-    report(r, r->state.left, 0);
+    weft_race_report(r, r->state.left, 0);
     return r->stopped;
 }
 
@@ -102,8 +103,7 @@ static void tell(const weft_race *r, const weft_candidate *c) {
     }
 }
 
-/* One sample of a candidate. One that fails leaves the race. */
-static int sample(weft_race *r, weft_candidate *c, int64_t repeats, double *seconds, weft_message *message) {
+int weft_race_sample(weft_race *r, weft_candidate *c, int64_t repeats, double *seconds, weft_message *message) {
     if (weft_bench_time(r->bench, c->plan, repeats, seconds, message) != WEFT_OK) {
         c->racing = 0;
         c->rough = 0;
@@ -115,8 +115,8 @@ static int sample(weft_race *r, weft_candidate *c, int64_t repeats, double *seco
     return 1;
 }
 
-static int64_t repeats_for(double seconds) {
-    return seconds >= SAMPLE ? 1 : seconds <= SAMPLE / 64 ? 64 : (int64_t)ceil(SAMPLE / seconds);
+int64_t weft_race_repeats(double seconds, double sample_seconds) {
+    return (int64_t)ceil(fmin(sample_seconds / seconds, 64 * sample_seconds / SAMPLE));
 }
 
 static int by_rough(const void *a, const void *b) {
@@ -141,7 +141,8 @@ static weft_status first_runs(weft_race *r, weft_message *message) {
         }
         if (one->rough == 0) {
             double first, second;
-            if (!sample(r, one, 1, &first, message) || !sample(r, one, repeats_for(first), &second, message)) {
+            if (!weft_race_sample(r, one, 1, &first, message) ||
+                !weft_race_sample(r, one, weft_race_repeats(first, SAMPLE), &second, message)) {
                 continue;
             }
             one->rough = fmin(first, second);
@@ -150,7 +151,7 @@ static weft_status first_runs(weft_race *r, weft_message *message) {
         done++;
         best = best == 0 || one->rough < best ? one->rough : best;
         spent = weft_bench_now() - r->begin;
-        report(r, spent / (double)done * (double)(c->count - done) + ROUNDS * 8 * best, 0);
+        weft_race_report(r, spent / (double)done * (double)(c->count - done) + ROUNDS * 8 * best, 0);
     }
     return done ? WEFT_OK : WEFT_FAILED;
 }
@@ -224,6 +225,13 @@ static size_t random_step(size_t count, uint64_t *seed) {
     }
 }
 
+int weft_race_has_times(weft_candidate *c, weft_message *message) {
+    if (!c->times && !(c->times = malloc(ROUNDS * sizeof *c->times))) {
+        (void)weft_fail(message, WEFT_NO_MEMORY, "no memory for times");
+    }
+    return c->times != NULL;
+}
+
 /* Rounds in which each that is racing runs once, in another order every round: a GPU that was idle or did light work a
  * moment ago has a higher clock for a while, so nobody may always come behind the same one. */
 static weft_status rounds(weft_race *r, weft_message *message) {
@@ -235,58 +243,20 @@ static weft_status rounds(weft_race *r, weft_message *message) {
         for (size_t i = 0; i < c->count && !r->stopped; i++) {
             weft_candidate *one = &c->list[(i * step + round * 7) % c->count];
             double seconds;
-            if (!one->racing || !sample(r, one, repeats_for(one->rough), &seconds, message)) {
+            if (!one->racing || !weft_race_sample(r, one, weft_race_repeats(one->rough, SAMPLE), &seconds, message)) {
                 continue;
             }
-            if (!one->times && !(one->times = malloc(ROUNDS * sizeof *one->times))) {
-                return weft_fail(message, WEFT_NO_MEMORY, "no memory for times");
+            if (!weft_race_has_times(one, message)) {
+                return WEFT_NO_MEMORY;
             }
             one->times[one->count++] = seconds;
-            report(r, (weft_bench_now() - begin) * (double)(ROUNDS - round + 1), 0);
+            weft_race_report(r, (weft_bench_now() - begin) * (double)(ROUNDS - round + 1), 0);
         }
         cut(r, round);
         const double elapsed = weft_bench_now() - r->begin;
         if (round >= 5 && !r->options.exhaustive && elapsed > r->options.seconds) {
             break;
         }
-    }
-    return WEFT_OK;
-}
-
-/* The fastest of many is also the luckiest: it and the model's own run once more, in turns and alone, and only what they
- * have then counts. Where there is no time for that, it stays as it is. */
-static weft_status final(weft_race *r, weft_message *message) {
-    weft_candidate *both[2] = {&r->candidates->list[0], fastest(r->candidates)};
-    double *times[2] = {NULL, NULL};
-    size_t done = 0;
-    if (!both[1] || both[0] == both[1] || both[0]->rough == 0) {
-        return WEFT_OK;
-    }
-    const double needed = 2 * FINAL * fmax(SAMPLE, both[0]->rough), elapsed = weft_bench_now() - r->begin;
-    if (!r->options.exhaustive && elapsed + needed > r->options.seconds) {
-        return WEFT_OK;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (!(times[i] = malloc(FINAL * sizeof *times[i]))) {
-            free(times[0]);
-            return weft_fail(message, WEFT_NO_MEMORY, "no memory for times");
-        }
-    }
-    for (size_t i = 0; i < 2 * FINAL && !r->stopped; i++, done++) {
-        const size_t who = (i / 2 + i) % 2; /* each as often before the other as behind it */
-        if (!sample(r, both[who], repeats_for(both[who]->rough), &times[who][i / 2], message)) {
-            break;
-        }
-        report(r, needed * (double)(2 * FINAL - i) / (2 * FINAL), 0);
-    }
-    for (int i = 0; i < 2; i++) {
-        if (done == 2 * FINAL) {
-            double *before = both[i]->times;
-            both[i]->times = times[i];
-            both[i]->count = FINAL;
-            times[i] = before;
-        }
-        free(times[i]);
     }
     return WEFT_OK;
 }
@@ -300,13 +270,13 @@ weft_status weft_race_run(weft_race *r, weft_message *message) {
     weft_status status = first_runs(r, message);
     if (status == WEFT_OK && !r->stopped && (status = first_cut(r, message)) == WEFT_OK &&
         (status = rounds(r, message)) == WEFT_OK && !r->stopped) {
-        status = final(r, message);
+        status = weft_race_final(r, message);
     }
     for (size_t i = 0; i < c->count; i++) {
         tell(r, &c->list[i]);
     }
     if (status == WEFT_OK) {
-        report(r, 0, 1);
+        weft_race_report(r, 0, 1);
         r->best.whole = !r->stopped;
     }
     return status;

@@ -5,6 +5,8 @@
 #include "tune/bench.h"
 #include "tune/candidates.h"
 
+enum { WEFT_RACE_ROUNDS = 21 }; /* that the last ones run */
+
 typedef struct weft_race {
     weft_candidates *candidates;
     weft_bench *bench;
@@ -22,5 +24,20 @@ weft_status weft_race_run(weft_race *race, weft_message *message);
 
 /* A candidate's figures: the median of its times and their spread. */
 weft_tuned weft_race_figures(const weft_candidate *candidate);
+
+/* One sample of a candidate: `repeats` runs. Returns 0 where it fails; then it leaves the race. */
+int weft_race_sample(weft_race *race, weft_candidate *candidate, int64_t repeats, double *seconds, weft_message *message);
+
+/* Repetitions of a run of `seconds` that make a sample of so many; never more than 64 in half a millisecond. */
+int64_t weft_race_repeats(double seconds, double sample);
+
+/* Whether a candidate has room for WEFT_RACE_ROUNDS times; makes it where there is none. */
+int weft_race_has_times(weft_candidate *candidate, weft_message *message);
+
+/* Tells the caller how it goes, twenty times a second at most, and asks whether to stop. */
+void weft_race_report(weft_race *race, double left, int last);
+
+/* The last part of the race. Where there is no time for it, all stays as it is. */
+weft_status weft_race_final(weft_race *race, weft_message *message);
 
 #endif

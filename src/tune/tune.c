@@ -62,8 +62,8 @@ static void show_candidates(const weft_tune_options *o, const weft_candidates *c
         const weft_candidate *one = &c->list[i];
         const weft_tuned tuned = weft_race_figures(one);
         const weft_schedule chosen = weft_plan_schedule(one->plan);
-        const weft_tune_figures figures = {&tuned,     &chosen, one->plan->backend->kernel(one->plan),
-                                           one->model, i == 0,  one->is_also};
+        const weft_tune_figures figures = {
+            &tuned, &chosen, one->plan->backend->kernel(one->plan), one->model, i == 0, one->is_also, one->is_final};
         o->candidate(o->user, &figures);
     }
 }
