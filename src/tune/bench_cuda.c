@@ -9,7 +9,7 @@ weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_mess
     const weft_cuda_driver *d = placed->driver;
     int pushed;
     b->driver = d;
-    b->settle = 0.02;
+    b->settle = 0.15;
     weft_status status = weft_cuda_enter(d, placed->context, &pushed, message);
     if (status) {
         return status;
