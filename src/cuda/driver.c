@@ -97,6 +97,31 @@ weft_status weft_cuda_fail(const weft_cuda_driver *driver, weft_cu_result result
                      text ? text : "unknown error", name ? name : "no name");
 }
 
+/* The highest clocks, where the driver tells. It asks the device for them, which takes much longer than other attributes: once
+ * is enough. */
+static void ask_clocks(const weft_cuda_driver *driver, weft_cuda_device *device) {
+    enum { DEVICES = 64 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        int clock, memory_clock, known;
+    } clocks[DEVICES];
+    const int is_kept = device->index < DEVICES;
+    pthread_mutex_lock(&lock);
+    if (is_kept && clocks[device->index].known) {
+        device->clock = clocks[device->index].clock;
+        device->memory_clock = clocks[device->index].memory_clock;
+    } else {
+        (void)driver->device_attribute(&device->clock, WEFT_CU_DEVICE_CLOCK_RATE, device->handle);
+        (void)driver->device_attribute(&device->memory_clock, WEFT_CU_DEVICE_MEMORY_CLOCK_RATE, device->handle);
+    }
+    if (is_kept) {
+        clocks[device->index].clock = device->clock;
+        clocks[device->index].memory_clock = device->memory_clock;
+        clocks[device->index].known = 1;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 weft_status weft_cuda_device_get(const weft_cuda_driver *driver, int index, weft_cuda_device *device,
                                  weft_message *message) {
     int count = 0, major = 0, minor = 0;
@@ -113,8 +138,6 @@ weft_status weft_cuda_device_get(const weft_cuda_driver *driver, int index, weft
                   {WEFT_CU_DEVICE_MULTIPROCESSOR_COUNT, &device->multiprocessors, 1},
                   {WEFT_CU_DEVICE_L2_CACHE_SIZE, &device->l2_bytes, 1},
                   {WEFT_CU_DEVICE_MAX_SHARED_MEMORY_OPTIN, &device->shared_bytes, 1},
-                  {WEFT_CU_DEVICE_CLOCK_RATE, &device->clock, 0},
-                  {WEFT_CU_DEVICE_MEMORY_CLOCK_RATE, &device->memory_clock, 0},
                   {WEFT_CU_DEVICE_GLOBAL_MEMORY_BUS_WIDTH, &device->memory_bus, 0},
                   {WEFT_CU_DEVICE_PAGEABLE_MEMORY_ACCESS, &device->reads_any_memory, 0}};
     result = result ? result : driver->device_get(&device->handle, index);
@@ -125,6 +148,9 @@ weft_status weft_cuda_device_get(const weft_cuda_driver *driver, int index, weft
         result = wanted[i].needed ? answer : 0;
     }
     device->capability = 10 * major + minor;
+    if (result == 0) {
+        ask_clocks(driver, device);
+    }
     return result ? weft_cuda_fail(driver, result, "the CUDA driver does not describe the GPU", message) : WEFT_OK;
 }
 

@@ -96,6 +96,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
         *value = script("shared", 232448);
         return 0;
     case WEFT_CU_DEVICE_CLOCK_RATE:
+        count(&fake_cuda_counts.clock_questions, 1);
         *value = 1980000;
         return 0;
     case WEFT_CU_DEVICE_PAGEABLE_MEMORY_ACCESS:

@@ -20,6 +20,7 @@
 /* What the tests look at, through dlsym(). */
 typedef struct fake_counts {
     int library_loads, launches, allocations /* live */, contexts /* retained */, pushed /* depth, of all threads */;
+    int clock_questions;
     uint64_t last_counter; /* of the last launch */
 } fake_counts;
 

@@ -145,6 +145,10 @@ static void devices(void **state) {
     assert_int_equal(device.capability, 90);
     assert_int_equal(device.multiprocessors, 12);
     assert_int_equal(device.memory_bus, 0); /* this driver does not tell, and that is no failure */
+    const int asked = counts()->clock_questions;
+    assert_int_equal(weft_cuda_device_get(driver, 0, &device, &message), WEFT_OK);
+    assert_int_equal(device.clock, 1980000);
+    assert_int_equal(counts()->clock_questions, asked); /* real ones take long to answer */
 }
 
 int main(void) {
