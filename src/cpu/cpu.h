@@ -84,7 +84,8 @@ typedef struct weft_cpu_kernel {
     weft_dtype dtype;      /* of packed values */
     weft_cpu_operand a, b; /* a.lines rows and b.lines columns */
     int depth;             /* k comes in multiples of this */
-    int fetch;             /* products in the time that a value takes to come from beyond the L2, about */
+    int fetch;             /* products in the time that a value takes to come from beyond the L2 and be packed, about */
+    int fetch_across;      /* the same where values of one k lie side by side, and packing does not turn them */
 
     /* c (rows, columns) = A B, or is increased by it when `add` is set. */
     void (*multiply)(int64_t k, const void *a, const void *b, float *c, int add);
@@ -205,6 +206,9 @@ int weft_cpu_shares_by_head(const weft_plan *plan);
 
 /* How many threads a run takes at most. */
 int64_t weft_cpu_threads(void);
+
+/* Whether threads share cores, or it is not known: then one that waits leaves its part of the core to another. */
+int weft_cpu_shares_cores(void);
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 

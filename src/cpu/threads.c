@@ -1,4 +1,6 @@
 /* Work over threads. A tile's result depends on the tile and its direction alone, never on who computes it. */
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,6 +40,24 @@ static int64_t owner; /* the first process to take threads; 0: none yet */
 int64_t weft_cpu_threads(void) {
     const int64_t taker = __atomic_load_n(&owner, __ATOMIC_RELAXED);
     return taker == 0 || taker == getpid() ? omp_get_max_threads() : 1;
+}
+
+static int shares;
+static pthread_once_t asked = PTHREAD_ONCE_INIT;
+
+/* Linux lists the processors that are of the first one's core: "0", or "0,8", or "0-1". */
+static void ask_siblings(void) {
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "r");
+    char line[32];
+    shares = !file || !fgets(line, sizeof line, file) || strpbrk(line, ",-") != NULL;
+    if (file) {
+        fclose(file);
+    }
+}
+
+int weft_cpu_shares_cores(void) {
+    pthread_once(&asked, ask_siblings);
+    return shares;
 }
 
 /* The same, by whom they are taken. */

@@ -45,6 +45,7 @@ const weft_cpu_kernel weft_cpu_fp16_8x12__neon_fhm = {
     .b = {B_LINES, B_GROUP},
     .depth = DEPTH,
     .fetch = 12,
+    .fetch_across = 6,
     .multiply = multiply,
     .pack_a = pack_a,
     .pack_b = pack_b,

@@ -113,6 +113,7 @@ const weft_cpu_kernel weft_cpu_bf16_32x32__amx = {
     .b = {B_LINES, B_GROUP},
     .depth = DEPTH,
     .fetch = 60,
+    .fetch_across = 60,
     .multiply = multiply,
     .multiply_lying = multiply_lying,
     .pack_a = pack_a,

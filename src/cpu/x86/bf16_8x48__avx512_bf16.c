@@ -68,6 +68,7 @@ const weft_cpu_kernel weft_cpu_bf16_8x48__avx512_bf16 = {
     .b = {B_LINES, B_GROUP},
     .depth = DEPTH,
     .fetch = 12,
+    .fetch_across = 12,
     .multiply = multiply,
     .pack_a = pack_a,
     .pack_b = pack_b,

@@ -96,6 +96,7 @@ const weft_cpu_kernel weft_cpu_fp16_12x32__avx512_fp16 = {
     .b = {B_LINES, B_GROUP},
     .depth = DEPTH,
     .fetch = 20,
+    .fetch_across = 20,
     .multiply = multiply,
     .multiply_part = multiply_part,
     .pack_a = pack_a,
