@@ -1,7 +1,6 @@
 /* Tiles for this host: large enough for the caches, small enough that every core has as much to do as the others. */
-#include <math.h>
-
 #include "cpu/cpu.h"
+#include "cpu/gemm_cost.h"
 #include "plan/problem.h"
 
 /* Candidates for a side. All kernels' blocks divide 96, so that its multiples waste nothing; powers of two divide what is
@@ -28,146 +27,10 @@ static size_t list(int64_t given, int64_t length, const int64_t *from, size_t fr
     return count ? count : 1;
 }
 
-/* How tiles cut one side: how many, and the lines of one and of all, each tile padded to whole blocks; the last one may be
- * shorter. */
-typedef struct side {
-    double tiles, one, all;
-} side;
-
-static side cut_side(int64_t length, int64_t asked, int64_t lines) {
-    const int64_t tile = weft_cpu_smaller(asked, length); /* any size may be asked for */
-    const int64_t whole = length / tile, rest = length - whole * tile, one = weft_cpu_pad(tile, lines);
-    return (side){(double)(whole + (rest > 0)), (double)one,
-                  (double)whole * (double)one + (double)weft_cpu_pad(rest, lines)};
-}
-
-/* What a line of a tile takes besides, in products. */
-typedef struct fetching {
-    double m, n;
-} fetching;
-
-/* What tiles take, in products of one value of k: padded to whole blocks, and their lines. */
-typedef struct spent {
-    double tiles; /* how many */
-    double one, all;
-} spent;
-
-static spent spend(fetching f, double grids, side m, side n) {
-    return (spent){grids * m.tiles * n.tiles, m.one * n.one + f.m * m.one + f.n * n.one,
-                   grids * (m.all * n.all + f.m * m.all * n.tiles + f.n * n.all * m.tiles)};
-}
-
 /* How many lines of so many bytes fit a memory: a multiple of 96, at most 480. */
 static int64_t fitting(int64_t bytes, int64_t memory) {
     const int64_t lines = memory / bytes / 96 * 96;
     return lines < 96 ? 96 : lines > 480 ? 480 : lines;
-}
-
-/* How tiles come to workers that have a core each: in no order, as if they could be cut anywhere, or in that of raster-m or
- * raster-n. It matters where the last ones, which are often small, come last. */
-typedef enum way { WAY_FLUID, WAY_DOWN, WAY_ALONG } way;
-
-static way way_of(int32_t order) {
-    return order == WEFT_ORDER_RASTER_M ? WAY_DOWN : WAY_ALONG;
-}
-
-/* Whether there are few enough tiles to deal them out one by one. */
-enum { MOST_DEALT = 8, DEALT_EACH = 16 };
-
-static int is_dealt(side m, side n, int64_t workers) {
-    return !weft_cpu_shares_cores() && workers <= MOST_DEALT && m.tiles * n.tiles <= (double)(DEALT_EACH * workers);
-}
-
-/* When the last tile is done, if each goes to the worker that is free first. */
-static double deal(fetching f, side m, side n, int64_t workers, way how) {
-    const side outer = how == WAY_DOWN ? n : m, inner = how == WAY_DOWN ? m : n;
-    const double last_outer = outer.all - (outer.tiles - 1) * outer.one,
-                 last_inner = inner.all - (inner.tiles - 1) * inner.one;
-    const double outer_line = how == WAY_DOWN ? f.n : f.m, inner_line = how == WAY_DOWN ? f.m : f.n;
-    double free_at[MOST_DEALT] = {0}, end = 0;
-    for (double i = 1; i <= outer.tiles; i++) {
-        const double x = i < outer.tiles ? outer.one : last_outer;
-        for (double j = 1; j <= inner.tiles; j++) {
-            const double y = j < inner.tiles ? inner.one : last_inner;
-            int64_t first = 0;
-            for (int64_t w = 1; w < workers; w++) {
-                first = free_at[w] < free_at[first] ? w : first;
-            }
-            free_at[first] += x * y + outer_line * x + inner_line * y;
-            end = free_at[first] > end ? free_at[first] : end;
-        }
-    }
-    return end;
-}
-
-/* Where threads share cores, some are slower than others, one that is done leaves its part to another, and all wait for the
- * last: for a fifth of a tile where threads take tiles as they come free, a little more where each has but one. Seen on 16
- * threads of 8 cores. Threads with a core each are alike, and take tiles as a dealer would: seen on two. */
-static double with_waiting(fetching f, side m, side n, int64_t workers, way how) {
-    const spent s = spend(f, 1, m, n);
-    if (weft_cpu_shares_cores()) {
-        return s.tiles <= (double)workers ? 1.24 * s.one : s.all / (double)workers + 0.2 * s.all / s.tiles;
-    }
-    const double share =
-        how != WAY_FLUID && is_dealt(m, n, workers) ? deal(f, m, n, workers, how) : fmax(s.one, s.all / (double)workers);
-    return share + (s.tiles > 1 ? 0.05 * s.all / s.tiles : 0);
-}
-
-/* Lines of A and of B: those that lie along k are turned while they are packed. */
-static fetching fetching_of(const weft_cpu_kernel *kernel, const weft_gemm *p) {
-    return (fetching){p->a_major == WEFT_ROW_MAJOR ? kernel->fetch : kernel->fetch_across,
-                      p->b_major == WEFT_ROW_MAJOR ? kernel->fetch_across : kernel->fetch};
-}
-
-int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *p) {
-    return kernel->multiply_lying && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
-}
-
-/* With no more tiles than workers they are shared out by columns of blocks. */
-static int by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers) {
-    return m.tiles * n.tiles > 1 && m.tiles * n.tiles <= (double)workers && weft_cpu_takes_lying(kernel, p);
-}
-
-/* Then all have as much to do, up to the last column. Each column packs its B; each worker fetches the A of its tile, and
- * one that has none fetches two of others. */
-static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers) {
-    const double rows = (double)weft_cpu_pad(p->m, kernel->a.lines), cols = (double)weft_cpu_pad(p->n, kernel->b.lines);
-    const double column = kernel->b.lines * (m.one + kernel->fetch);
-    const double share = cols * (rows + kernel->fetch * m.tiles) / (double)workers;
-    const double fetched = m.tiles * n.tiles < (double)workers ? 2 : 1;
-    return (share > column ? share : column) + 0.5 * column + fetched * kernel->fetch * m.one;
-}
-
-/* Each thread packs what its tile needs, however often others pack the same. */
-static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers, way how) {
-    return by_columns(kernel, p, m, n, workers) ? cost_by_columns(kernel, p, m, n, workers)
-                                                : with_waiting(fetching_of(kernel, p), m, n, workers, how);
-}
-
-/* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
- * long as for one thread: what one has written the others fetch from its cache, and take away before they write again. */
-static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers, way how) {
-    const fetching f = fetching_of(kernel, p);
-    const double packing = 0.75 * (f.m * (double)p->m + f.n * (double)p->n);
-    return m.tiles * n.tiles <= (double)workers
-               ? INFINITY /* there is nothing to gain by waiting for each other */
-               : with_waiting((fetching){0.25 * f.m, 0.25 * f.n}, m, n, workers, how) + packing;
-}
-
-static double gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, side m, side n, int64_t workers, way how) {
-    const double alone = cost_alone(kernel, p, m, n, workers, how), shared = cost_shared(kernel, p, m, n, workers, how);
-    /* Waking the threads and waiting for them takes about as long as fetching so many values. */
-    const double waking = m.tiles * n.tiles <= 1 ? 0 : 25e3 * kernel->fetch / (double)p->k;
-    return (alone < shared ? alone : shared) + waking;
-}
-
-int weft_cpu_packs_alone(const weft_plan *plan) {
-    const weft_gemm *p = &plan->gemm;
-    const weft_schedule *s = &plan->schedule;
-    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
-    const side m = cut_side(p->m, s->tile_m, kernel->a.lines), n = cut_side(p->n, s->tile_n, kernel->b.lines);
-    const way how = way_of(s->order);
-    return cost_alone(kernel, p, m, n, s->workers, how) < cost_shared(kernel, p, m, n, s->workers, how);
 }
 
 /* Block-first, head by head, as many workers for one head as for another: worker w has tiles of head w mod heads. */
@@ -186,8 +49,9 @@ static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention
                              int64_t workers, int by_head) {
     const int64_t keys = weft_cpu_smaller(tile_n, p->kv_seq);
     const double fetch = (by_head ? 0.25 : 1) * kernel->fetch;
-    const spent s = spend((fetching){fetch, fetch}, (double)(p->batch * p->heads), cut_side(keys, keys, kernel->a.lines),
-                          cut_side(p->seq, tile_m, kernel->b.lines));
+    const weft_cpu_spent s =
+        weft_cpu_spend((weft_cpu_fetching){fetch, fetch}, (double)(p->batch * p->heads),
+                       weft_cpu_cut_side(keys, keys, kernel->a.lines), weft_cpu_cut_side(p->seq, tile_m, kernel->b.lines));
     const double share = s.all / (double)workers;
     return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
 }
@@ -202,18 +66,18 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
         const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
         s->tile_k = p->k < even ? p->k : even;
     }
-    side across[ALL_SIDES + 1];
+    weft_cpu_side across[ALL_SIDES + 1];
     for (size_t i = 0; i < ns; i++) {
-        across[i] = cut_side(p->n, n[i], kernel->b.lines);
+        across[i] = weft_cpu_cut_side(p->n, n[i], kernel->b.lines);
     }
     const int is_open = s->order == WEFT_CHOOSE && s->group == 0 && s->cluster_m <= 1 && s->cluster_n <= 1;
-    const way first = is_open ? WAY_DOWN : way_of(s->order), last = is_open ? WAY_ALONG : first;
-    way chosen = first;
+    const weft_cpu_way first = is_open ? WEFT_CPU_DOWN : weft_cpu_way_of(s->order), last = is_open ? WEFT_CPU_ALONG : first;
+    weft_cpu_way chosen = first;
     double best = -1;
     for (size_t i = 0; i < ms * ns; i++) {
         const int64_t tile_m = m[i / ns], tile_n = n[i % ns];
-        const side down = cut_side(p->m, tile_m, kernel->a.lines);
-        const int columns = by_columns(kernel, p, down, across[i % ns], s->workers);
+        const weft_cpu_side down = weft_cpu_cut_side(p->m, tile_m, kernel->a.lines);
+        const int columns = weft_cpu_by_columns(kernel, p, down, across[i % ns], s->workers);
         if (i % ns >= SIDES && !columns) {
             continue;
         }
@@ -223,11 +87,11 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
         if (best >= 0 && bytes > SHARE_OF_L2) {
             continue;
         }
-        for (way how = first; how <= last; how++) {
-            if (best >= 0 && gemm_cost(kernel, p, down, across[i % ns], s->workers, WAY_FLUID) >= best) {
+        for (weft_cpu_way how = first; how <= last; how++) {
+            if (best >= 0 && weft_cpu_gemm_cost(kernel, p, down, across[i % ns], s->workers, WEFT_CPU_FLUID) >= best) {
                 break; /* nothing is better than that */
             }
-            const double cost = gemm_cost(kernel, p, down, across[i % ns], s->workers, how);
+            const double cost = weft_cpu_gemm_cost(kernel, p, down, across[i % ns], s->workers, how);
             if (best < 0 || cost < best) {
                 best = cost;
                 s->tile_m = tile_m;
@@ -236,9 +100,10 @@ static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
             }
         }
     }
-    const side down = cut_side(p->m, s->tile_m, kernel->a.lines), along = cut_side(p->n, s->tile_n, kernel->b.lines);
-    if (is_open && down.tiles * along.tiles > 1 && is_dealt(down, along, s->workers)) {
-        s->order = chosen == WAY_DOWN ? WEFT_ORDER_RASTER_M : WEFT_ORDER_RASTER_N;
+    const weft_cpu_side down = weft_cpu_cut_side(p->m, s->tile_m, kernel->a.lines),
+                        along = weft_cpu_cut_side(p->n, s->tile_n, kernel->b.lines);
+    if (is_open && down.tiles * along.tiles > 1 && weft_cpu_is_dealt(down, along, s->workers)) {
+        s->order = chosen == WEFT_CPU_DOWN ? WEFT_ORDER_RASTER_M : WEFT_ORDER_RASTER_N;
     }
 }
 
@@ -301,8 +166,9 @@ double weft_cpu_cost(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, plan->gemm.dtype);
-        return gemm_cost(kernel, &plan->gemm, cut_side(plan->gemm.m, s->tile_m, kernel->a.lines),
-                         cut_side(plan->gemm.n, s->tile_n, kernel->b.lines), s->workers, way_of(s->order));
+        return weft_cpu_gemm_cost(kernel, &plan->gemm, weft_cpu_cut_side(plan->gemm.m, s->tile_m, kernel->a.lines),
+                                  weft_cpu_cut_side(plan->gemm.n, s->tile_n, kernel->b.lines), s->workers,
+                                  weft_cpu_way_of(s->order));
     }
     const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
     return attention_cost(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m,
