@@ -196,10 +196,11 @@ static void print_result(const tuning *t, const weft_plan *plan) {
     }
     for (size_t i = 0; i < json_array_size(t->all); i++) {
         json_t *c = json_array_get(t->all, i);
-        printf("    %-44s %10.4g ms %5.1f %% %3" JSON_INTEGER_FORMAT " runs%s\n",
+        printf("    %-44s %10.4g ms %5.1f %% %3" JSON_INTEGER_FORMAT " runs%s%s\n",
                json_string_value(json_object_get(c, "schedule")), 1e3 * json_real_value(json_object_get(c, "seconds")),
                100 * json_real_value(json_object_get(c, "spread")), json_integer_value(json_object_get(c, "runs")),
-               json_is_true(json_object_get(c, "estimate")) ? "  the model's" : "");
+               json_is_true(json_object_get(c, "estimate")) ? "  the model's" : "",
+               json_is_true(json_object_get(c, "final")) ? "  in the final" : "");
     }
 }
 

@@ -43,7 +43,9 @@ static double now(void) {
 
 typedef struct watch {
     int calls, stop_at, candidates, estimates, also;
-    double elapsed;
+    int finals, own_finals, tiles; /* in the final, of those the model's own, and of how many kinds of tile_m */
+    int64_t tile_m;
+    double elapsed, least; /* seconds of the fastest in the final */
 } watch;
 
 static int on_progress(void *user, const weft_tune_state *state) {
@@ -59,6 +61,14 @@ static void on_candidate(void *user, const weft_tune_figures *f) {
     w->candidates++;
     w->estimates += f->is_estimate;
     w->also += f->is_also;
+    if (f->is_final) {
+        w->finals++;
+        w->own_finals += f->is_estimate;
+        w->tiles += f->chosen->tile_m != w->tile_m;
+        w->tile_m = f->chosen->tile_m;
+        w->least = w->least == 0 || f->tuned->seconds < w->least ? f->tuned->seconds : w->least;
+        assert_true(f->tuned->seconds > 0 && f->tuned->runs > 0);
+    }
     assert_true(f->kernel[0] && f->chosen->tile_m > 0 && f->chosen->order >= 0);
 }
 
@@ -163,6 +173,30 @@ static void given_and_also(void **state) {
     const int64_t runs = s.runs;
     assert_int_equal(weft_tune_attention(&p, &given, NULL, NULL, &tuned, &s, NULL), WEFT_OK); /* known: nothing runs */
     assert_true(runs > 0 && s.runs == 0);
+    store_end();
+}
+
+/* At the end the best of several tiles and the model's own are timed once more, and one of those is taken; but not where
+ * there is no time for it. */
+static void final(void **state) {
+    (void)state;
+    store_begin();
+    weft_known_clear();
+    const weft_attention p = small(150);
+    watch w = {0};
+    weft_tune_options o = WEFT_TUNE_INIT;
+    o.candidate = on_candidate;
+    o.user = &w;
+    o.behind = 100;
+    o.forgetful = 1;
+    weft_tuned tuned;
+    assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_OK);
+    assert_true(w.finals >= 2 && w.finals <= 6 && w.own_finals == 1 && w.tiles >= 2);
+    assert_true(tuned.seconds >= w.least && tuned.seconds <= 1.01 * w.least);
+    w = (watch){0};
+    o.seconds = 1e-3;
+    assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_OK);
+    assert_true(w.finals == 0 && tuned.seconds > 0);
     store_end();
 }
 
@@ -377,10 +411,10 @@ static void exchanged(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(figures),        cmocka_unit_test(modes),
-                                       cmocka_unit_test(gemm_measured),  cmocka_unit_test(stopped),
-                                       cmocka_unit_test(given_and_also), cmocka_unit_test(not_writable),
-                                       cmocka_unit_test(bad_calls),      cmocka_unit_test(seen_later),
-                                       cmocka_unit_test(fast),           cmocka_unit_test(exchanged)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(figures),   cmocka_unit_test(modes),          cmocka_unit_test(gemm_measured),
+        cmocka_unit_test(stopped),   cmocka_unit_test(given_and_also), cmocka_unit_test(not_writable),
+        cmocka_unit_test(bad_calls), cmocka_unit_test(seen_later),     cmocka_unit_test(fast),
+        cmocka_unit_test(exchanged), cmocka_unit_test(final)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
