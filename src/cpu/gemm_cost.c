@@ -18,11 +18,16 @@ weft_cpu_way weft_cpu_way_of(int32_t order) {
     return order == WEFT_ORDER_RASTER_M ? WEFT_CPU_DOWN : WEFT_CPU_ALONG;
 }
 
-/* Workers and tiles of each that are dealt out one by one. */
-enum { MOST_DEALT = 8, DEALT_EACH = 16 };
+/* Workers that are taken to be alike, and tiles of each that are dealt out one by one. */
+enum { MOST_ALIKE = 8, DEALT_EACH = 16 };
+
+/* Whether each has a core. Where there are many of them, a virtual machine's word is not taken for it. */
+static int are_alike(int64_t workers) {
+    return workers <= MOST_ALIKE && !weft_cpu_shares_cores();
+}
 
 int weft_cpu_is_dealt(weft_cpu_side m, weft_cpu_side n, int64_t workers) {
-    return !weft_cpu_shares_cores() && workers <= MOST_DEALT && m.tiles * n.tiles <= (double)(DEALT_EACH * workers);
+    return are_alike(workers) && m.tiles * n.tiles <= (double)(DEALT_EACH * workers);
 }
 
 /* When the last tile is done, if each goes to the worker that is free first. */
@@ -31,7 +36,7 @@ static double deal(weft_cpu_fetching f, weft_cpu_side m, weft_cpu_side n, int64_
     const double last_outer = outer.all - (outer.tiles - 1) * outer.one,
                  last_inner = inner.all - (inner.tiles - 1) * inner.one;
     const double outer_line = how == WEFT_CPU_DOWN ? f.n : f.m, inner_line = how == WEFT_CPU_DOWN ? f.m : f.n;
-    double free_at[MOST_DEALT] = {0}, end = 0;
+    double free_at[MOST_ALIKE] = {0}, end = 0;
     for (double i = 1; i <= outer.tiles; i++) {
         const double x = i < outer.tiles ? outer.one : last_outer;
         for (double j = 1; j <= inner.tiles; j++) {
@@ -49,10 +54,11 @@ static double deal(weft_cpu_fetching f, weft_cpu_side m, weft_cpu_side n, int64_
 
 /* Where threads share cores, some are slower than others, one that is done leaves its part to another, and all wait for the
  * last: for a fifth of a tile where threads take tiles as they come free, a little more where each has but one. Seen on 16
- * threads of 8 cores. Threads with a core each are alike, and take tiles as a dealer would: seen on two. */
+ * threads of 8 cores, of which the system said 16. Threads with a core each are alike, and take tiles as a dealer would:
+ * seen on two. */
 static double with_waiting(weft_cpu_fetching f, weft_cpu_side m, weft_cpu_side n, int64_t workers, weft_cpu_way how) {
     const weft_cpu_spent s = weft_cpu_spend(f, 1, m, n);
-    if (weft_cpu_shares_cores()) {
+    if (!are_alike(workers)) {
         return s.tiles <= (double)workers ? 1.24 * s.one : s.all / (double)workers + 0.2 * s.all / s.tiles;
     }
     const double share = how != WEFT_CPU_FLUID && weft_cpu_is_dealt(m, n, workers) ? deal(f, m, n, workers, how)
