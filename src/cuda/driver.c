@@ -97,14 +97,12 @@ weft_status weft_cuda_fail(const weft_cuda_driver *driver, weft_cu_result result
                      text ? text : "unknown error", name ? name : "no name");
 }
 
-/* The highest clocks, where the driver tells. It asks the device for them, which takes much longer than other attributes: once
- * is enough. */
+/* The highest clocks, where the driver tells. It asks the device for them, which takes much longer than other attributes:
+ * once is enough. */
 static void ask_clocks(const weft_cuda_driver *driver, weft_cuda_device *device) {
     enum { DEVICES = 64 };
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct {
-        int clock, memory_clock, known;
-    } clocks[DEVICES];
+    static struct { int clock, memory_clock, known; } clocks[DEVICES];
     const int is_kept = device->index < DEVICES;
     pthread_mutex_lock(&lock);
     if (is_kept && clocks[device->index].known) {
