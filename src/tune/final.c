@@ -28,6 +28,11 @@ static double turn_seconds(const course *f, const weft_candidate *c) {
     return f->settle + fmax(c->rough, f->taken);
 }
 
+double weft_race_final_seconds(const weft_race *r) {
+    const course f = course_of(r->bench);
+    return (TILES + 1) * (double)f.rounds * (f.settle + f.taken);
+}
+
 static int have_same_tile(const weft_candidate *a, const weft_candidate *b) {
     return a->plan->schedule.tile_m == b->plan->schedule.tile_m && a->plan->schedule.tile_n == b->plan->schedule.tile_n;
 }

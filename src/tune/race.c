@@ -151,7 +151,8 @@ static weft_status first_runs(weft_race *r, weft_message *message) {
         done++;
         best = best == 0 || one->rough < best ? one->rough : best;
         spent = weft_bench_now() - r->begin;
-        weft_race_report(r, spent / (double)done * (double)(c->count - done) + ROUNDS * 8 * best, 0);
+        const double later = ROUNDS * 8 * best + weft_race_final_seconds(r);
+        weft_race_report(r, spent / (double)done * (double)(c->count - done) + later, 0);
     }
     return done ? WEFT_OK : WEFT_FAILED;
 }
@@ -250,7 +251,8 @@ static weft_status rounds(weft_race *r, weft_message *message) {
                 return WEFT_NO_MEMORY;
             }
             one->times[one->count++] = seconds;
-            weft_race_report(r, (weft_bench_now() - begin) * (double)(ROUNDS - round + 1), 0);
+            const double rest = (weft_bench_now() - begin) * (double)(ROUNDS - round + 1);
+            weft_race_report(r, rest + weft_race_final_seconds(r), 0);
         }
         cut(r, round);
         const double elapsed = weft_bench_now() - r->begin;

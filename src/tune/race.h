@@ -37,7 +37,8 @@ int weft_race_has_times(weft_candidate *candidate, weft_message *message);
 /* Tells the caller how it goes, twenty times a second at most, and asks whether to stop. */
 void weft_race_report(weft_race *race, double left, int last);
 
-/* The last part of the race. Where there is no time for it, all stays as it is. */
+/* The last part of the race, and about how long it takes. Where there is no time for it, all stays as it is. */
+double weft_race_final_seconds(const weft_race *race);
 weft_status weft_race_final(weft_race *race, weft_message *message);
 
 #endif
