@@ -64,8 +64,8 @@ static int64_t tiles_of(const weft_cpu_gemm_job *g) {
 
 int weft_cpu_gemm_by_columns(const weft_cpu_gemm_job *g) {
     const weft_walk *walk = &g->plan->walk;
-    return walk->dispatch != WEFT_DISPATCH_DYNAMIC && walk->order.count > 1 && tiles_of(g) <= weft_cpu_threads() &&
-           weft_cpu_takes_lying(g->kernel, &g->plan->gemm);
+    return g->plan->products == 1 && walk->dispatch != WEFT_DISPATCH_DYNAMIC && walk->order.count > 1 &&
+           tiles_of(g) <= weft_cpu_threads() && weft_cpu_takes_lying(g->kernel, &g->plan->gemm);
 }
 
 int weft_cpu_gemm_alloc_columns(weft_cpu_gemm_job *g) {

@@ -26,19 +26,20 @@ static int are_alike(int64_t workers) {
     return workers <= MOST_ALIKE && !weft_cpu_shares_cores();
 }
 
-int weft_cpu_is_dealt(weft_cpu_side m, weft_cpu_side n, int64_t workers) {
-    return are_alike(workers) && m.tiles * n.tiles <= (double)(DEALT_EACH * workers);
+int weft_cpu_is_dealt(int64_t products, weft_cpu_side m, weft_cpu_side n, int64_t workers) {
+    return are_alike(workers) && (double)products * m.tiles * n.tiles <= (double)(DEALT_EACH * workers);
 }
 
 /* When the last tile is done, if each goes to the worker that is free first. */
-static double deal(weft_cpu_fetching f, weft_cpu_side m, weft_cpu_side n, int64_t workers, weft_cpu_way how) {
+static double deal(weft_cpu_fetching f, int64_t products, weft_cpu_side m, weft_cpu_side n, int64_t workers,
+                   weft_cpu_way how) {
     const weft_cpu_side outer = how == WEFT_CPU_DOWN ? n : m, inner = how == WEFT_CPU_DOWN ? m : n;
     const double last_outer = outer.all - (outer.tiles - 1) * outer.one,
                  last_inner = inner.all - (inner.tiles - 1) * inner.one;
     const double outer_line = how == WEFT_CPU_DOWN ? f.n : f.m, inner_line = how == WEFT_CPU_DOWN ? f.m : f.n;
     double free_at[MOST_ALIKE] = {0}, end = 0;
-    for (double i = 1; i <= outer.tiles; i++) {
-        const double x = i < outer.tiles ? outer.one : last_outer;
+    for (double i = 0; i < (double)products * outer.tiles; i++) {
+        const double x = fmod(i, outer.tiles) < outer.tiles - 1 ? outer.one : last_outer;
         for (double j = 1; j <= inner.tiles; j++) {
             const double y = j < inner.tiles ? inner.one : last_inner;
             int64_t first = 0;
@@ -56,13 +57,15 @@ static double deal(weft_cpu_fetching f, weft_cpu_side m, weft_cpu_side n, int64_
  * last: for a fifth of a tile where threads take tiles as they come free, a little more where each has but one. Seen on 16
  * threads of 8 cores, of which the system said 16. Threads with a core each are alike, and take tiles as a dealer would:
  * seen on two. */
-static double with_waiting(weft_cpu_fetching f, weft_cpu_side m, weft_cpu_side n, int64_t workers, weft_cpu_way how) {
-    const weft_cpu_spent s = weft_cpu_spend(f, 1, m, n);
+static double with_waiting(weft_cpu_fetching f, int64_t products, weft_cpu_side m, weft_cpu_side n, int64_t workers,
+                           weft_cpu_way how) {
+    const weft_cpu_spent s = weft_cpu_spend(f, (double)products, m, n);
     if (!are_alike(workers)) {
         return s.tiles <= (double)workers ? 1.24 * s.one : s.all / (double)workers + 0.2 * s.all / s.tiles;
     }
-    const double share = how != WEFT_CPU_FLUID && weft_cpu_is_dealt(m, n, workers) ? deal(f, m, n, workers, how)
-                                                                                   : fmax(s.one, s.all / (double)workers);
+    const double share = how != WEFT_CPU_FLUID && weft_cpu_is_dealt(products, m, n, workers)
+                             ? deal(f, products, m, n, workers, how)
+                             : fmax(s.one, s.all / (double)workers);
     return share + (s.tiles > 1 ? 0.05 * s.all / s.tiles : 0);
 }
 
@@ -93,10 +96,11 @@ static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p,
 }
 
 /* Each thread packs what its tile needs, however often others pack the same. */
-static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_side m, weft_cpu_side n,
-                         int64_t workers, weft_cpu_way how) {
-    return weft_cpu_by_columns(kernel, p, m, n, workers) ? cost_by_columns(kernel, p, m, n, workers)
-                                                         : with_waiting(fetching_of(kernel, p), m, n, workers, how);
+static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_side m,
+                         weft_cpu_side n, int64_t workers, weft_cpu_way how) {
+    return products == 1 && weft_cpu_by_columns(kernel, p, m, n, workers)
+               ? cost_by_columns(kernel, p, m, n, workers)
+               : with_waiting(fetching_of(kernel, p), products, m, n, workers, how);
 }
 
 /* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
@@ -107,14 +111,15 @@ static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, wef
     const double packing = 0.75 * (f.m * (double)p->m + f.n * (double)p->n);
     return m.tiles * n.tiles <= (double)workers
                ? INFINITY /* there is nothing to gain by waiting for each other */
-               : with_waiting((weft_cpu_fetching){0.25 * f.m, 0.25 * f.n}, m, n, workers, how) + packing;
+               : with_waiting((weft_cpu_fetching){0.25 * f.m, 0.25 * f.n}, 1, m, n, workers, how) + packing;
 }
 
-double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_side m, weft_cpu_side n,
-                          int64_t workers, weft_cpu_way how) {
-    const double alone = cost_alone(kernel, p, m, n, workers, how), shared = cost_shared(kernel, p, m, n, workers, how);
+double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_side m,
+                          weft_cpu_side n, int64_t workers, weft_cpu_way how) {
+    const double alone = cost_alone(kernel, p, products, m, n, workers, how),
+                 shared = products == 1 ? cost_shared(kernel, p, m, n, workers, how) : INFINITY;
     /* Waking the threads and waiting for them takes about as long as fetching so many values. */
-    const double waking = m.tiles * n.tiles <= 1 ? 0 : 25e3 * kernel->fetch / (double)p->k;
+    const double waking = (double)products * m.tiles * n.tiles <= 1 ? 0 : 25e3 * kernel->fetch / (double)p->k;
     return (alone < shared ? alone : shared) + waking;
 }
 
@@ -125,5 +130,6 @@ int weft_cpu_packs_alone(const weft_plan *plan) {
     const weft_cpu_side m = weft_cpu_cut_side(p->m, s->tile_m, kernel->a.lines),
                         n = weft_cpu_cut_side(p->n, s->tile_n, kernel->b.lines);
     const weft_cpu_way how = weft_cpu_way_of(s->order);
-    return cost_alone(kernel, p, m, n, s->workers, how) < cost_shared(kernel, p, m, n, s->workers, how);
+    return plan->products > 1 ||
+           cost_alone(kernel, p, 1, m, n, s->workers, how) < cost_shared(kernel, p, m, n, s->workers, how);
 }

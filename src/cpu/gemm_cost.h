@@ -32,14 +32,14 @@ typedef enum weft_cpu_way { WEFT_CPU_FLUID, WEFT_CPU_DOWN, WEFT_CPU_ALONG } weft
 weft_cpu_way weft_cpu_way_of(int32_t order);
 
 /* Whether there are few enough tiles to deal them out one by one. */
-int weft_cpu_is_dealt(weft_cpu_side m, weft_cpu_side n, int64_t workers);
+int weft_cpu_is_dealt(int64_t products, weft_cpu_side m, weft_cpu_side n, int64_t workers);
 
-/* With no more tiles than workers they are shared out by columns of blocks. */
+/* With no more tiles than workers those of one product are shared out by columns of blocks. */
 int weft_cpu_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_side m, weft_cpu_side n,
                         int64_t workers);
 
-/* WEFT_CPU_FLUID is never more than the others. */
-double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_side m, weft_cpu_side n,
-                          int64_t workers, weft_cpu_way how);
+/* Of a walk over so many products. WEFT_CPU_FLUID is never more than the others. */
+double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_side m,
+                          weft_cpu_side n, int64_t workers, weft_cpu_way how);
 
 #endif

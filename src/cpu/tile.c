@@ -56,54 +56,79 @@ static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention
     return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
 }
 
-static void choose_gemm(weft_schedule *s, const weft_gemm *p) {
-    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
+static int is_order_open(const weft_schedule *s) {
+    return s->order == WEFT_CHOOSE && s->group == 0 && s->cluster_m <= 1 && s->cluster_n <= 1;
+}
+
+/* A tile, and in which way such tiles come. */
+typedef struct choice {
+    int64_t tile_m, tile_n;
+    weft_cpu_way how;
+    double cost; /* of all products */
+} choice;
+
+/* The best for walks over so many products of the batch. */
+static choice best_tile(const weft_schedule *s, const weft_gemm *p, const weft_cpu_kernel *kernel, int64_t products) {
     const int64_t element = (int64_t)weft_dtype_bytes(kernel->dtype);
     int64_t m[SIDES + 1], n[ALL_SIDES + 1];
     const size_t ms = list(s->tile_m, p->m, sides, SIDES, m), ns = list(s->tile_n, p->n, sides, ALL_SIDES, n);
-    if (s->tile_k == 0) { /* a panel of B is about an L1: sums come and go less often; slices are as long as each other */
-        const int64_t depth = fitting(kernel->b.lines * element, WHOLE_L1);
-        const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
-        s->tile_k = p->k < even ? p->k : even;
-    }
     weft_cpu_side across[ALL_SIDES + 1];
     for (size_t i = 0; i < ns; i++) {
         across[i] = weft_cpu_cut_side(p->n, n[i], kernel->b.lines);
     }
-    const int is_open = s->order == WEFT_CHOOSE && s->group == 0 && s->cluster_m <= 1 && s->cluster_n <= 1;
+    const int is_open = is_order_open(s);
     const weft_cpu_way first = is_open ? WEFT_CPU_DOWN : weft_cpu_way_of(s->order), last = is_open ? WEFT_CPU_ALONG : first;
-    weft_cpu_way chosen = first;
-    double best = -1;
+    choice best = {0, 0, first, -1};
     for (size_t i = 0; i < ms * ns; i++) {
         const int64_t tile_m = m[i / ns], tile_n = n[i % ns];
-        const weft_cpu_side down = weft_cpu_cut_side(p->m, tile_m, kernel->a.lines);
-        const int columns = weft_cpu_by_columns(kernel, p, down, across[i % ns], s->workers);
+        const weft_cpu_side down = weft_cpu_cut_side(p->m, tile_m, kernel->a.lines), along = across[i % ns];
+        const int columns = products == 1 && weft_cpu_by_columns(kernel, p, down, along, s->workers);
         if (i % ns >= SIDES && !columns) {
             continue;
         }
         const int64_t held = columns ? kernel->b.lines : tile_n;
         const double bytes = (double)tile_m * (double)held * (double)sizeof(float) +
                              ((double)tile_m + (double)held) * (double)s->tile_k * (double)element;
-        if (best >= 0 && bytes > SHARE_OF_L2) {
+        if (best.cost >= 0 && bytes > SHARE_OF_L2) {
             continue;
         }
         for (weft_cpu_way how = first; how <= last; how++) {
-            if (best >= 0 && weft_cpu_gemm_cost(kernel, p, down, across[i % ns], s->workers, WEFT_CPU_FLUID) >= best) {
+            if (best.cost >= 0 &&
+                weft_cpu_gemm_cost(kernel, p, products, down, along, s->workers, WEFT_CPU_FLUID) >= best.cost) {
                 break; /* nothing is better than that */
             }
-            const double cost = weft_cpu_gemm_cost(kernel, p, down, across[i % ns], s->workers, how);
-            if (best < 0 || cost < best) {
-                best = cost;
-                s->tile_m = tile_m;
-                s->tile_n = tile_n;
-                chosen = how;
+            const double cost = weft_cpu_gemm_cost(kernel, p, products, down, along, s->workers, how);
+            if (best.cost < 0 || cost < best.cost) {
+                best = (choice){tile_m, tile_n, how, cost};
             }
         }
     }
+    best.cost *= (double)p->batch / (double)products;
+    return best;
+}
+
+/* Products of a batch come one after the other, or, where they are too small for all threads, all at once. */
+static void choose_gemm(weft_plan *plan) {
+    weft_schedule *s = &plan->schedule;
+    const weft_gemm *p = &plan->gemm;
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
+    if (s->tile_k == 0) { /* a panel of B is about an L1: sums come and go less often; slices are as long as each other */
+        const int64_t depth = fitting(kernel->b.lines * (int64_t)weft_dtype_bytes(kernel->dtype), WHOLE_L1);
+        const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
+        s->tile_k = p->k < even ? p->k : even;
+    }
+    choice best = best_tile(s, p, kernel, 1);
+    if (p->batch > 1) {
+        const choice at_once = best_tile(s, p, kernel, p->batch);
+        plan->products = at_once.cost < best.cost ? p->batch : 1;
+        best = at_once.cost < best.cost ? at_once : best;
+    }
+    s->tile_m = best.tile_m;
+    s->tile_n = best.tile_n;
     const weft_cpu_side down = weft_cpu_cut_side(p->m, s->tile_m, kernel->a.lines),
                         along = weft_cpu_cut_side(p->n, s->tile_n, kernel->b.lines);
-    if (is_open && down.tiles * along.tiles > 1 && weft_cpu_is_dealt(down, along, s->workers)) {
-        s->order = chosen == WEFT_CPU_DOWN ? WEFT_ORDER_RASTER_M : WEFT_ORDER_RASTER_N;
+    if (is_order_open(s) && down.tiles * along.tiles > 1 && weft_cpu_is_dealt(plan->products, down, along, s->workers)) {
+        s->order = best.how == WEFT_CPU_DOWN ? WEFT_ORDER_RASTER_M : WEFT_ORDER_RASTER_N;
     }
 }
 
@@ -166,9 +191,10 @@ double weft_cpu_cost(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, plan->gemm.dtype);
-        return weft_cpu_gemm_cost(kernel, &plan->gemm, weft_cpu_cut_side(plan->gemm.m, s->tile_m, kernel->a.lines),
-                                  weft_cpu_cut_side(plan->gemm.n, s->tile_n, kernel->b.lines), s->workers,
-                                  weft_cpu_way_of(s->order));
+        return weft_cpu_gemm_cost(
+                   kernel, &plan->gemm, plan->products, weft_cpu_cut_side(plan->gemm.m, s->tile_m, kernel->a.lines),
+                   weft_cpu_cut_side(plan->gemm.n, s->tile_n, kernel->b.lines), s->workers, weft_cpu_way_of(s->order)) *
+               (double)plan->gemm.batch / (double)plan->products;
     }
     const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
     return attention_cost(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m,
@@ -188,8 +214,9 @@ weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *mess
     }
     int one_each = 0; /* no more tiles than workers */
     if (plan->subject == WEFT_SUBJECT_GEMM) {
-        choose_gemm(s, &plan->gemm);
-        one_each = (double)weft_ceil_divide(plan->gemm.m, s->tile_m) * (double)weft_ceil_divide(plan->gemm.n, s->tile_n) <=
+        choose_gemm(plan);
+        one_each = (double)plan->products * (double)weft_ceil_divide(plan->gemm.m, s->tile_m) *
+                       (double)weft_ceil_divide(plan->gemm.n, s->tile_n) <=
                    (double)s->workers;
     } else {
         choose_handing(s, &plan->attention);

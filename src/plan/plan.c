@@ -203,8 +203,7 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
     if (!fixed && s->split > 1) {
         return weft_fail(message, WEFT_INVALID, "split %" PRId64 " is only for GPUs", s->split);
     }
-    /* The CPU walks the products one after the other: see weft_plan_run_gemm(). */
-    const int64_t batch = fixed ? p->batch : 1;
+    const int64_t batch = fixed ? p->batch : plan->products; /* see weft_plan_run_gemm() */
     const weft_grid tiles = {batch, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
     return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
 }
@@ -217,7 +216,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
     }
     *plan = *draft;
-    plan->pack = 1;
+    plan->pack = plan->products = 1;
     if (machine) {
         plan->machine = *machine;
     } else {

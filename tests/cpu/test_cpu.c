@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cpu/cpu.h"
+#include "plan/plan.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -401,6 +402,75 @@ static void gemm(void **state) {
     unsetenv("WEFT_CPU");
 }
 
+/* One product of a batch by itself, as the batch's plan would. */
+static void run_alone(const weft_gemm *batch, const weft_schedule *schedule, const weft_gemm_data *all, int64_t i,
+                      void *c) {
+    weft_gemm p = *batch;
+    weft_plan *plan;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p.dtype), c_bytes = (int64_t)weft_dtype_bytes(p.c_dtype);
+    const weft_gemm_data one = {(const char *)all->a + i * p.a_stride * bytes,
+                                (const char *)all->b + i * p.b_stride * bytes, (char *)c + i * p.c_stride * c_bytes};
+    p.batch = 1;
+    assert_int_equal(weft_plan_gemm(&plan, &p, schedule, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_run_gemm(plan, &one, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
+}
+
+/* A batch has the bits of its products, whether they come one after the other or at once, and leaves the gaps between them
+ * alone. */
+static void batches(void **state) {
+    (void)state;
+    uint64_t random = 60;
+    int at_once = 0;
+    for (int round = 0; round < 90; round++) {
+        const int64_t most = round % 9 == 8 ? 400 : 60;
+        weft_gemm p = WEFT_GEMM_INIT, r;
+        p.m = random_between(&random, most / 2, most);
+        p.n = random_between(&random, most / 2, most);
+        p.k = random_between(&random, 1, most);
+        p.batch = random_between(&random, 1, most > 60 ? 3 : 9);
+        p.dtype = p.c_dtype = (weft_dtype)(round % 3);
+        p.a_major = (weft_major)(round / 2 % 2);
+        p.b_major = (weft_major)(round / 3 % 2);
+        p.c_major = (weft_major)(round / 4 % 2);
+        p.beta = round % 5 ? 0 : 0.5;
+        p.ldc = p.c_major == WEFT_ROW_MAJOR ? p.n + 3 : p.m + 3;
+        p.a_stride = round % 7 ? p.m * p.k + 5 : 0;
+        p.c_stride = p.ldc * (p.c_major == WEFT_ROW_MAJOR ? p.m : p.n) + 7;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        if (round % 2) {
+            s.tile_m = random_between(&random, 1, p.m);
+            s.order = (int32_t)random_between(&random, 0, WEFT_ORDER_HILBERT);
+            s.sweep = round % WEFT_SWEEPS;
+            s.dispatch = round / 3 % WEFT_DISPATCHES;
+            s.workers = random_between(&random, 1, 5);
+        }
+        assert_int_equal(weft_gemm_resolve(&r, &p, NULL), WEFT_OK);
+        const weft_gemm_extents size = weft_gemm_sizes(&r);
+        const size_t bytes = size.c * weft_dtype_bytes(p.c_dtype);
+        void *a = random_buffer(&random, p.dtype, size.a), *b = random_buffer(&random, p.dtype, size.b),
+             *c = random_buffer(&random, p.c_dtype, size.c), *want = malloc(bytes);
+        assert_non_null(want);
+        memcpy(want, c, bytes);
+        const weft_gemm_data data = {a, b, c};
+        weft_plan *plan;
+        assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_run_gemm(plan, &data, NULL), WEFT_OK);
+        s = weft_plan_schedule(plan);
+        at_once += plan->products > 1;
+        weft_plan_destroy(plan);
+        for (int64_t i = 0; i < p.batch; i++) {
+            run_alone(&r, &s, &data, i, want);
+        }
+        assert_memory_equal(c, want, bytes);
+        free(want);
+        guarded_free(a);
+        guarded_free(b);
+        guarded_free(c);
+    }
+    assert_true(at_once > 20);
+}
+
 #ifdef _OPENMP
 static void check_threads_of_product(void) {
     uint64_t random = 50;
@@ -591,6 +661,7 @@ int main(void) {
                                        cmocka_unit_test(heads_are_held),
                                        cmocka_unit_test(backward),
                                        cmocka_unit_test(gemm),
+                                       cmocka_unit_test(batches),
                                        cmocka_unit_test(threads_change_no_product),
                                        cmocka_unit_test(after_a_fork),
                                        cmocka_unit_test(schedules_are_completed),

@@ -9,6 +9,7 @@ enum { WORKERS = 3 };
 /* Of a product, cut into tiles of 16 to 200. */
 typedef struct trial {
     weft_gemm p;
+    int64_t products;
     weft_cpu_side m, n;
 } trial;
 
@@ -21,13 +22,14 @@ static trial draw(uint64_t *random) {
     t.p.k = random_between(random, 1, 700);
     t.p.a_major = (weft_major)random_between(random, 0, 1);
     t.p.b_major = (weft_major)random_between(random, 0, 1);
+    t.products = random_between(random, 1, 4);
     t.m = weft_cpu_cut_side(t.p.m, random_between(random, 16, 200), kernel->a.lines);
     t.n = weft_cpu_cut_side(t.p.n, random_between(random, 16, 200), kernel->b.lines);
     return t;
 }
 
 static double cost(const trial *t, int64_t workers, weft_cpu_way how) {
-    return weft_cpu_gemm_cost(kernel, &t->p, t->m, t->n, workers, how);
+    return weft_cpu_gemm_cost(kernel, &t->p, t->products, t->m, t->n, workers, how);
 }
 
 /* Lines are padded to whole blocks, those of the last tile on their own. */
@@ -70,14 +72,14 @@ static void what_is_small_had_better_come_last(void **state) {
     if (weft_cpu_shares_cores()) {
         skip();
     }
-    trial t = {.p = WEFT_GEMM_INIT, .m = {3, 96, 288}, .n = {2, 96, 108}};
+    trial t = {.p = WEFT_GEMM_INIT, .products = 1, .m = {3, 96, 288}, .n = {2, 96, 108}};
     t.p.m = 288;
     t.p.n = 108;
     t.p.k = 64;
-    assert_true(weft_cpu_is_dealt(t.m, t.n, 2));
+    assert_true(weft_cpu_is_dealt(1, t.m, t.n, 2));
     assert_true(cost(&t, 2, WEFT_CPU_DOWN) < 0.97 * cost(&t, 2, WEFT_CPU_ALONG));
-    assert_false(weft_cpu_is_dealt((weft_cpu_side){40, 1, 40}, t.n, 2));
-    assert_false(weft_cpu_is_dealt(t.m, t.n, 9));
+    assert_false(weft_cpu_is_dealt(1, (weft_cpu_side){40, 1, 40}, t.n, 2));
+    assert_false(weft_cpu_is_dealt(1, t.m, t.n, 9));
 }
 
 int main(void) {
