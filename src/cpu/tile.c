@@ -72,16 +72,13 @@ static choice best_tile(const weft_schedule *s, const weft_gemm *p, const weft_c
     const int64_t element = (int64_t)weft_dtype_bytes(kernel->dtype);
     int64_t m[SIDES + 1], n[ALL_SIDES + 1];
     const size_t ms = list(s->tile_m, p->m, sides, SIDES, m), ns = list(s->tile_n, p->n, sides, ALL_SIDES, n);
-    weft_cpu_side across[ALL_SIDES + 1];
-    for (size_t i = 0; i < ns; i++) {
-        across[i] = weft_cpu_cut_side(p->n, n[i], kernel->b.lines);
-    }
     const int is_open = is_order_open(s);
     const weft_cpu_way first = is_open ? WEFT_CPU_DOWN : weft_cpu_way_of(s->order), last = is_open ? WEFT_CPU_ALONG : first;
     choice best = {0, 0, first, -1};
     for (size_t i = 0; i < ms * ns; i++) {
         const int64_t tile_m = m[i / ns], tile_n = n[i % ns];
-        const weft_cpu_side down = weft_cpu_cut_side(p->m, tile_m, kernel->a.lines), along = across[i % ns];
+        const weft_cpu_side down = weft_cpu_cut_side(p->m, tile_m, kernel->a.lines),
+                            along = weft_cpu_cut_side(p->n, tile_n, kernel->b.lines);
         const int columns = products == 1 && weft_cpu_by_columns(kernel, p, down, along, s->workers);
         if (i % ns >= SIDES && !columns) {
             continue;
