@@ -128,12 +128,8 @@ int weft_cpu_gemm_cut_tile(const weft_cpu_gemm_job *g, const weft_visit *visit, 
 
 /* The job of one product of a walk over several. */
 static weft_cpu_gemm_job job_of(const weft_cpu_gemm_job *all, int64_t product, weft_gemm_data *data) {
-    const weft_gemm *p = &all->plan->gemm;
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
     weft_cpu_gemm_job one = *all;
-    *data = (weft_gemm_data){(const char *)all->data->a + product * p->a_stride * bytes,
-                             (const char *)all->data->b + product * p->b_stride * bytes,
-                             (char *)all->data->c + product * p->c_stride * c_bytes};
+    *data = weft_gemm_product(&all->plan->gemm, all->data, product);
     one.a.source.data = data->a;
     one.b.source.data = data->b;
     one.data = data;

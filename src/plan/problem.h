@@ -33,4 +33,12 @@ static inline size_t weft_matrix_index(weft_major major, int64_t ld, int64_t row
     return (size_t)(major == WEFT_ROW_MAJOR ? row * ld + col : col * ld + row);
 }
 
+/* The matrices of one product of a batch. */
+static inline weft_gemm_data weft_gemm_product(const weft_gemm *p, const weft_gemm_data *all, int64_t product) {
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
+    return (weft_gemm_data){(const char *)all->a + product * p->a_stride * bytes,
+                            (const char *)all->b + product * p->b_stride * bytes,
+                            (char *)all->c + product * p->c_stride * c_bytes};
+}
+
 #endif

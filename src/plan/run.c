@@ -80,15 +80,12 @@ static weft_status check_gemm_run(const weft_plan *plan, const weft_gemm_data *d
 /* A device takes the whole batch at once; the CPU one product after the other, or all, as its plan says. */
 static weft_status run_batch(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
     const weft_gemm *p = &plan->gemm;
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
     weft_status status = WEFT_OK;
     if (plan->placed || plan->products == p->batch) {
         return plan->backend->gemm(plan, data, message);
     }
     for (int64_t i = 0; i < p->batch && status == WEFT_OK; i++) {
-        const weft_gemm_data one = {(const char *)data->a + i * p->a_stride * bytes,
-                                    (const char *)data->b + i * p->b_stride * bytes,
-                                    (char *)data->c + i * p->c_stride * c_bytes};
+        const weft_gemm_data one = weft_gemm_product(p, data, i);
         status = plan->backend->gemm(plan, &one, message);
     }
     return status;
