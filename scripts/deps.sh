@@ -3,36 +3,36 @@
 #   scripts/deps.sh build|test|docs
 set -eu
 
-# What a step needs: a probe that succeeds when the thing is there, then the package that brings it.
+# What a step needs: a package, then a probe that succeeds when what it brings is there.
 probes() {
     case $1 in build | test | docs)
         cat <<'LIST'
-command -v cmake|cmake
-command -v pkg-config|pkg-config
-pkg-config --exists inih|libinih-dev
-pkg-config --exists jansson|libjansson-dev
-pkg-config --exists sqlite3|libsqlite3-dev
+cmake command -v cmake
+pkg-config command -v pkg-config
+libinih-dev pkg-config --exists inih
+libjansson-dev pkg-config --exists jansson
+libsqlite3-dev pkg-config --exists sqlite3
 LIST
         ;;
     esac
     case $1 in
     test)
         cat <<'LIST'
-command -v g++|g++
-command -v clang|clang
-test -n "$(find /usr/lib/llvm-* -name 'libclang_rt.fuzzer*' -print -quit)"|libclang-rt-dev
-command -v clang-format|clang-format
-command -v cppcheck|cppcheck
-command -v shellcheck|shellcheck
-pkg-config --exists cmocka|libcmocka-dev
-command -v python3|python3
-/usr/bin/python3 -c 'import numpy'|python3-numpy
-/usr/bin/python3 -c 'import ensurepip'|python3-venv
-command -v chromium-headless-shell || command -v chromium || command -v google-chrome|chromium-headless-shell
-test -n "$(find /usr/share/fonts /usr/local/share/fonts -name '*.[ot]tf' -print -quit)"|fonts-dejavu-core
+g++ command -v g++
+clang command -v clang
+libclang-rt-dev test -n "$(find /usr/lib/llvm-* -name 'libclang_rt.fuzzer*' -print -quit)"
+clang-format command -v clang-format
+cppcheck command -v cppcheck
+shellcheck command -v shellcheck
+libcmocka-dev pkg-config --exists cmocka
+python3 command -v python3
+python3-numpy /usr/bin/python3 -c 'import numpy'
+python3-venv /usr/bin/python3 -c 'import ensurepip'
+chromium-headless-shell command -v chromium-headless-shell || command -v chromium || command -v google-chrome
+fonts-dejavu-core test -n "$(find /usr/share/fonts /usr/local/share/fonts -name '*.[ot]tf' -print -quit)"
 LIST
         ;;
-    docs) echo "command -v doxygen|doxygen" ;;
+    docs) echo "doxygen command -v doxygen" ;;
     build) ;;
     *)
         echo "usage: scripts/deps.sh build|test|docs" >&2
@@ -42,7 +42,7 @@ LIST
 }
 
 missing() {
-    probes "$1" | while IFS='|' read -r probe package; do
+    probes "$1" | while read -r package probe; do
         eval "$probe" >/dev/null 2>&1 || printf ' %s' "$package"
     done
 }
