@@ -2,7 +2,7 @@
 """Weft beside its peers: one table, every library in one process, in turns.
 
 usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--graph] [--libraries NAME,...] [--library LIBWEFT] [--triton FILE]
-                [--csv FILE] [--json FILE]
+                [--loop CUBIN] [--csv FILE] [--json FILE]
 
 Attention: torch's cuDNN, flash (FlashAttention-2) and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable,
 Triton's fused attention where Triton still has one or --triton names its tutorial 06-fused-attention.py; weft's study kernel beside
@@ -10,9 +10,10 @@ weft's best. Where FlashAttention-3 cannot be imported on an H200, `fa3*` is its
 times (cuDNN now / cuDNN then). Matrix products: torch, which is cuBLAS on a GPU, and NumPy on the CPU; on a GPU B is the transposed
 view of a row-major matrix. Inputs are random normal. Every result is checked first; a library that refuses a problem
 is left out of its row, and which and why is said at the end. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D, halved
-when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over the best peer's. Exits 1 where a result is wrong.
+when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over the best peer's. `wgmma` is no peer but the chip's own rate:
+a loop of nothing but wgmma (bench/wgmma_loop.cu, built beside the benches), in the same turns. Exits 1 where a result is wrong.
 """
-import argparse, contextlib, csv, importlib, importlib.util, json, os, platform, statistics, sys
+import argparse, contextlib, csv, ctypes, importlib, importlib.util, json, os, platform, statistics, sys
 
 import torch
 from timing import ROOT, geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, largest_difference
@@ -106,6 +107,31 @@ GEMM = {
     "cuda": {"weft": weft_matmul, "cublas": lambda weft, p: lambda: torch.matmul(*p.tensors)},
     "cpu": {"weft": weft_matmul, "torch": lambda weft, p: lambda: torch.matmul(*p.tensors), "numpy": of_numpy},
 }
+
+
+class WgmmaLoop:
+    """The kernel of wgmma_loop.cu on torch's current stream: a launch of about a millisecond."""
+
+    ROUNDS = 480
+
+    def __init__(self, path):
+        self.driver, function = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        torch.zeros(1, device="cuda")  # torch's context is there now, and current
+        self.check("cuModuleLoad", ctypes.byref(function), os.fsencode(path))
+        self.check("cuModuleGetFunction", ctypes.byref(function), function, b"wgmma_loop")
+        self.function, self.ctas = function, torch.cuda.get_device_properties().multi_processor_count
+        self.sink, self.rounds = ctypes.c_void_p(), ctypes.c_uint32(self.ROUNDS)  # a null sink: it is not written
+        self.amount = self.ctas * self.ROUNDS * 2 * 4 * 2 * 64 * 256 * 16 / 1e12
+
+    def check(self, name, *arguments):
+        result = getattr(self.driver, name)(*arguments)
+        if result:
+            sys.exit(f"peers.py: {name} of the wgmma loop gave {result}")
+
+    def __call__(self):
+        parameters = (ctypes.c_void_p * 2)(*(ctypes.addressof(x) for x in (self.rounds, self.sink)))
+        self.check("cuLaunchKernel", self.function, self.ctas, 1, 1, 256, 1, 1, 0, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
+                   parameters, None)  # fmt: skip
 
 
 class Attention:
@@ -202,8 +228,10 @@ class Table:
         self.weft, self.options, self.rows, self.absent, self.wrong = weft, options, [], {}, False
         self.interleave = interleave if options.device == "cpu" else interleave_graphs if options.graph else interleave_cuda
         self.wanted = [name for name in options.libraries.split(",") if name]
+        self.loop = WgmmaLoop(options.loop) if options.loop else None
         everyone = dict.fromkeys([*ATTENTION[options.device], "fa3*", *GEMM[options.device]])
         self.columns = [name for name in everyone if self.wants(name) and (name != "fa3*" or self.scales())]
+        self.columns += ["wgmma"] if self.loop else []
         print(f"{'':52}" + "".join(f"{name:>10}" for name in self.columns) + f"{'ratio':>8}")
 
     def wants(self, name):
@@ -241,13 +269,15 @@ class Table:
         problem.fill()
         with torch.no_grad():
             calls = self.calls(problem)
+            if self.loop and problem.unit == "TFLOP/s":
+                calls["wgmma"] = self.loop
             timed = self.interleave(list(calls.values()), self.options.seconds)
         times = dict(zip(calls, timed))
-        rates = {name: problem.amount / statistics.median(mine) for name, mine in times.items()}
+        rates = {name: (self.loop if name == "wgmma" else problem).amount / statistics.median(mine) for name, mine in times.items()}
         then = problem.published or {}
         if "fa3*" in self.columns and "cudnn" in rates and "fa3" in then and "fa3" not in rates:
             rates["fa3*"] = then["fa3"] * rates["cudnn"] / then["cudnn"]
-        peers = [rate for name, rate in rates.items() if name not in ("weft", "study")]
+        peers = [rate for name, rate in rates.items() if name not in ("weft", "study", "wgmma")]
         ratio = rates["weft"] / max(peers) if "weft" in rates and peers else None
         self.rows.append({"group": problem.group, "problem": problem.name, "unit": problem.unit, "rates": rates, "ratio": ratio,
                           "seconds": times})  # fmt: skip
@@ -312,6 +342,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.5, help="for each row")
     parser.add_argument("--library", help="a libweft.so, with the package of this tree; otherwise the installed package")
     parser.add_argument("--triton", metavar="FILE")
+    parser.add_argument("--loop", metavar="CUBIN", help="cuda: wgmma_loop.cubin, timed in every row")
     parser.add_argument("--csv")
     parser.add_argument("--json")
     options = parser.parse_args()
