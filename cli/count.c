@@ -12,7 +12,7 @@ static device_case case_of(const weft_plan *plan) {
                      .gemm = plan->gemm,
                      .schedule = plan->schedule,
                      .device = plan->device};
-    c.no_simulation = plan->subject == WEFT_SUBJECT_GEMM && (plan->gemm.batch > 1 || plan->schedule.split > 1);
+    c.no_simulation = plan->schedule.split > 1 || (plan->subject == WEFT_SUBJECT_GEMM && plan->gemm.batch > 1);
     return c;
 }
 

@@ -202,7 +202,7 @@ typedef struct weft_schedule {
     int64_t domains;                /**< L2 domains of the orders that take them */
     int64_t cluster_m, cluster_n; /**< CTAs in a cluster, over rows x columns of the grid of tiles (attention: heads x query
                                        blocks), which they must divide; a GEMM's on a GPU may reach over the edge */
-    int64_t split; /**< GEMM on a GPU: CTAs of a cluster that share out the steps of a tile, under grid dispatch */
+    int64_t split; /**< on a GPU: CTAs of a cluster that share out the steps of a tile, under grid dispatch */
 } weft_schedule;
 
 #define WEFT_CHOOSE (-1)

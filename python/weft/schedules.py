@@ -82,7 +82,7 @@ class Schedule:
     table    the order comes from a table built by the plan instead of being computed
     workers  workers to use; group, axis ("n" or "m") and domains are for the orders that take them
     cluster  CTAs in a cluster, over rows x columns of the grid of tiles
-    split    GEMM on a GPU: CTAs of a cluster that share out the steps of a tile
+    split    on a GPU: CTAs of a cluster that share out the steps of a tile
     """
 
     tile: Tuple[int, ...] = ()

@@ -78,6 +78,10 @@ weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *devi
 /* The candidates of the family that takes the plan: see weft_backend. */
 size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room);
 
+/* Clusters of so many CTAs of the plan's kernel, which is loaded, that the GPU holds at a time. They do not span the groups
+ * of SMs that the chip is made of, so that some SMs may be left over. */
+int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas);
+
 /* Launches the plan's kernel on a stream; `data` as for weft_cuda_family.fill. The plan's context is current. Allocates
  * nothing and waits for nothing. */
 weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stream, weft_message *message);

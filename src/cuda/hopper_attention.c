@@ -48,6 +48,14 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     if (s->cluster_m > 1 || s->cluster_n > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
+    if (s->split > WEFT_HOPPER_MAX_SPLIT) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "at most %d CTAs share out the steps of a tile", WEFT_HOPPER_MAX_SPLIT);
+    }
+    if (s->split > 1 && ((s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) ||
+                         (s->sweep != WEFT_CHOOSE && s->sweep != WEFT_SWEEP_FORWARD))) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "it shares out the steps of a tile only under grid dispatch and with a forward sweep");
+    }
     if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
         (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
         (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
@@ -68,8 +76,9 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     const weft_hopper_attention_variant *best = weft_hopper_attention_best(plan, device);
     if (!best) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
-                         plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim);
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 "%s",
+                         plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim,
+                         plan->schedule.split > 1 ? " whose steps are shared out" : "");
     }
     *choice =
         (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 1};
@@ -135,7 +144,8 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->pack));
     /* Turns keep warpgroups apart, but where three of them have steps of 64 keys at head dims near 128 they are by
      * themselves. */
-    to->turns = p->head_dim <= 64 || plan->schedule.tile_n != 64;
+    const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
+    to->turns = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
     /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
      * room. Tiles have the same steps to go where there is no mask. */
     const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
@@ -147,7 +157,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
     const int64_t queries = plan->schedule.tile_m / plan->pack;
-    to->lead = (int32_t)weft_hopper_attention_lead(weft_hopper_attention_variant_of(&c->choice), p, plan->pack);
+    to->lead = (int32_t)weft_hopper_attention_lead(variant, p, plan->pack);
     to->first_end = (int32_t)(p->seq < queries ? p->seq : queries - to->lead);
     to->walk.reach.rows += to->lead;
     to->walk.reach.offset -= to->lead;

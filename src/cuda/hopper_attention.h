@@ -22,10 +22,14 @@ typedef struct weft_hopper_pace {
 /* Sums of two lengths are numbers of 32 bits. */
 enum { WEFT_HOPPER_MAX_LENGTH = 1 << 29 };
 
+/* CTAs that share out the steps of a tile, at most: as many as every Hopper can have in a cluster. */
+enum { WEFT_HOPPER_MAX_SPLIT = 8 };
+
 /* Passed by value.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
- * shared memory from the variant. */
+ * shared memory from the variant. A variant that splits: under grid dispatch only, each of those a cluster of CTAs, at most
+ * WEFT_HOPPER_MAX_SPLIT, that share out the steps of its tile. */
 typedef struct weft_hopper_attention_params {
     /* Tensors in boxes of 64 columns, swizzled. The rows of a tile are (query, head): `pack` heads that share a K and V,
      * side by side for each query. */
@@ -60,6 +64,7 @@ typedef struct weft_hopper_attention_variant {
     int32_t tile_m, tile_n; /* queries of a tile, keys of a step */
     int32_t threads;        /* of a CTA */
     uint32_t shared_bytes;  /* dynamic */
+    int32_t splits;         /* 1: the warpgroups, and perhaps CTAs of a cluster, share out the steps of a tile */
     double rate;            /* TFLOP/s at most, by the card's power */
     double tile_ns;         /* what a tile takes beside its steps, all warpgroups having queries */
     double step_ns[4];      /* what a step takes with 1, 2, ... warpgroups at work */
@@ -80,11 +85,11 @@ typedef struct weft_hopper_attention_variant {
 
 /* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
  */
-#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, rate, tile, step_1, step_2,      \
-                                      step_3, step_4)                                                                      \
+#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, splits, rate, tile, step_1,      \
+                                      step_2, step_3, step_4)                                                              \
     {                                                                                                                      \
-#symbol, #module, WEFT_##DTYPE, depth, 64 * (groups), keys, 128 * ((groups) + 1),                                  \
-            WEFT_HOPPER_SHARED_BYTES(depth, 64 * (groups), keys, stages), rate, tile, {                                    \
+#symbol, #module, WEFT_##DTYPE, depth, 64 * ((splits) ? 1 : (groups)), keys, 128 * ((groups) + 1),                 \
+            WEFT_HOPPER_SHARED_BYTES(depth, 64 * ((splits) ? 1 : (groups)), keys, stages), splits, rate, tile, {           \
             step_1, step_2, step_3, step_4                                                                                 \
         }                                                                                                                  \
     }

@@ -10,10 +10,11 @@ static const weft_hopper_attention_variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-/* Whether a variant can take the plan's problem, with the tile that its schedule asks for. */
-static int fits(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device) {
+/* Whether a variant, one that splits or one that does not, can take the plan's problem, with the tile that its schedule
+ * asks for. */
+static int fits(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device, int splits) {
     const weft_schedule *s = &plan->schedule;
-    return v->dtype == plan->attention.dtype && v->depth >= plan->attention.head_dim &&
+    return v->splits == splits && v->dtype == plan->attention.dtype && v->depth >= plan->attention.head_dim &&
            (s->tile_m == 0 || s->tile_m == v->tile_m) && (s->tile_n == 0 || s->tile_n == v->tile_n) &&
            v->shared_bytes + 1024 <= (uint32_t)device->shared_bytes;
 }
@@ -66,14 +67,14 @@ static double time_of(const weft_hopper_attention_variant *v, const weft_plan *p
     return !nearly_stays(plan, device) ? time : time / (fill > 0.95 ? 1 : 0.9);
 }
 
-/* The variant that takes the least time among those that fit the head dim best, or null. */
+/* The variant that takes the least time among those that fit the head dim best and do not split, or null. */
 static const weft_hopper_attention_variant *best_variant(const weft_plan *plan, const weft_cuda_device *device,
                                                          int64_t pack) {
     const weft_hopper_attention_variant *best = NULL;
     double least = 0;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
-        if (fits(v, plan, device) && (!best || v->depth <= best->depth)) {
+        if (fits(v, plan, device, 0) && (!best || v->depth <= best->depth)) {
             const double time = time_of(v, plan, device, pack);
             if (!best || v->depth < best->depth || time < least) {
                 best = v;
@@ -105,7 +106,7 @@ static double row_time(const weft_hopper_attention_variant *v, const weft_attent
 }
 
 /* Heads are packed where the queries are fewer than a tile's and it saves time; for long ones tiles are full anyway. */
-int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device *device) {
+static int64_t whole_pack(const weft_plan *plan, const weft_cuda_device *device) {
     enum { TALLEST = 256 };
     const weft_attention *p = &plan->attention;
     const int64_t workers = workers_of(plan, device), most = most_in_pack(p);
@@ -118,22 +119,136 @@ int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device
                : 1;
 }
 
-const weft_hopper_attention_variant *weft_hopper_attention_best(const weft_plan *plan, const weft_cuda_device *device) {
-    return best_variant(plan, device, weft_hopper_attention_pack(plan, device));
+/* What a problem is computed by. */
+typedef struct pick {
+    const weft_hopper_attention_variant *variant; /* or null */
+    int64_t pack, split;
+    double time; /* ns */
+} pick;
+
+/* How long all K and V take to come, where so many CTAs share out a tile. From memory clusters of 7 or 8 get less than
+ * those of 6: a group of SMs has its own way there, and clusters fill one such group after the other. */
+static double kv_time(const weft_attention *p, const weft_cuda_device *device, int64_t split) {
+    const double bytes = 4.0 * (double)p->batch * (double)p->kv_heads * (double)p->kv_seq * (double)p->head_dim;
+    const int from_memory = bytes > 0.6 * (double)device->l2_bytes;
+    return bytes / (!from_memory ? 5500 : split <= 2 ? 4000 : split <= 6 ? 3900 : 3100); /* bytes a ns */
 }
 
-/* Variants that are far from the best are left out. */
+/* What computes for so long and fetches for so long, at the same time, or nearly so. */
+static double together(double compute, double fetch) {
+    return fmax(compute, fetch) + 0.1 * fmin(compute, fetch);
+}
+
+/* Without steps being shared out. */
+static pick pick_whole(const weft_plan *plan, const weft_cuda_device *device) {
+    const int64_t pack = whole_pack(plan, device);
+    const weft_hopper_attention_variant *best = best_variant(plan, device, pack);
+    const double time = best ? time_of(best, plan, device, pack) : 0;
+    return (pick){best, pack, 1, together(time, kv_time(&plan->attention, device, 1))};
+}
+
+/* Whether the schedule lets steps be shared out. */
+static int may_split(const weft_schedule *s) {
+    return (s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID) &&
+           (s->sweep == WEFT_CHOOSE || s->sweep == WEFT_SWEEP_FORWARD);
+}
+
+/* Clusters of so many CTAs that run at the same time: known once the kernel is loaded, before that at most. */
+static int64_t clusters_at_once(const weft_plan *plan, const weft_cuda_device *device, int64_t ctas) {
+    const weft_cuda_plan *c = plan->placed;
+    const int64_t most = workers_of(plan, device) / ctas, known = c && c->function ? weft_cuda_clusters(c, ctas) : most;
+    return known < most ? known : most;
+}
+
+/* How long a variant that splits takes, with so many heads in a tile, whose 64 rows go through shared memory at the end. */
+static double split_time(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device,
+                         int64_t pack, int64_t split) {
+    const double rows_ns = 1000, cta_ns = 200;
+    const weft_attention *p = &plan->attention;
+    const double rows = fmin((double)p->seq * (double)pack / 64, 1);
+    const double steps_ns = (time_of(v, plan, device, pack) - v->tile_ns) / (double)split;
+    return v->tile_ns + rows_ns * rows + cta_ns * (double)split + together(steps_ns, kv_time(p, device, split));
+}
+
+/* Considers a variant that splits, for as many CTAs a tile as run at the same time, or for `split` of them. */
+static void consider_split(const weft_hopper_attention_variant *v, const weft_plan *plan, const weft_cuda_device *device,
+                           int64_t pack, int64_t split, pick *best) {
+    const weft_attention *p = &plan->attention;
+    const double heads = (double)p->batch * (double)(p->heads / pack);
+    const double tiles = heads * (double)weft_ceil_divide(p->seq, v->tile_m / pack);
+    const int64_t most = split ? split : WEFT_HOPPER_MAX_SPLIT;
+    for (int64_t ctas = split ? split : 1; ctas <= most; ctas++) {
+        const double time = split_time(v, plan, device, pack, ctas);
+        if ((split || tiles <= (double)clusters_at_once(plan, device, ctas)) &&
+            (!best->variant || v->depth < best->variant->depth || time < best->time)) {
+            *best = (pick){v, pack, ctas, time};
+        }
+    }
+}
+
+/* The best way to share out steps, with so many heads in a tile and by so many CTAs; a 0 is chosen. */
+static pick pick_split(const weft_plan *plan, const weft_cuda_device *device, int64_t pack, int64_t split) {
+    const weft_attention *p = &plan->attention;
+    pick best = {0};
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        if (fits(v, plan, device, 1) && (!best.variant || v->depth <= best.variant->depth)) {
+            const int64_t packed = p->seq < v->tile_m ? most_in_pack(p) : 1;
+            consider_split(v, plan, device, pack ? pack : packed, split, &best);
+        }
+    }
+    return best;
+}
+
+static pick pick_best(const weft_plan *plan, const weft_cuda_device *device) {
+    const int64_t asked = plan->schedule.split;
+    pick split = {0}, whole = {0};
+    if (may_split(&plan->schedule)) {
+        split = pick_split(plan, device, 0, asked);
+    }
+    if (asked <= 1) {
+        whole = pick_whole(plan, device);
+    }
+    return split.variant && (!whole.variant || split.time < 0.93 * whole.time) ? split : whole;
+}
+
+const weft_hopper_attention_variant *weft_hopper_attention_best(const weft_plan *plan, const weft_cuda_device *device) {
+    return pick_best(plan, device).variant;
+}
+
+/* For the variant that was chosen. */
+int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_cuda_plan *c = plan->placed;
+    return weft_hopper_attention_variant_of(&c->choice)->splits ? pick_split(plan, device, 0, plan->schedule.split).pack
+                                                                : whole_pack(plan, device);
+}
+
+/* Those that are far from the best are left out. */
 size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list,
                                         size_t room) {
-    const int64_t pack = weft_hopper_attention_pack(plan, device);
-    const weft_hopper_attention_variant *best = best_variant(plan, device, pack);
-    const double most = best ? 1.4 * time_of(best, plan, device, pack) : 0;
+    const weft_schedule *s = &plan->schedule;
+    const double most_time = 1.4 * pick_best(plan, device).time;
     size_t count = 0;
-    for (size_t i = 0; best && i < VARIANTS && count < room; i++) {
-        if (fits(&variants[i], plan, device) && time_of(&variants[i], plan, device, pack) < most) {
-            list[count] = plan->schedule;
-            list[count].tile_m = variants[i].tile_m;
-            list[count++].tile_n = variants[i].tile_n;
+    if (s->split <= 1) {
+        const int64_t pack = whole_pack(plan, device);
+        for (size_t i = 0; i < VARIANTS && count < room; i++) {
+            if (fits(&variants[i], plan, device, 0) && time_of(&variants[i], plan, device, pack) < most_time) {
+                list[count] = *s;
+                list[count].tile_m = variants[i].tile_m;
+                list[count++].tile_n = variants[i].tile_n;
+            }
+        }
+    }
+    const int64_t most = s->split ? s->split : WEFT_HOPPER_MAX_SPLIT;
+    for (int64_t ctas = s->split ? s->split : 1; may_split(s) && ctas <= most && count < room; ctas++) {
+        const pick split = pick_split(plan, device, 0, ctas);
+        if (split.variant && split.time < most_time) {
+            list[count] = *s;
+            list[count].split = ctas;
+            list[count].dispatch = WEFT_DISPATCH_GRID;
+            list[count].sweep = WEFT_SWEEP_FORWARD;
+            list[count].tile_m = split.variant->tile_m;
+            list[count++].tile_n = split.variant->tile_n;
         }
     }
     return count;
@@ -172,6 +287,11 @@ void weft_hopper_attention_settle(const weft_plan *plan, const weft_cuda_device 
     }
     if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
         schedule->group = section_heads(p, (double)plan->machine.l2_bytes, plan->pack, blocks, workers);
+    }
+    if (weft_hopper_attention_variant_of(choice)->splits) {
+        schedule->split = pick_split(plan, device, plan->pack, schedule->split).split;
+        schedule->dispatch = WEFT_DISPATCH_GRID;
+        schedule->sweep = WEFT_SWEEP_FORWARD;
     }
     if (schedule->dispatch == WEFT_CHOOSE) { /* a single wave needs no tickets */
         const double tiles = (double)p->batch * (double)(p->heads / plan->pack) * (double)blocks;

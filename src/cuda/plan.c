@@ -69,14 +69,11 @@ static weft_status load(weft_cuda_plan *c, int32_t ctas, weft_message *message) 
     return status;
 }
 
-/* CTAs that the GPU holds at a time. Clusters do not span the groups of SMs that the chip is made of, so that some SMs may
- * be left over; a persistent worker that had to wait for another would double the time. */
-static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
+int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas) {
     const int64_t all = (int64_t)c->device.multiprocessors * c->ctas;
-    const int64_t ctas = (s->cluster_m ? s->cluster_m : 1) * (s->cluster_n ? s->cluster_n : 1) * (s->split ? s->split : 1);
     int clusters = 0, pushed;
     if (ctas == 1 || ctas > all || !c->driver->cluster_occupancy || weft_cuda_enter(c->driver, c->context, &pushed, NULL)) {
-        return all;
+        return all / ctas;
     }
     const weft_cu_launch_attribute cluster = {WEFT_CU_LAUNCH_CLUSTER, {(uint32_t)ctas, 1, 1}};
     const weft_cu_launch launch = {{(unsigned)(all / ctas * ctas), 1, 1},
@@ -87,7 +84,13 @@ static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
                                    1};
     const weft_cu_result result = c->driver->cluster_occupancy(&clusters, c->function, &launch);
     weft_cuda_leave(c->driver, pushed);
-    return result || clusters < 1 || clusters > all / ctas ? all : clusters * ctas;
+    return result || clusters < 1 || clusters > all / ctas ? all / ctas : clusters;
+}
+
+/* CTAs that the GPU holds at a time. A persistent worker that had to wait for another would double the time. */
+static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
+    const int64_t ctas = (s->cluster_m ? s->cluster_m : 1) * (s->cluster_n ? s->cluster_n : 1) * (s->split ? s->split : 1);
+    return weft_cuda_clusters(c, ctas) * ctas;
 }
 
 weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message) {

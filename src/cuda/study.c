@@ -110,7 +110,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (!best) {
         return explain(plan, device, why);
     }
-    if (s->cluster_m > 1 || s->cluster_n > 1) {
+    if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
     if ((status = check_strides("q", &p->q_strides, why)) || (status = check_strides("k", &p->k_strides, why)) ||

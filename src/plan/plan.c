@@ -137,6 +137,9 @@ static weft_status settle_workers(weft_schedule *s, const weft_machine *machine,
 /* Lays the schedule over the grid of tiles. */
 static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach, weft_message *message) {
     weft_schedule *s = &plan->schedule;
+    if (!plan->placed && s->split > 1) {
+        return weft_fail(message, WEFT_INVALID, "split %" PRId64 " is only for GPUs", s->split);
+    }
     const int over = plan->placed && plan->subject == WEFT_SUBJECT_GEMM; /* its clusters may reach over the edge */
     if (!over && (tiles.rows % s->cluster_m != 0 || tiles.cols % s->cluster_n != 0)) {
         return weft_fail(message, WEFT_INVALID,
@@ -178,9 +181,8 @@ static weft_status finish_attention(weft_plan *plan, weft_message *message) {
         (status = choose_tile(&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, fixed, message))) {
         return status;
     }
-    if (s->tile_k != 0 || s->split > 1) {
-        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is only for GEMM", s->tile_k ? "tile_k" : "split",
-                         s->tile_k ? s->tile_k : s->split);
+    if (s->tile_k != 0) {
+        return weft_fail(message, WEFT_INVALID, "tile_k %" PRId64 " is only for GEMM", s->tile_k);
     }
     choose_attention(s, p, &plan->machine);
     const int64_t queries = s->tile_m / plan->pack;
@@ -200,9 +202,6 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
         return status;
     }
     choose_gemm(s);
-    if (!fixed && s->split > 1) {
-        return weft_fail(message, WEFT_INVALID, "split %" PRId64 " is only for GPUs", s->split);
-    }
     const int64_t batch = fixed ? p->batch : plan->products; /* see weft_plan_run_gemm() */
     const weft_grid tiles = {batch, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
     return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);

@@ -263,8 +263,11 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     memset(walk, 0, sizeof *walk);
     walk->plan = plan;
     source->observer = NULL;
-    if (plan->subject == WEFT_SUBJECT_GEMM && (plan->gemm.batch > 1 || plan->schedule.split > 1)) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes one product, whose tiles are not split");
+    if (plan->schedule.split > 1) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
+    }
+    if (plan->subject == WEFT_SUBJECT_GEMM && plan->gemm.batch > 1) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes one product");
     }
     const weft_status status = number_pieces(source, walk, message);
     if (status) {

@@ -35,16 +35,16 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     return 1;
 }
 
-/* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads; the first tile ends
- * `lead` queries early. A tile has the steps that its last query sees, no more and no fewer. */
-static int run_walk(unsigned grid, const weft_attention *problem, const weft_attention_data *data, const weft_walk *walk,
+/* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads;
+ * the first tile ends `lead` queries early. A tile has the steps that its last query sees, no more and no fewer. */
+static int run_walk(unsigned workers, const weft_attention *problem, const weft_attention_data *data, const weft_walk *walk,
                     int lead, int pack, uint64_t *counter) {
     double *weights = malloc((size_t)problem->kv_seq * sizeof *weights), out[256], lse;
     if (!weights) {
         return 1;
     }
-    for (unsigned cta = 0; cta < grid; cta++) {
-        weft_worker worker = weft_worker_start(walk, cta, counter);
+    for (unsigned index = 0; index < workers; index++) {
+        weft_worker worker = weft_worker_start(walk, index, counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t from = visit.tile.block * walk->reach.tile_rows - lead, first = from > 0 ? from : 0;
@@ -130,7 +130,11 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
         p->first_end != (first_end < p->seq ? first_end : p->seq)) {
         return 1;
     }
-    const int failed = run_walk(grid, &problem, &data, &p->walk, p->lead, pack, p->counter);
+    const int64_t split = p->walk.dispatch == WEFT_DISPATCH_GRID ? grid / p->walk.order.count : 1; /* CTAs of a cluster */
+    if (split < 1 || split > (tile_m == 64 ? WEFT_HOPPER_MAX_SPLIT : 1) || grid % split != 0) {
+        return 1;
+    }
+    const int failed = run_walk(grid / (unsigned)split, &problem, &data, &p->walk, p->lead, pack, p->counter);
     if (p->counter) { /* as the kernel leaves it */
         p->counter[WEFT_HOPPER_TICKETS] = 0;
     }

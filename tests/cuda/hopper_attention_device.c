@@ -34,9 +34,10 @@ static weft_schedule schedule_of(const weft_hopper_attention_variant *v, uint64_
     weft_schedule s = WEFT_SCHEDULE_INIT;
     s.tile_m = v->tile_m;
     s.tile_n = v->tile_n;
-    s.sweep = (int32_t)random_between(random, -1, WEFT_SWEEPS - 1);
-    s.dispatch = (int32_t)random_between(random, -1, WEFT_DISPATCHES - 1);
-    s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 40);
+    s.split = v->splits ? random_between(random, 1, WEFT_HOPPER_MAX_SPLIT) : 1;
+    s.sweep = (int32_t)random_between(random, -1, v->splits ? WEFT_SWEEP_FORWARD : WEFT_SWEEPS - 1);
+    s.dispatch = (int32_t)random_between(random, -1, v->splits ? WEFT_DISPATCH_GRID : WEFT_DISPATCHES - 1);
+    s.workers = random_between(random, 0, 1) ? 0 : random_between(random, s.split, 40);
     return s;
 }
 
@@ -72,12 +73,12 @@ static int random_problems(int rounds) {
         for (int round = i; round < i + rounds; round++, count++) {
             const int64_t kv_heads = random_between(&random, 1, 2);
             const int64_t least = v->depth <= 64 ? 1 : v->depth <= 128 ? v->depth / 8 - 3 : v->depth / 8 - 7;
-            const int split = round % 4 > 1; /* the last tile has queries for one warpgroup, and the others help it */
+            const int thin = round % 4 > 1; /* the last tile has queries for one warpgroup, and the others help it */
             weft_attention p =
                 attention(random_between(&random, 1, 2), kv_heads * random_between(&random, 1, 3), kv_heads,
-                          split ? v->tile_m * random_between(&random, 0, 2) + random_between(&random, 1, 64)
-                                : random_between(&random, 1, 400),
-                          random_between(&random, split ? 256 : 1, split ? 900 : 500),
+                          thin ? v->tile_m * random_between(&random, 0, 2) + random_between(&random, 1, 64)
+                               : random_between(&random, 1, 400),
+                          random_between(&random, thin ? 256 : 1, thin ? 900 : 500),
                           8 * random_between(&random, least, v->depth / 8), v->dtype, (weft_mask)(round % 3));
             p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -300, 300) : 0;
             p.layout = (weft_layout)(round / 3 % 2);
@@ -118,7 +119,7 @@ static int packed_problems(int rounds) {
             }
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
-            s.workers = 1;
+            s.workers = s.split;
             weft_plan *plan = plan_new(&p, &s, "hopper_attention");
             CHECK(plan->pack == (group == 6 ? 2 : group), "%s: %d heads of %d in a tile", v->symbol, (int)plan->pack,
                   (int)group);
@@ -202,7 +203,7 @@ static int short_problems(int rounds) {
             p.scale = rising;
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
-            s.workers = 1;
+            s.workers = s.split;
             if (rising) {
                 steer(&x, 0);
             }
@@ -214,11 +215,12 @@ static int short_problems(int rounds) {
 }
 
 /* The same bits from run to run, whoever takes which tile. */
-static void repeated(int32_t dispatch, int64_t length, int times) {
+static void repeated(int32_t dispatch, int64_t split, int64_t length, int times) {
     uint64_t random = 82;
     const weft_attention p = attention(2, 6, 3, length, length, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     s.dispatch = dispatch;
+    s.split = split;
     problem x = problem_new(&p, &random);
     weft_plan *plan = plan_new(&p, &s, "hopper_attention");
     const size_t bytes = x.size.o * 2;
@@ -231,7 +233,8 @@ static void repeated(int32_t dispatch, int64_t length, int times) {
         if (i == 0) {
             memcpy(first, x.host.o, bytes);
         }
-        CHECK(memcmp(first, x.host.o, bytes) == 0, "run %d under dispatch %d differs", i, (int)dispatch);
+        CHECK(memcmp(first, x.host.o, bytes) == 0, "run %d under dispatch %d, split %d, differs", i, (int)dispatch,
+              (int)split);
     }
     free(first);
     weft_plan_destroy(plan);
@@ -300,15 +303,16 @@ int main(int argc, char **argv) {
     const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
     const int drawn = told("random problems", random_problems(rounds));
     for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
-        repeated(dispatch, is_small ? 300 : 1000, is_small ? 2 : 20);
+        repeated(dispatch, 1, is_small ? 300 : 1000, is_small ? 2 : 20);
     }
+    repeated(WEFT_DISPATCH_GRID, 4, is_small ? 300 : 1000, is_small ? 2 : 20);
     if (is_small) { /* more than 32 steps in a tile, from where on workers look */
         in_step(300, 4300, 2, 1);
     } else {
         in_step(6000, 9000, 8, 5);
     }
     printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, %d that end short, 3 "
-           "dispatches repeated: %d failed\n",
+           "dispatches and a split repeated: %d failed\n",
            device.name, drawn, packed, steered_ones, ended, failures);
     if (is_small) {
         return failures != 0;

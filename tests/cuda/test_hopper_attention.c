@@ -98,7 +98,7 @@ static void schedules(void **state) {
     assert_int_equal(plan->schedule.order, WEFT_ORDER_HEAD_FIRST);
     assert_int_equal(plan->schedule.sweep, WEFT_SWEEP_SAWTOOTH);
     weft_plan_destroy(plan);
-    p = large(1, 1, 500, 128, WEFT_MASK_NONE);
+    p = large(1, 4, 500, 128, WEFT_MASK_NONE); /* 12 tiles of 192 */
     plan = planned(&p, NULL, &device);
     assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_STATIC);
     assert_int_equal(plan->schedule.workers, 12);
@@ -145,6 +145,49 @@ static void packs(void **state) {
     assert_int_equal(pack_of(&p), 1);
     p.batch = 16; /* 128 tiles against 64, each of which takes 1.3 times as long */
     assert_int_equal(pack_of(&p), 8);
+}
+
+/* Few tiles: their steps are shared out, as many ways as the 12 workers allow. */
+static void splits(void **state) {
+    (void)state;
+    const weft_device device = hopper();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_attention p = large(1, 16, 1, 128, WEFT_MASK_NONE);
+    weft_simulation sim;
+    weft_message message = {""};
+    p.kv_heads = 2;
+    p.kv_seq = 8192;
+    takes(&p, "attention_bf16_d128_64x64__hopper");
+    weft_plan *plan = planned(&p, NULL, &device); /* two tiles, and more K and V than the L2 holds */
+    const weft_cuda_plan *c = plan->placed;
+    assert_int_equal(plan->pack, 8);
+    assert_int_equal(plan->schedule.split, 6);
+    assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_GRID);
+    assert_int_equal(plan->schedule.sweep, WEFT_SWEEP_FORWARD);
+    assert_int_equal(c->grid, 12);
+    assert_int_equal(weft_simulate(plan, NULL, &sim, NULL, &message), WEFT_UNSUPPORTED);
+    assert_non_null(strstr(message.text, "the simulator takes no tiles whose steps are shared out"));
+    weft_plan_destroy(plan);
+    p.kv_seq = 2048; /* which it holds */
+    plan = planned(&p, NULL, &device);
+    assert_int_equal(plan->schedule.split, 6);
+    weft_plan_destroy(plan);
+    p.heads = p.kv_heads = 1;
+    plan = planned(&p, NULL, &device);
+    assert_int_equal(plan->schedule.split, 8);
+    weft_plan_destroy(plan);
+    s.dispatch = WEFT_DISPATCH_STATIC; /* leaves tiles whole */
+    plan = planned(&p, &s, &device);
+    assert_int_equal(plan->schedule.split, 1);
+    assert_true(plan->schedule.tile_m > 64);
+    weft_plan_destroy(plan);
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.split = 3; /* of many tiles, too, where it is asked for */
+    p = large(2, 16, 1024, 64, WEFT_MASK_CAUSAL);
+    plan = planned(&p, &s, &device);
+    assert_int_equal(plan->schedule.split, 3);
+    assert_int_equal(((const weft_cuda_plan *)plan->placed)->grid, 3 * 2 * 16 * 16);
+    weft_plan_destroy(plan);
 }
 
 /* The parameters of a launch of this problem, in a static place. */
@@ -224,6 +267,18 @@ static void left_to_others(void **state) {
     s.tile_m = 0;
     s.cluster_m = 2;
     refused(&p, &s, &device, "it has no clusters");
+    s.cluster_m = 0;
+    s.split = 9;
+    refused(&p, &s, &device, "at most 8 CTAs share out the steps of a tile");
+    s.split = 2;
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    refused(&p, &s, &device, "only under grid dispatch and with a forward sweep");
+    s.dispatch = WEFT_CHOOSE;
+    s.sweep = WEFT_SWEEP_SAWTOOTH;
+    refused(&p, &s, &device, "only under grid dispatch and with a forward sweep");
+    s.sweep = WEFT_CHOOSE;
+    s.tile_m = 192;
+    refused(&p, &s, &device, "it has no tiles of 192x0 for head_dim 64 whose steps are shared out");
     p.k_strides = (weft_strides){0, 64, 64 * 300};
     refused(&p, NULL, &device, "a stride of k is 0");
     p.k_strides = (weft_strides){0, 0, 0};
@@ -311,19 +366,20 @@ static void launches_describe_problems(void **state) {
         s.dispatch = (int32_t)random_between(&random, -1, WEFT_DISPATCHES - 1);
         s.sweep = (int32_t)random_between(&random, -1, WEFT_SWEEPS - 1);
         s.table = (int32_t)random_between(&random, 0, 1);
+        if (round % 5 == 0) {
+            s.split = random_between(&random, 2, WEFT_HOPPER_MAX_SPLIT);
+            s.sweep = s.dispatch = WEFT_CHOOSE;
+        }
         run_alike(&p, &s, &random);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variants),
-        cmocka_unit_test(schedules),
-        cmocka_unit_test(dispatches),
-        cmocka_unit_test(packs),
-        cmocka_unit_test(paces),
-        cmocka_unit_test(left_to_others),
-        cmocka_unit_test(launches_describe_problems),
+        cmocka_unit_test(variants),       cmocka_unit_test(schedules),
+        cmocka_unit_test(dispatches),     cmocka_unit_test(packs),
+        cmocka_unit_test(splits),         cmocka_unit_test(paces),
+        cmocka_unit_test(left_to_others), cmocka_unit_test(launches_describe_problems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static double dealt(const double *tiles, int64_t count) {
  * count by their mean. */
 static void tiles_are_dealt_out(void **state) {
     (void)state;
-    static double tiles[60 * 60];
+    static double tiles[60 * 94]; /* tiles of 64 */
     uint64_t random = 5;
     for (int i = 0; i < 600; i++) {
         weft_hopper_attention_variant v = variants[i % VARIANTS];
@@ -125,7 +125,7 @@ static void masks_save_steps(void **state) {
         const double all = weft_hopper_attention_time(&v, &p, 1, WORKERS, 48);
         assert_true(all >= whole && all < 1.1 * whole);
         p.offset = -5000;
-        assert_true(weft_hopper_attention_time(&v, &p, 1, WORKERS, 48) < 0.2 * whole);
+        assert_true(weft_hopper_attention_time(&v, &p, 1, WORKERS, 48) < (v.tile_m > 64 ? 0.2 : 0.4) * whole);
     }
 }
 

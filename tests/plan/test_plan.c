@@ -46,6 +46,7 @@ static void impossible_schedules(void **state) {
     REFUSED(attention, s.tile_m = 1001, "tile_m 1001 is larger than seq 1000");
     REFUSED(attention, s.tile_n = -1, "tile_n -1 is not at least 1");
     REFUSED(attention, s.tile_k = 8, "tile_k 8 is only for GEMM");
+    REFUSED(attention, s.split = 2, "split 2 is only for GPUs");
     REFUSED(attention, s.workers = -2, "workers -2 is not between 0 and 2147483647");
     REFUSED(attention, s.order = WEFT_ORDER_HILBERT, "order hilbert is for gemm problems");
     REFUSED(gemm, s.order = WEFT_ORDER_REVERSE, "order reverse is for attention problems");

@@ -43,10 +43,7 @@ static __device__ __forceinline__ void gemm_add_parts(const weft_gemm_params &p,
 #pragma unroll
             for (int quad = 0; quad < count / 4; quad++) {
                 const float *from = &sums[owner * count + 4 * quad];
-                asm volatile(
-                    "st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(gemm_slice_at<count>(there, me.part, quad)),
-                    "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3])
-                    : "memory");
+                cluster_store(gemm_slice_at<count>(there, me.part, quad), {from[0], from[1], from[2], from[3]});
             }
         }
     }
@@ -56,17 +53,14 @@ static __device__ __forceinline__ void gemm_add_parts(const weft_gemm_params &p,
         float whole[4] = {0, 0, 0, 0};
 #pragma unroll
         for (uint32_t part = 0; part < S::split; part++) {
-            float4 x = {own[4 * quad], own[4 * quad + 1], own[4 * quad + 2], own[4 * quad + 3]};
+            float x[4] = {own[4 * quad], own[4 * quad + 1], own[4 * quad + 2], own[4 * quad + 3]};
             if (part != me.part) {
-                asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                             : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-                             : "r"(gemm_slice_at<count>(me.base, part, quad))
-                             : "memory");
+                shared_load(gemm_slice_at<count>(me.base, part, quad), x);
             }
-            whole[0] += x.x;
-            whole[1] += x.y;
-            whole[2] += x.z;
-            whole[3] += x.w;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                whole[i] += x[i];
+            }
         }
 #pragma unroll
         for (int i = 0; i < 4; i++) {

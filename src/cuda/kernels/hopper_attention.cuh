@@ -8,7 +8,7 @@
 #define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_CUH
 
 #include "cuda/kernels/hopper_attention_feed.cuh"
-#include "cuda/kernels/hopper_attention_store.cuh"
+#include "cuda/kernels/hopper_attention_parts.cuh"
 
 /* A consumer warpgroup, from tile to tile. The last step of one and the first of the next are one, where two tiles have
  * room for their queries.
@@ -87,13 +87,13 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.o_map);
         for (int i = 0; i < S::q_slots; i++) {
             mbarrier_init(shared_address(&desk.q_full[i]), 1);
-            mbarrier_init(shared_address(&desk.q_empty[i]), S::stages_o ? S::groups : 4 * S::groups);
+            mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
         }
         for (int i = 0; i < S::stages; i++) {
             mbarrier_init(shared_address(&desk.k_full[i]), 1);
             mbarrier_init(shared_address(&desk.v_full[i]), 1);
-            mbarrier_init(shared_address(&desk.k_empty[i]), 4 * S::groups);
-            mbarrier_init(shared_address(&desk.v_empty[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&desk.k_empty[i]), 4 * S::readers);
+            mbarrier_init(shared_address(&desk.v_empty[i]), 4 * S::readers);
         }
         mbarrier_init_done();
     }
@@ -106,9 +106,18 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
             hopper_producer<S> producer(p, desk, base);
             producer.run();
         }
+        if constexpr (S::splits) {
+            __syncwarp();
+            hopper_meet(false); /* with those who send: twice, as they do */
+            hopper_meet(false);
+        }
     } else {
         registers_raise<S::consumer_registers>();
-        hopper_consume<S>(p, desk, base, group - 1);
+        if constexpr (S::splits) {
+            hopper_consume_part<S>(p, desk, base, group - 1);
+        } else {
+            hopper_consume<S>(p, desk, base, group - 1);
+        }
     }
 }
 

@@ -9,12 +9,12 @@
 #define WEFT_ATTENTION_IN_attention_fp16_sm90a(x)
 #endif
 
-#define WEFT_HOPPER_ATTENTION_ENTRY(symbol, DTYPE, depth, groups, keys, stages)                                            \
+#define WEFT_HOPPER_ATTENTION_ENTRY(symbol, DTYPE, depth, groups, keys, stages, splits)                                    \
     extern "C" __global__ void __launch_bounds__(128 * ((groups) + 1), 1)                                                  \
         symbol(const __grid_constant__ weft_hopper_attention_params p) {                                                   \
-        hopper_attention<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages>>(p);                                      \
+        hopper_attention<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits>>(p);                              \
     }
 
-#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, ...)                                     \
-    WEFT_ATTENTION_IN_##module(WEFT_HOPPER_ATTENTION_ENTRY(symbol, DTYPE, depth, groups, keys, stages))
+#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, splits, ...)                             \
+    WEFT_ATTENTION_IN_##module(WEFT_HOPPER_ATTENTION_ENTRY(symbol, DTYPE, depth, groups, keys, stages, splits))
 #include "cuda/hopper_attention.def"

@@ -90,6 +90,11 @@ template <class S> struct hopper_producer {
         step = (int)visit.first;
         left = (int)visit.steps;
         direction = visit.direction;
+        if (S::splits) { /* of all steps, which go upward, this CTA's */
+            direction = (int)cluster_size();
+            step = (int)cluster_rank();
+            left = max(left - step + direction - 1, 0) / direction;
+        }
         if (p.pace.steps) {
             set_pace(visit);
         }
@@ -125,7 +130,11 @@ template <class S> struct hopper_producer {
     __device__ __forceinline__ void run() {
         weft_visit visit = {};
         desk.paced = 1;
-        desk.worker = weft_worker_start_at(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
+        desk.worker = weft_worker_start_at(&p.walk,
+                                           p.worker_of_sm ? p.worker_of_sm[sm_index()]
+                                           : S::splits    ? cluster_index()
+                                                          : blockIdx.x,
+                                           p.counter);
         for (;;) {
             const bool more = next_visit(visit);
             while (left > 0) {
@@ -139,7 +148,9 @@ template <class S> struct hopper_producer {
                 next_blocks();
             }
         }
-        mbarrier_arrive(tell({0, 0, 0, 0, 0, 0}));
+        if (!S::splits) { /* there, the one tile was all */
+            mbarrier_arrive(tell({0, 0, 0, 0, 0, 0}));
+        }
         if (p.counter) {
             leave_zero();
         }

@@ -12,15 +12,17 @@
 #include "cuda/ptx/wgmma.cuh"
 
 /* The columns of hopper_attention.def. */
-template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_shape {
+template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS> struct hopper_shape {
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, groups = GROUPS, keys = KEYS, stages = STAGES;
+    static constexpr bool splits = SPLITS;
     static constexpr int part = KEYS > 64 ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
-    static constexpr int tile_m = 64 * GROUPS;
+    static constexpr int tile_m = SPLITS ? 64 : 64 * GROUPS;
+    static constexpr int readers = SPLITS ? 1 : GROUPS; /* warpgroups that use a block of K or V */
     static constexpr int boxes = (DEPTH + 63) / 64;
     static constexpr uint32_t q_box = tile_m * 128, kv_box = KEYS * 128; /* bytes of 64 columns */
     static constexpr uint32_t q_bytes = boxes * q_box, kv_bytes = boxes * kv_box;
-    static constexpr int q_slots = WEFT_HOPPER_Q_SLOTS(DEPTH, 64 * GROUPS, KEYS, STAGES);
+    static constexpr int q_slots = WEFT_HOPPER_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES);
     static constexpr bool stages_o = q_slots > 1; /* whether output is stored by way of the queries' place */
     static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes;
     /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
@@ -29,6 +31,7 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES> struct hopper_
     static constexpr int producer_registers = GROUPS == 2 ? 56 : 32;
     static_assert(GROUPS * consumer_registers + producer_registers <= (GROUPS + 1) * (65536 / (GROUPS + 1) / 128 / 8 * 8),
                   "the CTA's registers suffice");
+    static_assert(!SPLITS || STAGES % GROUPS == 0, "a warpgroup has stages of its own");
     static_assert(DEPTH % 32 == 0 && KEYS % 16 == 0 && GROUPS >= 2 && GROUPS <= 4, "what the fragments divide into");
 };
 
@@ -49,6 +52,7 @@ static __device__ __forceinline__ int hopper_end(const weft_hopper_attention_par
 struct hopper_share {
     int own, unmasked; /* steps 0 .. own - 1 are not masked for all of them, steps 0 .. unmasked - 1 for none */
     int before, after; /* steps of the tile before and after its own, in the order of visiting */
+    int first, stride; /* the first of its own, likewise, and what to add for the next */
     int downward;
     int whole, part; /* of its own, steps of S::keys and, at the end, short ones: 1 where S::part keys will do, else 0 */
 };
@@ -65,6 +69,8 @@ static __device__ __forceinline__ hopper_share hopper_share_of(const weft_hopper
     share.own = first >= hopper_end(p, job) ? 0 : min(own, steps);
     share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
     share.downward = job.downward;
+    share.first = share.downward ? share.own - 1 : 0;
+    share.stride = share.downward ? -1 : 1;
     share.before = share.downward ? steps - share.own : 0;
     share.after = share.downward ? 0 : steps - share.own;
     const int others = (share.own - 1) * S::keys; /* keys before step own - 1 */
@@ -93,17 +99,17 @@ template <class S> struct hopper_desk {
     hopper_job jobs[S::q_slots]; /* each goes with its queries */
 };
 
-/* A place in the ring of blocks of K or V. */
-template <int STAGES> struct hopper_slot {
+/* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */
+template <int STAGES, int STRIDE = 1> struct hopper_slot {
     uint32_t index, parity;
 
-    __device__ __forceinline__ hopper_slot() : index(0), parity(0) {
+    __device__ __forceinline__ hopper_slot(uint32_t first = 0) : index(first), parity(0) {
     }
 
     __device__ __forceinline__ void next() {
-        index++;
-        if (index == STAGES) {
-            index = 0;
+        index += STRIDE;
+        if (STRIDE == 1 ? index == STAGES : index >= STAGES) {
+            index = STRIDE == 1 ? 0 : index - STAGES; /* the same, but that 0 needs no work */
             parity ^= 1;
         }
     }

@@ -39,23 +39,32 @@ struct hopper_place {
     }
 };
 
+/* The sum of a row, of which four lanes have a part each. */
+static __device__ __forceinline__ float hopper_sum_of_row(float sum) {
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    return sum + __shfl_xor_sync(0xffffffffu, sum, 2);
+}
+
+/* shift: in base 2. */
+static __device__ __forceinline__ void hopper_store_lse(const weft_hopper_attention_params &p, const hopper_job &job,
+                                                        const hopper_place &at, float shift, float sum) {
+    const float ln2 = 0.693147181f;
+    if (at.query < hopper_end(p, job)) {
+        p.lse[(job.batch * p.heads + at.head) * p.seq + at.query] =
+            sum == 0 ? -INFINITY : ln2 * (shift + log2_flushed(sum));
+    }
+}
+
 /* What the thread's two rows have to be multiplied by; stores their LSE. */
 template <class S>
 static __device__ __forceinline__ void hopper_finish(const weft_hopper_attention_params &p, const hopper_job &job,
                                                      const hopper_rows &rows, uint32_t group, float (&inverse)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        float sum = rows.sum[half];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1); /* the four lanes that share the row */
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        const float sum = hopper_sum_of_row(rows.sum[half]);
         inverse[half] = sum == 0 ? 0 : reciprocal_flushed(sum);
         if (p.lse && thread_index() % 4 == 0) {
-            const hopper_place at(p, job, group, half);
-            const float ln2 = 0.693147181f;
-            if (at.query < hopper_end(p, job)) {
-                p.lse[(job.batch * p.heads + at.head) * p.seq + at.query] =
-                    sum == 0 ? -INFINITY : ln2 * (hopper_in_base_2<S>(rows.shift[half], p.scale_log2) + log2_flushed(sum));
-            }
+            hopper_store_lse(p, job, {p, job, group, half}, hopper_in_base_2<S>(rows.shift[half], p.scale_log2), sum);
         }
     }
 }

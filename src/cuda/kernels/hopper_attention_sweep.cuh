@@ -13,15 +13,17 @@ template <class S> struct hopper_consumer {
     hopper_desk<S> &desk;
     uint32_t q, k, v; /* shared addresses of the rings; of Q, where this warpgroup's rows begin */
     uint32_t group;
+    uint32_t rows_of; /* whose 64 rows of the tile it has: its own, or where keys are shared out those of all */
     uint32_t tiles;   /* begun so far */
     hopper_job job;   /* the tile at hand */
     int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
-    hopper_slot<S::stages> k_slot, v_slot;
+    hopper_slot<S::stages, S::splits ? S::groups : 1> k_slot, v_slot;
 
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
-        : p(params), desk(shared), q(base + number * 64 * 128), k(base + S::k_at), v(base + S::v_at), group(number),
-          tiles(0), job(), to_give_back(-1) {
+        : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
+          group(number), rows_of(S::splits ? 0 : number), tiles(0), job(), to_give_back(-1), k_slot(S::splits ? number : 0),
+          v_slot(S::splits ? number : 0) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -77,9 +79,9 @@ template <class S> struct hopper_consumer {
         release(desk.q_empty[(tiles - 1) % S::q_slots]);
     }
 
-    /* The same, where output goes by way of it: one thread for the warpgroup. */
+    /* The same, where output goes by way of it: one of these threads had it copied, and waits until it is read. */
     __device__ __forceinline__ void give_back_q() {
-        if (to_give_back >= 0 && thread_index() % 128 == 0) {
+        if (to_give_back >= 0 && thread_index() % 32 == 0) {
             tma_store_wait_read<0>();
             mbarrier_arrive(shared_address(&desk.q_empty[to_give_back]));
         }
@@ -90,7 +92,7 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ void release_k(bool last) {
         release(desk.k_empty[k_slot.index]);
         k_slot.next();
-        if (last && !S::stages_o) {
+        if (last && !S::stages_o && !S::splits) {
             release_q();
         }
     }
@@ -149,7 +151,7 @@ template <class S> struct hopper_consumer {
     /* Keys that the thread's row r, or r + 8, sees. */
     __device__ __forceinline__ int seen(int further) const {
         const uint32_t thread = thread_index();
-        const int row = (int)(group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
+        const int row = (int)(rows_of * 64 + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
         return min(max(job.row + (row >> p.pack_bits) + 1 + p.offset, 0), p.kv_seq);
     }
 
@@ -228,7 +230,7 @@ template <class S> struct hopper_consumer {
         wgmma_wait<0>();
         wgmma_hold(scores);
         rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
-        soften(scores, weights, rows, share, share.downward ? share.own - 1 : 0, true);
+        soften(scores, weights, rows, share, share.first, true);
         release_k(share.own == 1);
     }
 
@@ -246,7 +248,7 @@ template <class S> struct hopper_consumer {
         wgmma_wait<1>();
         wgmma_hold(scores);
         rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
-        soften(scores, weights, rows, share, share.downward ? share.own - 1 : 0, true);
+        soften(scores, weights, rows, share, share.first, true);
         wgmma_hold(out);
         release_k(share.own == 1);
         release_v();
@@ -280,15 +282,14 @@ template <class S> struct hopper_consumer {
     /* The steps after the first. */
     __device__ __forceinline__ void sweep(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
                                           const hopper_share &share) {
-        const int direction = share.downward ? -1 : 1;
-        int step = share.downward ? share.whole - 1 : 0;
+        int step = share.first;
         for (int i = 1; i < share.whole; i++) {
-            step += direction;
+            step += share.stride;
             go_on<S::keys>(out, weights, rows, share, i, step);
         }
         if constexpr (S::part > 0) {
             if (share.part) {
-                go_on<S::part>(out, weights, rows, share, share.whole, share.whole);
+                go_on<S::part>(out, weights, rows, share, share.whole, step + share.stride);
             }
         }
     }

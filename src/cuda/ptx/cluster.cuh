@@ -63,6 +63,13 @@ static __device__ __forceinline__ uint32_t cluster_index() {
     return index;
 }
 
+/* CTAs of the cluster. */
+static __device__ __forceinline__ uint32_t cluster_size() {
+    uint32_t size;
+    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+    return size;
+}
+
 static __device__ __forceinline__ void cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -82,6 +89,30 @@ static __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uin
     uint32_t remote;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(cta));
     return remote;
+}
+
+/* Two or four numbers to an address that cluster_address() gave, and from this CTA's own shared memory. */
+template <int COUNT> static __device__ __forceinline__ void cluster_store(uint32_t to, const float (&from)[COUNT]) {
+    static_assert(COUNT == 2 || COUNT == 4, "8 or 16 bytes");
+    if constexpr (COUNT == 2) {
+        asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(from[0]), "f"(from[1]) : "memory");
+    } else {
+        asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(from[0]), "f"(from[1]),
+                     "f"(from[2]), "f"(from[3])
+                     : "memory");
+    }
+}
+
+template <int COUNT> static __device__ __forceinline__ void shared_load(uint32_t from, float (&to)[COUNT]) {
+    static_assert(COUNT == 2 || COUNT == 4, "8 or 16 bytes");
+    if constexpr (COUNT == 2) {
+        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(from) : "memory");
+    } else {
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                     : "r"(from)
+                     : "memory");
+    }
 }
 
 #endif

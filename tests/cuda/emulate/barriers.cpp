@@ -9,8 +9,8 @@ struct numbered {
     uint64_t held;
     bool any, result; /* of barrier_any(): so far, and of the last time */
 };
-static numbered by_number[16];
-static std::map<uint32_t, emulated_mbarrier> by_address;
+static thread_local numbered by_number[16];
+static thread_local std::map<uint32_t, emulated_mbarrier> by_address;
 
 void emulated_barriers_begin() {
     memset(by_number, 0, sizeof by_number);

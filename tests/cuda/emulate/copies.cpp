@@ -4,6 +4,7 @@
  * brings arrives some turns later, in a random order. A store reads shared memory as late as its wait allows. */
 #include "cuda/ptx/tma.cuh"
 
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/mbarrier.cuh"
 #include "orders.h"
 
@@ -22,13 +23,18 @@ struct word {
     uint32_t to, value;
 };
 
-static std::vector<box> loads;
-static emulated_orders<box> stores[EMULATED_THREADS];
-static std::vector<word> unfenced[EMULATED_THREADS];
-static uint8_t arriving[EMULATED_SHARED / ATOM], leaving[EMULATED_SHARED / ATOM]; /* boxes under way there */
-static uint32_t shared_end;
+static thread_local std::vector<box> loads;
+static thread_local emulated_orders<box> stores[EMULATED_THREADS];
+static thread_local std::vector<word> unfenced[EMULATED_THREADS];
+static thread_local uint8_t arriving[EMULATED_SHARED / ATOM], leaving[EMULATED_SHARED / ATOM]; /* boxes under way there */
+static thread_local uint32_t shared_end;
+static thread_local uint32_t read_after[EMULATED_SHARED / 16]; /* arrivals at the cluster's barrier, at most */
 
 static_assert(sizeof(fake_tensor) <= sizeof(weft_tensor_map), "a tensor map holds what the fake driver writes");
+
+bool emulated_in_shared(uint32_t address, uint32_t bytes) {
+    return bytes <= shared_end && address <= shared_end - bytes;
+}
 
 static box box_of(const void *map, const emulated_place &place, uint32_t shared, uint32_t barrier, const char *what) {
     box b = {{}, place, shared, 2, barrier};
@@ -44,7 +50,7 @@ static box box_of(const void *map, const emulated_place &place, uint32_t shared,
             emulated_fail("a %s begins at %d on axis %d, before its tensor", what, place.at[i], i);
         }
     }
-    if (b.bytes > shared_end || shared > shared_end - b.bytes) {
+    if (!emulated_in_shared(shared, b.bytes)) {
         emulated_fail("a %s of %u bytes at %#x is not in the CTA's shared memory", what, b.bytes, shared);
     }
     return b;
@@ -129,20 +135,34 @@ void emulated_store_wait(size_t pending) {
     });
 }
 
-const unsigned char *emulated_settled_at(uint32_t address) {
+const unsigned char *emulated_settled_at(uint32_t address, const char *who) {
     if (address >= shared_end || arriving[address / ATOM]) {
-        emulated_fail("a product reads %#x, %s", address,
+        emulated_fail("%s reads %#x, %s", who, address,
                       address >= shared_end ? "which is not the CTA's" : "where a load is under way");
     }
+    read_after[address / 16] = max(read_after[address / 16], emulated_arrivals());
     return emulated_at(address);
 }
 
-void emulated_write(uint32_t to, uint32_t value) {
+static void check_write(uint32_t to, const char *who) {
     if (to >= shared_end || arriving[to / ATOM] || leaving[to / ATOM]) {
-        emulated_fail("a thread writes to %#x, %s", to,
+        emulated_fail("%s writes to %#x, %s", who, to,
                       to >= shared_end ? "which is not the CTA's" : "where a copy is under way");
     }
+}
+
+void emulated_write(uint32_t to, uint32_t value) {
+    check_write(to, "a thread");
     unfenced[emulated_thread()].push_back({to, value});
+}
+
+/* It was stored between the last two of those phases. Whoever had arrived at the first of them had given the place away. */
+void emulated_receive(uint32_t to, const void *from, uint32_t bytes, uint32_t phases) {
+    check_write(to, "another CTA");
+    if (read_after[to / 16] + 1 >= phases) {
+        emulated_fail("another CTA writes to %#x, which this one still read", to);
+    }
+    memcpy(emulated_at(to), from, bytes);
 }
 
 void fence_shared_for_async() {
@@ -154,6 +174,7 @@ void fence_shared_for_async() {
 
 void emulated_copies_begin(uint32_t shared_bytes) {
     shared_end = shared_bytes;
+    memset(read_after, 0, sizeof read_after);
 }
 
 void emulated_copies_end() {

@@ -1,10 +1,14 @@
 /* Fibres: made with ucontext, switched with setjmp, which costs no system call. */
-#include "emulate.h"
+#include "cuda/ptx/cluster.cuh"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <ucontext.h>
+
+#include <mutex>
+#include <thread>
+#include <vector>
 
 extern "C" {
 #include "../../random.h"
@@ -14,12 +18,14 @@ enum {
     STACK = 1 << 18,
     /* Turns of all warps without anybody getting on: more than a kernel's own waits that give up (400 tries) take. */
     DEADLOCK = 3000,
-    LULL = 64, /* turns */
+    LULL = 64,        /* turns */
+    QUIET = 2 * LULL, /* turns without anybody getting on, until the CTA looks at others of its cluster */
     NOBODY = EMULATED_THREADS,
 };
 
-alignas(1024) unsigned char emulated_shared[EMULATED_SHARED];
-emulated_index blockIdx, gridDim;
+__shared__ __align__(1024) unsigned char emulated_shared[EMULATED_SHARED];
+__thread emulated_index blockIdx;
+emulated_index gridDim;
 
 struct fibre {
     jmp_buf at;
@@ -30,25 +36,28 @@ struct fibre {
     uint32_t which;
 };
 
-static fibre fibres[EMULATED_THREADS];
-static unsigned running, waiting; /* waiting: at the barrier of the CTA */
-static uint64_t barriers, moves;
-static uint64_t random_state;
-static jmp_buf home;
+static thread_local fibre fibres[EMULATED_THREADS];
+static thread_local unsigned running = NOBODY, waiting; /* waiting: at the barrier of the CTA */
+static thread_local uint64_t barriers, moves;
+static thread_local uint64_t random_state;
+static thread_local jmp_buf home;
 static const emulated_kernel *launched;
+static unsigned char *stacks[EMULATED_CLUSTER]; /* by the CTA's number in its cluster, kept for the next one */
 
 struct meeting {
     void *items[32];
     int arrived;
     uint64_t held;
 };
-static meeting meetings[EMULATED_THREADS / 32];
+static thread_local meeting meetings[EMULATED_THREADS / 32];
 
 unsigned emulated_thread() {
     return running;
 }
 
 void emulated_fail(const char *format, ...) {
+    static std::mutex first; /* only the first to fail says so */
+    first.lock();
     va_list arguments;
     va_start(arguments, format);
     fprintf(stderr, "emulate: CTA %u: ", blockIdx.x);
@@ -135,8 +144,8 @@ static void run_fibre(fibre *f) {
 [[noreturn]] static void deadlock(unsigned left) {
     for (running = 0; fibres[running].done; running++) {
     }
-    emulated_fail("deadlock: it waits for %s %u, and %u threads in all do not get on", fibres[running].what,
-                  fibres[running].which, left);
+    emulated_fail("deadlock: it waits for %s %u, and %u threads in all do not get on%s", fibres[running].what,
+                  fibres[running].which, left, emulated_absent());
 }
 
 /* One turn of a warp's lanes. Returns how many are not done. */
@@ -169,17 +178,24 @@ static unsigned turn(unsigned threads) {
     return left;
 }
 
-static void run_cta() {
+static void start_fibres() {
+    unsigned char *&stack = stacks[cluster_rank()];
+    stack = stack ? stack : (unsigned char *)malloc((size_t)EMULATED_THREADS * STACK);
+    for (unsigned i = 0; i < launched->threads; i++) {
+        fibres[i].started = fibres[i].done = false;
+        fibres[i].asleep = 0;
+        fibres[i].stack = stack + (size_t)i * STACK;
+    }
+}
+
+static void run_cta(unsigned number) {
     const unsigned threads = launched->threads;
+    blockIdx.x = number;
     memset(emulated_shared, 0xff, EMULATED_SHARED); /* NaN: what nobody wrote shows */
     memset(meetings, 0, sizeof meetings);
     waiting = 0;
     launched->begin();
-    for (unsigned i = 0; i < threads; i++) {
-        fibres[i].started = fibres[i].done = false;
-        fibres[i].asleep = 0;
-        fibres[i].stack = fibres[i].stack ? fibres[i].stack : malloc(STACK);
-    }
+    start_fibres();
     uint64_t before = moves;
     int still = 0;
     for (unsigned left = threads; left > 0;) {
@@ -189,19 +205,45 @@ static void run_cta() {
         }
         still = moves == before ? still + 1 : 0;
         before = moves;
-        if (still > DEADLOCK) {
+        if (still > 0 && still % QUIET == 0 && emulated_cluster_look()) {
+            still = 0;
+        } else if (still > DEADLOCK) {
             deadlock(left);
         }
     }
     if (launched->end) {
         launched->end();
     }
+    emulated_cluster_leave();
+}
+
+/* The CTAs from `first` on. Of a cluster, what each does depends on its number, not on what ran before. */
+static void run_cluster(unsigned first) {
+    std::vector<std::thread> ctas;
+    emulated_cluster_begin(launched->cluster, launched->threads);
+    if (launched->cluster == 1) {
+        run_cta(first);
+    } else {
+        for (unsigned i = first; i < first + launched->cluster; i++) {
+            ctas.emplace_back([i] {
+                random_state = i;
+                run_cta(i);
+            });
+        }
+    }
+    for (std::thread &cta : ctas) {
+        cta.join();
+    }
+    emulated_cluster_end();
 }
 
 void emulated_launch(const emulated_kernel &kernel) {
     launched = &kernel;
     gridDim.x = kernel.ctas;
-    for (blockIdx.x = 0; blockIdx.x < kernel.ctas; blockIdx.x++) {
-        run_cta();
+    if (kernel.cluster < 1 || kernel.cluster > EMULATED_CLUSTER || kernel.ctas % kernel.cluster != 0) {
+        emulated_fail("a launch of %u CTAs in clusters of %u", kernel.ctas, kernel.cluster);
+    }
+    for (unsigned first = 0; first < kernel.ctas; first += kernel.cluster) {
+        run_cluster(first);
     }
 }

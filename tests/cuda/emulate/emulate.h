@@ -3,7 +3,10 @@
  * The kernel's own source is compiled as C++ with this folder's cuda/ptx before src's: nothing but the wrapped instructions
  * differs. What runs behind a thread's back (copies, products) is done as late as its wait allows, so a missing wait shows;
  * warps take turns in a random order, the same in every run, now and then a lane sleeps for long, and a thread runs until
- * it has to wait for others, so a missing barrier shows as well, if seldom. CTAs run one after the other. */
+ * it has to wait for others, so a missing barrier shows as well, if seldom.
+ *
+ * CTAs run one after the other; those of a cluster at the same time, each in an OS thread of its own. So what belongs to a
+ * CTA, here and in the kernel, belongs to an OS thread. */
 #ifndef WEFT_TESTS_CUDA_EMULATE_H
 #define WEFT_TESTS_CUDA_EMULATE_H
 
@@ -20,7 +23,7 @@ using std::min;
 
 #define __device__
 #define __global__
-#define __shared__
+#define __shared__ __thread
 #define __grid_constant__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
@@ -29,11 +32,13 @@ using std::min;
 struct emulated_index {
     unsigned x;
 };
-extern emulated_index blockIdx, gridDim;
+extern __thread emulated_index blockIdx;
+extern emulated_index gridDim;
 unsigned emulated_thread(); /* which fibre runs */
 #define threadIdx (emulated_index{emulated_thread()})
 
 enum { EMULATED_THREADS = 640, EMULATED_SHARED = 256 << 10 }; /* of a CTA, at most */
+enum { EMULATED_CLUSTER = 8 };                                /* CTAs, at most */
 
 /* Prints one line and ends the program: the kernel did what no kernel may. */
 [[noreturn]] void emulated_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -56,7 +61,7 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
 
 /* The kernels' dynamic shared memory. Offsets in it stand for shared addresses; those of static variables, which lie
  * beside it, are beyond its end or wrap around. */
-extern unsigned char emulated_shared[];
+extern __shared__ unsigned char emulated_shared[];
 #define study_shared  emulated_shared
 #define hopper_shared emulated_shared
 static inline size_t __cvta_generic_to_shared(const void *p) {
@@ -120,6 +125,7 @@ static inline bool __any_sync(uint32_t, bool value) {
 }
 
 static inline void __threadfence() {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 static inline void __nanosleep(unsigned) {
@@ -127,9 +133,7 @@ static inline void __nanosleep(unsigned) {
 }
 
 static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long long value) {
-    const unsigned long long before = *to;
-    *to += value;
-    return before;
+    return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 
 /* A launch. */
@@ -137,9 +141,10 @@ struct emulated_kernel {
     void (*cta)(void *argument); /* what every thread does */
     void *argument;
     unsigned ctas, threads;
-    void (*begin)(); /* before each CTA */
-    void (*turn)();  /* whenever all warps had a turn: what works beside them; may be null */
-    void (*end)();   /* after each CTA, to look at what it left; may be null */
+    void (*begin)();      /* before each CTA */
+    void (*turn)();       /* whenever all warps had a turn: what works beside them; may be null */
+    void (*end)();        /* after each CTA, to look at what it left; may be null */
+    unsigned cluster = 1; /* CTAs of a cluster; 1: there are none */
 };
 void emulated_launch(const emulated_kernel &kernel);
 

@@ -62,21 +62,27 @@ static int counters_are_zero(const uint64_t *counter) {
     return 1;
 }
 
+/* CTAs of a cluster: so many for each tile, where the launch has more than there are tiles. */
+static unsigned cluster_of(unsigned grid, const weft_walk &walk) {
+    const unsigned tiles = (unsigned)walk.order.count;
+    return walk.dispatch == WEFT_DISPATCH_GRID && grid > tiles ? grid / tiles : 1;
+}
+
 template <class S, void (*ENTRY)(weft_hopper_attention_params)>
 static int run(unsigned grid, weft_hopper_attention_params *p) {
     if (!counters_are_zero(p->counter)) {
         return 1;
     }
     emulated_launch({[](void *argument) { ENTRY(*(const weft_hopper_attention_params *)argument); }, p, grid,
-                     128 * (S::groups + 1), begin<S>, emulated_copies_turn, end<S>});
+                     128 * (S::groups + 1), begin<S>, emulated_copies_turn, end<S>, cluster_of(grid, p->walk)});
     return counters_are_zero(p->counter) ? 0 : 1;
 }
 
 int fake_run_attention(const char *kernel, unsigned grid, void **parameters) {
     weft_hopper_attention_params *p = (weft_hopper_attention_params *)parameters[0];
-#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, ...)                                     \
+#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, splits, ...)                             \
     if (strcmp(kernel, #symbol) == 0) {                                                                                    \
-        return run<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages>, symbol>(grid, p);                              \
+        return run<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits>, symbol>(grid, p);                      \
     }
 #include "cuda/hopper_attention.def"
     return 1; /* the study kernel has an emulation of its own: CMakeLists.txt */

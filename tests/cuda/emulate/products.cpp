@@ -8,8 +8,8 @@
 
 enum { WARPS = EMULATED_THREADS / 32 };
 
-static emulated_orders<emulated_product> orders[EMULATED_THREADS];
-static bool fenced[EMULATED_THREADS];
+static thread_local emulated_orders<emulated_product> orders[EMULATED_THREADS];
+static thread_local bool fenced[EMULATED_THREADS];
 
 /* The products of a warpgroup that not all of its warps have done: those that come later do the same. */
 struct agreement {
@@ -17,7 +17,7 @@ struct agreement {
     uint64_t first;   /* the number of products[0] */
     uint64_t done[4]; /* by each warp */
 };
-static agreement agreements[WARPS / 4];
+static thread_local agreement agreements[WARPS / 4];
 
 static bool same(const emulated_product &x, const emulated_product &y) {
     return x.n == y.n && x.a == y.a && x.b == y.b && !x.a_registers == !y.a_registers && x.add == y.add &&
@@ -44,7 +44,8 @@ static void load_8(uint64_t operand, bool mn, bool bf16, int i, int k, float (&t
                    apart = (uint32_t)(operand >> 32 & 0x3fff) << 4, row = (uint32_t)(mn ? k : i);
     const uint32_t column = mn ? (uint32_t)(i / 64) * across + (uint32_t)(i % 64) * 2 : (uint32_t)k * 2;
     uint16_t halves[8];
-    memcpy(halves, emulated_settled_at(emulated_swizzled(start + row / 8 * apart + row % 8 * 128 + column)), 16);
+    const uint32_t at = emulated_swizzled(start + row / 8 * apart + row % 8 * 128 + column);
+    memcpy(halves, emulated_settled_at(at, "a product"), 16);
     for (int e = 0; e < 8; e++) {
         to[e] = emulated_half(bf16, halves[e]);
     }
@@ -83,7 +84,7 @@ static void load_a_registers(operands *o, unsigned warp, size_t nth, bool bf16) 
 
 /* The nth product of the warp's oldest batch. */
 static void multiply(unsigned warp, size_t nth) {
-    static operands o;
+    static thread_local operands o;
     const emulated_product p = orders[warp * 32].groups.front()[nth];
     float *d[32];
     for (unsigned lane = 0; lane < 32; lane++) {

@@ -9,7 +9,7 @@ struct emulated_copy {
     const void *from;
     bool present;
 };
-inline emulated_orders<emulated_copy> emulated_copies_of[EMULATED_THREADS];
+inline thread_local emulated_orders<emulated_copy> emulated_copies_of[EMULATED_THREADS];
 
 static inline void cp_async_16(uint32_t to, const void *from, bool present) {
     emulated_copies_of[emulated_thread()].open.push_back({to, from, present});

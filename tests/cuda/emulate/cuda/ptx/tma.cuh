@@ -50,8 +50,13 @@ static inline uint32_t emulated_swizzled(uint32_t address) {
     return address ^ (address >> 7 & 7) << 4;
 }
 
-/* Shared memory that is read by who may not meet a copy there. */
-const unsigned char *emulated_settled_at(uint32_t address);
+bool emulated_in_shared(uint32_t address, uint32_t bytes); /* whether they are the CTA's */
+
+/* Up to 16 bytes of shared memory that are read by who may not meet a copy there. */
+const unsigned char *emulated_settled_at(uint32_t address, const char *who);
+
+/* What another CTA stored, when this one sees so many phases of the cluster's barrier. */
+void emulated_receive(uint32_t to, const void *from, uint32_t bytes, uint32_t phases);
 
 /* Of a CTA with so many bytes of dynamic shared memory. */
 void emulated_copies_begin(uint32_t shared_bytes);
