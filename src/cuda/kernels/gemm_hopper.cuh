@@ -135,7 +135,7 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
     }
     __syncthreads();
     if (me.ctas > 1) {
-        gemm_meet(false);
+        cluster_meet(false);
     }
     if (warp < 4) {
         if constexpr (S::groups > 1) {
@@ -157,8 +157,8 @@ template <class S> static __device__ __forceinline__ void gemm_hopper(const weft
         }
         if (S::split > 1 && p.split > 1) { /* who multiplies meets twice to add the parts up, then takes the last job */
             __syncwarp();
-            gemm_meet(false);
-            gemm_meet(true);
+            cluster_meet(false);
+            cluster_meet(true);
             if (schedules) {
                 gemm_see_off<S>(me, sent);
             }

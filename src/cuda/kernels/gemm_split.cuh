@@ -8,16 +8,6 @@
 
 #include "cuda/kernels/gemm_store.cuh"
 
-/* All threads of the cluster; `sent`: what was written to others' shared memory is there. */
-static __device__ __forceinline__ void gemm_meet(bool sent) {
-    if (sent) {
-        cluster_arrive();
-    } else {
-        cluster_arrive_relaxed();
-    }
-    cluster_wait();
-}
-
 /* Where a part's slice lies in its owner's ring, four sums of a thread together. */
 template <int COUNT> static __device__ __forceinline__ uint32_t gemm_slice_at(uint32_t base, uint32_t part, int quad) {
     const uint32_t thread = threadIdx.x - 128;
@@ -30,7 +20,7 @@ static __device__ __forceinline__ void gemm_add_parts(const weft_gemm_params &p,
                                                       const float (&sums)[S::tile_n / 2], float (&own)[32]) {
     constexpr int count = 32; /* of a slice, in a thread */
     const uint32_t together = (uint32_t)(p.cluster_m * p.cluster_n);
-    gemm_meet(false); /* everybody's ring is free */
+    cluster_meet(false); /* everybody's ring is free */
 #pragma unroll
     for (uint32_t owner = 0; owner < S::split; owner++) {
         if (owner == me.part) {
@@ -47,7 +37,7 @@ static __device__ __forceinline__ void gemm_add_parts(const weft_gemm_params &p,
             }
         }
     }
-    gemm_meet(true); /* everybody's sums have arrived */
+    cluster_meet(true); /* everybody's sums have arrived */
 #pragma unroll
     for (int quad = 0; quad < count / 4; quad++) {
         float whole[4] = {0, 0, 0, 0};

@@ -108,8 +108,8 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         }
         if constexpr (S::splits) {
             __syncwarp();
-            hopper_meet(false); /* with those who send: twice, as they do */
-            hopper_meet(false);
+            cluster_meet(false); /* with those who send: twice, as they do */
+            cluster_meet(false);
         }
     } else {
         registers_raise<S::consumer_registers>();

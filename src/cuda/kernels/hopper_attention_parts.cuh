@@ -10,16 +10,6 @@
 
 #include "cuda/kernels/hopper_attention_store.cuh"
 
-/* All threads of the cluster; `sent`: what was written to others' shared memory is there. */
-static __device__ __forceinline__ void hopper_meet(bool sent) {
-    if (sent) {
-        cluster_arrive();
-    } else {
-        cluster_arrive_relaxed();
-    }
-    cluster_wait();
-}
-
 /* A warpgroup's steps: every so-many-th of the tile's, so that all read what lies together at about the same time. The last
  * query of the tile sees all steps. */
 template <class S>
@@ -178,9 +168,9 @@ static __device__ __forceinline__ void hopper_consume_part(const weft_hopper_att
         shift[half] = sum[half] == 0 ? HOPPER_NO_SHIFT : hopper_in_base_2<S>(rows.shift[half], p.scale_log2);
     }
     const hopper_mail<S> mail(base, group);
-    hopper_meet(false); /* everybody's shared memory is free */
+    cluster_meet(false); /* everybody's shared memory is free */
     hopper_send<S>(mail, out, shift, sum);
-    hopper_meet(true); /* everything has arrived */
+    cluster_meet(true); /* everything has arrived */
     hopper_store_parts<S>(p, consumer.job, group, mail);
 }
 

@@ -84,6 +84,16 @@ static __device__ __forceinline__ void cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+/* All threads of the cluster meet; `sent`: what was written to others' shared memory is there. */
+static __device__ __forceinline__ void cluster_meet(bool sent) {
+    if (sent) {
+        cluster_arrive();
+    } else {
+        cluster_arrive_relaxed();
+    }
+    cluster_wait();
+}
+
 /* The same place in the shared memory of another CTA of the cluster. */
 static __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t cta) {
     uint32_t remote;

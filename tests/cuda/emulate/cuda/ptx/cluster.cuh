@@ -33,6 +33,16 @@ static inline uint32_t cluster_index() {
 void cluster_arrive();
 void cluster_arrive_relaxed();
 void cluster_wait();
+
+static inline void cluster_meet(bool sent) {
+    if (sent) {
+        cluster_arrive();
+    } else {
+        cluster_arrive_relaxed();
+    }
+    cluster_wait();
+}
+
 uint32_t cluster_address(uint32_t address, uint32_t cta);
 
 void emulated_send(uint32_t to, const float *from, uint32_t count);
