@@ -153,10 +153,12 @@ static int may_split(const weft_schedule *s) {
            (s->sweep == WEFT_CHOOSE || s->sweep == WEFT_SWEEP_FORWARD);
 }
 
-/* Clusters of so many CTAs that run at the same time: known once the kernel is loaded, before that at most. */
+/* Clusters of so many CTAs that run at the same time: known once the kernel is loaded, before that at most. Single CTAs are
+ * as many as there are workers, then as before, so that what could be chosen before still can be. */
 static int64_t clusters_at_once(const weft_plan *plan, const weft_cuda_device *device, int64_t ctas) {
     const weft_cuda_plan *c = plan->placed;
-    const int64_t most = workers_of(plan, device) / ctas, known = c && c->function ? weft_cuda_clusters(c, ctas) : most;
+    const int64_t most = workers_of(plan, device) / ctas;
+    const int64_t known = ctas > 1 && c && c->function ? weft_cuda_clusters(c, ctas) : most;
     return known < most ? known : most;
 }
 

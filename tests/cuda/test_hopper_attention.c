@@ -176,6 +176,14 @@ static void splits(void **state) {
     plan = planned(&p, NULL, &device);
     assert_int_equal(plan->schedule.split, 8);
     weft_plan_destroy(plan);
+    p.batch = 30; /* more tiles than SMs, and more workers than both */
+    s.workers = 100;
+    plan = planned(&p, &s, &device);
+    assert_int_equal(plan->pack, 1);
+    assert_int_equal(plan->schedule.split, 1);
+    weft_plan_destroy(plan);
+    p.batch = 1;
+    s.workers = 0;
     s.dispatch = WEFT_DISPATCH_STATIC; /* leaves tiles whole */
     plan = planned(&p, &s, &device);
     assert_int_equal(plan->schedule.split, 1);
