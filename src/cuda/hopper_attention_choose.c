@@ -154,7 +154,7 @@ static int may_split(const weft_schedule *s) {
 }
 
 /* Clusters of so many CTAs that run at the same time: known once the kernel is loaded, before that at most. Single CTAs are
- * as many as there are workers, then as before, so that what could be chosen before still can be. */
+ * as many as there are workers, loaded or not, so that a variant that was chosen still fits. */
 static int64_t clusters_at_once(const weft_plan *plan, const weft_cuda_device *device, int64_t ctas) {
     const weft_cuda_plan *c = plan->placed;
     const int64_t most = workers_of(plan, device) / ctas;
