@@ -14,8 +14,10 @@ echo "$@" >>"${0%/*}/asked"
 FAKE
 sed 's/apt-get/apt-cache/' "$scratch/apt-get" >"$scratch/apt-cache"
 chmod +x "$scratch/apt-get" "$scratch/apt-cache"
-# Where it may not install, it says what to install.
-PATH=$scratch scripts/deps.sh test >>"$scratch/asked" 2>&1 || true
+# Where it may not install, it says what to install. Nothing is there afterwards in either case, and it has to notice.
+if PATH=$scratch scripts/deps.sh test >>"$scratch/asked" 2>&1; then
+    echo "deps.sh is content although nothing was installed" && exit 1
+fi
 asked=$(sed -n "s/.*--no-install-recommends //p" "$scratch/asked" | tr -d "'")
 for package in cmake clang libcmocka-dev chromium-headless-shell shellcheck; do
     case " $asked " in

@@ -53,8 +53,7 @@ struct hopper_share {
     int own, unmasked; /* steps 0 .. own - 1 are not masked for all of them, steps 0 .. unmasked - 1 for none */
     int before, after; /* steps of the tile before and after its own, in the order of visiting */
     int first, stride; /* the first of its own, likewise, and what to add for the next */
-    int downward;
-    int whole, part; /* of its own, steps of S::keys and, at the end, short ones: 1 where S::part keys will do, else 0 */
+    int whole, part;   /* of its own, steps of S::keys and, at the end, short ones: 1 where S::part keys will do, else 0 */
 };
 
 /* What a warpgroup sees of a tile. */
@@ -68,13 +67,12 @@ static __device__ __forceinline__ hopper_share hopper_share_of(const weft_hopper
     hopper_share share;
     share.own = first >= hopper_end(p, job) ? 0 : min(own, steps);
     share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
-    share.downward = job.downward;
-    share.first = share.downward ? share.own - 1 : 0;
-    share.stride = share.downward ? -1 : 1;
-    share.before = share.downward ? steps - share.own : 0;
-    share.after = share.downward ? 0 : steps - share.own;
+    share.first = job.downward ? share.own - 1 : 0;
+    share.stride = job.downward ? -1 : 1;
+    share.before = job.downward ? steps - share.own : 0;
+    share.after = job.downward ? 0 : steps - share.own;
     const int others = (share.own - 1) * S::keys; /* keys before step own - 1 */
-    share.part = S::part > 0 && share.own > 1 && !share.downward && most - others <= S::part;
+    share.part = S::part > 0 && share.own > 1 && !job.downward && most - others <= S::part;
     share.whole = share.own - share.part;
     if (share.part && least - others >= S::part) {
         share.unmasked = share.own; /* it ends where the keys do */

@@ -13,7 +13,6 @@ template <class S> struct hopper_consumer {
     hopper_desk<S> &desk;
     uint32_t q, k, v; /* shared addresses of the rings; of Q, where this warpgroup's rows begin */
     uint32_t group;
-    uint32_t rows_of; /* whose 64 rows of the tile it has: its own, or where keys are shared out those of all */
     uint32_t tiles;   /* begun so far */
     hopper_job job;   /* the tile at hand */
     int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
@@ -22,8 +21,7 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
-          group(number), rows_of(S::splits ? 0 : number), tiles(0), job(), to_give_back(-1), k_slot(S::splits ? number : 0),
-          v_slot(S::splits ? number : 0) {
+          group(number), tiles(0), job(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -151,7 +149,7 @@ template <class S> struct hopper_consumer {
     /* Keys that the thread's row r, or r + 8, sees. */
     __device__ __forceinline__ int seen(int further) const {
         const uint32_t thread = thread_index();
-        const int row = (int)(rows_of * 64 + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
+        const int row = (int)((S::splits ? 0 : group * 64) + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
         return min(max(job.row + (row >> p.pack_bits) + 1 + p.offset, 0), p.kv_seq);
     }
 
