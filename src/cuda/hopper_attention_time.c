@@ -5,8 +5,23 @@
 /* Workers and waves of tiles that are followed one by one; what comes before takes its mean. */
 enum { MOST_WORKERS = 256, WAVES = 4 };
 
-/* What a tile's steps on the diagonal take longer. */
-static const double diagonal_ns = 500;
+/* Of an H200, fitted with the variants' own times: docs/kernels/attention-hopper.md. */
+static const double launch_ns = 1870;     /* of any launch */
+static const double start_ns = 1990;      /* of a worker's first tile, where it goes from tile to tile */
+static const double diagonal_ns = 500;    /* that a tile's steps on the diagonal take longer */
+static const double cta_ns = 280;         /* of each further CTA that a tile is split over */
+static const double idle_share = 0.66;    /* of a tile's own time, what is there with no warpgroup at work */
+static const double lone_step = 0.81;     /* of two warpgroups' step, what it takes one while the other has none */
+static const double l2_rate = 10210;      /* bytes a ns that tiles read at most */
+static const double resident_rate = 5500; /* bytes a ns of distinct K and V, where they stay in the L2 */
+static const double resident_share = 0.6; /* of the L2, that stays from launch to launch */
+static const double overlap_loss = 0.1;   /* of the shorter of computing and fetching, what the longer does not hide */
+
+/* Bytes a ns of K and V from memory. Clusters of 7 or 8 get less: a group of SMs has its own way there, and clusters fill
+ * one such group after the other. */
+static double memory_rate(int64_t split) {
+    return split <= 2 ? 4000 : split <= 6 ? 3900 : 3100;
+}
 
 /* A problem cut into tiles by a variant. */
 typedef struct cut {
@@ -14,6 +29,7 @@ typedef struct cut {
     const weft_attention *p;
     int64_t queries, blocks; /* of a tile, and of a head */
     int64_t heads, section;  /* in packs, over all batches */
+    int64_t split;           /* CTAs that share a tile's steps */
     int64_t offset;          /* causal: query i sees keys 0 .. i + offset */
     int64_t lead;            /* queries that the first tile has fewer than others */
 } cut;
@@ -29,28 +45,41 @@ static double steps_over(int64_t keys, int64_t tile_n) {
     return (double)(whole + (rest > 0)) - (is_short ? 0.65 * (double)(tile_n - 64) / (double)tile_n : 0);
 }
 
-/* Steps of a warpgroup whose last query is before `end`. */
-static double steps_of(const cut *c, int64_t end) {
+/* Keys that the queries before `end` see. */
+static int64_t keys_before(const cut *c, int64_t end) {
     const int64_t last = end < c->p->seq ? end : c->p->seq;
-    const int64_t keys = c->p->mask == WEFT_MASK_NONE ? c->p->kv_seq : between(last + c->offset, 0, c->p->kv_seq);
-    return steps_over(keys, c->v->tile_n);
+    return c->p->mask == WEFT_MASK_NONE ? c->p->kv_seq : between(last + c->offset, 0, c->p->kv_seq);
 }
 
-/* Nanoseconds of a tile: a step takes the longer the more warpgroups have a part in it, and less than in proportion. Those
- * with the first queries are done first. */
-static double tile_time(const cut *c, int64_t block) {
-    const int64_t first = block > 0 ? block * c->queries - c->lead : 0, end = (block + 1) * c->queries - c->lead;
+/* Nanoseconds of the steps of a tile whose queries end before `end`, shared by two warpgroups of each of `split` CTAs,
+ * which take a step each at the same time. */
+static double split_steps_time(const cut *c, int64_t end) {
+    const int64_t steps = weft_ceil_divide(keys_before(c, end), c->v->tile_n);
+    const int64_t whole = steps / (2 * c->split), rest = steps % (2 * c->split);
+    const double last = rest > c->split ? 1 : rest > 0 ? lone_step : 0;
+    return ((double)whole + last) * 2 * c->v->step_ns[0] + cta_ns * (double)(c->split - 1);
+}
+
+/* The same of warpgroups that have queries of their own: a step takes the longer the more warpgroups have a part in it, and
+ * less than in proportion. Those with the first queries are done first. */
+static double steps_time(const cut *c, int64_t first, int64_t groups) {
     const int64_t each = c->queries * 64 / c->v->tile_m; /* queries of a warpgroup */
-    const int64_t groups = weft_ceil_divide((end < c->p->seq ? end : c->p->seq) - first, each);
-    double time = c->v->tile_ns * (double)(1 + groups) / (double)(1 + c->v->tile_m / 64) +
-                  (c->p->mask == WEFT_MASK_NONE ? 0 : diagonal_ns);
-    double before = 0;
+    double time = 0, before = 0;
     for (int64_t i = 0; i < groups; i++) {
-        const double steps = steps_of(c, first + (i + 1) * each);
+        const double steps = steps_over(keys_before(c, first + (i + 1) * each), c->v->tile_n);
         time += (steps - before) * c->v->step_ns[groups - i - 1];
         before = steps;
     }
     return time;
+}
+
+static double tile_time(const cut *c, int64_t block) {
+    const int64_t first = block > 0 ? block * c->queries - c->lead : 0, end = (block + 1) * c->queries - c->lead;
+    const int64_t rows = ((end < c->p->seq ? end : c->p->seq) - first) * (c->v->tile_m / c->queries);
+    const int64_t groups = weft_ceil_divide(rows, 64), most = c->v->tile_m / 64;
+    const double at_work = idle_share + (1 - idle_share) * (double)groups / (double)most;
+    return c->v->tile_ns * at_work + (c->p->mask == WEFT_MASK_NONE ? 0 : diagonal_ns) +
+           (c->v->splits ? split_steps_time(c, end) : steps_time(c, first, groups));
 }
 
 /* The block of a position: head-first without a mask, else longest-first. */
@@ -92,15 +121,26 @@ static void take(double *free_at, int64_t workers, double time) {
     free_at[at] = then;
 }
 
+/* (query, key) pairs that are computed of a head, about: by the keys that the first, the middle and the last query see. */
+static double pairs_of(const cut *c) {
+    const double keys =
+        (double)keys_before(c, 1) + 4 * (double)keys_before(c, c->p->seq / 2 + 1) + (double)keys_before(c, c->p->seq);
+    return (double)c->p->seq * keys / 6;
+}
+
 /* What the card's power allows: its clock falls when all workers are busy. */
 static double time_by_power(const cut *c) {
-    const int64_t ends[3] = {1, c->p->seq / 2 + 1, c->p->seq};
-    double keys[3]; /* that the first, the middle and the last query see */
-    for (int i = 0; i < 3; i++) {
-        keys[i] = (double)(c->p->mask == WEFT_MASK_NONE ? c->p->kv_seq : between(ends[i] + c->offset, 0, c->p->kv_seq));
-    }
-    const double pairs = (double)c->p->seq * (keys[0] + 4 * keys[1] + keys[2]) / 6;
-    return 4 * (double)c->p->batch * (double)c->p->heads * pairs * (double)c->v->depth / (1e3 * c->v->rate);
+    return 4 * (double)c->p->batch * (double)c->p->heads * pairs_of(c) * (double)c->v->depth / (1e3 * c->v->rate);
+}
+
+/* What K and V take to come: all of them once, and to every tile what its queries see. */
+static double fetch_time(const cut *c, int64_t l2_bytes) {
+    const weft_attention *p = c->p;
+    const double row_bytes = 4.0 * (double)p->head_dim;
+    const double bytes = row_bytes * (double)p->batch * (double)p->kv_heads * (double)weft_hopper_attention_seen_keys(p);
+    const double read = row_bytes * (double)c->heads * pairs_of(c) / (double)(c->queries < p->seq ? c->queries : p->seq);
+    const double rate = bytes <= resident_share * (double)l2_bytes ? resident_rate : memory_rate(c->split);
+    return fmax(bytes / rate, read / l2_rate);
 }
 
 /* A step of the first tile and one of the last, so many of their warpgroups having no queries, `first` of the first. */
@@ -119,29 +159,40 @@ int64_t weft_hopper_attention_lead(const weft_hopper_attention_variant *v, const
     return p->seq <= queries ? 0 : first * each;
 }
 
-double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t pack,
-                                  int64_t workers, int64_t section) {
-    const int64_t queries = v->tile_m / pack;
-    const cut c = {v,
-                   p,
-                   queries,
-                   weft_ceil_divide(p->seq, queries),
-                   p->batch * (p->heads / pack),
-                   section > 0 ? section : 1,
-                   p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset,
-                   weft_hopper_attention_lead(v, p, pack)};
-    const int64_t count = c.heads * c.blocks, at_work = between(workers, 1, MOST_WORKERS);
+int64_t weft_hopper_attention_seen_keys(const weft_attention *p) {
+    return p->mask == WEFT_MASK_CAUSAL ? between(p->seq + p->offset, 1, p->kv_seq) : p->kv_seq;
+}
+
+/* The end of the last tile, dealt out in order to the worker that is free first. */
+static double dealt_time(const cut *c, int64_t workers) {
+    const int64_t count = c->heads * c->blocks, at_work = between(workers, 1, MOST_WORKERS);
     const int64_t skipped = between(count / at_work - WAVES, 0, count) * at_work; /* whole waves */
     double free_at[MOST_WORKERS] = {0}, followed = 0, end = 0;
     for (int64_t i = skipped; i < count; i++) {
-        const double time = tile_time(&c, block_of(&c, i));
+        const double time = tile_time(c, block_of(c, i));
         take(free_at, at_work, time);
         followed += time;
     }
     for (int64_t i = 0; i < at_work; i++) {
         end = free_at[i] > end ? free_at[i] : end;
     }
-    const double all = skipped > 0 ? time_of_all(&c) : followed;
-    const double before = all > followed ? (all - followed) / (double)at_work : 0;
-    return fmax(before + end, time_by_power(&c));
+    const double all = skipped > 0 ? time_of_all(c) : followed;
+    return end + (all > followed ? (all - followed) / (double)at_work : 0);
+}
+
+double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
+                                  const weft_hopper_attention_layout *layout) {
+    const int64_t queries = v->tile_m / layout->pack;
+    const cut c = {v,
+                   p,
+                   queries,
+                   weft_ceil_divide(p->seq, queries),
+                   p->batch * (p->heads / layout->pack),
+                   layout->section > 0 ? layout->section : 1,
+                   layout->split,
+                   p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset,
+                   weft_hopper_attention_lead(v, p, layout->pack)};
+    const double compute = fmax(dealt_time(&c, layout->workers), time_by_power(&c));
+    const double fetch = fetch_time(&c, layout->l2_bytes);
+    return launch_ns + (v->splits ? 0 : start_ns) + fmax(compute, fetch) + overlap_loss * fmin(compute, fetch);
 }

@@ -1,8 +1,9 @@
-/* What the plan thinks a launch of the Hopper attention kernel takes: held to a dealer that knows every tile. */
+/* What the plan thinks a launch of the Hopper attention kernel takes. */
 #include "../cmocka_all.h"
 #include "../random.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "cuda/hopper_attention_time.h"
 
@@ -21,16 +22,6 @@ static weft_attention problem(int64_t heads, int64_t seq, int64_t kv_seq, weft_m
     p.head_dim = 64;
     p.mask = mask;
     return p;
-}
-
-/* A tile by its rows and the steps of its longest warpgroup, where all have the same: no mask. A last step of no more than
- * 64 keys saves two thirds of what it leaves out. */
-static double plain_tile(const weft_hopper_attention_variant *v, int64_t rows, int64_t kv_seq) {
-    const int64_t groups = weft_ceil_divide(rows, 64), steps = weft_ceil_divide(kv_seq, v->tile_n);
-    const int is_short = steps > 1 && v->tile_n > 64 && kv_seq - (steps - 1) * v->tile_n <= 64;
-    const double saved = is_short ? 0.65 * (double)(v->tile_n - 64) / (double)v->tile_n : 0;
-    return v->tile_ns * (double)(1 + groups) / (double)(1 + v->tile_m / 64) +
-           ((double)steps - saved) * v->step_ns[groups - 1];
 }
 
 static int64_t rows_of(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t block) {
@@ -69,42 +60,98 @@ static void first_tiles_may_be_short(void **state) {
     }
 }
 
-/* Tiles go, in their order, to the worker that is free first. */
-static double dealt(const double *tiles, int64_t count) {
-    double free_at[WORKERS] = {0}, end = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int first = 0;
-        for (int w = 1; w < WORKERS; w++) {
-            first = free_at[w] < free_at[first] ? w : first;
-        }
-        free_at[first] += tiles[i];
-        end = free_at[first] > end ? free_at[first] : end;
-    }
-    return end;
+/* One head in a tile, CTAs that share none, sections of all heads. */
+static weft_hopper_attention_layout layout(const weft_attention *p, int64_t workers) {
+    return (weft_hopper_attention_layout){
+        .pack = 1, .split = 1, .workers = workers, .section = p->heads, .l2_bytes = INT64_C(60) << 20};
 }
 
-/* Without a mask and with a rate that does not bind. Up to five waves are followed tile by tile; of more, those before
- * count by their mean. */
-static void tiles_are_dealt_out(void **state) {
+static double time_on(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t workers) {
+    const weft_hopper_attention_layout l = layout(p, workers);
+    return weft_hopper_attention_time(v, p, &l);
+}
+
+/* What of a time the tiles take: what a launch takes without any is there in all of them. */
+static double tiles_time(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t workers) {
+    weft_attention none = *p;
+    weft_hopper_attention_variant idle = *v;
+    none.kv_seq = 1;
+    idle.tile_ns = 0;
+    memset(idle.step_ns, 0, sizeof idle.step_ns);
+    return time_on(v, p, workers) - time_on(&idle, &none, workers);
+}
+
+/* Tiles come in waves: a launch of w tiles on w workers takes as long as one tile, one more tile makes a second wave, and
+ * many waves take their number times as long. K and V are few and the rate does not bind, so that tiles alone count. */
+static void tiles_come_in_waves(void **state) {
     (void)state;
-    static double tiles[60 * 94]; /* tiles of 64 */
-    uint64_t random = 5;
-    for (int i = 0; i < 600; i++) {
-        weft_hopper_attention_variant v = variants[i % VARIANTS];
+    for (int i = 0; i < VARIANTS; i++) {
+        weft_hopper_attention_variant v = variants[i];
         v.rate = 1e9;
-        const int few = i % 2;
-        const weft_attention p =
-            problem(random_between(&random, 1, few ? 4 : 60), random_between(&random, 1, few ? 1900 : 6000),
-                    random_between(&random, 1, 3000), WEFT_MASK_NONE);
-        const int64_t blocks = weft_ceil_divide(p.seq, v.tile_m), count = p.heads * blocks;
-        assert_true(count <= (int64_t)(sizeof tiles / sizeof *tiles));
-        for (int64_t t = 0; t < count; t++) {
-            tiles[t] = plain_tile(&v, rows_of(&v, &p, t % blocks), p.kv_seq);
-        }
-        const double right = dealt(tiles, count), got = weft_hopper_attention_time(&v, &p, 1, WORKERS, 1);
-        if (fabs(got - right) > (count < 5 * WORKERS ? 1e-9 : 0.08) * right) {
-            fail_msg("%d heads of %d over %d keys by %s: %g, not %g", (int)p.heads, (int)p.seq, (int)p.kv_seq, v.symbol,
-                     got, right);
+        weft_attention p = problem(1, v.tile_m, 2048, WEFT_MASK_NONE);
+        const double one = tiles_time(&v, &p, WORKERS);
+        p.heads = p.kv_heads = WORKERS;
+        const double wave = tiles_time(&v, &p, WORKERS);
+        p.heads = p.kv_heads = WORKERS + 1;
+        const double more = tiles_time(&v, &p, WORKERS);
+        p.heads = p.kv_heads = 9 * WORKERS;
+        const double nine = tiles_time(&v, &p, WORKERS);
+        assert_true(fabs(wave / one - 1) < 0.05);
+        assert_true(fabs(more / one - 2) < 0.05);
+        assert_true(fabs(nine / one - 9) < 0.25);
+    }
+}
+
+/* More keys, queries or heads never take less time, more workers never more. */
+static void more_work_takes_longer(void **state) {
+    (void)state;
+    uint64_t random = 5;
+    for (int i = 0; i < 2000; i++) {
+        const weft_hopper_attention_variant *v = &variants[i % VARIANTS];
+        const weft_attention p = problem(random_between(&random, 1, 40), random_between(&random, 1, 5000),
+                                         random_between(&random, 1, 5000), WEFT_MASK_NONE);
+        weft_attention keys = p, heads = p;
+        keys.kv_seq = 2 * p.kv_seq + v->tile_n;
+        heads.heads = heads.kv_heads = 2 * p.heads + WORKERS;
+        const double time = time_on(v, &p, WORKERS);
+        assert_true(time_on(v, &keys, WORKERS) > time);
+        assert_true(time_on(v, &heads, WORKERS) > time);
+        assert_true(time_on(v, &p, 2 * WORKERS) <= time);
+    }
+}
+
+/* Keys that no query sees are not read, so they take no time. */
+static void unseen_keys_take_no_time(void **state) {
+    (void)state;
+    uint64_t random = 8;
+    for (int i = 0; i < 200; i++) {
+        const weft_hopper_attention_variant *v = &variants[i % VARIANTS];
+        weft_attention p = problem(4, random_between(&random, 1, 4000), 50000, WEFT_MASK_CAUSAL);
+        p.offset = random_between(&random, -100, 1000);
+        const int64_t seen = p.seq + p.offset;
+        assert_int_equal(weft_hopper_attention_seen_keys(&p), seen > 1 ? seen : 1);
+        const double time = time_on(v, &p, WORKERS);
+        p.kv_seq = seen > 1 ? seen : 1;
+        assert_true(fabs(time_on(v, &p, WORKERS) - time) <= 1e-9 * time);
+    }
+}
+
+/* Of a few long tiles, CTAs that share one save about their share of its steps; a tile of one step gains nothing. */
+static void shared_steps_save_time(void **state) {
+    (void)state;
+    for (int i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        if (v->splits) {
+            weft_attention p = problem(2, 64, 50000, WEFT_MASK_NONE);
+            weft_hopper_attention_layout l = layout(&p, 16);
+            const double alone = weft_hopper_attention_time(v, &p, &l);
+            l.split = 4;
+            const double shared = weft_hopper_attention_time(v, &p, &l);
+            assert_true(shared > alone / 4 && shared < alone / 3);
+            p.kv_seq = v->tile_n;
+            const double few = weft_hopper_attention_time(v, &p, &l);
+            l.split = 1;
+            assert_true(weft_hopper_attention_time(v, &p, &l) < few);
         }
     }
 }
@@ -117,15 +164,15 @@ static void masks_save_steps(void **state) {
         weft_hopper_attention_variant v = variants[i];
         v.rate = 1e9;
         weft_attention p = problem(48, 4096, 4096, WEFT_MASK_NONE);
-        const double whole = weft_hopper_attention_time(&v, &p, 1, WORKERS, 48);
+        const double whole = time_on(&v, &p, WORKERS);
         p.mask = WEFT_MASK_CAUSAL;
-        const double half = weft_hopper_attention_time(&v, &p, 1, WORKERS, 48);
+        const double half = time_on(&v, &p, WORKERS);
         assert_true(half > 0.5 * whole && half < 0.65 * whole);
         p.offset = 4096;
-        const double all = weft_hopper_attention_time(&v, &p, 1, WORKERS, 48);
+        const double all = time_on(&v, &p, WORKERS);
         assert_true(all >= whole && all < 1.1 * whole);
         p.offset = -5000;
-        assert_true(weft_hopper_attention_time(&v, &p, 1, WORKERS, 48) < (v.tile_m > 64 ? 0.2 : 0.4) * whole);
+        assert_true(time_on(&v, &p, WORKERS) < (v.tile_m > 64 ? 0.2 : 0.4) * whole);
     }
 }
 
@@ -137,12 +184,15 @@ static void power_is_a_limit(void **state) {
         weft_hopper_attention_variant v = variants[i];
         v.rate = 1;
         const double flops = 4.0 * 12 * 16384 * 16384 * v.depth;
-        assert_true(fabs(weft_hopper_attention_time(&v, &p, 1, WORKERS, 1) - flops / 1e3) < 1e-6 * flops);
+        assert_true(fabs(time_on(&v, &p, WORKERS) - flops / 1e3) < 1e-6 * flops);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(first_tiles_may_be_short), cmocka_unit_test(tiles_are_dealt_out),
-                                       cmocka_unit_test(masks_save_steps), cmocka_unit_test(power_is_a_limit)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_tiles_may_be_short), cmocka_unit_test(tiles_come_in_waves),
+        cmocka_unit_test(more_work_takes_longer),   cmocka_unit_test(unseen_keys_take_no_time),
+        cmocka_unit_test(shared_steps_save_time),   cmocka_unit_test(masks_save_steps),
+        cmocka_unit_test(power_is_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
