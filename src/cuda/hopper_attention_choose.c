@@ -186,9 +186,10 @@ size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_d
     size_t count = 0;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
+        const pick own = pick_best(&r, v);
         int64_t split = 1, most = 0;
-        if (fits(v, &r)) {
-            split_range(&r, v, pick_best(&r, v).pack, &split, &most);
+        if (own.variant) {
+            split_range(&r, v, own.pack, &split, &most);
         }
         for (; split <= most && count < room; split++) {
             list[count] = plan->schedule;

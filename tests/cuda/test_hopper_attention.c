@@ -8,7 +8,7 @@
 #include <weft/sim.h>
 
 #include "cuda/cuda.h"
-#include "cuda/hopper_attention.h"
+#include "cuda/hopper_attention_choose.h"
 
 static weft_device hopper(void) {
     weft_device device = WEFT_DEVICE_INIT;
@@ -146,6 +146,49 @@ static void packs(void **state) {
     assert_int_equal(pack_of(&p), 1);
     p.batch = 16; /* 128 tiles against 64, each of which takes 1.3 times as long */
     assert_int_equal(pack_of(&p), 8);
+}
+
+/* A plan that is not made yet, and an H200 to make it for. */
+static weft_plan draft(const weft_attention *p) {
+    weft_plan plan = {.attention = *p, .schedule = WEFT_SCHEDULE_INIT};
+    return plan;
+}
+static const weft_cuda_device h200 = {.multiprocessors = 132, .l2_bytes = 62914560, .shared_bytes = 232448};
+
+/* Few heads under a mask: tiles of 64 queries fill the SMs, in more than one wave if need be; keys that no query sees do
+ * not count. Measured: 29 us where 192x128 took 50, 27 where 128x128 took 36. */
+static void few_heads(void **state) {
+    (void)state;
+    weft_attention p = large(2, 2, 3649, 64, WEFT_MASK_CAUSAL);
+    p.dtype = WEFT_FP16;
+    for (int i = 0; i < 2; i++) {
+        for (int64_t kv_seq = p.seq; kv_seq <= 8 * p.seq; kv_seq *= 2) {
+            p.kv_seq = kv_seq;
+            const weft_plan plan = draft(&p);
+            assert_int_equal(weft_hopper_attention_best(&plan, &h200)->tile_m, 64);
+        }
+        p = large(1, 4, 2785, 128, WEFT_MASK_CAUSAL);
+    }
+    p = large(2, 16, 8192, 128, WEFT_MASK_CAUSAL); /* heads enough */
+    const weft_plan plan = draft(&p);
+    assert_string_equal(weft_hopper_attention_best(&plan, &h200)->symbol, "attention_bf16_d128_192x80__hopper");
+}
+
+/* Every candidate is a tile of the list, shared by as many CTAs as a cluster can have. */
+static void candidates(void **state) {
+    (void)state;
+    weft_schedule list[64];
+    for (int64_t seq = 1; seq <= 1 << 20; seq *= 4) {
+        const weft_attention p = large(1, 16, seq, 128, WEFT_MASK_NONE);
+        const weft_plan plan = draft(&p);
+        const size_t count = weft_hopper_attention_candidates(&plan, &h200, list, 64);
+        assert_in_range(count, 3, 11); /* three tiles that are whole, and a shared one in up to eight ways */
+        for (size_t i = 0; i < count; i++) {
+            assert_true(list[i].tile_m >= 64 && list[i].tile_n >= 64);
+            assert_true(list[i].split >= 0 && list[i].split <= WEFT_HOPPER_MAX_SPLIT);
+            assert_true((list[i].split > 0) == (list[i].tile_m == 64));
+        }
+    }
 }
 
 /* Few tiles: their steps are shared out, as many ways as the 12 workers allow. */
@@ -387,6 +430,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants),       cmocka_unit_test(schedules),
         cmocka_unit_test(dispatches),     cmocka_unit_test(packs),
+        cmocka_unit_test(few_heads),      cmocka_unit_test(candidates),
         cmocka_unit_test(splits),         cmocka_unit_test(paces),
         cmocka_unit_test(left_to_others), cmocka_unit_test(launches_describe_problems),
     };
