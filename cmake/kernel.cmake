@@ -1,14 +1,14 @@
 # Compiles one CUDA kernel file ahead of time into one image with code for several chips, prints what each kernel takes, and
 # fails when one spills registers to memory.
 #
-#   cmake -DNVCC=nvcc -DSOURCE=x.cu -DOUT=x.fatbin -DDEPFILE=x.d -DINCLUDES=dir;dir -DCHIPS=80;90 -DPTX=80 -P cmake/kernel.cmake
+#   cmake -DNVCC=nvcc -DSOURCE=x.cu -DOUT=x.fatbin -DDEPFILE=x.d -DFLAGS=-O3 -DINCLUDES=dir;dir -DCHIPS=80;90 -DPTX=80 -P cmake/kernel.cmake
 #
 # CHIPS are compute capabilities (80, 90a, ...); PTX is the one that later chips are served from, or empty.
 
 cmake_minimum_required(VERSION 3.18)
 
 get_filename_component(name "${SOURCE}" NAME_WE)
-set(command ${NVCC} -fatbin -std=c++17 -O3 -Xfatbin=-compress-all -Xptxas=-v,-warn-spills -MD -MF ${DEPFILE} -MT ${OUT})
+set(command ${NVCC} -fatbin ${FLAGS} -Xfatbin=-compress-all -Xptxas=-v,-warn-spills -MD -MF ${DEPFILE} -MT ${OUT})
 foreach(directory IN LISTS INCLUDES)
   list(APPEND command -I${directory})
 endforeach()
