@@ -11,9 +11,8 @@ SECONDS ?= 600
 DEVELOPER = -DWEFT_TESTS=ON -DWEFT_WERROR=ON
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-# The demo compiles GPU code only where it could run, or where it is asked for.
-GPU_VISIBLE := $(wildcard /dev/nvidia0)
-CUDA ?= $(if $(GPU_VISIBLE),1,0)
+# GPU code is compiled where a GPU is visible; CUDA=1 and CUDA=0 decide otherwise.
+CUDA ?= AUTO
 
 MAKEFLAGS += --no-print-directory
 
@@ -31,7 +30,7 @@ deps-build deps-test:
 
 # Every CUDA kernel is compiled, for two chips; the library itself is for all of them.
 configure-test: deps-test
-	cmake -S . -B $(BUILD)/test $(DEVELOPER) "-DWEFT_CUDA_CHIPS=80;90"
+	cmake -S . -B $(BUILD)/test $(DEVELOPER) -DWEFT_CUDA=ON "-DWEFT_CUDA_CHIPS=80;90"
 	cmake -S . -B $(BUILD)/sanitize -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE=ON -DWEFT_CUDA=OFF
 
 # Everything, built by gcc; then the unit tests and the fuzzers, built by clang with sanitizers.
