@@ -20,6 +20,7 @@ from .errors import Invalid, NotFound, Unsupported
 _announced: Set[str] = set()
 
 
+@torch.compiler.assume_constant_result  # under torch.compile: said while it compiles
 def announce(reason: str) -> None:
     """Says once for each reason that torch does the work."""
     if reason not in _announced:

@@ -32,7 +32,10 @@ MEANING = {
 
 def refuse(argument: str) -> None:
     meaning = MEANING.get(argument, "which weft does not know")
-    raise Unsupported(f'weft cannot compute an attention with {argument} ({meaning}): load the model with attn_implementation="eager"')
+    remedy = 'load the model with attn_implementation="eager"'
+    if argument in PACKED:  # transformers then makes such a mask
+        remedy = "pass position_ids that begin anew with each sequence, and use_cache=False"
+    raise Unsupported(f"weft cannot compute an attention with {argument} ({meaning}): {remedy}")
 
 
 def check_arguments(options: Mapping[str, Any], by_torch: Collection[str], keys: int, masked: bool) -> None:
@@ -74,6 +77,15 @@ def _why_torch(attention_mask, dropout: float, options: Mapping[str, Any], key, 
     return None
 
 
+def _collects_weights(module) -> bool:
+    """Whether the model is to return attention weights although its attention is not told: hooks collect them then."""
+    try:
+        from transformers.utils.output_capturing import _active_collector
+    except ImportError:  # an older transformers
+        return getattr(getattr(module, "config", None), "output_attentions", False)
+    return any(name.endswith("attentions") for name in _active_collector.get() or ())
+
+
 def _attention_function():
     """transformers' attention function: q, k, v (batch, heads, seq, head_dim) in, (batch, seq, heads, head_dim) out."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -83,8 +95,7 @@ def _attention_function():
     by_torch = {"position_bias"} & set(inspect.signature(sdpa_attention_forward).parameters)
 
     def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **options):
-        if options.get("output_attentions") is None:  # as the model was configured
-            options["output_attentions"] = getattr(getattr(module, "config", None), "output_attentions", None)
+        options["output_attentions"] = options.get("output_attentions") or _collects_weights(module)
         check_arguments(options, by_torch, key.shape[2], attention_mask is not None)
         ends = [options.get(name) for name in PACKED[:2]]
         if attention_mask is not None and None not in ends and not _keeps_apart(attention_mask, *ends):
