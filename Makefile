@@ -8,11 +8,11 @@ BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 SECONDS ?= 600
+DEVELOPER = -DWEFT_TESTS=ON -DWEFT_WERROR=ON
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-# The demo compiles GPU code only where it could run, or where it is asked for.
-GPU_VISIBLE := $(wildcard /dev/nvidia0)
-CUDA ?= $(if $(GPU_VISIBLE),1,0)
+# GPU code is compiled where a GPU is visible; CUDA=1 and CUDA=0 decide otherwise.
+CUDA ?= AUTO
 
 MAKEFLAGS += --no-print-directory
 
@@ -30,8 +30,8 @@ deps-build deps-test:
 
 # Every CUDA kernel is compiled, for two chips; the library itself is for all of them.
 configure-test: deps-test
-	cmake -S . -B $(BUILD)/test -DWEFT_TESTS=ON "-DWEFT_CUDA_CHIPS=80;90"
-	cmake -S . -B $(BUILD)/sanitize -DCMAKE_C_COMPILER=clang -DWEFT_TESTS=ON -DWEFT_SANITIZE=ON -DWEFT_CUDA=OFF
+	cmake -S . -B $(BUILD)/test $(DEVELOPER) -DWEFT_CUDA=ON "-DWEFT_CUDA_CHIPS=80;90"
+	cmake -S . -B $(BUILD)/sanitize -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE=ON -DWEFT_CUDA=OFF
 
 # Everything, built by gcc; then the unit tests and the fuzzers, built by clang with sanitizers.
 test: configure-test
@@ -42,7 +42,7 @@ test: configure-test
 
 # Threads, built by clang with the thread sanitizer. Archer tells it what OpenMP's barriers order.
 test-threads: deps-test
-	cmake -S . -B $(BUILD)/threads -DCMAKE_C_COMPILER=clang -DWEFT_TESTS=ON -DWEFT_SANITIZE_THREADS=ON -DWEFT_CUDA=OFF
+	cmake -S . -B $(BUILD)/threads -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE_THREADS=ON -DWEFT_CUDA=OFF
 	cmake --build $(BUILD)/threads -j $(JOBS) --target test_cpu test_driver test_plan_cuda test_plan test_tune
 	cd $(BUILD)/threads && TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
 	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -R '^(test_cpu|test_driver|test_plan_cuda|test_plan|test_tune)$$'

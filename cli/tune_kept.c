@@ -97,7 +97,8 @@ int tune_list(const settings *s) {
     char path[1024];
     weft_tunings_path(path, sizeof path);
     if (code == EXIT_OK && s->json) {
-        return print_json(json_pack("{s:s, s:s, s:o}", "store", path, "build", weft_build(), "rows", rows));
+        return print_json(json_pack("{s:s, s:{s:s, s:s}, s:o}", "store", path, "build", "cpu", weft_build(WEFT_DEVICE_CPU),
+                                    "cuda", weft_build(WEFT_DEVICE_CUDA), "rows", rows));
     }
     if (code == EXIT_OK && !l.device[0]) {
         printf("nothing was tuned yet (%s)\n", path);

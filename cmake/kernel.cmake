@@ -1,14 +1,16 @@
 # Compiles one CUDA kernel file ahead of time into one image with code for several chips, prints what each kernel takes, and
 # fails when one spills registers to memory.
 #
-#   cmake -DNVCC=nvcc -DSOURCE=x.cu -DOUT=x.fatbin -DDEPFILE=x.d -DINCLUDES=dir;dir -DCHIPS=80;90 -DPTX=80 -P cmake/kernel.cmake
+#   cmake -DNVCC=nvcc -DSOURCE=x.cu -DOUT=x.fatbin -DDEPFILE=x.d -DFLAGS=-O3 -DINCLUDES=dir;dir -DCHIPS=80;90 -DPTX=80 -DCOUNT=26 -P cmake/kernel.cmake
 #
-# CHIPS are compute capabilities (80, 90a, ...); PTX is the one that later chips are served from, or empty.
+# CHIPS are compute capabilities (80, 90a, ...); PTX is the one that later chips are served from, or empty; COUNT is
+# how many such files there are.
 
 cmake_minimum_required(VERSION 3.18)
+include(${CMAKE_CURRENT_LIST_DIR}/tell.cmake)
 
 get_filename_component(name "${SOURCE}" NAME_WE)
-set(command ${NVCC} -fatbin -std=c++17 -O3 -Xfatbin=-compress-all -Xptxas=-v,-warn-spills -MD -MF ${DEPFILE} -MT ${OUT})
+set(command ${NVCC} -fatbin ${FLAGS} -Xfatbin=-compress-all -Xptxas=-v,-warn-spills -MD -MF ${DEPFILE} -MT ${OUT})
 foreach(directory IN LISTS INCLUDES)
   list(APPEND command -I${directory})
 endforeach()
@@ -65,3 +67,7 @@ endif()
 list(JOIN report "\n" text)
 file(WRITE ${OUT}.txt "${text}\n")
 message("${text}")
+get_filename_component(folder ${OUT} DIRECTORY)
+file(GLOB reports ${folder}/*.txt)
+list(LENGTH reports done)
+weft_tell("${done} of ${COUNT} files of CUDA kernels are compiled: ${name}")

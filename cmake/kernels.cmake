@@ -9,6 +9,8 @@ set(image_rows "")
 set(image_bytes "")
 set(image_files "")
 set(toolkit 0)
+set(portable_chips "")
+set(nvcc_flags -std=c++17 -O3)
 if(WEFT_HAS_CUDA)
   file(GLOB kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
   string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" matched "${CMAKE_CUDA_COMPILER_VERSION}")
@@ -21,6 +23,7 @@ if(WEFT_HAS_CUDA)
     set(portable_chips ${WEFT_CUDA_CHIPS})
   endif()
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/kernels)
+  list(LENGTH kernel_files kernel_count)
   foreach(source ${kernel_files})
     get_filename_component(name ${source} NAME_WE)
     set(image ${PROJECT_BINARY_DIR}/kernels/${name}.fatbin)
@@ -40,8 +43,8 @@ if(WEFT_HAS_CUDA)
     endif()
     add_custom_command(
       OUTPUT ${image}
-      COMMAND ${CMAKE_COMMAND} -DNVCC=${CMAKE_CUDA_COMPILER} -DSOURCE=${source} -DOUT=${image} -DDEPFILE=${image}.d
-              "-DINCLUDES=${PROJECT_SOURCE_DIR}/include;${PROJECT_SOURCE_DIR}/src" "-DCHIPS=${chips}" "-DPTX=${ptx}"
+      COMMAND ${CMAKE_COMMAND} -DNVCC=${CMAKE_CUDA_COMPILER} -DSOURCE=${source} -DOUT=${image} -DDEPFILE=${image}.d "-DFLAGS=${nvcc_flags}" -DSKBUILD=${SKBUILD}
+              "-DINCLUDES=${PROJECT_SOURCE_DIR}/include;${PROJECT_SOURCE_DIR}/src" "-DCHIPS=${chips}" "-DPTX=${ptx}" -DCOUNT=${kernel_count}
               -P ${PROJECT_SOURCE_DIR}/cmake/kernel.cmake
       DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/kernel.cmake
       ${headers}

@@ -143,8 +143,9 @@ WEFT_API size_t weft_tunings_path(char *path, size_t size);
  * then forgotten. Returns 0 when there is nothing. */
 WEFT_API int weft_tunings_notice(weft_message *notice);
 
-/** This build of the library: its version and a digest of what its kernels are made of, "0.1.0-1f2e3d4c5b6a". */
-WEFT_API const char *weft_build(void);
+/** This build of the library for a kind of device: its version and a digest of what schedules and kernels are made of
+ * there, "0.1.0-1f2e3d4c5b6a". Comments and formatting do not change it, nor does one kind's code change the other's. */
+WEFT_API const char *weft_build(weft_device_kind kind);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p
 
@@ -203,9 +204,15 @@ _OTHER_FUNCTIONS = {
 }
 
 
+def path_of(name: str) -> str:
+    """Where pip puts a compiled file: beside this one, or, in an editable installation, in the package's other folder."""
+    paths = [os.path.join(folder, name) for folder in sys.modules[__package__].__path__]
+    return next(filter(os.path.exists, paths), paths[0])
+
+
 def _load() -> ctypes.CDLL:
-    """The library beside this file, where pip puts it, or the one that the variable WEFT_LIBRARY names."""
-    path = os.environ.get("WEFT_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "libweft.so")
+    """The library that the variable WEFT_LIBRARY names, or the one that pip installs."""
+    path = os.environ.get("WEFT_LIBRARY") or path_of("libweft.so")
     if not os.path.exists(path):
         raise ImportError(f"weft: there is no library at {path}: run `pip install .`, or name one in WEFT_LIBRARY")
     library = ctypes.CDLL(path)

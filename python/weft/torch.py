@@ -20,7 +20,8 @@ from .errors import Invalid, NotFound, Unsupported
 _announced: Set[str] = set()
 
 
-def _announce(reason: str) -> None:
+@torch.compiler.assume_constant_result  # under torch.compile: said while it compiles
+def announce(reason: str) -> None:
     """Says once for each reason that torch does the work."""
     if reason not in _announced:
         _announced.add(reason)
@@ -108,7 +109,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[fl
             if not fallback:
                 raise
             reason = str(error)
-    _announce(reason)
+    announce(reason)
     o, sums = _empty_results(q, layout, lse)
     o.copy_(_torch_attention(q, k, v, causal, scale, offset, layout))
     return o, sums.copy_(_torch_lse(q, k, causal, scale, offset, layout)) if lse else sums
@@ -191,29 +192,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: O
     return (o, lse) if return_lse else o
 
 
-def _transformers_attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **options):
-    """transformers' attention function: q, k, v (batch, heads, seq, head_dim) in, (batch, seq, heads, head_dim) out."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-    reason = "it has a mask that is not plainly causal" if attention_mask is not None else None
-    reason = "it has dropout" if dropout else reason
-    for extra in ("softcap", "s_aux", "position_bias", "cache"):
-        reason = f"it has {extra}" if options.get(extra) is not None else reason
-    if reason:
-        _announce(reason)
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling,
-                                      is_causal=is_causal, **options)  # fmt: skip
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    # Without a mask, one query is the newest and sees every key; more queries are as many as there are keys.
-    causal = bool(query.shape[2] > 1 and causal)
-    o = attention(query, key, value, causal=causal, scale=scaling, offset=0 if causal else None, layout="bhsd")
-    return o.transpose(1, 2).contiguous(), None
-
-
 def register_with_transformers(name: str = "weft") -> None:
     """Makes attn_implementation="weft" known to Hugging Face transformers."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
+    from . import transformers
 
-    AttentionInterface.register(name, _transformers_attention)
-    AttentionMaskInterface.register(name, sdpa_mask)
+    transformers.register(name)

@@ -88,7 +88,7 @@ weft_status weft_tune_key_make(weft_tune_key *key, const weft_plan *draft, weft_
     const shape s = shape_of(draft);
     char words[WEFT_WORDS];
     memset(key, 0, sizeof *key);
-    key->build = weft_build();
+    key->build = weft_build(draft->device.kind);
     problem_text(&s, key->problem, sizeof key->problem);
     weft_schedule_write(&draft->schedule, words);
     snprintf(key->given, sizeof key->given, "%s", words);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The Python package, in a virtual environment of the project's own: the wheel is made, installed and tested.
+# The Python package as it is in python/, in a virtual environment of the project's own; wheel.sh looks at the installed one.
 #   tests/python/run.sh LIBRARY FOLDER [FAKE_DRIVER FAKE_LIBRARY]
-# LIBRARY goes into the wheel; FOLDER holds the environment between runs; the fakes of tests/cuda stand for a GPU.
+# LIBRARY is the libweft.so to test; FOLDER holds the environment between runs; the fakes of tests/cuda stand for a GPU.
 # Exits 77, which stands for skipped, where the packages that the tests need cannot be had. torch, transformers and JAX are too large
 # to fetch here; their tests run where WEFT_PYTHON names an interpreter that has them, with pytest and hypothesis.
 set -eu
@@ -22,11 +22,7 @@ if [ -z "${WEFT_PYTHON:-}" ] && [ ! -e "$folder/ready" ]; then
     touch "$folder/ready"
 fi
 
-# The package goes to a folder of its own, so that an interpreter of the user's stays as it is.
-rm -rf "$folder/package"
-"$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$folder/package" \
-    --config-settings "library=$library" .
-export PYTHONPATH="$folder/package" PYTHONDONTWRITEBYTECODE=1
+export WEFT_LIBRARY="$library" PYTHONPATH="$PWD/python" PYTHONDONTWRITEBYTECODE=1
 "$python" -m pytest -q -rs -p no:cacheprovider tests/python
 if [ $# -ge 4 ]; then # a process has one library and one driver
     WEFT_FAKE_CUDA=$3 WEFT_LIBRARY=$4 "$python" -m pytest -q -p no:cacheprovider tests/python/test_cuda.py
