@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "plan/json.h"
 #include "plan/plan.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
@@ -113,19 +114,24 @@ static uint64_t steps_in_wave(const weft_plan *plan) {
     return (uint64_t)plan->walk.workers * (uint64_t)weft_ceil_divide(r->columns, r->tile_columns);
 }
 
-static void simulate(candidate *c, weft_subject subject, const candidate_space *space, uint64_t most_steps, int must_fit) {
+/* A candidate that does not fit stays invalid. The status says whether there was memory to find out. */
+static weft_status simulate(candidate *c, weft_subject subject, const candidate_space *space, uint64_t most_steps,
+                            int must_fit) {
     weft_plan *plan = NULL;
     weft_message message;
-    if (try_plan(&c->chosen, subject, &plan, &message) == EXIT_OK && (!must_fit || fits(plan))) {
+    weft_status status = try_plan(&c->chosen, subject, &plan, &message);
+    if (status == WEFT_OK && (!must_fit || fits(plan))) {
         weft_simulate_options options = simulate_options(&c->chosen);
         if (options.limit == 0 && space->waves > 0) {
             const uint64_t steps = space->waves * steps_in_wave(plan);
             options.limit = steps < most_steps ? steps : most_steps;
         }
         c->schedule = weft_plan_schedule(plan);
-        c->valid = weft_simulate(plan, &options, &c->sim, NULL, &message) == WEFT_OK;
+        status = weft_simulate(plan, &options, &c->sim, NULL, &message);
+        c->valid = status == WEFT_OK;
     }
     weft_plan_destroy(plan);
+    return status;
 }
 
 /* Quantities within 2 % of each other are taken as equal, so that noise does not decide. */
@@ -182,9 +188,10 @@ int candidates_make(const settings *s, weft_subject subject, const candidate_spa
     size_t done = 0;
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < b.count; i++) {
-        simulate(&b.list[i], subject, space, MOST_STEPS / b.count, must_fit);
+        const weft_status status = simulate(&b.list[i], subject, space, MOST_STEPS / b.count, must_fit);
 #pragma omp critical
         {
+            b.failed |= status == WEFT_NO_MEMORY;
             done++;
             if (show) {
                 fprintf(stderr, "\r%zu of %zu schedules", done, b.count);
@@ -193,6 +200,10 @@ int candidates_make(const settings *s, weft_subject subject, const candidate_spa
     }
     if (show) {
         fputs("\r\033[K", stderr);
+    }
+    if (b.failed) {
+        free(b.list);
+        return complain(EXIT_FAILED, "out of memory");
     }
     sort_by_cost(b.list, b.count);
     while (b.count > 0 && !b.list[b.count - 1].valid) {
@@ -228,8 +239,7 @@ json_t *candidate_json(const candidate *c) {
                                "fabric_sectors", (json_int_t)t->fabric_sectors, "dram_read_bytes",
                                (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
     if (c->measured > 0) {
-        json_object_set_new(object, "measured",
-                            json_pack("{s:f, s:f}", "seconds", c->measured, "tflops", measured_tflops(c)));
+        weft_json_set(&object, "measured", json_pack("{s:f, s:f}", "seconds", c->measured, "tflops", measured_tflops(c)));
     }
     return object;
 }

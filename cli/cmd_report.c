@@ -8,6 +8,7 @@
 #include "candidates.h"
 #include "cli.h"
 #include "measure_host.h"
+#include "plan/json.h"
 #include "plan/plan.h"
 #include "report/colour.h"
 #include "report/page.h"
@@ -29,14 +30,14 @@ static void tell(const char *what) {
 static json_t *study_json(const study_info *info, const study *s) {
     json_t *rows = json_array();
     for (size_t i = 0; i < s->count; i++) {
-        json_array_append_new(rows, study_row_json(&s->rows[i]));
+        weft_json_append(&rows, study_row_json(&s->rows[i]));
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", info->name, "title", info->title, "beside", info->beside,
                      "source", info->source, "rows", rows);
 }
 
 /* One study, or all of them, each in a thread of its own. */
-static int run_studies(const char *which, json_t *list) {
+static int run_studies(const char *which, json_t **list) {
     study done[STUDIES];
     const study_info *infos[STUDIES];
     int count = 0;
@@ -58,7 +59,7 @@ static int run_studies(const char *which, json_t *list) {
     int code = EXIT_OK;
     for (int i = 0; i < count; i++) {
         code = done[i].failed ? EXIT_FAILED : code;
-        json_array_append_new(list, study_json(infos[i], &done[i]));
+        weft_json_append(list, study_json(infos[i], &done[i]));
         free(done[i].rows);
     }
     return code;
@@ -96,7 +97,7 @@ static json_t *candidate_row(const candidate *c) {
                      (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
 }
 
-static int compare_on(const char *machine, weft_subject subject, json_t *list) {
+static int compare_on(const char *machine, weft_subject subject, json_t **list) {
     settings s = subject == WEFT_SUBJECT_ATTENTION ? attention_settings() : gemm_settings();
     const candidate_space space = {0, 0, 0, 0};
     candidate *candidates = NULL;
@@ -111,20 +112,20 @@ static int compare_on(const char *machine, weft_subject subject, json_t *list) {
         char title[192];
         json_t *rows = json_array();
         for (size_t i = 0; i < count; i++) {
-            json_array_append_new(rows, candidate_row(&candidates[i]));
+            weft_json_append(&rows, candidate_row(&candidates[i]));
         }
         weft_view_title(plan, title, sizeof title);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:[I, I], s:o}", "machine", machine, "machine_title",
-                                              plan->machine.title, "subject",
-                                              subject == WEFT_SUBJECT_ATTENTION ? "attention" : "gemm", "title", title,
-                                              "tile", (json_int_t)s.tile[0], (json_int_t)s.tile[1], "schedules", rows));
+        weft_json_append(list, json_pack("{s:s, s:s, s:s, s:s, s:[I, I], s:o}", "machine", machine, "machine_title",
+                                         plan->machine.title, "subject",
+                                         subject == WEFT_SUBJECT_ATTENTION ? "attention" : "gemm", "title", title, "tile",
+                                         (json_int_t)s.tile[0], (json_int_t)s.tile[1], "schedules", rows));
     }
     free(candidates);
     weft_plan_destroy(plan);
     return code;
 }
 
-static int compare_all(json_t *list) {
+static int compare_all(json_t **list) {
     int code = EXIT_OK;
     for (int subject = WEFT_SUBJECT_ATTENTION; subject >= WEFT_SUBJECT_GEMM; subject--) {
         for (size_t i = 0; weft_machine_name(i) && code == EXIT_OK; i++) {
@@ -139,7 +140,7 @@ static int compare_all(json_t *list) {
 
 /* ---- this host ---- */
 
-static int measure_host(json_t *list) {
+static int measure_host(json_t **list) {
     static const struct {
         weft_subject subject;
         const char *schedules;
@@ -160,7 +161,7 @@ static int measure_host(json_t *list) {
             code = measure_schedules(each, count, runs[i].subject, REPEATS, &result);
         }
         if (code == EXIT_OK) {
-            json_array_append_new(list, result);
+            weft_json_append(list, result);
         }
     }
     return code;
@@ -188,7 +189,7 @@ static int all_passed(const json_t *runs) {
 static json_t *colours_json(void) {
     json_t *ramp = json_array();
     for (int i = 0; i < 64; i++) {
-        json_array_append_new(ramp, json_integer(weft_colour_ramp(i / 63.0)));
+        weft_json_append(&ramp, json_integer(weft_colour_ramp(i / 63.0)));
     }
     return ramp;
 }
@@ -203,7 +204,7 @@ static json_t *recorded_json(void) {
         const char *ending = strrchr(name, '.');
         size_t length;
         if (ending && strcmp(ending, ".csv") == 0 && strcmp(name, streams_file) != 0) {
-            json_object_set_new(files, name, json_string(weft_page_file(name, &length)));
+            weft_json_set(&files, name, json_string(weft_page_file(name, &length)));
         }
     }
     return files;
@@ -215,9 +216,9 @@ int cmd_report(const settings *s, const char *const *words, size_t count) {
     }
     json_t *studies = json_array(), *machines = json_array(), *host = json_array();
     tell("reproducing studies ...");
-    int code = run_studies(count ? words[0] : "all", studies);
-    code = code ? code : compare_all(machines);
-    code = code ? code : measure_host(host);
+    int code = run_studies(count ? words[0] : "all", &studies);
+    code = code ? code : compare_all(&machines);
+    code = code ? code : measure_host(&host);
     tell("");
     if (code) {
         json_decref(studies);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "plan/json.h"
 #include "study.h"
 
 /* Large counts as integers, small numbers with their digits. */
@@ -80,7 +81,7 @@ static int close_device(study *all, const settings *s) {
 }
 
 /* Runs a study and shows its rows, or adds them to the object. */
-static void run_study(study *all, const study_info *info, const settings *s, json_t *object) {
+static void run_study(study *all, const study_info *info, const settings *s, json_t **object) {
     const int on_device = all->bench != NULL;
     const size_t first = all->count;
     all->name = info->name;
@@ -94,9 +95,9 @@ static void run_study(study *all, const study_info *info, const settings *s, jso
     if (s->json) {
         json_t *rows = json_array();
         for (size_t r = first; r < all->count; r++) {
-            json_array_append_new(rows, study_row_json(&all->rows[r]));
+            weft_json_append(&rows, study_row_json(&all->rows[r]));
         }
-        json_object_set_new(object, info->name, rows);
+        weft_json_set(object, info->name, rows);
     } else {
         fputs(first ? "\n" : "", stdout);
         print_heading(on_device ? info->device_title : info->title, on_device,
@@ -117,7 +118,7 @@ int cmd_reproduce(const settings *s, const char *const *words, size_t count) {
             if (all.bench && !info->run_on_device) {
                 code = complain(EXIT_USAGE, "study %s has nothing to run on a GPU yet", which);
             } else {
-                run_study(&all, info, s, object);
+                run_study(&all, info, s, &object);
             }
         }
     }
@@ -128,7 +129,7 @@ int cmd_reproduce(const settings *s, const char *const *words, size_t count) {
     } else if (code == EXIT_OK && all.failed) {
         code = EXIT_FAILED;
     } else if (code == EXIT_OK && s->json) {
-        json_object_set_new(object, "outside", json_integer((json_int_t)outside));
+        weft_json_set(&object, "outside", json_integer((json_int_t)outside));
         code = print_json(object);
         object = NULL;
     } else if (code == EXIT_OK) {

@@ -14,6 +14,7 @@
 #include "gpu.h"
 #include "measure_host.h"
 #include "plan/describe.h"
+#include "plan/json.h"
 
 /* How long a run took, the median of `runs`. */
 typedef struct timing {
@@ -55,7 +56,7 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
                                    tflops, "check", "max_error", isfinite(c->max_error) ? c->max_error : DBL_MAX, "bound",
                                    c->bound, "checked", (json_int_t)c->checked, "passed", passed);
         if (counted) {
-            json_object_set_new(object, "counters", device_case_json(counted));
+            weft_json_set(&object, "counters", device_case_json(counted));
         }
         const int code = print_json(object);
         return code ? code : passed ? EXIT_OK : EXIT_FAILED;

@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "plan/describe.h"
+#include "plan/json.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
 
@@ -47,8 +48,8 @@ static int print_curve(const settings *s, const weft_plan *plan) {
     if (s->json) {
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++) {
-            json_array_append_new(list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
-                                                  (json_int_t)points[i].misses));
+            weft_json_append(&list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
+                                              (json_int_t)points[i].misses));
         }
         return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", plan->machine.name, "problem",
                                     weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "l2_bytes",
@@ -86,8 +87,10 @@ int cmd_simulate(const settings *s, const char *const *words, size_t count) {
         weft_message message = {""};
         const weft_simulate_options options = simulate_options(s);
         domains = calloc((size_t)plan->machine.domains, sizeof *domains);
-        const weft_status status = weft_simulate(plan, &options, &sim, domains, &message);
-        if (status) {
+        const weft_status status = domains ? weft_simulate(plan, &options, &sim, domains, &message) : WEFT_NO_MEMORY;
+        if (!domains) {
+            code = complain(EXIT_FAILED, "out of memory");
+        } else if (status) {
             code = complain_status(status, &message);
         } else if (s->json) {
             code = print_json(weft_simulation_json(plan, &sim, s->per_domain ? domains : NULL));

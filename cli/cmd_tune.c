@@ -12,6 +12,7 @@
 
 #include "cli.h"
 #include "plan/describe.h"
+#include "plan/json.h"
 #include "tune/words.h"
 #include "tune_file.h"
 #include "tune_kept.h"
@@ -29,7 +30,7 @@ typedef struct tuning {
     const settings *s;
     weft_subject subject;
     size_t number, count; /* of the problems of this command */
-    json_t *all;          /* every candidate, or null */
+    json_t *all;          /* every candidate; null when not asked for, or when memory ran out */
     weft_tuned tuned;
     weft_tune_state state;
     weft_status status;
@@ -57,11 +58,11 @@ static void add_candidate(void *user, const weft_tune_figures *f) {
     char words[WEFT_WORDS];
     weft_schedule_write(&f->tuned->schedule, words);
     if (t->all) {
-        json_array_append_new(t->all, json_pack("{s:o, s:s, s:s, s:f, s:f, s:I, s:f, s:b, s:b, s:b}", "schedule",
-                                                tune_schedule_json(f->chosen), "words", words, "kernel", f->kernel,
-                                                "seconds", f->tuned->seconds, "spread", f->tuned->spread, "runs",
-                                                (json_int_t)f->tuned->runs, "model", f->model, "estimate", f->is_estimate,
-                                                "also", f->is_also, "final", f->is_final));
+        weft_json_append(&t->all, json_pack("{s:o, s:s, s:s, s:f, s:f, s:I, s:f, s:b, s:b, s:b}", "schedule",
+                                            tune_schedule_json(f->chosen), "words", words, "kernel", f->kernel, "seconds",
+                                            f->tuned->seconds, "spread", f->tuned->spread, "runs",
+                                            (json_int_t)f->tuned->runs, "model", f->model, "estimate", f->is_estimate,
+                                            "also", f->is_also, "final", f->is_final));
     }
 }
 
@@ -150,18 +151,17 @@ static json_t *result_json(const tuning *t, const weft_plan *plan) {
         flops_of(plan) / t->tuned.seconds / 1e12, "runs", (json_int_t)t->tuned.runs, "date", (json_int_t)t->tuned.date,
         "whole", t->tuned.whole, "stored", t->status == WEFT_OK, "timed_now", s->runs > 0);
     if (s->runs > 0) {
-        json_object_set_new(object, "search",
-                            json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:f}", "candidates",
-                                      (json_int_t)s->candidates, "same", (json_int_t)s->same, "dropped",
-                                      (json_int_t)s->dropped, "dropped_from", s->dropped_from, "refused",
-                                      (json_int_t)s->refused, "untimed", (json_int_t)s->untimed, "runs",
-                                      (json_int_t)s->runs, "disturbed", (json_int_t)s->disturbed, "elapsed", s->elapsed));
-        json_object_set_new(object, "estimate",
-                            json_pack("{s:f, s:o}", "seconds", s->estimate, "schedule",
-                                      estimate ? weft_plan_schedule_json(estimate) : json_null()));
+        weft_json_set(&object, "search",
+                      json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:f}", "candidates", (json_int_t)s->candidates,
+                                "same", (json_int_t)s->same, "dropped", (json_int_t)s->dropped, "dropped_from",
+                                s->dropped_from, "refused", (json_int_t)s->refused, "untimed", (json_int_t)s->untimed,
+                                "runs", (json_int_t)s->runs, "disturbed", (json_int_t)s->disturbed, "elapsed", s->elapsed));
+        weft_json_set(&object, "estimate",
+                      json_pack("{s:f, s:o}", "seconds", s->estimate, "schedule",
+                                estimate ? weft_plan_schedule_json(estimate) : json_null()));
     }
-    if (t->all) {
-        json_object_set(object, "all", t->all);
+    if (t->s->all) {
+        weft_json_set(&object, "all", json_incref(t->all));
     }
     weft_plan_destroy(estimate);
     return object;
@@ -206,7 +206,7 @@ static void print_result(const tuning *t, const weft_plan *plan) {
 
 /* Tunes one problem and shows what came out; a result that could not be stored is shown, and is a failure. *held becomes a
  * plan of the problem, so that a GPU stays in use from one problem to the next. */
-static int tune_one(tuning *t, json_t *results, weft_plan **held) {
+static int tune_one(tuning *t, json_t **results, weft_plan **held) {
     t->all = t->s->all ? json_array() : NULL;
     run(t);
     weft_message notice;
@@ -218,7 +218,7 @@ static int tune_one(tuning *t, json_t *results, weft_plan **held) {
     if (t->status == WEFT_OK || (t->status == WEFT_IO && t->tuned.seconds > 0)) {
         weft_plan *plan = plan_of(t, WEFT_STORED);
         if (plan && results) {
-            json_array_append_new(results, result_json(t, plan));
+            weft_json_append(results, result_json(t, plan));
         } else if (plan) {
             print_result(t, plan);
         }
@@ -228,22 +228,25 @@ static int tune_one(tuning *t, json_t *results, weft_plan **held) {
     if (code) {
         complain(code, t->tuned.seconds > 0 ? "not stored: %s" : "%s", t->message.text);
     }
+    if (code == EXIT_OK && t->s->all && !t->all) {
+        code = complain(EXIT_FAILED, "no memory for the list of candidates");
+    }
     json_decref(t->all);
     return code;
 }
 
 static int tune_all(const settings *s, const tune_problem *list, size_t count) {
-    json_t *results = s->json ? json_array() : NULL;
+    json_t *results = json_array();
     weft_plan *held = NULL;
     int code = EXIT_OK;
     signal(SIGINT, on_interrupt);
     signal(SIGTERM, on_interrupt);
     for (size_t i = 0; i < count && !interrupted && (code == EXIT_OK || code == EXIT_FAILED); i++) {
         tuning t = {.s = &list[i].chosen, .subject = list[i].subject, .number = i + 1, .count = count};
-        const int this = tune_one(&t, results, &held);
+        const int this = tune_one(&t, s->json ? &results : NULL, &held);
         code = this ? this : code;
     }
-    if (s->json && json_array_size(results) > 0) {
+    if (s->json && (!results || json_array_size(results) > 0)) {
         const int printed =
             print_json(s->file ? json_pack("{s:O}", "tuned", results) : json_incref(json_array_get(results, 0)));
         code = code ? code : printed;

@@ -1,9 +1,11 @@
 /* weft: the command. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "plan/json.h"
 
 /* clang-format off */
 const verb verb_table[] = {
@@ -33,8 +35,11 @@ const verb verb_table[] = {
 };
 /* clang-format on */
 
+static int complained; /* the user was told what is wrong */
+
 int complain(int code, const char *format, ...) {
     va_list arguments;
+    complained = 1;
     va_start(arguments, format);
     fputs("weft: ", stderr);
     vfprintf(stderr, format, arguments);
@@ -62,12 +67,13 @@ int complain_status(weft_status status, const weft_message *message) {
 }
 
 int print_json(json_t *object) {
-    if (!object || json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0) {
-        json_decref(object);
-        return complain(EXIT_FAILED, "could not write the result");
-    }
-    putchar('\n');
+    char *text = weft_json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(object);
+    if (!text) {
+        return complain(EXIT_FAILED, "out of memory: there is no result");
+    }
+    puts(text); /* main() sees whether that went well */
+    free(text);
     return EXIT_OK;
 }
 
@@ -191,7 +197,7 @@ int main(int argc, char **argv) {
     s.command = command;
     const int code = v->run(&s, words, count);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        return complain(EXIT_FAILED, "could not write to standard output");
+        return complained ? EXIT_FAILED : complain(EXIT_FAILED, "could not write to standard output");
     }
     return code;
 }

@@ -12,6 +12,7 @@
 #include "check.h"
 #include "cli.h"
 #include "plan/describe.h"
+#include "plan/json.h"
 #include "report/view.h"
 #include "schedules.h"
 
@@ -165,7 +166,7 @@ static int run_all(weft_plan *const *plans, size_t count, int repeats, json_t **
     for (size_t i = 0; i < count; i++) {
         char name[96];
         schedule_name(schedules, count, i, name, sizeof name);
-        json_array_append_new(list, schedule_json(plans[i], name, times + i * (size_t)repeats, repeats, &checks[i]));
+        weft_json_append(&list, schedule_json(plans[i], name, times + i * (size_t)repeats, repeats, &checks[i]));
     }
     char title[192];
     int threads = 1;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "plan/json.h"
 
 const study_info study_table[] = {
     {"sawtooth", "Sawtooth wavefront reordering on GB10", "published", "Zhu, Pan, Ding", study_sawtooth,
@@ -186,22 +187,22 @@ double study_error(const study_row *row) {
     return truth != 0 ? row->simulated / truth - 1 : 0;
 }
 
-static void set_number(json_t *object, const char *key, double value) {
-    if (!isnan(value)) {
-        json_object_set_new(object, key, json_real(value));
+static void set_number(json_t **object, const char *key, double value) {
+    if (isfinite(value)) {
+        weft_json_set(object, key, json_real(value));
     }
 }
 
 json_t *study_row_json(const study_row *row) {
     json_t *object = json_pack("{s:s, s:s}", "section", row->section, "label", row->label);
-    set_number(object, "simulated", row->simulated);
-    set_number(object, "published", row->published);
-    set_number(object, "measured", row->measured);
-    set_number(object, "error", study_error(row));
+    set_number(&object, "simulated", row->simulated);
+    set_number(&object, "published", row->published);
+    set_number(&object, "measured", row->measured);
+    set_number(&object, "error", study_error(row));
     if (row->judged) {
-        json_object_set_new(object, "low", json_real(row->low));
-        json_object_set_new(object, "high", json_real(row->high));
-        json_object_set_new(object, "passed", json_boolean(study_passes(row)));
+        weft_json_set(&object, "low", json_real(row->low));
+        weft_json_set(&object, "high", json_real(row->high));
+        weft_json_set(&object, "passed", json_boolean(study_passes(row)));
     }
     return object;
 }

@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "plan/file.h"
 #include "plan/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
-#include "report/page.h"
 #include "report/simulation_json.h"
 #include "report/still.h"
 

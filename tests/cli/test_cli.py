@@ -277,7 +277,7 @@ class Mistakes(Command):
             result = subprocess.run([WEFT, "orders"], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual((result.returncode, result.stderr), (1, "weft: could not write to standard output\n"))
         result = run("view", "gemm", "--m", "256", "--n", "256", "--k", "64", "-o", "/dev/full")
-        self.assertEqual((result.returncode, result.stderr), (1, "weft: /dev/full: could not be written\n"))
+        self.assertEqual((result.returncode, result.stderr), (1, "weft: /dev/full: No space left on device\n"))
 
 
 if __name__ == "__main__":
