@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "plan/json.h"
 #include "plan/plan.h"
+#include "progress.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
 
@@ -116,12 +116,12 @@ static uint64_t steps_in_wave(const weft_plan *plan) {
 
 /* A candidate that does not fit stays invalid. The status says whether there was memory to find out. */
 static weft_status simulate(candidate *c, weft_subject subject, const candidate_space *space, uint64_t most_steps,
-                            int must_fit) {
+                            int must_fit, progress_part *part) {
     weft_plan *plan = NULL;
     weft_message message;
     weft_status status = try_plan(&c->chosen, subject, &plan, &message);
     if (status == WEFT_OK && (!must_fit || fits(plan))) {
-        weft_simulate_options options = simulate_options(&c->chosen);
+        weft_simulate_options options = simulate_options(&c->chosen, part);
         if (options.limit == 0 && space->waves > 0) {
             const uint64_t steps = space->waves * steps_in_wave(plan);
             options.limit = steps < most_steps ? steps : most_steps;
@@ -183,24 +183,17 @@ int candidates_make(const settings *s, weft_subject subject, const candidate_spa
         free(b.list);
         return complain(EXIT_FAILED, "out of memory");
     }
-    const int show = isatty(STDERR_FILENO);
     const int must_fit = space->tiles && s->tile[0] == 0;
-    size_t done = 0;
+    progress_begin("simulating schedules", (double)b.count);
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < b.count; i++) {
-        const weft_status status = simulate(&b.list[i], subject, space, MOST_STEPS / b.count, must_fit);
+        progress_part part = {1, 0};
+        const weft_status status = simulate(&b.list[i], subject, space, MOST_STEPS / b.count, must_fit, &part);
+        progress_part_end(&part);
 #pragma omp critical
-        {
-            b.failed |= status == WEFT_NO_MEMORY;
-            done++;
-            if (show) {
-                fprintf(stderr, "\r%zu of %zu schedules", done, b.count);
-            }
-        }
+        b.failed |= status == WEFT_NO_MEMORY;
     }
-    if (show) {
-        fputs("\r\033[K", stderr);
-    }
+    progress_end();
     if (b.failed) {
         free(b.list);
         return complain(EXIT_FAILED, "out of memory");

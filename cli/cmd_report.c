@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "candidates.h"
 #include "cli.h"
 #include "measure_host.h"
 #include "plan/json.h"
 #include "plan/plan.h"
+#include "progress.h"
 #include "report/colour.h"
 #include "report/page.h"
 #include "report/simulation_json.h"
@@ -18,12 +18,6 @@
 #include "study.h"
 
 enum { STUDIES = 16, REPEATS = 7 };
-
-static void tell(const char *what) {
-    if (isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K%s", what);
-    }
-}
 
 /* ---- the studies ---- */
 
@@ -36,6 +30,20 @@ static json_t *study_json(const study_info *info, const study *s) {
                      "source", info->source, "rows", rows);
 }
 
+static int is_asked(const study_info *info, const char *which) {
+    return strcmp(which, "all") == 0 || strcmp(which, info->name) == 0;
+}
+
+static double units_of_studies(const char *which) {
+    study counter = {.counting = 1, .brief = 1};
+    for (const study_info *info = study_table; info->name; info++) {
+        if (is_asked(info, which)) {
+            info->run(&counter);
+        }
+    }
+    return counter.units;
+}
+
 /* One study, or all of them, each in a thread of its own. */
 static int run_studies(const char *which, json_t **list) {
     study done[STUDIES];
@@ -43,8 +51,8 @@ static int run_studies(const char *which, json_t **list) {
     int count = 0;
     memset(done, 0, sizeof done);
     for (const study_info *info = study_table; info->name && count < STUDIES; info++) {
-        if (strcmp(which, "all") == 0 || strcmp(which, info->name) == 0) {
-            done[count].quiet = done[count].brief = 1;
+        if (is_asked(info, which)) {
+            done[count].brief = 1;
             infos[count++] = info;
         }
     }
@@ -125,13 +133,33 @@ static int compare_on(const char *machine, weft_subject subject, json_t **list) 
     return code;
 }
 
+/* Steps of the simulator, about, for all schedules of a subject on one machine. */
+static double units_of_comparison(weft_subject subject) {
+    const settings s = subject == WEFT_SUBJECT_ATTENTION ? attention_settings() : gemm_settings();
+    const double rows = (double)s.heads * (double)s.seq / (double)s.tile[0],
+                 tiles = (double)(s.m / s.tile[0]) * (double)(s.n / s.tile[1]);
+    const double steps = subject == WEFT_SUBJECT_ATTENTION ? rows * (double)s.seq / (double)s.tile[1]
+                                                           : tiles * (double)s.k / (double)s.tile[2];
+    int orders = 0;
+    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+        orders += weft_order_subject(order) == subject;
+    }
+    return steps * orders * (s.sweep < 0 ? WEFT_SWEEPS : 1);
+}
+
+static double units_of_comparisons(void) {
+    double units = 0;
+    for (size_t i = 0; weft_machine_name(i); i++) {
+        units += units_of_comparison(WEFT_SUBJECT_ATTENTION) + units_of_comparison(WEFT_SUBJECT_GEMM);
+    }
+    return units;
+}
+
 static int compare_all(json_t **list) {
     int code = EXIT_OK;
     for (int subject = WEFT_SUBJECT_ATTENTION; subject >= WEFT_SUBJECT_GEMM; subject--) {
         for (size_t i = 0; weft_machine_name(i) && code == EXIT_OK; i++) {
-            char text[96];
-            snprintf(text, sizeof text, "comparing schedules on %s ...", weft_machine_name(i));
-            tell(text);
+            progress_next(units_of_comparison((weft_subject)subject));
             code = compare_on(weft_machine_name(i), (weft_subject)subject, list);
         }
     }
@@ -155,7 +183,6 @@ static int measure_host(json_t **list) {
         s.heads = 2;
         s.seq = s.m = s.n = s.k = 512; /* the check costs more than the run */
         s.schedules = runs[i].schedules;
-        tell("running on this host ...");
         code = schedules_read(&s, runs[i].subject, each, WEFT_VIEW_SCHEDULES, &count);
         if (code == EXIT_OK) {
             code = measure_schedules(each, count, runs[i].subject, REPEATS, &result);
@@ -215,11 +242,12 @@ int cmd_report(const settings *s, const char *const *words, size_t count) {
         return complain(EXIT_USAGE, "report needs -o FILE.html or --json");
     }
     json_t *studies = json_array(), *machines = json_array(), *host = json_array();
-    tell("reproducing studies ...");
-    int code = run_studies(count ? words[0] : "all", &studies);
+    const char *which = count ? words[0] : "all";
+    progress_begin("reproducing studies", progress_seen() ? units_of_studies(which) + units_of_comparisons() : 0);
+    int code = run_studies(which, &studies);
     code = code ? code : compare_all(&machines);
     code = code ? code : measure_host(&host);
-    tell("");
+    progress_end();
     if (code) {
         json_decref(studies);
         json_decref(machines);

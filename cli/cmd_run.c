@@ -15,23 +15,13 @@
 #include "measure_host.h"
 #include "plan/describe.h"
 #include "plan/json.h"
+#include "progress.h"
 
 /* How long a run took, the median of `runs`. */
 typedef struct timing {
     double seconds;
     int64_t runs;
 } timing;
-
-/* Ten times a second at most; the line is wiped at the end. `user` is the time of the last one. */
-static void show_progress(void *user, int64_t done, int64_t total) {
-    double *last = user;
-    if (done == total) {
-        fputs("\r\033[K", stderr);
-    } else if (now() - *last > 0.1) {
-        *last = now();
-        fprintf(stderr, "\r%" PRId64 " of %" PRId64 " tiles", done, total);
-    }
-}
 
 /* Refuses what the host's memory cannot hold, before anything is allocated. */
 static int check_memory(double bytes) {
@@ -76,11 +66,13 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
 
 static int run_once(const weft_plan *plan, const void *data, timing *t) {
     weft_message message = {""};
+    progress_begin("running", 1);
     const double begin = now();
     const weft_status status = plan->subject == WEFT_SUBJECT_GEMM ? weft_plan_run_gemm(plan, data, &message)
                                                                   : weft_plan_run_attention(plan, data, &message);
     t->seconds = now() - begin;
     t->runs = 1;
+    progress_end();
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 
@@ -197,9 +189,9 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
             printf("planned for this %s: %s (--machine chooses another)\n", plan->placed ? "GPU" : "host",
                    plan->machine.title);
         }
-        double last = now();
-        if (isatty(STDERR_FILENO)) {
-            weft_plan_on_progress(plan, show_progress, &last);
+        progress_part part = {1, 0};
+        if (progress_seen()) {
+            weft_plan_on_progress(plan, progress_told, &part);
         }
         code = subject == WEFT_SUBJECT_ATTENTION ? run_attention(s, plan) : run_gemm(s, plan);
     }

@@ -39,9 +39,12 @@ enum { CURVE_POINTS = 48, CURVE_WIDTH = 60 };
 static int print_curve(const settings *s, const weft_plan *plan) {
     weft_curve_point points[CURVE_POINTS];
     weft_message message = {""};
-    const weft_simulate_options options = simulate_options(s);
+    progress_part part = {1, 0};
+    const weft_simulate_options options = simulate_options(s, &part);
     const size_t count = plan->machine.l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
+    progress_begin("simulating every size of the L2", 1);
     const weft_status status = weft_simulate_curve(plan, &options, points, count, &message);
+    progress_end();
     if (status) {
         return complain_status(status, &message);
     }
@@ -85,9 +88,12 @@ int cmd_simulate(const settings *s, const char *const *words, size_t count) {
     } else if (code == EXIT_OK) {
         weft_simulation sim;
         weft_message message = {""};
-        const weft_simulate_options options = simulate_options(s);
+        progress_part part = {1, 0};
+        const weft_simulate_options options = simulate_options(s, &part);
+        progress_begin("simulating", 1);
         domains = calloc((size_t)plan->machine.domains, sizeof *domains);
         const weft_status status = domains ? weft_simulate(plan, &options, &sim, domains, &message) : WEFT_NO_MEMORY;
+        progress_end();
         if (!domains) {
             code = complain(EXIT_FAILED, "out of memory");
         } else if (status) {

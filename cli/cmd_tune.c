@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <weft/tune.h>
 
 #include "cli.h"
 #include "plan/describe.h"
 #include "plan/json.h"
+#include "progress.h"
 #include "tune/words.h"
 #include "tune_file.h"
 #include "tune_kept.h"
@@ -39,17 +39,13 @@ typedef struct tuning {
 
 static int show_progress(void *user, const weft_tune_state *state) {
     const tuning *t = user;
-    if (isatty(STDERR_FILENO)) {
-        char best[128] = "";
-        if (state->best) {
-            tune_describe(&state->best->schedule, best, sizeof best);
-        }
-        fprintf(stderr,
-                "\r\033[K%zu of %zu: %" PRId64 " candidates in the race, %" PRId64
-                " runs, best %.4g ms (%s), about %.0f s left",
-                t->number, t->count, state->racing, state->runs, state->best ? 1e3 * state->best->seconds : 0.0, best,
-                ceil(state->left));
+    char best[128] = "";
+    if (state->best) {
+        tune_describe(&state->best->schedule, best, sizeof best);
     }
+    progress_say("%zu of %zu: %" PRId64 " candidates in the race, %" PRId64 " runs, best %.4g ms (%s), about %.0f s left",
+                 t->number, t->count, state->racing, state->runs, state->best ? 1e3 * state->best->seconds : 0.0, best,
+                 ceil(state->left));
     return interrupted;
 }
 
@@ -132,9 +128,7 @@ static void run(tuning *t) {
     } else {
         t->status = WEFT_INVALID;
     }
-    if (isatty(STDERR_FILENO)) {
-        fputs("\r\033[K", stderr);
-    }
+    progress_wipe();
 }
 
 static double flops_of(const weft_plan *plan) {

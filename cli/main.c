@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "plan/json.h"
+#include "progress.h"
 
 /* clang-format off */
 const verb verb_table[] = {
@@ -40,6 +41,7 @@ static int complained; /* the user was told what is wrong */
 int complain(int code, const char *format, ...) {
     va_list arguments;
     complained = 1;
+    progress_wipe();
     va_start(arguments, format);
     fputs("weft: ", stderr);
     vfprintf(stderr, format, arguments);
