@@ -9,6 +9,7 @@
 #include "plan/json.h"
 #include "plan/plan.h"
 #include "progress.h"
+#include "report/rate.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
 
@@ -238,19 +239,19 @@ json_t *candidate_json(const candidate *c) {
 }
 
 void candidate_print_header(int measured) {
-    printf("%-50s%9s%10s%10s%10s%10s%9s%s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB", "ms", "TFLOP/s",
-           measured ? "   measured ms  TFLOP/s" : "");
+    printf("%-50s%9s%10s%10s%10s%10s%15s%s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB", "ms", "rate",
+           measured ? "   measured ms           rate" : "");
 }
 
 void candidate_print(const candidate *c) {
     char name[128];
     const weft_traffic *t = &c->sim.total;
     candidate_name(c, name, sizeof name);
-    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%9.*f", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
+    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%15s", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
            (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * c->sim.seconds,
-           c->sim.tflops < 10 ? 3 : 1, c->sim.tflops);
+           weft_rate_text(c->sim.tflops).text);
     if (c->measured > 0) {
-        printf("%14.4f%9.*f", 1e3 * c->measured, measured_tflops(c) < 10 ? 3 : 1, measured_tflops(c));
+        printf("%14.4f%15s", 1e3 * c->measured, weft_rate_text(measured_tflops(c)).text);
     }
     putchar('\n');
 }

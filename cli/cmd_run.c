@@ -16,6 +16,7 @@
 #include "plan/describe.h"
 #include "plan/json.h"
 #include "progress.h"
+#include "report/rate.h"
 
 /* How long a run took, the median of `runs`. */
 typedef struct timing {
@@ -35,9 +36,9 @@ static int check_memory(double bytes) {
 /* `counted` is null without --counters. */
 static int report(const settings *s, const weft_plan *plan, const timing *t, double flops, const check *c,
                   const device_case *counted) {
-    const int passed = check_passed(c), on_gpu = plan->placed != NULL;
+    const int passed = check_passed(c);
     const double tflops = t->seconds > 0 ? flops / t->seconds / 1e12 : 0;
-    const char *kernel = on_gpu ? plan->backend->kernel(plan) : plan->backend->name;
+    const char *kernel = weft_plan_kernel(plan);
     if (s->json) {
         json_t *object = json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:{s:f, s:f, s:I, s:b}}", "device",
                                    plan->backend->name, "machine", plan->machine.name, "kernel", kernel, "problem",
@@ -55,7 +56,7 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
     if (t->runs > 1) {
         printf(" (median of %" PRId64 " runs)", t->runs);
     }
-    printf(", %.*f TFLOP/s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n", on_gpu ? 1 : 6, tflops,
+    printf(", %s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n", weft_rate_text(tflops).text,
            c->max_error, c->bound, c->checked, plan->subject == WEFT_SUBJECT_ATTENTION ? "rows" : "elements",
            passed ? "passed" : "FAILED");
     if (counted) {

@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "plan/describe.h"
 #include "plan/json.h"
+#include "report/rate.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
 
@@ -16,7 +17,7 @@ static void print_traffic(const char *name, const weft_traffic *t) {
 
 static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
     char text[1024];
-    weft_plan_text(plan, text, sizeof text);
+    weft_plan_outline(plan, text, sizeof text);
     fputs(text, stdout);
     print_traffic("L2", &sim->total);
     for (int64_t d = 0; domains && d < plan->machine.domains; d++) {
@@ -28,7 +29,7 @@ static void print_as_text(const weft_plan *plan, const weft_simulation *sim, con
     printf("%-10s%14.3f GB read, %.3f GB written\n", "DRAM", (double)sim->total.dram_read_bytes / 1e9,
            (double)sim->total.dram_write_bytes / 1e9);
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
-    printf("%-10s%14.6f s, %.1f TFLOP/s\n", "predicted", sim->seconds, sim->tflops);
+    printf("%-10s%14.6f s, %s\n", "predicted", sim->seconds, weft_rate_text(sim->tflops).text);
     printf("simulated in %.3f s, %llu visits, seed %llu\n", sim->elapsed_seconds, (unsigned long long)sim->piece_visits,
            (unsigned long long)sim->seed);
 }

@@ -141,7 +141,7 @@ static json_t *result_json(const tuning *t, const weft_plan *plan) {
     json_t *object = json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:f, s:f, s:f, s:I, s:I, s:b, s:b, s:b}", "device", plan->backend->name, "machine",
         plan->machine.name, "problem", weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "kernel",
-        plan->backend->kernel(plan), "seconds", t->tuned.seconds, "spread", t->tuned.spread, "tflops",
+        weft_plan_kernel(plan), "seconds", t->tuned.seconds, "spread", t->tuned.spread, "tflops",
         flops_of(plan) / t->tuned.seconds / 1e12, "runs", (json_int_t)t->tuned.runs, "date", (json_int_t)t->tuned.date,
         "whole", t->tuned.whole, "stored", t->status == WEFT_OK, "timed_now", s->runs > 0);
     if (s->runs > 0) {
@@ -171,7 +171,7 @@ static void print_result(const tuning *t, const weft_plan *plan) {
     if (end) {
         *end = '\0';
     }
-    printf("%s\n  %s, %s: %.4g ms, spread %.1f %%, %" PRId64 " runs%s%s\n", text, words, plan->backend->kernel(plan),
+    printf("%s\n  %s, %s: %.4g ms, spread %.1f %%, %" PRId64 " runs%s%s\n", text, words, weft_plan_kernel(plan),
            1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs, s->runs > 0 ? "" : ", tuned before",
            t->tuned.whole ? "" : ", stopped early");
     if (s->runs > 0) {

@@ -174,10 +174,9 @@ static int run_all(weft_plan *const *plans, size_t count, int repeats, json_t **
     threads = omp_get_max_threads();
 #endif
     weft_view_title(plans[0], title, sizeof title);
-    const weft_backend *backend = plans[0]->backend;
     *result = json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:o}", "title", title, "problem", weft_plan_problem_json(plans[0]),
-                        "backend", backend->name, "kernel", backend->kernel ? backend->kernel(plans[0]) : backend->name,
-                        "threads", threads, "repeats", repeats, "schedules", list);
+                        "backend", plans[0]->backend->name, "kernel", weft_plan_kernel(plans[0]), "threads", threads,
+                        "repeats", repeats, "schedules", list);
     return *result ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
 }
 
