@@ -140,6 +140,7 @@ static void table_is_sound(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_take_suffixes), cmocka_unit_test(values_reach_their_settings),
-                                       cmocka_unit_test(mistakes_are_explained), cmocka_unit_test(letters_stand_for_options), cmocka_unit_test(table_is_sound)};
+                                       cmocka_unit_test(mistakes_are_explained),
+                                       cmocka_unit_test(letters_stand_for_options), cmocka_unit_test(table_is_sound)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
