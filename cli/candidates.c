@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
+#include "plan/json.h"
 #include "plan/plan.h"
+#include "progress.h"
+#include "report/rate.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
 
@@ -113,19 +115,24 @@ static uint64_t steps_in_wave(const weft_plan *plan) {
     return (uint64_t)plan->walk.workers * (uint64_t)weft_ceil_divide(r->columns, r->tile_columns);
 }
 
-static void simulate(candidate *c, weft_subject subject, const candidate_space *space, uint64_t most_steps, int must_fit) {
+/* A candidate that does not fit stays invalid. The status says whether there was memory to find out. */
+static weft_status simulate(candidate *c, weft_subject subject, const candidate_space *space, uint64_t most_steps,
+                            int must_fit, progress_part *part) {
     weft_plan *plan = NULL;
     weft_message message;
-    if (try_plan(&c->chosen, subject, &plan, &message) == EXIT_OK && (!must_fit || fits(plan))) {
-        weft_simulate_options options = simulate_options(&c->chosen);
+    weft_status status = try_plan(&c->chosen, subject, &plan, &message);
+    if (status == WEFT_OK && (!must_fit || fits(plan))) {
+        weft_simulate_options options = simulate_options(&c->chosen, part);
         if (options.limit == 0 && space->waves > 0) {
             const uint64_t steps = space->waves * steps_in_wave(plan);
             options.limit = steps < most_steps ? steps : most_steps;
         }
         c->schedule = weft_plan_schedule(plan);
-        c->valid = weft_simulate(plan, &options, &c->sim, NULL, &message) == WEFT_OK;
+        status = weft_simulate(plan, &options, &c->sim, NULL, &message);
+        c->valid = status == WEFT_OK;
     }
     weft_plan_destroy(plan);
+    return status;
 }
 
 /* Quantities within 2 % of each other are taken as equal, so that noise does not decide. */
@@ -177,22 +184,20 @@ int candidates_make(const settings *s, weft_subject subject, const candidate_spa
         free(b.list);
         return complain(EXIT_FAILED, "out of memory");
     }
-    const int show = isatty(STDERR_FILENO);
     const int must_fit = space->tiles && s->tile[0] == 0;
-    size_t done = 0;
+    progress_begin("simulating schedules", (double)b.count);
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < b.count; i++) {
-        simulate(&b.list[i], subject, space, MOST_STEPS / b.count, must_fit);
+        progress_part part = {1, 0};
+        const weft_status status = simulate(&b.list[i], subject, space, MOST_STEPS / b.count, must_fit, &part);
+        progress_part_end(&part);
 #pragma omp critical
-        {
-            done++;
-            if (show) {
-                fprintf(stderr, "\r%zu of %zu schedules", done, b.count);
-            }
-        }
+        b.failed |= status == WEFT_NO_MEMORY;
     }
-    if (show) {
-        fputs("\r\033[K", stderr);
+    progress_end();
+    if (b.failed) {
+        free(b.list);
+        return complain(EXIT_FAILED, "out of memory");
     }
     sort_by_cost(b.list, b.count);
     while (b.count > 0 && !b.list[b.count - 1].valid) {
@@ -228,26 +233,25 @@ json_t *candidate_json(const candidate *c) {
                                "fabric_sectors", (json_int_t)t->fabric_sectors, "dram_read_bytes",
                                (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
     if (c->measured > 0) {
-        json_object_set_new(object, "measured",
-                            json_pack("{s:f, s:f}", "seconds", c->measured, "tflops", measured_tflops(c)));
+        weft_json_set(&object, "measured", json_pack("{s:f, s:f}", "seconds", c->measured, "tflops", measured_tflops(c)));
     }
     return object;
 }
 
 void candidate_print_header(int measured) {
-    printf("%-50s%9s%10s%10s%10s%10s%9s%s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB", "ms", "TFLOP/s",
-           measured ? "   measured ms  TFLOP/s" : "");
+    printf("%-50s%9s%10s%10s%10s%10s%15s%s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB", "ms", "rate",
+           measured ? "   measured ms           rate" : "");
 }
 
 void candidate_print(const candidate *c) {
     char name[128];
     const weft_traffic *t = &c->sim.total;
     candidate_name(c, name, sizeof name);
-    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%9.*f", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
+    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%15s", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
            (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * c->sim.seconds,
-           c->sim.tflops < 10 ? 3 : 1, c->sim.tflops);
+           weft_rate_text(c->sim.tflops).text);
     if (c->measured > 0) {
-        printf("%14.4f%9.*f", 1e3 * c->measured, measured_tflops(c) < 10 ? 3 : 1, measured_tflops(c));
+        printf("%14.4f%15s", 1e3 * c->measured, weft_rate_text(measured_tflops(c)).text);
     }
     putchar('\n');
 }

@@ -40,7 +40,7 @@ int complain(int code, const char *format, ...) __attribute__((format(printf, 2,
 /* The exit code for a status, its message printed. */
 int complain_status(weft_status status, const weft_message *message);
 
-/* Prints an object as one line and releases it; EXIT_FAILED when there is none or standard output is gone. */
+/* Prints an object as one line and releases it. Null, as plan/json.h leaves it, fails with a message: memory ran out. */
 int print_json(json_t *object);
 
 /* The weft_subject of "attention" or "gemm"; -1 for anything else. */
@@ -65,8 +65,8 @@ weft_device device_of(const settings *s);
 /* The exit code of a status of a plan or a tuning: what is missing on this machine is no mistake of the command line's. */
 int device_exit_code(const weft_device *device, weft_status status);
 
-/* Makes the plan that the options describe; returns an exit code, with a message when it is not 0. */
-int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message);
+/* Makes the plan that the options describe, or says what is wrong. */
+weft_status try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message);
 
 /* Makes the plan that the options describe. Prints what is wrong and returns the exit code when it cannot. */
 int make_plan(const settings *s, weft_subject subject, weft_plan **plan);

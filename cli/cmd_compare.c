@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "count.h"
 #include "measure_host.h"
+#include "plan/json.h"
 
 int cmd_compare(const settings *s, const char *const *words, size_t count) {
     (void)count;
@@ -36,9 +37,9 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
         for (size_t i = 0; i < candidates; i++) {
             json_t *row = candidate_json(&list[i]);
             if (counted) {
-                json_object_set_new(row, "counters", device_case_json(&counted[i]));
+                weft_json_set(&row, "counters", device_case_json(&counted[i]));
             }
-            json_array_append_new(rows, row);
+            weft_json_append(&rows, row);
         }
         code = print_json(json_pack("{s:s, s:o}", "machine",
                                     s->machine ? s->machine

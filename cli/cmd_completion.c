@@ -33,7 +33,16 @@ static void print_options(int sets) {
     for (const option *o = option_table; o->name; o++) {
         if (o->sets & sets) {
             printf(" --%s", o->name);
+            if (options_letter(o)) {
+                printf(" -%c", options_letter(o));
+            }
         }
+    }
+}
+
+static void print_verbs(void) {
+    for (const verb *v = verb_table; v->name; v++) {
+        printf("%s ", v->name);
     }
 }
 
@@ -65,10 +74,10 @@ int cmd_completion(const settings *s, const char *const *words, size_t count) {
         print_options(v->sets);
         puts("' ;;");
     }
-    fputs("        esac\n        ((COMP_CWORD == 1)) && list='", stdout);
-    for (const verb *v = verb_table; v->name; v++) {
-        printf("%s ", v->name);
-    }
-    puts("--help --version'\n    fi\n    COMPREPLY=($(compgen -W \"$list\" -- \"$word\"))\n}\ncomplete -F _weft weft");
+    fputs("        help) ((COMP_CWORD == 2)) && list='", stdout);
+    print_verbs();
+    fputs("' ;;\n        esac\n        ((COMP_CWORD == 1)) && list='", stdout);
+    print_verbs();
+    puts("help --help --version'\n    fi\n    COMPREPLY=($(compgen -W \"$list\" -- \"$word\"))\n}\ncomplete -F _weft weft");
     return EXIT_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "plan/json.h"
 
 enum { MAX_VALUES = 64 };
 
@@ -20,8 +21,8 @@ static int show_machine(const settings *s, const char *name) {
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++) {
             const weft_machine_value *v = &values[i];
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "section", v->section, "key", v->key,
-                                                  "value", v->value, "unit", v->unit, "source", v->source));
+            weft_json_append(&list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "section", v->section, "key", v->key, "value",
+                                              v->value, "unit", v->unit, "source", v->source));
         }
         return print_json(json_pack("{s:s, s:s, s:o}", "name", machine.name, "title", machine.title, "values", list));
     }
@@ -56,9 +57,9 @@ int cmd_machines(const settings *s, const char *const *words, size_t count) {
             return complain_status(status, &message);
         }
         if (s->json) {
-            json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:f}", "name", m.name, "title", m.title,
-                                                  "workers", (json_int_t)m.workers, "domains", (json_int_t)m.domains,
-                                                  "l2_bytes", (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
+            weft_json_append(&list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:f}", "name", m.name, "title", m.title, "workers",
+                                              (json_int_t)m.workers, "domains", (json_int_t)m.domains, "l2_bytes",
+                                              (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
         } else {
             printf("%-8s %-28s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s\n", m.name, m.title, (long long)m.workers,
                    (long long)m.domains, (double)m.l2_bytes / (1 << 20), m.dram_bandwidth / 1e12);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "plan/json.h"
 
 enum { MAX_ROWS = 256, MAX_COLS = 64, SHOW_POSITION = 0, SHOW_WORKER, SHOW_DOMAIN, SHOW_PATH };
 
@@ -104,9 +105,9 @@ static int print_picture_json(const picture *p, const weft_plan *plan) {
     for (int64_t row = 0; row < p->rows; row++) {
         json_t *line = json_array();
         for (int64_t col = 0; col < p->cols; col++) {
-            json_array_append_new(line, json_integer(p->cells[row * p->cols + col]));
+            weft_json_append(&line, json_integer(p->cells[row * p->cols + col]));
         }
-        json_array_append_new(rows, line);
+        weft_json_append(&rows, line);
     }
     return print_json(
         json_pack("{s:s, s:o}", "order", weft_order_describe(weft_plan_schedule(plan).order)->name, "rows", rows));

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "plan/json.h"
 
 static const char *subject_name(weft_subject subject) {
     return subject == WEFT_SUBJECT_GEMM ? "gemm" : "attention";
@@ -15,7 +16,7 @@ static const char *parameter_name(weft_parameter parameter) {
 static json_t *names_json(const weft_name *(*describe)(int32_t)) {
     json_t *list = json_array();
     for (int32_t i = 0; describe(i); i++) {
-        json_array_append_new(list, json_pack("{s:s, s:s}", "name", describe(i)->name, "text", describe(i)->text));
+        weft_json_append(&list, json_pack("{s:s, s:s}", "name", describe(i)->name, "text", describe(i)->text));
     }
     return list;
 }
@@ -26,9 +27,9 @@ static int print_as_json(void) {
         const weft_order_info *o = weft_order_describe(i);
         json_t *row = json_pack("{s:s, s:s, s:s}", "name", o->name, "subject", subject_name(o->subject), "text", o->text);
         if (o->parameter != WEFT_PARAMETER_NONE) {
-            json_object_set_new(row, "parameter", json_string(parameter_name(o->parameter)));
+            weft_json_set(&row, "parameter", json_string(parameter_name(o->parameter)));
         }
-        json_array_append_new(orders, row);
+        weft_json_append(&orders, row);
     }
     return print_json(json_pack("{s:o, s:o, s:o}", "orders", orders, "sweeps", names_json(weft_sweep_describe),
                                 "dispatches", names_json(weft_dispatch_describe)));

@@ -4,6 +4,7 @@
 
 #include "candidates.h"
 #include "cli.h"
+#include "plan/json.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
 
@@ -57,7 +58,7 @@ int cmd_plan(const settings *s, const char *const *words, size_t count) {
         if (s->json) {
             json_t *rows = json_array();
             for (size_t i = 0; i < shown; i++) {
-                json_array_append_new(rows, candidate_json(&list[i]));
+                weft_json_append(&rows, candidate_json(&list[i]));
             }
             code = print_json(json_pack("{s:s, s:o, s:I, s:s, s:o}", "machine", s->machine ? s->machine : "host",
                                         "recommended", candidate_json(&list[0]), "searched", (json_int_t)candidates,

@@ -3,12 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "candidates.h"
 #include "cli.h"
 #include "measure_host.h"
+#include "plan/json.h"
 #include "plan/plan.h"
+#include "progress.h"
 #include "report/colour.h"
 #include "report/page.h"
 #include "report/simulation_json.h"
@@ -18,32 +19,40 @@
 
 enum { STUDIES = 16, REPEATS = 7 };
 
-static void tell(const char *what) {
-    if (isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K%s", what);
-    }
-}
-
 /* ---- the studies ---- */
 
 static json_t *study_json(const study_info *info, const study *s) {
     json_t *rows = json_array();
     for (size_t i = 0; i < s->count; i++) {
-        json_array_append_new(rows, study_row_json(&s->rows[i]));
+        weft_json_append(&rows, study_row_json(&s->rows[i]));
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", info->name, "title", info->title, "beside", info->beside,
                      "source", info->source, "rows", rows);
 }
 
+static int is_asked(const study_info *info, const char *which) {
+    return strcmp(which, "all") == 0 || strcmp(which, info->name) == 0;
+}
+
+static double units_of_studies(const char *which) {
+    study counter = {.counting = 1, .brief = 1};
+    for (const study_info *info = study_table; info->name; info++) {
+        if (is_asked(info, which)) {
+            info->run(&counter);
+        }
+    }
+    return counter.units;
+}
+
 /* One study, or all of them, each in a thread of its own. */
-static int run_studies(const char *which, json_t *list) {
+static int run_studies(const char *which, json_t **list) {
     study done[STUDIES];
     const study_info *infos[STUDIES];
     int count = 0;
     memset(done, 0, sizeof done);
     for (const study_info *info = study_table; info->name && count < STUDIES; info++) {
-        if (strcmp(which, "all") == 0 || strcmp(which, info->name) == 0) {
-            done[count].quiet = done[count].brief = 1;
+        if (is_asked(info, which)) {
+            done[count].brief = 1;
             infos[count++] = info;
         }
     }
@@ -58,7 +67,7 @@ static int run_studies(const char *which, json_t *list) {
     int code = EXIT_OK;
     for (int i = 0; i < count; i++) {
         code = done[i].failed ? EXIT_FAILED : code;
-        json_array_append_new(list, study_json(infos[i], &done[i]));
+        weft_json_append(list, study_json(infos[i], &done[i]));
         free(done[i].rows);
     }
     return code;
@@ -96,7 +105,7 @@ static json_t *candidate_row(const candidate *c) {
                      (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
 }
 
-static int compare_on(const char *machine, weft_subject subject, json_t *list) {
+static int compare_on(const char *machine, weft_subject subject, json_t **list) {
     settings s = subject == WEFT_SUBJECT_ATTENTION ? attention_settings() : gemm_settings();
     const candidate_space space = {0, 0, 0, 0};
     candidate *candidates = NULL;
@@ -111,26 +120,46 @@ static int compare_on(const char *machine, weft_subject subject, json_t *list) {
         char title[192];
         json_t *rows = json_array();
         for (size_t i = 0; i < count; i++) {
-            json_array_append_new(rows, candidate_row(&candidates[i]));
+            weft_json_append(&rows, candidate_row(&candidates[i]));
         }
         weft_view_title(plan, title, sizeof title);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:[I, I], s:o}", "machine", machine, "machine_title",
-                                              plan->machine.title, "subject",
-                                              subject == WEFT_SUBJECT_ATTENTION ? "attention" : "gemm", "title", title,
-                                              "tile", (json_int_t)s.tile[0], (json_int_t)s.tile[1], "schedules", rows));
+        weft_json_append(list, json_pack("{s:s, s:s, s:s, s:s, s:[I, I], s:o}", "machine", machine, "machine_title",
+                                         plan->machine.title, "subject",
+                                         subject == WEFT_SUBJECT_ATTENTION ? "attention" : "gemm", "title", title, "tile",
+                                         (json_int_t)s.tile[0], (json_int_t)s.tile[1], "schedules", rows));
     }
     free(candidates);
     weft_plan_destroy(plan);
     return code;
 }
 
-static int compare_all(json_t *list) {
+/* Steps of the simulator, about, for all schedules of a subject on one machine. */
+static double units_of_comparison(weft_subject subject) {
+    const settings s = subject == WEFT_SUBJECT_ATTENTION ? attention_settings() : gemm_settings();
+    const double rows = (double)s.heads * (double)s.seq / (double)s.tile[0],
+                 tiles = (double)(s.m / s.tile[0]) * (double)(s.n / s.tile[1]);
+    const double steps = subject == WEFT_SUBJECT_ATTENTION ? rows * (double)s.seq / (double)s.tile[1]
+                                                           : tiles * (double)s.k / (double)s.tile[2];
+    int orders = 0;
+    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+        orders += weft_order_subject(order) == subject;
+    }
+    return steps * orders * (s.sweep < 0 ? WEFT_SWEEPS : 1);
+}
+
+static double units_of_comparisons(void) {
+    double units = 0;
+    for (size_t i = 0; weft_machine_name(i); i++) {
+        units += units_of_comparison(WEFT_SUBJECT_ATTENTION) + units_of_comparison(WEFT_SUBJECT_GEMM);
+    }
+    return units;
+}
+
+static int compare_all(json_t **list) {
     int code = EXIT_OK;
     for (int subject = WEFT_SUBJECT_ATTENTION; subject >= WEFT_SUBJECT_GEMM; subject--) {
         for (size_t i = 0; weft_machine_name(i) && code == EXIT_OK; i++) {
-            char text[96];
-            snprintf(text, sizeof text, "comparing schedules on %s ...", weft_machine_name(i));
-            tell(text);
+            progress_next(units_of_comparison((weft_subject)subject));
             code = compare_on(weft_machine_name(i), (weft_subject)subject, list);
         }
     }
@@ -139,7 +168,7 @@ static int compare_all(json_t *list) {
 
 /* ---- this host ---- */
 
-static int measure_host(json_t *list) {
+static int measure_host(json_t **list) {
     static const struct {
         weft_subject subject;
         const char *schedules;
@@ -154,13 +183,12 @@ static int measure_host(json_t *list) {
         s.heads = 2;
         s.seq = s.m = s.n = s.k = 512; /* the check costs more than the run */
         s.schedules = runs[i].schedules;
-        tell("running on this host ...");
         code = schedules_read(&s, runs[i].subject, each, WEFT_VIEW_SCHEDULES, &count);
         if (code == EXIT_OK) {
             code = measure_schedules(each, count, runs[i].subject, REPEATS, &result);
         }
         if (code == EXIT_OK) {
-            json_array_append_new(list, result);
+            weft_json_append(list, result);
         }
     }
     return code;
@@ -188,7 +216,7 @@ static int all_passed(const json_t *runs) {
 static json_t *colours_json(void) {
     json_t *ramp = json_array();
     for (int i = 0; i < 64; i++) {
-        json_array_append_new(ramp, json_integer(weft_colour_ramp(i / 63.0)));
+        weft_json_append(&ramp, json_integer(weft_colour_ramp(i / 63.0)));
     }
     return ramp;
 }
@@ -203,7 +231,7 @@ static json_t *recorded_json(void) {
         const char *ending = strrchr(name, '.');
         size_t length;
         if (ending && strcmp(ending, ".csv") == 0 && strcmp(name, streams_file) != 0) {
-            json_object_set_new(files, name, json_string(weft_page_file(name, &length)));
+            weft_json_set(&files, name, json_string(weft_page_file(name, &length)));
         }
     }
     return files;
@@ -214,11 +242,12 @@ int cmd_report(const settings *s, const char *const *words, size_t count) {
         return complain(EXIT_USAGE, "report needs -o FILE.html or --json");
     }
     json_t *studies = json_array(), *machines = json_array(), *host = json_array();
-    tell("reproducing studies ...");
-    int code = run_studies(count ? words[0] : "all", studies);
-    code = code ? code : compare_all(machines);
-    code = code ? code : measure_host(host);
-    tell("");
+    const char *which = count ? words[0] : "all";
+    progress_begin("reproducing studies", progress_seen() ? units_of_studies(which) + units_of_comparisons() : 0);
+    int code = run_studies(which, &studies);
+    code = code ? code : compare_all(&machines);
+    code = code ? code : measure_host(&host);
+    progress_end();
     if (code) {
         json_decref(studies);
         json_decref(machines);

@@ -1,13 +1,13 @@
 /* weft reproduce: the published studies, row by row. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cli.h"
+#include "plan/json.h"
+#include "progress.h"
 #include "study.h"
 
 /* Large counts as integers, small numbers with their digits. */
@@ -58,20 +58,13 @@ static size_t count_outside(const study *s) {
     return outside;
 }
 
-/* Opens the GPU and the file of raw numbers, as the options ask. */
+/* Opens the GPU, as the options ask. */
 static int open_device(study *all, const settings *s) {
     if (s->device != WEFT_DEVICE_CUDA) {
         return s->output ? complain(EXIT_USAGE, "--output is for studies on a GPU: --device cuda") : EXIT_OK;
     }
-    const int code = device_bench_open(&all->bench, (int32_t)s->gpu);
-    if (code || !s->output) {
-        return code;
-    }
-    all->csv = fopen(s->output, "w");
-    if (!all->csv) {
-        return complain(EXIT_FAILED, "%s cannot be written", s->output);
-    }
-    return EXIT_OK;
+    all->csv_path = s->output;
+    return device_bench_open(&all->bench, (int32_t)s->gpu);
 }
 
 static int close_device(study *all, const settings *s) {
@@ -79,24 +72,31 @@ static int close_device(study *all, const settings *s) {
     return all->csv && fclose(all->csv) ? complain(EXIT_FAILED, "%s cannot be written", s->output) : EXIT_OK;
 }
 
+/* The word is a study's name, or stands for all that there are on this device. */
+static int is_asked(const study *all, const study_info *info, const char *which) {
+    return strcmp(which, info->name) == 0 || (strcmp(which, "all") == 0 && (!all->bench || info->run_on_device));
+}
+
+static void (*runner(const study *all, const study_info *info))(study *s) {
+    return all->bench ? info->run_on_device : info->run;
+}
+
 /* Runs a study and shows its rows, or adds them to the object. */
-static void run_study(study *all, const study_info *info, const settings *s, json_t *object) {
+static void run_study(study *all, const study_info *info, const settings *s, json_t **object) {
     const int on_device = all->bench != NULL;
     const size_t first = all->count;
     all->name = info->name;
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    (on_device ? info->run_on_device : info->run)(all);
+    runner(all, info)(all);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (!all->quiet) {
-        fputs("\r\033[K", stderr);
-    }
+    progress_wipe();
     if (s->json) {
         json_t *rows = json_array();
         for (size_t r = first; r < all->count; r++) {
-            json_array_append_new(rows, study_row_json(&all->rows[r]));
+            weft_json_append(&rows, study_row_json(&all->rows[r]));
         }
-        json_object_set_new(object, info->name, rows);
+        weft_json_set(object, info->name, rows);
     } else {
         fputs(first ? "\n" : "", stdout);
         print_heading(on_device ? info->device_title : info->title, on_device,
@@ -107,20 +107,26 @@ static void run_study(study *all, const study_info *info, const settings *s, jso
 
 int cmd_reproduce(const settings *s, const char *const *words, size_t count) {
     const char *which = count ? words[0] : "all";
-    study all = {.quiet = !isatty(STDERR_FILENO)};
+    study all = {.brief = 0}, counter = {.counting = 1};
     json_t *object = json_object();
     int known = 0, code = open_device(&all, s);
+    for (const study_info *info = study_table; info->name && progress_seen() && code == EXIT_OK; info++) {
+        if (is_asked(&all, info, which) && runner(&all, info)) {
+            runner(&all, info)(&counter);
+        }
+    }
+    progress_begin("reproducing", counter.units);
     for (const study_info *info = study_table; info->name && !all.failed && code == EXIT_OK; info++) {
-        const int asked = strcmp(which, info->name) == 0;
-        if (asked || (strcmp(which, "all") == 0 && (!all.bench || info->run_on_device))) {
+        if (is_asked(&all, info, which)) {
             known = 1;
             if (all.bench && !info->run_on_device) {
                 code = complain(EXIT_USAGE, "study %s has nothing to run on a GPU yet", which);
             } else {
-                run_study(&all, info, s, object);
+                run_study(&all, info, s, &object);
             }
         }
     }
+    progress_end();
     const size_t outside = count_outside(&all);
     if (code == EXIT_OK && !known) {
         code =
@@ -128,7 +134,7 @@ int cmd_reproduce(const settings *s, const char *const *words, size_t count) {
     } else if (code == EXIT_OK && all.failed) {
         code = EXIT_FAILED;
     } else if (code == EXIT_OK && s->json) {
-        json_object_set_new(object, "outside", json_integer((json_int_t)outside));
+        weft_json_set(&object, "outside", json_integer((json_int_t)outside));
         code = print_json(object);
         object = NULL;
     } else if (code == EXIT_OK) {

@@ -14,23 +14,15 @@
 #include "gpu.h"
 #include "measure_host.h"
 #include "plan/describe.h"
+#include "plan/json.h"
+#include "progress.h"
+#include "report/rate.h"
 
 /* How long a run took, the median of `runs`. */
 typedef struct timing {
     double seconds;
     int64_t runs;
 } timing;
-
-/* Ten times a second at most; the line is wiped at the end. `user` is the time of the last one. */
-static void show_progress(void *user, int64_t done, int64_t total) {
-    double *last = user;
-    if (done == total) {
-        fputs("\r\033[K", stderr);
-    } else if (now() - *last > 0.1) {
-        *last = now();
-        fprintf(stderr, "\r%" PRId64 " of %" PRId64 " tiles", done, total);
-    }
-}
 
 /* Refuses what the host's memory cannot hold, before anything is allocated. */
 static int check_memory(double bytes) {
@@ -44,9 +36,9 @@ static int check_memory(double bytes) {
 /* `counted` is null without --counters. */
 static int report(const settings *s, const weft_plan *plan, const timing *t, double flops, const check *c,
                   const device_case *counted) {
-    const int passed = check_passed(c), on_gpu = plan->placed != NULL;
+    const int passed = check_passed(c);
     const double tflops = t->seconds > 0 ? flops / t->seconds / 1e12 : 0;
-    const char *kernel = on_gpu ? plan->backend->kernel(plan) : plan->backend->name;
+    const char *kernel = weft_plan_kernel(plan);
     if (s->json) {
         json_t *object = json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:{s:f, s:f, s:I, s:b}}", "device",
                                    plan->backend->name, "machine", plan->machine.name, "kernel", kernel, "problem",
@@ -55,7 +47,7 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
                                    tflops, "check", "max_error", isfinite(c->max_error) ? c->max_error : DBL_MAX, "bound",
                                    c->bound, "checked", (json_int_t)c->checked, "passed", passed);
         if (counted) {
-            json_object_set_new(object, "counters", device_case_json(counted));
+            weft_json_set(&object, "counters", device_case_json(counted));
         }
         const int code = print_json(object);
         return code ? code : passed ? EXIT_OK : EXIT_FAILED;
@@ -64,7 +56,7 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
     if (t->runs > 1) {
         printf(" (median of %" PRId64 " runs)", t->runs);
     }
-    printf(", %.*f TFLOP/s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n", on_gpu ? 1 : 6, tflops,
+    printf(", %s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n", weft_rate_text(tflops).text,
            c->max_error, c->bound, c->checked, plan->subject == WEFT_SUBJECT_ATTENTION ? "rows" : "elements",
            passed ? "passed" : "FAILED");
     if (counted) {
@@ -75,11 +67,13 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
 
 static int run_once(const weft_plan *plan, const void *data, timing *t) {
     weft_message message = {""};
+    progress_begin("running", 1);
     const double begin = now();
     const weft_status status = plan->subject == WEFT_SUBJECT_GEMM ? weft_plan_run_gemm(plan, data, &message)
                                                                   : weft_plan_run_attention(plan, data, &message);
     t->seconds = now() - begin;
     t->runs = 1;
+    progress_end();
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 
@@ -196,9 +190,9 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
             printf("planned for this %s: %s (--machine chooses another)\n", plan->placed ? "GPU" : "host",
                    plan->machine.title);
         }
-        double last = now();
-        if (isatty(STDERR_FILENO)) {
-            weft_plan_on_progress(plan, show_progress, &last);
+        progress_part part = {1, 0};
+        if (progress_seen()) {
+            weft_plan_on_progress(plan, progress_told, &part);
         }
         code = subject == WEFT_SUBJECT_ATTENTION ? run_attention(s, plan) : run_gemm(s, plan);
     }

@@ -4,6 +4,8 @@
 
 #include "cli.h"
 #include "plan/describe.h"
+#include "plan/json.h"
+#include "report/rate.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
 
@@ -15,7 +17,7 @@ static void print_traffic(const char *name, const weft_traffic *t) {
 
 static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
     char text[1024];
-    weft_plan_text(plan, text, sizeof text);
+    weft_plan_outline(plan, text, sizeof text);
     fputs(text, stdout);
     print_traffic("L2", &sim->total);
     for (int64_t d = 0; domains && d < plan->machine.domains; d++) {
@@ -27,7 +29,7 @@ static void print_as_text(const weft_plan *plan, const weft_simulation *sim, con
     printf("%-10s%14.3f GB read, %.3f GB written\n", "DRAM", (double)sim->total.dram_read_bytes / 1e9,
            (double)sim->total.dram_write_bytes / 1e9);
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
-    printf("%-10s%14.6f s, %.1f TFLOP/s\n", "predicted", sim->seconds, sim->tflops);
+    printf("%-10s%14.6f s, %s\n", "predicted", sim->seconds, weft_rate_text(sim->tflops).text);
     printf("simulated in %.3f s, %llu visits, seed %llu\n", sim->elapsed_seconds, (unsigned long long)sim->piece_visits,
            (unsigned long long)sim->seed);
 }
@@ -38,17 +40,20 @@ enum { CURVE_POINTS = 48, CURVE_WIDTH = 60 };
 static int print_curve(const settings *s, const weft_plan *plan) {
     weft_curve_point points[CURVE_POINTS];
     weft_message message = {""};
-    const weft_simulate_options options = simulate_options(s);
+    progress_part part = {1, 0};
+    const weft_simulate_options options = simulate_options(s, &part);
     const size_t count = plan->machine.l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
+    progress_begin("simulating every size of the L2", 1);
     const weft_status status = weft_simulate_curve(plan, &options, points, count, &message);
+    progress_end();
     if (status) {
         return complain_status(status, &message);
     }
     if (s->json) {
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++) {
-            json_array_append_new(list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
-                                                  (json_int_t)points[i].misses));
+            weft_json_append(&list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
+                                              (json_int_t)points[i].misses));
         }
         return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", plan->machine.name, "problem",
                                     weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "l2_bytes",
@@ -84,10 +89,15 @@ int cmd_simulate(const settings *s, const char *const *words, size_t count) {
     } else if (code == EXIT_OK) {
         weft_simulation sim;
         weft_message message = {""};
-        const weft_simulate_options options = simulate_options(s);
+        progress_part part = {1, 0};
+        const weft_simulate_options options = simulate_options(s, &part);
+        progress_begin("simulating", 1);
         domains = calloc((size_t)plan->machine.domains, sizeof *domains);
-        const weft_status status = weft_simulate(plan, &options, &sim, domains, &message);
-        if (status) {
+        const weft_status status = domains ? weft_simulate(plan, &options, &sim, domains, &message) : WEFT_NO_MEMORY;
+        progress_end();
+        if (!domains) {
+            code = complain(EXIT_FAILED, "out of memory");
+        } else if (status) {
             code = complain_status(status, &message);
         } else if (s->json) {
             code = print_json(weft_simulation_json(plan, &sim, s->per_domain ? domains : NULL));

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <weft/tune.h>
 
 #include "cli.h"
 #include "plan/describe.h"
+#include "plan/json.h"
+#include "progress.h"
 #include "tune/words.h"
 #include "tune_file.h"
 #include "tune_kept.h"
@@ -29,7 +30,7 @@ typedef struct tuning {
     const settings *s;
     weft_subject subject;
     size_t number, count; /* of the problems of this command */
-    json_t *all;          /* every candidate, or null */
+    json_t *all;          /* every candidate; null when not asked for, or when memory ran out */
     weft_tuned tuned;
     weft_tune_state state;
     weft_status status;
@@ -38,17 +39,13 @@ typedef struct tuning {
 
 static int show_progress(void *user, const weft_tune_state *state) {
     const tuning *t = user;
-    if (isatty(STDERR_FILENO)) {
-        char best[128] = "";
-        if (state->best) {
-            tune_describe(&state->best->schedule, best, sizeof best);
-        }
-        fprintf(stderr,
-                "\r\033[K%zu of %zu: %" PRId64 " candidates in the race, %" PRId64
-                " runs, best %.4g ms (%s), about %.0f s left",
-                t->number, t->count, state->racing, state->runs, state->best ? 1e3 * state->best->seconds : 0.0, best,
-                ceil(state->left));
+    char best[128] = "";
+    if (state->best) {
+        tune_describe(&state->best->schedule, best, sizeof best);
     }
+    progress_say("%zu of %zu: %" PRId64 " candidates in the race, %" PRId64 " runs, best %.4g ms (%s), about %.0f s left",
+                 t->number, t->count, state->racing, state->runs, state->best ? 1e3 * state->best->seconds : 0.0, best,
+                 ceil(state->left));
     return interrupted;
 }
 
@@ -57,11 +54,11 @@ static void add_candidate(void *user, const weft_tune_figures *f) {
     char words[WEFT_WORDS];
     weft_schedule_write(&f->tuned->schedule, words);
     if (t->all) {
-        json_array_append_new(t->all, json_pack("{s:o, s:s, s:s, s:f, s:f, s:I, s:f, s:b, s:b, s:b}", "schedule",
-                                                tune_schedule_json(f->chosen), "words", words, "kernel", f->kernel,
-                                                "seconds", f->tuned->seconds, "spread", f->tuned->spread, "runs",
-                                                (json_int_t)f->tuned->runs, "model", f->model, "estimate", f->is_estimate,
-                                                "also", f->is_also, "final", f->is_final));
+        weft_json_append(&t->all, json_pack("{s:o, s:s, s:s, s:f, s:f, s:I, s:f, s:b, s:b, s:b}", "schedule",
+                                            tune_schedule_json(f->chosen), "words", words, "kernel", f->kernel, "seconds",
+                                            f->tuned->seconds, "spread", f->tuned->spread, "runs",
+                                            (json_int_t)f->tuned->runs, "model", f->model, "estimate", f->is_estimate,
+                                            "also", f->is_also, "final", f->is_final));
     }
 }
 
@@ -131,9 +128,7 @@ static void run(tuning *t) {
     } else {
         t->status = WEFT_INVALID;
     }
-    if (isatty(STDERR_FILENO)) {
-        fputs("\r\033[K", stderr);
-    }
+    progress_wipe();
 }
 
 static double flops_of(const weft_plan *plan) {
@@ -146,22 +141,21 @@ static json_t *result_json(const tuning *t, const weft_plan *plan) {
     json_t *object = json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:f, s:f, s:f, s:I, s:I, s:b, s:b, s:b}", "device", plan->backend->name, "machine",
         plan->machine.name, "problem", weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "kernel",
-        plan->backend->kernel(plan), "seconds", t->tuned.seconds, "spread", t->tuned.spread, "tflops",
+        weft_plan_kernel(plan), "seconds", t->tuned.seconds, "spread", t->tuned.spread, "tflops",
         flops_of(plan) / t->tuned.seconds / 1e12, "runs", (json_int_t)t->tuned.runs, "date", (json_int_t)t->tuned.date,
         "whole", t->tuned.whole, "stored", t->status == WEFT_OK, "timed_now", s->runs > 0);
     if (s->runs > 0) {
-        json_object_set_new(object, "search",
-                            json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:f}", "candidates",
-                                      (json_int_t)s->candidates, "same", (json_int_t)s->same, "dropped",
-                                      (json_int_t)s->dropped, "dropped_from", s->dropped_from, "refused",
-                                      (json_int_t)s->refused, "untimed", (json_int_t)s->untimed, "runs",
-                                      (json_int_t)s->runs, "disturbed", (json_int_t)s->disturbed, "elapsed", s->elapsed));
-        json_object_set_new(object, "estimate",
-                            json_pack("{s:f, s:o}", "seconds", s->estimate, "schedule",
-                                      estimate ? weft_plan_schedule_json(estimate) : json_null()));
+        weft_json_set(&object, "search",
+                      json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:f}", "candidates", (json_int_t)s->candidates,
+                                "same", (json_int_t)s->same, "dropped", (json_int_t)s->dropped, "dropped_from",
+                                s->dropped_from, "refused", (json_int_t)s->refused, "untimed", (json_int_t)s->untimed,
+                                "runs", (json_int_t)s->runs, "disturbed", (json_int_t)s->disturbed, "elapsed", s->elapsed));
+        weft_json_set(&object, "estimate",
+                      json_pack("{s:f, s:o}", "seconds", s->estimate, "schedule",
+                                estimate ? weft_plan_schedule_json(estimate) : json_null()));
     }
-    if (t->all) {
-        json_object_set(object, "all", t->all);
+    if (t->s->all) {
+        weft_json_set(&object, "all", json_incref(t->all));
     }
     weft_plan_destroy(estimate);
     return object;
@@ -177,7 +171,7 @@ static void print_result(const tuning *t, const weft_plan *plan) {
     if (end) {
         *end = '\0';
     }
-    printf("%s\n  %s, %s: %.4g ms, spread %.1f %%, %" PRId64 " runs%s%s\n", text, words, plan->backend->kernel(plan),
+    printf("%s\n  %s, %s: %.4g ms, spread %.1f %%, %" PRId64 " runs%s%s\n", text, words, weft_plan_kernel(plan),
            1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs, s->runs > 0 ? "" : ", tuned before",
            t->tuned.whole ? "" : ", stopped early");
     if (s->runs > 0) {
@@ -206,7 +200,7 @@ static void print_result(const tuning *t, const weft_plan *plan) {
 
 /* Tunes one problem and shows what came out; a result that could not be stored is shown, and is a failure. *held becomes a
  * plan of the problem, so that a GPU stays in use from one problem to the next. */
-static int tune_one(tuning *t, json_t *results, weft_plan **held) {
+static int tune_one(tuning *t, json_t **results, weft_plan **held) {
     t->all = t->s->all ? json_array() : NULL;
     run(t);
     weft_message notice;
@@ -218,7 +212,7 @@ static int tune_one(tuning *t, json_t *results, weft_plan **held) {
     if (t->status == WEFT_OK || (t->status == WEFT_IO && t->tuned.seconds > 0)) {
         weft_plan *plan = plan_of(t, WEFT_STORED);
         if (plan && results) {
-            json_array_append_new(results, result_json(t, plan));
+            weft_json_append(results, result_json(t, plan));
         } else if (plan) {
             print_result(t, plan);
         }
@@ -228,22 +222,25 @@ static int tune_one(tuning *t, json_t *results, weft_plan **held) {
     if (code) {
         complain(code, t->tuned.seconds > 0 ? "not stored: %s" : "%s", t->message.text);
     }
+    if (code == EXIT_OK && t->s->all && !t->all) {
+        code = complain(EXIT_FAILED, "no memory for the list of candidates");
+    }
     json_decref(t->all);
     return code;
 }
 
 static int tune_all(const settings *s, const tune_problem *list, size_t count) {
-    json_t *results = s->json ? json_array() : NULL;
+    json_t *results = json_array();
     weft_plan *held = NULL;
     int code = EXIT_OK;
     signal(SIGINT, on_interrupt);
     signal(SIGTERM, on_interrupt);
     for (size_t i = 0; i < count && !interrupted && (code == EXIT_OK || code == EXIT_FAILED); i++) {
         tuning t = {.s = &list[i].chosen, .subject = list[i].subject, .number = i + 1, .count = count};
-        const int this = tune_one(&t, results, &held);
+        const int this = tune_one(&t, s->json ? &results : NULL, &held);
         code = this ? this : code;
     }
-    if (s->json && json_array_size(results) > 0) {
+    if (s->json && (!results || json_array_size(results) > 0)) {
         const int printed =
             print_json(s->file ? json_pack("{s:O}", "tuned", results) : json_incref(json_array_get(results, 0)));
         code = code ? code : printed;

@@ -65,15 +65,10 @@ static int make_view(const settings *s, weft_subject subject, weft_view *view) {
         schedule_name(schedules, count, i, view->schedule[i].name, sizeof view->schedule[i].name);
     }
     weft_message message = {""};
-    const weft_simulate_options options = simulate_options(s);
-    const int progress = isatty(STDERR_FILENO);
-    if (progress) {
-        fprintf(stderr, "simulating %zu schedules ...", count);
-    }
+    const weft_simulate_options options = simulate_options(s, NULL);
+    progress_begin("simulating schedules", 0);
     const weft_status status = weft_view_make(view, &options, !s->text && !s->svg, &message);
-    if (progress) {
-        fputs("\r\033[K", stderr);
-    }
+    progress_end();
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device_bench.h"
+#include "plan/json.h"
 
 /* What the simulator counts of a counter, NaN for what it does not. */
 static double simulated(const device_case *c, weft_counter counter) {
@@ -117,8 +118,7 @@ void device_case_print(const device_case *c) {
 json_t *device_case_json(const device_case *c) {
     json_t *object = json_object();
     for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
-        json_object_set_new(object, weft_counter_describe(i)->key,
-                            isnan(c->values[i]) ? json_null() : json_real(c->values[i]));
+        weft_json_set(&object, weft_counter_describe(i)->key, isnan(c->values[i]) ? json_null() : json_real(c->values[i]));
     }
     return object;
 }

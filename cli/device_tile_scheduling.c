@@ -58,9 +58,14 @@ static void durations(study *s, const char *section, int32_t dispatch) {
     for (int i = 0; i < ORDERS; i++) {
         c[i] = case_of(orders[i].order, orders[i].group, orders[i].table, dispatch, 1);
     }
+    if (s->counting) {
+        s->units += ORDERS;
+        return;
+    }
     if (!s->failed && device_bench_run(s->bench, c, ORDERS, DEVICE_TIME | DEVICE_SIMULATE, 0)) {
         s->failed = 1;
     }
+    progress_add(ORDERS);
     for (int i = 0; i < ORDERS && !s->failed; i++) {
         const double published = orders[i].ms[dispatch == WEFT_DISPATCH_GRID     ? 0
                                               : dispatch == WEFT_DISPATCH_STATIC ? 1

@@ -1,9 +1,14 @@
 /* weft: the command. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli.h"
+#include "plan/file.h"
+#include "plan/json.h"
+#include "progress.h"
 
 /* clang-format off */
 const verb verb_table[] = {
@@ -33,8 +38,12 @@ const verb verb_table[] = {
 };
 /* clang-format on */
 
+static int complained; /* the user was told what is wrong */
+
 int complain(int code, const char *format, ...) {
     va_list arguments;
+    complained = 1;
+    progress_wipe();
     va_start(arguments, format);
     fputs("weft: ", stderr);
     vfprintf(stderr, format, arguments);
@@ -62,12 +71,13 @@ int complain_status(weft_status status, const weft_message *message) {
 }
 
 int print_json(json_t *object) {
-    if (!object || json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0) {
-        json_decref(object);
-        return complain(EXIT_FAILED, "could not write the result");
-    }
-    putchar('\n');
+    char *text = weft_json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(object);
+    if (!text) {
+        return complain(EXIT_FAILED, "out of memory: there is no result");
+    }
+    puts(text); /* main() sees whether that went well */
+    free(text);
     return EXIT_OK;
 }
 
@@ -91,7 +101,7 @@ static void print_help(void) {
         snprintf(usage, sizeof usage, "%s %s", v->name, v->words);
         printf("  %-28s%s\n", usage, v->text);
     }
-    puts("\n'weft VERB --help' lists a verb's options. 'weft --version' prints the version.");
+    puts("\n'weft help VERB' and 'weft VERB --help' (-h) list a verb's options; 'weft --version' (-V) prints the version.");
 }
 
 static void print_verb_help(const verb *v) {
@@ -110,8 +120,11 @@ static void print_verb_help(const verb *v) {
         printf("\n%s:\n", sections[i].title);
         for (const option *o = option_table; o->name; o++) {
             if (o->sets & sections[i].set) {
-                char usage[48];
-                snprintf(usage, sizeof usage, "--%s %s", o->name, o->argument);
+                char usage[48], letter[8] = "";
+                if (options_letter(o)) {
+                    snprintf(letter, sizeof letter, "-%c, ", options_letter(o));
+                }
+                snprintf(usage, sizeof usage, "%s--%s %s", letter, o->name, o->argument);
                 printf("  %-24s%s\n", usage, o->text);
             }
         }
@@ -125,11 +138,18 @@ static const char *verb_name(int32_t i) {
     return verb_table[i].name;
 }
 
+/* The verb of that name; null, having complained, when there is none. */
 static const verb *find_verb(const char *name) {
     for (const verb *v = verb_table; v->name; v++) {
         if (strcmp(v->name, name) == 0) {
             return v;
         }
+    }
+    const char *near = options_nearest(name, verb_name);
+    if (near) {
+        complain(EXIT_USAGE, "unknown verb %s: did you mean %s?", name, near);
+    } else {
+        complain(EXIT_USAGE, "unknown verb %s: 'weft --help' lists them", name);
     }
     return NULL;
 }
@@ -155,21 +175,17 @@ static void join(int argc, char **argv, char *text, size_t size) {
     }
 }
 
-int main(int argc, char **argv) {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_help();
-        return argc < 2 ? EXIT_USAGE : EXIT_OK;
+/* A built-in machine's name as the library spells it: H200 is h200. */
+static const char *spell_machine(const char *name) {
+    for (size_t i = 0; name && weft_machine_name(i); i++) {
+        if (strcasecmp(name, weft_machine_name(i)) == 0) {
+            return weft_machine_name(i);
+        }
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("weft %s\n", weft_version());
-        return EXIT_OK;
-    }
-    const verb *v = find_verb(argv[1]);
-    if (!v) {
-        const char *near = options_nearest(argv[1], verb_name);
-        return near ? complain(EXIT_USAGE, "unknown verb %s: did you mean %s?", argv[1], near)
-                    : complain(EXIT_USAGE, "unknown verb %s: 'weft --help' lists them", argv[1]);
-    }
+    return name;
+}
+
+static int run_verb(const verb *v, int argc, char **argv) {
     settings s = settings_none();
     const char *words[4];
     size_t count;
@@ -186,12 +202,42 @@ int main(int argc, char **argv) {
     if (count < v->least) {
         return complain(EXIT_USAGE, "%s needs %s: 'weft %s --help' shows how", v->name, v->words, v->name);
     }
+    if (s.output && weft_file_check(s.output, &message)) {
+        return complain(EXIT_FAILED, "%s", message.text);
+    }
     char command[512];
     join(argc, argv, command, sizeof command);
     s.command = command;
-    const int code = v->run(&s, words, count);
+    s.machine = spell_machine(s.machine);
+    return v->run(&s, words, count);
+}
+
+static int is_either(const char *word, const char *a, const char *b) {
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
+
+static int run(int argc, char **argv) {
+    const char *first = argc > 1 ? argv[1] : NULL;
+    const int asks_help = first && strcmp(first, "help") == 0;
+    if (!first || is_either(first, "--help", "-h") || (asks_help && argc == 2)) {
+        print_help();
+        return first ? EXIT_OK : EXIT_USAGE;
+    }
+    if (is_either(first, "--version", "-V")) {
+        printf("weft %s\n", weft_version());
+        return EXIT_OK;
+    }
+    const verb *v = find_verb(asks_help ? argv[2] : first);
+    if (v && asks_help) {
+        print_verb_help(v);
+    }
+    return !v ? EXIT_USAGE : asks_help ? EXIT_OK : run_verb(v, argc, argv);
+}
+
+int main(int argc, char **argv) {
+    const int code = run(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        return complain(EXIT_FAILED, "could not write to standard output");
+        return complained ? EXIT_FAILED : complain(EXIT_FAILED, "could not write to standard output");
     }
     return code;
 }

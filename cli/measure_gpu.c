@@ -2,13 +2,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "candidates.h"
 #include "check.h"
 #include "cli.h"
 #include "gpu.h"
 #include "measure_host.h"
+#include "progress.h"
 #include "ref/ref.h"
 
 enum { ROUNDS = 7 }; /* of which the median counts */
@@ -110,7 +110,7 @@ static int verify(bench *b, gpu *g, size_t number, const candidate *c) {
 
 /* Round 0 warms up and is checked; the others count. */
 static int measure(bench *b, gpu *g, const candidate *list, size_t count, size_t rounds) {
-    const int show = isatty(STDERR_FILENO);
+    progress_begin("measuring", (double)rounds + 1);
     const host_data old = data_of(b, b->old);
     int code = EXIT_OK;
     for (size_t round = 0; round <= rounds && code == EXIT_OK; round++) {
@@ -124,13 +124,9 @@ static int measure(bench *b, gpu *g, const candidate *list, size_t count, size_t
                 b->times[i * rounds + round - 1] = seconds;
             }
         }
-        if (show) {
-            fprintf(stderr, "\rround %zu of %zu", round, rounds);
-        }
+        progress_add(1);
     }
-    if (show) {
-        fputs("\r\033[K", stderr);
-    }
+    progress_end();
     return code;
 }
 

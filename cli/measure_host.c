@@ -12,6 +12,7 @@
 #include "check.h"
 #include "cli.h"
 #include "plan/describe.h"
+#include "plan/json.h"
 #include "report/view.h"
 #include "schedules.h"
 
@@ -165,7 +166,7 @@ static int run_all(weft_plan *const *plans, size_t count, int repeats, json_t **
     for (size_t i = 0; i < count; i++) {
         char name[96];
         schedule_name(schedules, count, i, name, sizeof name);
-        json_array_append_new(list, schedule_json(plans[i], name, times + i * (size_t)repeats, repeats, &checks[i]));
+        weft_json_append(&list, schedule_json(plans[i], name, times + i * (size_t)repeats, repeats, &checks[i]));
     }
     char title[192];
     int threads = 1;
@@ -173,10 +174,9 @@ static int run_all(weft_plan *const *plans, size_t count, int repeats, json_t **
     threads = omp_get_max_threads();
 #endif
     weft_view_title(plans[0], title, sizeof title);
-    const weft_backend *backend = plans[0]->backend;
     *result = json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:o}", "title", title, "problem", weft_plan_problem_json(plans[0]),
-                        "backend", backend->name, "kernel", backend->kernel ? backend->kernel(plans[0]) : backend->name,
-                        "threads", threads, "repeats", repeats, "schedules", list);
+                        "backend", plans[0]->backend->name, "kernel", weft_plan_kernel(plans[0]), "threads", threads,
+                        "repeats", repeats, "schedules", list);
     return *result ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
 }
 

@@ -102,7 +102,7 @@ const option option_table[] = {
     {"export",   OPTION_FLAG,    SET_TUNE, "", "write what was tuned as JSON, to standard output or --output", AT(export), 0, 0},
     {"import",   OPTION_WORD,    SET_TUNE, "FILE", "take what such a file has; of two for the same, the later stays", AT(import), 0, 0},
     {"forget",   OPTION_FLAG,    SET_TUNE, "", "forget what was tuned for a problem, or without one everything", AT(forget), 0, 0},
-    {"output",   OPTION_WORD,    SET_OUTPUT, "FILE", "where to write; also -o FILE", AT(output), 0, 0},
+    {"output",   OPTION_WORD,    SET_OUTPUT, "FILE", "where to write", AT(output), 0, 0},
 
     {"json",     OPTION_FLAG,    SET_COMMON, "", "one JSON object on standard output", AT(json), 0, 0},
     {"help",     OPTION_FLAG,    SET_COMMON, "", "this text", AT(help), 0, 0},

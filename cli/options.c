@@ -105,19 +105,20 @@ static int read_shape(const option *o, const char *text, int64_t *sides, weft_me
 }
 
 static int read_choice(const option *o, const char *text, int32_t *value, weft_message *message) {
-    char list[160] = "";
+    char list[176] = "";
     size_t used = 0;
     for (int32_t i = 0; o->choice(i); i++) {
         if (strcmp(text, o->choice(i)) == 0) {
             *value = i;
             return EXIT_OK;
         }
-        const int wrote = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", o->choice(i));
+        const char *before = i == 0 ? "" : o->choice(i + 1) ? ", " : " or ";
+        const int wrote = snprintf(list + used, sizeof list - used, "%s%s", before, o->choice(i));
         used = wrote > 0 && used + (size_t)wrote < sizeof list ? used + (size_t)wrote : sizeof list - 1;
     }
     const char *near = options_nearest(text, o->choice);
     return near ? fail(message, "--%s %.60s is not known: did you mean %s?", o->name, text, near)
-                : fail(message, "--%s %.60s is not one of: %s", o->name, text, list);
+                : fail(message, "--%s %.40s is not supported: choose %s", o->name, text, list);
 }
 
 static int read_real(const option *o, const char *text, double *value, weft_message *message) {
@@ -176,10 +177,10 @@ static size_t distance(const char *a, const char *b) {
 
 const char *options_nearest(const char *name, const char *(*next)(int32_t i)) {
     const char *best = NULL;
-    size_t least = 3; /* two letters off at most */
+    size_t least = 3; /* two letters off at most, and fewer than half: fp8 is no mistyped fp32 */
     for (int32_t i = 0; next(i); i++) {
         const size_t d = distance(name, next(i));
-        if (d < least && d < strlen(name)) {
+        if (d < least && 2 * d < strlen(name)) {
             least = d;
             best = next(i);
         }
@@ -200,21 +201,49 @@ static const option *find(const char *name, size_t length) {
     return NULL;
 }
 
+/* Options that a letter stands for. */
+static const struct {
+    char letter;
+    const char *name;
+} letters[] = {{'h', "help"}, {'o', "output"}};
+
+char options_letter(const option *o) {
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
+        if (strcmp(letters[i].name, o->name) == 0) {
+            return letters[i].letter;
+        }
+    }
+    return 0;
+}
+
+static const option *find_letter(const char *word) {
+    for (const option *o = option_table; o->name && strlen(word) == 1; o++) {
+        if (options_letter(o) == *word) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
 int options_parse(settings *s, int sets, int count_in, char *const *arguments, const char **words, size_t room,
                   size_t *count, weft_message *message) {
     *count = 0;
     for (int i = 0; i < count_in; i++) {
-        const char *argument = strcmp(arguments[i], "-o") == 0 ? "--output" : arguments[i];
-        if (strncmp(argument, "--", 2) != 0) {
+        const char *argument = arguments[i];
+        const int is_letter = argument[0] == '-' && argument[1] != '-' && argument[1] != '\0';
+        if (!is_letter && strncmp(argument, "--", 2) != 0) {
             if (*count == room) {
                 return fail(message, "%.60s: nothing more is expected here", argument);
             }
             words[(*count)++] = argument;
             continue;
         }
-        const char *name = argument + 2, *equals = strchr(name, '=');
+        const char *name = argument + 2 - is_letter, *equals = is_letter ? NULL : strchr(name, '=');
         const size_t length = equals ? (size_t)(equals - name) : strlen(name);
-        const option *o = find(name, length);
+        const option *o = is_letter ? find_letter(name) : find(name, length);
+        if (!o && is_letter) {
+            return fail(message, "unknown option %.40s: --help lists them", argument);
+        }
         if (!o) {
             char copy[40];
             snprintf(copy, sizeof copy, "%.*s", (int)(length < 39 ? length : 39), name);

@@ -89,6 +89,9 @@ int options_parse(settings *s, int sets, int count_in, char *const *arguments, c
 /* A size with an optional suffix; returns 0 when it is not one or too large. */
 int options_read_integer(const char *text, int64_t *value);
 
+/* The letter that stands for an option, as in -o; 0: none does. */
+char options_letter(const option *o);
+
 /* The name nearest to a mistyped one among `next(0)`, `next(1)`, ...; null when none is near. */
 const char *options_nearest(const char *name, const char *(*next)(int32_t i));
 

@@ -5,6 +5,8 @@
 
 #include "cli.h"
 #include "cuda/live.h"
+#include "plan/file.h"
+#include "plan/json.h"
 
 enum { MAX_FILE = WEFT_SHEET_MAX_BYTES };
 
@@ -29,16 +31,12 @@ static void map_comment(const weft_cuda_device *device, const char *map, char *t
 static int write_file(const char *path, const char *text, size_t length) {
     weft_machine machine;
     weft_message message = {""};
-    const weft_status status = weft_machine_parse(&machine, text, length, path, &message);
+    weft_status status = weft_machine_parse(&machine, text, length, path, &message);
     if (status) {
         return complain_status(status, &message);
     }
-    FILE *file = fopen(path, "we");
-    if (!file) {
-        return complain(EXIT_FAILED, "%s: cannot be written", path);
-    }
-    const size_t wrote = fwrite(text, 1, length, file);
-    return fclose(file) == 0 && wrote == length ? EXIT_OK : complain(EXIT_FAILED, "%s: cannot be written", path);
+    status = weft_file_write(path, text, length, &message);
+    return status ? complain_status(status, &message) : EXIT_OK;
 }
 
 static int report(const settings *s, const weft_cuda_device *device, const weft_cuda_sides *sides, const char *map,
@@ -46,8 +44,8 @@ static int report(const settings *s, const weft_cuda_device *device, const weft_
     if (s->json) {
         json_t *latency = json_array(), *sms = json_array();
         for (int i = 0; i < sides->sms; i++) {
-            json_array_append_new(latency, json_real(sides->latency[i]));
-            json_array_append_new(sms, json_integer(sides->sm[i]));
+            weft_json_append(&latency, json_real(sides->latency[i]));
+            weft_json_append(&sms, json_integer(sides->sm[i]));
         }
         return print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:[i, i], s:s, s:o, s:o, s:f, s:f, s:f}", "name",
                                     m->name, "title", device->name, "capability", device->capability, "workers",

@@ -64,22 +64,28 @@ static int read_list(const settings *s, char *text, settings *list, size_t room,
     return EXIT_OK;
 }
 
-/* What tells most about a machine, where the user has left it open. */
-static const char *default_list(const settings *s, weft_subject subject) {
-    weft_machine machine;
+/* What tells most about a machine, where the user has left it open; null where nothing is open. */
+static weft_status default_list(const settings *s, weft_subject subject, const char **names, weft_message *message) {
+    weft_machine machine = {.domains = 1};
     if (subject == WEFT_SUBJECT_GEMM) {
-        return s->order < 0 ? "raster-n,group,hilbert" : NULL;
+        *names = s->order < 0 ? "raster-n,group,hilbert" : NULL;
+        return WEFT_OK;
     }
-    const int several = s->machine && weft_machine_load(&machine, s->machine, NULL) == WEFT_OK && machine.domains > 1;
-    if (s->order < 0 && several) {
-        return "block-first,head-first-swizzled";
-    }
-    return s->sweep < 0 ? "forward,sawtooth" : NULL;
+    const weft_status status = s->machine ? weft_machine_load(&machine, s->machine, message) : WEFT_OK;
+    *names = s->order < 0 && machine.domains > 1 ? "block-first,head-first-swizzled"
+             : s->sweep < 0                      ? "forward,sawtooth"
+                                                 : NULL;
+    return status;
 }
 
 int schedules_read(const settings *s, weft_subject subject, settings *list, size_t room, size_t *count) {
-    const char *names = s->schedules ? s->schedules : default_list(s, subject);
+    const char *names = s->schedules;
+    weft_message message = {""};
+    const weft_status status = names ? WEFT_OK : default_list(s, subject, &names, &message);
     *count = 0;
+    if (status) {
+        return complain_status(status, &message);
+    }
     if (!names) {
         list[(*count)++] = *s;
         return EXIT_OK;

@@ -7,8 +7,10 @@
 #include <weft/sim.h>
 
 #include "options.h"
+#include "progress.h"
 
-static inline weft_simulate_options simulate_options(const settings *s) {
+/* The options as the user has set them; `part` is null, or what the simulation is of the progress that is shown. */
+static inline weft_simulate_options simulate_options(const settings *s, progress_part *part) {
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     o.seed = (uint64_t)s->seed;
     if (!isnan(s->drift)) {
@@ -18,6 +20,8 @@ static inline weft_simulate_options simulate_options(const settings *s) {
         o.stages = s->stages;
     }
     o.limit = (uint64_t)s->limit;
+    o.progress = part ? progress_told : NULL;
+    o.progress_user = part;
     return o;
 }
 

@@ -1,5 +1,6 @@
 #include "study.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,6 +8,8 @@
 #include <string.h>
 
 #include "cli.h"
+#include "plan/json.h"
+#include "sim/sources.h"
 
 const study_info study_table[] = {
     {"sawtooth", "Sawtooth wavefront reordering on GB10", "published", "Zhu, Pan, Ding", study_sawtooth,
@@ -25,11 +28,14 @@ const study_info study_table[] = {
 /* ---- building the rows ---- */
 
 static void add_row(study *s, study_row row, const char *format, va_list arguments) {
+    if (s->counting) {
+        return;
+    }
     if (s->count == s->room) {
         const size_t room = s->room ? 2 * s->room : 64;
         study_row *rows = realloc(s->rows, room * sizeof *rows);
         if (!rows) {
-            s->failed = 1;
+            s->failed = complain(1, "out of memory");
             return;
         }
         s->rows = rows;
@@ -37,9 +43,6 @@ static void add_row(study *s, study_row row, const char *format, va_list argumen
     }
     vsnprintf(row.label, sizeof row.label, format, arguments);
     s->rows[s->count++] = row;
-    if (!s->quiet) {
-        fprintf(stderr, "\r\033[K%zu rows: %.60s", s->count, row.label);
-    }
 }
 
 void study_within(study *s, const char *section, double published, double simulated, double share, const char *label, ...) {
@@ -90,7 +93,23 @@ static void add_error(study_deviation *e, double simulated, double measured) {
     }
 }
 
+/* Makes the file of raw numbers, and puts the columns over those that follow: each subject has its own. */
+static void head_csv(study *s, weft_subject subject) {
+    if (s->csv_path && !s->csv && !s->failed && !(s->csv = fopen(s->csv_path, "we"))) {
+        s->failed = complain(EXIT_FAILED, "%s: %s", s->csv_path, strerror(errno));
+    }
+    if (s->csv && s->headed != (int)subject + 1) {
+        device_case_csv_header(s->csv, subject);
+        s->headed = (int)subject + 1;
+    }
+}
+
 int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
+    if (s->counting) {
+        s->units += (double)count;
+        s->misses.count += (int)count;
+        return 1;
+    }
     for (size_t i = 0; i < count; i++) { /* the one kernel of attention that has every knob */
         cases[i].device.kernel = cases[i].subject == WEFT_SUBJECT_ATTENTION ? "study" : NULL;
     }
@@ -102,11 +121,8 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
         if (cases[i].kernel[0]) {
             add_error(&s->misses, (double)cases[i].sim.total.misses, cases[i].values[WEFT_COUNTER_L2_MISSES]);
             add_error(&s->dram, (double)cases[i].sim.total.dram_read_bytes, cases[i].values[WEFT_COUNTER_DRAM_READ_BYTES]);
+            head_csv(s, cases[i].subject);
             if (s->csv) {
-                if (s->headed != (int)cases[i].subject + 1) { /* each subject has its own columns */
-                    device_case_csv_header(s->csv, cases[i].subject);
-                    s->headed = (int)cases[i].subject + 1;
-                }
                 device_case_csv(s->csv, s->name, device_bench_name(s->bench), &cases[i]);
             }
         }
@@ -114,7 +130,8 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
     if (s->csv) { /* a long study that is ended early leaves what it has */
         fflush(s->csv);
     }
-    return 1;
+    progress_add((double)count);
+    return !s->failed;
 }
 
 void study_show_errors(study *s) {
@@ -142,14 +159,29 @@ weft_machine study_machine(study *s, const char *name) {
     return machine;
 }
 
+int study_part(study *s, progress_part *part, uint64_t steps) {
+    *part = (progress_part){(double)steps, 0};
+    s->units += s->counting ? part->units : 0;
+    return !s->counting;
+}
+
 static weft_simulation finish(study *s, weft_status status, weft_plan *plan, const weft_simulate_options *options,
                               weft_message *message) {
+    const weft_simulate_options init = WEFT_SIMULATE_INIT;
+    weft_simulate_options told = options ? *options : init;
     weft_simulation sim;
+    progress_part part;
     memset(&sim, 0, sizeof sim);
-    if (status == WEFT_OK) {
-        status = weft_simulate(plan, options, &sim, NULL, message);
+    if (status == WEFT_OK && !s->failed) {
+        const uint64_t steps = weft_sim_steps(plan);
+        if (study_part(s, &part, told.limit > 0 && told.limit < steps ? told.limit : steps)) {
+            told.progress = progress_told;
+            told.progress_user = &part;
+            status = weft_simulate(plan, &told, &sim, NULL, message);
+            progress_part_end(&part);
+        }
     }
-    if (status != WEFT_OK) {
+    if (status != WEFT_OK && !s->failed) {
         s->failed = complain(1, "%s", message->text);
     }
     weft_plan_destroy(plan);
@@ -186,22 +218,22 @@ double study_error(const study_row *row) {
     return truth != 0 ? row->simulated / truth - 1 : 0;
 }
 
-static void set_number(json_t *object, const char *key, double value) {
-    if (!isnan(value)) {
-        json_object_set_new(object, key, json_real(value));
+static void set_number(json_t **object, const char *key, double value) {
+    if (isfinite(value)) {
+        weft_json_set(object, key, json_real(value));
     }
 }
 
 json_t *study_row_json(const study_row *row) {
     json_t *object = json_pack("{s:s, s:s}", "section", row->section, "label", row->label);
-    set_number(object, "simulated", row->simulated);
-    set_number(object, "published", row->published);
-    set_number(object, "measured", row->measured);
-    set_number(object, "error", study_error(row));
+    set_number(&object, "simulated", row->simulated);
+    set_number(&object, "published", row->published);
+    set_number(&object, "measured", row->measured);
+    set_number(&object, "error", study_error(row));
     if (row->judged) {
-        json_object_set_new(object, "low", json_real(row->low));
-        json_object_set_new(object, "high", json_real(row->high));
-        json_object_set_new(object, "passed", json_boolean(study_passes(row)));
+        weft_json_set(&object, "low", json_real(row->low));
+        weft_json_set(&object, "high", json_real(row->high));
+        weft_json_set(&object, "passed", json_boolean(study_passes(row)));
     }
     return object;
 }

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "device_bench.h"
+#include "progress.h"
 
 /* One number. */
 typedef struct study_row {
@@ -25,11 +26,15 @@ typedef struct study {
     study_row *rows;
     size_t count, room;
     int failed; /* a simulation could not be run; the message was printed */
-    int quiet;  /* no progress */
     int brief;  /* leave out rows, costly ones, that nothing published stands beside */
 
-    /* On a GPU: what runs there, where raw numbers go (or null), under which name, and how far the simulator is off. */
+    /* While counting nothing is run and no row is made: only the units of work, as progress shows them, add up. */
+    int counting;
+    double units;
+
+    /* On a GPU: what runs there, where raw numbers go (or nulls), under which name, and how far the simulator is off. */
     device_bench *bench;
+    const char *csv_path; /* of the file that is made with the first row */
     FILE *csv;
     const char *name;
     int headed; /* the subject of the columns that the file has, plus 1; 0: none yet */
@@ -60,6 +65,9 @@ void study_measured(study *s, const char *section, double published, double simu
                     ...) __attribute__((format(printf, 6, 7)));
 void study_measured_between(study *s, const char *section, double published, double simulated, double measured, double low,
                             double high, const char *label, ...) __attribute__((format(printf, 8, 9)));
+
+/* A part of the study, of so many steps of the simulator. Returns 0 while they are only counted. */
+int study_part(study *s, progress_part *part, uint64_t steps);
 
 /* Runs cases on the GPU, all of them timed, counted and simulated, and writes their raw numbers. Returns 0 when the study
  * has failed. `skip` as in device_bench_run(). */

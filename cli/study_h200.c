@@ -3,6 +3,7 @@
  * Near the capacity the counts depend on where the buffers lie: of 49 placements, each side reading one buffer of 18 MiB
  * took 1.00 to 1.38 DRAM reads, of 20 MiB 1.05 to 9.7 (docs/results/h200-streams.csv). The model has no addresses and
  * gives one figure for all of them; the medians are shown beside it. */
+#include "cli.h"
 #include "sim/stream.h"
 #include "study.h"
 
@@ -14,11 +15,19 @@ typedef struct per_sector {
 
 static per_sector run(study *s, const weft_machine *machine, weft_stream stream, double drift) {
     weft_simulate_options options = WEFT_SIMULATE_INIT;
+    progress_part part;
     options.drift = drift;
-    weft_traffic t;
+    options.progress = progress_told;
+    options.progress_user = &part;
+    weft_traffic t = {0};
     uint64_t distinct = 1;
-    const weft_status status = weft_simulate_stream(machine, &stream, &options, &t, &distinct, NULL);
-    s->failed |= status != WEFT_OK;
+    weft_message message = {""};
+    if (study_part(s, &part, weft_stream_steps(machine, &stream))) {
+        if (weft_simulate_stream(machine, &stream, &options, &t, &distinct, &message) != WEFT_OK) {
+            s->failed = complain(EXIT_FAILED, "%s", message.text);
+        }
+        progress_part_end(&part);
+    }
     return (per_sector){(double)t.dram_read_bytes / (double)machine->l2_sector / (double)distinct,
                         (double)t.misses / (double)distinct, (double)t.fabric_sectors / (double)distinct};
 }

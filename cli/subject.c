@@ -89,12 +89,12 @@ int device_exit_code(const weft_device *device, weft_status status) {
     return missing ? EXIT_FAILED : exit_code(status);
 }
 
-int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message) {
+weft_status try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message) {
     weft_machine machine;
     weft_status status = WEFT_OK;
     *plan = NULL;
     if (s->machine && (status = weft_machine_load(&machine, s->machine, message))) {
-        return exit_code(status);
+        return status == WEFT_NOT_FOUND ? WEFT_INVALID : status; /* an option is wrong; no device is missing */
     }
     const weft_schedule schedule = schedule_of(s);
     const weft_device device = device_of(s);
@@ -102,18 +102,19 @@ int try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_mes
     if (subject == WEFT_SUBJECT_ATTENTION) {
         weft_attention problem;
         if (!attention_of(s, &problem, message)) {
-            return EXIT_USAGE;
+            return WEFT_INVALID;
         }
         status = weft_plan_attention_on(plan, &problem, &schedule, given, &device, message);
     } else {
         const weft_gemm problem = gemm_of(s);
         status = weft_plan_gemm_on(plan, &problem, &schedule, given, &device, message);
     }
-    return device_exit_code(&device, status);
+    return status;
 }
 
 int make_plan(const settings *s, weft_subject subject, weft_plan **plan) {
     weft_message message = {""};
-    const int code = try_plan(s, subject, plan, &message);
-    return code ? complain(code, "%s", message.text) : EXIT_OK;
+    const weft_status status = try_plan(s, subject, plan, &message);
+    const weft_device device = device_of(s);
+    return status ? complain(device_exit_code(&device, status), "%s", message.text) : EXIT_OK;
 }

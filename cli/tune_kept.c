@@ -8,6 +8,7 @@
 #include <weft/tune.h>
 
 #include "cli.h"
+#include "plan/json.h"
 
 void tune_describe(const weft_schedule *s, char *text, size_t size) {
     size_t used = 0;
@@ -69,12 +70,13 @@ static int print_row(void *user, const weft_tuning *t) {
     return 0;
 }
 
+/* `user` is where the list is. */
 static int add_row(void *user, const weft_tuning *t) {
-    json_array_append_new(user, json_pack("{s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:b}", "device", t->device,
-                                          "driver", t->driver, "build", t->build, "problem", t->problem, "given", t->given,
-                                          "schedule", tune_schedule_json(&t->tuned.schedule), "seconds", t->tuned.seconds,
-                                          "spread", t->tuned.spread, "runs", (json_int_t)t->tuned.runs, "date",
-                                          (json_int_t)t->tuned.date, "whole", t->tuned.whole));
+    weft_json_append(user, json_pack("{s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:b}", "device", t->device,
+                                     "driver", t->driver, "build", t->build, "problem", t->problem, "given", t->given,
+                                     "schedule", tune_schedule_json(&t->tuned.schedule), "seconds", t->tuned.seconds,
+                                     "spread", t->tuned.spread, "runs", (json_int_t)t->tuned.runs, "date",
+                                     (json_int_t)t->tuned.date, "whole", t->tuned.whole));
     return 0;
 }
 
@@ -92,7 +94,7 @@ int tune_list(const settings *s) {
     listing l = {""};
     json_t *rows = json_array();
     const weft_status status =
-        s->json ? weft_tunings_list(add_row, rows, &message) : weft_tunings_list(print_row, &l, &message);
+        s->json ? weft_tunings_list(add_row, &rows, &message) : weft_tunings_list(print_row, &l, &message);
     const int code = finish(status, &message);
     char path[1024];
     weft_tunings_path(path, sizeof path);

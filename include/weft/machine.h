@@ -59,7 +59,8 @@ struct weft_machine {
     double drift_load; /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
 };
 
-/** Finds a machine: one of the built-in ones by name, or a file by path (anything with a '/' or ending in ".ini").
+/** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with
+ * a '/' or ending in ".ini").
  *
  * WEFT_NOT_FOUND when there is neither; WEFT_INVALID, with file and line, when a file is not right.
  */

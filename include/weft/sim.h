@@ -26,15 +26,17 @@ typedef struct weft_traffic {
 
 /** How to simulate. A zero means the default. */
 typedef struct weft_simulate_options {
-    size_t struct_size; /**< set by WEFT_SIMULATE_INIT */
-    double drift;       /**< relative spread of step times between workers; negative: the machine's */
-    uint64_t seed;      /**< of the drift and of the replacement */
-    int64_t stages;     /**< steps that a worker requests ahead of the one it computes */
-    uint64_t limit;     /**< start no tile after this many steps, and scale what was counted; 0: simulate all */
+    size_t struct_size;     /**< set by WEFT_SIMULATE_INIT */
+    double drift;           /**< relative spread of step times between workers; negative: the machine's */
+    uint64_t seed;          /**< of the drift and of the replacement */
+    int64_t stages;         /**< steps that a worker requests ahead of the one it computes */
+    uint64_t limit;         /**< start no tile after this many steps, and scale what was counted; 0: simulate all */
+    weft_progress progress; /**< null, or called now and then, from the thread that simulates, with steps done and in all */
+    void *progress_user;    /**< its first argument */
 } weft_simulate_options;
 
 #define WEFT_SIMULATE_INIT                                                                                                 \
-    { sizeof(weft_simulate_options), -1.0, 1, 2, 0 }
+    { sizeof(weft_simulate_options), -1.0, 1, 2, 0, 0, 0 }
 
 /** What came out. */
 typedef struct weft_simulation {

@@ -122,7 +122,10 @@ class Traffic(Structure):
 
 
 class SimulateOptions(Structure):
-    _fields_ = [("struct_size", c_size_t), ("drift", c_double), ("seed", c_uint64), ("stages", c_int64), ("limit", c_uint64)]
+    _fields_ = [
+        ("struct_size", c_size_t), ("drift", c_double), ("seed", c_uint64), ("stages", c_int64), ("limit", c_uint64),
+        ("progress", c_void_p), ("progress_user", c_void_p),
+    ]  # fmt: skip
 
 
 class Simulation(Structure):

@@ -57,11 +57,9 @@ class Plan:
         return schedules.from_c(_c.library.weft_plan_schedule(self._handle))
 
     def _described(self, function) -> str:
-        length = function(self._handle, None, 0)
-        if length == 0:
+        text = ctypes.create_string_buffer(function(self._handle, None, 0) + 1)
+        if function(self._handle, text, len(text)) == 0:
             raise NoMemory("no memory to describe a plan")
-        text = ctypes.create_string_buffer(length + 1)
-        function(self._handle, text, length + 1)
         return text.value.decode()
 
     @property

@@ -1,11 +1,11 @@
 /* Work over threads. A tile's result depends on the tile and its direction alone, never on who computes it. */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cpu/cpu.h"
+#include "plan/file.h"
 #include "plan/status.h"
 
 #ifdef _OPENMP
@@ -47,12 +47,9 @@ static pthread_once_t asked = PTHREAD_ONCE_INIT;
 
 /* Linux lists the processors that are of the first one's core: "0", or "0,8", or "0-1". */
 static void ask_siblings(void) {
-    FILE *file = fopen("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "r");
     char line[32];
-    shares = !file || !fgets(line, sizeof line, file) || strpbrk(line, ",-") != NULL;
-    if (file) {
-        fclose(file);
-    }
+    shares = !weft_file_line("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", line, sizeof line) ||
+             strpbrk(line, ",-") != NULL;
 }
 
 int weft_cpu_shares_cores(void) {

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "plan/file.h"
+
 #define CPU0 "/sys/devices/system/cpu/cpu0/"
 
 /* One data or unified cache of the first core. */
@@ -17,22 +19,10 @@ typedef struct host_cache {
     const char *source;
 } host_cache;
 
-/* Reads the first line of a file of /sys. Returns 0 when there is none. */
-static int read_line(const char *path, char *text, int size) {
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return 0;
-    }
-    int found = fgets(text, size, file) != NULL;
-    fclose(file);
-    text[found ? strcspn(text, "\n") : 0] = '\0';
-    return found;
-}
-
 /* A number, perhaps with K or M behind it: "1024K". 0 when there is none. */
 static int64_t read_number(const char *path) {
     char text[64], *end;
-    if (!read_line(path, text, sizeof text)) {
+    if (!weft_file_line(path, text, sizeof text)) {
         return 0;
     }
     long long value = strtoll(text, &end, 10);
@@ -67,7 +57,7 @@ static host_cache read_cache(int index) {
     host_cache cache = {.source = "sysfs"};
     char path[128], text[256];
     snprintf(path, sizeof path, CPU0 "cache/index%d/type", index);
-    if (!read_line(path, text, sizeof text) || strcmp(text, "Instruction") == 0) {
+    if (!weft_file_line(path, text, sizeof text) || strcmp(text, "Instruction") == 0) {
         return cache;
     }
     snprintf(path, sizeof path, CPU0 "cache/index%d/size", index);
@@ -77,7 +67,7 @@ static host_cache read_cache(int index) {
     snprintf(path, sizeof path, CPU0 "cache/index%d/ways_of_associativity", index);
     cache.ways = read_number(path);
     snprintf(path, sizeof path, CPU0 "cache/index%d/shared_cpu_list", index);
-    if (read_line(path, text, sizeof text)) {
+    if (weft_file_line(path, text, sizeof text)) {
         cache.sharers = count_list(text);
     }
     snprintf(path, sizeof path, CPU0 "cache/index%d/level", index);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "machine/embedded.h"
@@ -103,13 +104,13 @@ static weft_status find(weft_sheet *sheet, const char *name, weft_message *messa
     if (is_path(name)) {
         return parse_file(sheet, name, message);
     }
-    if (strcmp(name, "host") == 0) {
+    if (strcasecmp(name, "host") == 0) {
         weft_sheet_host(sheet);
         return WEFT_OK;
     }
     for (size_t i = 0; i < weft_embedded_machines_count; i++) {
         const weft_embedded *built_in = &weft_embedded_machines[i];
-        if (strcmp(name, built_in->name) == 0) {
+        if (strcasecmp(name, built_in->name) == 0) {
             return weft_sheet_parse(sheet, built_in->text, built_in->length, built_in->name, message);
         }
     }

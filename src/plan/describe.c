@@ -1,5 +1,6 @@
 /* A plan, in words and as JSON. */
 #include "plan/describe.h"
+#include "plan/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,36 +33,39 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
     const weft_order_info *order = weft_order_describe(s->order);
     json_t *tile = json_pack("[I, I]", (json_int_t)s->tile_m, (json_int_t)s->tile_n);
     if (plan->subject == WEFT_SUBJECT_GEMM) {
-        json_array_append_new(tile, json_integer(s->tile_k));
+        weft_json_append(&tile, json_integer(s->tile_k));
     }
     json_t *object = json_pack("{s:o, s:s, s:s, s:s, s:I, s:[I, I], s:b}", "tile", tile, "order", order->name, "sweep",
                                weft_sweep_describe(s->sweep)->name, "dispatch", weft_dispatch_describe(s->dispatch)->name,
                                "workers", (json_int_t)s->workers, "cluster", (json_int_t)s->cluster_m,
                                (json_int_t)s->cluster_n, "table", s->table != 0);
     if (s->split > 1) {
-        json_object_set_new(object, "split", json_integer(s->split));
+        weft_json_set(&object, "split", json_integer(s->split));
     }
     if (plan->pack > 1) {
-        json_object_set_new(object, "heads_in_tile", json_integer(plan->pack));
+        weft_json_set(&object, "heads_in_tile", json_integer(plan->pack));
     }
     if (order->parameter & WEFT_PARAMETER_GROUP) {
-        json_object_set_new(object, "group", json_integer(s->group));
+        weft_json_set(&object, "group", json_integer(s->group));
         if (plan->subject == WEFT_SUBJECT_GEMM) {
-            json_object_set_new(object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
+            weft_json_set(&object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
         }
     }
     if (order->parameter & WEFT_PARAMETER_DOMAINS) {
-        json_object_set_new(object, "domains", json_integer(s->domains));
+        weft_json_set(&object, "domains", json_integer(s->domains));
     }
     return object;
+}
+
+const char *weft_plan_kernel(const weft_plan *plan) {
+    return plan->backend->kernel ? plan->backend->kernel(plan) : plan->backend->name;
 }
 
 size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
     json_t *object = json_pack("{s:o, s:o, s:s, s:s, s:I}", "problem", weft_plan_problem_json(plan), "schedule",
                                weft_plan_schedule_json(plan), "machine", plan->machine.name, "kernel",
-                               plan->placed ? plan->backend->kernel(plan) : plan->backend->name, "positions",
-                               (json_int_t)plan->walk.order.count);
-    char *whole = object ? json_dumps(object, JSON_SORT_KEYS) : NULL;
+                               weft_plan_kernel(plan), "positions", (json_int_t)plan->walk.order.count);
+    char *whole = weft_json_text(object, JSON_SORT_KEYS);
     json_decref(object);
     const size_t length = whole ? strlen(whole) : 0;
     if (size > 0) {
@@ -108,7 +112,7 @@ static void order_parameter_text(const weft_plan *plan, char *text, size_t size)
     }
 }
 
-size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
+size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size) {
     const weft_schedule *s = &plan->schedule;
     char problem[256], parameter[64], step[32] = "", split[32] = "";
     problem_text(plan, problem, sizeof problem);
@@ -121,14 +125,20 @@ size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
     if (s->split > 1) {
         snprintf(split, sizeof split, ", split %" PRId64, s->split);
     }
-    const int length = snprintf(
-        text, size,
-        "%sschedule   tile %" PRId64 "x%" PRId64 "%s, order %s%s%s, sweep %s, dispatch %s, cluster %" PRId64 "x%" PRId64
-        "%s\nwalk       %" PRId64 " positions over %" PRId64 " workers\nmachine    %s (%s)\nkernel     %s%s%s\n",
-        problem, s->tile_m, s->tile_n, step, weft_order_describe(s->order)->name, parameter,
-        s->table ? " from a table" : "", weft_sweep_describe(s->sweep)->name, weft_dispatch_describe(s->dispatch)->name,
-        s->cluster_m, s->cluster_n, split, plan->walk.order.count, plan->walk.workers, plan->machine.name,
-        plan->machine.title, plan->backend->name, plan->backend->kernel ? ", " : "",
-        plan->backend->kernel ? plan->backend->kernel(plan) : "");
+    const int length =
+        snprintf(text, size,
+                 "%sschedule   tile %" PRId64 "x%" PRId64 "%s, order %s%s%s, sweep %s, dispatch %s, cluster %" PRId64
+                 "x%" PRId64 "%s\nwalk       %" PRId64 " positions over %" PRId64 " workers\nmachine    %s (%s)\n",
+                 problem, s->tile_m, s->tile_n, step, weft_order_describe(s->order)->name, parameter,
+                 s->table ? " from a table" : "", weft_sweep_describe(s->sweep)->name,
+                 weft_dispatch_describe(s->dispatch)->name, s->cluster_m, s->cluster_n, split, plan->walk.order.count,
+                 plan->walk.workers, plan->machine.name, plan->machine.title);
     return length > 0 ? (size_t)length : 0;
+}
+
+size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
+    const size_t outline = weft_plan_outline(plan, text, size), used = outline < size ? outline : size;
+    const int length = snprintf(text ? text + used : NULL, size - used, "kernel     %s%s%s\n", plan->backend->name,
+                                plan->backend->kernel ? ", " : "", plan->backend->kernel ? weft_plan_kernel(plan) : "");
+    return outline + (length > 0 ? (size_t)length : 0);
 }

@@ -1,11 +1,12 @@
 #include "report/page.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "machine/embedded.h"
+#include "plan/file.h"
+#include "plan/json.h"
 #include "plan/status.h"
 #include "report/bytes.h"
 
@@ -26,7 +27,7 @@ const char *weft_page_file_name(size_t i) {
 
 /* JSON inside a script element: a '<' stands only inside strings, and written as an escape it can end nothing. */
 static void put_json(weft_bytes *page, const json_t *data) {
-    char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text = weft_json_text(data, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (!text) {
         page->failed = 1;
         return;
@@ -65,23 +66,6 @@ static void put_template(weft_bytes *page, const char *template, const json_t *d
         weft_bytes_put(page, "\n", 1);
         line += length + (line[length] == '\n');
     }
-}
-
-weft_status weft_file_write(const char *path, const void *text, size_t length, weft_message *message) {
-    if (!path) {
-        return fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0
-                   ? WEFT_OK
-                   : weft_fail(message, WEFT_IO, "could not write to standard output");
-    }
-    FILE *file = fopen(path, "wb");
-    if (!file) {
-        return weft_fail(message, WEFT_IO, "%s: %s", path, strerror(errno));
-    }
-    const int whole = fwrite(text, 1, length, file) == length;
-    if (fclose(file) != 0 || !whole) {
-        return weft_fail(message, WEFT_IO, "%s: could not be written", path);
-    }
-    return WEFT_OK;
 }
 
 weft_status weft_page_write(const json_t *data, const char *path, weft_message *message) {

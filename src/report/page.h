@@ -9,9 +9,6 @@
 /* Writes the page for an object of kind "view" or "report" to a file; WEFT_IO when that fails. */
 weft_status weft_page_write(const json_t *data, const char *path, weft_message *message);
 
-/* Writes text to a file, or with a null path to standard output. */
-weft_status weft_file_write(const char *path, const void *text, size_t length, weft_message *message);
-
 /* The text of one of the files that travel inside the library (see machine/embedded.h), or null. */
 const char *weft_page_file(const char *name, size_t *length);
 

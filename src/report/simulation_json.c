@@ -1,6 +1,7 @@
 #include "report/simulation_json.h"
 
 #include "plan/describe.h"
+#include "plan/json.h"
 
 double weft_hit_rate(const weft_traffic *t) {
     return t->sectors > 0 ? (double)t->hits / (double)(t->hits + t->misses) : 0.0;
@@ -20,20 +21,20 @@ static json_t *traffic_json(const weft_traffic *t) {
 
 json_t *weft_simulation_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
     json_t *object = traffic_json(&sim->total);
-    json_object_set_new(object, "machine", json_string(plan->machine.name));
-    json_object_set_new(object, "problem", weft_plan_problem_json(plan));
-    json_object_set_new(object, "schedule", weft_plan_schedule_json(plan));
-    json_object_set_new(object, "compulsory_misses", json_integer((json_int_t)sim->compulsory_misses));
-    json_object_set_new(object, "piece_visits", json_integer((json_int_t)sim->piece_visits));
-    json_object_set_new(object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
-    json_object_set_new(object, "elapsed_seconds", json_real(sim->elapsed_seconds));
-    json_object_set_new(object, "seed", json_integer((json_int_t)sim->seed));
+    weft_json_set(&object, "machine", json_string(plan->machine.name));
+    weft_json_set(&object, "problem", weft_plan_problem_json(plan));
+    weft_json_set(&object, "schedule", weft_plan_schedule_json(plan));
+    weft_json_set(&object, "compulsory_misses", json_integer((json_int_t)sim->compulsory_misses));
+    weft_json_set(&object, "piece_visits", json_integer((json_int_t)sim->piece_visits));
+    weft_json_set(&object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
+    weft_json_set(&object, "elapsed_seconds", json_real(sim->elapsed_seconds));
+    weft_json_set(&object, "seed", json_integer((json_int_t)sim->seed));
     if (domains) {
         json_t *list = json_array();
         for (int64_t d = 0; d < plan->machine.domains; d++) {
-            json_array_append_new(list, traffic_json(&domains[d]));
+            weft_json_append(&list, traffic_json(&domains[d]));
         }
-        json_object_set_new(object, "domains", list);
+        weft_json_set(&object, "domains", list);
     }
     return object;
 }

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "plan/file.h"
 #include "plan/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
-#include "report/page.h"
 #include "report/simulation_json.h"
 #include "report/still.h"
 

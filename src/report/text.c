@@ -8,10 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "plan/file.h"
 #include "plan/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
-#include "report/page.h"
+#include "report/rate.h"
 #include "report/simulation_json.h"
 #include "report/still.h"
 
@@ -27,9 +28,9 @@ static const char *glyph(const char *const *list, int count, double share) {
 }
 
 static void put_headline(weft_bytes *out, const weft_view_schedule *s, const weft_traffic *t) {
-    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %.3f GB from DRAM, %.4f ms and %.1f TFLOP/s predicted\n",
-                    s->name, 100 * weft_hit_rate(t), (double)t->misses / 1e6, (double)t->dram_read_bytes / 1e9,
-                    1e3 * s->trace.sim.seconds, s->trace.sim.tflops);
+    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %.3f GB from DRAM, %.4f ms and %s predicted\n", s->name,
+                    100 * weft_hit_rate(t), (double)t->misses / 1e6, (double)t->dram_read_bytes / 1e9,
+                    1e3 * s->trace.sim.seconds, weft_rate_text(s->trace.sim.tflops).text);
 }
 
 /* Hits, and what is held of the steps, through time up to `frame`. */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "plan/json.h"
 #include "report/bytes.h"
 
 enum { TICKS = 1 << 14, COLUMNS = 9, COUNTERS = 7 };
@@ -46,9 +47,9 @@ static json_t *map_json(const weft_trace *t, const weft_plan *plan) {
     json_t *sections = json_array();
     for (int i = 0; i < t->sections; i++) {
         const weft_trace_section *s = &t->section[i];
-        json_array_append_new(sections, json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", attention ? "K and V" : names[i],
-                                                  "line", attention ? "kv head" : lines[i], "lines", (json_int_t)s->lines,
-                                                  "first_row", (json_int_t)s->first_row, "rows", (json_int_t)s->rows));
+        weft_json_append(&sections, json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", attention ? "K and V" : names[i], "line",
+                                              attention ? "kv head" : lines[i], "lines", (json_int_t)s->lines, "first_row",
+                                              (json_int_t)s->first_row, "rows", (json_int_t)s->rows));
     }
     return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:i, s:o}", "steps", (json_int_t)t->steps, "step",
                      attention ? "key block" : "k slice", "lines_per_cell", (json_int_t)t->lines_per_cell, "steps_per_cell",
@@ -147,7 +148,7 @@ static json_t *reuse_json(const weft_trace *t, int64_t sector) {
 static json_t *domains_json(const weft_trace *t) {
     json_t *array = json_array();
     for (int64_t i = 0; i < t->workers; i++) {
-        json_array_append_new(array, json_integer((json_int_t)t->domain_of[i]));
+        weft_json_append(&array, json_integer((json_int_t)t->domain_of[i]));
     }
     return array;
 }

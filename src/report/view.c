@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plan/describe.h"
+#include "plan/json.h"
 #include "plan/status.h"
 #include "report/colour.h"
 #include "report/simulation_json.h"
@@ -127,8 +128,8 @@ static json_t *grid_json(const weft_view_schedule *s) {
 static json_t *schedule_json(const weft_view_schedule *s) {
     json_t *curve = json_array();
     for (size_t i = 0; i < s->points; i++) {
-        json_array_append_new(curve, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)s->curve[i].l2_bytes, "misses",
-                                               (json_int_t)s->curve[i].misses));
+        weft_json_append(&curve, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)s->curve[i].l2_bytes, "misses",
+                                           (json_int_t)s->curve[i].misses));
     }
     return json_pack("{s:s, s:o, s:o, s:o, s:o}", "name", s->name, "simulation",
                      weft_simulation_json(s->plan, &s->trace.sim, s->trace.totals), "grid", grid_json(s), "trace",
@@ -142,13 +143,13 @@ json_t *weft_view_json(const weft_view *view, const char *command) {
     weft_view_title(plan, title, sizeof title);
     json_t *schedules = json_array(), *ramp = json_array(), *categories = json_array();
     for (size_t i = 0; i < view->count; i++) {
-        json_array_append_new(schedules, schedule_json(&view->schedule[i]));
+        weft_json_append(&schedules, schedule_json(&view->schedule[i]));
     }
     for (int i = 0; i < STOPS; i++) {
-        json_array_append_new(ramp, json_integer(weft_colour_ramp((double)i / (STOPS - 1))));
+        weft_json_append(&ramp, json_integer(weft_colour_ramp((double)i / (STOPS - 1))));
     }
     for (int i = 0; i < WEFT_CATEGORIES; i++) {
-        json_array_append_new(categories, json_integer(weft_colour_category(i)));
+        weft_json_append(&categories, json_integer(weft_colour_category(i)));
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "kind", "view", "weft", weft_version(), "command",
                      command, "title", title, "machine", machine_json(&plan->machine), "problem",

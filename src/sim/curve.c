@@ -31,6 +31,7 @@ static weft_status run_in_step(const weft_plan *plan, const weft_machine *machin
     }
     if (status == WEFT_OK) {
         memory.reuse = reuse;
+        source.steps = options->progress ? weft_sim_steps(plan) : 0;
         status = weft_sim_run(&memory, &source, options, 0.0, &outcome, message);
     }
     *misses = 0;
@@ -40,6 +41,17 @@ static weft_status run_in_step(const weft_plan *plan, const weft_machine *machin
     weft_memory_release(&memory);
     weft_sim_walk_release(&walk);
     return status;
+}
+
+/* Progress over many runs: `run` of `runs` are done. */
+typedef struct many {
+    const weft_simulate_options *options;
+    int64_t run, runs;
+} many;
+
+static void tell_of_many(void *user, int64_t done, int64_t total) {
+    const many *m = user;
+    m->options->progress(m->options->progress_user, m->run * total + done, m->runs * total);
 }
 
 static weft_status by_distance(const weft_plan *plan, const weft_simulate_options *options, uint32_t pieces,
@@ -91,7 +103,10 @@ weft_status weft_simulate_curve(const weft_plan *plan, const weft_simulate_optio
     if (plan->machine.l2_home != WEFT_HOME_SPLIT) {
         return by_distance(plan, &o, source.pieces, sectors, points, count, message);
     }
-    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+    many runs = {options, 0, (int64_t)count};
+    o.progress = o.progress ? tell_of_many : NULL;
+    o.progress_user = &runs;
+    for (size_t i = 0; i < count && status == WEFT_OK; i++, runs.run++) {
         weft_machine machine = plan->machine;
         machine.l2_bytes = points[i].l2_bytes;
         machine.l2_usable = 1;

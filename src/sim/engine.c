@@ -39,7 +39,18 @@ typedef struct engine {
     uint64_t limit, random;
     weft_sim_outcome *outcome;
     const weft_sim_observer *observer; /* or null */
+    const weft_simulate_options *options;
+    uint64_t next_told; /* the number of steps to tell of progress at */
 } engine;
+
+enum { STEPS_BETWEEN = 1 << 16 }; /* two tellings of progress: about a millisecond */
+
+static void tell_progress(engine *e) {
+    const uint64_t all = e->limit != 0 && e->limit < e->source->steps ? e->limit : e->source->steps;
+    e->next_told = e->outcome->steps + STEPS_BETWEEN;
+    e->options->progress(e->options->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
+                         (int64_t)all);
+}
 
 /* About normal, of standard deviation 1: the sum of four uniform numbers. */
 static double next_spread(uint64_t *state) {
@@ -133,6 +144,9 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         if (e->observer) {
             e->observer->ended(e->observer->context, number, now);
         }
+        if (e->outcome->steps >= e->next_told) {
+            tell_progress(e);
+        }
         return begin_job(e, number, now);
     }
     if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
@@ -220,6 +234,8 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->random = options->seed;
     e->outcome = outcome;
     e->observer = source->observer;
+    e->options = options;
+    e->next_told = options->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
     outcome->seconds = 0;
     outcome->steps = 0;
     outcome->pieces = 0;

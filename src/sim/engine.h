@@ -41,6 +41,7 @@ typedef struct weft_sim_source {
     int64_t seats; /* SMs: workers beyond that many are second CTAs on them */
     int64_t run;   /* workers in a row on one domain */
     uint32_t pieces;
+    uint64_t steps; /* of all jobs, for whoever wants to know of progress; 0: not counted */
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;

@@ -263,6 +263,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     memset(walk, 0, sizeof *walk);
     walk->plan = plan;
     source->observer = NULL;
+    source->steps = 0;
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
     }
@@ -307,6 +308,16 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
         walk->next_of_domain[d] = d;
     }
     return WEFT_OK;
+}
+
+uint64_t weft_sim_steps(const weft_plan *plan) {
+    const weft_walk *walk = &plan->walk;
+    uint64_t steps = 0;
+    for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {
+        const int64_t last = col + walk->cluster_cols - 1 < walk->cols ? col + walk->cluster_cols - 1 : walk->cols - 1;
+        steps += (uint64_t)weft_reach_range(&walk->reach, last).steps;
+    }
+    return steps * (uint64_t)(walk->order.grid.batch * walk->order.grid.rows);
 }
 
 void weft_sim_walk_release(weft_sim_walk *walk) {

@@ -14,6 +14,10 @@ typedef struct stream_walk {
     int64_t *passes; /* (workers) done */
 } stream_walk;
 
+static int64_t steps_in_pass(const weft_stream *s) {
+    return s->buffer_bytes / s->block_bytes * (s->sharing == WEFT_STREAM_SHARED ? s->buffers : 1);
+}
+
 /* A pass over what the worker reads is one job; two shared buffers lie one behind the other. */
 static int next_pass(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
     stream_walk *w = context;
@@ -26,7 +30,7 @@ static int next_pass(void *context, int64_t worker, int64_t domain, weft_sim_job
     const int64_t buffer = s->sharing == WEFT_STREAM_BY_DOMAIN ? domain % s->buffers
                            : s->sharing == WEFT_STREAM_BY_PAIR ? worker / 2 % s->buffers
                                                                : 0;
-    const int64_t steps = s->sharing == WEFT_STREAM_SHARED ? w->blocks * s->buffers : w->blocks;
+    const int64_t steps = steps_in_pass(s);
     memset(job, 0, sizeof *job);
     job->streams = 1;
     job->stream[0].base = (uint32_t)(buffer * w->blocks);
@@ -39,6 +43,10 @@ static int next_pass(void *context, int64_t worker, int64_t domain, weft_sim_job
     job->step_seconds =
         fmax(s->step_seconds, (double)s->block_bytes * (double)w->machine->workers / w->machine->l2_bandwidth);
     return 1;
+}
+
+uint64_t weft_stream_steps(const weft_machine *machine, const weft_stream *stream) {
+    return (uint64_t)machine->workers * (uint64_t)stream->passes * (uint64_t)steps_in_pass(stream);
 }
 
 weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream *stream,
@@ -55,7 +63,8 @@ weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream 
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a stream of %u blocks", pieces);
         goto done;
     }
-    const weft_sim_source source = {machine->workers, machine->workers, 1, pieces, next_pass, &walk, NULL};
+    const weft_sim_source source = {
+        machine->workers, machine->workers, 1, pieces, weft_stream_steps(machine, stream), next_pass, &walk, NULL};
     weft_sim_outcome outcome;
     status =
         weft_sim_run(&memory, &source, options, options->drift < 0 ? machine->drift : options->drift, &outcome, message);

@@ -21,6 +21,9 @@ typedef struct weft_stream {
     double step_seconds; /* at least, for a step; 0: as fast as the L2 goes */
 } weft_stream;
 
+/* Steps of all workers. */
+uint64_t weft_stream_steps(const weft_machine *machine, const weft_stream *stream);
+
 /* Fills *traffic and *distinct, the sectors of all buffers. */
 weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream *stream,
                                  const weft_simulate_options *options, weft_traffic *traffic, uint64_t *distinct,

@@ -6,6 +6,8 @@
 
 #include <jansson.h>
 
+#include "plan/file.h"
+#include "plan/json.h"
 #include "plan/status.h"
 #include "tune/known.h"
 #include "tune/store.h"
@@ -14,32 +16,33 @@
 enum { FORMAT = 1 };
 
 static int add_row(void *user, const weft_tuning *t) {
+    json_t **rows = user;
     char words[WEFT_WORDS];
     weft_schedule_write(&t->tuned.schedule, words);
     json_t *row = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:f, s:f, s:I, s:I, s:b}", "device", t->device, "driver",
                             t->driver, "build", t->build, "problem", t->problem, "given", t->given, "schedule", words,
                             "seconds", t->tuned.seconds, "spread", t->tuned.spread, "runs", (json_int_t)t->tuned.runs,
                             "date", (json_int_t)t->tuned.date, "whole", t->tuned.whole);
-    return !row || json_array_append_new(user, row) != 0;
+    weft_json_append(rows, row);
+    return *rows == NULL;
 }
 
 weft_status weft_tunings_export(const char *path, int64_t *count, weft_message *message) {
     json_t *rows = json_array();
-    weft_status status = weft_tunings_list(add_row, rows, message);
+    weft_status status = weft_tunings_list(add_row, &rows, message);
     if (count) {
         *count = status ? 0 : (int64_t)json_array_size(rows);
     }
     json_t *whole = json_pack("{s:i, s:o}", "weft_tunings", FORMAT, "rows", rows);
-    const size_t flags = JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
-    if (status == WEFT_OK && (!path || !whole)) {
+    char *text = weft_json_text(whole, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    if (status == WEFT_OK && (!path || !text)) {
         status = weft_fail(message, path ? WEFT_NO_MEMORY : WEFT_INVALID, path ? "out of memory" : "path is null");
     } else if (status == WEFT_OK) {
-        const int to_output = strcmp(path, "-") == 0;
-        FILE *file = to_output ? stdout : fopen(path, "we");
-        int failed = !file || json_dumpf(whole, file, flags) != 0 || fputc('\n', file) == EOF;
-        failed |= file && (to_output ? fflush(file) : fclose(file)) != 0;
-        status = failed ? weft_fail(message, WEFT_IO, "%.200s: could not be written", path) : WEFT_OK;
+        const size_t length = strlen(text);
+        text[length] = '\n'; /* in the place of the final null */
+        status = weft_file_write(strcmp(path, "-") == 0 ? NULL : path, text, length + 1, message);
     }
+    free(text);
     json_decref(whole);
     return status;
 }

@@ -97,6 +97,8 @@ class Machines(Command):
             self.refused(f"{path}:3: unknown key speed in [machine]", "machines", path)
             self.refused(f"{path}:3: unknown key speed in [machine]", "run", "gemm", "--machine", path)
             self.refused(f"{folder}/none.ini: no such file", "machines", f"{folder}/none.ini")
+        self.assertEqual(self.json("machines", "H200"), self.json("machines", "h200"))
+        self.assertEqual(self.json("machines", "Host")["name"], "host")
         result = run("machines", "gb11")
         self.assertEqual(result.returncode, 2)
         self.assertIn("gb10", result.stderr)
@@ -209,6 +211,74 @@ class Simulate(Command):
         )  # fmt: skip
 
 
+class Words(Command):
+    """What texts and JSON call things."""
+
+    SMALL = ["gemm", "--m", "64", "--n", "64", "--k", "64"]
+
+    def test_kernel(self):
+        kernel = self.json("run", *self.SMALL)["kernel"]
+        self.assertNotEqual(kernel, "cpu")
+        self.assertIn(f"{kernel} on cpu: ", self.ok("run", *self.SMALL))
+        self.assertIn(f"kernel     cpu, {kernel}\n", self.ok("run", *self.SMALL, "--verbose"))
+
+    def test_what_is_simulated_runs_no_kernel(self):
+        self.assertNotIn("kernel", self.ok("simulate", *self.SMALL, "--machine", "gb10"))
+
+    def test_rates_have_a_unit_that_suits_them(self):
+        text = self.ok("simulate", "gemm", "--m", "8", "--n", "8", "--k", "8", "--machine", "gb10")
+        rate = self.json("simulate", "gemm", "--m", "8", "--n", "8", "--k", "8", "--machine", "gb10")["predicted"]["tflops"]
+        self.assertLess(rate, 9e-3)
+        self.assertIn(f", {1e3 * rate:.2f} GFLOP/s\n", text)
+        text = self.ok("compare", *self.SMALL, "--machine", "h100", "--order", "raster-n", "--sweep", "forward")
+        self.assertRegex(text, r"\d GFLOP/s\n")
+
+    def test_machines_in_any_case(self):
+        for verb in ["simulate", "compare", "plan"]:
+            self.assertEqual(self.json(verb, "gemm", "--m", "256", "--n", "256", "--machine", "H100")["machine"], "h100")
+
+
+class Output(Command):
+    """A file that cannot be written is refused before the work begins; work that fails leaves what was there."""
+
+    def test_refused_at_once(self):
+        never = ["--seq", "1M", "--heads", "64", "--tile", "64x64", "--machine", "h200"]  # days of simulation
+        for arguments in [["report"], ["view", "attention", *never], ["machines", "probe"], ["tune", "--export"],
+                          ["reproduce", "--device", "cuda"]]:  # fmt: skip
+            path = "/nonexistent/x.html"
+            self.refused(f"{path}: No such file or directory", *arguments, "-o", path, code=1)
+            self.refused("/: Is a directory", *arguments, "-o", "/", code=1)
+
+    def test_nothing_is_left_when_the_work_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, before in [("new.html", None), ("old.html", "before")]:
+                path = os.path.join(folder, name)
+                if before:
+                    with open(path, "w") as file:
+                        file.write(before)
+                self.assertEqual(run("view", "gemm", "--m", "0", "-o", path).returncode, 2)
+                self.assertEqual(run("report", "none", "-o", path).returncode, 2)
+                self.assertEqual(os.path.exists(path), before is not None)
+            with open(os.path.join(folder, "old.html")) as file:
+                self.assertEqual(file.read(), "before")
+
+    def test_a_file_is_replaced(self):
+        view = ["view", "gemm", "--m", "256", "--n", "256", "--k", "64", "--svg", "-o"]
+        with tempfile.TemporaryDirectory() as folder:
+            path, link = os.path.join(folder, "a.svg"), os.path.join(folder, "link.svg")
+            with open(path, "w") as file:
+                file.write("before")
+            os.chmod(path, 0o640)
+            os.symlink("a.svg", link)
+            for name in [path, link]:
+                self.ok(*view, name)
+                with open(path) as file:
+                    self.assertTrue(file.read().startswith("<svg"))
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o640)
+            self.assertTrue(os.path.islink(link))
+            self.assertEqual(sorted(os.listdir(folder)), ["a.svg", "link.svg"])
+
+
 class Mistakes(Command):
     def test_messages(self):
         for expected, *arguments in [
@@ -230,7 +300,7 @@ class Mistakes(Command):
             ("--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)", "run", "attention", "--scale", "0"),
             ("tile_m 512 is larger than seq 100", "run", "attention", "--seq", "100", "--tile", "512x64"),
             ("order hilbert is for gemm problems", "run", "attention", "--order", "hilbert"),
-            ("--device metal is not one of: cpu, cuda", "run", "attention", "--device", "metal"),
+            ("--device metal is not supported: choose cpu or cuda", "run", "attention", "--device", "metal"),
             ("--workers 0 is not at least 1", "run", "attention", "--workers", "0"),
             ("completion for zsh is not known: bash is", "completion", "zsh"),
         ]:  # fmt: skip
@@ -244,7 +314,14 @@ class Mistakes(Command):
 
     def test_help_and_version(self):
         self.assertEqual(self.ok("--version"), "weft 0.1.0\n")
+        self.assertEqual(self.ok("-V"), self.ok("--version"))
         self.assertIn("usage: weft VERB", self.ok("--help"))
+        for other in [["-h"], ["help"]]:
+            self.assertEqual(self.ok(*other), self.ok("--help"))
+        for other in [["help", "run"], ["run", "-h"], ["run", "gemm", "-h"]]:
+            self.assertEqual(self.ok(*other), self.ok("run", "--help"))
+        self.assertIn("-o, --output FILE", self.ok("help", "view"))
+        self.refused("unknown verb rum: did you mean run?", "help", "rum")
         self.assertIn("--kv-heads N", self.ok("run", "--help"))
         self.assertIn("usage: weft VERB", run().stdout)
         self.assertEqual(run().returncode, 2)
@@ -256,6 +333,10 @@ class Mistakes(Command):
             capture_output=True, text=True, check=True,
         ).stdout.split()  # fmt: skip
         self.assertEqual(complete("vi"), ["view"])
+        self.assertEqual(complete("hel"), ["help"])
+        self.assertEqual(complete("help", "vi"), ["view"])
+        self.assertEqual(complete("help", "view", ""), [])
+        self.assertIn("-o", complete("view", "-"))
         self.assertEqual(complete("view", "at"), ["attention"])
         self.assertEqual(complete("view", "gemm", "--sch"), ["--schedules"])
         self.assertEqual(complete("view", "gemm", "--sv"), ["--svg"])
@@ -276,8 +357,14 @@ class Mistakes(Command):
         with open("/dev/full", "w") as full:
             result = subprocess.run([WEFT, "orders"], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual((result.returncode, result.stderr), (1, "weft: could not write to standard output\n"))
+        view = ["view", "gemm", "--m", "256", "--n", "256", "--k", "64"]
+        for arguments in [["--help"], ["help", "run"], ["-V"], ["orders", "--json"], ["machines"], [*view, "--svg"], [*view, "--json"],
+                          ["run", "gemm", "--m", "8", "--n", "8", "--k", "8"], ["completion", "bash"]]:  # fmt: skip
+            with open("/dev/full", "w") as full:
+                result = subprocess.run([WEFT, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual((result.returncode, result.stderr), (1, "weft: could not write to standard output\n"), arguments)
         result = run("view", "gemm", "--m", "256", "--n", "256", "--k", "64", "-o", "/dev/full")
-        self.assertEqual((result.returncode, result.stderr), (1, "weft: /dev/full: could not be written\n"))
+        self.assertEqual((result.returncode, result.stderr), (1, "weft: /dev/full: No space left on device\n"))
 
 
 if __name__ == "__main__":

@@ -82,7 +82,11 @@ static void mistakes_are_explained(void **state) {
         {"--seqq", "1", "unknown option --seqq: did you mean --seq?"},
         {"--frobnicate", "1", "unknown option --frobnicate: --help lists them"},
         {"--order", "hilbrt", "--order hilbrt is not known: did you mean hilbert?"},
-        {"--dispatch", "magic", "--dispatch magic is not one of: grid, static, dynamic"},
+        {"--dispatch", "magic", "--dispatch magic is not supported: choose grid, static or dynamic"},
+        {"--dtype", "fp8", "--dtype fp8 is not supported: choose fp32, fp16 or bf16"},
+        {"--dtype", "fp64", "--dtype fp64 is not supported: choose fp32, fp16 or bf16"},
+        {"-x", "1", "unknown option -x: --help lists them"},
+        {"-oh", "1", "unknown option -oh: --help lists them"},
         {"--seq", "12q", "--seq 12q is not a whole number that fits (4096, 128K)"},
         {"--workers", "0", "--workers 0 is not at least 1"},
         {"--workers", "-3", "--workers -3 is not at least 1"},
@@ -111,6 +115,17 @@ static void mistakes_are_explained(void **state) {
     assert_string_equal(message.text, "three: nothing more is expected here");
 }
 
+static void letters_stand_for_options(void **state) {
+    (void)state;
+    settings s;
+    weft_message message;
+    assert_int_equal(parse(&s, ALL | SET_OUTPUT, &message, 3, "-o", "page.html", "-h"), EXIT_OK);
+    assert_string_equal(s.output, "page.html");
+    assert_true(s.help);
+    assert_int_equal(parse(&s, ALL | SET_OUTPUT, &message, 1, "-o"), EXIT_USAGE);
+    assert_string_equal(message.text, "--output needs a value: FILE");
+}
+
 /* Names in the table are unique, and every choice has a first name. */
 static void table_is_sound(void **state) {
     (void)state;
@@ -125,6 +140,7 @@ static void table_is_sound(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_take_suffixes), cmocka_unit_test(values_reach_their_settings),
-                                       cmocka_unit_test(mistakes_are_explained), cmocka_unit_test(table_is_sound)};
+                                       cmocka_unit_test(mistakes_are_explained),
+                                       cmocka_unit_test(letters_stand_for_options), cmocka_unit_test(table_is_sound)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,7 +141,7 @@ class Kernels(OnGpu):
             self.ok("simulate", "attention", "--machine", path, "--seq", "2K", "--heads", "4")
             with open(path) as file:
                 self.assertIn("# 001100110011\n", file.read())
-            self.refused("cannot be written", "machines", "probe", "-o", folder + "/none/mine.ini")
+            self.refused("No such file or directory", "machines", "probe", "-o", folder + "/none/mine.ini")
         found = json.loads(self.ok("machines", "probe", "--json", script="sides=1"))
         self.assertEqual((found["sides"], found["members"], found["side_of_sm"]), (1, [12, 0], "0" * 12))
         self.refused("--output is for 'weft machines probe'", "machines", "-o", "x.ini", code=2)

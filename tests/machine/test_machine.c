@@ -376,7 +376,7 @@ static void test_arguments(void **state) {
 
 static void test_not_found(void **state) {
     (void)state;
-    static const char *const names[] = {"h300", "", "H100", "gb10 ", "host2"};
+    static const char *const names[] = {"h300", "", "H 100", "gb10 ", "host2"};
     weft_machine machine;
     weft_message message;
     for (size_t i = 0; i < 5; i++) {
@@ -388,6 +388,17 @@ static void test_not_found(void **state) {
         assert_string_equal(message.text, expected);
         assert_true(is_zero(&machine));
     }
+}
+
+static void test_any_case(void **state) {
+    (void)state;
+    weft_machine upper, lower;
+    assert_int_equal(weft_machine_load(&upper, "H200", NULL), WEFT_OK);
+    assert_int_equal(weft_machine_load(&lower, "h200", NULL), WEFT_OK);
+    assert_memory_equal(&upper, &lower, sizeof lower);
+    assert_int_equal(weft_machine_load(&upper, "Host", NULL), WEFT_OK);
+    assert_string_equal(upper.name, "host");
+    assert_int_equal(weft_machine_load(&upper, "H200.ini", NULL), WEFT_NOT_FOUND); /* a file */
 }
 
 static void write_file(const char *path, const char *text, size_t length) {
@@ -601,11 +612,12 @@ static void test_flips(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_text),  cmocka_unit_test(test_line_ends),         cmocka_unit_test(test_built_in),
-        cmocka_unit_test(test_form_errors), cmocka_unit_test(test_value_errors),      cmocka_unit_test(test_cross_errors),
-        cmocka_unit_test(test_one_domain),  cmocka_unit_test(test_arguments),         cmocka_unit_test(test_not_found),
-        cmocka_unit_test(test_files),       cmocka_unit_test(test_values_round_trip), cmocka_unit_test(test_host),
-        cmocka_unit_test(test_locale),      cmocka_unit_test(test_mutations),         cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_right_text),  cmocka_unit_test(test_line_ends),    cmocka_unit_test(test_built_in),
+        cmocka_unit_test(test_form_errors), cmocka_unit_test(test_value_errors), cmocka_unit_test(test_cross_errors),
+        cmocka_unit_test(test_one_domain),  cmocka_unit_test(test_arguments),    cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_any_case),    cmocka_unit_test(test_files),        cmocka_unit_test(test_values_round_trip),
+        cmocka_unit_test(test_host),        cmocka_unit_test(test_locale),       cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_flips),
     };
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
 }

@@ -137,6 +137,7 @@ static void plans_describe_themselves(void **state) {
     assert_string_equal(json_string_value(json_object_get(json_object_get(object, "schedule"), "sweep")), "pair");
     assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "problem"), "kv_seq")), 1000);
     assert_int_equal(json_integer_value(json_object_get(object, "positions")), 64);
+    assert_string_equal(json_string_value(json_object_get(object, "kernel")), "fp32_4x8__generic");
     json_decref(object);
     weft_plan_destroy(plan);
 }

@@ -1,0 +1,71 @@
+"""Progress: one line with the time left on a terminal, nothing in a pipe.
+
+    test_progress.py PATH_TO_WEFT
+"""
+
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+import unittest
+
+WEFT = sys.argv.pop(1)
+
+
+def on_terminal(*arguments):
+    """Exit code, and what appears on a terminal that is standard error."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([WEFT, *arguments], stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            part = b""
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+class Progress(unittest.TestCase):
+    def shows(self, what, *arguments):
+        code, shown = on_terminal(*arguments)
+        self.assertEqual(code, 0)
+        self.assertRegex(shown, rf"\r?{what}: \d+ %, about \d+ s left")
+        self.assertTrue(shown.endswith("\r\033[K"), "the line is wiped at the end")
+        self.assertNotIn("\n", shown)
+
+    def test_simulate(self):
+        attention = ["attention", "--machine", "gb10", "--seq", "32K", "--heads", "2", "--tile", "64x64"]
+        self.shows("simulating", "simulate", *attention)
+        self.shows("simulating every size of the L2", "simulate", *attention, "--curve")
+        self.shows("simulating every size of the L2", "simulate", "attention", "--machine", "h200", "--seq", "32K", "--curve")
+        result = subprocess.run([WEFT, "simulate", *attention], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_compare_and_run(self):
+        self.shows("simulating schedules", "compare", "gemm", "--machine", "h100")
+        self.shows("running", "run", "gemm")
+
+    def test_reproduce(self):
+        self.shows("reproducing", "reproduce", "cutile")
+        self.shows("reproducing", "reproduce", "tile-scheduling", "--json")
+
+    def test_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code, shown = on_terminal("report", "cutile", "-o", os.path.join(folder, "report.html"))
+        self.assertEqual(code, 0)
+        for what in ["reproducing studies", "simulating schedules"]:
+            self.assertRegex(shown, rf"{what}: \d+ %, about \d+ s left")
+
+    def test_a_message_has_a_line_of_its_own(self):
+        code, shown = on_terminal("simulate", "gemm", "--drift", "2")
+        self.assertEqual((code, shown.replace("\r\033[K", "|")), (2, "simulating ...|weft: drift 2 is not at most 1\r\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
