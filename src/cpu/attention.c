@@ -204,8 +204,8 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
     } else if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
         how.before = weft_cpu_kv_stage(&packing);
     }
-    if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* those that are done help the others */
-        how.helps = 1;
+    if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* those that are done steal from the others */
+        how.steals = 1;
         a.begun = calloc((size_t)(p->batch * p->heads * a.blocks), 1);
         status = a.begun ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out tiles");
     }

@@ -171,14 +171,30 @@ typedef struct weft_cpu_stage {
     void *context;
 } weft_cpu_stage;
 
-/* How a walk is run over threads, one worker each, every thread with `room` bytes of its own, whose first 64 are 0 at
- * first. */
+/* How many parts of a tile somebody has taken, in a cache line of its own; and those of so many tiles, 0 at first, or null.
+ * weft_cpu_free() releases them. */
+typedef struct weft_cpu_taken {
+    _Alignas(64) int64_t parts;
+} weft_cpu_taken;
+weft_cpu_taken *weft_cpu_taken_new(int64_t tiles);
+
+/* The next of a tile's `parts` that nobody has taken; -1: there is none. */
+static inline int64_t weft_cpu_take_part(weft_cpu_taken *taken, int64_t parts) {
+    if (__atomic_load_n(&taken->parts, __ATOMIC_RELAXED) >= parts) { /* looking is cheaper than taking */
+        return -1;
+    }
+    const int64_t part = __atomic_fetch_add(&taken->parts, 1, __ATOMIC_RELAXED);
+    return part < parts ? part : -1;
+}
+
+/* How a walk is run over threads, which share its workers, every thread with `room` bytes of its own, whose first 64 are 0
+ * at first. */
 typedef struct weft_cpu_walking {
     weft_cpu_visit visit;
     void *context;
     size_t room;
     weft_cpu_stage before; /* done when the walk begins, without a room; no items: nothing */
-    int helps; /* whether a worker that is done makes the others' visits too: a visit does what nobody has begun of it */
+    int steals; /* whether threads that are done make the others' visits too: a visit does what nobody has begun of it */
 } weft_cpu_walking;
 
 weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_walking *how,

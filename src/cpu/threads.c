@@ -67,9 +67,9 @@ static int64_t threads_here(void) {
     return weft_cpu_threads();
 }
 
-/* The job of all threads: worker 0 .. workers - 1, and what each of them does. */
+/* The job of all threads: the items of a stage, then what a thread does of worker 0 .. workers - 1. */
 typedef struct crew {
-    void (*work)(struct crew *crew, void *room, int64_t worker);
+    void (*work)(struct crew *crew, void *room, int64_t thread, int64_t threads);
     int64_t workers;
     const weft_plan *plan; /* of a walk */
     const weft_cpu_walking *how;
@@ -114,8 +114,8 @@ static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room,
             do_items(c, mine);
 #pragma omp barrier
         }
-        for (int64_t w = omp_get_thread_num(); w < c->workers; w += omp_get_num_threads()) {
-            c->work(c, mine, w);
+        if (omp_get_thread_num() < c->workers) {
+            c->work(c, mine, omp_get_thread_num(), weft_cpu_smaller(c->workers, omp_get_num_threads()));
         }
         if (kernel->stop) {
             kernel->stop();
@@ -136,6 +136,15 @@ static void visit_cluster(crew *c, void *room, weft_visit visit) {
     }
 }
 
+weft_cpu_taken *weft_cpu_taken_new(int64_t tiles) {
+    const double bytes = (double)tiles * sizeof(weft_cpu_taken);
+    weft_cpu_taken *taken = bytes < 0x1p62 ? weft_cpu_alloc((size_t)bytes) : NULL;
+    if (taken) {
+        memset(taken, 0, (size_t)bytes);
+    }
+    return taken;
+}
+
 static void report(crew *c) {
     const weft_walk *walk = &c->plan->walk;
     const int64_t done = __atomic_add_fetch(&c->done, walk->cluster_rows * walk->cluster_cols, __ATOMIC_RELAXED);
@@ -145,27 +154,54 @@ static void report(crew *c) {
     }
 }
 
-/* What a worker has to do, and then what the others may have left. */
-static void walk_worker(crew *c, void *room, int64_t index) {
-    const weft_walk *walk = &c->plan->walk;
-    for (int64_t i = 0; i < (c->how->helps ? c->workers : 1); i++) {
-        weft_worker worker = weft_worker_start(walk, (index + i) % c->workers, &c->counter);
-        weft_visit visit;
-        while (weft_worker_next(walk, &worker, &visit)) {
-            visit_cluster(c, room, visit);
-            if (i == 0 && c->plan->progress) {
-                report(c);
-            }
+/* One worker's visits. Only the first pass over a worker reports: it meets every tile once. */
+static void walk_worker(crew *c, const weft_walk *walk, void *room, int64_t index, int is_first) {
+    weft_worker worker = weft_worker_start(walk, index, &c->counter);
+    weft_visit visit;
+    while (weft_worker_next(walk, &worker, &visit)) {
+        visit_cluster(c, room, visit);
+        if (is_first && c->plan->progress) {
+            report(c);
         }
+    }
+}
+
+/* Workers that have a position; in a grid each position is a worker of its own. */
+static int64_t busy_workers(const weft_walk *walk) {
+    return walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : weft_cpu_smaller(walk->workers, walk->order.count);
+}
+
+/* One pass over what the others have, however many they are: so each thread meets a tile at most once more. A position that
+ * a dynamic worker drew has the direction that it has in a grid. */
+static void steal(crew *c, void *room, int64_t thread, int64_t threads) {
+    weft_walk walk = c->plan->walk;
+    const int is_drawn = walk.dispatch == WEFT_DISPATCH_DYNAMIC;
+    walk.dispatch = is_drawn ? WEFT_DISPATCH_GRID : walk.dispatch;
+    const int64_t busy = busy_workers(&walk);
+    for (int64_t i = 0; i < busy; i++) {
+        const int64_t w = (thread + i) % busy;
+        if (is_drawn || w % threads != thread) {
+            walk_worker(c, &walk, room, w, 0);
+        }
+    }
+}
+
+/* A thread is worker `thread`, `thread` + `threads`, and so on. */
+static void walk_thread(crew *c, void *room, int64_t thread, int64_t threads) {
+    const weft_walk *walk = &c->plan->walk;
+    for (int64_t w = thread; w < busy_workers(walk); w += threads) {
+        walk_worker(c, walk, room, w, 1);
+    }
+    if (c->how->steals) {
+        steal(c, room, thread, threads);
     }
 }
 
 weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_walking *how,
                           weft_message *message) {
     const weft_walk *walk = &plan->walk;
-    const int64_t all = walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers;
-    const int64_t workers = how->helps ? all : weft_cpu_smaller(all, walk->order.count); /* the rest have nothing to do */
-    crew c = {.work = walk_worker, .workers = workers, .plan = plan, .how = how, .stage = how->before};
+    const int64_t workers = how->steals ? walk->workers : weft_cpu_smaller(walk->workers, walk->order.count);
+    crew c = {.work = walk_thread, .workers = workers, .plan = plan, .how = how, .stage = how->before};
     const weft_status status = run_crew(&c, kernel, how->room, message);
     if (status == WEFT_OK && plan->progress) {
         plan->progress(plan->progress_user, c.done, c.done);
