@@ -190,8 +190,8 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
         return status;
     }
     const weft_attention *p = &plan->attention;
-    if (weft_cpu_are_few(p)) {
-        return weft_cpu_attention_few(p, data, message);
+    if (weft_cpu_decodes(plan)) {
+        return weft_cpu_attention_few(plan, data, message);
     }
     weft_cpu_attention_job a;
     weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);

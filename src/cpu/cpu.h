@@ -228,9 +228,11 @@ int weft_cpu_shares_cores(void);
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 
-/* The same for a few queries, which share the threads by parts of the keys. */
-int weft_cpu_are_few(const weft_attention *problem);
-weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_attention_data *data, weft_message *message);
+/* Decode, a few queries over many keys: threads share the keys of a tile. Settles its tile, sweep and dispatch, and how
+ * many heads are in the tile; returns 0 where the problem is no decode, or the schedule says another tile. */
+int weft_cpu_open_decode(const weft_attention *problem, weft_schedule *schedule, int64_t *pack);
+int weft_cpu_decodes(const weft_plan *plan); /* whether a plan is one */
+weft_status weft_cpu_attention_few(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 
 weft_status weft_cpu_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
                                         weft_message *message);
