@@ -76,8 +76,11 @@ static int report(const settings *s, const weft_plan *plan, const timing *t, dou
 static int run_once(const weft_plan *plan, const void *data, timing *t) {
     weft_message message = {""};
     const double begin = now();
-    const weft_status status = plan->subject == WEFT_SUBJECT_GEMM ? weft_plan_run_gemm(plan, data, &message)
-                                                                  : weft_plan_run_attention(plan, data, &message);
+    double last = begin;
+    const weft_progress progress = isatty(STDERR_FILENO) ? show_progress : NULL;
+    const weft_status status = plan->subject == WEFT_SUBJECT_GEMM
+                                   ? weft_plan_run_gemm_with_progress(plan, data, progress, &last, &message)
+                                   : weft_plan_run_attention_with_progress(plan, data, progress, &last, &message);
     t->seconds = now() - begin;
     t->runs = 1;
     return status ? complain_status(status, &message) : EXIT_OK;
@@ -195,10 +198,6 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
         } else if (!s->machine && !s->json) {
             printf("planned for this %s: %s (--machine chooses another)\n", plan->placed ? "GPU" : "host",
                    plan->machine.title);
-        }
-        double last = now();
-        if (isatty(STDERR_FILENO)) {
-            weft_plan_on_progress(plan, show_progress, &last);
         }
         code = subject == WEFT_SUBJECT_ATTENTION ? run_attention(s, plan) : run_gemm(s, plan);
     }

@@ -8,6 +8,7 @@
 #ifndef WEFT_CPU_CPU_H
 #define WEFT_CPU_CPU_H
 
+#include "cpu/threads.h"
 #include "plan/plan.h"
 
 /* How a kernel takes an operand: panels of `lines` rows of A or columns of B. Value k of a line is at
@@ -219,9 +220,6 @@ int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *problem
 
 /* Whether an attention is handed out so that each worker has tiles of one head only. */
 int weft_cpu_shares_by_head(const weft_plan *plan);
-
-/* How many threads a run takes at most. */
-int64_t weft_cpu_threads(void);
 
 /* Whether threads share cores, or it is not known: then one that waits leaves its part of the core to another. */
 int weft_cpu_shares_cores(void);

@@ -67,6 +67,36 @@ static int64_t threads_here(void) {
     return weft_cpu_threads();
 }
 
+/* One thread, or all of them even where there is less to do: OpenMP's threads end when a team is smaller than the last, and
+ * new ones take longer to start than a small product to compute. */
+void weft_cpu_team(int alone, void (*body)(void *context, int64_t thread, int64_t threads), void *context) {
+    const int64_t threads = alone ? 1 : threads_here();
+#pragma omp parallel num_threads((int)threads)
+    body(context, omp_get_thread_num(), omp_get_num_threads());
+}
+
+/* Items that a team shares out. */
+typedef struct shared_items {
+    int64_t count, next;
+    void (*item)(void *context, int64_t i);
+    void *context;
+} shared_items;
+
+static void take_items(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    shared_items *s = context;
+    int64_t i;
+    while ((i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED)) < s->count) {
+        s->item(s->context, i);
+    }
+}
+
+void weft_cpu_for(int64_t count, void (*item)(void *context, int64_t i), void *context) {
+    shared_items s = {count, 0, item, context};
+    weft_cpu_team(count < 2, take_items, &s);
+}
+
 /* The job of all threads: the items of a stage, then what a thread does of worker 0 .. workers - 1. */
 typedef struct crew {
     void (*work)(struct crew *crew, void *room, int64_t thread, int64_t threads);
@@ -87,13 +117,42 @@ static void do_items(crew *c, void *room) {
     }
 }
 
-/* One thread, or all of them even where there is less to do: OpenMP's threads end when a team is smaller than the last, and
- * new ones take longer to start than a small product to compute. Their memory is one buffer, so that they do not compete
- * for many; each first touches the part that it uses. */
+/* Room for each thread that works: one buffer, so that they do not compete for many. */
+typedef struct crew_rooms {
+    crew *crew;
+    const weft_cpu_kernel *kernel;
+    char *rooms;
+    int64_t count;     /* of rooms */
+    size_t room, part; /* bytes that a thread asks for, and from one room to the next */
+} crew_rooms;
+
+static void do_part(void *context, int64_t thread, int64_t threads) {
+    const crew_rooms *r = context;
+    crew *c = r->crew;
+    if (r->kernel->start) {
+        r->kernel->start();
+    }
+    char *mine = thread < r->count ? r->rooms + r->part * (size_t)thread : NULL;
+    if (mine) { /* each thread first touches the part that it uses */
+        memset(mine, 0, r->room < 64 ? r->room : 64);
+    }
+    if (c->stage.count > 0) {
+        do_items(c, mine);
+#pragma omp barrier
+    }
+    if (thread < c->workers) {
+        c->work(c, mine, thread, weft_cpu_smaller(c->workers, threads));
+    }
+    if (r->kernel->stop) {
+        r->kernel->stop();
+    }
+}
+
 static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room, weft_message *message) {
     enum { PAGE = 4096 };
-    const int64_t threads = c->workers > 1 || c->stage.count > 1 ? threads_here() : 1;
-    const int64_t count = c->workers > 0 ? weft_cpu_smaller(c->workers, threads) : threads; /* of threads with a room */
+    const int alone = c->workers <= 1 && c->stage.count <= 1;
+    const int64_t threads = alone ? 1 : weft_cpu_threads();
+    const int64_t count = c->workers > 0 ? weft_cpu_smaller(c->workers, threads) : threads;
     const double bytes = ((double)room + PAGE) * (double)count;
     const size_t part = bytes < 0x1p62 ? (room + PAGE - 1) / PAGE * PAGE : 0;
     char *rooms = bytes < 0x1p62 ? weft_cpu_alloc(part * (size_t)count) : NULL;
@@ -101,26 +160,8 @@ static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room,
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %zu bytes in each of %lld threads", room,
                          (long long)count);
     }
-#pragma omp parallel num_threads((int)threads)
-    {
-        if (kernel->start) {
-            kernel->start();
-        }
-        char *mine = omp_get_thread_num() < count ? rooms + part * (size_t)omp_get_thread_num() : NULL;
-        if (mine) {
-            memset(mine, 0, room < 64 ? room : 64);
-        }
-        if (c->stage.count > 0) {
-            do_items(c, mine);
-#pragma omp barrier
-        }
-        if (omp_get_thread_num() < c->workers) {
-            c->work(c, mine, omp_get_thread_num(), weft_cpu_smaller(c->workers, omp_get_num_threads()));
-        }
-        if (kernel->stop) {
-            kernel->stop();
-        }
-    }
+    crew_rooms r = {c, kernel, rooms, count, room, part};
+    weft_cpu_team(alone, do_part, &r);
     weft_cpu_free(rooms);
     return WEFT_OK;
 }

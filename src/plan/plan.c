@@ -267,8 +267,3 @@ weft_schedule weft_plan_schedule(const weft_plan *plan) {
 const weft_walk *weft_plan_walk(const weft_plan *plan) {
     return &plan->walk;
 }
-
-void weft_plan_on_progress(weft_plan *plan, weft_progress progress, void *user) {
-    plan->progress = progress;
-    plan->progress_user = user;
-}

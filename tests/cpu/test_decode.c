@@ -62,13 +62,13 @@ static void tick(void *user, int64_t done, int64_t total) {
 }
 
 /* Runs a plan and writes down which parts of K are read first. */
-static void trace(const weft_plan *plan, const weft_attention_data *data) {
+static void trace(const weft_plan *plan, const weft_attention_data *data, ticks *ticked) {
     struct sigaction action = {.sa_sigaction = on_touch, .sa_flags = SA_SIGINFO};
     touches = elsewhere = 0;
     caller = pthread_self();
     assert_int_equal(mprotect(keys, TOUCHES * PART_BYTES, PROT_NONE), 0);
     assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
-    const weft_status status = weft_plan_run_attention(plan, data, NULL);
+    const weft_status status = weft_plan_run_attention_with_progress(plan, data, tick, ticked, NULL);
     assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
     assert_int_equal(status, WEFT_OK);
     assert_int_equal(touches, TOUCHES);
@@ -120,9 +120,8 @@ static void plans_are_obeyed(void **state) {
         weft_plan *plan;
         ticks ticked = {0, 0, 0};
         assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
-        weft_plan_on_progress(plan, tick, &ticked);
         tensors_poison_outputs(&t);
-        trace(plan, &t.data);
+        trace(plan, &t.data, &ticked);
         check_order(plan);
         assert_int_equal(elsewhere, 0); /* one worker: the caller's own thread */
         assert_memory_equal(t.data.o, want, bytes);
