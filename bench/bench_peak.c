@@ -15,6 +15,11 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static inline int has(const char *feature) {
+    const weft_cpu_words words = weft_cpu_ask();
+    return weft_cpu_have(&words, feature);
+}
+
 /* Runs a loop of `rounds` rounds; returns the floating-point operations of a round. */
 typedef double (*loop)(int64_t rounds);
 
@@ -52,7 +57,7 @@ static loop fp32_loop(void) {
 }
 
 static loop bf16_loop(void) {
-    return weft_cpu_has_bf16() ? bf16 : NULL;
+    return has("neon_bfmmla") ? bf16 : NULL;
 }
 
 #elif WEFT_CPU_X86
@@ -109,11 +114,11 @@ __attribute__((target("amx-tile,amx-bf16"))) static double bf16_amx(int64_t roun
 }
 
 static loop fp32_loop(void) {
-    return weft_cpu_has_avx512() ? fp32_avx512 : weft_cpu_has_avx2() ? fp32_avx2 : NULL;
+    return has("avx512") ? fp32_avx512 : has("avx2") ? fp32_avx2 : NULL;
 }
 
 static loop bf16_loop(void) {
-    return weft_cpu_has_amx() ? bf16_amx : weft_cpu_has_bf16() ? bf16_avx512 : NULL;
+    return has("amx") ? bf16_amx : has("avx512_bf16") ? bf16_avx512 : NULL;
 }
 
 #else

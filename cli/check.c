@@ -1,9 +1,11 @@
 #include "check.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "cli.h"
+#include "cpu/threads.h"
 #include "plan/problem.h"
 #include "plan/random.h"
 #include "ref/ref.h"
@@ -16,22 +18,30 @@ static double next_normal(uint64_t *state) {
     return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v);
 }
 
-void *make_buffer(weft_dtype dtype, size_t count, uint64_t *random) {
-    enum {
-        BLOCK = 1 << 16
-    }; /* elements of one thread, with a generator of their own: the same for any number of threads */
-    const uint64_t seed = random ? weft_random(random) : 0;
-    const int64_t blocks = (int64_t)((count + BLOCK - 1) / BLOCK);
-    void *data = malloc(count * weft_dtype_bytes(dtype));
-#pragma omp parallel for
-    for (int64_t b = 0; b < (data ? blocks : 0); b++) {
-        const size_t begin = (size_t)b * BLOCK, end = begin + BLOCK < count ? begin + BLOCK : count;
-        uint64_t start = seed + (uint64_t)b, state = weft_random(&start);
-        for (size_t i = begin; i < end; i++) {
-            weft_ref_store(dtype, data, i, random ? next_normal(&state) : NAN);
-        }
+/* A buffer that is filled over threads. */
+typedef struct filling {
+    weft_dtype dtype;
+    void *data;
+    size_t count;
+    int is_random;
+    uint64_t seed;
+} filling;
+
+enum { BLOCK = 1 << 16 }; /* elements with a generator of their own: the same for any number of threads */
+
+static void fill_block(void *context, int64_t block) {
+    const filling *f = context;
+    const size_t begin = (size_t)block * BLOCK, end = begin + BLOCK < f->count ? begin + BLOCK : f->count;
+    uint64_t start = f->seed + (uint64_t)block, state = weft_random(&start);
+    for (size_t i = begin; i < end; i++) {
+        weft_ref_store(f->dtype, f->data, i, f->is_random ? next_normal(&state) : NAN);
     }
-    return data;
+}
+
+void *make_buffer(weft_dtype dtype, size_t count, uint64_t *random) {
+    filling f = {dtype, malloc(count * weft_dtype_bytes(dtype)), count, random != NULL, random ? weft_random(random) : 0};
+    weft_cpu_for(f.data ? (int64_t)((count + BLOCK - 1) / BLOCK) : 0, fill_block, &f);
+    return f.data;
 }
 
 static void compare(check *c, double exact, double naive, double result, double *largest) {
@@ -75,39 +85,50 @@ static void check_row(const weft_attention *p, const weft_attention_data *data, 
     c->checked++;
 }
 
+/* Rows that are checked over threads. */
+typedef struct checking {
+    const weft_attention *problem;
+    const weft_attention_data *data;
+    int64_t rows, stride, next; /* next: the first row that nobody has taken */
+    pthread_mutex_t lock;       /* of the rest: the sum of what threads found */
+    check *total;
+    double largest;
+    int failed;
+} checking;
+
+static void check_rows(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    checking *all = context;
+    const weft_attention *p = all->problem;
+    double *weights = malloc((size_t)p->kv_seq * sizeof *weights), largest = 0;
+    float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
+    check mine = {0, 0, 0, 0};
+    int64_t row;
+    while (weights && plain && (row = __atomic_fetch_add(&all->next, all->stride, __ATOMIC_RELAXED)) < all->rows) {
+        check_row(p, all->data, row, weights, plain, &mine, &largest);
+    }
+    pthread_mutex_lock(&all->lock);
+    all->total->max_error = fmax(all->total->max_error, mine.max_error);
+    all->total->bound = fmax(all->total->bound, mine.bound);
+    all->total->checked += mine.checked;
+    all->total->wrong |= mine.wrong;
+    all->largest = fmax(all->largest, largest);
+    all->failed |= !weights || !plain;
+    pthread_mutex_unlock(&all->lock);
+    free(weights);
+    free(plain);
+}
+
 int check_attention(const weft_attention *p, const weft_attention_data *data, check *c) {
     const int64_t rows = p->batch * p->heads * p->seq;
-    const int64_t stride = check_stride(rows, 8.0 * (double)p->kv_seq * (double)p->head_dim);
-    double largest = 0;
-    int failed = 0;
-#pragma omp parallel
-    {
-        double *weights = malloc((size_t)p->kv_seq * sizeof *weights), my_largest = 0;
-        float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
-        check mine = {0, 0, 0, 0};
-        const int ready = weights && plain;
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t i = 0; i < rows; i += stride) {
-            if (ready) {
-                check_row(p, data, i, weights, plain, &mine, &my_largest);
-            }
-        }
-#pragma omp critical
-        {
-            c->max_error = fmax(c->max_error, mine.max_error);
-            c->bound = fmax(c->bound, mine.bound);
-            c->checked += mine.checked;
-            c->wrong |= mine.wrong;
-            largest = fmax(largest, my_largest);
-            failed |= !ready;
-        }
-        free(weights);
-        free(plain);
-    }
-    if (failed) {
+    checking all = {.problem = p, .data = data, .rows = rows, .total = c, .lock = PTHREAD_MUTEX_INITIALIZER};
+    all.stride = check_stride(rows, 8.0 * (double)p->kv_seq * (double)p->head_dim);
+    weft_cpu_team(0, check_rows, &all);
+    if (all.failed) {
         return complain(EXIT_FAILED, "out of memory");
     }
-    allow_rounding(c, p->dtype, largest);
+    allow_rounding(c, p->dtype, all.largest);
     return EXIT_OK;
 }
 

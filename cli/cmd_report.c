@@ -6,6 +6,7 @@
 
 #include "candidates.h"
 #include "cli.h"
+#include "cpu/threads.h"
 #include "measure_host.h"
 #include "plan/json.h"
 #include "plan/plan.h"
@@ -44,6 +45,19 @@ static double units_of_studies(const char *which) {
     return counter.units;
 }
 
+/* Studies that are run over threads. */
+typedef struct studies {
+    const study_info **infos;
+    study *done;
+    int count;
+} studies;
+
+static void run_study(void *context, int64_t i) {
+    const studies *s = context;
+    const int64_t last = s->count - 1 - i; /* the longest are near the end */
+    s->infos[last]->run(&s->done[last]);
+}
+
 /* One study, or all of them, each in a thread of its own. */
 static int run_studies(const char *which, json_t **list) {
     study done[STUDIES];
@@ -60,10 +74,7 @@ static int run_studies(const char *which, json_t **list) {
         return complain(EXIT_USAGE, "study %s is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are",
                         which);
     }
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int i = count - 1; i >= 0; i--) { /* the longest are near the end */
-        infos[i]->run(&done[i]);
-    }
+    weft_cpu_for(count, run_study, &(studies){infos, done, count});
     int code = EXIT_OK;
     for (int i = 0; i < count; i++) {
         code = done[i].failed ? EXIT_FAILED : code;

@@ -69,8 +69,11 @@ static int run_once(const weft_plan *plan, const void *data, timing *t) {
     weft_message message = {""};
     progress_begin("running", 1);
     const double begin = now();
-    const weft_status status = plan->subject == WEFT_SUBJECT_GEMM ? weft_plan_run_gemm(plan, data, &message)
-                                                                  : weft_plan_run_attention(plan, data, &message);
+    progress_part part = {1, 0};
+    const weft_progress told = progress_seen() ? progress_told : NULL;
+    const weft_status status = plan->subject == WEFT_SUBJECT_GEMM
+                                   ? weft_plan_run_gemm_with_progress(plan, data, told, &part, &message)
+                                   : weft_plan_run_attention_with_progress(plan, data, told, &part, &message);
     t->seconds = now() - begin;
     t->runs = 1;
     progress_end();
@@ -189,10 +192,6 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
         } else if (!s->machine && !s->json) {
             printf("planned for this %s: %s (--machine chooses another)\n", plan->placed ? "GPU" : "host",
                    plan->machine.title);
-        }
-        progress_part part = {1, 0};
-        if (progress_seen()) {
-            weft_plan_on_progress(plan, progress_told, &part);
         }
         code = subject == WEFT_SUBJECT_ATTENTION ? run_attention(s, plan) : run_gemm(s, plan);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "cpu/threads.h"
 #include "cuda/module.h"
 #include "device_sides.h"
 #include "gpu.h"
@@ -267,18 +268,27 @@ static int make_ready(device_bench *b, device_case *c, ready *r, int skip) {
     return code || !c->by_side ? code : check_placed(r);
 }
 
-static int simulate_all(const ready *plans, device_case *cases, size_t count) {
-    int bad = 0;
-#pragma omp parallel for schedule(dynamic) reduction(| : bad)
-    for (size_t i = 0; i < count; i++) {
-        if (plans[i].plan && !cases[i].no_simulation) {
-            weft_message message = {""};
-            if (weft_simulate(plans[i].plan, NULL, &cases[i].sim, NULL, &message) != WEFT_OK) {
-                bad |= complain(EXIT_FAILED, "%s", message.text);
-            }
+/* Cases that are simulated over threads. */
+typedef struct simulating {
+    const ready *plans;
+    device_case *cases;
+    int bad; /* a message was printed */
+} simulating;
+
+static void simulate_one(void *context, int64_t i) {
+    simulating *s = context;
+    if (s->plans[i].plan && !s->cases[i].no_simulation) {
+        weft_message message = {""};
+        if (weft_simulate(s->plans[i].plan, NULL, &s->cases[i].sim, NULL, &message) != WEFT_OK) {
+            __atomic_store_n(&s->bad, complain(EXIT_FAILED, "%s", message.text), __ATOMIC_RELAXED);
         }
     }
-    return bad;
+}
+
+static int simulate_all(const ready *plans, device_case *cases, size_t count) {
+    simulating s = {plans, cases, EXIT_OK};
+    weft_cpu_for((int64_t)count, simulate_one, &s);
+    return s.bad;
 }
 
 int device_bench_run(device_bench *bench, device_case *cases, size_t count, int tasks, int skip) {

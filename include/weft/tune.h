@@ -55,7 +55,7 @@ typedef struct weft_tune_figures {
     const weft_tuned *tuned;     /**< its schedule as it would be stored; seconds is 0 where it was not timed */
     const weft_schedule *chosen; /**< the same with every choice made, for this problem */
     const char *kernel;
-    double model;                 /**< what the model says, in any unit; 0 where it was not asked */
+    double model;                 /**< what the model says, in any unit; 0 where it was not asked or cannot tell */
     int32_t is_estimate, is_also; /**< the one that WEFT_ESTIMATE takes; one that the caller asked for */
     int32_t is_final;             /**< it was in the final; only such are to be compared where there are any */
 } weft_tune_figures;

@@ -211,7 +211,7 @@ typedef struct weft_schedule {
 
 typedef struct weft_machine weft_machine; /* weft/machine.h */
 
-/** A problem, a machine, a schedule and a kernel, ready to run. Opaque. */
+/** A problem, a machine, a schedule and a kernel, ready to run. Opaque, and never changed once it is made. */
 typedef struct weft_plan weft_plan;
 
 /** Makes a plan. On failure *plan is null.
@@ -233,6 +233,17 @@ WEFT_API void weft_plan_destroy(weft_plan *plan);
 /** Runs a plan; WEFT_INVALID when the plan is for another kind of problem or a pointer is null. */
 WEFT_API weft_status weft_plan_run_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 WEFT_API weft_status weft_plan_run_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
+
+/** How far a run is: `done` tiles of `total`. */
+typedef void (*weft_progress)(void *user, int64_t done, int64_t total);
+
+/** The same, telling how far this run is: `progress` is called now and then, from the thread that made the call. Null: not
+ * at all. It belongs to the run, not to the plan, which never changes: runs of one plan at once may have one each. A GPU
+ * does not say how far it is. */
+WEFT_API weft_status weft_plan_run_attention_with_progress(const weft_plan *plan, const weft_attention_data *data,
+                                                           weft_progress progress, void *user, weft_message *message);
+WEFT_API weft_status weft_plan_run_gemm_with_progress(const weft_plan *plan, const weft_gemm_data *data,
+                                                      weft_progress progress, void *user, weft_message *message);
 
 /** The schedule with every choice made. */
 WEFT_API weft_schedule weft_plan_schedule(const weft_plan *plan);
@@ -314,10 +325,6 @@ WEFT_API weft_status weft_plan_enqueue_gemm(const weft_plan *plan, const weft_ge
  */
 WEFT_API size_t weft_plan_text(const weft_plan *plan, char *text, size_t size);
 WEFT_API size_t weft_plan_json(const weft_plan *plan, char *text, size_t size);
-
-/** Asks to be told of progress: called now and then while the plan runs, from the thread that runs it. */
-typedef void (*weft_progress)(void *user, int64_t done, int64_t total);
-WEFT_API void weft_plan_on_progress(weft_plan *plan, weft_progress progress, void *user);
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * Names

@@ -190,8 +190,8 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
         return status;
     }
     const weft_attention *p = &plan->attention;
-    if (weft_cpu_are_few(p)) {
-        return weft_cpu_attention_few(p, data, message);
+    if (weft_cpu_decodes(plan)) {
+        return weft_cpu_attention_few(plan, data, message);
     }
     weft_cpu_attention_job a;
     weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);
@@ -204,8 +204,8 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
     } else if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
         how.before = weft_cpu_kv_stage(&packing);
     }
-    if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* those that are done help the others */
-        how.helps = 1;
+    if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* those that are done steal from the others */
+        how.steals = 1;
         a.begun = calloc((size_t)(p->batch * p->heads * a.blocks), 1);
         status = a.begun ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out tiles");
     }

@@ -1,6 +1,8 @@
-/* Attention of a few queries against many keys, as when a model writes one token at a time. The time goes into reading K
- * and V, so they are read once, where they lie, by all threads: the keys are cut in parts of a fixed length, and the parts'
- * results merged in their order. So the result does not depend on the number of threads. */
+/* Decode: attention of a few queries against many keys, as when a model writes one token at a time. The time goes into
+ * reading K and V, so they are read once, where they lie, by all threads. A tile has all queries that share a kv head, and
+ * its steps are parts of the keys, of a fixed length. The walk says which worker begins which tile, and in which direction
+ * its parts are taken; threads that are done steal parts. The parts' results are merged in the order of the keys, so the
+ * result does not depend on any of that. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +21,34 @@ typedef struct few {
     const weft_cpu_kernel *kernel;
     weft_cpu_attention_job job;
     int64_t parts;
-    float *results; /* (batch, heads, parts, seq, head_dim + 2): output, max, sum */
+    weft_cpu_taken *taken; /* (batch, heads): parts */
+    float *results;        /* (batch, heads, parts, seq, head_dim + 2): output, max, sum */
 } few;
 
 /* All queries of a kv head fit one panel. */
-int weft_cpu_are_few(const weft_attention *p) {
+static int are_few(const weft_attention *p) {
     const int64_t group = p->heads / p->kv_heads;
     return (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_SUBJECT_ATTENTION, p->dtype)->b.lines &&
            p->kv_seq > PART;
+}
+
+int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *pack) {
+    const int64_t group = p->heads / p->kv_heads, rows = group * p->seq;
+    if (!are_few(p) || (s->tile_m != 0 && s->tile_m != rows) || (s->tile_n != 0 && s->tile_n != PART)) {
+        return 0;
+    }
+    *pack = group;
+    s->tile_m = rows;
+    s->tile_n = PART;
+    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep; /* no tile comes after another of its head */
+    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    return 1;
+}
+
+/* The kernel may be another than when the plan was made: WEFT_CPU says. Tiles of several heads are for decode alone. */
+int weft_cpu_decodes(const weft_plan *plan) {
+    const weft_schedule *s = &plan->schedule;
+    return plan->pack > 1 || (are_few(&plan->attention) && s->tile_m == plan->attention.seq && s->tile_n == PART);
 }
 
 /* The heads that share a kv head, one query each, as queries of one head: they see the same keys. */
@@ -111,7 +133,7 @@ static void visit_direct(const few *f, const part *part, float *room) {
 static void visit_packed(const few *f, const part *part, char *room) {
     const weft_attention *p = &f->p;
     const weft_cpu_attention_job *job = &f->job;
-    const int64_t dim = p->head_dim, width = f->kernel->b.lines;
+    const int64_t dim = p->head_dim, dims = job->kv.dims, width = f->kernel->b.lines;
     weft_tile tile = {.batch = part->batch, .head = part->head, .block = 0};
     char *k = room, *v = k + job->kv.k_block;
     size_t unused;
@@ -126,19 +148,18 @@ static void visit_packed(const few *f, const part *part, char *room) {
     for (int64_t row = 0; row < p->seq; row++) {
         float *result = part->results + row * (dim + 2);
         for (int64_t d = 0; d < dim; d++) {
-            result[d] = b.out[d * width + row];
+            result[d] = b.out[(row / width * dims + d) * width + row % width];
         }
         result[dim] = b.max[row];
         result[dim + 1] = b.sum[row];
     }
 }
 
-static void visit_part(void *context, void *room, int64_t item) {
-    const few *f = context;
+static void visit_part(const few *f, void *room, int64_t batch, int64_t head, int64_t step) {
     const weft_attention *p = &f->p;
-    const int64_t begin = item % f->parts * PART, size = p->seq * (p->head_dim + 2);
-    const part part = {item / f->parts / p->heads, item / f->parts % p->heads, begin,
-                       weft_cpu_smaller(begin + PART, p->kv_seq), f->results + item * size};
+    const int64_t begin = step * PART, size = p->seq * (p->head_dim + 2);
+    const part part = {batch, head, begin, weft_cpu_smaller(begin + PART, p->kv_seq),
+                       f->results + ((batch * p->heads + head) * f->parts + step) * size};
     memset(part.results, 0, (size_t)size * sizeof *part.results);
     for (int64_t row = 0; row < p->seq; row++) {
         part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;
@@ -147,6 +168,16 @@ static void visit_part(void *context, void *room, int64_t item) {
         visit_direct(f, &part, room);
     } else {
         visit_packed(f, &part, room);
+    }
+}
+
+/* The parts of a tile that nobody else has taken. */
+static void visit_tile(void *context, void *room, const weft_visit *visit) {
+    const few *f = context;
+    weft_cpu_taken *taken = &f->taken[visit->tile.batch * f->p.heads + visit->tile.head];
+    int64_t i;
+    while ((i = weft_cpu_take_part(taken, visit->steps)) >= 0) {
+        visit_part(f, room, visit->tile.batch, visit->tile.head, visit->first + i * visit->direction);
     }
 }
 
@@ -178,26 +209,33 @@ static void merge_row(void *context, void *room, int64_t item) {
     }
 }
 
-weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_attention_data *data, weft_message *message) {
+static size_t room_of(const few *f) {
+    size_t packed;
+    weft_cpu_tile_lay_out(&f->job, NULL, &packed);
+    packed += f->job.kv.k_block + f->job.kv.v_block;
+    const size_t direct = (size_t)(WEFT_CPU_MOST_ROWS * (2 * f->p.head_dim + STRETCH)) * sizeof(float);
+    return packed > direct ? packed : direct;
+}
+
+weft_status weft_cpu_attention_few(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+    const weft_attention *problem = &plan->attention;
     few f = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, problem->dtype)};
     const weft_attention *p = &f.p;
     weft_cpu_attention_job_init(&f.job, p, data, p->seq, BLOCK);
-    f.parts = (p->kv_seq + PART - 1) / PART;
-    const double floats = (double)p->batch * (double)p->heads * (double)f.parts * (double)(p->seq * (p->head_dim + 2));
+    f.parts = weft_ceil_divide(weft_visible_keys(p, p->seq - 1), PART);
+    const int64_t tiles = p->batch * p->heads;
+    const double floats = (double)tiles * (double)f.parts * (double)(p->seq * (p->head_dim + 2));
+    weft_status status = WEFT_OK;
     f.results = floats < 0x1p59 ? weft_cpu_alloc((size_t)floats * sizeof *f.results) : NULL;
-    if (!f.results) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for the parts of %.0f floats", floats);
+    f.taken = f.results ? weft_cpu_taken_new(tiles) : NULL;
+    if (!f.taken) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the parts of %.0f floats", floats);
     }
-    size_t packed;
-    weft_cpu_tile_lay_out(&f.job, NULL, &packed);
-    packed += f.job.kv.k_block + f.job.kv.v_block;
-    const size_t direct = (size_t)(WEFT_CPU_MOST_ROWS * (2 * p->head_dim + STRETCH)) * sizeof(float);
-    const int64_t heads = p->batch * p->heads;
-    weft_status status =
-        weft_cpu_each(heads * f.parts, f.kernel, packed > direct ? packed : direct, visit_part, &f, message);
-    if (status == WEFT_OK) {
-        status = weft_cpu_each(heads * p->seq, f.kernel, direct, merge_row, &f, message);
+    const weft_cpu_walking how = {.visit = visit_tile, .context = &f, .room = room_of(&f), .steals = 1};
+    if (status == WEFT_OK && (status = weft_cpu_walk(plan, f.kernel, &how, message)) == WEFT_OK) {
+        status = weft_cpu_each(tiles * p->seq, f.kernel, how.room, merge_row, &f, message);
     }
+    weft_cpu_free(f.taken);
     weft_cpu_free(f.results);
     return status;
 }

@@ -12,7 +12,7 @@
 #define KEEP(guard, row)       KEEP_AGAIN(guard, row)
 #define KEEP_AGAIN(guard, row) KEEP_##guard(row)
 
-#define WEFT_CPU_KERNEL(name, guard, test) KEEP(guard, extern const weft_cpu_kernel weft_cpu_##name;)
+#define WEFT_CPU_KERNEL(name, guard) KEEP(guard, extern const weft_cpu_kernel weft_cpu_##name;)
 #include "cpu/kernels.def"
 #undef WEFT_CPU_KERNEL
 
@@ -26,10 +26,19 @@ enum { MOST = 16 };
 static choice choices[MOST];
 static size_t count;
 
+/* A kernel's name ends in two underscores and its feature. */
+static const char *feature_of(const weft_cpu_kernel *kernel) {
+    return strstr(kernel->name, "__") + 2;
+}
+
 static void ask(void) {
-#define WEFT_CPU_KERNEL(name, guard, test) KEEP(guard, choices[count++] = ((choice){&weft_cpu_##name, (test) != 0});)
+    const weft_cpu_words words = weft_cpu_ask();
+#define WEFT_CPU_KERNEL(name, guard) KEEP(guard, choices[count++].kernel = &weft_cpu_##name;)
 #include "cpu/kernels.def"
 #undef WEFT_CPU_KERNEL
+    for (size_t i = 0; i < count; i++) {
+        choices[i].usable = weft_cpu_have(&words, feature_of(choices[i].kernel));
+    }
 }
 
 static void ask_once(void) {
@@ -46,10 +55,9 @@ const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable) {
     return choices[i].kernel;
 }
 
-/* Whether WEFT_CPU means this kernel: its name, or its feature, which follows the two underscores. */
+/* Whether WEFT_CPU means this kernel: its name, or its feature. */
 static int is_wanted(const weft_cpu_kernel *kernel, const char *wanted) {
-    const char *feature = strstr(kernel->name, "__");
-    return strcmp(wanted, kernel->name) == 0 || (feature && strcmp(wanted, feature + 2) == 0);
+    return strcmp(wanted, kernel->name) == 0 || strcmp(wanted, feature_of(kernel)) == 0;
 }
 
 /* Rounding the weights of attention to fp16 takes longer than is gained by multiplying them so, and costs precision. */

@@ -8,6 +8,7 @@
 #ifndef WEFT_CPU_CPU_H
 #define WEFT_CPU_CPU_H
 
+#include "cpu/threads.h"
 #include "plan/plan.h"
 
 /* How a kernel takes an operand: panels of `lines` rows of A or columns of B. Value k of a line is at
@@ -171,14 +172,30 @@ typedef struct weft_cpu_stage {
     void *context;
 } weft_cpu_stage;
 
-/* How a walk is run over threads, one worker each, every thread with `room` bytes of its own, whose first 64 are 0 at
- * first. */
+/* How many parts of a tile somebody has taken, in a cache line of its own; and those of so many tiles, 0 at first, or null.
+ * weft_cpu_free() releases them. */
+typedef struct weft_cpu_taken {
+    _Alignas(64) int64_t parts;
+} weft_cpu_taken;
+weft_cpu_taken *weft_cpu_taken_new(int64_t tiles);
+
+/* The next of a tile's `parts` that nobody has taken; -1: there is none. */
+static inline int64_t weft_cpu_take_part(weft_cpu_taken *taken, int64_t parts) {
+    if (__atomic_load_n(&taken->parts, __ATOMIC_RELAXED) >= parts) { /* looking is cheaper than taking */
+        return -1;
+    }
+    const int64_t part = __atomic_fetch_add(&taken->parts, 1, __ATOMIC_RELAXED);
+    return part < parts ? part : -1;
+}
+
+/* How a walk is run over threads, which share its workers, every thread with `room` bytes of its own, whose first 64 are 0
+ * at first. */
 typedef struct weft_cpu_walking {
     weft_cpu_visit visit;
     void *context;
     size_t room;
     weft_cpu_stage before; /* done when the walk begins, without a room; no items: nothing */
-    int helps; /* whether a worker that is done makes the others' visits too: a visit does what nobody has begun of it */
+    int steals; /* whether threads that are done make the others' visits too: a visit does what nobody has begun of it */
 } weft_cpu_walking;
 
 weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_walking *how,
@@ -204,17 +221,16 @@ int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *problem
 /* Whether an attention is handed out so that each worker has tiles of one head only. */
 int weft_cpu_shares_by_head(const weft_plan *plan);
 
-/* How many threads a run takes at most. */
-int64_t weft_cpu_threads(void);
-
 /* Whether threads share cores, or it is not known: then one that waits leaves its part of the core to another. */
 int weft_cpu_shares_cores(void);
 
 weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 
-/* The same for a few queries, which share the threads by parts of the keys. */
-int weft_cpu_are_few(const weft_attention *problem);
-weft_status weft_cpu_attention_few(const weft_attention *problem, const weft_attention_data *data, weft_message *message);
+/* Decode, a few queries over many keys: threads share the keys of a tile. Settles its tile, sweep and dispatch, and how
+ * many heads are in the tile; returns 0 where the problem is no decode, or the schedule says another tile. */
+int weft_cpu_open_decode(const weft_attention *problem, weft_schedule *schedule, int64_t *pack);
+int weft_cpu_decodes(const weft_plan *plan); /* whether a plan is one */
+weft_status weft_cpu_attention_few(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 
 weft_status weft_cpu_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
                                         weft_message *message);

@@ -206,7 +206,7 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
         status = weft_cpu_gemm_alloc_columns(&g) ? WEFT_OK
                                                  : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out columns");
         how.visit = weft_cpu_gemm_columns;
-        how.helps = 1;
+        how.steals = 1;
     } else if (!weft_cpu_packs_alone(plan)) {
         how.before.count = items_of(&g, &g.a) + items_of(&g, &g.b);
         status = alloc_packed(&g) ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");

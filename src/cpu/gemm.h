@@ -15,18 +15,13 @@ typedef struct weft_cpu_gemm_operand {
     char *packed;           /* all slices; null where each thread packs what its tile needs */
 } weft_cpu_gemm_operand;
 
-/* How many of a tile's columns of blocks somebody has taken, in a cache line of its own. */
-typedef struct weft_cpu_gemm_taken {
-    _Alignas(64) int64_t count;
-} weft_cpu_gemm_taken;
-
 typedef struct weft_cpu_gemm_job {
     const weft_plan *plan;
     const weft_gemm_data *data;
     const weft_cpu_kernel *kernel;
     int64_t slices;
     weft_cpu_gemm_operand a, b;
-    weft_cpu_gemm_taken *columns; /* of each tile, where they are handed out one by one; else null */
+    weft_cpu_taken *columns; /* of blocks, of each tile, where they are handed out one by one; else null */
 } weft_cpu_gemm_job;
 
 /* Memory of one thread. */

@@ -1,8 +1,6 @@
 /* GEMM with no more tiles than threads. Threads are not equally fast, so those that are done help the others: a tile is
  * taken column of blocks by column of blocks, first by its own worker. A is multiplied where it lies, and a column packs
  * its B. So a column needs nothing that another has made, and its sums are the same whoever adds them. */
-#include <string.h>
-
 #include "cpu/gemm.h"
 
 /* A block with A where it lies; what is not whole, below or at the end of k, is packed. */
@@ -37,14 +35,12 @@ void weft_cpu_gemm_columns(void *context, void *room, const weft_visit *visit) {
     if (!weft_cpu_gemm_cut_tile(g, visit, &t)) {
         return;
     }
-    int64_t *count = &g->columns[visit->tile.m * weft_ceil_divide(p->n, g->plan->schedule.tile_n) + visit->tile.n].count;
+    weft_cpu_taken *taken = &g->columns[visit->tile.m * weft_ceil_divide(p->n, g->plan->schedule.tile_n) + visit->tile.n];
     size_t unused;
     const weft_cpu_gemm_buffers w = weft_cpu_gemm_lay_out(g, room, &unused);
-    while (__atomic_load_n(count, __ATOMIC_RELAXED) < t.col_end - t.col) { /* looking is cheaper than taking */
-        const int64_t col = t.col + __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
-        if (col >= t.col_end) {
-            break;
-        }
+    int64_t column;
+    while ((column = weft_cpu_take_part(taken, t.col_end - t.col)) >= 0) {
+        const int64_t col = t.col + column;
         for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
             weft_cpu_gemm_pack(g, &g->b, step, col, col + 1, w.b);
             for (int64_t row = t.row; row < t.row_end; row++) {
@@ -69,9 +65,6 @@ int weft_cpu_gemm_by_columns(const weft_cpu_gemm_job *g) {
 }
 
 int weft_cpu_gemm_alloc_columns(weft_cpu_gemm_job *g) {
-    const size_t bytes = (size_t)tiles_of(g) * sizeof *g->columns;
-    if ((g->columns = weft_cpu_alloc(bytes))) {
-        memset(g->columns, 0, bytes);
-    }
+    g->columns = weft_cpu_taken_new(tiles_of(g));
     return g->columns != NULL;
 }

@@ -64,9 +64,39 @@ static int64_t threads_here(void) {
     return weft_cpu_threads();
 }
 
-/* The job of all threads: worker 0 .. workers - 1, and what each of them does. */
+/* One thread, or all of them even where there is less to do: OpenMP's threads end when a team is smaller than the last, and
+ * new ones take longer to start than a small product to compute. */
+void weft_cpu_team(int alone, void (*body)(void *context, int64_t thread, int64_t threads), void *context) {
+    const int64_t threads = alone ? 1 : threads_here();
+#pragma omp parallel num_threads((int)threads)
+    body(context, omp_get_thread_num(), omp_get_num_threads());
+}
+
+/* Items that a team shares out. */
+typedef struct shared_items {
+    int64_t count, next;
+    void (*item)(void *context, int64_t i);
+    void *context;
+} shared_items;
+
+static void take_items(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    shared_items *s = context;
+    int64_t i;
+    while ((i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED)) < s->count) {
+        s->item(s->context, i);
+    }
+}
+
+void weft_cpu_for(int64_t count, void (*item)(void *context, int64_t i), void *context) {
+    shared_items s = {count, 0, item, context};
+    weft_cpu_team(count < 2, take_items, &s);
+}
+
+/* The job of all threads: the items of a stage, then what a thread does of worker 0 .. workers - 1. */
 typedef struct crew {
-    void (*work)(struct crew *crew, void *room, int64_t worker);
+    void (*work)(struct crew *crew, void *room, int64_t thread, int64_t threads);
     int64_t workers;
     const weft_plan *plan; /* of a walk */
     const weft_cpu_walking *how;
@@ -84,13 +114,42 @@ static void do_items(crew *c, void *room) {
     }
 }
 
-/* One thread, or all of them even where there is less to do: OpenMP's threads end when a team is smaller than the last, and
- * new ones take longer to start than a small product to compute. Their memory is one buffer, so that they do not compete
- * for many; each first touches the part that it uses. */
+/* Room for each thread that works: one buffer, so that they do not compete for many. */
+typedef struct crew_rooms {
+    crew *crew;
+    const weft_cpu_kernel *kernel;
+    char *rooms;
+    int64_t count;     /* of rooms */
+    size_t room, part; /* bytes that a thread asks for, and from one room to the next */
+} crew_rooms;
+
+static void do_part(void *context, int64_t thread, int64_t threads) {
+    const crew_rooms *r = context;
+    crew *c = r->crew;
+    if (r->kernel->start) {
+        r->kernel->start();
+    }
+    char *mine = thread < r->count ? r->rooms + r->part * (size_t)thread : NULL;
+    if (mine) { /* each thread first touches the part that it uses */
+        memset(mine, 0, r->room < 64 ? r->room : 64);
+    }
+    if (c->stage.count > 0) {
+        do_items(c, mine);
+#pragma omp barrier
+    }
+    if (thread < c->workers) {
+        c->work(c, mine, thread, weft_cpu_smaller(c->workers, threads));
+    }
+    if (r->kernel->stop) {
+        r->kernel->stop();
+    }
+}
+
 static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room, weft_message *message) {
     enum { PAGE = 4096 };
-    const int64_t threads = c->workers > 1 || c->stage.count > 1 ? threads_here() : 1;
-    const int64_t count = c->workers > 0 ? weft_cpu_smaller(c->workers, threads) : threads; /* of threads with a room */
+    const int alone = c->workers <= 1 && c->stage.count <= 1;
+    const int64_t threads = alone ? 1 : weft_cpu_threads();
+    const int64_t count = c->workers > 0 ? weft_cpu_smaller(c->workers, threads) : threads;
     const double bytes = ((double)room + PAGE) * (double)count;
     const size_t part = bytes < 0x1p62 ? (room + PAGE - 1) / PAGE * PAGE : 0;
     char *rooms = bytes < 0x1p62 ? weft_cpu_alloc(part * (size_t)count) : NULL;
@@ -98,26 +157,8 @@ static weft_status run_crew(crew *c, const weft_cpu_kernel *kernel, size_t room,
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %zu bytes in each of %lld threads", room,
                          (long long)count);
     }
-#pragma omp parallel num_threads((int)threads)
-    {
-        if (kernel->start) {
-            kernel->start();
-        }
-        char *mine = omp_get_thread_num() < count ? rooms + part * (size_t)omp_get_thread_num() : NULL;
-        if (mine) {
-            memset(mine, 0, room < 64 ? room : 64);
-        }
-        if (c->stage.count > 0) {
-            do_items(c, mine);
-#pragma omp barrier
-        }
-        for (int64_t w = omp_get_thread_num(); w < c->workers; w += omp_get_num_threads()) {
-            c->work(c, mine, w);
-        }
-        if (kernel->stop) {
-            kernel->stop();
-        }
-    }
+    crew_rooms r = {c, kernel, rooms, count, room, part};
+    weft_cpu_team(alone, do_part, &r);
     weft_cpu_free(rooms);
     return WEFT_OK;
 }
@@ -133,6 +174,15 @@ static void visit_cluster(crew *c, void *room, weft_visit visit) {
     }
 }
 
+weft_cpu_taken *weft_cpu_taken_new(int64_t tiles) {
+    const double bytes = (double)tiles * sizeof(weft_cpu_taken);
+    weft_cpu_taken *taken = bytes < 0x1p62 ? weft_cpu_alloc((size_t)bytes) : NULL;
+    if (taken) {
+        memset(taken, 0, (size_t)bytes);
+    }
+    return taken;
+}
+
 static void report(crew *c) {
     const weft_walk *walk = &c->plan->walk;
     const int64_t done = __atomic_add_fetch(&c->done, walk->cluster_rows * walk->cluster_cols, __ATOMIC_RELAXED);
@@ -142,27 +192,54 @@ static void report(crew *c) {
     }
 }
 
-/* What a worker has to do, and then what the others may have left. */
-static void walk_worker(crew *c, void *room, int64_t index) {
-    const weft_walk *walk = &c->plan->walk;
-    for (int64_t i = 0; i < (c->how->helps ? c->workers : 1); i++) {
-        weft_worker worker = weft_worker_start(walk, (index + i) % c->workers, &c->counter);
-        weft_visit visit;
-        while (weft_worker_next(walk, &worker, &visit)) {
-            visit_cluster(c, room, visit);
-            if (i == 0 && c->plan->progress) {
-                report(c);
-            }
+/* One worker's visits. Only the first pass over a worker reports: it meets every tile once. */
+static void walk_worker(crew *c, const weft_walk *walk, void *room, int64_t index, int is_first) {
+    weft_worker worker = weft_worker_start(walk, index, &c->counter);
+    weft_visit visit;
+    while (weft_worker_next(walk, &worker, &visit)) {
+        visit_cluster(c, room, visit);
+        if (is_first && c->plan->progress) {
+            report(c);
         }
+    }
+}
+
+/* Workers that have a position; in a grid each position is a worker of its own. */
+static int64_t busy_workers(const weft_walk *walk) {
+    return walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : weft_cpu_smaller(walk->workers, walk->order.count);
+}
+
+/* One pass over what the others have, however many they are: so each thread meets a tile at most once more. A position that
+ * a dynamic worker drew has the direction that it has in a grid. */
+static void steal(crew *c, void *room, int64_t thread, int64_t threads) {
+    weft_walk walk = c->plan->walk;
+    const int is_drawn = walk.dispatch == WEFT_DISPATCH_DYNAMIC;
+    walk.dispatch = is_drawn ? WEFT_DISPATCH_GRID : walk.dispatch;
+    const int64_t busy = busy_workers(&walk);
+    for (int64_t i = 0; i < busy; i++) {
+        const int64_t w = (thread + i) % busy;
+        if (is_drawn || w % threads != thread) {
+            walk_worker(c, &walk, room, w, 0);
+        }
+    }
+}
+
+/* A thread is worker `thread`, `thread` + `threads`, and so on. */
+static void walk_thread(crew *c, void *room, int64_t thread, int64_t threads) {
+    const weft_walk *walk = &c->plan->walk;
+    for (int64_t w = thread; w < busy_workers(walk); w += threads) {
+        walk_worker(c, walk, room, w, 1);
+    }
+    if (c->how->steals) {
+        steal(c, room, thread, threads);
     }
 }
 
 weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_walking *how,
                           weft_message *message) {
     const weft_walk *walk = &plan->walk;
-    const int64_t all = walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : walk->workers;
-    const int64_t workers = how->helps ? all : weft_cpu_smaller(all, walk->order.count); /* the rest have nothing to do */
-    crew c = {.work = walk_worker, .workers = workers, .plan = plan, .how = how, .stage = how->before};
+    const int64_t workers = how->steals ? walk->workers : weft_cpu_smaller(walk->workers, walk->order.count);
+    crew c = {.work = walk_thread, .workers = workers, .plan = plan, .how = how, .stage = how->before};
     const weft_status status = run_crew(&c, kernel, how->room, message);
     if (status == WEFT_OK && plan->progress) {
         plan->progress(plan->progress_user, c.done, c.done);

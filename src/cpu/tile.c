@@ -163,7 +163,11 @@ static void choose_attention(weft_schedule *s, const weft_attention *p) {
 size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *to, size_t room) {
     const weft_schedule *s = &draft->schedule;
     const int gemm = draft->subject == WEFT_SUBJECT_GEMM;
-    int64_t m[SIDES + 1], n[SIDES + 1];
+    weft_schedule decode = *s;
+    int64_t m[SIDES + 1], n[SIDES + 1], pack;
+    if (!gemm && weft_cpu_open_decode(&draft->attention, &decode, &pack)) {
+        return 0; /* it has one tile, which plans find by themselves, and every dispatch there is */
+    }
     const size_t ms = list(s->tile_m, gemm ? draft->gemm.m : draft->attention.seq, sides, SIDES, m),
                  ns = gemm ? list(s->tile_n, draft->gemm.n, sides, SIDES, n)
                            : list(s->tile_n, draft->attention.kv_seq, blocks, BLOCKS, n);
@@ -215,7 +219,7 @@ weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *mess
         one_each = (double)plan->products * (double)weft_ceil_divide(plan->gemm.m, s->tile_m) *
                        (double)weft_ceil_divide(plan->gemm.n, s->tile_n) <=
                    (double)s->workers;
-    } else {
+    } else if (!weft_cpu_open_decode(&plan->attention, s, &plan->pack)) {
         choose_handing(s, &plan->attention);
         choose_attention(s, &plan->attention);
     }

@@ -177,7 +177,7 @@ static weft_status finish_attention(weft_plan *plan, weft_message *message) {
     weft_schedule *s = &plan->schedule;
     weft_status status;
     const int fixed = plan->placed != NULL;
-    if ((status = choose_tile(&s->tile_m, "tile_m", "seq", p->seq, 64, fixed, message)) ||
+    if ((status = choose_tile(&s->tile_m, "tile_m", "seq", p->seq * plan->pack, 64, fixed, message)) ||
         (status = choose_tile(&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, fixed, message))) {
         return status;
     }
@@ -266,9 +266,4 @@ weft_schedule weft_plan_schedule(const weft_plan *plan) {
 
 const weft_walk *weft_plan_walk(const weft_plan *plan) {
     return &plan->walk;
-}
-
-void weft_plan_on_progress(weft_plan *plan, weft_progress progress, void *user) {
-    plan->progress = progress;
-    plan->progress_user = user;
 }

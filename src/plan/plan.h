@@ -49,7 +49,7 @@ struct weft_plan {
     weft_device device;
     const weft_backend *backend;
     void *placed;           /* what the backend holds for this plan, or null */
-    weft_progress progress; /* or null */
+    weft_progress progress; /* null but in the copy that one run of it takes: see weft_plan_run_attention_with_progress() */
     void *progress_user;
 };
 

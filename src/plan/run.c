@@ -42,9 +42,27 @@ static weft_status check_attention_run(const weft_plan *plan, const weft_attenti
     return check_buffers(buffers, data->lse ? 5 : 4, message);
 }
 
-weft_status weft_plan_run_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+/* The plan as one run sees it. It shares everything with the plan, which other threads may be running, and holds nothing.
+ */
+static weft_plan watched(const weft_plan *plan, weft_progress progress, void *user) {
+    weft_plan copy = *plan;
+    copy.progress = progress;
+    copy.progress_user = user;
+    return copy;
+}
+
+weft_status weft_plan_run_attention_with_progress(const weft_plan *plan, const weft_attention_data *data,
+                                                  weft_progress progress, void *user, weft_message *message) {
     const weft_status status = check_attention_run(plan, data, message);
-    return status ? status : plan->backend->attention_forward(plan, data, message);
+    if (status) {
+        return status;
+    }
+    const weft_plan copy = watched(plan, progress, user);
+    return plan->backend->attention_forward(&copy, data, message);
+}
+
+weft_status weft_plan_run_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+    return weft_plan_run_attention_with_progress(plan, data, NULL, NULL, message);
 }
 
 weft_status weft_plan_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
@@ -91,9 +109,18 @@ static weft_status run_batch(const weft_plan *plan, const weft_gemm_data *data, 
     return status;
 }
 
-weft_status weft_plan_run_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
+weft_status weft_plan_run_gemm_with_progress(const weft_plan *plan, const weft_gemm_data *data, weft_progress progress,
+                                             void *user, weft_message *message) {
     const weft_status status = check_gemm_run(plan, data, message);
-    return status ? status : run_batch(plan, data, message);
+    if (status) {
+        return status;
+    }
+    const weft_plan copy = watched(plan, progress, user);
+    return run_batch(&copy, data, message);
+}
+
+weft_status weft_plan_run_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
+    return weft_plan_run_gemm_with_progress(plan, data, NULL, NULL, message);
 }
 
 weft_status weft_plan_enqueue_gemm(const weft_plan *plan, const weft_gemm_data *data, void *stream, weft_message *message) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cpu/threads.h"
 #include "plan/describe.h"
 #include "plan/json.h"
 #include "plan/status.h"
@@ -78,6 +79,20 @@ static weft_status make_schedule(weft_view_schedule *s, const weft_simulate_opti
     return status;
 }
 
+/* Schedules that are made over threads, and how each went. */
+typedef struct making {
+    weft_view *view;
+    const weft_simulate_options *options;
+    int curves;
+    weft_status status[WEFT_VIEW_SCHEDULES];
+    weft_message message[WEFT_VIEW_SCHEDULES];
+} making;
+
+static void make_one(void *context, int64_t i) {
+    making *m = context;
+    m->status[i] = make_schedule(&m->view->schedule[i], m->options, m->curves, &m->message[i]);
+}
+
 weft_status weft_view_make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message) {
     for (size_t i = 0; i < view->count; i++) {
         weft_view_schedule *s = &view->schedule[i];
@@ -88,18 +103,14 @@ weft_status weft_view_make(weft_view *view, const weft_simulate_options *options
                              s->grid.rows, s->grid.cols, WEFT_VIEW_TILES);
         }
     }
-    weft_status first = WEFT_OK;
-#pragma omp parallel for schedule(dynamic)
+    making m = {.view = view, .options = options, .curves = curves};
+    weft_cpu_for((int64_t)view->count, make_one, &m);
     for (size_t i = 0; i < view->count; i++) {
-        weft_message ours = {""};
-        const weft_status status = make_schedule(&view->schedule[i], options, curves, &ours);
-#pragma omp critical(weft_view)
-        if (status != WEFT_OK && first == WEFT_OK) {
-            first = status;
-            weft_fail(message, status, "%s", ours.text);
+        if (m.status[i] != WEFT_OK) {
+            return weft_fail(message, m.status[i], "%s", m.message[i].text);
         }
     }
-    return first;
+    return WEFT_OK;
 }
 
 void weft_view_release(weft_view *view) {

@@ -21,11 +21,11 @@ typedef struct weft_bench {
 weft_status weft_bench_open(weft_bench *bench, const weft_plan *plan, weft_message *message);
 void weft_bench_close(weft_bench *bench);
 
-/* Runs a plan `repeats` times and says how long one took. */
+/* bench_time.c: runs a plan `repeats` times and says how long one took. */
 weft_status weft_bench_time(weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
                             weft_message *message);
 
-/* Seconds of a clock that only goes forward. */
+/* bench_time.c: seconds of a clock that only goes forward. */
 double weft_bench_now(void);
 
 /* The same on a GPU: memory that holds `bytes` of `host`, and runs between events. */

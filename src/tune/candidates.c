@@ -1,10 +1,12 @@
 #include "tune/candidates.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weft/sim.h>
 
+#include "cpu/threads.h"
 #include "plan/status.h"
 
 enum { MOST_SHAPES = 512, PRINTED = 4096 };
@@ -206,7 +208,8 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
     return c->count == 0 ? WEFT_UNSUPPORTED : WEFT_OK;
 }
 
-/* Time by the backend's model, else by the simulator over two waves of tiles; 0 when neither can tell. */
+/* Time by the backend's model, else by the simulator over two waves of tiles; 0 when neither can tell: the simulator takes
+ * no split tiles and one product only. */
 static double predict(const weft_plan *plan) {
     if (plan->backend->cost) {
         return plan->backend->cost(plan);
@@ -218,9 +221,16 @@ static double predict(const weft_plan *plan) {
     return weft_simulate(plan, &options, &simulation, NULL, NULL) == WEFT_OK ? simulation.seconds : 0;
 }
 
+static void predict_one(void *context, int64_t i) {
+    weft_candidate *one = &((weft_candidates *)context)->list[i];
+    one->model = predict(one->plan);
+}
+
+/* Those that nobody can price come after those with a price: they may be the best, but nothing says so. */
 static int by_model(const void *a, const void *b) {
     const weft_candidate *x = a, *y = b;
-    return x->stays != y->stays ? y->stays - x->stays : (x->model > y->model) - (x->model < y->model);
+    const double first = x->model > 0 ? x->model : INFINITY, second = y->model > 0 ? y->model : INFINITY;
+    return x->stays != y->stays ? y->stays - x->stays : (first > second) - (first < second);
 }
 
 static int by_turn(const void *a, const void *b) {
@@ -247,21 +257,23 @@ static void take_turns(weft_candidates *c) {
 
 void weft_candidates_drop(weft_candidates *c, double behind) {
     double best = 0;
-#pragma omp parallel for schedule(dynamic)
-    for (size_t i = 0; i < c->count; i++) {
-        c->list[i].model = predict(c->list[i].plan);
-    }
+    weft_cpu_for((int64_t)c->count, predict_one, c);
     for (size_t i = 0; i < c->count; i++) {
         const double model = c->list[i].model;
         best = model > 0 && (best == 0 || model < best) ? model : best;
     }
     qsort(c->list + 1, c->count - 1, sizeof *c->list, by_model);
-    while (c->count > 1 && !c->list[c->count - 1].stays && c->list[c->count - 1].model > behind * best) {
-        weft_candidate *last = &c->list[--c->count];
-        c->dropped_from = last->model / best;
-        c->dropped++;
-        weft_plan_destroy(last->plan);
+    size_t kept = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        weft_candidate *one = &c->list[i];
+        if (i == 0 || one->stays || one->model <= behind * best) { /* also what has no price: nothing says it is slow */
+            c->list[kept++] = *one;
+        } else {
+            c->dropped_from = c->dropped++ ? c->dropped_from : one->model / best; /* the first is the nearest */
+            weft_plan_destroy(one->plan);
+        }
     }
+    c->count = kept;
     take_turns(c);
 }
 

@@ -14,7 +14,7 @@ WEFT = sys.argv.pop(1)
 
 
 def run(*arguments, **options):
-    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, **options)
 
 
 class Command(unittest.TestCase):

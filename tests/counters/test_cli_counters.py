@@ -19,7 +19,7 @@ ON_GPU = [*SMALL, "--device", "cuda", "--repeat", "1", "--counters"]
 
 def run(*arguments, cupti=CUPTI, **environment):
     environment = {**os.environ, "WEFT_CUDA_DRIVER": DRIVER, "WEFT_CUPTI": cupti, **environment}
-    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, timeout=120, env=environment)
+    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, env=environment)
 
 
 class Counters(unittest.TestCase):

@@ -368,11 +368,11 @@ int cuEventCreate(void **event, unsigned flags) {
     return *event ? 0 : 2;
 }
 
+/* A millisecond passes from one record to the next, so that times do not depend on the machine. */
 int cuEventRecord(void *event, void *stream) {
+    static int64_t records;
     (void)stream;
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    *(double *)event = 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+    *(double *)event = (double)__atomic_add_fetch(&records, 1, __ATOMIC_RELAXED);
     return 0;
 }
 

@@ -22,7 +22,7 @@ class Readme(unittest.TestCase):
     def weft(self, line):
         with tempfile.TemporaryDirectory() as folder:  # some write a page
             environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(folder, "tuning.db")}
-            result = subprocess.run([WEFT, *line.split()], capture_output=True, text=True, timeout=120, cwd=folder, env=environment)
+            result = subprocess.run([WEFT, *line.split()], capture_output=True, text=True, cwd=folder, env=environment)
         self.assertEqual((result.returncode, result.stderr), (0, ""), line)
         return result.stdout
 

@@ -2,6 +2,7 @@
 #include "../cmocka_all.h"
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,9 +196,69 @@ static void tables_have_a_limit(void **state) {
     weft_plan_destroy(plan);
 }
 
+/* What one run of a plan was told. */
+typedef struct told {
+    const weft_plan *plan;
+    pthread_t thread; /* the one that runs */
+    int64_t calls, done, total;
+    int strange; /* told by another thread, or beyond the total */
+    weft_status status;
+} told;
+
+static void on_progress(void *user, int64_t done, int64_t total) {
+    told *t = user;
+    t->calls++;
+    t->strange |= !pthread_equal(pthread_self(), t->thread) || done > total;
+    t->done = done;
+    t->total = total;
+}
+
+enum { SIDE = 96, TILE = 16, RUNS = 20, RUNNERS = 4 };
+
+static void *run_often(void *user) {
+    told *t = user;
+    float *a = calloc(SIDE * SIDE, sizeof *a), *c = calloc(SIDE * SIDE, sizeof *c);
+    t->thread = pthread_self();
+    t->status = a && c ? WEFT_OK : WEFT_NO_MEMORY;
+    for (int i = 0; i < RUNS && t->status == WEFT_OK; i++) {
+        const weft_gemm_data data = {a, a, c};
+        t->status = i % 2 ? weft_plan_run_gemm(t->plan, &data, NULL) /* which tells nobody */
+                          : weft_plan_run_gemm_with_progress(t->plan, &data, on_progress, t, NULL);
+    }
+    free(a);
+    free(c);
+    return NULL;
+}
+
+/* Progress belongs to a run: threads that run one plan at once are each told of their own, and the plan does not change. */
+static void progress_of_each_run(void **state) {
+    (void)state;
+    weft_gemm p = gemm();
+    p.m = p.n = p.k = SIDE;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.tile_m = s.tile_n = TILE;
+    weft_plan *plan;
+    assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
+    pthread_t threads[RUNNERS];
+    told each[RUNNERS];
+    memset(each, 0, sizeof each);
+    for (int i = 0; i < RUNNERS; i++) {
+        each[i].plan = plan;
+        assert_int_equal(pthread_create(&threads[i], NULL, run_often, &each[i]), 0);
+    }
+    for (int i = 0; i < RUNNERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(each[i].status, WEFT_OK);
+        assert_true(each[i].calls >= RUNS / 2 && !each[i].strange);
+        assert_int_equal(each[i].done, SIDE / TILE * (SIDE / TILE));
+        assert_int_equal(each[i].done, each[i].total);
+    }
+    weft_plan_destroy(plan);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(impossible_schedules), cmocka_unit_test(open_choices_are_made),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(impossible_schedules),      cmocka_unit_test(open_choices_are_made),
                                        cmocka_unit_test(plans_describe_themselves), cmocka_unit_test(buffers_are_checked),
-                                       cmocka_unit_test(tables_have_a_limit)};
+                                       cmocka_unit_test(tables_have_a_limit),       cmocka_unit_test(progress_of_each_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ SHAPES = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 
 
 def weft(*arguments):
-    result = subprocess.run([WEFT, *arguments], capture_output=True, text=True, timeout=200)
+    result = subprocess.run([WEFT, *arguments], capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, ""), (arguments, result.stderr)
     return result.stdout
 
@@ -110,7 +110,8 @@ class View(Pages):
         for name, choices in [("sawtooth", [("forward", "--sweep"), ("sawtooth", "--sweep")]), ("sides", [("raster-n", "--order"), ("hilbert", "--order")]), ("dies", [("block-first", "--order")])]:
             self.open(self.pages[name])
             self.browser.run("speed.value = '16'; play.click()")
-            self.browser.wait("play.textContent === 'Replay'")
+            self.browser.play(60)  # 14 s at speed 16
+            self.assertEqual(self.browser.run("play.textContent"), "Replay")
             live = self.live()
             for schedule, option in choices:
                 with self.subTest(page=name, schedule=schedule):
@@ -132,8 +133,8 @@ class View(Pages):
 
     def test_motion(self):
         self.open(self.pages["sawtooth"], motion=True)
-        self.browser.wait("Number(scrub.value) > 50")  # plays by itself
-        self.assertEqual(self.browser.run("play.textContent"), "Pause")
+        self.browser.play(85)  # plays by itself: a tenth of 14 s
+        self.assertEqual(self.browser.run("[play.textContent, scrub.value]"), ["Pause", "1000"])
         self.open(self.pages["sawtooth"], motion=False)
         self.assertEqual(self.browser.run("[play.textContent, scrub.value]"), ["Play", "0"])
 

@@ -22,7 +22,7 @@ SIDES = ["gemm", "--machine", "h200", "--m", "2K", "--n", "3K", "--k", "1K", "--
 
 
 def run(*arguments, **options):
-    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, **options)
 
 
 def load(*arguments):
