@@ -45,8 +45,7 @@ static void scale(weft_traffic *t, double factor) {
     t->sectors = t->hits + t->misses; /* each was rounded on its own */
 }
 
-/* Steps of all tiles of a plan, without walking it: every position's range. */
-static uint64_t all_steps(const weft_plan *plan) {
+uint64_t weft_sim_steps(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
     uint64_t steps = 0;
     for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {
@@ -81,7 +80,7 @@ weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *op
         status = weft_sim_run(&memory, &source, &o, o.drift < 0 ? plan->machine.drift : o.drift, &outcome, message);
     }
     if (status == WEFT_OK) {
-        const uint64_t steps = o.limit != 0 ? all_steps(plan) : 0;
+        const uint64_t steps = o.limit != 0 ? weft_sim_steps(plan) : 0;
         simulation->simulated = steps > 0 ? (double)outcome.steps / (double)steps : 1.0;
         for (int64_t d = 0; d < plan->machine.domains; d++) {
             weft_traffic t = weft_memory_traffic(&memory, d);

@@ -20,6 +20,9 @@ typedef struct weft_sim_walk {
     uint64_t tensors_per_piece;     /* K and V of a block are one piece of two tensors */
 } weft_sim_walk;
 
+/* Steps of all tiles of a plan, without walking it. */
+uint64_t weft_sim_steps(const weft_plan *plan);
+
 /* Fills *source with what the plan's workers do. Release the walk in any case. */
 weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
                                  weft_message *message);
