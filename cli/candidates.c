@@ -94,7 +94,8 @@ int candidates_refuse(const settings *s, weft_subject subject) {
     weft_plan *plan = NULL;
     weft_simulation sim;
     weft_message message = {""};
-    const weft_simulate_options options = simulate_options(s);
+    weft_simulate_options options = simulate_options(s);
+    options.limit = 1; /* what is refused is refused at once */
     int code = try_plan(s, subject, &plan, &message);
     code = code ? code : exit_code(weft_simulate(plan, &options, &sim, NULL, &message));
     weft_plan_destroy(plan);

@@ -66,10 +66,13 @@ static void print_as_text(const search *f, size_t shown, const char *reason) {
     }
     printf("searched: %zu%s schedules, up to %d waves of tiles each\n", f->searched, of, SEARCH_WAVES);
     printf("final: %zu of them, simulated ", f->finalists);
+    if (f->last < f->finalists) {
+        printf("in rounds, the last %zu ", f->last);
+    }
     if (f->whole) {
         printf("whole");
     } else {
-        printf("for about %llu steps each%s", (unsigned long long)f->list[f->finalists - 1].limit,
+        printf("for about %llu steps each%s", (unsigned long long)f->list[f->last - 1].limit,
                f->list[0].sim.simulated < 1 ? "" : ", the recommended one whole");
     }
     printf(": those of `weft compare`, the %d fastest and the %d that read least, of many orders and tiles\n",

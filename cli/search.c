@@ -7,9 +7,12 @@
 #include "cli.h"
 #include "tune/words.h"
 
-/* Steps to simulate at most, so that a search stays within seconds: of the race and of the final, all schedules together,
- * and of a schedule that is simulated whole when the final was not. A step takes 0.04 to 0.2 microseconds. */
-static const uint64_t RACE_STEPS = 20000000, FINAL_STEPS = 32000000, WHOLE_STEPS = 16000000;
+/* Steps to simulate at most, so that a search stays within seconds: of the race and of a round of the final, all schedules
+ * together, and of a schedule that is simulated whole when the final was not. A step takes 0.04 to 0.2 microseconds. */
+static const uint64_t RACE_STEPS = 32000000, ROUND_STEPS = 24000000, WHOLE_STEPS = 16000000;
+
+/* A round of the final leaves a quarter for the next, but not fewer than LEAST. */
+enum { LEFT = 4, LEAST = 3 };
 
 /* In a short race the first wave, which finds the caches empty, weighs more than it should. Schedules this near to the
  * fastest may be as fast as that when simulated whole. */
@@ -100,17 +103,24 @@ static size_t choose_finalists(candidate *list, size_t count) {
     return finalists;
 }
 
-/* Simulates the finalists whole, or all for as many steps where that would take too long, and sorts them. */
+/* Simulates the finalists whole, and sorts them. Where that would take too long, all get as many steps as a round affords,
+ * and the best go on to a round of their own, until they are simulated whole or hardly any are left. */
 static void run_final(search *f, weft_subject subject) {
-    uint64_t steps = 0;
-    for (size_t i = 0; i < f->finalists; i++) {
-        steps += f->list[i].steps;
+    for (size_t count = f->finalists; count > 0; count = count / LEFT > LEAST ? count / LEFT : LEAST) {
+        uint64_t steps = 0;
+        for (size_t i = 0; i < count; i++) {
+            steps += f->list[i].steps;
+        }
+        f->limit = steps <= ROUND_STEPS ? 0 : ROUND_STEPS / count;
+        candidates_simulate(f->list, count, subject, f->limit, 0);
+        candidates_sort(f->list, count);
+        f->last = count;
+        if (f->limit == 0 || count <= LEAST) {
+            break;
+        }
     }
-    f->limit = steps <= FINAL_STEPS ? 0 : FINAL_STEPS / f->finalists;
-    candidates_simulate(f->list, f->finalists, subject, f->limit, 0);
-    f->finalists = candidates_sort(f->list, f->finalists);
     f->whole = 1;
-    for (size_t i = 0; i < f->finalists; i++) {
+    for (size_t i = 0; i < f->last; i++) {
         f->whole &= f->list[i].sim.simulated >= 1;
     }
 }
@@ -127,8 +137,7 @@ static int make_plain(const candidate *like, weft_subject subject, candidate *pl
     return candidate_lay_out(plain, &s, subject, 0) && !weft_schedule_same(&plain->schedule, &like->schedule);
 }
 
-/* Finds the baseline, and simulates it as the finalists were; then it and the first whole, if they were not and it does not
- * take too long. */
+/* Finds the baseline and simulates it as the first was; or both whole, if that does not take too long. */
 static void find_baseline(search *f, weft_subject subject) {
     candidate pair[2] = {f->list[0]};
     f->is_plain = make_plain(&f->list[0], subject, &pair[1]);
@@ -162,12 +171,15 @@ int search_run(const settings *s, weft_subject subject, search *f) {
         f->finalists = choose_finalists(f->list, f->searched);
         code = f->finalists > 0 ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
     }
+    if (code == EXIT_OK) {
+        run_final(f, subject);
+        find_baseline(f, subject);
+        /* What could be simulated for a while can be simulated whole, if there is memory. */
+        code = f->list[0].valid ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
+    }
     if (code) {
         free(all.list);
         f->list = NULL;
-        return code;
     }
-    run_final(f, subject);
-    find_baseline(f, subject);
-    return EXIT_OK;
+    return code;
 }

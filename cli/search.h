@@ -8,8 +8,9 @@ typedef struct search {
     candidate *list;            /* the finalists, sorted by the rule: the first is recommended. The caller frees it */
     size_t finalists;           /* how many they are */
     size_t searched, schedules; /* that were raced, of how many: fewer where even a wave of each would take too long */
-    uint64_t limit;             /* of steps of each finalist; 0: none */
-    int whole;                  /* 1: the finalists were simulated whole */
+    size_t last;                /* of these, the first: those of the last round, which were simulated longest */
+    uint64_t limit;             /* of steps of each in that round; 0: none */
+    int whole;                  /* 1: that round was simulated whole */
     candidate baseline;         /* what the first is measured against */
     int has_baseline;           /* 0: there is no other schedule */
     int is_plain;               /* 1: the baseline is the plain schedule; 0: it is the next best */
