@@ -3,208 +3,123 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
+#include "cpu/threads.h"
 #include "plan/json.h"
-#include "plan/plan.h"
 #include "progress.h"
 #include "report/rate.h"
 #include "report/simulation_json.h"
 #include "simulated.h"
 
-typedef struct list_builder {
+/* Candidates that are simulated over threads. */
+typedef struct simulating {
     candidate *list;
-    size_t count, room;
-    int failed;
-} list_builder;
+    weft_subject subject;
+    uint64_t steps, waves;
+    int no_memory;
+} simulating;
 
-static void add(list_builder *b, const settings *s) {
-    if (b->count == b->room) {
-        const size_t room = b->room ? 2 * b->room : 256;
-        candidate *list = realloc(b->list, room * sizeof *list);
-        if (!list) {
-            b->failed = 1;
-            return;
-        }
-        b->list = list;
-        b->room = room;
+static void simulate_one(void *context, int64_t i) {
+    simulating *s = context;
+    candidate *c = &s->list[i];
+    progress_part part = {1, 0};
+    weft_simulate_options options = simulate_options(&c->chosen, &part);
+    if (options.limit == 0) {
+        options.limit = s->waves > 0 && s->waves * c->wave < s->steps ? s->waves * c->wave : s->steps;
     }
-    memset(&b->list[b->count], 0, sizeof *b->list);
-    b->list[b->count++].chosen = *s;
-}
-
-/* Each function fixes one choice in every way there is, or leaves the user's, and goes on to the next. */
-static void vary_dispatch(list_builder *b, settings s, const candidate_space *space) {
-    if (s.dispatch >= 0 || !space->dispatches) {
-        add(b, &s);
-        return;
-    }
-    for (s.dispatch = 0; s.dispatch < WEFT_DISPATCHES; s.dispatch++) {
-        add(b, &s);
-    }
-}
-
-static void vary_sweep(list_builder *b, settings s, const candidate_space *space) {
-    if (s.sweep >= 0) {
-        vary_dispatch(b, s, space);
-        return;
-    }
-    for (s.sweep = 0; s.sweep < WEFT_SWEEPS; s.sweep++) {
-        vary_dispatch(b, s, space);
-    }
-}
-
-static void vary_group(list_builder *b, settings s, const candidate_space *space, weft_subject subject) {
-    static const int64_t groups[] = {4, 8, 12, 16, 24, 32};
-    const int takes_group = weft_order_describe(s.order)->parameter & WEFT_PARAMETER_GROUP;
-    if (!takes_group || s.group > 0 || !space->groups || subject == WEFT_SUBJECT_ATTENTION) {
-        vary_sweep(b, s, space);
-        return;
-    }
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        s.group = groups[i];
-        vary_sweep(b, s, space);
-    }
-}
-
-static void vary_order(list_builder *b, settings s, const candidate_space *space, weft_subject subject) {
-    if (s.order >= 0) {
-        vary_group(b, s, space, subject);
-        return;
-    }
-    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
-        if (weft_order_subject(order) == subject) {
-            s.order = order;
-            vary_group(b, s, space, subject);
-        }
-    }
-}
-
-static void vary_tile(list_builder *b, settings s, const candidate_space *space, weft_subject subject) {
-    static const int64_t attention[][3] = {{32, 32, 0},   {64, 64, 0},  {128, 64, 0},
-                                           {128, 128, 0}, {256, 64, 0}, {256, 128, 0}};
-    static const int64_t gemm[][3] = {{128, 128, 64}, {128, 256, 64}, {256, 128, 64}};
-    if (s.tile[0] > 0 || !space->tiles) {
-        vary_order(b, s, space, subject);
-        return;
-    }
-    const int is_gemm = subject == WEFT_SUBJECT_GEMM;
-    for (size_t i = 0; i < (is_gemm ? sizeof gemm / sizeof *gemm : sizeof attention / sizeof *attention); i++) {
-        memcpy(s.tile, is_gemm ? gemm[i] : attention[i], sizeof s.tile);
-        vary_order(b, s, space, subject);
-    }
-}
-
-/* What a step reads has to fit a worker's memory: one block each of Q, K and V; two slices of A and B. */
-static int fits(const weft_plan *plan) {
-    const weft_schedule *s = &plan->schedule;
-    const int64_t bytes =
-        (int64_t)weft_dtype_bytes(plan->subject == WEFT_SUBJECT_GEMM ? plan->gemm.dtype : plan->attention.dtype);
-    const int64_t elements = plan->subject == WEFT_SUBJECT_GEMM ? 2 * s->tile_k * (s->tile_m + s->tile_n)
-                                                                : plan->attention.head_dim * (s->tile_m + 2 * s->tile_n);
-    return elements * bytes <= plan->machine.shared_bytes;
-}
-
-/* Steps of all schedules of a search together, so that it stays within seconds. */
-static const uint64_t MOST_STEPS = 160000000;
-
-/* Steps that all workers take for one tile each, the longest there is. */
-static uint64_t steps_in_wave(const weft_plan *plan) {
-    const weft_reach *r = &plan->walk.reach;
-    return (uint64_t)plan->walk.workers * (uint64_t)weft_ceil_divide(r->columns, r->tile_columns);
-}
-
-/* A candidate that does not fit stays invalid. The status says whether there was memory to find out. */
-static weft_status simulate(candidate *c, weft_subject subject, const candidate_space *space, uint64_t most_steps,
-                            int must_fit, progress_part *part) {
-    weft_plan *plan = NULL;
-    weft_message message;
-    weft_status status = try_plan(&c->chosen, subject, &plan, &message);
-    if (status == WEFT_OK && (!must_fit || fits(plan))) {
-        weft_simulate_options options = simulate_options(&c->chosen, part);
-        if (options.limit == 0 && space->waves > 0) {
-            const uint64_t steps = space->waves * steps_in_wave(plan);
-            options.limit = steps < most_steps ? steps : most_steps;
-        }
-        c->schedule = weft_plan_schedule(plan);
-        status = weft_simulate(plan, &options, &c->sim, NULL, &message);
+    if (c->sim.simulated < 1 && (options.limit == 0 || options.limit > c->limit)) {
+        weft_plan *plan = NULL;
+        weft_message message;
+        weft_status status = try_plan(&c->chosen, s->subject, &plan, &message);
+        status = status ? status : weft_simulate(plan, &options, &c->sim, NULL, &message);
         c->valid = status == WEFT_OK;
+        c->limit = options.limit;
+        weft_plan_destroy(plan);
+        if (status == WEFT_NO_MEMORY) {
+            __atomic_store_n(&s->no_memory, 1, __ATOMIC_RELAXED);
+        }
     }
-    weft_plan_destroy(plan);
-    return status;
+    progress_part_end(&part);
 }
 
-/* Quantities within 2 % of each other are taken as equal, so that noise does not decide. */
-static double rank(double quantity) {
-    return floor(log(quantity + 1) / log(1.02));
+int candidates_simulate(candidate *list, size_t count, weft_subject subject, uint64_t steps, uint64_t waves) {
+    simulating s = {list, subject, steps, waves, 0};
+    progress_begin("simulating schedules", (double)count);
+    weft_cpu_for((int64_t)count, simulate_one, &s);
+    progress_end();
+    return s.no_memory ? complain(EXIT_FAILED, "out of memory") : EXIT_OK;
 }
+
+/* Times and bytes this near to the least are as good: less is noise of the simulator. */
+#define AS_FAST   1.01
+#define AS_FRUGAL 1.02
+const char candidates_rule[] =
+    "of the schedules within 1 % of the fastest, those within 2 % of the least DRAM reads; of these "
+    "the one that asks the L2 for the fewest sectors";
 
 static int compare(double x, double y) {
     return (x > y) - (x < y);
 }
 
-/* Those that are about as fast as the fastest come first, by what they read from DRAM, then by what they ask of the L2; the
- * others follow by their time. */
-static int by_cost(const void *a, const void *b) {
+/* Within a grade, what the next one was chosen by decides: sectors, DRAM reads, time. */
+static int by_rule(const void *a, const void *b) {
     const candidate *x = a, *y = b;
-    if (!x->valid || !y->valid) {
-        return y->valid - x->valid;
+    if (x->grade != y->grade) {
+        return x->grade - y->grade;
     }
-    if (!x->fast || !y->fast) {
-        return x->fast != y->fast ? y->fast - x->fast : compare(x->sim.seconds, y->sim.seconds);
-    }
-    const int dram = compare(rank((double)x->sim.total.dram_read_bytes), rank((double)y->sim.total.dram_read_bytes));
-    const int l2 = compare(rank((double)x->sim.total.sectors), rank((double)y->sim.total.sectors));
-    return dram ? dram : l2 ? l2 : compare(x->sim.seconds, y->sim.seconds);
+    const int sectors = compare((double)x->sim.total.sectors, (double)y->sim.total.sectors);
+    const int dram = compare((double)x->sim.total.dram_read_bytes, (double)y->sim.total.dram_read_bytes);
+    const int seconds = compare(x->sim.seconds, y->sim.seconds);
+    const int order = x->grade == 0 ? sectors : x->grade == 1 ? dram : seconds;
+    return order ? order : seconds ? seconds : dram ? dram : compare((double)x->number, (double)y->number);
 }
 
-static void sort_by_cost(candidate *list, size_t count) {
-    double fastest = INFINITY;
+size_t candidates_sort(candidate *list, size_t count) {
+    double fastest = INFINITY, least = INFINITY;
+    size_t valid = 0;
     for (size_t i = 0; i < count; i++) {
         fastest = list[i].valid ? fmin(fastest, list[i].sim.seconds) : fastest;
+        valid += list[i].valid != 0;
     }
     for (size_t i = 0; i < count; i++) {
-        list[i].fast = list[i].sim.seconds <= 1.03 * fastest;
+        list[i].grade = !list[i].valid ? 3 : list[i].sim.seconds > AS_FAST * fastest ? 2 : 1;
+        least = list[i].grade == 1 ? fmin(least, (double)list[i].sim.total.dram_read_bytes) : least;
     }
-    qsort(list, count, sizeof *list, by_cost);
+    for (size_t i = 0; i < count; i++) {
+        list[i].grade -= list[i].grade == 1 && (double)list[i].sim.total.dram_read_bytes <= AS_FRUGAL * least;
+    }
+    qsort(list, count, sizeof *list, by_rule);
+    return valid;
 }
 
-int candidates_make(const settings *s, weft_subject subject, const candidate_space *space, candidate **list,
-                    size_t *count) {
-    weft_plan *plan = NULL; /* the user's own options must make sense before they are varied */
-    const int code = make_plan(s, subject, &plan);
+int candidates_refuse(const settings *s, weft_subject subject) {
+    weft_plan *plan = NULL;
+    weft_simulation sim;
+    weft_message message = {""};
+    weft_simulate_options options = simulate_options(s, NULL);
+    options.limit = 1; /* what is refused is refused at once */
+    weft_status status = try_plan(s, subject, &plan, &message);
+    status = status ? status : weft_simulate(plan, &options, &sim, NULL, &message);
     weft_plan_destroy(plan);
+    return status ? complain_status(status, &message)
+                  : complain(EXIT_FAILED, "no schedule fits this problem on this machine");
+}
+
+int candidates_make(const settings *s, weft_subject subject, candidate **list, size_t *count) {
+    const candidate_space space = {0, 0, 0, 0};
+    candidate_list all = {NULL, 0, 0};
+    int code = candidates_append(&all, s, subject, &space);
+    code = code ? code : candidates_simulate(all.list, all.count, subject, 0, 0);
+    if (code == EXIT_OK) {
+        *count = candidates_sort(all.list, all.count);
+        code = *count > 0 ? EXIT_OK : candidates_refuse(s, subject);
+    }
     if (code) {
+        free(all.list);
         return code;
     }
-    list_builder b = {NULL, 0, 0, 0};
-    vary_tile(&b, *s, space, subject);
-    if (b.failed) {
-        free(b.list);
-        return complain(EXIT_FAILED, "out of memory");
-    }
-    const int must_fit = space->tiles && s->tile[0] == 0;
-    progress_begin("simulating schedules", (double)b.count);
-#pragma omp parallel for schedule(dynamic)
-    for (size_t i = 0; i < b.count; i++) {
-        progress_part part = {1, 0};
-        const weft_status status = simulate(&b.list[i], subject, space, MOST_STEPS / b.count, must_fit, &part);
-        progress_part_end(&part);
-#pragma omp critical
-        b.failed |= status == WEFT_NO_MEMORY;
-    }
-    progress_end();
-    if (b.failed) {
-        free(b.list);
-        return complain(EXIT_FAILED, "out of memory");
-    }
-    sort_by_cost(b.list, b.count);
-    while (b.count > 0 && !b.list[b.count - 1].valid) {
-        b.count--;
-    }
-    *list = b.list;
-    *count = b.count;
+    *list = all.list;
     return EXIT_OK;
 }
 
@@ -228,10 +143,11 @@ json_t *candidate_json(const candidate *c) {
     char name[128];
     const weft_traffic *t = &c->sim.total;
     candidate_name(c, name, sizeof name);
-    json_t *object = json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f}", "schedule", name, "sectors",
-                               (json_int_t)t->sectors, "hit_rate", weft_hit_rate(t), "misses", (json_int_t)t->misses,
-                               "fabric_sectors", (json_int_t)t->fabric_sectors, "dram_read_bytes",
-                               (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
+    json_t *object =
+        json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:f}", "schedule", name, "sectors", (json_int_t)t->sectors,
+                  "hit_rate", weft_hit_rate(t), "misses", (json_int_t)t->misses, "fabric_sectors",
+                  (json_int_t)t->fabric_sectors, "dram_read_bytes", (json_int_t)t->dram_read_bytes, "seconds",
+                  c->sim.seconds, "tflops", c->sim.tflops, "simulated", c->sim.simulated);
     if (c->measured > 0) {
         weft_json_set(&object, "measured", json_pack("{s:f, s:f}", "seconds", c->measured, "tflops", measured_tflops(c)));
     }

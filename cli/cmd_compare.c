@@ -16,11 +16,10 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
     if (s->counters && !on_gpu) {
         return complain(EXIT_USAGE, "--counters are of a GPU: --device cuda");
     }
-    const candidate_space space = {0, 0, 0, 0};
     device_case *counted = NULL;
     candidate *list = NULL;
     size_t candidates = 0;
-    int code = candidates_make(s, (weft_subject)subject, &space, &list, &candidates);
+    int code = candidates_make(s, (weft_subject)subject, &list, &candidates);
     const int on_host = s->device == WEFT_DEVICE_CPU;
     if (code == EXIT_OK && on_gpu) {
         code = candidates_measure(s, list, candidates, (weft_subject)subject);

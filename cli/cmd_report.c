@@ -118,14 +118,13 @@ static json_t *candidate_row(const candidate *c) {
 
 static int compare_on(const char *machine, weft_subject subject, json_t **list) {
     settings s = subject == WEFT_SUBJECT_ATTENTION ? attention_settings() : gemm_settings();
-    const candidate_space space = {0, 0, 0, 0};
     candidate *candidates = NULL;
     size_t count = 0;
     weft_plan *plan = NULL;
     s.machine = machine;
     int code = make_plan(&s, subject, &plan);
     if (code == EXIT_OK) {
-        code = candidates_make(&s, subject, &space, &candidates, &count);
+        code = candidates_make(&s, subject, &candidates, &count);
     }
     if (code == EXIT_OK) {
         char title[192];

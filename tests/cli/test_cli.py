@@ -197,10 +197,12 @@ class Simulate(Command):
         result = self.json("plan", "attention", "--machine", "mi300x", "--heads", "16", "--seq", "4K", "--head-dim", "128",
                            "--dtype", "bf16")  # fmt: skip
         self.assertGreater(result["searched"], 50)
-        self.assertIn("head-first", result["recommended"]["schedule"])
+        self.assertIn("head-first", result["recommended"]["schedule"]["order"])
         self.assertTrue(result["reason"])
 
     def test_refusals(self):
+        for verb in ("simulate", "compare", "plan"):
+            self.refused("the simulator takes one product", verb, "gemm", "--machine", "h100", "--batch", "2")
         self.refused("drift 2 is not at most 1", "simulate", "gemm", "--drift", "2")
         self.refused("stages 99 is not between 0 and 16", "simulate", "gemm", "--stages", "99")
         self.refused("cluster 3x1 does not divide the grid of 8x8 tiles", "simulate", "gemm", "--machine", "h100", "--cluster", "3x1")

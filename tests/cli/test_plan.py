@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""weft plan against weft compare and weft simulate, on problems drawn at random: python3 test_plan.py WEFT"""
+import json
+import random
+import subprocess
+import sys
+import unittest
+
+WEFT = sys.argv.pop(1)
+PROBLEMS, SEED = 50, 20
+AS_FAST, AS_FRUGAL = 1.01, 1.10  # how far a recommendation may be behind, in time and in DRAM reads
+MACHINES = ["h100", "h200", "b200", "gb10", "mi300x"]
+
+
+def weft(*arguments):
+    done = subprocess.run([WEFT, *arguments, "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"weft {' '.join(arguments)}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def draw(source):
+    """A problem of some waves of tiles, few enough to be simulated whole in milliseconds, on some machine."""
+    machine = source.choice(MACHINES)
+    dtype = source.choice(["bf16", "fp16"])
+    if source.random() < 0.5:
+        m, n = (source.choice([128, 200, 256]) * source.randint(8, 56) for _ in range(2))
+        k = 64 * source.randint(2, 32)
+        major = source.choice([[], ["--b-major", "col"]])
+        problem = ["gemm", "--m", m, "--n", n, "--k", k, *major]
+    else:
+        kv_heads, sharing = source.choice([1, 2, 4, 8]), source.choice([1, 1, 2, 4])
+        seq = source.choice([64, 100, 128]) * source.randint(4, 40)
+        mask = source.choice([[], ["--causal"]])
+        problem = ["attention", "--heads", kv_heads * sharing, "--kv-heads", kv_heads, "--seq", seq,
+                   "--head-dim", source.choice([64, 128]), *mask]  # fmt: skip
+    return [str(word) for word in [*problem, "--dtype", dtype, "--machine", machine]]
+
+
+def as_options(schedule):
+    """A schedule, as weft prints it, as options of the command."""
+    options = []
+    for key, value in schedule.items():
+        if isinstance(value, bool):
+            options += [f"--{key}"] if value else []
+        else:
+            options += [f"--{key}", "x".join(map(str, value)) if isinstance(value, list) else str(value)]
+    return options
+
+
+class Plan(unittest.TestCase):
+    def check_against_compare(self, problem):
+        plan, rows = weft("plan", *problem), weft("compare", *problem)["schedules"]
+        best = plan["recommended"]
+        told = " ".join(problem) + f": {best['name']}, {best['seconds']} s, {best['dram_read_bytes']} bytes"
+        for row in rows:
+            self.assertLessEqual(best["seconds"], AS_FAST * row["seconds"], f"{told}, behind {row}")
+            if abs(row["seconds"] / best["seconds"] - 1) <= AS_FAST - 1:
+                self.assertLessEqual(best["dram_read_bytes"], AS_FRUGAL * row["dram_read_bytes"], f"{told}, behind {row}")
+        return plan
+
+    def check_whole(self, problem, row):
+        """What is printed is what a whole simulation of the printed schedule gives."""
+        run = weft("simulate", *problem, *as_options(row["schedule"]))
+        self.assertEqual(row["schedule"], run["schedule"])
+        self.assertEqual(row["simulated"], 1)
+        self.assertEqual(row["seconds"], run["predicted"]["seconds"])
+        self.assertEqual(row["dram_read_bytes"], run["dram"]["read_bytes"])
+
+    def test_random_problems(self):
+        source = random.Random(SEED)
+        for _ in range(PROBLEMS):
+            problem = draw(source)
+            with self.subTest(problem=" ".join(problem)):
+                plan = self.check_against_compare(problem)
+                self.check_whole(problem, plan["recommended"])
+
+    def test_seven_waves(self):
+        """A product of seven waves, whose first three say something else."""
+        problem = ["gemm", "--machine", "h100", "--m", "4096", "--n", "14336", "--k", "2048", "--dtype", "bf16"]
+        plan = self.check_against_compare(problem)
+        self.check_whole(problem, plan["recommended"])
+        self.check_whole(problem, plan["baseline"])
+        self.assertLess(plan["finalists"], plan["searched"])
+        for row in plan["best"]:  # by the rule that is printed
+            self.assertLessEqual(plan["recommended"]["seconds"], 1.01 * row["seconds"])
+        self.assertIn("within 1 % of the fastest", plan["rule"])
+
+    def test_baseline_is_another(self):
+        problem = ["gemm", "--machine", "h100", "--m", "2048", "--n", "2048", "--k", "256", "--dtype", "bf16"]
+        for given in (["--order", "hilbert"], ["--order", "raster-n"],
+                      ["--order", "raster-n", "--sweep", "forward", "--dispatch", "static"]):  # fmt: skip
+            plan = weft("plan", *problem, *given)
+            self.assertEqual(plan["recommended"]["schedule"]["order"], given[1])
+            self.assertNotEqual(plan["baseline"]["schedule"], plan["recommended"]["schedule"])
+            self.assertIn(plan["baseline"]["name"], plan["reason"])
+        only = weft("plan", *problem, *given, "--tile", "128x128x64")
+        self.assertIsNone(only["baseline"])
+        self.assertIn("only schedule", only["reason"])
+
+    def test_text(self):
+        problem = ["gemm", "--machine", "h100", "--m", "2048", "--n", "2048", "--k", "256", "--dtype", "bf16"]
+        text = subprocess.run([WEFT, "plan", *problem], capture_output=True, text=True, check=True).stdout
+        plan = weft("plan", *problem)
+        self.assertIn(f"recommended: {plan['recommended']['name']}\n  {plan['reason']}\n  rule: {plan['rule']}\n", text)
+        self.assertIn("simulated whole", text)
+
+    def test_long_problems_say_what_was_simulated(self):
+        problem = ["attention", "--machine", "gb10", "--heads", "8", "--seq", "256K", "--head-dim", "64", "--dtype", "bf16",
+                   "--tile", "256x128", "--dispatch", "static", "--order", "head-first"]  # fmt: skip
+        plan = weft("plan", *problem)
+        self.assertLess(plan["recommended"]["simulated"], 1)
+        self.assertEqual(plan["recommended"]["schedule"]["sweep"], "sawtooth")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
