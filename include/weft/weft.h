@@ -184,6 +184,11 @@ WEFT_API weft_status weft_attention_backward(const weft_attention *problem, cons
                                              weft_message *message);
 WEFT_API weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gemm_data *data, weft_message *message);
 
+/** Gives memory back to the system. Runs on the CPU keep up to 128 MiB of scratch memory for the next one, which then need
+ * not wait for fresh pages; this frees what is kept and not in use. Any thread may call it at any time, also while others
+ * run plans. Returns how many bytes it freed. */
+WEFT_API size_t weft_release_memory(void);
+
 /* ---------------------------------------------------------------------------------------------------------------------
  * Schedules and plans: choosing how
  * ------------------------------------------------------------------------------------------------------------------ */
