@@ -116,9 +116,12 @@ weft_status weft_tickets_take(weft_tickets *t, void *stream, int left_zero, uint
     return result ? weft_cuda_fail(t->driver, result, "the plan's counter cannot be set on the stream", message) : WEFT_OK;
 }
 
+uint64_t weft_tickets_memory(const weft_tickets *t) {
+    return t->memory;
+}
+
 void weft_tickets_free(weft_tickets *t) {
     if (t) {
-        t->driver->memory_free(t->memory);
         pthread_mutex_destroy(&t->lock);
         free(t);
     }

@@ -24,6 +24,8 @@ weft_status weft_tickets_new(const weft_cuda_driver *driver, weft_tickets **tick
 weft_status weft_tickets_take(weft_tickets *tickets, void *stream, int left_zero, uint64_t *counter, int *ordered,
                               weft_message *message);
 
+/* The device memory of the counters, which the caller frees, if its context is still there. */
+uint64_t weft_tickets_memory(const weft_tickets *tickets);
 void weft_tickets_free(weft_tickets *tickets);
 
 #endif

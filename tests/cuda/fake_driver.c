@@ -21,6 +21,7 @@ EXPORT fake_counts fake_cuda_counts;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local void *stack[16]; /* current contexts, the last on top */
 static _Thread_local int depth;
+static _Thread_local int capture_mode; /* a CUstreamCaptureMode: global at first */
 
 /* The number behind "word=" in FAKE_CUDA. */
 static int script(const char *word, int otherwise) {
@@ -37,6 +38,21 @@ static int script(const char *word, int otherwise) {
 
 static void count(int *what, int by) {
     __atomic_fetch_add(what, by, __ATOMIC_SEQ_CST);
+}
+
+/* What a call that may wait for others says while a stream is captured: it ends the capture, unless the thread has said
+ * that it knows better. */
+static int unsafe(void) {
+    const int ends = script("capturing", 0) && capture_mode != WEFT_CU_CAPTURE_RELAXED;
+    count(&fake_cuda_counts.captures_ended, ends);
+    return ends ? 900 : 0;
+}
+
+/* What work on a stream says: the default one would wait for the captured one, whatever the mode. */
+static int on_stream(const void *stream) {
+    const int ends = script("capturing", 0) && !stream;
+    count(&fake_cuda_counts.captures_ended, ends);
+    return ends ? 906 : 0;
 }
 
 int cuInit(unsigned flags) {
@@ -138,8 +154,8 @@ int cuCtxGetDevice(int *device) {
 }
 
 int cuCtxPushCurrent_v2(void *context) {
-    if (depth == 16) {
-        return 1;
+    if (depth == 16 || script("push", 0)) {
+        return script("push", 1);
     }
     stack[depth++] = context;
     count(&fake_cuda_counts.pushed, 1);
@@ -156,7 +172,8 @@ int cuCtxPopCurrent_v2(void **context) {
 }
 
 int cuCtxSynchronize(void) {
-    return script("synchronize", 0);
+    const int result = on_stream(NULL);
+    return result ? result : script("synchronize", 0);
 }
 
 int cuLibraryLoadData(void **library, const void *code, int *jit_options, void **jit_values, unsigned jit_count,
@@ -164,8 +181,9 @@ int cuLibraryLoadData(void **library, const void *code, int *jit_options, void *
     (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)number;
     const struct timespec while_ = {0, 2000000}; /* long enough for other threads to come by */
     nanosleep(&while_, NULL);
-    if (script("load", 0)) {
-        return script("load", 0);
+    const int result = unsafe();
+    if (result || script("load", 0)) {
+        return result ? result : script("load", 0);
     }
     count(&fake_cuda_counts.library_loads, 1);
     memcpy(library, &code, sizeof code);
@@ -205,7 +223,8 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
 }
 
 int cuFuncLoad(void *function) {
-    return function ? 0 : 1;
+    const int result = unsafe();
+    return result ? result : function ? 0 : 1;
 }
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int threads, size_t shared) {
@@ -217,9 +236,10 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int t
 
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                    unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
-    (void)stream, (void)extra;
-    if (script("launch", 0)) {
-        return script("launch", 0);
+    (void)extra;
+    const int result = on_stream(stream);
+    if (result || script("launch", 0)) {
+        return result ? result : script("launch", 0);
     }
     if (!depth || grid_y * grid_z * block_y * block_z != 1 || grid_x < 1 || block_x < 1 || shared > 232448) {
         return 1;
@@ -231,6 +251,13 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
         fake_cuda_counts.last_counter = (uint64_t)(uintptr_t)(strstr(function, "__hopper") ? hopper->counter : p->counter);
     }
     return fake_run(function, grid_x, parameters);
+}
+
+int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                              unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
+    return script("cooperative", 0) ? script("cooperative", 0)
+                                    : cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared,
+                                                     stream, parameters, NULL);
 }
 
 int cuLaunchKernelEx(const void *launch, void *function, void **parameters, void **extra) {
@@ -271,7 +298,7 @@ typedef struct block {
 } block;
 static block *blocks;
 
-int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+static int memory_new(uint64_t *pointer, size_t bytes) {
     block *b = script("memory", 0) ? NULL : malloc(sizeof *b);
     void *data = NULL;
     if (!b || bytes == 0 || posix_memalign(&data, 256, bytes)) {
@@ -288,7 +315,17 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
     return 0;
 }
 
-int cuMemFree_v2(uint64_t pointer) {
+int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+    const int result = unsafe();
+    return result ? result : memory_new(pointer, bytes);
+}
+
+int cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream) {
+    const int result = on_stream(stream);
+    return result ? result : memory_new(pointer, bytes);
+}
+
+static int memory_free(uint64_t pointer) {
     int result = 1;
     pthread_mutex_lock(&lock);
     for (block **at = &blocks; *at; at = &(*at)->next) {
@@ -306,27 +343,51 @@ int cuMemFree_v2(uint64_t pointer) {
     return result;
 }
 
+int cuMemFree_v2(uint64_t pointer) {
+    const int result = unsafe();
+    return result ? result : memory_free(pointer);
+}
+
+int cuMemFreeAsync(uint64_t pointer, void *stream) {
+    const int result = on_stream(stream);
+    return result ? result : memory_free(pointer);
+}
+
 int cuMemGetInfo_v2(size_t *available, size_t *total) {
     *available = *total = (size_t)1 << 30;
     return 0;
 }
 
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+    const int result = on_stream(stream);
+    if (result == 0) {
+        memcpy((void *)(uintptr_t)to, from, bytes);
+    }
+    return result;
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+    const int result = on_stream(stream);
+    if (result == 0) {
+        memcpy(to, (const void *)(uintptr_t)from, bytes);
+    }
+    return result;
+}
+
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return 0;
+    return cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
 }
 
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
-    memcpy(to, (const void *)(uintptr_t)from, bytes);
-    return 0;
+    return cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
 }
 
 int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
-    (void)stream;
-    for (size_t i = 0; i < words; i++) {
+    const int result = on_stream(stream);
+    for (size_t i = 0; i < words && result == 0; i++) {
         ((unsigned *)(uintptr_t)to)[i] = value;
     }
-    return script("set", 0);
+    return result ? result : script("set", 0);
 }
 
 int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint64_t pointer) {
@@ -345,6 +406,30 @@ int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint
     return 0;
 }
 
+int cuStreamCreate(void **stream, unsigned flags) {
+    *stream = flags == WEFT_CU_STREAM_NON_BLOCKING ? malloc(1) : NULL;
+    count(&fake_cuda_counts.streams, *stream != NULL);
+    return *stream ? 0 : 1;
+}
+
+int cuStreamDestroy_v2(void *stream) {
+    count(&fake_cuda_counts.streams, -1);
+    free(stream);
+    return 0;
+}
+
+int cuStreamQuery(void *stream) {
+    const int result = on_stream(stream);
+    return result ? result : script("query", 0);
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    const int before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
 int cuStreamGetId(void *stream, unsigned long long *id) {
     *id = (unsigned long long)(uintptr_t)stream + 1;
     return script("capture", 0) ? 900 : 0; /* as a real one */
@@ -358,8 +443,8 @@ int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **gr
 }
 
 int cuStreamSynchronize(void *stream) {
-    (void)stream;
-    return script("synchronize", 0);
+    const int result = on_stream(stream);
+    return result ? result : script("synchronize", 0);
 }
 
 int cuEventCreate(void **event, unsigned flags) {
@@ -369,8 +454,10 @@ int cuEventCreate(void **event, unsigned flags) {
 }
 
 int cuEventRecord(void *event, void *stream) {
-    (void)stream;
     struct timespec t;
+    if (on_stream(stream)) {
+        return 906;
+    }
     clock_gettime(CLOCK_MONOTONIC, &t);
     *(double *)event = 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
     return 0;

@@ -9,8 +9,10 @@
  *   sides=N         of the L2: 1 or 2 (2)
  *   anywhere=1      every address is memory of the GPU
  *   capture=N       every stream is part of capture N
- *   init=E load=E kernel=E launch=E memory=E set=E synchronize=E tensor_map=E   fail with CUresult E; retain, events and
- *                   copies never do
+ *   capturing=1     another thread captures a stream that the default stream waits for
+ *   late=1          CTAs that wait for each other wait in vain
+ *   init=E load=E kernel=E launch=E cooperative=E memory=E set=E query=E synchronize=E push=E tensor_map=E   fail with
+ *                   CUresult E; retain, events and copies never do
  */
 #ifndef WEFT_TESTS_CUDA_FAKE_DRIVER_H
 #define WEFT_TESTS_CUDA_FAKE_DRIVER_H
@@ -21,6 +23,8 @@
 typedef struct fake_counts {
     int library_loads, launches, allocations /* live */, contexts /* retained */, pushed /* depth, of all threads */;
     int clock_questions;
+    int streams;           /* live */
+    int captures_ended;    /* calls that a capture does not survive */
     uint64_t last_counter; /* of the last launch */
 } fake_counts;
 

@@ -65,6 +65,8 @@ static void nothing_left(void) {
     assert_int_equal(counts()->allocations, 0);
     assert_int_equal(counts()->contexts, 0);
     assert_int_equal(counts()->pushed, 0);
+    assert_int_equal(counts()->streams, 0);
+    assert_int_equal(counts()->captures_ended, 0);
 }
 
 /* The fake's result in t->data against the reference: alike but for the scale, which a launch carries in fp32. */
@@ -378,6 +380,71 @@ static void counters(void **state) {
     nothing_left();
 }
 
+/* Plans are made, enqueued and destroyed while another thread captures, which its capture survives. */
+static void another_captures(void **state) {
+    (void)state;
+    uint64_t random = 65;
+    weft_attention p = small();
+    p.seq = p.kv_seq = 8;
+    weft_device device = gpu();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    weft_message message = {""};
+    int mode = 1;
+    script(NULL);
+    tensors t = tensors_new(&random, &p);
+    const buffers b = buffers_new(&t);
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    s.table = 1;
+    script("capturing=1");
+    assert_int_equal(b.driver->capture_mode(&mode), 0);
+    if (weft_plan_attention_on(&plan, &p, &s, NULL, &device, &message) ||
+        weft_plan_enqueue_attention(plan, &b.data, (void *)0x100, &message)) {
+        fail_msg("%s", message.text);
+    }
+    weft_plan_destroy(plan);
+    assert_int_equal(counts()->captures_ended, 0);
+    weft_gemm g = WEFT_GEMM_INIT;
+    weft_schedule by_side = WEFT_SCHEDULE_INIT;
+    g.m = g.n = g.k = 2048;
+    g.dtype = g.c_dtype = WEFT_BF16;
+    by_side.order = WEFT_ORDER_SERPENTINE_SWIZZLED;
+    by_side.domains = 2;
+    device.kernel = NULL;
+    if (weft_plan_gemm_on(&plan, &g, &by_side, NULL, &device, &message)) { /* measures the L2 */
+        fail_msg("%s", message.text);
+    }
+    weft_plan_destroy(plan);
+    assert_int_equal(b.driver->capture_mode(&mode), 0);
+    assert_int_equal(mode, 1); /* as it was */
+    script(NULL);
+    mode = 0;
+    assert_int_equal(b.driver->capture_mode(&mode), 0);
+    buffers_free(&b);
+    tensors_free(&t);
+    nothing_left();
+}
+
+/* A plan whose context is gone is destroyed all the same: what it holds on the host is freed (as the leak sanitizer sees),
+ * and what it held on the GPU went with the context. */
+static void context_is_gone(void **state) {
+    (void)state;
+    const weft_attention p = small();
+    const weft_device device = gpu();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    script(NULL);
+    assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(counts()->allocations, 1);
+    script("push=709");
+    weft_plan_destroy(plan);
+    assert_int_equal(counts()->allocations, 1);
+    counts()->allocations = 0;
+    script(NULL);
+    nothing_left();
+}
+
 typedef struct one_thread {
     const weft_plan *plan;
     tensors t;
@@ -444,9 +511,10 @@ static void cpu_has_no_streams(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parameters),      cmocka_unit_test(no_kernel_fits),
-                                       cmocka_unit_test(choices),         cmocka_unit_test(bad_pointers),
-                                       cmocka_unit_test(launching_fails), cmocka_unit_test(counters),
-                                       cmocka_unit_test(threads),         cmocka_unit_test(cpu_has_no_streams)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parameters),       cmocka_unit_test(no_kernel_fits),
+                                       cmocka_unit_test(choices),          cmocka_unit_test(bad_pointers),
+                                       cmocka_unit_test(launching_fails),  cmocka_unit_test(counters),
+                                       cmocka_unit_test(threads),          cmocka_unit_test(cpu_has_no_streams),
+                                       cmocka_unit_test(another_captures), cmocka_unit_test(context_is_gone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
