@@ -183,10 +183,10 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
     }
     if (c->side_of_sm) { /* so many that each side has enough of them; those that are not needed leave at once */
         const int64_t all = count_workers(c, &plan->schedule);
-        c->grid = all > c->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->grid;
+        c->side_grid = all > c->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->grid;
     }
-    if (status == WEFT_OK && (plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC || c->side_of_sm ||
-                              (c->family->counts && c->family->counts(plan)))) {
+    c->paces = c->family->paces && c->family->paces(plan);
+    if (status == WEFT_OK && (plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC || c->side_of_sm || c->paces)) {
         status = weft_tickets_new(c->driver, &c->tickets, message);
     }
     return status;

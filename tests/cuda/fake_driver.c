@@ -23,8 +23,7 @@ static _Thread_local void *stack[16]; /* current contexts, the last on top */
 static _Thread_local int depth;
 static _Thread_local int capture_mode; /* a CUstreamCaptureMode: global at first */
 
-/* The number behind "word=" in FAKE_CUDA. */
-static int script(const char *word, int otherwise) {
+int fake_script(const char *word, int otherwise) {
     const char *text = getenv("FAKE_CUDA"), *found = text;
     const size_t length = strlen(word);
     while (found && (found = strstr(found, word))) {
@@ -43,25 +42,25 @@ static void count(int *what, int by) {
 /* What a call that may wait for others says while a stream is captured: it ends the capture, unless the thread has said
  * that it knows better. */
 static int unsafe(void) {
-    const int ends = script("capturing", 0) && capture_mode != WEFT_CU_CAPTURE_RELAXED;
+    const int ends = fake_script("capturing", 0) && capture_mode != WEFT_CU_CAPTURE_RELAXED;
     count(&fake_cuda_counts.captures_ended, ends);
     return ends ? 900 : 0;
 }
 
 /* What work on a stream says: the default one would wait for the captured one, whatever the mode. */
 static int on_stream(const void *stream) {
-    const int ends = script("capturing", 0) && !stream;
+    const int ends = fake_script("capturing", 0) && !stream;
     count(&fake_cuda_counts.captures_ended, ends);
     return ends ? 906 : 0;
 }
 
 int cuInit(unsigned flags) {
     (void)flags;
-    return script("init", 0);
+    return fake_script("init", 0);
 }
 
 int cuDriverGetVersion(int *version) {
-    *version = script("version", 13000);
+    *version = fake_script("version", 13000);
     return 0;
 }
 
@@ -78,7 +77,7 @@ int cuGetErrorString(int result, const char **text) {
 }
 
 int cuDeviceGetCount(int *number) {
-    *number = script("devices", 1);
+    *number = fake_script("devices", 1);
     return 0;
 }
 
@@ -97,10 +96,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     switch (attribute) {
     case WEFT_CU_DEVICE_CAPABILITY_MAJOR:
-        *value = script("capability", 90) / 10;
+        *value = fake_script("capability", 90) / 10;
         return 0;
     case WEFT_CU_DEVICE_CAPABILITY_MINOR:
-        *value = script("capability", 90) % 10;
+        *value = fake_script("capability", 90) % 10;
         return 0;
     case WEFT_CU_DEVICE_MULTIPROCESSOR_COUNT:
         *value = 12;
@@ -109,7 +108,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
         *value = 6 << 20;
         return 0;
     case WEFT_CU_DEVICE_MAX_SHARED_MEMORY_OPTIN:
-        *value = script("shared", 232448);
+        *value = fake_script("shared", 232448);
         return 0;
     case WEFT_CU_DEVICE_CLOCK_RATE:
         count(&fake_cuda_counts.clock_questions, 1);
@@ -154,8 +153,8 @@ int cuCtxGetDevice(int *device) {
 }
 
 int cuCtxPushCurrent_v2(void *context) {
-    if (depth == 16 || script("push", 0)) {
-        return script("push", 1);
+    if (depth == 16 || fake_script("push", 0)) {
+        return fake_script("push", 1);
     }
     stack[depth++] = context;
     count(&fake_cuda_counts.pushed, 1);
@@ -173,7 +172,7 @@ int cuCtxPopCurrent_v2(void **context) {
 
 int cuCtxSynchronize(void) {
     const int result = on_stream(NULL);
-    return result ? result : script("synchronize", 0);
+    return result ? result : fake_script("synchronize", 0);
 }
 
 int cuLibraryLoadData(void **library, const void *code, int *jit_options, void **jit_values, unsigned jit_count,
@@ -182,8 +181,8 @@ int cuLibraryLoadData(void **library, const void *code, int *jit_options, void *
     const struct timespec while_ = {0, 2000000}; /* long enough for other threads to come by */
     nanosleep(&while_, NULL);
     const int result = unsafe();
-    if (result || script("load", 0)) {
-        return result ? result : script("load", 0);
+    if (result || fake_script("load", 0)) {
+        return result ? result : fake_script("load", 0);
     }
     count(&fake_cuda_counts.library_loads, 1);
     memcpy(library, &code, sizeof code);
@@ -193,7 +192,7 @@ int cuLibraryLoadData(void **library, const void *code, int *jit_options, void *
 /* A kernel is its name, kept for good. */
 int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
     static char *names[256];
-    int result = library ? script("kernel", 0) : 1;
+    int result = library ? fake_script("kernel", 0) : 1;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < 256 && !result; i++) {
         names[i] = names[i] ? names[i] : strdup(name);
@@ -219,7 +218,7 @@ int cuFuncGetAttribute(int *value, int attribute, void *function) {
 
 int cuFuncSetAttribute(void *function, int attribute, int value) {
     (void)function, (void)attribute;
-    return value <= script("shared", 232448) ? 0 : 1;
+    return value <= fake_script("shared", 232448) ? 0 : 1;
 }
 
 int cuFuncLoad(void *function) {
@@ -238,8 +237,8 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
                    unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
     (void)extra;
     const int result = on_stream(stream);
-    if (result || script("launch", 0)) {
-        return result ? result : script("launch", 0);
+    if (result || fake_script("launch", 0)) {
+        return result ? result : fake_script("launch", 0);
     }
     if (!depth || grid_y * grid_z * block_y * block_z != 1 || grid_x < 1 || block_x < 1 || shared > 232448) {
         return 1;
@@ -255,13 +254,19 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
 
 int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                               unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
-    return script("cooperative", 0) ? script("cooperative", 0)
-                                    : cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared,
-                                                     stream, parameters, NULL);
+    return fake_script("cooperative", 0) ? fake_script("cooperative", 0)
+                                         : cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                                          shared, stream, parameters, NULL);
 }
 
 int cuLaunchKernelEx(const void *launch, void *function, void **parameters, void **extra) {
     const weft_cu_launch *l = launch;
+    for (unsigned i = 0; i < l->count; i++) { /* as a capture has it */
+        if (l->attributes[i].id == WEFT_CU_LAUNCH_OVERLAP &&
+            fake_script("node", WEFT_CU_NODE_KERNEL) != WEFT_CU_NODE_KERNEL) {
+            return 1;
+        }
+    }
     return cuLaunchKernel(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared,
                           l->stream, parameters, extra);
 }
@@ -272,8 +277,8 @@ int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t data, co
                            int promotion, int fill) {
     (void)steps, (void)promotion;
     fake_tensor t = {.data = data, .type = type, .rank = (int32_t)rank, .swizzle = swizzle};
-    if (script("tensor_map", 0)) {
-        return script("tensor_map", 0);
+    if (fake_script("tensor_map", 0)) {
+        return fake_script("tensor_map", 0);
     }
     if (rank < 1 || rank > 5 || data % 16 != 0 || interleave || fill || (swizzle == 3 && box[0] * 2 > 128)) {
         return 1;
@@ -299,11 +304,11 @@ typedef struct block {
 static block *blocks;
 
 static int memory_new(uint64_t *pointer, size_t bytes) {
-    block *b = script("memory", 0) ? NULL : malloc(sizeof *b);
+    block *b = fake_script("memory", 0) ? NULL : malloc(sizeof *b);
     void *data = NULL;
     if (!b || bytes == 0 || posix_memalign(&data, 256, bytes)) {
         free(b);
-        return script("memory", 2);
+        return fake_script("memory", 2);
     }
     memset(data, 0xa5, bytes);
     pthread_mutex_lock(&lock);
@@ -387,11 +392,11 @@ int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
     for (size_t i = 0; i < words && result == 0; i++) {
         ((unsigned *)(uintptr_t)to)[i] = value;
     }
-    return result ? result : script("set", 0);
+    return result ? result : fake_script("set", 0);
 }
 
 int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint64_t pointer) {
-    int known = script("anywhere", 0);
+    int known = fake_script("anywhere", 0);
     pthread_mutex_lock(&lock);
     for (const block *b = blocks; b && !known; b = b->next) {
         known = pointer >= (uint64_t)(uintptr_t)b->data && pointer < (uint64_t)(uintptr_t)b->data + b->bytes;
@@ -399,7 +404,7 @@ int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint
     pthread_mutex_unlock(&lock);
     for (unsigned i = 0; i < number; i++) {
         const int value = attributes[i] == WEFT_CU_POINTER_MEMORY_TYPE ? (known ? WEFT_CU_MEMORY_DEVICE : 0)
-                          : known                                      ? script("ordinal", 0)
+                          : known                                      ? fake_script("ordinal", 0)
                                                                        : -2;
         memcpy(values[i], &value, sizeof value);
     }
@@ -420,7 +425,12 @@ int cuStreamDestroy_v2(void *stream) {
 
 int cuStreamQuery(void *stream) {
     const int result = on_stream(stream);
-    return result ? result : script("query", 0);
+    return result ? result : fake_script("query", 0);
+}
+
+int cuGraphNodeGetType(void *node, int *type) {
+    *type = fake_script("node", WEFT_CU_NODE_KERNEL);
+    return node ? 0 : 1;
 }
 
 int cuThreadExchangeStreamCaptureMode(int *mode) {
@@ -432,19 +442,24 @@ int cuThreadExchangeStreamCaptureMode(int *mode) {
 
 int cuStreamGetId(void *stream, unsigned long long *id) {
     *id = (unsigned long long)(uintptr_t)stream + 1;
-    return script("capture", 0) ? 900 : 0; /* as a real one */
+    return fake_script("capture", 0) ? 900 : 0; /* as a real one */
 }
 
 int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, size_t *number) {
-    (void)stream, (void)graph, (void)nodes, (void)number;
-    *id = (uint64_t)script("capture", 0);
+    (void)stream, (void)graph;
+    static void *const node = &lock; /* the one before */
+    if (nodes && number) {
+        *nodes = &node;
+        *number = 1;
+    }
+    *id = (uint64_t)fake_script("capture", 0);
     *status = *id != 0;
     return 0;
 }
 
 int cuStreamSynchronize(void *stream) {
     const int result = on_stream(stream);
-    return result ? result : script("synchronize", 0);
+    return result ? result : fake_script("synchronize", 0);
 }
 
 int cuEventCreate(void **event, unsigned flags) {
@@ -465,7 +480,7 @@ int cuEventRecord(void *event, void *stream) {
 
 int cuEventSynchronize(void *event) {
     (void)event;
-    return script("synchronize", 0);
+    return fake_script("synchronize", 0);
 }
 
 int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
