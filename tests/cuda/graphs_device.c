@@ -18,6 +18,8 @@ typedef struct node_params {
     void *kernel, *context;
 } node_params;
 
+enum { KERNEL_NODE = 0, NON_BLOCKING = 1 }; /* a CUgraphNodeType; a flag of streams */
+
 /* What only this test calls. */
 static int (*capture_begin)(void *stream, int mode);
 static int (*capture_end)(void *stream, void **graph);
@@ -27,6 +29,9 @@ static int (*graph_nodes)(void *graph, void **nodes, size_t *count);
 static int (*graph_child)(void **node, void *graph, void *const *after, size_t count, void *child);
 static int (*graph_instantiate)(void **executable, void *graph, unsigned long long flags);
 static int (*graph_launch)(void *executable, void *stream);
+static int (*stream_create)(void **stream, unsigned flags);
+static int (*stream_destroy)(void *stream);
+static int (*node_type)(void *node, int *type);
 static int (*node_get)(void *node, node_params *params);
 static int (*node_set)(void *node, const node_params *params);
 
@@ -44,6 +49,9 @@ static void find_symbols(void) {
                   {&graph_child, "cuGraphAddChildGraphNode"},
                   {&graph_launch, "cuGraphLaunch"},
                   {&graph_instantiate, "cuGraphInstantiateWithFlags"},
+                  {&stream_create, "cuStreamCreate"},
+                  {&stream_destroy, "cuStreamDestroy_v2"},
+                  {&node_type, "cuGraphNodeGetType"},
                   {&node_get, "cuGraphKernelNodeGetParams_v2"},
                   {&node_set, "cuGraphKernelNodeSetParams_v2"}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -55,7 +63,7 @@ static void find_symbols(void) {
 
 static void *stream_new(unsigned flags) {
     void *stream;
-    DEMAND(driver->stream_new(&stream, flags));
+    DEMAND(stream_create(&stream, flags));
     return stream;
 }
 
@@ -66,8 +74,8 @@ static void *kernel_of(void *graph) {
     DEMAND(graph_nodes(graph, nodes, &count));
     for (size_t i = 0; i < count; i++) {
         int type = -1;
-        DEMAND(driver->node_type(nodes[i], &type));
-        kernel = type == WEFT_CU_NODE_KERNEL ? nodes[i] : kernel;
+        DEMAND(node_type(nodes[i], &type));
+        kernel = type == KERNEL_NODE ? nodes[i] : kernel;
     }
     DEMAND(!kernel);
     return kernel;
@@ -111,12 +119,12 @@ static void exchange_buffers(const subject *s, void *to, const void *from) {
 }
 
 static void *capture(const subject *s, int i) {
-    void *graph, *stream = stream_new(WEFT_CU_STREAM_NON_BLOCKING);
+    void *graph, *stream = stream_new(NON_BLOCKING);
     weft_message message = {""};
     DEMAND(capture_begin(stream, 0));
     CHECK(enqueue(s, i, stream, &message) == WEFT_OK, "%s: %s", s->name, message.text);
     DEMAND(capture_end(stream, &graph));
-    DEMAND(driver->stream_free(stream));
+    DEMAND(stream_destroy(stream));
     return graph;
 }
 
@@ -160,7 +168,7 @@ static void judge(const subject *s, const char *what, int round) {
 /* Two executables on two streams, then one child graph in two branches, many times. */
 static void at_once(subject *s, int rounds) {
     void *first = capture(s, 0), *second = clone_of(s, first), *executables[2], *parent, *node, *both;
-    void *streams[] = {stream_new(WEFT_CU_STREAM_NON_BLOCKING), stream_new(WEFT_CU_STREAM_NON_BLOCKING)};
+    void *streams[] = {stream_new(NON_BLOCKING), stream_new(NON_BLOCKING)};
     DEMAND(graph_instantiate(&executables[0], first, 0));
     DEMAND(graph_instantiate(&executables[1], second, 0));
     DEMAND(graph_new(&parent, 0));
@@ -186,8 +194,8 @@ static void at_once(subject *s, int rounds) {
         DEMAND(graph_launch(both, streams[0]));
         judge(s, "two branches", round);
     }
-    DEMAND(driver->stream_free(streams[0]));
-    DEMAND(driver->stream_free(streams[1]));
+    DEMAND(stream_destroy(streams[0]));
+    DEMAND(stream_destroy(streams[1]));
 }
 
 static void subject_free(subject *s) {
@@ -262,7 +270,7 @@ static void after_memset(int32_t dispatch) {
     const weft_attention p = attention(1, 4, 4, 512, 512, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     weft_message message = {""};
-    void *graph, *executable, *stream = stream_new(WEFT_CU_STREAM_NON_BLOCKING);
+    void *graph, *executable, *stream = stream_new(NON_BLOCKING);
     s.dispatch = dispatch;
     problem x = problem_new(&p, &random);
     weft_plan *plan = plan_new(&p, &s, NULL);
@@ -280,7 +288,7 @@ static void after_memset(int32_t dispatch) {
     }
     weft_plan_destroy(plan);
     problem_free(&x);
-    DEMAND(driver->stream_free(stream));
+    DEMAND(stream_destroy(stream));
 }
 
 /* Makes plans, of which one measures the L2, and destroys them. */
@@ -327,7 +335,7 @@ static void while_capturing(void *context, unsigned flags) {
           flags, (int)status, ended);
     weft_plan_destroy(plan);
     problem_free(&x);
-    DEMAND(driver->stream_free(stream));
+    DEMAND(stream_destroy(stream));
 }
 
 int main(int argc, char **argv) {
@@ -351,7 +359,7 @@ int main(int argc, char **argv) {
     DEMAND(driver->primary_retain(&context, device.handle));
     DEMAND(driver->context_push(context));
     find_symbols();
-    while_capturing(context, WEFT_CU_STREAM_NON_BLOCKING);
+    while_capturing(context, NON_BLOCKING);
     while_capturing(context, 0);
     after_memset(WEFT_DISPATCH_STATIC);
     after_memset(WEFT_DISPATCH_DYNAMIC);
