@@ -184,6 +184,11 @@ WEFT_API weft_status weft_attention_backward(const weft_attention *problem, cons
                                              weft_message *message);
 WEFT_API weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gemm_data *data, weft_message *message);
 
+/** Gives memory back to the system. Runs on the CPU keep up to 128 MiB of scratch memory for the next one, which then need
+ * not wait for fresh pages; this frees what is kept and not in use. Any thread may call it at any time, also while others
+ * run plans. Returns how many bytes it freed. */
+WEFT_API size_t weft_release_memory(void);
+
 /* ---------------------------------------------------------------------------------------------------------------------
  * Schedules and plans: choosing how
  * ------------------------------------------------------------------------------------------------------------------ */
@@ -291,7 +296,8 @@ typedef struct weft_device {
  * and `machine` null is the GPU as its driver describes it. The plan loads its kernel, and belongs to the CUDA context that
  * is current in this thread, if that is one of the device, else to the device's primary context, which is what the CUDA
  * runtime and every framework use. The device memory that it owns is a table, if the schedule asks for one (4 bytes a
- * position), and 40 KiB of counters for dynamic dispatch.
+ * position), and 13 KiB of counters for dynamic dispatch. Plans may be made and destroyed while other threads capture
+ * streams.
  *
  * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits
  * (the message says why), WEFT_FAILED when the driver fails. A null device is the CPU.
@@ -306,8 +312,10 @@ WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *proble
  *
  * The buffers are in memory that the plan's GPU can read, aligned to 16 bytes (lse: 4), and stay valid until the stream has
  * passed the run. Nothing is allocated, copied or waited for, so the call can be captured in a CUDA graph. Threads may
- * enqueue one plan on many streams at once: under dynamic dispatch on at most 256 that have runs of it in flight, and it
- * can be part of 1024 captures; with the other dispatches there is no limit. The plan must outlive what was enqueued or
+ * enqueue one plan on many streams at once: under dynamic dispatch on at most 256 that have runs of it in flight; with the
+ * other dispatches there is no limit. It can be part of any number of captures, and what was captured may run in any number
+ * of executables and branches at once. A captured run of a GEMM or of the family "study" under dynamic dispatch deals out
+ * its tiles statically, and by no side of the L2; the results are the same bits. The plan must outlive what was enqueued or
  * captured.
  *
  * The stream is a CUstream or cudaStream_t of the plan's context; null is the default stream. A plan for the CPU takes only

@@ -9,7 +9,7 @@ weft.torch and weft.jax hold what is of one framework: a torch operator, transfo
 """
 
 from . import _c
-from .compute import attention, matmul
+from .compute import attention, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
 from .plans import Plan, plan
@@ -22,5 +22,5 @@ __version__ = _c.library.weft_version().decode()
 __all__ = [
     "Attention", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order", "Plan",
     "Schedule", "Simulation", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches", "matmul",
-    "orders", "plan", "simulate", "sweeps", "tune",
+    "orders", "plan", "release_memory", "simulate", "sweeps", "tune",
 ]  # fmt: skip

@@ -192,6 +192,7 @@ _STATUS_FUNCTIONS = {
 }
 _OTHER_FUNCTIONS = {
     "weft_version": (c_char_p, []),
+    "weft_release_memory": (c_size_t, []),
     "weft_attention_flops": (c_double, [POINTER(Attention)]),
     "weft_gemm_flops": (c_double, [POINTER(Gemm)]),
     "weft_plan_destroy": (None, [c_void_p]),

@@ -280,3 +280,9 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
     data = _c.GemmData(*pointers, where)
     _c.call(_enqueue_gemm, ready.plan._handle, ctypes.byref(data), framework.stream(ready.device) or None)
     return framework.result(c if row == n else c[:, :n])
+
+
+def release_memory() -> int:
+    """Gives back what the CPU keeps for the next call, up to 128 MiB, and returns how many bytes that were. For any thread, at any
+    time."""
+    return _c.library.weft_release_memory()

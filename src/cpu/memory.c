@@ -1,6 +1,6 @@
 /* Memory for packed operands and for threads. What is released is kept for the next call, up to KEPT bytes: pages fresh
- * from the system cost more than filling them. No lock, so that a child of a fork finds none held: each place holds a
- * buffer or nothing, and whoever takes it out has it. */
+ * from the system cost more than filling them. weft_release_memory() frees what is kept. No lock, so that a child of a fork
+ * finds none held: each place holds a buffer or nothing, and whoever takes it out has it. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -97,4 +97,17 @@ void weft_cpu_free(void *buffer) {
     }
     __atomic_fetch_sub(&kept, mine->bytes, __ATOMIC_RELAXED);
     free(mine->base);
+}
+
+size_t weft_release_memory(void) {
+    size_t bytes = 0;
+    for (int i = 0; i < PLACES; i++) {
+        header *found = __atomic_exchange_n(&places[i], NULL, __ATOMIC_ACQUIRE);
+        if (found) {
+            bytes += found->bytes;
+            __atomic_fetch_sub(&kept, found->bytes, __ATOMIC_RELAXED);
+            free(found->base);
+        }
+    }
+    return bytes;
 }

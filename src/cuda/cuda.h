@@ -20,6 +20,7 @@ typedef struct weft_cuda_family {
     const char *name;
     size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
     int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
+    int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */
 
     /* Picks a kernel for the plan's problem and schedule, where a tile side of 0 is open. Says why when there is none. */
     weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
@@ -34,9 +35,10 @@ typedef struct weft_cuda_family {
                    weft_schedule *schedule);
 
     /* Fills the parameters of a launch. `data` is a weft_attention_data or a weft_gemm_data, as the plan's subject is;
-     * `walk` has its table in device memory; `counter`, of WEFT_TICKETS_WORDS, is null unless dispatch is dynamic. */
-    weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, uint64_t *counter, void *parameters,
-                        weft_message *message);
+     * `walk`, which tells the launch's dispatch, has its table in device memory; `counters` are all null where the plan
+     * needs none. Tiles that are handed out by counters, by ticket or by side, need counters->own or ->pool. */
+    weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, const weft_counters *counters,
+                        void *parameters, weft_message *message);
 
     /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart
      * (tile, cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns
@@ -46,9 +48,8 @@ typedef struct weft_cuda_family {
     int by_side; /* 1: its persistent workers find their places by the side of the L2 that they are on, where the order has
                     domains: see weft_worker_start_by_side() */
 
-    /* Whether the plan's launches get a counter although its dispatch needs none; or null. A counter is two numbers of 64
-     * bits, both 0 before a launch; the second one is the kernel's own. */
-    int (*counts)(const weft_plan *plan);
+    /* Whether the plan's workers keep pace by a counter: see weft_counters; or null. */
+    int (*paces)(const weft_plan *plan);
 } weft_cuda_family;
 
 enum { WEFT_CUDA_MAX_PARAMETERS = 1280 };
@@ -64,6 +65,8 @@ typedef struct weft_cuda_plan {
     void *function;
     int ctas;              /* that fit an SM at a time */
     uint32_t grid;         /* CTAs of a launch, whole clusters */
+    uint32_t side_grid;    /* the same where workers are placed by side */
+    int paces;             /* whether they keep pace by a counter */
     weft_walk walk;        /* the plan's, its table in device memory */
     uint64_t table;        /* device memory, or 0 */
     weft_tickets *tickets; /* counters of dynamic dispatch and of workers by side, or null */

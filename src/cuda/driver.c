@@ -169,3 +169,26 @@ void weft_cuda_leave(const weft_cuda_driver *driver, int pushed) {
         driver->context_pop(&context);
     }
 }
+
+int weft_cuda_relax(const weft_cuda_driver *driver) {
+    int mode = WEFT_CU_CAPTURE_RELAXED;
+    return driver->capture_mode(&mode) == 0 ? mode : WEFT_CU_CAPTURE_RELAXED; /* the mode before */
+}
+
+void weft_cuda_restore(const weft_cuda_driver *driver, int mode) {
+    if (mode != WEFT_CU_CAPTURE_RELAXED) {
+        driver->capture_mode(&mode);
+    }
+}
+
+weft_cu_result weft_cuda_copy_in(const weft_cuda_driver *driver, uint64_t to, const void *from, size_t bytes) {
+    void *stream;
+    weft_cu_result result = driver->stream_new(&stream, WEFT_CU_STREAM_NON_BLOCKING);
+    if (result) {
+        return result;
+    }
+    result = driver->copy_in_async(to, from, bytes, stream);
+    result = result ? result : driver->stream_synchronize(stream);
+    driver->stream_free(stream);
+    return result;
+}

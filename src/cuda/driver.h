@@ -14,6 +14,9 @@ enum {
     WEFT_CU_INVALID_IMAGE = 200,
     WEFT_CU_NO_BINARY_FOR_GPU = 209,
     WEFT_CU_UNSUPPORTED_PTX_VERSION = 222,
+    WEFT_CU_NOT_READY = 600,
+    WEFT_CU_COOPERATIVE_TOO_LARGE = 720,
+    WEFT_CU_NOT_SUPPORTED = 801,
 
     WEFT_CU_DEVICE_CLOCK_RATE = 13, /* kHz */
     WEFT_CU_DEVICE_MULTIPROCESSOR_COUNT = 16,
@@ -34,7 +37,11 @@ enum {
     WEFT_CU_MEMORY_HOST = 1, /* a CUmemorytype; 0 where CUDA does not know the pointer */
     WEFT_CU_MEMORY_DEVICE = 2,
 
-    WEFT_CU_CAPTURE_NONE = 0 /* a CUstreamCaptureStatus */
+    WEFT_CU_CAPTURE_NONE = 0,    /* a CUstreamCaptureStatus */
+    WEFT_CU_CAPTURE_RELAXED = 2, /* a CUstreamCaptureMode */
+    WEFT_CU_NODE_KERNEL = 0,     /* a CUgraphNodeType */
+
+    WEFT_CU_STREAM_NON_BLOCKING = 1 /* of its own: neither it nor the default stream waits for the other */
 };
 
 /* A CUlaunchConfig and its attributes. */
@@ -92,5 +99,14 @@ weft_status weft_cuda_device_get(const weft_cuda_driver *driver, int index, weft
 /* Makes `context` current, if it is not already: *pushed says whether weft_cuda_leave() has something to undo. */
 weft_status weft_cuda_enter(const weft_cuda_driver *driver, void *context, int *pushed, weft_message *message);
 void weft_cuda_leave(const weft_cuda_driver *driver, int pushed);
+
+/* While any thread captures a stream, calls such as those that allocate fail and end its capture, because they might wait
+ * for what it captures. weft's do not: between these two the calling thread may make them. What it does there goes on
+ * streams of weft's own, since the default stream may be part of the capture. Returns what weft_cuda_restore() takes. */
+int weft_cuda_relax(const weft_cuda_driver *driver);
+void weft_cuda_restore(const weft_cuda_driver *driver, int mode);
+
+/* Copies to the GPU, on a stream of its own, and waits for it. */
+weft_cu_result weft_cuda_copy_in(const weft_cuda_driver *driver, uint64_t to, const void *from, size_t bytes);
 
 #endif

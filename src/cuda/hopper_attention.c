@@ -11,6 +11,7 @@
 
 _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 _Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_TICKETS_WORDS, "the counters fit a slot");
+_Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_POOL_COUNTERS, "the counters fit a set of the pool");
 
 /* The copy engine steps from row to row, head to head and batch to batch by multiples of 16 bytes, and not by 0. */
 static weft_status check_strides(const char *name, const weft_strides *s, const weft_attention *p, int64_t seq,
@@ -113,7 +114,7 @@ static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
-static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, uint64_t *counter,
+static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
                         void *parameters, weft_message *message) {
     const weft_cuda_plan *c = plan->placed;
     const weft_attention *p = &plan->attention;
@@ -150,10 +151,11 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
      * room. Tiles have the same steps to go where there is no mask. */
     const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
     to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
-    if (alternates && counter && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {
+    if (alternates && walk->dispatch == WEFT_DISPATCH_DYNAMIC && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {
         to->pace = (weft_hopper_pace){.steps = 32, .slack = 2};
     }
-    to->counter = counter;
+    to->counter = counters->own;
+    to->pool = counters->pool;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
     const int64_t queries = plan->schedule.tile_m / plan->pack;
@@ -168,6 +170,7 @@ const weft_cuda_family weft_cuda_hopper_attention = {
     .name = "hopper_attention",
     .parameter_bytes = sizeof(weft_hopper_attention_params),
     .leaves_zero = 1,
+    .finds_counters = 1,
     .choose = choose,
     .pack = weft_hopper_attention_pack,
     .settle = weft_hopper_attention_settle,

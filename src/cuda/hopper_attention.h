@@ -7,6 +7,7 @@
 
 #include <weft/weft.h>
 
+#include "cuda/counter_pool.h"
 #include "cuda/tensor_map.h"
 
 /* Counters of a launch: tickets, looks of all workers (see weft_hopper_pace), and CTAs that are done. */
@@ -47,9 +48,11 @@ typedef struct weft_hopper_attention_params {
     int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
     int32_t turns;                 /* 1: warpgroups start their products in turns */
-    uint64_t *counter;             /* dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after; else null */
-    uint64_t keep_o;               /* how long the L2 is to keep O: a WEFT_KEEP_… */
-    weft_hopper_pace pace;         /* dynamic dispatch only */
+    /* Dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after, or where it finds them; else both null. */
+    uint64_t *counter;
+    weft_counter_pool *pool;
+    uint64_t keep_o;       /* how long the L2 is to keep O: a WEFT_KEEP_… */
+    weft_hopper_pace pace; /* dynamic dispatch only */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;
     weft_walk walk; /* tiles of the variant's tile_m x tile_n, the first one ending `lead` queries early; no clusters */

@@ -129,7 +129,7 @@ static weft_tensor_view view_of(const weft_gemm *p, const void *data, int mn_maj
     return v;
 }
 
-static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, uint64_t *counter,
+static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
                         void *parameters, weft_message *message) {
     const weft_cuda_plan *c = plan->placed;
     const weft_gemm_data *data = buffers;
@@ -169,9 +169,9 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
         return status;
     }
     to->walk = *walk;
-    to->side_of_sm = (const uint8_t *)(uintptr_t)c->side_of_sm;
-    to->counter = s->dispatch == WEFT_DISPATCH_DYNAMIC || to->side_of_sm ? counter : NULL;
-    to->begun = to->lead > 0 ? (uint32_t *)(counter + 1) : NULL;
+    to->side_of_sm = counters->own ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
+    to->counter = walk->dispatch == WEFT_DISPATCH_DYNAMIC || to->side_of_sm ? counters->own : NULL;
+    to->begun = to->lead > 0 ? (uint32_t *)(counters->pace + 1) : NULL;
     to->alpha = (float)p->alpha;
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
@@ -190,7 +190,7 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
 }
 
 /* Workers that wait for each other count their tiles. */
-static int counts(const weft_plan *plan) {
+static int paces(const weft_plan *plan) {
     return weft_gemm_choose_lead(plan) > 0;
 }
 
@@ -202,6 +202,6 @@ const weft_cuda_family weft_cuda_hopper_gemm = {
     .fill = fill,
     .candidates = candidates,
     .by_side = 1,
-    .counts = counts,
+    .paces = paces,
 };
 _Static_assert(sizeof(weft_gemm_class_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");

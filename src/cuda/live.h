@@ -20,7 +20,8 @@ typedef struct weft_cuda_sides {
     unsigned char side[WEFT_SIDES_MAX_SMS]; /* of each */
 } weft_cuda_sides;
 
-/* Measures: SM after SM reads lines that the first one has just read. Takes about a second, and the whole GPU. */
+/* Measures: SM after SM reads lines that the first one has just read. Takes about a second, and the whole GPU.
+ * WEFT_UNSUPPORTED when that is not to be had, because other work holds SMs, within some seconds. */
 weft_status weft_cuda_sides_measure(const weft_cuda_driver *driver, const weft_cuda_device *device, weft_cuda_sides *sides,
                                     weft_message *message);
 

@@ -93,16 +93,12 @@ static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
     return weft_cuda_clusters(c, ctas) * ctas;
 }
 
-weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message) {
+/* Chooses a kernel, loads it and makes the choices that the schedule leaves open. */
+static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
     weft_schedule *s = &plan->schedule;
     weft_status status;
-    weft_cuda_plan *c = calloc(1, sizeof *c);
-    if (!c) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
-    }
-    plan->placed = c;
-    if ((status = weft_cuda_driver_get(&c->driver, message)) ||
-        (status = weft_cuda_device_get(c->driver, plan->device.index, &c->device, message)) ||
+    if ((status = weft_cuda_device_get(c->driver, plan->device.index, &c->device, message)) ||
         (status = weft_cuda_choose(plan, &c->device, &c->family, &c->choice, message)) ||
         (!given_machine && (status = weft_cuda_describe(&plan->machine, &c->device, message))) ||
         (status = take_context(c, message)) || (status = load(c, plan->device.ctas, message))) {
@@ -119,6 +115,21 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
     return WEFT_OK;
 }
 
+weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message) {
+    weft_cuda_plan *c = calloc(1, sizeof *c);
+    if (!c) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
+    }
+    plan->placed = c;
+    weft_status status = weft_cuda_driver_get(&c->driver, message);
+    if (status == WEFT_OK) {
+        const int mode = weft_cuda_relax(c->driver);
+        status = choose_and_load(plan, given_machine, message);
+        weft_cuda_restore(c->driver, mode);
+    }
+    return status;
+}
+
 /* The table of the order goes to device memory, in which the plan keeps it. */
 static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t count, weft_message *message) {
     const size_t bytes = (size_t)count * sizeof *table;
@@ -127,7 +138,7 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
         c->table = 0;
         return weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's table", message);
     }
-    result = c->driver->copy_in(c->table, table, bytes);
+    result = weft_cuda_copy_in(c->driver, c->table, table, bytes);
     c->walk.order.table = (const uint32_t *)(uintptr_t)c->table;
     return result ? weft_cuda_fail(c->driver, result, "the plan's table cannot be copied", message) : WEFT_OK;
 }
@@ -138,10 +149,9 @@ static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
     return c->family->by_side && dealt && s->dispatch != WEFT_DISPATCH_GRID;
 }
 
-weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
+/* How many CTAs a launch has. */
+static weft_status count_grid(weft_plan *plan, int64_t cluster, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
-    c->walk = plan->walk;
-    const int64_t cluster = plan->schedule.cluster_m * plan->schedule.cluster_n * plan->schedule.split; /* at most 4096 */
     const int64_t positions = plan->walk.order.count, workers = plan->walk.workers;
     const int64_t clusters = plan->schedule.dispatch == WEFT_DISPATCH_GRID || positions < workers ? positions : workers;
     if (clusters > INT32_MAX / cluster) {
@@ -158,11 +168,13 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     if (c->choice.overlaps && c->ctas > 1 && positions <= workers && c->grid < all) {
         c->grid = (uint32_t)all;
     }
-    int pushed;
-    weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
-    if (status) {
-        return status;
-    }
+    return WEFT_OK;
+}
+
+/* What the plan holds in device memory. Its context is current. */
+static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    weft_status status = WEFT_OK;
     if (plan->table) {
         status = place_table(c, plan->table, plan->walk.order.count, message);
     }
@@ -171,14 +183,39 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     }
     if (c->side_of_sm) { /* so many that each side has enough of them; those that are not needed leave at once */
         const int64_t all = count_workers(c, &plan->schedule);
-        c->grid = all > c->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->grid;
+        c->side_grid = all > c->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->grid;
     }
-    if (status == WEFT_OK && (plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC || c->side_of_sm ||
-                              (c->family->counts && c->family->counts(plan)))) {
+    c->paces = c->family->paces && c->family->paces(plan);
+    if (status == WEFT_OK && (plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC || c->side_of_sm || c->paces)) {
         status = weft_tickets_new(c->driver, &c->tickets, message);
     }
+    return status;
+}
+
+weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    const int64_t cluster = plan->schedule.cluster_m * plan->schedule.cluster_n * plan->schedule.split; /* at most 4096 */
+    int pushed;
+    c->walk = plan->walk;
+    weft_status status = count_grid(plan, cluster, message);
+    if (status || (status = weft_cuda_enter(c->driver, c->context, &pushed, message))) {
+        return status;
+    }
+    const int mode = weft_cuda_relax(c->driver);
+    status = place_memory(plan, cluster, message);
+    weft_cuda_restore(c->driver, mode);
     weft_cuda_leave(c->driver, pushed);
     return status;
+}
+
+/* Freeing device memory waits for the launches that use it. */
+static void free_memory(const weft_cuda_plan *c) {
+    const uint64_t memory[] = {c->table, c->side_of_sm, c->tickets ? weft_tickets_memory(c->tickets) : 0};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+        if (memory[i]) {
+            c->driver->memory_free(memory[i]);
+        }
+    }
 }
 
 void weft_cuda_close(weft_plan *plan) {
@@ -187,20 +224,18 @@ void weft_cuda_close(weft_plan *plan) {
     if (!c) {
         return;
     }
-    /* Freeing device memory waits for the launches that use it. */
-    if (c->context && weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK) {
-        weft_tickets_free(c->tickets);
-        if (c->table) {
-            c->driver->memory_free(c->table);
+    if (c->context) {
+        const int mode = weft_cuda_relax(c->driver);
+        if (weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK) { /* else it is gone, with its memory */
+            free_memory(c);
+            weft_cuda_leave(c->driver, pushed);
         }
-        if (c->side_of_sm) {
-            c->driver->memory_free(c->side_of_sm);
+        if (c->retained) {
+            c->driver->primary_release(c->device.handle);
         }
-        weft_cuda_leave(c->driver, pushed);
+        weft_cuda_restore(c->driver, mode);
     }
-    if (c->retained) {
-        c->driver->primary_release(c->device.handle);
-    }
+    weft_tickets_free(c->tickets);
     free(c);
     plan->placed = NULL;
 }

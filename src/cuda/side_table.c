@@ -20,7 +20,7 @@ static weft_status measure(const weft_cuda_driver *driver, const weft_cuda_devic
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     }
     const weft_status status = weft_cuda_sides_measure(driver, device, s, message);
-    k->measured = status == WEFT_OK;
+    k->measured = status == WEFT_OK; /* else the next plan tries again */
     k->sides = s->sides;
     for (int i = 0; i < s->sms && status == WEFT_OK; i++) {
         if (s->sm[i] < WEFT_SIDES_MAX_SMS) {
@@ -45,6 +45,9 @@ weft_status weft_cuda_side_table(const weft_cuda_driver *driver, const weft_cuda
     pthread_mutex_lock(&lock);
     const weft_status status = k->measured ? WEFT_OK : measure(driver, device, k, message);
     pthread_mutex_unlock(&lock);
+    if (status == WEFT_UNSUPPORTED) { /* others hold the GPU: the plan goes without */
+        return WEFT_OK;
+    }
     if (status || k->sides != 2) {
         return status;
     }
@@ -53,6 +56,6 @@ weft_status weft_cuda_side_table(const weft_cuda_driver *driver, const weft_cuda
         *table = 0;
         return weft_cuda_fail(driver, result, "no memory on the GPU for the sides of its L2", message);
     }
-    result = driver->copy_in(*table, k->side_of_sm, sizeof k->side_of_sm);
+    result = weft_cuda_copy_in(driver, *table, k->side_of_sm, sizeof k->side_of_sm);
     return result ? weft_cuda_fail(driver, result, "the sides of the L2 cannot be copied", message) : WEFT_OK;
 }

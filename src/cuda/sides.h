@@ -7,13 +7,22 @@
 /* Lines that are touched, and the bytes from one to the next. */
 enum { WEFT_SIDES_LINES = 2048, WEFT_SIDES_STRIDE = 4096, WEFT_SIDES_MAX_SMS = 1024 };
 
+/* What a launch counts in device memory: all 0 before it. */
+typedef struct weft_sides_counts {
+    uint32_t arrived;   /* CTAs that run, and from then on whose turn it is */
+    uint32_t late;      /* 1: a CTA waited in vain for another, and all have left */
+    uint64_t clocks[2]; /* of the first, of the second */
+} weft_sides_counts;
+
+/* How long a CTA waits for another, in ns: far longer than one takes. The launch is cooperative, so all run at a time. */
+#define WEFT_SIDES_PATIENCE 1000000000ull
+
 /* Passed by value. One CTA runs on each SM: the one on SM `first` reads every line, then the one on SM `second` reads every
  * line, each address coming from the line before, and both count the clocks that took. */
 typedef struct weft_sides_params {
     const uint32_t *lines; /* WEFT_SIDES_LINES lines: the first word of each is the index of the next line, in words */
-    uint32_t *arrived;     /* 0 before the launch: CTAs that run, and from then on whose turn it is */
-    uint32_t *sm_of_cta;   /* a CTA each */
-    uint64_t *clocks;      /* of the first, of the second */
+    weft_sides_counts *counts;
+    uint32_t *sm_of_cta; /* a CTA each */
     uint32_t first, second;
 } weft_sides_params;
 

@@ -151,7 +151,7 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     return count;
 }
 
-static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, uint64_t *counter,
+static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
                         void *parameters, weft_message *message) {
     (void)message;
     const weft_attention_data *data = buffers;
@@ -174,7 +174,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     weft_study_set_scale(to, p->scale);
     to->mask_every_block = plan->device.mask_every_block != 0;
     to->no_prefetch = plan->device.no_prefetch != 0;
-    to->counter = counter;
+    to->counter = counters->own;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)((const weft_cuda_plan *)plan->placed)->worker_of_sm;
     to->walk = *walk;
     return WEFT_OK;

@@ -80,10 +80,10 @@ weft_status weft_bench_open(weft_bench *b, const weft_plan *plan, weft_message *
 weft_status weft_bench_run(const weft_bench *b, const weft_plan *plan, weft_message *message) {
     if (plan->subject == WEFT_SUBJECT_GEMM) {
         const weft_gemm_data data = {b->in[0], b->in[1], b->out};
-        return weft_plan_enqueue_gemm(plan, &data, NULL, message);
+        return weft_plan_enqueue_gemm(plan, &data, b->stream, message);
     }
     const weft_attention_data data = {b->in[0], b->in[1], b->in[2], b->out, b->lse};
-    return weft_plan_enqueue_attention(plan, &data, NULL, message);
+    return weft_plan_enqueue_attention(plan, &data, b->stream, message);
 }
 
 void weft_bench_close(weft_bench *b) {

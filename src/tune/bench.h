@@ -8,7 +8,8 @@ typedef struct weft_bench {
     void *in[3], *out; /* Q K V and O, or A B and C: in the host's memory, or the GPU's */
     float *lse;
     const void *driver; /* of a GPU: a weft_cuda_driver; null for the CPU */
-    void *context, *start, *end;
+    void *context, *stream, *start, *end;
+    int mode;                   /* of captures, for weft_cuda_restore() */
     int (*waiting)(void *user); /* asked while waiting for a quiet moment: anything but 0 ends that; or null */
     void *waiting_user;
     double
@@ -35,7 +36,7 @@ weft_status weft_bench_cuda_time(const weft_bench *bench, const weft_plan *plan,
                                  weft_message *message);
 void weft_bench_cuda_close(weft_bench *bench);
 
-/* Runs a plan once, on the GPU's default stream or in this thread. */
+/* Runs a plan once, on the bench's stream or in this thread. */
 weft_status weft_bench_run(const weft_bench *bench, const weft_plan *plan, weft_message *message);
 
 #endif

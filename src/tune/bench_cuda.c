@@ -1,4 +1,4 @@
-/* Timing on a GPU: memory, and events around runs on the default stream. */
+/* Timing on a GPU: memory, and events around runs on a stream of its own. */
 #include <stdint.h>
 
 #include "cuda/cuda.h"
@@ -9,16 +9,18 @@ weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_mess
     const weft_cuda_driver *d = placed->driver;
     int pushed;
     b->driver = d;
+    b->mode = weft_cuda_relax(d); /* until the bench is closed, by the same thread */
     b->settle = 0.15;
     weft_status status = weft_cuda_enter(d, placed->context, &pushed, message);
     if (status) {
         return status;
     }
     b->context = placed->context; /* which the plan holds, and outlives the bench */
-    weft_cu_result result = d->event_new(&b->start, 0);
+    weft_cu_result result = d->stream_new(&b->stream, WEFT_CU_STREAM_NON_BLOCKING);
+    result = result ? result : d->event_new(&b->start, 0);
     result = result ? result : d->event_new(&b->end, 0);
     weft_cuda_leave(d, pushed);
-    return result ? weft_cuda_fail(d, result, "the GPU has no events", message) : WEFT_OK;
+    return result ? weft_cuda_fail(d, result, "the GPU has no stream or events", message) : WEFT_OK;
 }
 
 weft_status weft_bench_cuda_copy(const weft_bench *b, void **to, const void *host, size_t bytes, weft_message *message) {
@@ -32,7 +34,7 @@ weft_status weft_bench_cuda_copy(const weft_bench *b, void **to, const void *hos
     weft_cu_result result = d->memory_new(&memory, bytes);
     if (result == 0) {
         *to = (void *)(uintptr_t)memory;
-        result = d->copy_in(memory, host, bytes);
+        result = weft_cuda_copy_in(d, memory, host, bytes);
     }
     weft_cuda_leave(d, pushed);
     return result ? weft_cuda_fail(d, result, "the problem cannot be copied to the GPU", message) : WEFT_OK;
@@ -47,12 +49,12 @@ weft_status weft_bench_cuda_time(const weft_bench *b, const weft_plan *plan, int
     if (status) {
         return status;
     }
-    weft_cu_result result = d->event_record(b->start, NULL);
+    weft_cu_result result = d->event_record(b->start, b->stream);
     for (int64_t i = 0; i < repeats && !result && status == WEFT_OK; i++) {
         status = weft_bench_run(b, plan, message);
     }
     if (!result && status == WEFT_OK) {
-        result = d->event_record(b->end, NULL);
+        result = d->event_record(b->end, b->stream);
         result = result ? result : d->event_synchronize(b->end);
         result = result ? result : d->event_elapsed(&milliseconds, b->start, b->end);
     }
@@ -61,13 +63,9 @@ weft_status weft_bench_cuda_time(const weft_bench *b, const weft_plan *plan, int
     return status ? status : result ? weft_cuda_fail(d, result, "the kernel failed", message) : WEFT_OK;
 }
 
-void weft_bench_cuda_close(weft_bench *b) {
+static void free_all(const weft_bench *b) {
     const weft_cuda_driver *d = b->driver;
     void *const memory[] = {b->in[0], b->in[1], b->in[2], b->out, b->lse};
-    int pushed;
-    if (!b->context || weft_cuda_enter(d, b->context, &pushed, NULL)) {
-        return;
-    }
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
         if (memory[i]) {
             d->memory_free((uint64_t)(uintptr_t)memory[i]);
@@ -79,5 +77,17 @@ void weft_bench_cuda_close(weft_bench *b) {
     if (b->end) {
         d->event_free(b->end);
     }
-    weft_cuda_leave(d, pushed);
+    if (b->stream) {
+        d->stream_free(b->stream);
+    }
+}
+
+void weft_bench_cuda_close(weft_bench *b) {
+    const weft_cuda_driver *d = b->driver;
+    int pushed;
+    if (b->context && weft_cuda_enter(d, b->context, &pushed, NULL) == WEFT_OK) {
+        free_all(b);
+        weft_cuda_leave(d, pushed);
+    }
+    weft_cuda_restore(d, b->mode);
 }

@@ -11,40 +11,45 @@ typedef struct entry {
     weft_tune_number number;
     weft_tuned tuned;
     uint64_t stamp; /* of the file when nothing was found in it */
-    int used, found;
+    uint64_t since; /* when it was remembered: the larger, the later; 0: the place is free */
+    int found;
 } entry;
 
 /* An open hash table of 2^n places, at most half of them used. */
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static entry *table;
 static size_t places, used;
+static uint64_t puts; /* counts what is remembered */
 
-enum { FIRST_PLACES = 256, MOST_PLACES = 1 << 16 };
+/* Half a kilobyte each. */
+enum { FIRST_PLACES = 256, MOST_PLACES = 1 << 14 };
 
 /* The place of a number, or the free one where it would go. */
 static entry *place(const weft_tune_number *number) {
     size_t i = (size_t)number->hash & (places - 1);
-    while (table[i].used && memcmp(&table[i].number, number, sizeof *number) != 0) {
+    while (table[i].since && memcmp(&table[i].number, number, sizeof *number) != 0) {
         i = (i + 1) & (places - 1);
     }
     return &table[i];
 }
 
-/* Makes room for one more: a larger table, or, past the most, an empty one. Under the lock. */
+/* Makes room for one more: a larger table, or, at the most, one without the older half. Under the lock. */
 static int make_room(void) {
     if (used * 2 < places) {
         return 1;
     }
-    const size_t old_places = places;
-    entry *old = table, *larger = calloc(places ? 2 * places : FIRST_PLACES, sizeof *larger);
-    if (!larger) {
+    const int is_largest = places == MOST_PLACES;
+    const uint64_t forgotten = is_largest ? puts - used / 2 : 0;
+    const size_t old_places = places, new_places = is_largest ? places : places ? 2 * places : FIRST_PLACES;
+    entry *old = table, *fresh = calloc(new_places, sizeof *fresh);
+    if (!fresh) {
         return used + 1 < places;
     }
-    table = larger;
-    places = places ? 2 * places : FIRST_PLACES;
+    table = fresh;
+    places = new_places;
     used = 0;
-    for (size_t i = 0; i < old_places && places <= MOST_PLACES; i++) {
-        if (old[i].used) {
+    for (size_t i = 0; i < old_places; i++) {
+        if (old[i].since > forgotten) {
             *place(&old[i].number) = old[i];
             used++;
         }
@@ -57,9 +62,9 @@ static void remember(const weft_tune_number *number, const weft_tuned *tuned, ui
     pthread_rwlock_wrlock(&lock);
     if (make_room()) {
         entry *e = place(number);
-        used += !e->used;
+        used += !e->since;
         e->number = *number;
-        e->used = 1;
+        e->since = ++puts;
         e->found = tuned != NULL;
         e->stamp = stamp;
         if (tuned) {
@@ -89,8 +94,8 @@ weft_status weft_known_find(const weft_plan *draft, weft_tuned *tuned, weft_mess
     pthread_rwlock_rdlock(&lock);
     if (places > 0) {
         const entry *e = place(&number);
-        found = e->used && e->found;
-        missing = e->used && !e->found;
+        found = e->since && e->found;
+        missing = e->since && !e->found;
         stamp = e->stamp;
         if (found) {
             *tuned = e->tuned;
@@ -117,10 +122,12 @@ void weft_known_put(const weft_plan *draft, const weft_tuned *tuned) {
     remember(&number, tuned, 0);
 }
 
-void weft_known_clear(void) {
+size_t weft_known_clear(void) {
     pthread_rwlock_wrlock(&lock);
+    const size_t bytes = places * sizeof *table;
     free(table);
     table = NULL;
     places = used = 0;
     pthread_rwlock_unlock(&lock);
+    return bytes;
 }

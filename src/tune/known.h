@@ -9,10 +9,10 @@
 /* In memory, else in the store. A class that has nothing is asked for again only when the file has changed. */
 weft_status weft_known_find(const weft_plan *draft, weft_tuned *tuned, weft_message *message);
 
-/* Remembers in this process alone. */
+/* Remembers in this process alone: thousands of classes, of which the oldest are forgotten first. */
 void weft_known_put(const weft_plan *draft, const weft_tuned *tuned);
 
-/* Forgets what is in memory; the store is asked again. */
-void weft_known_clear(void);
+/* Forgets what is in memory; the store is asked again. Returns the bytes that it took. */
+size_t weft_known_clear(void);
 
 #endif

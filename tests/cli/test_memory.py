@@ -29,7 +29,7 @@ class Memory(unittest.TestCase):
             file.write(b"before")
         environment = dict(os.environ, LD_PRELOAD=FAIL_ALLOC, OMP_NUM_THREADS="1", HOME=folder, **variables)
         result = subprocess.run([WEFT, *(path if a == "OUT" else a for a in arguments)], capture_output=True,
-                                timeout=120, env=environment, cwd=folder)  # fmt: skip
+                                env=environment, cwd=folder)  # fmt: skip
         with open(path, "rb") as file:
             written = file.read()
         self.assertEqual([name for name in os.listdir(folder) if name not in ("out", "count")], [], "left behind")

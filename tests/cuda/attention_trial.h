@@ -226,7 +226,7 @@ static int by_value(const void *a, const void *b) {
 
 /* What the host spends on a call of a family (null: the best), in microseconds, while the GPU is not waited for: the median
  * of some series, since other programs may have the core for a while. */
-static double enqueue_cost(int32_t dispatch, const char *kernel) {
+static inline double enqueue_cost(int32_t dispatch, const char *kernel) {
     enum { CALLS = 200, SERIES = 15 };
     uint64_t random = 73;
     const weft_attention p = attention(1, 1, 1, 64, 64, 64, WEFT_BF16, WEFT_MASK_NONE);

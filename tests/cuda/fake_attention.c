@@ -74,6 +74,7 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
 static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
     weft_attention problem;
     const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
+    fake_begin(p->counter);
     return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 0, 1, p->counter) : 1;
 }
 
@@ -134,7 +135,13 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
     if (split < 1 || split > (tile_m == 64 ? WEFT_HOPPER_MAX_SPLIT : 1) || grid % split != 0) {
         return 1;
     }
-    const int failed = run_walk(grid / (unsigned)split, &problem, &data, &p->walk, p->lead, pack, p->counter);
+    uint64_t own[WEFT_POOL_COUNTERS] = {0}; /* of the pool */
+    if (p->pool && (p->counter || p->pool->lock || p->pool->used)) {
+        return 1;
+    }
+    fake_begin(p->counter);
+    const int failed =
+        run_walk(grid / (unsigned)split, &problem, &data, &p->walk, p->lead, pack, p->pool ? own : p->counter);
     if (p->counter) { /* as the kernel leaves it */
         p->counter[WEFT_HOPPER_TICKETS] = 0;
     }

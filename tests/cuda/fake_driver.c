@@ -21,9 +21,9 @@ EXPORT fake_counts fake_cuda_counts;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local void *stack[16]; /* current contexts, the last on top */
 static _Thread_local int depth;
+static _Thread_local int capture_mode; /* a CUstreamCaptureMode: global at first */
 
-/* The number behind "word=" in FAKE_CUDA. */
-static int script(const char *word, int otherwise) {
+int fake_script(const char *word, int otherwise) {
     const char *text = getenv("FAKE_CUDA"), *found = text;
     const size_t length = strlen(word);
     while (found && (found = strstr(found, word))) {
@@ -39,13 +39,28 @@ static void count(int *what, int by) {
     __atomic_fetch_add(what, by, __ATOMIC_SEQ_CST);
 }
 
+/* What a call that may wait for others says while a stream is captured: it ends the capture, unless the thread has said
+ * that it knows better. */
+static int unsafe(void) {
+    const int ends = fake_script("capturing", 0) && capture_mode != WEFT_CU_CAPTURE_RELAXED;
+    count(&fake_cuda_counts.captures_ended, ends);
+    return ends ? 900 : 0;
+}
+
+/* What work on a stream says: the default one would wait for the captured one, whatever the mode. */
+static int on_stream(const void *stream) {
+    const int ends = fake_script("capturing", 0) && !stream;
+    count(&fake_cuda_counts.captures_ended, ends);
+    return ends ? 906 : 0;
+}
+
 int cuInit(unsigned flags) {
     (void)flags;
-    return script("init", 0);
+    return fake_script("init", 0);
 }
 
 int cuDriverGetVersion(int *version) {
-    *version = script("version", 13000);
+    *version = fake_script("version", 13000);
     return 0;
 }
 
@@ -62,7 +77,7 @@ int cuGetErrorString(int result, const char **text) {
 }
 
 int cuDeviceGetCount(int *number) {
-    *number = script("devices", 1);
+    *number = fake_script("devices", 1);
     return 0;
 }
 
@@ -81,10 +96,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     switch (attribute) {
     case WEFT_CU_DEVICE_CAPABILITY_MAJOR:
-        *value = script("capability", 90) / 10;
+        *value = fake_script("capability", 90) / 10;
         return 0;
     case WEFT_CU_DEVICE_CAPABILITY_MINOR:
-        *value = script("capability", 90) % 10;
+        *value = fake_script("capability", 90) % 10;
         return 0;
     case WEFT_CU_DEVICE_MULTIPROCESSOR_COUNT:
         *value = 12;
@@ -93,7 +108,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
         *value = 6 << 20;
         return 0;
     case WEFT_CU_DEVICE_MAX_SHARED_MEMORY_OPTIN:
-        *value = script("shared", 232448);
+        *value = fake_script("shared", 232448);
         return 0;
     case WEFT_CU_DEVICE_CLOCK_RATE:
         count(&fake_cuda_counts.clock_questions, 1);
@@ -138,8 +153,8 @@ int cuCtxGetDevice(int *device) {
 }
 
 int cuCtxPushCurrent_v2(void *context) {
-    if (depth == 16) {
-        return 1;
+    if (depth == 16 || fake_script("push", 0)) {
+        return fake_script("push", 1);
     }
     stack[depth++] = context;
     count(&fake_cuda_counts.pushed, 1);
@@ -156,7 +171,8 @@ int cuCtxPopCurrent_v2(void **context) {
 }
 
 int cuCtxSynchronize(void) {
-    return script("synchronize", 0);
+    const int result = on_stream(NULL);
+    return result ? result : fake_script("synchronize", 0);
 }
 
 int cuLibraryLoadData(void **library, const void *code, int *jit_options, void **jit_values, unsigned jit_count,
@@ -164,8 +180,9 @@ int cuLibraryLoadData(void **library, const void *code, int *jit_options, void *
     (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)number;
     const struct timespec while_ = {0, 2000000}; /* long enough for other threads to come by */
     nanosleep(&while_, NULL);
-    if (script("load", 0)) {
-        return script("load", 0);
+    const int result = unsafe();
+    if (result || fake_script("load", 0)) {
+        return result ? result : fake_script("load", 0);
     }
     count(&fake_cuda_counts.library_loads, 1);
     memcpy(library, &code, sizeof code);
@@ -175,7 +192,7 @@ int cuLibraryLoadData(void **library, const void *code, int *jit_options, void *
 /* A kernel is its name, kept for good. */
 int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
     static char *names[256];
-    int result = library ? script("kernel", 0) : 1;
+    int result = library ? fake_script("kernel", 0) : 1;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < 256 && !result; i++) {
         names[i] = names[i] ? names[i] : strdup(name);
@@ -201,11 +218,12 @@ int cuFuncGetAttribute(int *value, int attribute, void *function) {
 
 int cuFuncSetAttribute(void *function, int attribute, int value) {
     (void)function, (void)attribute;
-    return value <= script("shared", 232448) ? 0 : 1;
+    return value <= fake_script("shared", 232448) ? 0 : 1;
 }
 
 int cuFuncLoad(void *function) {
-    return function ? 0 : 1;
+    const int result = unsafe();
+    return result ? result : function ? 0 : 1;
 }
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int threads, size_t shared) {
@@ -217,9 +235,10 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, void *function, int t
 
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                    unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
-    (void)stream, (void)extra;
-    if (script("launch", 0)) {
-        return script("launch", 0);
+    (void)extra;
+    const int result = on_stream(stream);
+    if (result || fake_script("launch", 0)) {
+        return result ? result : fake_script("launch", 0);
     }
     if (!depth || grid_y * grid_z * block_y * block_z != 1 || grid_x < 1 || block_x < 1 || shared > 232448) {
         return 1;
@@ -233,8 +252,21 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
     return fake_run(function, grid_x, parameters);
 }
 
+int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                              unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters) {
+    return fake_script("cooperative", 0) ? fake_script("cooperative", 0)
+                                         : cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                                          shared, stream, parameters, NULL);
+}
+
 int cuLaunchKernelEx(const void *launch, void *function, void **parameters, void **extra) {
     const weft_cu_launch *l = launch;
+    for (unsigned i = 0; i < l->count; i++) { /* as a capture has it */
+        if (l->attributes[i].id == WEFT_CU_LAUNCH_OVERLAP &&
+            fake_script("node", WEFT_CU_NODE_KERNEL) != WEFT_CU_NODE_KERNEL) {
+            return 1;
+        }
+    }
     return cuLaunchKernel(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared,
                           l->stream, parameters, extra);
 }
@@ -245,8 +277,8 @@ int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t data, co
                            int promotion, int fill) {
     (void)steps, (void)promotion;
     fake_tensor t = {.data = data, .type = type, .rank = (int32_t)rank, .swizzle = swizzle};
-    if (script("tensor_map", 0)) {
-        return script("tensor_map", 0);
+    if (fake_script("tensor_map", 0)) {
+        return fake_script("tensor_map", 0);
     }
     if (rank < 1 || rank > 5 || data % 16 != 0 || interleave || fill || (swizzle == 3 && box[0] * 2 > 128)) {
         return 1;
@@ -271,12 +303,12 @@ typedef struct block {
 } block;
 static block *blocks;
 
-int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
-    block *b = script("memory", 0) ? NULL : malloc(sizeof *b);
+static int memory_new(uint64_t *pointer, size_t bytes) {
+    block *b = fake_script("memory", 0) ? NULL : malloc(sizeof *b);
     void *data = NULL;
     if (!b || bytes == 0 || posix_memalign(&data, 256, bytes)) {
         free(b);
-        return script("memory", 2);
+        return fake_script("memory", 2);
     }
     memset(data, 0xa5, bytes);
     pthread_mutex_lock(&lock);
@@ -288,7 +320,17 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
     return 0;
 }
 
-int cuMemFree_v2(uint64_t pointer) {
+int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+    const int result = unsafe();
+    return result ? result : memory_new(pointer, bytes);
+}
+
+int cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream) {
+    const int result = on_stream(stream);
+    return result ? result : memory_new(pointer, bytes);
+}
+
+static int memory_free(uint64_t pointer) {
     int result = 1;
     pthread_mutex_lock(&lock);
     for (block **at = &blocks; *at; at = &(*at)->next) {
@@ -306,31 +348,55 @@ int cuMemFree_v2(uint64_t pointer) {
     return result;
 }
 
+int cuMemFree_v2(uint64_t pointer) {
+    const int result = unsafe();
+    return result ? result : memory_free(pointer);
+}
+
+int cuMemFreeAsync(uint64_t pointer, void *stream) {
+    const int result = on_stream(stream);
+    return result ? result : memory_free(pointer);
+}
+
 int cuMemGetInfo_v2(size_t *available, size_t *total) {
     *available = *total = (size_t)1 << 30;
     return 0;
 }
 
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+    const int result = on_stream(stream);
+    if (result == 0) {
+        memcpy((void *)(uintptr_t)to, from, bytes);
+    }
+    return result;
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+    const int result = on_stream(stream);
+    if (result == 0) {
+        memcpy(to, (const void *)(uintptr_t)from, bytes);
+    }
+    return result;
+}
+
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return 0;
+    return cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
 }
 
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
-    memcpy(to, (const void *)(uintptr_t)from, bytes);
-    return 0;
+    return cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
 }
 
 int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
-    (void)stream;
-    for (size_t i = 0; i < words; i++) {
+    const int result = on_stream(stream);
+    for (size_t i = 0; i < words && result == 0; i++) {
         ((unsigned *)(uintptr_t)to)[i] = value;
     }
-    return script("set", 0);
+    return result ? result : fake_script("set", 0);
 }
 
 int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint64_t pointer) {
-    int known = script("anywhere", 0);
+    int known = fake_script("anywhere", 0);
     pthread_mutex_lock(&lock);
     for (const block *b = blocks; b && !known; b = b->next) {
         known = pointer >= (uint64_t)(uintptr_t)b->data && pointer < (uint64_t)(uintptr_t)b->data + b->bytes;
@@ -338,28 +404,62 @@ int cuPointerGetAttributes(unsigned number, int *attributes, void **values, uint
     pthread_mutex_unlock(&lock);
     for (unsigned i = 0; i < number; i++) {
         const int value = attributes[i] == WEFT_CU_POINTER_MEMORY_TYPE ? (known ? WEFT_CU_MEMORY_DEVICE : 0)
-                          : known                                      ? script("ordinal", 0)
+                          : known                                      ? fake_script("ordinal", 0)
                                                                        : -2;
         memcpy(values[i], &value, sizeof value);
     }
     return 0;
 }
 
+int cuStreamCreate(void **stream, unsigned flags) {
+    *stream = flags == WEFT_CU_STREAM_NON_BLOCKING ? malloc(1) : NULL;
+    count(&fake_cuda_counts.streams, *stream != NULL);
+    return *stream ? 0 : 1;
+}
+
+int cuStreamDestroy_v2(void *stream) {
+    count(&fake_cuda_counts.streams, -1);
+    free(stream);
+    return 0;
+}
+
+int cuStreamQuery(void *stream) {
+    const int result = on_stream(stream);
+    return result ? result : fake_script("query", 0);
+}
+
+int cuGraphNodeGetType(void *node, int *type) {
+    *type = fake_script("node", WEFT_CU_NODE_KERNEL);
+    return node ? 0 : 1;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    const int before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
 int cuStreamGetId(void *stream, unsigned long long *id) {
     *id = (unsigned long long)(uintptr_t)stream + 1;
-    return script("capture", 0) ? 900 : 0; /* as a real one */
+    return fake_script("capture", 0) ? 900 : 0; /* as a real one */
 }
 
 int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, size_t *number) {
-    (void)stream, (void)graph, (void)nodes, (void)number;
-    *id = (uint64_t)script("capture", 0);
+    (void)stream, (void)graph;
+    static void *const node = &lock; /* the one before */
+    if (nodes && number) {
+        *nodes = &node;
+        *number = 1;
+    }
+    *id = (uint64_t)fake_script("capture", 0);
     *status = *id != 0;
     return 0;
 }
 
 int cuStreamSynchronize(void *stream) {
-    (void)stream;
-    return script("synchronize", 0);
+    const int result = on_stream(stream);
+    return result ? result : fake_script("synchronize", 0);
 }
 
 int cuEventCreate(void **event, unsigned flags) {
@@ -371,14 +471,16 @@ int cuEventCreate(void **event, unsigned flags) {
 /* A millisecond passes from one record to the next, so that times do not depend on the machine. */
 int cuEventRecord(void *event, void *stream) {
     static int64_t records;
-    (void)stream;
+    if (on_stream(stream)) {
+        return 906;
+    }
     *(double *)event = (double)__atomic_add_fetch(&records, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
 int cuEventSynchronize(void *event) {
     (void)event;
-    return script("synchronize", 0);
+    return fake_script("synchronize", 0);
 }
 
 int cuEventElapsedTime(float *milliseconds, void *start, void *end) {

@@ -9,8 +9,12 @@
  *   sides=N         of the L2: 1 or 2 (2)
  *   anywhere=1      every address is memory of the GPU
  *   capture=N       every stream is part of capture N
- *   init=E load=E kernel=E launch=E memory=E set=E synchronize=E tensor_map=E   fail with CUresult E; retain, events and
- *                   copies never do
+ *   node=N          in a capture, the type of the node before: a CUgraphNodeType (0, a kernel)
+ *   twice=1         a launch runs at the same time as another executable of the graph that it was captured in
+ *   capturing=1     another thread captures a stream that the default stream waits for
+ *   late=1          CTAs that wait for each other wait in vain
+ *   init=E load=E kernel=E launch=E cooperative=E memory=E set=E query=E synchronize=E push=E tensor_map=E   fail with
+ *                   CUresult E; retain, events and copies never do
  */
 #ifndef WEFT_TESTS_CUDA_FAKE_DRIVER_H
 #define WEFT_TESTS_CUDA_FAKE_DRIVER_H
@@ -21,7 +25,9 @@
 typedef struct fake_counts {
     int library_loads, launches, allocations /* live */, contexts /* retained */, pushed /* depth, of all threads */;
     int clock_questions;
-    uint64_t last_counter; /* of the last launch */
+    int streams;           /* live */
+    int captures_ended;    /* calls that a capture does not survive */
+    uint64_t last_counter; /* of the last launch; 0: none, or it finds its own */
 } fake_counts;
 
 /* What the fake driver writes into a tensor map; strides in bytes. */
@@ -31,6 +37,12 @@ typedef struct fake_tensor {
     int64_t length[5], stride[5];
     int32_t box[5], swizzle; /* a CUtensorMapSwizzle */
 } fake_tensor;
+
+/* The number behind "word=" in FAKE_CUDA. */
+int fake_script(const char *word, int otherwise);
+
+/* A launch begins that counts in `counter`, if it is not null: what runs at the same time may count there, too. */
+void fake_begin(uint64_t *counter);
 
 /* Runs a kernel by name. Returns a CUresult. */
 int fake_run_attention(const char *kernel, unsigned grid, void **parameters);

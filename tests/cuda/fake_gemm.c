@@ -131,6 +131,7 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         (p->split > 1 && (p->split != WEFT_GEMM_SPLIT(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID))) {
         return 1;
     }
+    fake_begin(p->counter);
     for (unsigned cluster = 0; cluster < grid / ctas; cluster++) {
         weft_worker worker = start(p, &o, cluster, tile_m, tile_n);
         weft_visit visit;

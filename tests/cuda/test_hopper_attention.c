@@ -245,12 +245,13 @@ static void splits(void **state) {
 /* The parameters of a launch of this problem, in a static place. */
 static const weft_hopper_attention_params *filled(const weft_attention *p, const weft_schedule *s) {
     static weft_hopper_attention_params params;
-    static uint64_t counters[WEFT_HOPPER_COUNTERS];
+    static uint64_t counter[WEFT_HOPPER_COUNTERS];
     const weft_device device = hopper();
     const weft_attention_data data = {(void *)16, (void *)16, (void *)16, (void *)16, NULL};
     weft_plan *plan = planned(p, s, &device);
     const weft_cuda_plan *c = plan->placed;
-    assert_int_equal(c->family->fill(plan, &data, &c->walk, c->tickets ? counters : NULL, &params, NULL), WEFT_OK);
+    const weft_counters counters = {.own = c->tickets ? counter : NULL};
+    assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &params, NULL), WEFT_OK);
     weft_plan_destroy(plan);
     return &params;
 }

@@ -127,6 +127,7 @@ static void parameters(void **state) {
         if (weft_plan_gemm_on(&plan, &p, &s, NULL, &device, &message) != WEFT_OK) {
             fail_msg("round %d: %s", round, message.text);
         }
+        script(round % 2 ? "capture=5 twice=1" : NULL); /* captured, it is not disturbed by another executable */
         if (weft_plan_run_gemm(plan, &data, &message) != WEFT_OK) {
             fail_msg("round %d: %s", round, message.text);
         }
@@ -244,8 +245,9 @@ static weft_gemm_class_params all_parameters_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_gemm_data data = {(void *)(uintptr_t)4096, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096};
     uint64_t counter[2] = {0, 0};
+    const weft_counters counters = {.own = c->tickets ? counter : NULL, .pace = c->tickets ? counter : NULL};
     weft_gemm_class_params to;
-    assert_int_equal(c->family->fill(plan, &data, &c->walk, c->tickets ? counter : NULL, &to, NULL), WEFT_OK);
+    assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &to, NULL), WEFT_OK);
     return to;
 }
 
@@ -307,7 +309,8 @@ static void locality(void **state) {
     assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     to = parameters_of(plan);
     assert_true(to.side_of_sm && to.counter && to.walk.workers == 8 && to.band_waves == 16);
-    assert_int_equal(((const weft_cuda_plan *)plan->placed)->grid, 12); /* more than are needed */
+    assert_int_equal(((const weft_cuda_plan *)plan->placed)->side_grid, 12); /* more than are needed */
+    assert_int_equal(((const weft_cuda_plan *)plan->placed)->grid, 8);
     assert_true(to.side_of_sm[0] == 0 && to.side_of_sm[2] == 1);
     weft_plan_destroy(plan);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cuda/live.h"
+#include "cuda/side_table.h"
 
 static weft_cuda_sides grouped(const double *latencies, int count) {
     static weft_cuda_sides s;
@@ -81,6 +82,34 @@ static void one_and_two(void **state) {
     measured("sides=1", 1);
 }
 
+/* Where other work holds SMs, the measurement gives up, and leaves nothing behind. */
+static void not_alone(void **state) {
+    (void)state;
+    static const char *const scripts[] = {"late=1", "cooperative=720", "query=600"};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const weft_cuda_driver *driver;
+        weft_cuda_device device;
+        weft_cuda_sides *s = malloc(sizeof *s);
+        uint64_t table = 1;
+        weft_message message = {""};
+        assert_non_null(s);
+        script(scripts[i]);
+        assert_int_equal(weft_cuda_driver_get(&driver, &message), WEFT_OK);
+        assert_int_equal(weft_cuda_device_get(driver, 0, &device, &message), WEFT_OK);
+        assert_int_equal(weft_cuda_sides_measure(driver, &device, s, &message), WEFT_UNSUPPORTED);
+        assert_string_equal(message.text, "the GPU's L2 cannot be measured while other work holds some of its SMs");
+        if (i < 2) { /* the third takes seconds */
+            assert_int_equal(weft_cuda_side_table(driver, &device, &table, &message), WEFT_OK);
+            assert_int_equal(table, 0);
+        }
+        assert_int_equal(counts()->allocations, 0);
+        assert_int_equal(counts()->contexts, 0);
+        assert_int_equal(counts()->pushed, 0);
+        assert_int_equal(counts()->streams, 0);
+        free(s);
+    }
+}
+
 static void from_outside(void **state) {
     (void)state;
     weft_machine machine;
@@ -135,7 +164,7 @@ static void strangers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(one_and_two),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(one_and_two), cmocka_unit_test(not_alone),
                                        cmocka_unit_test(from_outside), cmocka_unit_test(strangers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

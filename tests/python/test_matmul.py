@@ -40,3 +40,11 @@ def test_random_problems(m, n, k, dtype, data):
 def test_what_is_refused(a, b, message):
     with pytest.raises(weft.Invalid, match=message):
         weft.matmul(a, b)
+
+
+def test_memory_is_given_back():
+    a = np.ones((512, 512), "float32")
+    first = weft.matmul(a, a)
+    assert weft.release_memory() > 0
+    assert weft.release_memory() == 0
+    assert np.array_equal(weft.matmul(a, a), first)

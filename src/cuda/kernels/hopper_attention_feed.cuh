@@ -2,6 +2,7 @@
 #ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_FEED_CUH
 #define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_FEED_CUH
 
+#include "cuda/kernels/counter_pool.cuh"
 #include "cuda/kernels/hopper_attention_shape.cuh"
 
 template <class S> struct hopper_producer {
@@ -54,7 +55,7 @@ template <class S> struct hopper_producer {
     /* Waits until this worker is not too far ahead. Waiting is a help, not a need: who waits for long, because the others
      * do not run at the same time, waits no more. */
     __device__ __forceinline__ void look() {
-        unsigned long long *all = (unsigned long long *)p.counter + WEFT_HOPPER_LOOKS;
+        unsigned long long *all = (unsigned long long *)counters() + WEFT_HOPPER_LOOKS;
         const int64_t enough = (++desk.looks - p.pace.slack) * p.walk.workers;
         until_look = p.pace.steps;
         atomicAdd(all, 1ull);
@@ -114,11 +115,20 @@ template <class S> struct hopper_producer {
         }
     }
 
+    /* Of the launch, for dynamic dispatch. Where it has to find them, it does so when they are first needed: under the
+     * first tile. */
+    __device__ __forceinline__ uint64_t *counters() const {
+        if (p.pool && !desk.worker.counter) {
+            desk.worker.counter = counter_pool_join(p.pool, &p);
+        }
+        return p.pool ? desk.worker.counter : p.counter;
+    }
+
     /* The worker's next tile, if there is one. */
     __device__ __forceinline__ bool next_visit(weft_visit &visit) const {
         weft_worker worker = desk.worker;
-        worker.side = -1; /* what the compiler may know of it */
-        worker.counter = p.counter;
+        worker.side = -1;                                  /* what the compiler may know of it */
+        worker.counter = tiles > 0 ? counters() : nullptr; /* the first tile needs none */
         const bool more = weft_worker_next_after(&p.walk, &worker, p.walk.workers, &visit);
         desk.worker = worker;
         return more;
@@ -151,18 +161,21 @@ template <class S> struct hopper_producer {
         if (!S::splits) { /* there, the one tile was all */
             mbarrier_arrive(tell({0, 0, 0, 0, 0, 0}));
         }
-        if (p.counter) {
+        if (p.counter || p.pool) {
             leave_zero();
         }
     }
 
     /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
     __device__ __forceinline__ void leave_zero() const {
-        unsigned long long *counters = (unsigned long long *)p.counter;
+        uint64_t *all = counters();
         __threadfence(); /* after what this CTA counted */
-        if (atomicAdd(&counters[WEFT_HOPPER_DONE], 1ull) == gridDim.x - 1) {
+        if (atomicAdd((unsigned long long *)&all[WEFT_HOPPER_DONE], 1ull) == gridDim.x - 1) {
             for (int i = 0; i < WEFT_HOPPER_COUNTERS; i++) {
-                counters[i] = 0;
+                all[i] = 0;
+            }
+            if (p.pool) {
+                counter_pool_give_back(all);
             }
         }
     }

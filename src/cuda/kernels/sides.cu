@@ -18,6 +18,24 @@ static __device__ __forceinline__ uint32_t load_volatile(const uint32_t *address
     return *(const volatile uint32_t *)address;
 }
 
+static __device__ __forceinline__ uint64_t nanoseconds() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+/* Waits until so many have arrived. False: one has waited in vain, and nobody waits any more. */
+static __device__ bool wait_for(weft_sides_counts *counts, uint32_t arrived) {
+    const uint64_t begin = nanoseconds();
+    while (load_volatile(&counts->arrived) < arrived) {
+        if (load_volatile(&counts->late) || nanoseconds() - begin > WEFT_SIDES_PATIENCE) {
+            atomicExch(&counts->late, 1u);
+            return false;
+        }
+    }
+    return true;
+}
+
 static __device__ uint64_t walk(const uint32_t *lines) {
     uint32_t at = 0;
     const long long begin = clock64();
@@ -48,17 +66,16 @@ extern "C" __global__ void sides_flush(uint4 *buffer, uint64_t count) {
 extern "C" __global__ void sides_measure(weft_sides_params p) {
     const uint32_t me = sm_number(), ctas = gridDim.x;
     p.sm_of_cta[blockIdx.x] = me;
-    atomicAdd(p.arrived, 1u);
-    while (load_volatile(p.arrived) < ctas) { /* until every SM has its CTA */
+    atomicAdd(&p.counts->arrived, 1u);
+    if (!wait_for(p.counts, ctas)) { /* until every SM has its CTA */
+        return;
     }
     if (me == p.first) {
-        p.clocks[0] = walk(p.lines);
+        p.counts->clocks[0] = walk(p.lines);
         __threadfence();
-        atomicAdd(p.arrived, 1u);
+        atomicAdd(&p.counts->arrived, 1u);
     }
-    if (me == p.second) {
-        while (load_volatile(p.arrived) == ctas) {
-        }
-        p.clocks[1] = walk(p.lines);
+    if (me == p.second && wait_for(p.counts, ctas + 1)) {
+        p.counts->clocks[1] = walk(p.lines);
     }
 }

@@ -1,9 +1,29 @@
-/* Launches that follow each other: the next may begin while this one ends (sm_90).
+/* Launches: what tells one from another, and how they follow each other: the next may begin while this one ends (sm_90).
  *
  * A kernel that was launched so (WEFT_CU_LAUNCH_OVERLAP) sets itself up, then waits; it touches no memory that others may
  * write before that. In other launches both do nothing. */
 #ifndef WEFT_CUDA_PTX_GRID_CUH
 #define WEFT_CUDA_PTX_GRID_CUH
+
+#include <stdint.h>
+
+/* A number that no other launch has while this one runs, and never 0: that of the launch in its context, and where its
+ * parameters lie. A node of an executable graph has both to itself; the executable's next launch, which waits for this one,
+ * has the same. */
+static __device__ __forceinline__ uint64_t grid_identity(const void *parameters) {
+    uint64_t number;
+    asm volatile("mov.u64 %0, %%gridid;" : "=l"(number));
+    return number << 48 ^ (uint64_t)parameters;
+}
+
+/* What CTAs tell each other in global memory, with no order among what is told. */
+template <class T> static __device__ __forceinline__ T grid_load(const T *from) {
+    return *(const volatile T *)from;
+}
+
+template <class T> static __device__ __forceinline__ void grid_store(T *to, T value) {
+    *(volatile T *)to = value;
+}
 
 /* Waits until the launches before this one are over and what they wrote is seen. */
 static __device__ __forceinline__ void grid_wait() {

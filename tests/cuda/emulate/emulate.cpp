@@ -26,6 +26,7 @@ enum {
 __shared__ __align__(1024) unsigned char emulated_shared[EMULATED_SHARED];
 __thread emulated_index blockIdx;
 emulated_index gridDim;
+uint64_t gridNumber;
 
 struct fibre {
     jmp_buf at;
@@ -240,6 +241,7 @@ static void run_cluster(unsigned first) {
 void emulated_launch(const emulated_kernel &kernel) {
     launched = &kernel;
     gridDim.x = kernel.ctas;
+    gridNumber++;
     if (kernel.cluster < 1 || kernel.cluster > EMULATED_CLUSTER || kernel.ctas % kernel.cluster != 0) {
         emulated_fail("a launch of %u CTAs in clusters of %u", kernel.ctas, kernel.cluster);
     }

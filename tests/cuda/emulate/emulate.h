@@ -34,6 +34,7 @@ struct emulated_index {
 };
 extern __thread emulated_index blockIdx;
 extern emulated_index gridDim;
+extern uint64_t gridNumber; /* of the launch, from 1 */
 unsigned emulated_thread(); /* which fibre runs */
 #define threadIdx (emulated_index{emulated_thread()})
 
@@ -130,6 +131,15 @@ static inline void __threadfence() {
 
 static inline void __nanosleep(unsigned) {
     emulated_pause("other CTAs, being CTA", blockIdx.x);
+}
+
+static inline unsigned atomicCAS(unsigned *to, unsigned expected, unsigned value) {
+    __atomic_compare_exchange_n(to, &expected, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected; /* what was there */
+}
+
+static inline unsigned atomicExch(unsigned *to, unsigned value) {
+    return __atomic_exchange_n(to, value, __ATOMIC_RELAXED);
 }
 
 static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long long value) {

@@ -62,6 +62,16 @@ static int counters_are_zero(const uint64_t *counter) {
     return 1;
 }
 
+/* As a pool is before and after a launch. */
+static int pool_is_free(const weft_counter_pool *pool) {
+    for (int i = 0; pool && i < WEFT_POOL_SETS; i++) {
+        if (pool->sets[i].owner != 0 || !counters_are_zero(pool->sets[i].counters)) {
+            return 0;
+        }
+    }
+    return !pool || pool->lock == 0;
+}
+
 /* CTAs of a cluster: so many for each tile, where the launch has more than there are tiles. */
 static unsigned cluster_of(unsigned grid, const weft_walk &walk) {
     const unsigned tiles = (unsigned)walk.order.count;
@@ -70,12 +80,12 @@ static unsigned cluster_of(unsigned grid, const weft_walk &walk) {
 
 template <class S, void (*ENTRY)(weft_hopper_attention_params)>
 static int run(unsigned grid, weft_hopper_attention_params *p) {
-    if (!counters_are_zero(p->counter)) {
+    if (!counters_are_zero(p->counter) || !pool_is_free(p->pool)) {
         return 1;
     }
     emulated_launch({[](void *argument) { ENTRY(*(const weft_hopper_attention_params *)argument); }, p, grid,
                      128 * (S::groups + 1), begin<S>, emulated_copies_turn, end<S>, cluster_of(grid, p->walk)});
-    return counters_are_zero(p->counter) ? 0 : 1;
+    return counters_are_zero(p->counter) && pool_is_free(p->pool) ? 0 : 1;
 }
 
 int fake_run_attention(const char *kernel, unsigned grid, void **parameters) {

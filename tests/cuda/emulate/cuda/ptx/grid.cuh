@@ -2,6 +2,21 @@
 #ifndef WEFT_CUDA_PTX_GRID_CUH
 #define WEFT_CUDA_PTX_GRID_CUH
 
+#include "emulate.h"
+
+/* Threads have copies of the parameters, so their place tells nothing. */
+static inline uint64_t grid_identity(const void *) {
+    return gridNumber;
+}
+
+template <class T> static inline T grid_load(const T *from) {
+    return *(const volatile T *)from;
+}
+
+template <class T> static inline void grid_store(T *to, T value) {
+    *(volatile T *)to = value;
+}
+
 static inline void grid_wait() {
 }
 
