@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """Weft beside its peers: one table, every library in one process, in turns.
 
-usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--graph] [--libraries NAME,...] [--library LIBWEFT] [--triton FILE]
-                [--loop CUBIN] [--csv FILE] [--json FILE]
+usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--draw SEED] [--graph] [--libraries NAME,...] [--library LIBWEFT]
+                [--triton FILE] [--loop CUBIN] [--csv FILE] [--json FILE]
 
 Attention: torch's cuDNN, flash (FlashAttention-2) and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable,
 Triton's fused attention where Triton still has one or --triton names its tutorial 06-fused-attention.py; weft's study kernel beside
-weft's best. Where FlashAttention-3 cannot be imported on an H200, `fa3*` is its figure of peers_h200.csv, measured on another day,
-times (cuDNN now / cuDNN then). Matrix products: torch, which is cuBLAS on a GPU, and NumPy on the CPU; on a GPU B is the transposed
+weft's best. Matrix products: torch, which is cuBLAS on a GPU, and NumPy on the CPU; on a GPU B is the transposed
 view of a row-major matrix. Inputs are random normal. Every result is checked first; a library that refuses a problem
-is left out of its row, and which and why is said at the end. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D, halved
+is left out of its row, and which and why is said at the end. --draw adds 24 attentions and 20 products drawn at random, for claims about
+shapes that nothing was tuned on. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D, halved
 when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over the best peer's. `wgmma` is no peer but the chip's own rate:
 a loop of nothing but wgmma (bench/wgmma_loop.cu, built beside the benches), in the same turns. Exits 1 where a result is wrong.
 """
-import argparse, contextlib, csv, ctypes, importlib, importlib.util, json, os, platform, statistics, sys
+import argparse, contextlib, csv, ctypes, importlib, importlib.util, json, os, platform, random, statistics, sys
 
 import torch
 from timing import ROOT, geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, largest_difference
@@ -44,6 +44,8 @@ def of_torch(backend):
 
 
 def flash_attention_3(weft, p):
+    if p.seq < 128:
+        raise Absent("for few queries it has flash_attn_with_kvcache")
     try:
         function = importlib.import_module("flash_attn_interface").flash_attn_func
     except ImportError as error:
@@ -138,7 +140,6 @@ class Attention:
     """q (batch, seq, heads, head_dim), k and v (batch, kv_seq, kv_heads, head_dim)."""
 
     makers = ATTENTION
-    published = None  # rates of peers on an H200, on another day
 
     def __init__(self, group, dtype, head_dim, seq, heads, kv_heads=None, kv_seq=None, batch=1, causal=False):
         self.group, self.dtype, self.head_dim, self.seq, self.heads, self.batch, self.causal = (
@@ -168,7 +169,6 @@ class Gemm:
     """a (m, k), b (k, n); with `transposed`, b is the view of an (n, k) matrix, as the weights of a layer are."""
 
     makers = GEMM
-    published = None
 
     def __init__(self, group, dtype, m, n=None, k=None, transposed=False):
         self.group, self.dtype, self.m, self.n, self.k, self.transposed = group, dtype, m, n or m, k or m, transposed
@@ -187,22 +187,60 @@ class Gemm:
 
 
 def attention_on_a_gpu(quick):
-    """The problems of peers_h200.csv, each with the peers' figures there."""
-    with open(os.path.join(ROOT, "bench", "peers_h200.csv"), encoding="utf-8") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            head_dim, batch, heads, kv_heads, seq = (int(row[key]) for key in ("head_dim", "batch", "heads", "kv_heads", "seq"))
-            group = "long" if seq > 100000 else "grouped heads" if heads != kv_heads else f"D={head_dim}"
-            p = Attention(group, "bf16", head_dim, seq, heads, kv_heads, batch=batch, causal=row["causal"] == "1")
-            p.published = {name: float(row[name]) for name in ("fa3", "cudnn") if row[name]}
-            if not quick or (2048 <= seq <= 8192 and group != "long"):
-                yield p
+    """The lengths that FlashAttention's papers show, at 16K tokens or one sequence, and what they leave out."""
+    lengths = (2048, 4096, 8192) if quick else (512, 1024, 2048, 4096, 8192, 16384, 32768)
+    for head_dim in (64, 128):
+        for causal in (False, True):
+            for seq in lengths:
+                yield Attention(f"D={head_dim}", "bf16", head_dim, seq, 2048 // head_dim, batch=max(1, 16384 // seq), causal=causal)
+    for seq in (8192,) if quick else (8192, 16384, 32768):
+        for causal in (False, True):
+            yield Attention("grouped heads", "bf16", 128, seq, 64, 8, causal=causal)
+    if not quick:
+        for seq in (1024, 2048, 4096, 8192, 16384):
+            yield Attention("batch of 4", "bf16", 128, seq, 32, batch=4, causal=True)
+        yield Attention("long", "bf16", 128, 131072, 8)
+        yield Attention("long", "bf16", 64, 131072, 1, batch=8)
+        yield Attention("long", "bf16", 64, 131072, 1, batch=8, causal=True)
+        yield Attention("D=256", "bf16", 256, 16384, 8)
+        yield Attention("D=256", "bf16", 256, 16384, 8, causal=True)
+        yield Attention("other head dims", "bf16", 56, 4096, 128)
+        yield Attention("other head dims", "bf16", 96, 8192, 32, causal=True)
+
+
+# head dim, heads, kv heads, keys, batch
+DECODE = [(128, 32, 8, 8192, 8), (128, 32, 8, 65536, 8), (128, 64, 8, 8192, 16), (128, 64, 8, 131072, 1), (64, 32, 1, 65536, 1)]
+
+
+def drawn(seed):
+    """Ragged lengths, unlike ones, grouped heads; products of any sides, of 1 to 500 GFLOP each."""
+    draw = random.Random(seed)
+
+    def between(low, high):
+        return round(low * (high / low) ** draw.random())
+
+    for head_dim in (64, 128):
+        for _ in range(12):
+            kv_heads, seq = draw.choice([1, 2, 4, 8, 16]), between(256, 16384)
+            causal = draw.random() < 0.5
+            kv_seq = seq if causal or draw.random() < 0.6 else between(256, 16384)  # peers disagree on unlike lengths under a mask
+            heads, batch = kv_heads * draw.choice([1, 2, 4]), draw.choice([1, 2, 3, 4])
+            yield Attention(f"drawn D={head_dim}", "bf16", head_dim, seq, heads, kv_heads, kv_seq, batch, causal)
+    count = 0
+    while count < 20:
+        m, n, k = between(128, 16384), between(128, 16384) // 8 * 8, between(128, 16384) // 8 * 8
+        if 1e9 < 2 * m * n * k < 5e11:
+            count += 1
+            yield Gemm("drawn gemm", "bf16", m, n, k, transposed=True)
 
 
 def problems(device, quick):
     if device == "cuda":
         yield from attention_on_a_gpu(quick)
-        for kv_seq in (8192,) if quick else (8192, 65536):
-            yield Attention("decode", "bf16", 128, 1, 32, 8, kv_seq, batch=8)
+        for head_dim, heads, kv_heads, kv_seq, batch in [(128, 32, 8, 8192, 8)] if quick else DECODE:
+            yield Attention("decode", "bf16", head_dim, 1, heads, kv_heads, kv_seq, batch)
+        for seq in (16,) if quick else (4, 16, 64):
+            yield Attention("few queries", "bf16", 128, seq, 64, 8, 8192)
         for n in (4096, 8192) if quick else (1024, 2048, 4096, 8192, 16384):
             yield Gemm("gemm", "bf16", n, transposed=True)
         for m, n, k in [] if quick else [(4096, 14336, 4096), (8192, 28672, 8192), (8192, 8192, 28672), (512, 8192, 8192),
@@ -229,17 +267,13 @@ class Table:
         self.interleave = interleave if options.device == "cpu" else interleave_graphs if options.graph else interleave_cuda
         self.wanted = [name for name in options.libraries.split(",") if name]
         self.loop = WgmmaLoop(options.loop) if options.loop else None
-        everyone = dict.fromkeys([*ATTENTION[options.device], "fa3*", *GEMM[options.device]])
-        self.columns = [name for name in everyone if self.wants(name) and (name != "fa3*" or self.scales())]
+        everyone = dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device]])
+        self.columns = [name for name in everyone if self.wants(name)]
         self.columns += ["wgmma"] if self.loop else []
         print(f"{'':52}" + "".join(f"{name:>10}" for name in self.columns) + f"{'ratio':>8}")
 
     def wants(self, name):
         return not self.wanted or name in self.wanted
-
-    def scales(self):
-        """Whether figures of an H200 mean something here."""
-        return self.options.device == "cuda" and "H200" in torch.cuda.get_device_name()
 
     def calls(self, problem):
         """{library: call} of those that take the problem and give the right result."""
@@ -274,9 +308,6 @@ class Table:
             timed = self.interleave(list(calls.values()), self.options.seconds)
         times = dict(zip(calls, timed))
         rates = {name: (self.loop if name == "wgmma" else problem).amount / statistics.median(mine) for name, mine in times.items()}
-        then = problem.published or {}
-        if "fa3*" in self.columns and "cudnn" in rates and "fa3" in then and "fa3" not in rates:
-            rates["fa3*"] = then["fa3"] * rates["cudnn"] / then["cudnn"]
         peers = [rate for name, rate in rates.items() if name not in ("weft", "study", "wgmma")]
         ratio = rates["weft"] / max(peers) if "weft" in rates and peers else None
         self.rows.append({"group": problem.group, "problem": problem.name, "unit": problem.unit, "rates": rates, "ratio": ratio,
@@ -326,10 +357,10 @@ def write_csv(path, said, rows):
         writer.writerow(["group", "problem", "library", "median_seconds", "rate", "unit", "weft_over_it", "repetitions"])
         for row in rows:
             for name, rate in row["rates"].items():
-                times = row["seconds"].get(name, [])  # none of a scaled figure
+                times = row["seconds"][name]
                 over = row["rates"]["weft"] / rate if "weft" in row["rates"] else ""
-                writer.writerow([row["group"], row["problem"], name, f"{statistics.median(times):.6g}" if times else "",
-                                 f"{rate:.6g}", row["unit"], over and f"{over:.4f}", len(times)])  # fmt: skip
+                writer.writerow([row["group"], row["problem"], name, f"{statistics.median(times):.6g}", f"{rate:.6g}", row["unit"],
+                                 over and f"{over:.4f}", len(times)])  # fmt: skip
 
 
 def main():
@@ -338,6 +369,7 @@ def main():
     parser.add_argument("--only", default="", help="groups, as the first words of the rows name them: D=64, grouped heads, gemm, ...")
     parser.add_argument("--libraries", default="", help="columns: weft, cudnn, ... (all)")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--draw", type=int, metavar="SEED", help="cuda: problems drawn at random besides")
     parser.add_argument("--graph", action="store_true", help="cuda: time calls captured in graphs, not one by one")
     parser.add_argument("--seconds", type=float, default=1.5, help="for each row")
     parser.add_argument("--library", help="a libweft.so, with the package of this tree; otherwise the installed package")
@@ -354,7 +386,8 @@ def main():
     said = environment(weft, options)
     print(", ".join(f"{key} {value}" for key, value in said.items()))
     table, only = Table(weft, options), [group for group in options.only.split(",") if group]
-    for problem in problems(options.device, options.quick):
+    listed = [*problems(options.device, options.quick), *(drawn(options.draw) if options.draw is not None else [])]
+    for problem in listed:
         if not only or problem.group in only:
             table.add(problem)
     if not table.rows:
