@@ -10,6 +10,7 @@
 
 #include "../random.h"
 #include "cuda/cuda.h"
+#include "cuda/module.h"
 #include "plan/problem.h"
 #include "ref/ref.h"
 
@@ -34,6 +35,30 @@ static int failures;
             exit(1);                                                                                                       \
         }                                                                                                                  \
     } while (0)
+
+/* Finds the first GPU and makes its primary context current. Ends the process with 77, which stands for skipped, where
+ * there is none, it has no kernels here, or it is of another `capability`; 0: any will do. */
+static void *open_gpu(int capability, weft_cuda_device *device) {
+    weft_message message = {""};
+    void *context;
+    const weft_status found = weft_cuda_driver_get(&driver, &message);
+    if (found == WEFT_NOT_FOUND || weft_cuda_has_kernels(&message)) {
+        printf("skipped: %s\n", message.text);
+        exit(77);
+    }
+    if (found || weft_cuda_device_get(driver, 0, device, &message)) {
+        fprintf(stderr, "%s\n", message.text);
+        exit(1);
+    }
+    if (capability && device->capability != capability) {
+        printf("skipped: %s is of compute capability %d.%d\n", device->name, device->capability / 10,
+               device->capability % 10);
+        exit(77);
+    }
+    DEMAND(driver->primary_retain(&context, device->handle));
+    DEMAND(driver->context_push(context));
+    return context;
+}
 
 enum { WIDEST = 1024 }; /* keys, at most */
 

@@ -342,24 +342,8 @@ static void while_capturing(void *context, unsigned flags) {
 
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : 100;
-    weft_message message = {""};
     weft_cuda_device device;
-    void *context;
-    const weft_status found = weft_cuda_driver_get(&driver, &message);
-    if (found == WEFT_NOT_FOUND) {
-        printf("skipped: %s\n", message.text);
-        return 77;
-    }
-    if (found || weft_cuda_device_get(driver, 0, &device, &message)) {
-        fprintf(stderr, "%s\n", message.text);
-        return 1;
-    }
-    if (device.capability != 90) {
-        printf("skipped: %s is no Hopper\n", device.name);
-        return 77;
-    }
-    DEMAND(driver->primary_retain(&context, device.handle));
-    DEMAND(driver->context_push(context));
+    void *context = open_gpu(90, &device);
     find_symbols();
     for (int64_t workers = 20; workers <= device.multiprocessors; workers += 56) { /* half of them, or all, at once */
         attentions("hopper_attention", workers, WEFT_SWEEP_FORWARD, rounds);

@@ -9,7 +9,6 @@
 #include "attention_trial.h"
 
 #include "cuda/hopper_attention.h"
-#include "cuda/module.h"
 
 static const weft_hopper_attention_variant variants[] = {
 #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
@@ -279,25 +278,9 @@ static int told(const char *what, int count) {
 }
 
 int main(int argc, char **argv) {
-    weft_message message = {""};
     weft_cuda_device device;
-    void *context;
     const int rounds = argc > 1 ? atoi(argv[1]) : 24, is_small = argc > 2 && strcmp(argv[2], "small") == 0;
-    const weft_status found = weft_cuda_driver_get(&driver, &message);
-    if (found == WEFT_NOT_FOUND || weft_cuda_has_kernels(&message)) {
-        printf("skipped: %s\n", message.text);
-        return 77;
-    }
-    if (found || weft_cuda_device_get(driver, 0, &device, &message)) {
-        fprintf(stderr, "%s\n", message.text);
-        return 1;
-    }
-    if (device.capability != 90) {
-        printf("skipped: %s is no Hopper\n", device.name);
-        return 77;
-    }
-    DEMAND(driver->primary_retain(&context, device.handle));
-    DEMAND(driver->context_push(context));
+    open_gpu(90, &device);
     const int steered_ones = told("steered problems", steered_problems(rounds < 6 ? rounds : 6));
     const int ended = told("problems that end short", short_problems((rounds + 1) / 2));
     const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));

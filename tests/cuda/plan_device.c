@@ -183,20 +183,8 @@ static int threads(void *context) {
 }
 
 int main(void) {
-    weft_message message = {""};
     weft_cuda_device device;
-    void *context;
-    const weft_status found = weft_cuda_driver_get(&driver, &message);
-    if (found == WEFT_NOT_FOUND) {
-        printf("skipped: %s\n", message.text);
-        return 77;
-    }
-    if (found || weft_cuda_device_get(driver, 0, &device, &message)) {
-        fprintf(stderr, "%s\n", message.text);
-        return 1;
-    }
-    DEMAND(driver->primary_retain(&context, device.handle));
-    DEMAND(driver->context_push(context));
+    void *context = open_gpu(0, &device);
     find_symbols();
     const int kernels = every_kernel_loads(), walks = schedules(), graphs = captured(), many = threads(context);
     printf("plan_device on %s: %d kernels loaded, %d schedules, %d captures, %d threads: %d failed\n", device.name, kernels,
