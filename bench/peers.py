@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Weft beside its peers: one table, every library in one process, in turns.
 
-usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--draw SEED] [--graph] [--libraries NAME,...] [--library LIBWEFT]
+usage: peers.py [--device cpu|cuda] [--only GROUP,...] [--quick] [--draw SEED] [--graph | --settled] [--libraries NAME,...] [--library LIBWEFT]
                 [--triton FILE] [--loop CUBIN] [--csv FILE] [--json FILE]
 
 Attention: torch's cuDNN, flash (FlashAttention-2) and efficient backends, FlashAttention-3 where `flash_attn_interface` is importable,
@@ -16,7 +16,8 @@ a loop of nothing but wgmma (bench/wgmma_loop.cu, built beside the benches), in 
 import argparse, contextlib, csv, ctypes, importlib, importlib.util, json, os, platform, random, statistics, sys
 
 import torch
-from timing import ROOT, geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, largest_difference
+from timing import (geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, interleave_settled,
+                    largest_difference)  # fmt: skip
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 MOST_DIFFERENCE = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 3e-2}  # fp32 on a GPU may be TF32
@@ -264,7 +265,8 @@ class Table:
 
     def __init__(self, weft, options):
         self.weft, self.options, self.rows, self.absent, self.wrong = weft, options, [], {}, False
-        self.interleave = interleave if options.device == "cpu" else interleave_graphs if options.graph else interleave_cuda
+        on_a_gpu = interleave_graphs if options.graph else interleave_settled if options.settled else interleave_cuda
+        self.interleave = interleave if options.device == "cpu" else on_a_gpu
         self.wanted = [name for name in options.libraries.split(",") if name]
         self.loop = WgmmaLoop(options.loop) if options.loop else None
         everyone = dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device]])
@@ -371,6 +373,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--draw", type=int, metavar="SEED", help="cuda: problems drawn at random besides")
     parser.add_argument("--graph", action="store_true", help="cuda: time calls captured in graphs, not one by one")
+    parser.add_argument("--settled", action="store_true", help="cuda: turns of a quarter of a second, when clocks have settled")
     parser.add_argument("--seconds", type=float, default=1.5, help="for each row")
     parser.add_argument("--library", help="a libweft.so, with the package of this tree; otherwise the installed package")
     parser.add_argument("--triton", metavar="FILE")
