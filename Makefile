@@ -43,9 +43,9 @@ test: configure-test
 # Threads, built by clang with the thread sanitizer. Archer tells it what OpenMP's barriers order.
 test-threads: deps-test
 	cmake -S . -B $(BUILD)/threads -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE_THREADS=ON -DWEFT_CUDA=OFF
-	cmake --build $(BUILD)/threads -j $(JOBS) --target test_cpu test_driver test_plan_cuda test_plan test_tune
+	cmake --build $(BUILD)/threads -j $(JOBS) --target test_cpu test_decode test_stealing test_driver test_plan_cuda test_plan test_tune
 	cd $(BUILD)/threads && TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
-	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -R '^(test_cpu|test_driver|test_plan_cuda|test_plan|test_tune)$$'
+	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -R '^(test_cpu|test_decode|test_stealing|test_driver|test_plan_cuda|test_plan|test_tune)$$'
 
 test-gpu: configure-test
 	cmake --build $(BUILD)/test -j $(JOBS) --target all gpu_tests
@@ -61,6 +61,7 @@ install: all
 docs: all
 	@scripts/deps.sh docs
 	scripts/picture.sh $(BUILD)/release/weft docs/sawtooth.svg
+	scripts/chart.py docs/results/peers/h200.csv docs/h200.svg
 	doxygen docs/Doxyfile
 	@echo "open $(BUILD)/docs/html/index.html"
 
