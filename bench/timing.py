@@ -6,6 +6,7 @@ import random
 import statistics
 import sys
 import time
+from functools import partial
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -44,6 +45,30 @@ def interleave(calls, seconds):
     return times
 
 
+def seconds_on_gpu(call, times=1):
+    """What a call takes, by events around so many of them on torch's current stream."""
+    import torch
+
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(times):
+        call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3 / times
+
+
+def in_random_turns(samples, seconds, least, most):
+    """What each of `samples` returns, called in turn for about `seconds`, in another order every round: nobody always comes behind the same
+    one, whose clock it would have."""
+    times = [[] for _ in samples]
+    begin = time.perf_counter()
+    while len(times[0]) < least or (len(times[0]) < most and time.perf_counter() - begin < seconds):
+        for i in random.sample(range(len(samples)), len(samples)):
+            times[i].append(samples[i]())
+    return times
+
+
 def interleave_cuda(calls, seconds):
     """As interleave(), on the GPU: times between events on torch's current stream.
 
@@ -53,62 +78,31 @@ def interleave_cuda(calls, seconds):
     import torch
 
     def elapsed(call, times):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda._sleep(max(1_000_000, 100_000 * times))  # 50 us a call: one from Python takes 10 to 40
-        start.record()
-        for _ in range(times):
-            call()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / 1e3 / times
+        return seconds_on_gpu(call, times)
 
     for call in calls:
         call()
     repeats = [max(1, min(20, math.ceil(1e-3 / max(elapsed(call, 3), 1e-6)))) for call in calls]
-    times = [[] for _ in calls]
-    begin = time.perf_counter()
-    while len(times[0]) < 5 or (len(times[0]) < 101 and time.perf_counter() - begin < seconds):
-        for i in random.sample(range(len(calls)), len(calls)):  # nobody always comes behind the same one, whose clock it would have
-            times[i].append(elapsed(calls[i], repeats[i]))
-    return times
+    return in_random_turns([partial(elapsed, *each) for each in zip(calls, repeats)], seconds, 5, 101)
 
 
 def interleave_settled(calls, seconds):
     """As interleave_cuda(), in turns of a quarter of a second, of which the last fifth is timed: by then the clock is what the card's power
-    allows this call, not what it allowed the one before."""
-    import torch
+    allows this call, not what it allowed the one before. A call that takes less than the host needs for it is timed with that."""
 
-    def run(call, times):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(times):
-            call()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / 1e3 / times
+    def elapsed(call, once):
+        seconds_on_gpu(call, math.ceil(0.2 / once))
+        return seconds_on_gpu(call, math.ceil(0.05 / once))
 
-    each = [max(run(call, 5), 1e-6) for call in calls]
-    times = [[] for _ in calls]
-    begin = time.perf_counter()
-    while len(times[0]) < 3 or (len(times[0]) < 25 and time.perf_counter() - begin < seconds):
-        for i in random.sample(range(len(calls)), len(calls)):
-            run(calls[i], math.ceil(0.2 / each[i]))
-            times[i].append(run(calls[i], math.ceil(0.05 / each[i])))
-    return times
+    samples = [partial(elapsed, call, max(seconds_on_gpu(call, 5), 1e-6)) for call in calls]
+    return in_random_turns(samples, seconds, 3, 25)
 
 
 def interleave_graphs(calls, seconds):
     """As interleave_cuda(), the repetitions of a call captured in a CUDA graph: what its kernels take without the host, which a call of
     a few microseconds would otherwise wait for."""
     import torch
-
-    def elapsed(graph):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / 1e3
 
     def capture(call, count):
         with torch.cuda.stream(torch.cuda.Stream()):  # what is made at the first call is not for a capture
@@ -120,14 +114,11 @@ def interleave_graphs(calls, seconds):
                 call()
         return graph
 
-    counts = [max(1, min(40, math.ceil(1e-3 / max(elapsed(capture(call, 3)) / 3, 1e-6)))) for call in calls]
-    graphs = [capture(call, count) for call, count in zip(calls, counts)]
-    times = [[] for _ in calls]
-    begin = time.perf_counter()
-    while len(times[0]) < 5 or (len(times[0]) < 101 and time.perf_counter() - begin < seconds):
-        for i in random.sample(range(len(calls)), len(calls)):
-            times[i].append(elapsed(graphs[i]) / counts[i])
-    return times
+    def elapsed(graph, count):
+        return seconds_on_gpu(graph.replay) / count
+
+    counts = [max(1, min(40, math.ceil(1e-3 / max(elapsed(capture(call, 3), 3), 1e-6)))) for call in calls]
+    return in_random_turns([partial(elapsed, capture(*each), each[1]) for each in zip(calls, counts)], seconds, 5, 101)
 
 
 def medians(times):
