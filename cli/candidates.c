@@ -6,7 +6,7 @@
 
 #include "cli.h"
 #include "cpu/threads.h"
-#include "plan/json.h"
+#include "base/json.h"
 #include "progress.h"
 #include "report/rate.h"
 #include "report/simulation_json.h"

@@ -6,8 +6,8 @@
 
 #include "cli.h"
 #include "cpu/threads.h"
-#include "plan/problem.h"
-#include "plan/random.h"
+#include "problem/problem.h"
+#include "base/random.h"
 #include "ref/ref.h"
 
 /* The check costs as much as the reference, so large problems are checked on a sample of about this many operations. */

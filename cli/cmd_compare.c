@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "count.h"
 #include "measure_host.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 int cmd_compare(const settings *s, const char *const *words, size_t count) {
     (void)count;

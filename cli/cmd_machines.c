@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 enum { MAX_VALUES = 64 };
 

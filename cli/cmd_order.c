@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 enum { MAX_ROWS = 256, MAX_COLS = 64, SHOW_POSITION = 0, SHOW_WORKER, SHOW_DOMAIN, SHOW_PATH };
 

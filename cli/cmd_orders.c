@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 static const char *subject_name(weft_subject subject) {
     return subject == WEFT_SUBJECT_GEMM ? "gemm" : "attention";

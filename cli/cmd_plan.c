@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "plan/describe.h"
-#include "plan/json.h"
+#include "base/json.h"
 #include "report/simulation_json.h"
 #include "search.h"
 

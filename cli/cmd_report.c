@@ -8,7 +8,7 @@
 #include "cli.h"
 #include "cpu/threads.h"
 #include "measure_host.h"
-#include "plan/json.h"
+#include "base/json.h"
 #include "plan/plan.h"
 #include "progress.h"
 #include "report/colour.h"

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "cli.h"
-#include "plan/json.h"
+#include "base/json.h"
 #include "progress.h"
 #include "study.h"
 

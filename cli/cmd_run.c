@@ -14,7 +14,7 @@
 #include "gpu.h"
 #include "measure_host.h"
 #include "plan/describe.h"
-#include "plan/json.h"
+#include "base/json.h"
 #include "progress.h"
 #include "report/rate.h"
 

@@ -11,7 +11,7 @@
 
 #include "cli.h"
 #include "plan/describe.h"
-#include "plan/json.h"
+#include "base/json.h"
 #include "progress.h"
 #include "tune/words.h"
 #include "tune_file.h"

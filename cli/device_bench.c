@@ -10,7 +10,7 @@
 #include "device_sides.h"
 #include "gpu.h"
 #include "measure_host.h"
-#include "plan/random.h"
+#include "base/random.h"
 #include "ref/ref.h"
 
 enum { THREADS = 512, MOST_REPEATS = 9, PATTERN = 1 << 20 }; /* PATTERN random numbers are copied over and over */

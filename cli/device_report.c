@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "device_bench.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 /* What the simulator counts of a counter, NaN for what it does not. */
 static double simulated(const device_case *c, weft_counter counter) {

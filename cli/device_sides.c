@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cuda/live.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 /* SM numbers may have gaps, so the table is larger than the number of SMs. */
 enum { TABLE = WEFT_SIDES_MAX_SMS };

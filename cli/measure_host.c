@@ -12,7 +12,7 @@
 #include "check.h"
 #include "cli.h"
 #include "plan/describe.h"
-#include "plan/json.h"
+#include "base/json.h"
 #include "report/view.h"
 #include "schedules.h"
 

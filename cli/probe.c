@@ -5,8 +5,8 @@
 
 #include "cli.h"
 #include "cuda/live.h"
-#include "plan/file.h"
-#include "plan/json.h"
+#include "base/file.h"
+#include "base/json.h"
 
 enum { MAX_FILE = WEFT_SHEET_MAX_BYTES };
 

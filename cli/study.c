@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "plan/json.h"
+#include "base/json.h"
 #include "sim/sources.h"
 
 const study_info study_table[] = {

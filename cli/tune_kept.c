@@ -8,7 +8,7 @@
 #include <weft/tune.h>
 
 #include "cli.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 void tune_describe(const weft_schedule *s, char *text, size_t size) {
     size_t used = 0;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cpu/attention.h"
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
+#include "base/status.h"
 
 weft_cpu_tile weft_cpu_tile_lay_out(const weft_cpu_attention_job *a, void *room, size_t *size) {
     const size_t width = (size_t)a->kernel->b.lines, dims = (size_t)a->kv.dims, keys = (size_t)a->kv.keys;

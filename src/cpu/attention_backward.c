@@ -9,8 +9,8 @@
 
 #include "cpu/attention.h"
 #include "cpu/gradients.h"
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
+#include "base/status.h"
 #include "ref/ref.h"
 
 enum { TILE = WEFT_CPU_GRADIENT_TILE };

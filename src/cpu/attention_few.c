@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "cpu/attention.h"
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
+#include "base/status.h"
 
 /* PART: keys of one part. STRETCH: keys between two looks at the maximum where they are multiplied as they lie, many, so
  * that memory is read in long runs. BLOCK: keys of a packed block, which fits the L1. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cpu/gemm.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 /* Packs panels first .. end - 1 of a slice. Where lines lie side by side, all panels go together, a few rows at a time: so
  * memory is read along its rows. */

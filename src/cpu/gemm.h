@@ -3,7 +3,7 @@
 #define WEFT_CPU_GEMM_H
 
 #include "cpu/cpu.h"
-#include "plan/problem.h"
+#include "problem/problem.h"
 
 /* An operand and how it is packed: slices of tile_k, in each slice panels of `lines` lines. */
 typedef struct weft_cpu_gemm_operand {

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cpu/attention.h"
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
+#include "base/status.h"
 
 enum { TILE = WEFT_CPU_GRADIENT_TILE };
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "cpu/cpu.h"
-#include "plan/file.h"
-#include "plan/status.h"
+#include "base/file.h"
+#include "base/status.h"
 
 #ifdef _OPENMP
 #include <omp.h>

@@ -1,6 +1,6 @@
 /* CUDA as a backend: forward attention and GEMM on a stream. */
 #include "cuda/cuda.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 static const char *kernel(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;

@@ -4,7 +4,7 @@
 
 #include "cuda/cuda.h"
 #include "cuda/module.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 #define WEFT_CUDA_FAMILY(name, SUBJECT, least, most) extern const weft_cuda_family weft_cuda_##name;
 #include "cuda/kernels.def"

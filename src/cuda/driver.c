@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cuda/module.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 /* cuLibraryLoadData came with CUDA 12.0; what a toolkit compiles needs a driver of its own generation. */
 static int oldest_release(void) {

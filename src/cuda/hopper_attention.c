@@ -7,7 +7,7 @@
 #include "cuda/cuda.h"
 #include "cuda/hopper_attention_choose.h"
 #include "cuda/hopper_attention_time.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 _Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_TICKETS_WORDS, "the counters fit a slot");

@@ -7,7 +7,7 @@
 #include "cuda/cuda.h"
 #include "cuda/hopper_gemm_classes.h"
 #include "cuda/hopper_gemm_l2.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 static const weft_gemm_variant variants[] = {
 #define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__),

@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 #include "cuda/cuda.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 weft_status weft_cuda_check_pointer(const weft_cuda_plan *c, const char *name, const void *pointer, size_t alignment,
                                     weft_message *message) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "machine/embedded.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 /* Whether a word of the GPU's name is the name of a built-in machine: "NVIDIA H200" is h200. */
 static int is_named(const char *gpu, const char *machine) {

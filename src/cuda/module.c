@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 weft_status weft_cuda_has_kernels(weft_message *message) {
     return weft_cuda_images[0].name

@@ -7,7 +7,7 @@
 #include "cuda/live.h"
 #include "cuda/module.h"
 #include "cuda/side_table.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 /* The context that is current, if it is one of this device, else the primary one. */
 static weft_status take_context(weft_cuda_plan *c, weft_message *message) {

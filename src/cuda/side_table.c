@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "cuda/live.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 enum { DEVICES = 64 }; /* whose sides are remembered; those beyond have none */
 

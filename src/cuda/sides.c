@@ -6,7 +6,7 @@
 
 #include "cuda/live.h"
 #include "cuda/module.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 enum { ROUNDS = 3 }; /* of each SM, of which the best counts: others may use the GPU */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cuda/cuda.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 static const weft_study_variant variants[] = {
 #define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__),

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 /* As numbered in cuda.h. */
 enum { TYPE_FP16 = 6, TYPE_FP32 = 7, TYPE_BF16 = 9, SWIZZLE_128 = 3, PROMOTE_128 = 2, PROMOTE_256 = 3 };

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 enum { SLOT_BYTES = WEFT_TICKETS_WORDS * 8 }; /* a sector */
 

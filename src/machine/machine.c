@@ -11,7 +11,7 @@
 
 #include "machine/embedded.h"
 #include "machine/sheet.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 /* What messages show of a file's name: all of it, or its end, so that there is room for what is wrong with it. */
 typedef struct shown {

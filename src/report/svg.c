@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "plan/file.h"
-#include "plan/status.h"
+#include "base/file.h"
+#include "base/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
 #include "report/simulation_json.h"

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plan/file.h"
-#include "plan/status.h"
+#include "base/file.h"
+#include "base/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
 #include "report/rate.h"

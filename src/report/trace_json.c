@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "plan/json.h"
+#include "base/json.h"
 #include "report/bytes.h"
 
 enum { TICKS = 1 << 14, COLUMNS = 9, COUNTERS = 7 };

@@ -7,8 +7,8 @@
 
 #include "cpu/threads.h"
 #include "plan/describe.h"
-#include "plan/json.h"
-#include "plan/status.h"
+#include "base/json.h"
+#include "base/status.h"
 #include "report/colour.h"
 #include "report/simulation_json.h"
 #include "report/trace_json.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "sim/sources.h"
 
 /* Sizes at equal distances, up to a little more than all the data. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "sim/sources.h"
 
 static double now(void) {

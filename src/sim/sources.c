@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
+#include "base/status.h"
 
 enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plan/random.h"
-#include "plan/status.h"
+#include "base/random.h"
+#include "base/status.h"
 #include "ref/ref.h"
 
 /* A buffer of random normal numbers. Times do not depend on which, so a few million are drawn and repeated, by a number

@@ -1,7 +1,7 @@
 /* The public calls of weft/tune.h. */
 #include <weft/tune.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "tune/known.h"
 #include "tune/store.h"
 #include "tune/tune.h"

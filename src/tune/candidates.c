@@ -7,7 +7,7 @@
 #include <weft/sim.h>
 
 #include "cpu/threads.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 enum { MOST_SHAPES = 512, PRINTED = 4096 };
 

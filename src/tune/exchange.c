@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-#include "plan/file.h"
-#include "plan/json.h"
-#include "plan/status.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/status.h"
 #include "tune/known.h"
 #include "tune/store.h"
 #include "tune/words.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "plan/random.h"
-#include "plan/status.h"
+#include "base/random.h"
+#include "base/status.h"
 
 enum {
     ROUNDS = WEFT_RACE_ROUNDS,

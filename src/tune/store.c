@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "tune/sqlite_store.h"
 
 enum { BUSY_MS = 10000 }; /* how long to wait for other processes */

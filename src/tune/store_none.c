@@ -1,5 +1,5 @@
 /* In place of the store where the library is built without SQLite. */
-#include "plan/status.h"
+#include "base/status.h"
 #include "tune/store.h"
 
 static weft_status absent(weft_message *message) {

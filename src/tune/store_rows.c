@@ -1,7 +1,7 @@
 /* Rows of the store: reading, writing, forgetting. */
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "tune/sqlite_store.h"
 #include "tune/words.h"
 

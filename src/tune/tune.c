@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "tune/known.h"
 #include "tune/race.h"
 #include "tune/store.h"

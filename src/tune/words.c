@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 static const char *order_name(int32_t code) {
     const weft_order_info *info = weft_order_describe(code);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "xla/call.h"
 #include "xla/kept.h"
 

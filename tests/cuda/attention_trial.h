@@ -11,7 +11,7 @@
 #include "../random.h"
 #include "cuda/cuda.h"
 #include "cuda/module.h"
-#include "plan/problem.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 
 static const weft_cuda_driver *driver;

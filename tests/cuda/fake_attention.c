@@ -6,7 +6,7 @@
 #include "cuda/hopper_attention.h"
 #include "cuda/study.h"
 #include "fake_driver.h"
-#include "plan/problem.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 
 /* The problem that the parameters describe; dtype, head dim and tile are in the kernel's name. */

@@ -5,7 +5,7 @@
 
 #include <weft/tune.h>
 
-#include "plan/random.h"
+#include "base/random.h"
 #include "tune/key.h"
 #include "tune/words.h"
 

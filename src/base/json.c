@@ -1,4 +1,4 @@
-#include "plan/json.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Writing files whole or not at all; reading a line without memory. */
-#ifndef WEFT_PLAN_FILE_H
-#define WEFT_PLAN_FILE_H
+#ifndef WEFT_BASE_FILE_H
+#define WEFT_BASE_FILE_H
 
 #include <weft/weft.h>
 

@@ -1,19 +1,20 @@
-/* Problems with every default filled in. Kernels see only these. */
-#ifndef WEFT_PLAN_PROBLEM_H
-#define WEFT_PLAN_PROBLEM_H
+/* Resolved problems, whose every default is filled in: strides and leading dimensions are never all zero, scale is set, and
+ * mask is WEFT_MASK_NONE or WEFT_MASK_CAUSAL with the offset that applies. Kernels see only these. */
+#ifndef WEFT_PROBLEM_PROBLEM_H
+#define WEFT_PROBLEM_PROBLEM_H
 
 #include <weft/weft.h>
 
-/* Checks a problem and copies it with its defaults filled in: strides and leading dimensions are never all zero, scale is
- * set, and mask is WEFT_MASK_NONE or WEFT_MASK_CAUSAL with the offset that applies. */
-weft_status weft_attention_resolve(weft_attention *resolved, const weft_attention *problem, weft_message *message);
-weft_status weft_gemm_resolve(weft_gemm *resolved, const weft_gemm *problem, weft_message *message);
-
-/* The caller's schedule, or one that leaves every choice open when `theirs` is null. */
-weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs, weft_message *message);
-
-/* The caller's device, checked, or the CPU when `theirs` is null. */
-weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_message *message);
+/* Elements that buffers of a resolved problem must hold, strides included. */
+typedef struct weft_attention_extents {
+    size_t q, k, v, o; /* elements of dtype */
+    size_t lse;        /* floats: batch * heads * seq */
+} weft_attention_extents;
+typedef struct weft_gemm_extents {
+    size_t a, b, c; /* elements of dtype, dtype and c_dtype */
+} weft_gemm_extents;
+weft_attention_extents weft_attention_sizes(const weft_attention *resolved);
+weft_gemm_extents weft_gemm_sizes(const weft_gemm *resolved);
 
 /* How many keys query `row` sees: keys 0 .. n - 1. For resolved problems. */
 static inline int64_t weft_visible_keys(const weft_attention *p, int64_t row) {
@@ -36,7 +37,7 @@ static inline size_t weft_matrix_index(weft_major major, int64_t ld, int64_t row
 /* The matrices of one product of a batch. */
 static inline weft_gemm_data weft_gemm_product(const weft_gemm *p, const weft_gemm_data *all, int64_t product) {
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
-    return (weft_gemm_data){(const char *)all->a + product * p->a_stride * bytes,
+    return (weft_gemm_data){sizeof(weft_gemm_data), WEFT_GEMM, (const char *)all->a + product * p->a_stride * bytes,
                             (const char *)all->b + product * p->b_stride * bytes,
                             (char *)all->c + product * p->c_stride * c_bytes};
 }

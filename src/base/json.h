@@ -1,7 +1,7 @@
 /* Building JSON when memory may run out. Null stands for a value that could not be built, and whatever should have held it
  * becomes null too: here, and in json_pack(). So only the outermost value needs a test. */
-#ifndef WEFT_PLAN_JSON_H
-#define WEFT_PLAN_JSON_H
+#ifndef WEFT_BASE_JSON_H
+#define WEFT_BASE_JSON_H
 
 #include <jansson.h>
 

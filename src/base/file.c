@@ -1,4 +1,4 @@
-#include "plan/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 static weft_status fail(const char *path, int error, weft_message *message) {
     return weft_fail(message, WEFT_IO, "%.180s: %s", path, strerror(error));

@@ -1,6 +1,6 @@
 /* A small seeded generator (splitmix64), the same on every machine. */
-#ifndef WEFT_PLAN_RANDOM_H
-#define WEFT_PLAN_RANDOM_H
+#ifndef WEFT_BASE_RANDOM_H
+#define WEFT_BASE_RANDOM_H
 
 #include <stdint.h>
 

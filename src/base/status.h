@@ -1,6 +1,6 @@
 /* Status and messages, for every part of the library. */
-#ifndef WEFT_PLAN_STATUS_H
-#define WEFT_PLAN_STATUS_H
+#ifndef WEFT_BASE_STATUS_H
+#define WEFT_BASE_STATUS_H
 
 #include <weft/weft.h>
 
