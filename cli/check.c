@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
-#include "cpu/threads.h"
+#include "cpu/thread/team.h"
 #include "plan/problem.h"
 #include "plan/random.h"
 #include "ref/ref.h"

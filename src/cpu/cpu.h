@@ -8,7 +8,7 @@
 #ifndef WEFT_CPU_CPU_H
 #define WEFT_CPU_CPU_H
 
-#include "cpu/threads.h"
+#include "cpu/thread/team.h"
 #include "plan/plan.h"
 
 /* How a kernel takes an operand: panels of `lines` rows of A or columns of B. Value k of a line is at

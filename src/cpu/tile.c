@@ -1,6 +1,6 @@
 /* Tiles for this host: large enough for the caches, small enough that every core has as much to do as the others. */
 #include "cpu/cpu.h"
-#include "cpu/gemm_cost.h"
+#include "cpu/gemm/cost.h"
 #include "plan/problem.h"
 
 /* Candidates for a side. All kernels' blocks divide 96, so that its multiples waste nothing; powers of two divide what is
