@@ -2,7 +2,7 @@
  * a time. */
 #include "cpu/aarch64/narrow.h"
 #include "cpu/aarch64/transpose.h"
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__neon.h"
 
 /* Two accumulators side by side hold two rows of four columns. */

@@ -3,7 +3,7 @@
 #define BITS 256
 #include "cpu/aarch64/narrow.h"
 #include "cpu/aarch64/transpose.h"
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__sve.h"
 
 enum { PAIRS = 4, VECTORS = 6, COLS = 24 };

@@ -2,7 +2,7 @@
  * key by key. Two to eight: blocks of two by two, which take queries in pairs; scores of two are of pairs too. */
 #include <string.h>
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__neon.h"
 
 extern const weft_cpu_few weft_cpu_few_short__neon;

@@ -1,7 +1,7 @@
 /* fp16, 8 x 12, by the instruction that multiplies halves and adds to floats: products are exact, sums are those of fp32.
  */
 #include "cpu/aarch64/transpose.h"
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__neon.h"
 
 #define FMLA     "fmlal"

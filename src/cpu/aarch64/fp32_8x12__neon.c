@@ -1,6 +1,6 @@
 /* fp32, 8 x 12. */
 #include "cpu/aarch64/transpose.h"
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__neon.h"
 
 #define FMLA     "fmla"

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/attention/attention.h"
 #include "cpu/attention/gradients.h"
-#include "cpu/attention/queries.h"
+#include "cpu/attention/kv.h"
+#include "cpu/kernel/convert.h"
+#include "cpu/memory.h"
 #include "plan/problem.h"
 #include "plan/status.h"
 #include "ref/ref.h"

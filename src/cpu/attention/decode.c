@@ -3,11 +3,14 @@
  * its steps are parts of the keys, of a fixed length. The walk says which worker begins which tile, and in which direction
  * its parts are taken; threads that are done steal parts. The parts' results are merged in the order of the keys, so the
  * result does not depend on any of that. */
+#include "cpu/attention/decode.h"
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/attention/queries.h"
+#include "cpu/kernel/convert.h"
+#include "cpu/memory.h"
 #include "plan/problem.h"
 #include "plan/status.h"
 
@@ -231,9 +234,15 @@ weft_status weft_cpu_attention_few(const weft_plan *plan, const weft_attention_d
     if (!f.taken) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the parts of %.0f floats", floats);
     }
-    const weft_cpu_walking how = {.visit = visit_tile, .context = &f, .room = room_of(&f), .steals = 1};
-    if (status == WEFT_OK && (status = weft_cpu_walk(plan, f.kernel, &how, message)) == WEFT_OK) {
-        status = weft_cpu_each(tiles * p->seq, f.kernel, how.room, merge_row, &f, message);
+    const weft_cpu_visitor visitor = {.kernel = f.kernel,
+                                      .visit = visit_tile,
+                                      .context = &f,
+                                      .scratch = room_of(&f),
+                                      .steals = 1,
+                                      .progress = plan->progress,
+                                      .progress_user = plan->progress_user};
+    if (status == WEFT_OK && (status = weft_cpu_walk(&plan->walk, &visitor, message)) == WEFT_OK) {
+        status = weft_cpu_each(tiles * p->seq, f.kernel, visitor.scratch, merge_row, &f, message);
     }
     weft_cpu_free(f.taken);
     weft_cpu_free(f.results);

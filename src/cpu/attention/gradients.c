@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/attention/queries.h"
+#include "cpu/attention/kv.h"
+#include "cpu/kernel/convert.h"
+#include "cpu/memory.h"
+#include "cpu/thread/walk.h"
 #include "plan/problem.h"
 #include "plan/status.h"
 

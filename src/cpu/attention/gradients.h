@@ -2,7 +2,7 @@
 #ifndef WEFT_CPU_GRADIENTS_H
 #define WEFT_CPU_GRADIENTS_H
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 
 /* Every kernel's rows and columns divide this. */
 enum { WEFT_CPU_GRADIENT_TILE = 96 };

@@ -1,8 +1,9 @@
 /* K and V, packed once for all queries and all heads that share them. */
-#include <math.h>
+#include "cpu/attention/kv.h"
+
 #include <stdlib.h>
 
-#include "cpu/attention/queries.h"
+#include "cpu/memory.h"
 #include "plan/problem.h"
 #include "plan/status.h"
 
@@ -140,16 +141,4 @@ void weft_cpu_kv_free(weft_cpu_kv *kv) {
     free(kv->odd);
     kv->k = kv->v = NULL;
     kv->odd = NULL;
-}
-
-void weft_cpu_negate(const weft_cpu_kernel *kernel, void *packed, size_t bytes) {
-    uint32_t *words = packed;
-    const uint32_t signs = kernel->dtype == WEFT_FP32 ? 0x80000000u : 0x80008000u;
-    for (size_t i = 0; i < bytes / sizeof *words; i++) {
-        words[i] ^= signs;
-    }
-}
-
-float weft_cpu_lse(float max, float sum) {
-    return sum == 0 ? -INFINITY : (float)(((double)max + log2((double)sum)) * 0.69314718055994530942);
 }

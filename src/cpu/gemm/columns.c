@@ -1,7 +1,11 @@
 /* GEMM with no more tiles than threads. Threads are not equally fast, so those that are done help the others: a tile is
  * taken column of blocks by column of blocks, first by its own worker. A is multiplied where it lies, and a column packs
  * its B. So a column needs nothing that another has made, and its sums are the same whoever adds them. */
-#include "cpu/gemm/job.h"
+#include "cpu/gemm/columns.h"
+
+#include "cpu/gemm/cost.h"
+#include "cpu/memory.h"
+#include "cpu/thread/team.h"
 
 /* A block with A where it lies; what is not whole, below or at the end of k, is packed. */
 static void multiply_lying(const weft_cpu_gemm_job *g, int64_t panel, int64_t slice, const char *b, float *c, int add,

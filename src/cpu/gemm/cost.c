@@ -2,17 +2,7 @@
 
 #include <math.h>
 
-weft_cpu_side weft_cpu_cut_side(int64_t length, int64_t asked, int64_t lines) {
-    const int64_t tile = weft_cpu_smaller(asked, length); /* any size may be asked for */
-    const int64_t whole = length / tile, rest = length - whole * tile, one = weft_cpu_pad(tile, lines);
-    return (weft_cpu_side){(double)(whole + (rest > 0)), (double)one,
-                           (double)whole * (double)one + (double)weft_cpu_pad(rest, lines)};
-}
-
-weft_cpu_spent weft_cpu_spend(weft_cpu_fetching f, double grids, weft_cpu_side m, weft_cpu_side n) {
-    return (weft_cpu_spent){grids * m.tiles * n.tiles, m.one * n.one + f.m * m.one + f.n * n.one,
-                            grids * (m.all * n.all + f.m * m.all * n.tiles + f.n * n.all * m.tiles)};
-}
+#include "cpu/thread/team.h"
 
 weft_cpu_way weft_cpu_way_of(int32_t order) {
     return order == WEFT_ORDER_RASTER_M ? WEFT_CPU_DOWN : WEFT_CPU_ALONG;
@@ -26,14 +16,14 @@ static int are_alike(int64_t workers) {
     return workers <= MOST_ALIKE && !weft_cpu_shares_cores();
 }
 
-int weft_cpu_is_dealt(int64_t products, weft_cpu_side m, weft_cpu_side n, int64_t workers) {
+int weft_cpu_is_dealt(int64_t products, weft_cpu_axis m, weft_cpu_axis n, int64_t workers) {
     return are_alike(workers) && (double)products * m.tiles * n.tiles <= (double)(DEALT_EACH * workers);
 }
 
 /* When the last tile is done, if each goes to the worker that is free first. */
-static double deal(weft_cpu_fetching f, int64_t products, weft_cpu_side m, weft_cpu_side n, int64_t workers,
+static double deal(weft_cpu_fetching f, int64_t products, weft_cpu_axis m, weft_cpu_axis n, int64_t workers,
                    weft_cpu_way how) {
-    const weft_cpu_side outer = how == WEFT_CPU_DOWN ? n : m, inner = how == WEFT_CPU_DOWN ? m : n;
+    const weft_cpu_axis outer = how == WEFT_CPU_DOWN ? n : m, inner = how == WEFT_CPU_DOWN ? m : n;
     const double last_outer = outer.all - (outer.tiles - 1) * outer.one,
                  last_inner = inner.all - (inner.tiles - 1) * inner.one;
     const double outer_line = how == WEFT_CPU_DOWN ? f.n : f.m, inner_line = how == WEFT_CPU_DOWN ? f.m : f.n;
@@ -57,7 +47,7 @@ static double deal(weft_cpu_fetching f, int64_t products, weft_cpu_side m, weft_
  * last: for a fifth of a tile where threads take tiles as they come free, a little more where each has but one. Seen on 16
  * threads of 8 cores, of which the system said 16. Threads with a core each are alike, and take tiles as a dealer would:
  * seen on two. */
-static double with_waiting(weft_cpu_fetching f, int64_t products, weft_cpu_side m, weft_cpu_side n, int64_t workers,
+static double with_waiting(weft_cpu_fetching f, int64_t products, weft_cpu_axis m, weft_cpu_axis n, int64_t workers,
                            weft_cpu_way how) {
     const weft_cpu_spent s = weft_cpu_spend(f, (double)products, m, n);
     if (!are_alike(workers)) {
@@ -79,14 +69,14 @@ int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *p) {
     return kernel->multiply_lying && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
 }
 
-int weft_cpu_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_side m, weft_cpu_side n,
+int weft_cpu_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
                         int64_t workers) {
     return m.tiles * n.tiles > 1 && m.tiles * n.tiles <= (double)workers && weft_cpu_takes_lying(kernel, p);
 }
 
 /* Then all have as much to do, up to the last column. Each column packs its B; each worker fetches the A of its tile, and
  * one that has none fetches two of others. */
-static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_side m, weft_cpu_side n,
+static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
                               int64_t workers) {
     const double rows = (double)weft_cpu_pad(p->m, kernel->a.lines), cols = (double)weft_cpu_pad(p->n, kernel->b.lines);
     const double column = kernel->b.lines * (m.one + kernel->fetch);
@@ -96,8 +86,8 @@ static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p,
 }
 
 /* Each thread packs what its tile needs, however often others pack the same. */
-static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_side m,
-                         weft_cpu_side n, int64_t workers, weft_cpu_way how) {
+static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_axis m,
+                         weft_cpu_axis n, int64_t workers, weft_cpu_way how) {
     return products == 1 && weft_cpu_by_columns(kernel, p, m, n, workers)
                ? cost_by_columns(kernel, p, m, n, workers)
                : with_waiting(fetching_of(kernel, p), products, m, n, workers, how);
@@ -105,7 +95,7 @@ static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int6
 
 /* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
  * long as for one thread: what one has written the others fetch from its cache, and take away before they write again. */
-static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_side m, weft_cpu_side n,
+static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
                           int64_t workers, weft_cpu_way how) {
     const weft_cpu_fetching f = fetching_of(kernel, p);
     const double packing = 0.75 * (f.m * (double)p->m + f.n * (double)p->n);
@@ -114,8 +104,8 @@ static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, wef
                : with_waiting((weft_cpu_fetching){0.25 * f.m, 0.25 * f.n}, 1, m, n, workers, how) + packing;
 }
 
-double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_side m,
-                          weft_cpu_side n, int64_t workers, weft_cpu_way how) {
+double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_axis m,
+                          weft_cpu_axis n, int64_t workers, weft_cpu_way how) {
     const double alone = cost_alone(kernel, p, products, m, n, workers, how),
                  shared = products == 1 ? cost_shared(kernel, p, m, n, workers, how) : INFINITY;
     /* Waking the threads and waiting for them takes about as long as fetching so many values. */
@@ -127,8 +117,8 @@ int weft_cpu_packs_alone(const weft_plan *plan) {
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
     const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
-    const weft_cpu_side m = weft_cpu_cut_side(p->m, s->tile_m, kernel->a.lines),
-                        n = weft_cpu_cut_side(p->n, s->tile_n, kernel->b.lines);
+    const weft_cpu_axis m = weft_cpu_cut_axis(p->m, s->tile_m, kernel->a.lines),
+                        n = weft_cpu_cut_axis(p->n, s->tile_n, kernel->b.lines);
     const weft_cpu_way how = weft_cpu_way_of(s->order);
     return plan->products > 1 ||
            cost_alone(kernel, p, 1, m, n, s->workers, how) < cost_shared(kernel, p, m, n, s->workers, how);

@@ -1,29 +1,12 @@
 /* GEMM: operands packed slice of k by slice of k, then blocks over each tile. */
-#include <stdlib.h>
-#include <string.h>
+#include "cpu/gemm/gemm.h"
 
+#include "cpu/gemm/columns.h"
+#include "cpu/gemm/cost.h"
 #include "cpu/gemm/job.h"
+#include "cpu/memory.h"
+#include "cpu/tile.h"
 #include "plan/status.h"
-
-/* Packs panels first .. end - 1 of a slice. Where lines lie side by side, all panels go together, a few rows at a time: so
- * memory is read along its rows. */
-void weft_cpu_gemm_pack(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
-                        int64_t end, char *to) {
-    const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
-                  length = weft_cpu_smaller(tile_k, o->source.k - slice * tile_k);
-    enum { ROWS = 32 }; /* every kernel's depth divides it */
-    const int64_t run = o->source.k_stride == 1 || end - first == 1 ? length : ROWS;
-    for (int64_t k = 0; k < length; k += run) {
-        for (int64_t panel = first; panel < end; panel++) {
-            weft_cpu_source source = o->source;
-            source.index += (size_t)(panel * lines * source.line_stride + (slice * tile_k + k) * source.k_stride);
-            source.lines = weft_cpu_smaller(lines, o->source.lines - panel * lines);
-            source.k = weft_cpu_smaller(run, length - k);
-            o->pack(&source,
-                    to + (size_t)(panel - first) * o->panel + (size_t)(k * lines) * weft_dtype_bytes(g->kernel->dtype));
-        }
-    }
-}
 
 /* The panels of a slice, packed now if they are not. */
 static const char *panels_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
@@ -50,21 +33,6 @@ static void pack_item(void *context, void *room, int64_t item) {
     (void)room;
     weft_cpu_gemm_pack(g, o, slice, first, weft_cpu_smaller(first + TOGETHER, o->panels),
                        o->packed + (size_t)(slice * o->panels + first) * o->panel);
-}
-
-weft_cpu_gemm_buffers weft_cpu_gemm_lay_out(const weft_cpu_gemm_job *g, char *room, size_t *size) {
-    const weft_schedule *s = &g->plan->schedule;
-    const size_t block = (size_t)(g->kernel->a.lines * g->kernel->b.lines);
-    const size_t down = (size_t)weft_ceil_divide(s->tile_m, g->kernel->a.lines) + 1,
-                 across = g->columns ? 1 : (size_t)weft_ceil_divide(s->tile_n, g->kernel->b.lines) + 1;
-    weft_cpu_gemm_buffers b;
-    *size = 0;
-    b.sums = weft_cpu_take(room, size, down * across * block * sizeof(float));
-    b.block = weft_cpu_take(room, size, block * sizeof(float));
-    b.line = weft_cpu_take(room, size, (across * (size_t)g->kernel->b.lines + (size_t)g->kernel->a.lines) * sizeof(float));
-    b.a = weft_cpu_take(room, size, g->a.packed ? 0 : g->columns ? g->a.panel : down * g->a.panel);
-    b.b = weft_cpu_take(room, size, g->b.packed ? 0 : across * g->b.panel);
-    return b;
 }
 
 /* Memory that will be read soon: rows of `bytes`, `step` apart. */
@@ -114,16 +82,6 @@ static ahead next_panels(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand
 
 static int64_t lines_of(const ahead *f) {
     return f->rows * ((f->bytes + 63) / 64);
-}
-
-int weft_cpu_gemm_cut_tile(const weft_cpu_gemm_job *g, const weft_visit *visit, weft_cpu_gemm_cut *c) {
-    const weft_schedule *s = &g->plan->schedule;
-    const int64_t rows = g->a.layout.lines, cols = g->b.layout.lines;
-    c->row = weft_ceil_divide(visit->tile.m * s->tile_m, rows);
-    c->col = weft_ceil_divide(visit->tile.n * s->tile_n, cols);
-    c->row_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.m + 1) * s->tile_m, rows), g->a.panels);
-    c->col_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.n + 1) * s->tile_n, cols), g->b.panels);
-    return c->row < c->row_end && c->col < c->col_end;
 }
 
 /* The job of one product of a walk over several. */
@@ -201,19 +159,24 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
     g.b = (weft_cpu_gemm_operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};
     describe(&g, &g.a, data->a, p->m, p->lda, p->a_major == WEFT_ROW_MAJOR);
     describe(&g, &g.b, data->b, p->n, p->ldb, p->b_major == WEFT_COL_MAJOR);
-    weft_cpu_walking how = {.visit = gemm_tile, .context = &g, .before = {0, pack_item, &g}};
+    weft_cpu_visitor visitor = {.kernel = g.kernel,
+                                .visit = gemm_tile,
+                                .context = &g,
+                                .before = {0, pack_item, &g},
+                                .progress = plan->progress,
+                                .progress_user = plan->progress_user};
     if (weft_cpu_gemm_by_columns(&g)) {
         status = weft_cpu_gemm_alloc_columns(&g) ? WEFT_OK
                                                  : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out columns");
-        how.visit = weft_cpu_gemm_columns;
-        how.steals = 1;
+        visitor.visit = weft_cpu_gemm_columns;
+        visitor.steals = 1;
     } else if (!weft_cpu_packs_alone(plan)) {
-        how.before.count = items_of(&g, &g.a) + items_of(&g, &g.b);
+        visitor.before.count = items_of(&g, &g.a) + items_of(&g, &g.b);
         status = alloc_packed(&g) ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
     }
     if (status == WEFT_OK) {
-        weft_cpu_gemm_lay_out(&g, NULL, &how.room);
-        status = weft_cpu_walk(plan, g.kernel, &how, message);
+        weft_cpu_gemm_lay_out(&g, NULL, &visitor.scratch);
+        status = weft_cpu_walk(&plan->walk, &visitor, message);
     }
     weft_cpu_free(g.columns);
     weft_cpu_free(g.a.packed);

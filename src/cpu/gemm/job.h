@@ -1,8 +1,9 @@
 /* What the files of the CPU's GEMM share: a job, its operands, and the memory of a thread. */
-#ifndef WEFT_CPU_GEMM_H
-#define WEFT_CPU_GEMM_H
+#ifndef WEFT_CPU_GEMM_JOB_H
+#define WEFT_CPU_GEMM_JOB_H
 
-#include "cpu/cpu.h"
+#include "cpu/thread/walk.h"
+#include "plan/plan.h"
 #include "plan/problem.h"
 
 /* An operand and how it is packed: slices of tile_k, in each slice panels of `lines` lines. */
@@ -51,10 +52,5 @@ void weft_cpu_gemm_pack(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand 
  */
 void weft_cpu_gemm_store(const weft_cpu_gemm_job *g, int64_t row, int64_t row_end, int64_t col, int64_t col_end,
                          const weft_cpu_gemm_buffers *w);
-
-/* Whether tiles are shared out by columns of blocks; the memory for that, or 0; and the visit that does it. */
-int weft_cpu_gemm_by_columns(const weft_cpu_gemm_job *g);
-int weft_cpu_gemm_alloc_columns(weft_cpu_gemm_job *g);
-void weft_cpu_gemm_columns(void *context, void *room, const weft_visit *visit);
 
 #endif

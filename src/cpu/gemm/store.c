@@ -1,5 +1,6 @@
 /* The sums of a GEMM on their way to C. */
 #include "cpu/gemm/job.h"
+#include "cpu/kernel/convert.h"
 
 /* C = alpha sums + beta C, for `count` elements along C's lines, whose sums come in pieces of `width`, `pitch` apart; with
  * beta 0 the old C is not read. `line` has room for them. */

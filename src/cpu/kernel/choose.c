@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/cpu.h"
 #include "cpu/kernel/features.h"
+#include "cpu/kernel/kernel.h"
 
 /* The preprocessor cannot choose inside a list, so each guard has a macro that keeps or drops its rows. */
 #define KEEP_1(row) row

@@ -1,4 +1,6 @@
 /* Rows of elements to floats and back. */
+#include "cpu/kernel/convert.h"
+
 #include "cpu/kernel/element.h"
 
 void weft_cpu_load(weft_dtype dtype, const void *data, size_t index, int64_t count, float *to) {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "cpu/cpu.h"
+#include <weft/weft.h>
 
 static inline uint32_t weft_bits_of(float x) {
     uint32_t bits;

@@ -1,7 +1,7 @@
 /* bf16, 32 x 32, in tile registers: 4 of sums, 2 of A, 2 of B, each 16 rows of 64 bytes. */
 #include <string.h>
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/narrow.h"
 #include "cpu/x86/transpose.h"

@@ -2,7 +2,7 @@
  * at a time. */
 #include <string.h>
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/narrow.h"
 #include "cpu/x86/transpose.h"

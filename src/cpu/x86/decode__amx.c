@@ -2,7 +2,7 @@
  * values are paired as they are read. */
 #include <string.h>
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/narrow.h"
 #include "cpu/x86/transpose.h"

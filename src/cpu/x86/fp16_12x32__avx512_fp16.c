@@ -3,7 +3,7 @@
  * whose values are broadcast one at a time, a stretch of k ahead, into the L1. */
 #include <string.h>
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/transpose.h"
 

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "cpu/cpu.h"
+#include "cpu/attention/decode.h"
 
 #ifdef _OPENMP
 #include <omp.h>

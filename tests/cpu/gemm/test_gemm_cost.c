@@ -3,6 +3,7 @@
 #include "../../random.h"
 
 #include "cpu/gemm/cost.h"
+#include "cpu/thread/team.h"
 
 enum { WORKERS = 3 };
 
@@ -10,7 +11,7 @@ enum { WORKERS = 3 };
 typedef struct trial {
     weft_gemm p;
     int64_t products;
-    weft_cpu_side m, n;
+    weft_cpu_axis m, n;
 } trial;
 
 static const weft_cpu_kernel *kernel;
@@ -23,8 +24,8 @@ static trial draw(uint64_t *random) {
     t.p.a_major = (weft_major)random_between(random, 0, 1);
     t.p.b_major = (weft_major)random_between(random, 0, 1);
     t.products = random_between(random, 1, 4);
-    t.m = weft_cpu_cut_side(t.p.m, random_between(random, 16, 200), kernel->a.lines);
-    t.n = weft_cpu_cut_side(t.p.n, random_between(random, 16, 200), kernel->b.lines);
+    t.m = weft_cpu_cut_axis(t.p.m, random_between(random, 16, 200), kernel->a.lines);
+    t.n = weft_cpu_cut_axis(t.p.n, random_between(random, 16, 200), kernel->b.lines);
     return t;
 }
 
@@ -35,7 +36,7 @@ static double cost(const trial *t, int64_t workers, weft_cpu_way how) {
 /* Lines are padded to whole blocks, those of the last tile on their own. */
 static void sides_are_padded(void **state) {
     (void)state;
-    const weft_cpu_side s = weft_cpu_cut_side(100, 30, 8), one = weft_cpu_cut_side(5, 1000, 8);
+    const weft_cpu_axis s = weft_cpu_cut_axis(100, 30, 8), one = weft_cpu_cut_axis(5, 1000, 8);
     assert_true(s.tiles == 4 && s.one == 32 && s.all == 3 * 32 + 16);
     assert_true(one.tiles == 1 && one.one == 8 && one.all == 8);
 }
@@ -78,7 +79,7 @@ static void what_is_small_had_better_come_last(void **state) {
     t.p.k = 64;
     assert_true(weft_cpu_is_dealt(1, t.m, t.n, 2));
     assert_true(cost(&t, 2, WEFT_CPU_DOWN) < 0.97 * cost(&t, 2, WEFT_CPU_ALONG));
-    assert_false(weft_cpu_is_dealt(1, (weft_cpu_side){40, 1, 40}, t.n, 2));
+    assert_false(weft_cpu_is_dealt(1, (weft_cpu_axis){40, 1, 40}, t.n, 2));
     assert_false(weft_cpu_is_dealt(1, t.m, t.n, 9));
 }
 

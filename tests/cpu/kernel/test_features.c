@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu/cpu.h"
 #include "cpu/kernel/features.h"
+#include "cpu/kernel/kernel.h"
 
 /* A bit that a feature needs, by the processors' manuals. */
 typedef struct need {

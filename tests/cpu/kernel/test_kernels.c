@@ -8,7 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/convert.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/memory.h"
 #include "ref/ref.h"
 
 enum { MOST_LINES = 64, MOST_K = 128 };

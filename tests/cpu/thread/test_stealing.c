@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "cpu/cpu.h"
+#include "cpu/thread/walk.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -55,8 +55,8 @@ static void visits_do_not_grow_with_workers(void **state) {
             tally t = {{0}};
             weft_plan *plan;
             assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
-            const weft_cpu_walking how = {.visit = count_visit, .context = &t, .room = 64, .steals = steals};
-            assert_int_equal(weft_cpu_walk(plan, weft_cpu_choose(WEFT_SUBJECT_ATTENTION, p.dtype), &how, NULL), WEFT_OK);
+            const weft_cpu_visitor visitor = {.visit = count_visit, .context = &t, .scratch = 64, .steals = steals};
+            assert_int_equal(weft_cpu_walk(weft_plan_walk(plan), &visitor, NULL), WEFT_OK);
             weft_plan_destroy(plan);
             for (int tile = 0; tile < TILES; tile++) {
                 assert_in_range(t.visits[tile], 1, steals ? THREADS + 1 : 1); /* dynamic: its drawer looks again */

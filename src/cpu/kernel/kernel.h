@@ -1,15 +1,16 @@
-/* The CPU backend: the plan's tiles over threads, by kernels chosen by what the processor has.
+/* What a kernel is, and which one is taken.
  *
  * All products are made of blocks: a few rows of A times a few columns of B, the sums in registers. Both operands are
  * packed first, into panels that the block reads from front to back. Attention is computed transposed, scores as keys x
  * queries and output as dims x queries: then softmax runs across queries in every lane, and the weights are the next
  * product's operand as they stand.
  */
-#ifndef WEFT_CPU_CPU_H
-#define WEFT_CPU_CPU_H
+#ifndef WEFT_CPU_KERNEL_KERNEL_H
+#define WEFT_CPU_KERNEL_KERNEL_H
 
-#include "cpu/thread/team.h"
-#include "plan/plan.h"
+#include <weft/weft.h>
+
+#include "cpu/sizes.h"
 
 /* How a kernel takes an operand: panels of `lines` rows of A or columns of B. Value k of a line is at
  * ((k / group) * lines + line) * group + k % group. Lines and values that are missing are 0. */
@@ -119,33 +120,6 @@ const weft_cpu_kernel *weft_cpu_choose(weft_subject subject, weft_dtype dtype);
 /* The i-th row of kernels.def, null past the last; *usable tells whether this processor can run it. */
 const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable);
 
-/* `count` elements from data[index] as floats, and back, rounded to nearest. */
-void weft_cpu_load(weft_dtype dtype, const void *data, size_t index, int64_t count, float *to);
-void weft_cpu_store(weft_dtype dtype, void *data, size_t index, int64_t count, const float *from);
-
-/* WEFT_UNSUPPORTED when a thread could not hold the plan's tile. */
-weft_status weft_cpu_check_tile(const weft_plan *plan, weft_message *message);
-
-/* Memory on a cache line, or null; kernels may read a little beyond its end. */
-void *weft_cpu_alloc(size_t bytes);
-void weft_cpu_free(void *buffer);
-
-/* n rounded up to a multiple of unit. */
-static inline int64_t weft_cpu_pad(int64_t n, int64_t unit) {
-    return (n + unit - 1) / unit * unit;
-}
-
-static inline int64_t weft_cpu_smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-/* The next `bytes` of a thread's room, on a cache line; with no room, only counts them. */
-static inline void *weft_cpu_take(char *room, size_t *used, size_t bytes) {
-    char *here = room ? room + *used : NULL;
-    *used += (bytes + 63) / 64 * 64;
-    return here;
-}
-
 /* Bytes of one panel of A or B with k values. */
 static inline size_t weft_cpu_panel_bytes(const weft_cpu_kernel *kernel, weft_cpu_operand operand, int64_t k) {
     return (size_t)(weft_cpu_pad(k, kernel->depth) * operand.lines) * weft_dtype_bytes(kernel->dtype);
@@ -160,80 +134,5 @@ static inline void weft_cpu_multiply(const weft_cpu_kernel *kernel, int64_t rows
         kernel->multiply(k, a, b, c, add);
     }
 }
-
-/* What a worker does with one visit, and the memory it has for it. */
-typedef void (*weft_cpu_visit)(void *context, void *room, const weft_visit *visit);
-
-/* Items 0 .. count - 1, which threads take as they come free. */
-typedef void (*weft_cpu_item)(void *context, void *room, int64_t item);
-typedef struct weft_cpu_stage {
-    int64_t count;
-    weft_cpu_item item;
-    void *context;
-} weft_cpu_stage;
-
-/* How many parts of a tile somebody has taken, in a cache line of its own; and those of so many tiles, 0 at first, or null.
- * weft_cpu_free() releases them. */
-typedef struct weft_cpu_taken {
-    _Alignas(64) int64_t parts;
-} weft_cpu_taken;
-weft_cpu_taken *weft_cpu_taken_new(int64_t tiles);
-
-/* The next of a tile's `parts` that nobody has taken; -1: there is none. */
-static inline int64_t weft_cpu_take_part(weft_cpu_taken *taken, int64_t parts) {
-    if (__atomic_load_n(&taken->parts, __ATOMIC_RELAXED) >= parts) { /* looking is cheaper than taking */
-        return -1;
-    }
-    const int64_t part = __atomic_fetch_add(&taken->parts, 1, __ATOMIC_RELAXED);
-    return part < parts ? part : -1;
-}
-
-/* How a walk is run over threads, which share its workers, every thread with `room` bytes of its own, whose first 64 are 0
- * at first. */
-typedef struct weft_cpu_walking {
-    weft_cpu_visit visit;
-    void *context;
-    size_t room;
-    weft_cpu_stage before; /* done when the walk begins, without a room; no items: nothing */
-    int steals; /* whether threads that are done make the others' visits too: a visit does what nobody has begun of it */
-} weft_cpu_walking;
-
-weft_status weft_cpu_walk(const weft_plan *plan, const weft_cpu_kernel *kernel, const weft_cpu_walking *how,
-                          weft_message *message);
-
-/* Runs items over threads, every thread with `room` bytes of its own. */
-weft_status weft_cpu_each(int64_t count, const weft_cpu_kernel *kernel, size_t room, weft_cpu_item item, void *context,
-                          weft_message *message);
-
-/* Settles the tile sides and the dispatch that a schedule leaves open, where the machine is this host. */
-weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *message);
-
-/* Tiles and dispatches that are worth timing, and what the model says of a plan: see weft_backend. */
-size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *list, size_t room);
-double weft_cpu_cost(const weft_plan *plan);
-
-/* Whether each thread of a GEMM packs what its tile needs; otherwise both operands are packed first, by all. */
-int weft_cpu_packs_alone(const weft_plan *plan);
-
-/* Whether a GEMM with no more tiles than workers takes A where it lies. Then tiles are shared out by columns of blocks. */
-int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *problem);
-
-/* Whether an attention is handed out so that each worker has tiles of one head only. */
-int weft_cpu_shares_by_head(const weft_plan *plan);
-
-/* Whether threads share cores, or it is not known: then one that waits leaves its part of the core to another. */
-int weft_cpu_shares_cores(void);
-
-weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
-
-/* Decode, a few queries over many keys: threads share the keys of a tile. Settles its tile, sweep and dispatch, and how
- * many heads are in the tile; returns 0 where the problem is no decode, or the schedule says another tile. */
-int weft_cpu_open_decode(const weft_attention *problem, weft_schedule *schedule, int64_t *pack);
-int weft_cpu_decodes(const weft_plan *plan); /* whether a plan is one */
-weft_status weft_cpu_attention_few(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
-
-weft_status weft_cpu_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
-                                        weft_message *message);
-weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
 
 #endif
