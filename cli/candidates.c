@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
-#include "cpu/threads.h"
+#include "cpu/thread/team.h"
 #include "base/json.h"
 #include "progress.h"
 #include "report/rate.h"

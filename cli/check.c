@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
-#include "cpu/threads.h"
+#include "cpu/thread/team.h"
 #include "problem/problem.h"
 #include "base/random.h"
 #include "ref/ref.h"

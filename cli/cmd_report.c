@@ -6,7 +6,7 @@
 
 #include "candidates.h"
 #include "cli.h"
-#include "cpu/threads.h"
+#include "cpu/thread/team.h"
 #include "measure_host.h"
 #include "base/json.h"
 #include "plan/plan.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "cpu/threads.h"
+#include "cpu/thread/team.h"
 #include "cuda/module.h"
 #include "device_sides.h"
 #include "gpu.h"

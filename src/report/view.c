@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu/threads.h"
+#include "cpu/thread/team.h"
 #include "plan/describe.h"
 #include "base/json.h"
 #include "base/status.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "cpu/cpu.h"
+#include "cpu/thread/team.h"
 #include "tune/bench.h"
 
 static double seconds_of(clockid_t clock) {

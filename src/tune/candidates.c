@@ -6,7 +6,7 @@
 
 #include <weft/sim.h>
 
-#include "cpu/threads.h"
+#include "cpu/thread/team.h"
 #include "base/status.h"
 
 enum { MOST_SHAPES = 512, PRINTED = 4096 };

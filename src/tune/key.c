@@ -6,7 +6,7 @@
 
 #include <weft/tune.h>
 
-#include "cpu/cpu.h"
+#include "cpu/thread/team.h"
 #include "tune/identity.h"
 #include "tune/words.h"
 
