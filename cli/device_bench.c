@@ -6,7 +6,7 @@
 
 #include "cli.h"
 #include "cpu/threads.h"
-#include "cuda/module.h"
+#include "cuda/driver/module.h"
 #include "device_sides.h"
 #include "gpu.h"
 #include "measure_host.h"

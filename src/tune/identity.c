@@ -6,7 +6,7 @@
 #include <weft/tune.h>
 
 #include "cpu/cpu.h"
-#include "cuda/driver.h"
+#include "cuda/driver/driver.h"
 
 /* Takes the value of a line "key   : value" of /proc/cpuinfo, if it is one. */
 static int take(const char *line, const char *key, char *value, size_t size) {
