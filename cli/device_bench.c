@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cli.h"
-#include "cpu/thread/team.h"
-#include "cuda/module.h"
+#include "cpu/threads.h"
+#include "cuda/driver/module.h"
 #include "device_sides.h"
 #include "gpu.h"
 #include "measure_host.h"

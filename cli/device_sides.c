@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cuda/live.h"
+#include "cuda/plan/live.h"
 #include "base/status.h"
 
 /* SM numbers may have gaps, so the table is larger than the number of SMs. */

@@ -2,7 +2,7 @@
 #ifndef WEFT_CLI_DEVICE_SIDES_H
 #define WEFT_CLI_DEVICE_SIDES_H
 
-#include "cuda/cuda.h"
+#include "cuda/plan/backend.h"
 
 /* Which worker the CTA on each SM stands for; empty until it is first asked for. */
 typedef struct device_sides {

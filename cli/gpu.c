@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
-#include "cuda/cuda.h"
+#include "cuda/plan/backend.h"
 
 static int fail(const gpu *g, weft_cu_result result, const char *what) {
     weft_message message = {""};

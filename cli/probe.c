@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "cuda/live.h"
+#include "cuda/plan/live.h"
 #include "base/file.h"
 #include "base/json.h"
 

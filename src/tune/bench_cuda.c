@@ -1,7 +1,7 @@
 /* Timing on a GPU: memory, and events around runs on a stream of its own. */
 #include <stdint.h>
 
-#include "cuda/cuda.h"
+#include "cuda/plan/backend.h"
 #include "tune/bench.h"
 
 weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_message *message) {

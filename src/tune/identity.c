@@ -5,8 +5,8 @@
 #include <string.h>
 #include <weft/tune.h>
 
-#include "cpu/thread/team.h"
-#include "cuda/driver.h"
+#include "cpu/cpu.h"
+#include "cuda/driver/driver.h"
 
 /* Takes the value of a line "key   : value" of /proc/cpuinfo, if it is one. */
 static int take(const char *line, const char *key, char *value, size_t size) {

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "../random.h"
-#include "cuda/cuda.h"
-#include "cuda/module.h"
+#include "cuda/driver/module.h"
+#include "cuda/plan/backend.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/hopper_attention.h"
-#include "cuda/study.h"
+#include "cuda/sm90/attention/params.h"
+#include "cuda/study/params.h"
 #include "fake_driver.h"
 #include "problem/problem.h"
 #include "ref/ref.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda.h"
+#include "cuda/plan/backend.h"
 #include "problem/problem.h"
 #include "base/random.h"
 #include "ref/ref.h"
