@@ -21,7 +21,7 @@ static weft_status check_size(size_t *given, size_t least, const void *theirs, c
 
 weft_status weft_struct_take(void *ours, size_t known, size_t least, const void *theirs, const char *macro,
                              weft_message *message) {
-    size_t given;
+    size_t given = 0;
     const weft_status status = check_size(&given, least, theirs, macro, message);
     if (status) {
         return status;
@@ -40,7 +40,7 @@ weft_status weft_struct_take(void *ours, size_t known, size_t least, const void 
 
 weft_status weft_struct_give(void *theirs, const void *ours, size_t known, size_t least, const char *macro,
                              weft_message *message) {
-    size_t given;
+    size_t given = 0;
     const weft_status status = check_size(&given, least, theirs, macro, message);
     if (status) {
         return status;

@@ -5,8 +5,9 @@
 #include "plan/plan.h"
 
 typedef struct weft_bench {
-    void *in[3], *out; /* Q K V and O, or A B and C: in the host's memory, or the GPU's */
-    float *lse;
+    weft_data data;                   /* of the plans' operation: buffers in the host's memory, or the GPU's */
+    weft_buffer buffers[WEFT_BUFFERS]; /* what they are */
+    size_t count;
     const void *driver; /* of a GPU: a weft_cuda_driver; null for the CPU */
     void *context, *stream, *start, *end;
     int mode;                   /* of captures, for weft_cuda_restore() */
@@ -38,5 +39,8 @@ void weft_bench_cuda_close(weft_bench *bench);
 
 /* Runs a plan once, on the bench's stream or in this thread. */
 weft_status weft_bench_run(const weft_bench *bench, const weft_plan *plan, weft_message *message);
+
+/* The place in the data that holds a buffer's address. */
+void **weft_bench_at(weft_bench *bench, size_t buffer);
 
 #endif

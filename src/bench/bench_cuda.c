@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 #include "bench/bench.h"
-#include "cuda/cuda.h"
+#include "cuda/plan/backend.h"
 
 weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_message *message) {
     const weft_cuda_plan *placed = plan->placed;
@@ -63,12 +63,11 @@ weft_status weft_bench_cuda_time(const weft_bench *b, const weft_plan *plan, int
     return status ? status : result ? weft_cuda_fail(d, result, "the kernel failed", message) : WEFT_OK;
 }
 
-static void free_all(const weft_bench *b) {
+static void free_all(weft_bench *b) {
     const weft_cuda_driver *d = b->driver;
-    void *const memory[] = {b->in[0], b->in[1], b->in[2], b->out, b->lse};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
-        if (memory[i]) {
-            d->memory_free((uint64_t)(uintptr_t)memory[i]);
+    for (size_t i = 0; i < b->count; i++) {
+        if (*weft_bench_at(b, i)) {
+            d->memory_free((uint64_t)(uintptr_t)*weft_bench_at(b, i));
         }
     }
     if (b->start) {

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "bench/bench.h"
-#include "cpu/cpu.h"
+#include "cpu/thread/team.h"
 
 static double seconds_of(clockid_t clock) {
     struct timespec t;

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "base/struct.h"
+#include "machine/machine.h"
 #include "plan/plan.h"
 
 weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_schedule *schedule,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "machine/machine.h"
 
 /* A table of 2^28 positions takes 1 GiB: beyond that, computing is the only sensible way. */
 static const int64_t MAX_TABLE = INT64_C(1) << 28;
@@ -167,7 +168,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     if (machine) {
         plan->machine = *machine;
     } else {
-        weft_machine_host(&plan->machine);
+        plan->machine = *weft_machine_this_host();
     }
     const weft_backend *backend = plan->backend;
     if ((status = check_codes(&plan->schedule, &plan->operation->info, message)) ||

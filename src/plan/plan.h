@@ -48,7 +48,7 @@ struct weft_plan {
         weft_gemm gemm;
     };
     weft_schedule schedule;   /* every choice made */
-    int64_t products;         /* GEMM on the CPU: of a walk, all of the batch or 1; walks follow each other */
+    int64_t products; /* GEMM: of a walk; walks follow each other. 0: all of the batch */
     int64_t pack; /* attention: query heads that share K and V in one tile; its rows are (query, head); divides tile_m */
     weft_machine machine;
     weft_walk walk;

@@ -32,7 +32,8 @@ void weft_gemm_choose(const weft_problem *problem, const weft_machine *machine, 
 void weft_gemm_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     const weft_gemm *p = &t->problem->gemm;
     const weft_schedule *s = t->schedule;
-    *tiles = (weft_grid){t->products, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
+    const int64_t products = t->products ? t->products : p->batch;
+    *tiles = (weft_grid){products, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
     *reach = weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0);
 }
 
@@ -41,7 +42,8 @@ void weft_gemm_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sec
     const weft_schedule *s = t->schedule;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
     (void)reach;
-    *pieces = (weft_pieces){.sections = 2,
+    *pieces = (weft_pieces){.refused = p->batch > 1 ? "the simulator takes one product" : NULL,
+                            .sections = 2,
                             .section = {{"A", "tile row m", weft_ceil_divide(p->m, s->tile_m)},
                                         {"B", "tile column n", weft_ceil_divide(p->n, s->tile_n)}},
                             .steps = weft_ceil_divide(p->k, s->tile_k),

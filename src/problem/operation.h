@@ -21,7 +21,7 @@ typedef struct weft_tiling {
     const weft_problem *problem; /* resolved */
     const weft_schedule *schedule;
     int64_t heads_in_tile; /* attention: query heads that share K and V in one tile, whose rows are (query, head) */
-    int64_t products;      /* GEMM: products of the batch that one walk covers */
+    int64_t products;      /* GEMM: products of the batch that one walk covers; 0: all */
 } weft_tiling;
 
 /* A side of a tile: a field of the schedule that the operation uses. */
@@ -36,6 +36,7 @@ enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 16, WEFT_SECTIONS = 2, WEFT_STREAMS =
 /* The pieces that the tiles of a tiling read and write, for the simulator and its pictures. Tensors that are read step by
  * step are sections: each has lines (heads, or tiles along one axis) of `steps` pieces. */
 typedef struct weft_pieces {
+    const char *refused; /* why the simulator cannot take the problem; null: it can */
     int sections;
     struct {
         const char *name, *line; /* "K and V", "kv head" */

@@ -29,7 +29,7 @@ static void add_scaled(const weft_attention *p, double *to, size_t to_index, dou
 
 static void add_query(const weft_attention *p, const weft_attention_gradients *data, int64_t batch, int64_t head,
                       int64_t row, const sums *s) {
-    const weft_attention_data inputs = {data->q, data->k, data->v, NULL, NULL};
+    const weft_attention_data inputs = {sizeof inputs, WEFT_ATTENTION, data->q, data->k, data->v, NULL, NULL};
     const size_t q = weft_row_index(&p->q_strides, batch, row, head);
     const size_t o = weft_row_index(&p->o_strides, batch, row, head);
     double lse;

@@ -94,7 +94,7 @@ weft_status weft_simulate_curve(const weft_plan *plan, const weft_simulate_optio
     weft_sim_source source;
     weft_sim_walk walk;
     status = weft_sim_source_make(&source, &walk, plan, message);
-    const uint64_t sectors = walk.distinct + walk.written;
+    const uint64_t sectors = walk.pieces.distinct + walk.pieces.written;
     weft_sim_walk_release(&walk);
     if (status) {
         return status;

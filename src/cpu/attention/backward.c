@@ -261,7 +261,7 @@ weft_status weft_cpu_attention_backward(const weft_attention *problem, const wef
     }
     /* The gradient of a score may be beyond what fp16 holds, whatever the gradients that are asked for. */
     const weft_dtype working = p->dtype == WEFT_FP16 ? WEFT_FP32 : p->dtype;
-    weft_cpu_gradients w = {.p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, working)};
+    weft_cpu_gradients w = {.p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, working)};
     weft_status status = weft_cpu_gradients_prepare(&w, message);
     if (status == WEFT_OK && !w.is_odd) {
         status = run(&w, message);

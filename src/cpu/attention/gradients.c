@@ -108,7 +108,8 @@ static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strid
     if (!*o || !*lse) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for the output of the forward pass");
     }
-    const weft_attention_data forward = {w->data->q, w->data->k, w->data->v, *o, *lse};
+    const weft_attention_data forward = {sizeof forward, WEFT_ATTENTION, w->data->q, w->data->k, w->data->v, *o, *lse};
+    p.operation = WEFT_ATTENTION;
     return weft_attention_forward(&p, &forward, message);
 }
 

@@ -44,7 +44,7 @@ static void choose_handing(weft_schedule *s, const weft_attention *p) {
 }
 
 static void choose_tile(weft_schedule *s, const weft_attention *p) {
-    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype);
     const int64_t seen = weft_cpu_pad(weft_visible_keys(p, p->seq - 1), 96); /* by the last query, who sees the most */
     enum { HALF_L1 = 24 << 10 };                                             /* bytes: a panel of scores stays in the L1 */
     int64_t keys = weft_cpu_fitting_lines(kernel->b.lines * (int64_t)sizeof(float), HALF_L1);
@@ -93,7 +93,7 @@ double weft_cpu_attention_cost(const weft_plan *plan) {
     enum { PER_BLOCK = 12 }; /* keys, measured */
     const weft_schedule *s = &plan->schedule;
     const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
-    return cost_of(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m, s->tile_n,
+    return cost_of(weft_cpu_choose(WEFT_CPU_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m, s->tile_n,
                    s->workers, weft_cpu_shares_by_head(plan)) *
            all * (1 + PER_BLOCK / (double)s->tile_n);
 }

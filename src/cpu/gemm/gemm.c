@@ -153,7 +153,7 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
     if (status) {
         return status;
     }
-    weft_cpu_gemm_job g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype)};
+    weft_cpu_gemm_job g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype)};
     g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
     g.a = (weft_cpu_gemm_operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
     g.b = (weft_cpu_gemm_operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};

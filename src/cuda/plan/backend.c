@@ -1,4 +1,4 @@
-/* CUDA as a backend: forward attention and GEMM on a stream. */
+/* CUDA as a backend: runs on a stream. */
 #include "cuda/plan/backend.h"
 #include "base/status.h"
 
@@ -20,13 +20,8 @@ static weft_status wait(const weft_plan *plan, weft_message *message) {
     return result ? weft_cuda_fail(c->driver, result, "the kernel failed", message) : WEFT_OK;
 }
 
-static weft_status attention_forward(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
-    const weft_status status = weft_cuda_enqueue_attention(plan, data, NULL, message);
-    return status ? status : wait(plan, message);
-}
-
-static weft_status gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
-    const weft_status status = weft_cuda_enqueue_gemm(plan, data, NULL, message);
+static weft_status run(const weft_plan *plan, const void *data, weft_message *message) {
+    const weft_status status = weft_cuda_enqueue(plan, data, NULL, message);
     return status ? status : wait(plan, message);
 }
 
@@ -37,8 +32,6 @@ const weft_backend weft_backend_cuda = {
     .place = weft_cuda_place,
     .close = weft_cuda_close,
     .candidates = weft_cuda_candidates,
-    .attention_forward = attention_forward,
-    .gemm = gemm,
-    .enqueue_attention = weft_cuda_enqueue_attention,
-    .enqueue_gemm = weft_cuda_enqueue_gemm,
+    .run = run,
+    .enqueue = weft_cuda_enqueue,
 };

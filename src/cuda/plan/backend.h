@@ -34,7 +34,7 @@ typedef struct weft_cuda_family {
     void (*settle)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                    weft_schedule *schedule);
 
-    /* Fills the parameters of a launch. `data` is a weft_attention_data or a weft_gemm_data, as the plan's subject is;
+    /* Fills the parameters of a launch. `data` is the struct of the plan's operation;
      * `walk`, which tells the launch's dispatch, has its table in device memory; `counters` are all null where the plan
      * needs none. Tiles that are handed out by counters, by ticket or by side, need counters->own or ->pool. */
     weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, const weft_counters *counters,
@@ -94,12 +94,11 @@ weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stre
 weft_status weft_cuda_check_pointer(const weft_cuda_plan *c, const char *name, const void *pointer, size_t alignment,
                                     weft_message *message);
 
-/* The functions of the backend: see weft_backend. */
+/* CUDA as a backend, and its functions: see weft_backend. */
+extern const weft_backend weft_backend_cuda;
 weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message);
 weft_status weft_cuda_place(weft_plan *plan, weft_message *message);
 void weft_cuda_close(weft_plan *plan);
-weft_status weft_cuda_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
-                                        weft_message *message);
-weft_status weft_cuda_enqueue_gemm(const weft_plan *plan, const weft_gemm_data *data, void *stream, weft_message *message);
+weft_status weft_cuda_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
 #endif

@@ -6,21 +6,25 @@
 #include "cuda/plan/backend.h"
 #include "base/status.h"
 
-#define WEFT_CUDA_FAMILY(name, SUBJECT, least, most) extern const weft_cuda_family weft_cuda_##name;
+#define WEFT_CUDA_FAMILY(name, OPERATION, least, most) extern const weft_cuda_family weft_cuda_##name;
 #include "cuda/plan/families.def"
 #undef WEFT_CUDA_FAMILY
 
 typedef struct row {
     const weft_cuda_family *family;
-    weft_subject subject;
+    int32_t operation;
     int least, most;
 } row;
 
 static const row rows[] = {
-#define WEFT_CUDA_FAMILY(name, SUBJECT, least, most) {&weft_cuda_##name, WEFT_SUBJECT_##SUBJECT, least, most},
+#define WEFT_CUDA_FAMILY(name, OPERATION, least, most) {&weft_cuda_##name, OPERATION, least, most},
 #include "cuda/plan/families.def"
 #undef WEFT_CUDA_FAMILY
 };
+
+static int is_for(const row *r, const weft_plan *plan) {
+    return weft_operation_at(r->operation) == plan->operation;
+}
 
 weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
                              weft_cuda_choice *choice, weft_message *message) {
@@ -34,7 +38,7 @@ weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *devi
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_message why = {""};
-        if (rows[i].subject != plan->subject || (wanted && strcmp(wanted, rows[i].family->name) != 0)) {
+        if (!is_for(&rows[i], plan) || (wanted && strcmp(wanted, rows[i].family->name) != 0)) {
             continue;
         }
         named = 1;

@@ -8,6 +8,7 @@
 
 #include "machine/embedded.h"
 #include "base/status.h"
+#include "base/struct.h"
 
 /* Whether a word of the GPU's name is the name of a built-in machine: "NVIDIA H200" is h200. */
 static int is_named(const char *gpu, const char *machine) {
@@ -167,16 +168,15 @@ weft_status weft_cuda_sheet(weft_sheet *sheet, const weft_cuda_device *device, c
 weft_status weft_machine_gpu(weft_machine *machine, int32_t index, weft_message *message) {
     const weft_cuda_driver *driver;
     weft_cuda_device device;
+    weft_machine found = WEFT_MACHINE_INIT;
     weft_status status;
-    if (!machine) {
-        return weft_fail(message, WEFT_INVALID, "machine is null");
+    if ((status = weft_cuda_driver_get(&driver, message)) == WEFT_OK &&
+        (status = weft_cuda_device_get(driver, index, &device, message)) == WEFT_OK) {
+        status = weft_cuda_describe(&found, &device, message);
     }
-    memset(machine, 0, sizeof *machine);
-    if ((status = weft_cuda_driver_get(&driver, message)) ||
-        (status = weft_cuda_device_get(driver, index, &device, message))) {
-        return status;
-    }
-    return weft_cuda_describe(machine, &device, message);
+    const weft_status given =
+        weft_struct_give(machine, &found, sizeof found, sizeof(size_t), "WEFT_MACHINE_INIT", message);
+    return status ? status : given;
 }
 
 weft_status weft_cuda_describe(weft_machine *machine, const weft_cuda_device *device, weft_message *message) {
@@ -184,6 +184,7 @@ weft_status weft_cuda_describe(weft_machine *machine, const weft_cuda_device *de
     const weft_status status = weft_cuda_sheet(&sheet, device, NULL, message);
     if (status == WEFT_OK) {
         *machine = sheet.machine;
+        machine->struct_size = sizeof *machine;
     }
     return status;
 }

@@ -121,6 +121,7 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
     }
     plan->placed = c;
+    plan->products = 0; /* the whole batch at once */
     weft_status status = weft_cuda_driver_get(&c->driver, message);
     if (status == WEFT_OK) {
         const int mode = weft_cuda_relax(c->driver);

@@ -2,50 +2,43 @@
 #include <weft/tune.h>
 
 #include "base/status.h"
+#include "base/struct.h"
 #include "tune/search/tune.h"
 #include "tune/store/known.h"
 #include "tune/store/store.h"
 
-weft_status weft_tune_attention(const weft_attention *problem, const weft_schedule *schedule, const weft_device *device,
-                                const weft_tune_options *options, weft_tuned *tuned, weft_tune_state *state,
-                                weft_message *message) {
+enum { TUNED = sizeof(size_t) }; /* the least that a caller's struct can be */
+
+weft_status weft_tune(const void *problem, const weft_schedule *schedule, const weft_device *device,
+                      const weft_tune_options *options, weft_tuned *tuned, weft_tune_state *state, weft_message *message) {
     weft_plan draft;
+    weft_tuned ours;
+    weft_tune_state went;
     if (!tuned) {
         return weft_fail(message, WEFT_INVALID, "tuned is null");
     }
-    const weft_status status = weft_plan_draft_attention(&draft, problem, schedule, device, message);
-    return status ? status : weft_tune_draft(&draft, options, tuned, state, message);
-}
-
-weft_status weft_tune_gemm(const weft_gemm *problem, const weft_schedule *schedule, const weft_device *device,
-                           const weft_tune_options *options, weft_tuned *tuned, weft_tune_state *state,
-                           weft_message *message) {
-    weft_plan draft;
-    if (!tuned) {
-        return weft_fail(message, WEFT_INVALID, "tuned is null");
+    weft_status status = weft_plan_draft(&draft, problem, schedule, device, message);
+    if (status) {
+        return status;
     }
-    const weft_status status = weft_plan_draft_gemm(&draft, problem, schedule, device, message);
-    return status ? status : weft_tune_draft(&draft, options, tuned, state, message);
-}
-
-weft_status weft_tuned_attention(const weft_attention *problem, const weft_schedule *schedule, const weft_device *device,
-                                 weft_tuned *tuned, weft_message *message) {
-    weft_plan draft;
-    if (!tuned) {
-        return weft_fail(message, WEFT_INVALID, "tuned is null");
+    const weft_status outcome = weft_tune_draft(&draft, options, &ours, &went, message);
+    status = weft_struct_give(tuned, &ours, sizeof ours, TUNED, "WEFT_TUNED_INIT", message);
+    if (status == WEFT_OK && state) {
+        status = weft_struct_give(state, &went, sizeof went, TUNED, "WEFT_TUNE_STATE_INIT", message);
     }
-    const weft_status status = weft_plan_draft_attention(&draft, problem, schedule, device, message);
-    return status ? status : weft_known_find(&draft, tuned, message);
+    return outcome ? outcome : status;
 }
 
-weft_status weft_tuned_gemm(const weft_gemm *problem, const weft_schedule *schedule, const weft_device *device,
+weft_status weft_tuned_find(const void *problem, const weft_schedule *schedule, const weft_device *device,
                             weft_tuned *tuned, weft_message *message) {
     weft_plan draft;
+    weft_tuned ours;
     if (!tuned) {
         return weft_fail(message, WEFT_INVALID, "tuned is null");
     }
-    const weft_status status = weft_plan_draft_gemm(&draft, problem, schedule, device, message);
-    return status ? status : weft_known_find(&draft, tuned, message);
+    weft_status status = weft_plan_draft(&draft, problem, schedule, device, message);
+    status = status ? status : weft_known_find(&draft, &ours, message);
+    return status ? status : weft_struct_give(tuned, &ours, sizeof ours, TUNED, "WEFT_TUNED_INIT", message);
 }
 
 weft_status weft_tunings_list(int (*row)(void *user, const weft_tuning *tuning), void *user, weft_message *message) {
@@ -79,22 +72,11 @@ weft_status weft_tunings_forget(int64_t *count, weft_message *message) {
     return forget(NULL, count, message);
 }
 
-static weft_status forget_draft(const weft_plan *draft, int64_t *count, weft_message *message) {
+weft_status weft_tuned_forget(const void *problem, const weft_schedule *schedule, const weft_device *device, int64_t *count,
+                              weft_message *message) {
+    weft_plan draft;
     weft_tune_key key;
-    const weft_status status = weft_tune_key_make(&key, draft, message);
+    weft_status status = weft_plan_draft(&draft, problem, schedule, device, message);
+    status = status ? status : weft_tune_key_make(&key, &draft, message);
     return status ? status : forget(&key, count, message);
-}
-
-weft_status weft_tuned_forget_attention(const weft_attention *problem, const weft_schedule *schedule,
-                                        const weft_device *device, int64_t *count, weft_message *message) {
-    weft_plan draft;
-    const weft_status status = weft_plan_draft_attention(&draft, problem, schedule, device, message);
-    return status ? status : forget_draft(&draft, count, message);
-}
-
-weft_status weft_tuned_forget_gemm(const weft_gemm *problem, const weft_schedule *schedule, const weft_device *device,
-                                   int64_t *count, weft_message *message) {
-    weft_plan draft;
-    const weft_status status = weft_plan_draft_gemm(&draft, problem, schedule, device, message);
-    return status ? status : forget_draft(&draft, count, message);
 }

@@ -21,7 +21,7 @@ static uint64_t fingerprint(const weft_plan *plan) {
                                s->cluster_m, s->cluster_n, s->table,  s->split, w->order.count};
     uint64_t hash = 0;
 #define MIX(number) hash = (hash ^ (uint64_t)(number)) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 29
-    for (const char *c = plan->backend->kernel(plan); *c; c++) {
+    for (const char *c = weft_plan_kernel(plan); *c; c++) {
         MIX(*c);
     }
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
@@ -127,12 +127,12 @@ static void vary_sweep(builder *b) {
     b->draft.schedule.sweep = WEFT_CHOOSE;
 }
 
-/* Sections of heads follow the L2, whatever the length, so only a GEMM's groups vary; 0 is the plan's own. */
+/* Sections of heads follow the L2, whatever the length, so only the groups of matrices vary; 0 is the plan's own. */
 static void vary_group(builder *b) {
     static const int64_t groups[] = {0, 4, 8, 16, 32};
     weft_schedule *s = &b->draft.schedule;
     const int takes =
-        b->draft.subject == WEFT_SUBJECT_GEMM && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP;
+        b->draft.operation->info.grid == WEFT_GRID_MATRIX && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP;
     if (s->group != 0 || !takes) {
         vary_sweep(b);
         return;
@@ -151,7 +151,7 @@ static void vary_order(builder *b) {
         return;
     }
     for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
-        if (weft_order_subject(order) == b->draft.subject) {
+        if (weft_order_grid(order) == b->draft.operation->info.grid) {
             s->order = order;
             vary_group(b);
         }
@@ -161,12 +161,11 @@ static void vary_order(builder *b) {
 
 void weft_candidates_fit(weft_plan *draft) {
     weft_schedule *s = &draft->schedule;
-    const int gemm = draft->subject == WEFT_SUBJECT_GEMM;
-    const int64_t m = gemm ? draft->gemm.m : draft->attention.seq, n = gemm ? draft->gemm.n : draft->attention.kv_seq;
-    if (draft->device.kind == WEFT_DEVICE_CPU) {
-        s->tile_m = s->tile_m < m ? s->tile_m : m;
-        s->tile_n = s->tile_n < n ? s->tile_n : n;
-        s->tile_k = gemm && s->tile_k > draft->gemm.k ? draft->gemm.k : s->tile_k;
+    const weft_tiling tiling = {&draft->problem, s, 1, 1};
+    weft_tile_side sides[WEFT_TILE_SIDES];
+    const size_t count = draft->operation->sides(&tiling, s, sides);
+    for (size_t i = 0; i < count && draft->device.kind == WEFT_DEVICE_CPU; i++) {
+        *sides[i].size = *sides[i].size < sides[i].length ? *sides[i].size : sides[i].length;
     }
 }
 
@@ -211,8 +210,9 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
 /* Time by the backend's model, else by the simulator over two waves of tiles; 0 when neither can tell: the simulator takes
  * no split tiles and one product only. */
 static double predict(const weft_plan *plan) {
-    if (plan->backend->cost) {
-        return plan->backend->cost(plan);
+    const double own = plan->backend->cost ? plan->backend->cost(plan) : 0;
+    if (own > 0) {
+        return own;
     }
     const weft_reach *r = &plan->walk.reach;
     weft_simulate_options options = WEFT_SIMULATE_INIT;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <weft/tune.h>
 
-#include "cpu/cpu.h"
+#include "cpu/thread/team.h"
 #include "cuda/driver/driver.h"
 
 /* Takes the value of a line "key   : value" of /proc/cpuinfo, if it is one. */

@@ -16,16 +16,12 @@ typedef struct weft_tune_key {
 
 /* The same as numbers, for looking up in memory: no text is made and nobody is asked. */
 typedef struct weft_tune_number {
-    int64_t value[40];
+    int64_t value[48];
     uint64_t hash;
 } weft_tune_number;
 
 /* Asks the driver for the device's name, once. */
 weft_status weft_tune_key_make(weft_tune_key *key, const weft_plan *draft, weft_message *message);
 void weft_tune_number_make(weft_tune_number *number, const weft_plan *draft);
-
-/* The bucket of a length: its least member. Lengths up to 16 are buckets of their own; from there on eight buckets to a
- * doubling, so that the largest member is at most an eighth longer than the least. */
-int64_t weft_tune_bucket(int64_t length);
 
 #endif

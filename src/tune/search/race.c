@@ -32,7 +32,7 @@ static double quantile(const double *sorted, size_t count, double share) {
 weft_tuned weft_race_figures(const weft_candidate *c) {
     double sorted[ROUNDS];
     const size_t count = c->count < ROUNDS ? c->count : ROUNDS;
-    weft_tuned t = {.schedule = c->schedule, .seconds = c->rough, .runs = (int64_t)count, .date = (int64_t)time(NULL)};
+    weft_tuned t = {.struct_size = sizeof t, .schedule = c->schedule, .seconds = c->rough, .runs = (int64_t)count, .date = (int64_t)time(NULL)};
     if (count > 0) {
         memcpy(sorted, c->times, count * sizeof *sorted);
         qsort(sorted, count, sizeof *sorted, by_value);

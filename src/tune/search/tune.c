@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/struct.h"
 #include "tune/search/race.h"
 #include "tune/store/known.h"
 #include "tune/store/store.h"
@@ -41,12 +42,11 @@ static weft_status read_options(weft_tune_options *ours, const weft_tune_options
     const weft_tune_options init = WEFT_TUNE_INIT;
     *ours = init;
     if (theirs) {
-        if (theirs->struct_size != sizeof *theirs) {
-            return weft_fail(message, WEFT_INVALID,
-                             "struct_size %zu is not one that this library knows: initialise with %s", theirs->struct_size,
-                             "WEFT_TUNE_INIT");
+        const weft_status status =
+            weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_TUNE_INIT", message);
+        if (status) {
+            return status;
         }
-        *ours = *theirs;
     }
     if (!(ours->seconds >= 0) || !(ours->behind == 0 || ours->behind >= 1)) {
         return weft_fail(message, WEFT_INVALID, "seconds %g and behind %g must be 0, or at least 0 and 1", ours->seconds,
@@ -62,8 +62,8 @@ static void show_candidates(const weft_tune_options *o, const weft_candidates *c
         const weft_candidate *one = &c->list[i];
         const weft_tuned tuned = weft_race_figures(one);
         const weft_schedule chosen = weft_plan_schedule(one->plan);
-        const weft_tune_figures figures = {
-            &tuned, &chosen, one->plan->backend->kernel(one->plan), one->model, i == 0, one->is_also, one->is_final};
+        const weft_tune_figures figures = {sizeof figures, &tuned, &chosen,      weft_plan_kernel(one->plan),
+                                           one->model,     i == 0, one->is_also, one->is_final};
         o->candidate(o->user, &figures);
     }
 }
@@ -148,7 +148,7 @@ weft_status weft_tune_draft(const weft_plan *draft, const weft_tune_options *opt
     return status;
 }
 
-weft_status weft_tune_settle(weft_plan *draft, weft_message *message) {
+weft_status weft_tune_registered(weft_plan *draft, weft_message *message) {
     weft_tuned tuned;
     weft_status status = weft_known_find(draft, &tuned, message);
     if (draft->device.mode == WEFT_STORED && status) {

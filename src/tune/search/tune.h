@@ -1,4 +1,4 @@
-/* Tuning from the inside: the public calls, for a draft of either subject. */
+/* Tuning from the inside: the public calls, for a draft of any operation. */
 #ifndef WEFT_TUNE_TUNE_H
 #define WEFT_TUNE_TUNE_H
 
@@ -8,5 +8,8 @@
 
 weft_status weft_tune_draft(const weft_plan *draft, const weft_tune_options *options, weft_tuned *tuned,
                             weft_tune_state *state, weft_message *message);
+
+/* What the modes of a plan make of it: see weft_registry. */
+weft_status weft_tune_registered(weft_plan *draft, weft_message *message);
 
 #endif

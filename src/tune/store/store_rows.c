@@ -17,7 +17,8 @@ static int bind_key(sqlite3_stmt *s, const weft_tuning *row) {
 }
 
 static weft_tuning row_of(const weft_tune_key *key, const weft_tuned *tuned) {
-    weft_tuning row = {key->device, key->driver, key->build, key->problem, key->given, {.seconds = 0}};
+    weft_tuning row = {sizeof row,   key->device, key->driver,     key->build,
+                       key->problem, key->given,  WEFT_TUNED_INIT};
     if (tuned) {
         row.tuned = *tuned;
     }
