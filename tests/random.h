@@ -2,7 +2,7 @@
 #ifndef WEFT_TESTS_RANDOM_H
 #define WEFT_TESTS_RANDOM_H
 
-#include "../src/plan/random.h"
+#include "../src/base/random.h"
 
 static inline uint64_t random_bits(uint64_t *state) {
     return weft_random(state);

@@ -21,7 +21,7 @@ static void run(const problem *x, const weft_schedule *s, const char *name) {
     weft_message message = {""};
     char what[1400], text[1024];
     poison(x);
-    CHECK(weft_plan_run_attention(plan, &x->device, &message) == WEFT_OK, "%s", message.text);
+    CHECK(weft_plan_run(plan, &x->device, &message) == WEFT_OK, "%s", message.text);
     fetch(x);
     weft_plan_text(plan, text, sizeof text);
     snprintf(what, sizeof what, "%s: %s", name, text);
@@ -227,7 +227,7 @@ static void repeated(int32_t dispatch, int64_t split, int64_t length, int times)
     DEMAND(!first);
     for (int i = 0; i < times; i++) {
         poison(&x);
-        DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
+        DEMAND(weft_plan_run(plan, &x.device, NULL));
         fetch(&x);
         if (i == 0) {
             memcpy(first, x.host.o, bytes);
@@ -257,7 +257,7 @@ static void in_step(int64_t queries, int64_t keys, int64_t workers, int times) {
         weft_plan *plan = plan_new(&p, &s, "hopper_attention");
         for (int i = 0; i < times; i++) {
             poison(&x);
-            DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
+            DEMAND(weft_plan_run(plan, &x.device, NULL));
             fetch(&x);
             if (dispatch == WEFT_DISPATCH_STATIC && i == 0) {
                 memcpy(first, x.host.o, bytes);

@@ -4,6 +4,7 @@
 #include "../tune/stores.h"
 #include "tune/search/candidates.h"
 #include "tune/store/known.h"
+#include "../plans.h"
 #include "tune/store/words.h"
 
 #include <weft/tune.h>
@@ -39,7 +40,7 @@ static void candidates(void **state) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     weft_candidates c;
     weft_plan draft;
-    assert_int_equal(weft_plan_draft_attention(&draft, &p, &s, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_draft(&draft, &p, &s, &device, NULL), WEFT_OK);
     assert_int_equal(weft_candidates_make(&c, &draft, NULL, 0, NULL), WEFT_OK);
     int tiles = 0, dispatches[WEFT_DISPATCHES] = {0};
     for (size_t i = 0; i < c.count; i++) {
@@ -58,7 +59,7 @@ static void candidates(void **state) {
     s.tile_m = 64;
     s.tile_n = 64;
     s.dispatch = WEFT_DISPATCH_STATIC;
-    assert_int_equal(weft_plan_draft_attention(&draft, &p, &s, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_draft(&draft, &p, &s, &device, NULL), WEFT_OK);
     assert_int_equal(weft_candidates_make(&c, &draft, NULL, 0, NULL), WEFT_OK);
     assert_true(c.count > 3);
     for (size_t i = 0; i < c.count; i++) {
@@ -85,26 +86,26 @@ static void tuned(void **state) {
     given.sweep = WEFT_SWEEP_SAWTOOTH;
     weft_tune_options o = WEFT_TUNE_INIT;
     o.seconds = 2;
-    weft_tuned found, again;
-    weft_tune_state s;
+    weft_tuned found = WEFT_TUNED_INIT, again = WEFT_TUNED_INIT;
+    weft_tune_state s = WEFT_TUNE_STATE_INIT;
     const int launches = counts()->launches;
     script("capturing=1"); /* by another thread, whose capture is not disturbed */
-    assert_int_equal(weft_tune_attention(&p, &given, &device, &o, &found, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_tune(&p, &given, &device, &o, &found, &s, NULL), WEFT_OK);
     script(NULL);
     assert_int_equal(counts()->captures_ended, 0);
     assert_true(found.seconds > 0 && s.runs > 0 && counts()->launches - launches >= s.runs);
     nothing_left();
     weft_known_clear();
-    assert_int_equal(weft_tuned_attention(&p, &given, &device, &again, NULL), WEFT_OK);
+    assert_int_equal(weft_tuned_find(&p, &given, &device, &again, NULL), WEFT_OK);
     assert_true(weft_schedule_same(&again.schedule, &found.schedule));
 
     weft_plan *plan = NULL;
     weft_message message = {""};
     device.mode = WEFT_STORED;
-    assert_int_equal(weft_plan_attention_on(&plan, &p, &given, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &given, NULL, &device, NULL), WEFT_OK);
     weft_plan_destroy(plan);
     device.precise = 1; /* another kernel: nothing was tuned for it */
-    assert_int_equal(weft_plan_attention_on(&plan, &p, &given, NULL, &device, &message), WEFT_NOT_FOUND);
+    assert_int_equal(plan_on(&plan, &p, &given, NULL, &device, &message), WEFT_NOT_FOUND);
     nothing_left();
     store_end();
 }
@@ -125,7 +126,7 @@ static void gemm(void **state) {
     weft_candidates c;
     weft_plan draft;
     int clusters = 0, splits = 0;
-    assert_int_equal(weft_plan_draft_gemm(&draft, &p, &given, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_draft(&draft, &p, &given, &device, NULL), WEFT_OK);
     assert_int_equal(weft_candidates_make(&c, &draft, NULL, 0, NULL), WEFT_OK);
     for (size_t i = 0; i < c.count; i++) {
         const weft_schedule made = weft_plan_schedule(c.list[i].plan);
@@ -136,9 +137,9 @@ static void gemm(void **state) {
     weft_candidates_free(&c);
     weft_tune_options o = WEFT_TUNE_INIT;
     o.seconds = 1;
-    weft_tuned found;
-    weft_tune_state s;
-    assert_int_equal(weft_tune_gemm(&p, &given, &device, &o, &found, &s, NULL), WEFT_OK);
+    weft_tuned found = WEFT_TUNED_INIT;
+    weft_tune_state s = WEFT_TUNE_STATE_INIT;
+    assert_int_equal(weft_tune(&p, &given, &device, &o, &found, &s, NULL), WEFT_OK);
     assert_true(found.seconds > 0 && s.runs > 0);
     nothing_left();
     store_end();
@@ -153,20 +154,20 @@ static void failures(void **state) {
     const weft_device device = gpu();
     weft_tune_options o = WEFT_TUNE_INIT;
     weft_schedule given = WEFT_SCHEDULE_INIT;
-    weft_tuned found;
+    weft_tuned found = WEFT_TUNED_INIT;
     weft_message message = {""};
     given.dispatch = WEFT_DISPATCH_STATIC;
     script("launch=701");
-    assert_int_equal(weft_tune_attention(&p, &given, &device, &o, &found, NULL, &message), WEFT_FAILED);
+    assert_int_equal(weft_tune(&p, &given, &device, &o, &found, NULL, &message), WEFT_FAILED);
     assert_non_null(strstr(message.text, "cannot be launched"));
     nothing_left();
     script("memory=2");
-    assert_int_equal(weft_tune_attention(&p, &given, &device, &o, &found, NULL, &message), WEFT_NO_MEMORY);
+    assert_int_equal(weft_tune(&p, &given, &device, &o, &found, NULL, &message), WEFT_NO_MEMORY);
     nothing_left();
     script(NULL);
     weft_attention wrong = p;
     wrong.dtype = WEFT_FP32;
-    assert_int_equal(weft_tune_attention(&wrong, NULL, &device, &o, &found, NULL, &message), WEFT_UNSUPPORTED);
+    assert_int_equal(weft_tune(&wrong, NULL, &device, &o, &found, NULL, &message), WEFT_UNSUPPORTED);
     assert_non_null(strstr(message.text, "no CUDA kernel fits"));
     int64_t rows = -1;
     assert_int_equal(weft_tunings_forget(&rows, NULL), WEFT_OK);

@@ -244,7 +244,7 @@ static void names_round_trip(void **state) {
     (void)state;
     for (int32_t i = 0; i < WEFT_ORDER_KINDS; i++) {
         assert_int_equal(weft_order_find(weft_order_describe(i)->name), i);
-        assert_int_equal(weft_order_describe(i)->subject, weft_order_subject(i));
+        assert_int_equal(weft_order_describe(i)->grid, weft_order_grid(i));
     }
     for (int32_t i = 0; i < WEFT_SWEEPS; i++) {
         assert_int_equal(weft_sweep_find(weft_sweep_describe(i)->name), i);

@@ -13,7 +13,7 @@ enum { MAX_TILES = 4096, MAX_WORKERS = 64 };
 /* A random schedule over a random grid. */
 static weft_walk random_walk(uint64_t *random, weft_sweep sweep, weft_dispatch dispatch, weft_grid *tiles) {
     const int32_t kind = (int32_t)random_between(random, 0, WEFT_ORDER_KINDS - 1);
-    const int attention = weft_order_subject(kind) == WEFT_SUBJECT_ATTENTION;
+    const int attention = weft_order_grid(kind) == WEFT_GRID_HEADS;
     const int64_t cluster_rows = random_between(random, 1, 2), cluster_cols = random_between(random, 1, 2);
     tiles->batch = attention ? random_between(random, 1, 3) : 1;
     tiles->rows = cluster_rows * random_between(random, 1, 12);

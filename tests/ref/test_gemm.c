@@ -1,4 +1,5 @@
 /* The matrix product element by element: a loop of the test's own, all majors, leading dimensions, dtypes, alpha, beta. */
+#include "../plans.h"
 #include "tensors.h"
 
 typedef struct matrices {
@@ -11,10 +12,10 @@ typedef struct matrices {
 static matrices matrices_new(uint64_t *seed, const weft_gemm *problem) {
     matrices x;
     weft_message message;
-    if (weft_gemm_resolve(&x.p, problem, &message) != WEFT_OK) {
+    if (resolve_gemm(&x.p, problem, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
     }
-    x.size = weft_gemm_sizes(&x.p);
+    x.size = gemm_sizes(&x.p);
     x.a = random_buffer(seed, x.p.dtype, x.size.a);
     x.b = random_buffer(seed, x.p.dtype, x.size.b);
     x.data.a = x.a;

@@ -101,17 +101,17 @@ static demand gemm_demand(const weft_plan *plan) {
 }
 
 static demand demand_of(const weft_plan *plan) {
-    return plan->subject == WEFT_SUBJECT_ATTENTION ? attention_demand(plan) : gemm_demand(plan);
+    return plan->problem.operation == WEFT_ATTENTION ? attention_demand(plan) : gemm_demand(plan);
 }
 
 static void assert_traffic_equal(const weft_traffic *a, const weft_traffic *b) {
-    assert_memory_equal(a, b, sizeof *a); /* eight counters of 64 bits: nothing between them */
+    assert_memory_equal(a, b, sizeof *a); /* words of 64 bits: nothing between them */
 }
 
 static void add_traffic(weft_traffic *sum, const weft_traffic *t) {
     uint64_t *to = (uint64_t *)sum;
     const uint64_t *from = (const uint64_t *)t;
-    for (size_t i = 0; i < sizeof *t / sizeof *from; i++) {
+    for (size_t i = 1; i < sizeof *t / sizeof *from; i++) { /* all but struct_size */
         to[i] += from[i];
     }
 }
@@ -121,8 +121,7 @@ static weft_simulation check(weft_plan *plan, const weft_simulate_options *optio
     const weft_machine m = plan->machine;
     const demand d = demand_of(plan);
     const uint64_t asked = d.read + d.written, sector = (uint64_t)m.l2_sector;
-    weft_traffic domains[MOST_DOMAINS], sum;
-    memset(&sum, 0, sizeof sum);
+    weft_traffic domains[MOST_DOMAINS] = {WEFT_TRAFFIC_INIT}, sum = WEFT_TRAFFIC_INIT;
     const weft_simulation r = simulate(plan, options, domains);
     for (int64_t i = 0; i < m.domains; i++) {
         assert_int_equal(domains[i].hits + domains[i].misses, domains[i].sectors);
@@ -169,7 +168,7 @@ static weft_machine random_machine(uint64_t *seed) {
 static weft_simulate_options random_options(uint64_t *seed) {
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     o.seed = random_bits(seed);
-    o.stages = random_between(seed, 0, 16);
+    o.stages = stages_of(random_between(seed, 0, 16));
     o.drift = (double)random_between(seed, -1, 4) / 4.0;
     return o;
 }
@@ -198,7 +197,7 @@ static void every_schedule(void **state) {
             s.schedule.order = n % WEFT_ORDER_KINDS;
             s.schedule.sweep = n / WEFT_ORDER_KINDS % WEFT_SWEEPS;
             s.schedule.dispatch = n / WEFT_ORDER_KINDS / WEFT_SWEEPS;
-            if (weft_order_subject(s.schedule.order) == s.kind) {
+            if (weft_order_grid(s.schedule.order) == weft_operation_describe(s.kind)->grid) {
                 const weft_simulation r = check(plan_of(&s, &m), NULL);
                 first = first == 0 ? r.total.sectors_from_sm : first;
                 assert_int_equal(r.total.sectors_from_sm, first);
@@ -249,7 +248,7 @@ static void same_seed_same_result(void **state) {
 static subject many_tiles(void) {
     subject s;
     memset(&s, 0, sizeof s);
-    s.kind = WEFT_SUBJECT_ATTENTION;
+    s.kind = WEFT_ATTENTION;
     const weft_attention a = WEFT_ATTENTION_INIT;
     const weft_schedule t = WEFT_SCHEDULE_INIT;
     s.attention = a;
@@ -283,7 +282,7 @@ static void limits_of_any_kind(void **state) {
     subject s = many_tiles();
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     for (o.limit = 100; o.limit < 16384; o.limit += 1000) {
-        weft_traffic domains[MOST_DOMAINS];
+        weft_traffic domains[MOST_DOMAINS] = {WEFT_TRAFFIC_INIT};
         const weft_simulation r = simulate(plan_of(&s, &m), &o, domains);
         assert_int_equal(r.total.hits + r.total.misses, r.total.sectors);
         assert_int_equal(domains[0].hits + domains[0].misses, domains[0].sectors);
@@ -314,8 +313,8 @@ static void crowded_sets(void **state) {
                 const int64_t bytes = m.l2_bytes / 100 * (nearly ? 95 : 80) / BLOCK * BLOCK;
                 const weft_stream stream = {1, bytes, BLOCK, PASSES, WEFT_STREAM_SHARED, 0, 0};
                 weft_simulate_options o = WEFT_SIMULATE_INIT;
-                o.drift = 0;
-                weft_traffic t;
+                o.drift = -1;
+                weft_traffic t = WEFT_TRAFFIC_INIT;
                 uint64_t distinct;
                 assert_int_equal(weft_simulate_stream(&m, &stream, &o, &t, &distinct, NULL), WEFT_OK);
                 const double reads = (double)t.dram_read_bytes / (double)m.l2_sector / (double)distinct;
@@ -346,20 +345,18 @@ static void bad_arguments(void **state) {
     const weft_machine m = machine_named("gb10");
     const subject s = random_subject(&seed, SHAPE_ALIGNED, 0);
     weft_plan *plan = plan_of(&s, &m);
-    weft_simulation r;
+    weft_simulation r = WEFT_SIMULATION_INIT;
     const weft_simulate_options init = WEFT_SIMULATE_INIT;
     assert_refused(NULL, NULL, &r, "plan");
     assert_refused(plan, NULL, NULL, "simulation");
     weft_simulate_options o = init;
-    o.stages = -1;
-    assert_refused(plan, &o, &r, "stages -1");
     o.stages = 17;
     assert_refused(plan, &o, &r, "stages 17");
     o = init;
     o.drift = 2;
     assert_refused(plan, &o, &r, "drift 2");
     o = init;
-    o.struct_size--;
+    o.struct_size = 3;
     assert_refused(plan, &o, &r, "struct_size");
     o = init;
     o.stages = 16;

@@ -216,7 +216,7 @@ static double predict(const weft_plan *plan) {
     }
     const weft_reach *r = &plan->walk.reach;
     weft_simulate_options options = WEFT_SIMULATE_INIT;
-    weft_simulation simulation;
+    weft_simulation simulation = WEFT_SIMULATION_INIT;
     options.limit = 2 * (uint64_t)plan->walk.workers * (uint64_t)weft_ceil_divide(r->columns, r->tile_columns);
     return weft_simulate(plan, &options, &simulation, NULL, NULL) == WEFT_OK ? simulation.seconds : 0;
 }
