@@ -3,17 +3,11 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/struct.h"
 #include "sim/sources.h"
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 weft_status weft_simulate_options_read(weft_simulate_options *o, const weft_simulate_options *given,
                                        weft_message *message) {
@@ -58,7 +52,7 @@ weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *op
         (status = weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT", message))) {
         return status;
     }
-    const double begin = now();
+    const double begin = weft_now();
     weft_sim_source source;
     weft_sim_walk walk;
     weft_memory memory;
@@ -94,7 +88,7 @@ weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *op
         const double flops = plan->operation->flops(&plan->problem);
         result.tflops = outcome.seconds > 0 ? flops / outcome.seconds / 1e12 : 0;
         result.seed = o.seed;
-        result.elapsed_seconds = now() - begin;
+        result.elapsed_seconds = weft_now() - begin;
         status = status ? status
                         : weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT",
                                            message);
