@@ -4,17 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/struct.h"
 #include "sim/sources.h"
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 weft_status weft_simulate_options_read(weft_simulate_options *o, const weft_simulate_options *given,
                                        weft_message *message) {
@@ -50,7 +44,7 @@ static void scale(weft_traffic *t, double factor) {
 weft_status weft_sim_simulate(const weft_plan *plan, const weft_simulate_options *o, weft_simulation *result,
                               weft_traffic *domains, weft_message *message) {
     const weft_simulation none = WEFT_SIMULATION_INIT;
-    const double begin = now();
+    const double begin = weft_now();
     weft_sim_source source;
     weft_sim_walk walk;
     weft_memory memory;
@@ -84,7 +78,7 @@ weft_status weft_sim_simulate(const weft_plan *plan, const weft_simulate_options
         const double flops = plan->operation->flops(&plan->problem);
         result->tflops = result->seconds > 0 ? flops / result->seconds / 1e12 : 0;
         result->seed = o->seed;
-        result->elapsed_seconds = now() - begin;
+        result->elapsed_seconds = weft_now() - begin;
     }
     weft_memory_release(&memory);
     weft_sim_walk_release(&walk);

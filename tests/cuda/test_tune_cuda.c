@@ -4,8 +4,6 @@
 #include "../tune/stores.h"
 #include "tune/search/candidates.h"
 #include "tune/store/known.h"
-#include "../plans.h"
-#include "tune/store/words.h"
 
 #include <weft/tune.h>
 

@@ -1,4 +1,4 @@
-#include "tune/store/words.h"
+#include <weft/tune.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ void weft_schedule_write(const weft_schedule *schedule, char text[WEFT_WORDS]) {
     if (name(schedule->field)) {                                                                                           \
         add(text, #field, name(schedule->field));                                                                          \
     }
-#include "tune/store/schedule_fields.def"
+#include "plan/schedule_fields.def"
 }
 
 /* Reads a whole number between 0 and the largest dimension. */
@@ -65,7 +65,7 @@ static int set(weft_schedule *s, const char *field, const char *value) {
         s->name = find(value);                                                                                             \
         return s->name >= 0;                                                                                               \
     }
-#include "tune/store/schedule_fields.def"
+#include "plan/schedule_fields.def"
     return 0;
 }
 
@@ -98,6 +98,6 @@ int weft_schedule_same(const weft_schedule *a, const weft_schedule *b) {
     int same = 1;
 #define WEFT_SCHEDULE_NUMBER(field)           same &= a->field == b->field;
 #define WEFT_SCHEDULE_CODE(field, find, name) same &= a->field == b->field;
-#include "tune/store/schedule_fields.def"
+#include "plan/schedule_fields.def"
     return same;
 }
