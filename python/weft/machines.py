@@ -72,7 +72,7 @@ class Machine:
         """Every value with its unit and its source; for machines that come from a file or a name."""
         if self._origin is None:
             raise Invalid(f"{self.name} comes from no file, so its values have no sources")
-        values, count, name = (_c.MachineValue * 256)(), ctypes.c_size_t(), self._origin.encode()
+        values, count, name = _c.array(_c.MachineValue, 256), ctypes.c_size_t(), self._origin.encode()
         _c.call(_c.library.weft_machine_values, name, None, values, len(values), ctypes.byref(count))
         fields = ("section", "key", "value", "unit", "source", "text")
         rows = values[: min(count.value, len(values))]
