@@ -11,7 +11,7 @@ import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p, sizeof
 
-from . import _adapter, errors
+from . import errors
 
 ATTENTION, ATTENTION_BACKWARD, GEMM = 1, 2, 3  # enum weft_operation
 CPU, CUDA = 0, 1  # enum weft_device_kind
@@ -19,17 +19,18 @@ CPU, CUDA = 0, 1  # enum weft_device_kind
 
 
 _TYPES = {
-    "char*": c_char_p, "double": c_double, "int": c_int, "int32": c_int32, "int64": c_int64, "size": c_size_t, "uint32": c_uint32,
+    "char": c_char, "char*": c_char_p, "double": c_double, "int": c_int, "int32": c_int32, "int64": c_int64, "size": c_size_t, "uint32": c_uint32,
     "uint64": c_uint64, "void*": c_void_p,
 }  # fmt: skip
 
 
 def _type(name: str):
-    """The ctypes type of a C type: one of _TYPES, a structure of this file, a pointer to one, or an array of char."""
+    """The ctypes type of a C type: one of _TYPES, a structure of this file, a pointer to either, or an array."""
     if name in _TYPES:
         return _TYPES[name]
-    if name.startswith("char["):
-        return c_char * int(name[5:-1])
+    if name.endswith("]"):
+        element, count = name[:-1].split("[")
+        return _type(element) * int(count)
     return POINTER(_type(name[:-1])) if name.endswith("*") else globals()[name]
 
 
@@ -48,6 +49,9 @@ class Sized(Structure):
         super().__init__(sizeof(type(self)), *values, **fields)
 
 
+_HEAD = "size struct_size; int32 operation;"  # what a problem and its data begin with
+
+
 class Message(Structure):
     _fields_ = _fields("char[256] text")
 
@@ -58,34 +62,34 @@ class Strides(Structure):
 
 class Attention(Structure):
     _fields_ = _fields(
-        "size struct_size; int64 batch heads kv_heads seq kv_seq head_dim; int dtype mask; int64 offset; double scale; int layout;"
+        f"{_HEAD} int64 batch heads kv_heads seq kv_seq head_dim; int dtype mask; int64 offset; double scale; int layout;"
         "Strides q_strides k_strides v_strides o_strides"
     )
 
 
 class Gemm(Structure):
     _fields_ = _fields(
-        "size struct_size; int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta;"
+        f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta;"
         "int64 batch a_stride b_stride c_stride"
     )
 
 
 class AttentionData(Structure):
-    _fields_ = _fields("void* q k v o lse")
+    _fields_ = _fields(f"{_HEAD} void* q k v o lse")
 
 
 class AttentionGradients(Structure):
-    _fields_ = _fields("void* q k v grad_o grad_q grad_k grad_v o lse")
+    _fields_ = _fields(f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse")
 
 
 class GemmData(Structure):
-    _fields_ = _fields("void* a b c")
+    _fields_ = _fields(f"{_HEAD} void* a b c")
 
 
 class Schedule(Sized):
     _fields_ = _fields(
         "int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis;"
-        "int64 domains cluster_m cluster_n split"
+        "int64 domains cluster_m cluster_n split; int64[8] reserved"
     )
 
 
@@ -93,7 +97,7 @@ class Device(Sized):
     _fields_ = _fields("int kind; int32 index precise mask_every_block no_prefetch ctas; char* kernel; int mode")
 
 
-class Machine(Structure):
+class Machine(Sized):
     _fields_ = _fields(
         "char[32] name; char[96] title; int64 workers domains handout handout_run; double clock;"
         "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home;"
@@ -107,11 +111,11 @@ class PlanOptions(Sized):
     _fields_ = _fields("Schedule* schedule; Machine* machine; Device* device")
 
 
-class Tuned(Structure):
+class Tuned(Sized):
     _fields_ = _fields("Schedule schedule; double seconds spread; int64 runs date; int32 whole")
 
 
-class TuneState(Structure):
+class TuneState(Sized):
     _fields_ = _fields(
         "int64 candidates same dropped; double dropped_from; int64 refused untimed racing runs disturbed; double elapsed left;"
         "Tuned* best; double estimate"
@@ -128,19 +132,21 @@ class TuneOptions(Sized):
     )
 
 
-class MachineValue(Structure):
+class MachineValue(Sized):
     _fields_ = _fields("char* section key unit text; char[96] value; char[160] source")
 
 
-class Traffic(Structure):
-    _fields_ = _fields("uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes")
+class Traffic(Sized):
+    _fields_ = _fields(
+        "uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes; uint64[7] reserved"
+    )
 
 
 class SimulateOptions(Sized):
     _fields_ = _fields("double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user")
 
 
-class Simulation(Structure):
+class Simulation(Sized):
     _fields_ = _fields(
         "Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; double simulated"
     )
@@ -151,7 +157,7 @@ class CurvePoint(Structure):
 
 
 class OrderInfo(Structure):
-    _fields_ = _fields("char* name text; int subject parameter")
+    _fields_ = _fields("char* name text; int grid parameter")
 
 
 class Name(Structure):
@@ -173,10 +179,14 @@ class Order(Structure):
     )
 
 
-class Walk(Structure):
-    """The first fields of weft_walk: what a picture of the order needs."""
+class Reach(Structure):
+    _fields_ = _fields("int64 rows columns tile_rows tile_columns offset; int32 causal; Divisor by_tile_columns")
 
-    _fields_ = _fields("Order order; int32 sweep dispatch halves; int64 cluster_rows cluster_cols cols workers")
+
+class Walk(Structure):
+    _fields_ = _fields(
+        "Order order; int32 sweep dispatch halves; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; Reach reach"
+    )
 
 
 _STATUS_FUNCTIONS = {  # each takes a message besides, last
@@ -186,6 +196,7 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_tune": "void* Schedule* Device* TuneOptions* Tuned* TuneState*",
     "weft_machine_load": "Machine* char*",
     "weft_machine_parse": "Machine* char* size char*",
+    "weft_machine_host": "Machine*",
     "weft_machine_gpu": "Machine* int32",
     "weft_machine_values": "char* Machine* MachineValue* size size*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
@@ -197,10 +208,9 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_problem_flops": ("double", "void*"),
     "weft_plan_destroy": (None, "void*"),
     "weft_plan_schedule": ("Schedule", "void*"),
-    "weft_plan_walk": ("Walk*", "void*"),
+    "weft_plan_walk": ("Walk*", "void* size"),
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
-    "weft_machine_host": (None, "Machine*"),
     "weft_machine_name": ("char*", "size"),
     "weft_order_describe": ("OrderInfo*", "int32"),
     "weft_sweep_describe": ("Name*", "int32"),
@@ -219,7 +229,7 @@ def _load() -> ctypes.CDLL:
     path = os.environ.get("WEFT_LIBRARY") or path_of("libweft.so")
     if not os.path.exists(path):
         raise ImportError(f"weft: there is no library at {path}: run `pip install .`, or name one in WEFT_LIBRARY")
-    library = _adapter.adapt(ctypes.CDLL(path))
+    library = ctypes.CDLL(path)
     functions = {name: ("int", f"{takes} Message*") for name, takes in _STATUS_FUNCTIONS.items()}
     for name, (gives, takes) in {**functions, **_OTHER_FUNCTIONS}.items():
         getattr(library, name).argtypes = [_type(kind) for kind in takes.split()]
@@ -241,14 +251,12 @@ def call(function, *arguments) -> None:
 
 def head(structure, operation: int) -> tuple:
     """The values of the fields that a problem and its data begin with."""
-    return (sizeof(structure),) if hasattr(structure, "struct_size") else ()
+    return sizeof(structure), operation
 
 
 def problem(structure, operation: int, **fields):
     """A problem of an operation."""
-    made = structure(*head(structure, operation), **fields)
-    made.operation = operation
-    return made
+    return structure(*head(structure, operation), **fields)
 
 
 def array(structure, count: int):

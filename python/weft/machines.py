@@ -43,7 +43,7 @@ class Machine:
     def host(cls) -> "Machine":
         """This host's CPU: cores as workers, its largest shared cache as the L2."""
         machine = cls._bare()
-        _c.library.weft_machine_host(ctypes.byref(machine._c))
+        _c.call(_c.library.weft_machine_host, ctypes.byref(machine._c))
         return machine
 
     @classmethod

@@ -48,7 +48,7 @@ class Plan(notebook.Shown):
 
     @property
     def subject(self) -> str:
-        """The operation: "attention", "attention backward" or "gemm"."""
+        """The operation: "attention", "attention-backward" or "gemm"."""
         return self.operation.problem.subject
 
     @property
@@ -78,11 +78,15 @@ class Plan(notebook.Shown):
         """The plan as a dict: problem, schedule, machine."""
         return json.loads(self._described(_c.library.weft_plan_json))
 
+    def _order(self) -> _c.Order:
+        """The plan's own, valid as long as it."""
+        return _c.library.weft_plan_walk(self._handle, ctypes.sizeof(_c.Walk)).contents.order
+
     @property
     def grid(self) -> Tuple[int, int, int]:
         """The grid of positions: (batch, rows, columns), with a position a tile, or a cluster or pair of them. Rows and
         columns are m and n of a GEMM, heads and query blocks of an attention."""
-        grid = _c.library.weft_plan_walk(self._handle).contents.order.grid
+        grid = self._order().grid
         return grid.batch, grid.rows, grid.cols
 
     def tiles(self, count: Optional[int] = None) -> List[Tuple[int, int, int]]:
@@ -91,7 +95,7 @@ class Plan(notebook.Shown):
         with_table = _c.Schedule.from_buffer_copy(schedule)
         with_table.table = 1
         plan = Plan(problem, with_table, *where)
-        order = _c.library.weft_plan_walk(plan._handle).contents.order
+        order = plan._order()
         rows, cols = order.grid.rows, order.grid.cols
         indices = order.table[: order.count if count is None else min(count, order.count)]
         return [(index // (rows * cols), index // cols % rows, index % cols) for index in indices]
@@ -104,7 +108,7 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
          device: str = "cpu", kernel: Optional[str] = None, mode: str = "estimate") -> Plan:  # fmt: skip
     """Makes a plan, with every choice made that `schedule` leaves open.
 
-    problem   a weft.Attention or a weft.Gemm
+    problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
     schedule  a weft.Schedule, a dict of its fields, or None: all chosen
     machine   a weft.Machine, a name, a path, or None: this host, or the GPU
     device    "cpu", "cuda" or "cuda:1"

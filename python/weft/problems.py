@@ -61,7 +61,7 @@ class Problem:
 def check(problem: Any) -> None:
     """Refuses what is no problem."""
     if not isinstance(problem, Problem):
-        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention or a weft.Gemm")
+        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention, a weft.AttentionBackward or a weft.Gemm")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ class AttentionBackward(Attention):
     those of weft.Attention; flops are 2.5 times as many. The CPU runs it."""
 
     operation: ClassVar[int] = _c.ATTENTION_BACKWARD
-    subject: ClassVar[str] = "attention backward"
+    subject: ClassVar[str] = "attention-backward"
 
 
 @dataclasses.dataclass(frozen=True)

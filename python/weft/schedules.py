@@ -10,7 +10,7 @@ from . import _c, notebook
 from .errors import Invalid
 
 _AXES = ("n", "m")
-_SUBJECTS = ("gemm", "attention")  # enum weft_subject
+_SUBJECTS = ("gemm", "attention")  # by enum weft_grid_kind: what has such a grid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ def _orders() -> Tuple[Order, ...]:
     while _c.library.weft_order_describe(len(rows)):
         row = _c.library.weft_order_describe(len(rows)).contents
         parameters = tuple(name for bit, name in ((1, "group"), (2, "domains")) if row.parameter & bit)
-        rows.append(Order(row.name.decode(), _SUBJECTS[row.subject], parameters, row.text.decode()))
+        rows.append(Order(row.name.decode(), _SUBJECTS[row.grid], parameters, row.text.decode()))
     return tuple(rows)
 
 

@@ -58,14 +58,15 @@ def _options(drift: Optional[float], seed: int, stages: int, limit: int) -> _c.S
     for name, number in numbers.items():
         if schedules.whole(name, number) < 0:
             raise Invalid(f"{name} {number} is negative")
-    return _c.SimulateOptions(-1.0 if drift is None else drift, seed, stages, limit)
+    # In C, 0 is the default and a negative number is none.
+    return _c.SimulateOptions(0.0 if drift is None else drift or -1.0, seed, stages or -1, limit)
 
 
 def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
              drift: Optional[float] = None, seed: int = 1, stages: int = 2, limit: int = 0) -> Simulation:  # fmt: skip
     """Predicts the L2 and DRAM traffic and the time of a problem under a schedule on a machine.
 
-    problem   a weft.Attention or a weft.Gemm
+    problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
     schedule  a weft.Schedule, a dict of its fields, or None: chosen
     machine   a weft.Machine, a name such as "h200", a path, or None: this host
     drift     relative spread of step times between workers; None: the machine's
@@ -88,7 +89,7 @@ def curve(problem: Problem, schedule: schedules.ScheduleLike = None, machine: ma
     """(bytes of one domain's L2, misses) for `count` sizes of the L2, from almost nothing to all of the data."""
     if not 2 <= schedules.whole("count", count) <= 1 << 20:
         raise Invalid(f"count {count} is not between 2 and {1 << 20}")
-    plan, points = plans.plan(problem, schedule, machine), _c.array(_c.CurvePoint, count)
+    plan, points = plans.plan(problem, schedule, machine), (_c.CurvePoint * count)()
     _c.call(_c.library.weft_simulate_curve, plan._handle, None, points, count)
     return [(point.l2_bytes, point.misses) for point in points]
 

@@ -26,7 +26,7 @@ def tune(problem: problems.Problem, schedule: schedules.ScheduleLike = None, *, 
          again: bool = False, progress: Optional[Callable[[float, float], bool]] = None) -> Tuned:  # fmt: skip
     """Times candidates for a problem, which stands for its class, and stores the best.
 
-    problem   a weft.Attention or a weft.Gemm
+    problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
     schedule  what is not open in it stays as it is
     device    "cpu", "cuda" or "cuda:1"
     seconds   to spend at most, about

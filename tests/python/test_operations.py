@@ -23,10 +23,10 @@ def test_rows_name_the_fields_of_their_data(row):
     (weft.Attention(32, 8, 2, 3, kv_seq=10), 4 * 2 * 3 * 32 * 10 * 8), (weft.Gemm(3, 5, 7), 2 * 3 * 5 * 7),
     (weft.AttentionBackward(32, 8, 2, 3, kv_seq=10), 10 * 2 * 3 * 32 * 10 * 8),
 ])  # fmt: skip
-def test_every_problem_has_a_plan(problem, flops):
+def test_every_problem_has_a_plan_and_a_simulation(problem, flops):
     plan = weft.plan(problem)
     assert plan.subject == problem.subject and plan.subject in repr(plan) and plan.schedule.tile
-    assert problem.flops == flops
+    assert problem.flops == flops and weft.simulate(problem, None, "gb10").total.sectors > 0
     tiles = plan.tiles()
     assert len(tiles) == len(set(tiles)) == np.prod(plan.grid)
     assert f"{plan.grid[1]} {plan.operation.axes[0]} down, {plan.grid[2]} {plan.operation.axes[1]} across" in plan._repr_html_()
