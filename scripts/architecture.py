@@ -51,11 +51,13 @@ def text(x, y, words, size=13, colour=INK, anchor="middle", weight="normal"):
 
 def box(x, y, width, height, kind):
     fill, stroke = COLOURS[kind]
-    return f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="6" fill="{fill}" stroke="{stroke}"/>'
+    return (f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="6" '
+            f'fill="{fill}" stroke="{stroke}"/>')  # fmt: skip
 
 
 def arrow(x, from_y, to_y):
-    return f'<line x1="{x:.0f}" y1="{from_y:.0f}" x2="{x:.0f}" y2="{to_y:.0f}" stroke="{QUIET}" stroke-width="1.5" marker-end="url(#tip)"/>'
+    return (f'<line x1="{x:.0f}" y1="{from_y:.0f}" x2="{x:.0f}" y2="{to_y:.0f}" stroke="{QUIET}" '
+            f'stroke-width="1.5" marker-end="url(#tip)"/>')  # fmt: skip
 
 
 def layers():
@@ -67,7 +69,8 @@ def layers():
         out.append(text(LEFT, y - 5, says, 11, QUIET, "start"))
         for column, name in enumerate(names):
             x = LEFT + column * (each + gap)
-            out += [box(x, y, each, BOX, "layer"), text(x + each / 2, y + 22, name, 13 if len(names) < 5 else 12, weight="bold")]
+            size = 13 if len(names) < 5 else 12
+            out += [box(x, y, each, BOX, "layer"), text(x + each / 2, y + 22, name, size, weight="bold")]
         if row:
             out.append(arrow(LEFT + width / 2, y - ROW + BOX + 2, y - 3))
     return out
@@ -98,7 +101,8 @@ def main():
     height = TOP + len(LAYERS) * ROW
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">']
     out.append("<title>The layers of weft, and the way of one problem through them</title>")
-    out.append('<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
+    out.append('<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" '
+               'markerWidth="6" markerHeight="6" orient="auto">'
                f'<path d="M0 0L8 4L0 8z" fill="{QUIET}"/></marker></defs>')  # fmt: skip
     out += layers() + way() + ["</svg>"]
     with open(sys.argv[1], "w", encoding="utf-8") as file:

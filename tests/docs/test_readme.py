@@ -1,5 +1,5 @@
-"""README.md and docs/ tell the truth: commands print what is shown, the C program compiles and runs, links lead somewhere,
-pictures are what their scripts draw.
+"""README.md and docs/ tell the truth: commands print what is shown, the C program compiles and runs, links lead
+somewhere, pictures are what their scripts draw.
 
     test_readme.py PATH_TO_WEFT PATH_TO_SHARED_LIBRARY
 """
@@ -99,8 +99,8 @@ class Readme(unittest.TestCase):
         for picture, (script, *inputs) in drawings.items():
             with tempfile.TemporaryDirectory() as folder:
                 drawn = os.path.join(folder, picture)
-                command = [sys.executable, os.path.join(ROOT, "scripts", script), *(os.path.join(ROOT, i) for i in inputs), drawn]
-                subprocess.run(command, check=True)
+                paths = [os.path.join(ROOT, name) for name in [f"scripts/{script}", *inputs]]
+                subprocess.run([sys.executable, *paths, drawn], check=True)
                 self.assertEqual(text(drawn), text(os.path.join(ROOT, "docs", picture)), f"{picture}: run make docs")
 
 
