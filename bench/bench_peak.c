@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cpu/features.h"
+#include "cpu/kernel/features.h"
 
 static double now(void) {
     struct timespec t;

@@ -1,10 +1,13 @@
 /* Memory for packed operands and for threads. What is released is kept for the next call, up to KEPT bytes: pages fresh
  * from the system cost more than filling them. weft_release_memory() frees what is kept. No lock, so that a child of a fork
  * finds none held: each place holds a buffer or nothing, and whoever takes it out has it. */
+#include "cpu/memory.h"
+
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "cpu/cpu.h"
+#include <weft/weft.h>
 
 /* ALIGNMENT: a cache line. BEYOND: kernels load the next values of an operand before they know that there are none. LARGE:
  * a huge page; buffers of several are laid on their borders. */

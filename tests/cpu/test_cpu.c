@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 #include "plan/plan.h"
 
 #ifdef _OPENMP

@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "cpu/cpu.h"
+#include <weft/weft.h>
+
+#include "cpu/memory.h"
 
 static void kept_and_given_back(void **state) {
     enum { BYTES = 1 << 20 };

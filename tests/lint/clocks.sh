@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 reads='clock_gettime|gettimeofday|CLOCKS_PER_SEC|omp_get_wtime|std::chrono|perf_counter|process_time|time\.(time|monotonic)\(|timeit|[( ,]timeout=|max_total_time|[^_]TIMEOUT [0-9]'
 # Files that may, and why.
 allowed='
-tests/cpu/test_kernels\.c      --bench prints how fast each kernel is, and nothing is held to it
+tests/cpu/kernel/test_kernels\.c      --bench prints how fast each kernel is, and nothing is held to it
 tests/cuda/attention_trial\.h  prints what a call costs the host, and nothing is held to it
 tests/lint/clocks\.sh          the words themselves
 '

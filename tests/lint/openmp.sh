@@ -3,7 +3,7 @@
 # forever. Everything else goes through weft_cpu_team() and weft_cpu_for().
 set -eu
 cd "$(dirname "$0")/../.."
-home=src/cpu/threads.c
+home=src/cpu/thread/team.c
 raw='#[[:space:]]*pragma[[:space:]]+omp[[:space:]]+(parallel|teams|target|task)|_Pragma[[:space:]]*\([[:space:]]*"omp[[:space:]]+(parallel|teams|target|task)'
 if found=$(grep -rnE "$raw" src cli include | grep -v "^$home:"); then
     printf 'OpenMP regions outside of %s:\n%s\n' "$home" "$found"

@@ -2,8 +2,8 @@
  * a time. */
 #include "cpu/aarch64/narrow.h"
 #include "cpu/aarch64/transpose.h"
-#include "cpu/cpu.h"
-#include "cpu/vector__neon.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/kernel/vector__neon.h"
 
 /* Two accumulators side by side hold two rows of four columns. */
 static inline void store_rows(float *c, float32x4_t left, float32x4_t right, int add) {
@@ -80,7 +80,7 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define SQUARE    4
 #define TRANSPOSE transpose_halves
 #define NARROW    narrow_run
-#include "cpu/pack.inc"
+#include "cpu/kernel/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_12_short__neon;
 extern const weft_cpu_few weft_cpu_few__neon_bfmmla;

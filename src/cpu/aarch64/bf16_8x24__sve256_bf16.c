@@ -3,8 +3,8 @@
 #define BITS 256
 #include "cpu/aarch64/narrow.h"
 #include "cpu/aarch64/transpose.h"
-#include "cpu/cpu.h"
-#include "cpu/vector__sve.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/kernel/vector__sve.h"
 
 enum { PAIRS = 4, VECTORS = 6, COLS = 24 };
 typedef svbfloat16_t halves __attribute__((arm_sve_vector_bits(BITS)));
@@ -64,7 +64,7 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define SQUARE    4
 #define TRANSPOSE transpose_halves
 #define NARROW    narrow_run
-#include "cpu/pack.inc"
+#include "cpu/kernel/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_24_short__sve256;
 extern const weft_cpu_few weft_cpu_few__neon_bfmmla;

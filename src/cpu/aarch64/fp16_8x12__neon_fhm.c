@@ -1,8 +1,8 @@
 /* fp16, 8 x 12, by the instruction that multiplies halves and adds to floats: products are exact, sums are those of fp32.
  */
 #include "cpu/aarch64/transpose.h"
-#include "cpu/cpu.h"
-#include "cpu/vector__neon.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/kernel/vector__neon.h"
 
 #define FMLA     "fmlal"
 #define VECTOR   ".4h"
@@ -32,7 +32,7 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define DEPTH     2
 #define SQUARE    4
 #define TRANSPOSE transpose_halves
-#include "cpu/pack.inc"
+#include "cpu/kernel/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_12__neon;
 extern const weft_cpu_few weft_cpu_few__neon;

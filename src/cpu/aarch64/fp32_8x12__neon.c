@@ -1,7 +1,7 @@
 /* fp32, 8 x 12. */
 #include "cpu/aarch64/transpose.h"
-#include "cpu/cpu.h"
-#include "cpu/vector__neon.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/kernel/vector__neon.h"
 
 #define FMLA     "fmla"
 #define VECTOR   ".4s"
@@ -20,7 +20,7 @@
 #define SQUARE     4
 #define TRANSPOSE  transpose_floats
 #define WIDEN_FOUR widen_four
-#include "cpu/pack.inc"
+#include "cpu/kernel/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_12__neon;
 extern const weft_cpu_few weft_cpu_few__neon;

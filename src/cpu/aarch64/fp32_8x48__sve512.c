@@ -1,7 +1,7 @@
 /* fp32, 8 x 48: 24 accumulators, 3 vectors of B and 1 of A of 32 registers. */
 #define BITS 512
 #include "cpu/aarch64/transpose.h"
-#include "cpu/vector__sve.h"
+#include "cpu/kernel/vector__sve.h"
 #define ROWS       8
 #define VECTORS    3
 #define FETCH      12
@@ -13,4 +13,4 @@
 #define SQUARE     4
 #define TRANSPOSE  transpose_floats
 #define WIDEN_FOUR widen_four
-#include "cpu/fp32_block.inc"
+#include "cpu/kernel/fp32_block.inc"

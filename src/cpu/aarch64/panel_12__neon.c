@@ -1,7 +1,7 @@
 /* Softmax on 12 queries, weights in fp32. */
-#include "cpu/vector__neon.h"
+#include "cpu/kernel/vector__neon.h"
 #define COLUMNS 12
 #define KEYS    2
 #define PRECISE 1
 #define NAME    weft_cpu_panel_12__neon
-#include "cpu/panel.inc"
+#include "cpu/kernel/panel.inc"

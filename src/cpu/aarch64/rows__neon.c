@@ -1,5 +1,5 @@
 /* Rows of results. */
 #include "cpu/aarch64/transpose.h"
-#include "cpu/vector__neon.h"
+#include "cpu/kernel/vector__neon.h"
 #define NAME weft_cpu_rows__neon
-#include "cpu/rows.inc"
+#include "cpu/kernel/rows.inc"

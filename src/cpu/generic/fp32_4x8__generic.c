@@ -1,5 +1,5 @@
 /* fp32, 4 x 8: 8 accumulators fit any processor's registers. */
-#include "cpu/vector__generic.h"
+#include "cpu/kernel/vector__generic.h"
 #define ROWS    4
 #define VECTORS 2
 #define FETCH   12
@@ -8,4 +8,4 @@
 #define PANEL   weft_cpu_panel_8__generic
 #define FEW     weft_cpu_few__generic
 #define RESULTS weft_cpu_rows__generic
-#include "cpu/fp32_block.inc"
+#include "cpu/kernel/fp32_block.inc"

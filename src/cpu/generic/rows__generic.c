@@ -1,4 +1,4 @@
 /* Rows of results. */
-#include "cpu/vector__generic.h"
+#include "cpu/kernel/vector__generic.h"
 #define NAME weft_cpu_rows__generic
-#include "cpu/rows.inc"
+#include "cpu/kernel/rows.inc"

@@ -1,8 +1,8 @@
 /* bf16, 32 x 32, in tile registers: 4 of sums, 2 of A, 2 of B, each 16 rows of 64 bytes. */
 #include <string.h>
 
-#include "cpu/cpu.h"
-#include "cpu/vector__avx512.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/narrow.h"
 #include "cpu/x86/transpose.h"
 
@@ -100,7 +100,7 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define PAIR            pair_rows
 #define TRANSPOSE_PAIRS transpose_pairs
 #define NARROW          narrow_run
-#include "cpu/pack.inc"
+#include "cpu/kernel/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_32_short__avx512;
 extern const weft_cpu_few weft_cpu_few__amx;

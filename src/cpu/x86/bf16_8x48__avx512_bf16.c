@@ -2,8 +2,8 @@
  * at a time. */
 #include <string.h>
 
-#include "cpu/cpu.h"
-#include "cpu/vector__avx512.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/narrow.h"
 #include "cpu/x86/transpose.h"
 
@@ -55,7 +55,7 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define PAIR            pair_rows
 #define TRANSPOSE_PAIRS transpose_pairs
 #define NARROW          narrow_run
-#include "cpu/pack.inc"
+#include "cpu/kernel/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_48_short__avx512;
 extern const weft_cpu_few weft_cpu_few__avx512;

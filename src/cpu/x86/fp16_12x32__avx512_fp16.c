@@ -3,8 +3,8 @@
  * whose values are broadcast one at a time, a stretch of k ahead, into the L1. */
 #include <string.h>
 
-#include "cpu/cpu.h"
-#include "cpu/vector__avx512.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/transpose.h"
 
 enum { ROWS = 12, VECTORS = 2, COLS = VECTORS * WIDTH, STRETCH = 64 };
@@ -83,7 +83,7 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define DEPTH     1
 #define SQUARE    4
 #define TRANSPOSE transpose_four_halves
-#include "cpu/pack.inc"
+#include "cpu/kernel/pack.inc"
 
 extern const weft_cpu_panel weft_cpu_panel_32__avx512;
 extern const weft_cpu_few weft_cpu_few__avx512;

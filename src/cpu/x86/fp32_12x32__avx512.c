@@ -1,5 +1,5 @@
 /* fp32, 12 x 32: 24 accumulators, 2 vectors of B and 1 of A of 32 registers. */
-#include "cpu/vector__avx512.h"
+#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/transpose.h"
 #define ROWS       12
 #define VECTORS    2
@@ -12,4 +12,4 @@
 #define SQUARE     4
 #define TRANSPOSE  transpose_floats
 #define WIDEN_FOUR widen_four
-#include "cpu/fp32_block.inc"
+#include "cpu/kernel/fp32_block.inc"

@@ -1,5 +1,5 @@
 /* fp32, 4 x 24: 12 accumulators, 3 vectors of B, 1 of A: all 16 registers. */
-#include "cpu/vector__avx2.h"
+#include "cpu/kernel/vector__avx2.h"
 #include "cpu/x86/transpose.h"
 #define ROWS       4
 #define VECTORS    3
@@ -12,4 +12,4 @@
 #define SQUARE     4
 #define TRANSPOSE  transpose_floats
 #define WIDEN_FOUR widen_four
-#include "cpu/fp32_block.inc"
+#include "cpu/kernel/fp32_block.inc"

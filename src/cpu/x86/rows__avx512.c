@@ -1,5 +1,5 @@
 /* Rows of results. */
-#include "cpu/vector__avx512.h"
+#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/transpose.h"
 #define NAME weft_cpu_rows__avx512
-#include "cpu/rows.inc"
+#include "cpu/kernel/rows.inc"

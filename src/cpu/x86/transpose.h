@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#include "cpu/cpu.h"
+#include "cpu/kernel/kernel.h"
 
 /* Four rows of four floats, `step` bytes apart, become columns, `to_step` values apart. */
 static inline void transpose_floats(const char *from, int64_t step, float *to, int64_t to_step) {

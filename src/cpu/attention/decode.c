@@ -1,0 +1,250 @@
+/* Decode: attention of a few queries against many keys, as when a model writes one token at a time. The time goes into
+ * reading K and V, so they are read once, where they lie, by all threads. A tile has all queries that share a kv head, and
+ * its steps are parts of the keys, of a fixed length. The walk says which worker begins which tile, and in which direction
+ * its parts are taken; threads that are done steal parts. The parts' results are merged in the order of the keys, so the
+ * result does not depend on any of that. */
+#include "cpu/attention/decode.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cpu/attention/queries.h"
+#include "cpu/kernel/convert.h"
+#include "cpu/memory.h"
+#include "problem/problem.h"
+#include "base/status.h"
+
+/* PART: keys of one part. STRETCH: keys between two looks at the maximum where they are multiplied as they lie, many, so
+ * that memory is read in long runs. BLOCK: keys of a packed block, which fits the L1. */
+enum { PART = 1536, STRETCH = 768, BLOCK = 96 };
+
+typedef struct few {
+    weft_attention p; /* each kv head with its queries: see gather() */
+    const weft_attention_data *data;
+    const weft_cpu_kernel *kernel;
+    weft_cpu_attention_job job;
+    int64_t parts;
+    weft_cpu_taken *taken; /* (batch, heads): parts */
+    float *results;        /* (batch, heads, parts, seq, head_dim + 2): output, max, sum */
+} few;
+
+/* All queries of a kv head fit one panel. */
+static int are_few(const weft_attention *p) {
+    const int64_t group = p->heads / p->kv_heads;
+    return (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines &&
+           p->kv_seq > PART;
+}
+
+int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *pack) {
+    const int64_t group = p->heads / p->kv_heads, rows = group * p->seq;
+    if (!are_few(p) || (s->tile_m != 0 && s->tile_m != rows) || (s->tile_n != 0 && s->tile_n != PART)) {
+        return 0;
+    }
+    *pack = group;
+    s->tile_m = rows;
+    s->tile_n = PART;
+    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep; /* no tile comes after another of its head */
+    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    return 1;
+}
+
+/* The kernel may be another than when the plan was made: WEFT_CPU says. Tiles of several heads are for decode alone. */
+int weft_cpu_decodes(const weft_plan *plan) {
+    const weft_schedule *s = &plan->schedule;
+    return plan->pack > 1 || (are_few(&plan->attention) && s->tile_m == plan->attention.seq && s->tile_n == PART);
+}
+
+/* The heads that share a kv head, one query each, as queries of one head: they see the same keys. */
+static weft_attention gather(const weft_attention *p) {
+    weft_attention q = *p;
+    const int64_t group = p->heads / p->kv_heads;
+    if (group > 1) {
+        q.heads = p->kv_heads;
+        q.seq = group;
+        q.kv_seq = weft_visible_keys(p, 0);
+        q.mask = WEFT_MASK_NONE;
+        q.q_strides.seq = p->q_strides.head;
+        q.q_strides.head = p->q_strides.head * group;
+        q.o_strides.seq = p->o_strides.head;
+        q.o_strides.head = p->o_strides.head * group;
+    }
+    return q;
+}
+
+/* Turns `keys` scores of one row into weights and scales what the row has so far. */
+static void soften(const few *f, float *scores, int64_t keys, float *out) {
+    const int64_t dim = f->p.head_dim;
+    float *max = out + dim, *sum = max + 1;
+    const float rescale = f->kernel->few->soften(keys, scores, (float)(f->p.scale * 1.44269504088896340736), max, sum);
+    for (int64_t d = 0; d < dim && rescale != 1; d++) {
+        out[d] *= rescale;
+    }
+}
+
+/* What a part of the keys is: where it begins and ends, and where its results go. */
+typedef struct part {
+    int64_t batch, head, begin, end;
+    float *results; /* (seq, head_dim + 2) */
+} part;
+
+static int64_t seen_keys(const few *f, int64_t row, int64_t begin, int64_t keys) {
+    const int64_t left = weft_visible_keys(&f->p, row) - begin;
+    return left < 0 ? 0 : weft_cpu_smaller(left, keys);
+}
+
+/* K and V as they lie in memory. */
+static void visit_direct(const few *f, const part *part, float *room) {
+    const weft_attention *p = &f->p;
+    const int64_t dim = p->head_dim, bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    float *q = room, *scores = q + WEFT_CPU_MOST_ROWS * dim, *out = scores + WEFT_CPU_MOST_ROWS * STRETCH;
+    for (int64_t row = 0; row < p->seq; row++) {
+        weft_cpu_load(p->dtype, f->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head), dim,
+                      q + row * dim);
+    }
+    for (int64_t begin = part->begin; begin < part->end; begin += STRETCH) {
+        const int64_t keys = weft_cpu_smaller(STRETCH, part->end - begin);
+        const size_t k_at = weft_row_index(&p->k_strides, part->batch, begin, part->head);
+        const size_t v_at = weft_row_index(&p->v_strides, part->batch, begin, part->head);
+        const char *k = (const char *)f->data->k + k_at * (size_t)bytes,
+                   *v = (const char *)f->data->v + v_at * (size_t)bytes;
+        f->kernel->few->dots(p->dtype, (int)p->seq, keys, dim, q, k, p->k_strides.seq * bytes, scores, STRETCH);
+        int together = 1; /* all rows see all keys */
+        for (int64_t row = 0; row < p->seq; row++) {
+            const int64_t seen = seen_keys(f, row, begin, keys);
+            float *result = part->results + row * (dim + 2);
+            together &= seen == keys;
+            if (seen > 0) {
+                soften(f, scores + row * STRETCH, seen, result);
+            }
+            memcpy(out + row * dim, result, (size_t)dim * sizeof *out);
+        }
+        if (together) {
+            f->kernel->few->sums(p->dtype, (int)p->seq, keys, dim, scores, STRETCH, v, p->v_strides.seq * bytes, out);
+        }
+        for (int64_t row = 0; row < p->seq; row++) {
+            const int64_t seen = seen_keys(f, row, begin, keys);
+            if (!together && seen > 0) { /* a value that is not seen may be infinite: each row stops at its last key */
+                f->kernel->few->sums(p->dtype, 1, seen, dim, scores + row * STRETCH, STRETCH, v, p->v_strides.seq * bytes,
+                                     out + row * dim);
+            }
+            memcpy(part->results + row * (dim + 2), out + row * dim, (size_t)dim * sizeof *out);
+        }
+    }
+}
+
+/* K and V packed, block by block, for all queries that share them. */
+static void visit_packed(const few *f, const part *part, char *room) {
+    const weft_attention *p = &f->p;
+    const weft_cpu_attention_job *job = &f->job;
+    const int64_t dim = p->head_dim, dims = job->kv.dims, width = f->kernel->b.lines;
+    weft_tile tile = {.batch = part->batch, .head = part->head, .block = 0};
+    char *k = room, *v = k + job->kv.k_block;
+    size_t unused;
+    const weft_cpu_tile b = weft_cpu_tile_lay_out(job, v + job->kv.v_block, &unused);
+    weft_cpu_tile_load(job, &b, tile, 0, p->seq);
+    for (int64_t begin = part->begin; begin < part->end; begin += BLOCK) {
+        const int64_t keys = weft_cpu_smaller(BLOCK, part->end - begin);
+        const weft_cpu_kv_block block = weft_cpu_kv_pack_block(&job->kv, f->kernel, p, f->data->k, f->data->v, part->batch,
+                                                               part->head, begin, keys, k, v);
+        weft_cpu_tile_visit(job, &b, tile, 0, p->seq, &block, begin, keys);
+    }
+    for (int64_t row = 0; row < p->seq; row++) {
+        float *result = part->results + row * (dim + 2);
+        for (int64_t d = 0; d < dim; d++) {
+            result[d] = b.out[(row / width * dims + d) * width + row % width];
+        }
+        result[dim] = b.max[row];
+        result[dim + 1] = b.sum[row];
+    }
+}
+
+static void visit_part(const few *f, void *room, int64_t batch, int64_t head, int64_t step) {
+    const weft_attention *p = &f->p;
+    const int64_t begin = step * PART, size = p->seq * (p->head_dim + 2);
+    const part part = {batch, head, begin, weft_cpu_smaller(begin + PART, p->kv_seq),
+                       f->results + ((batch * p->heads + head) * f->parts + step) * size};
+    memset(part.results, 0, (size_t)size * sizeof *part.results);
+    for (int64_t row = 0; row < p->seq; row++) {
+        part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;
+    }
+    if (f->kernel->few->takes(p->seq, p->head_dim)) {
+        visit_direct(f, &part, room);
+    } else {
+        visit_packed(f, &part, room);
+    }
+}
+
+/* The parts of a tile that nobody else has taken. */
+static void visit_tile(void *context, void *room, const weft_visit *visit) {
+    const few *f = context;
+    weft_cpu_taken *taken = &f->taken[visit->tile.batch * f->p.heads + visit->tile.head];
+    int64_t i;
+    while ((i = weft_cpu_take_part(taken, visit->steps)) >= 0) {
+        visit_part(f, room, visit->tile.batch, visit->tile.head, visit->first + i * visit->direction);
+    }
+}
+
+/* Merges the parts of one row: exact, up to the rounding of the sums. */
+static void merge_row(void *context, void *room, int64_t item) {
+    const few *f = context;
+    const weft_attention *p = &f->p;
+    const int64_t row = item % p->seq, head = item / p->seq % p->heads, batch = item / p->seq / p->heads;
+    const int64_t dim = p->head_dim, pitch = p->seq * (dim + 2);
+    const float *part = f->results + (batch * p->heads + head) * f->parts * pitch + row * (dim + 2);
+    float *out = room, max = -INFINITY, sum = 0;
+    memset(out, 0, (size_t)dim * sizeof *out);
+    for (int64_t i = 0; i < f->parts; i++) {
+        max = part[i * pitch + dim] > max ? part[i * pitch + dim] : max;
+    }
+    for (int64_t i = 0; i < f->parts; i++, part += pitch) {
+        const float factor = max == -INFINITY ? 1 : exp2f(part[dim] - max);
+        sum += part[dim + 1] * factor;
+        for (int64_t d = 0; d < dim; d++) {
+            out[d] += part[d] * factor;
+        }
+    }
+    for (int64_t d = 0; d < dim; d++) {
+        out[d] = sum == 0 ? 0 : out[d] / sum;
+    }
+    weft_cpu_store(p->dtype, f->data->o, weft_row_index(&p->o_strides, batch, row, head), dim, out);
+    if (f->data->lse) {
+        f->data->lse[item] = weft_cpu_lse(max, sum);
+    }
+}
+
+static size_t room_of(const few *f) {
+    size_t packed;
+    weft_cpu_tile_lay_out(&f->job, NULL, &packed);
+    packed += f->job.kv.k_block + f->job.kv.v_block;
+    const size_t direct = (size_t)(WEFT_CPU_MOST_ROWS * (2 * f->p.head_dim + STRETCH)) * sizeof(float);
+    return packed > direct ? packed : direct;
+}
+
+weft_status weft_cpu_attention_few(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+    const weft_attention *problem = &plan->attention;
+    few f = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype)};
+    const weft_attention *p = &f.p;
+    weft_cpu_attention_job_init(&f.job, p, data, p->seq, BLOCK);
+    f.parts = weft_ceil_divide(weft_visible_keys(p, p->seq - 1), PART);
+    const int64_t tiles = p->batch * p->heads;
+    const double floats = (double)tiles * (double)f.parts * (double)(p->seq * (p->head_dim + 2));
+    weft_status status = WEFT_OK;
+    f.results = floats < 0x1p59 ? weft_cpu_alloc((size_t)floats * sizeof *f.results) : NULL;
+    f.taken = f.results ? weft_cpu_taken_new(tiles) : NULL;
+    if (!f.taken) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the parts of %.0f floats", floats);
+    }
+    const weft_cpu_visitor visitor = {.kernel = f.kernel,
+                                      .visit = visit_tile,
+                                      .context = &f,
+                                      .scratch = room_of(&f),
+                                      .steals = 1,
+                                      .progress = plan->progress,
+                                      .progress_user = plan->progress_user};
+    if (status == WEFT_OK && (status = weft_cpu_walk(&plan->walk, &visitor, message)) == WEFT_OK) {
+        status = weft_cpu_each(tiles * p->seq, f.kernel, visitor.scratch, merge_row, &f, message);
+    }
+    weft_cpu_free(f.taken);
+    weft_cpu_free(f.results);
+    return status;
+}

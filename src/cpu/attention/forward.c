@@ -1,0 +1,107 @@
+/* Attention forward. K and V are packed once, for all queries and all heads that share them, or by each thread for the head
+ * that it works on. Besides that, memory is a tile of queries and one panel of scores a thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/attention/attention.h"
+#include "cpu/attention/decode.h"
+#include "cpu/attention/queries.h"
+#include "cpu/attention/tile.h"
+#include "cpu/tile.h"
+#include "problem/problem.h"
+#include "base/status.h"
+
+static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
+                       int64_t rows) {
+    const weft_attention *p = a->p;
+    const int64_t width = a->kernel->b.lines, dims = a->kv.dims;
+    for (int64_t i = 0; i < rows; i++) {
+        if (i % width == 0) {
+            a->kernel->rows->turn(dims, width, b->out + i * dims, b->rows);
+        }
+        float *row = b->rows + i % width * dims;
+        if (b->sum[i] == 0) { /* no key was seen */
+            memset(row, 0, (size_t)dims * sizeof *row);
+        }
+        const size_t at = weft_row_index(&p->o_strides, tile.batch, first + i, tile.head) * weft_dtype_bytes(p->dtype);
+        a->kernel->rows->store(p->dtype, p->head_dim, row, dims, 0, b->sum[i] == 0 ? 0 : 1.0f / b->sum[i],
+                               (char *)a->data->o + at);
+        if (a->data->lse) {
+            a->data->lse[(tile.batch * p->heads + tile.head) * p->seq + first + i] = weft_cpu_lse(b->max[i], b->sum[i]);
+        }
+    }
+}
+
+/* Whether somebody else has begun the tile; otherwise the caller has now. */
+static int is_begun(const weft_cpu_attention_job *a, weft_tile tile) {
+    unsigned char *begun = a->begun ? &a->begun[(tile.batch * a->p->heads + tile.head) * a->blocks + tile.block] : NULL;
+    return begun && (__atomic_load_n(begun, __ATOMIC_RELAXED) || /* looking is cheaper than taking */
+                     __atomic_exchange_n(begun, 1, __ATOMIC_RELAXED));
+}
+
+static void attention_tile(void *context, void *room, const weft_visit *visit) {
+    const weft_cpu_attention_job *a = context;
+    const int64_t kv_head = visit->tile.head / (a->p->heads / a->p->kv_heads);
+    if (is_begun(a, visit->tile)) {
+        return;
+    }
+    size_t unused;
+    const size_t held = a->held ? weft_cpu_kv_held_bytes(&a->kv) : 0;
+    const weft_cpu_tile b = weft_cpu_tile_lay_out(a, (char *)room + held, &unused);
+    const weft_cpu_kv kv = a->held ? weft_cpu_kv_hold(a->held, visit->tile.batch, kv_head, room) : a->kv;
+    const int64_t first = visit->tile.block * a->tile_m, rows = weft_cpu_smaller(a->p->seq - first, a->tile_m);
+    weft_cpu_tile_load(a, &b, visit->tile, first, rows);
+    for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
+        const int64_t begin = step * a->kv.tile, keys = weft_cpu_smaller(a->p->kv_seq - begin, a->kv.tile);
+        const weft_cpu_kv_block block =
+            a->held ? weft_cpu_kv_at(&kv, 0, 0, step) : weft_cpu_kv_at(&kv, visit->tile.batch, kv_head, step);
+        weft_cpu_tile_visit(a, &b, visit->tile, first, rows, &block, begin, keys);
+    }
+    store_rows(a, &b, visit->tile, first, rows);
+}
+
+/* Whether each thread packs for itself: where it works on one head, and finds what it packed in its own cache. LEAST:
+ * queries of a worker; with fewer, packing would take it too long. MOST: bytes of a head, about an L2. */
+static int holds_heads(const weft_cpu_attention_job *a, const weft_plan *plan) {
+    enum { LEAST = 128, MOST = 5 << 19 };
+    const double queries = (double)a->p->batch * (double)a->p->heads * (double)a->p->seq / (double)plan->walk.workers;
+    return weft_cpu_shares_by_head(plan) && queries >= LEAST &&
+           (double)a->kv.blocks * (double)(a->kv.k_block + a->kv.v_block + 1) <= MOST;
+}
+
+weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+    weft_status status = weft_cpu_check_tile(plan, message);
+    if (status) {
+        return status;
+    }
+    const weft_attention *p = &plan->attention;
+    if (weft_cpu_decodes(plan)) {
+        return weft_cpu_attention_few(plan, data, message);
+    }
+    weft_cpu_attention_job a;
+    weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);
+    weft_cpu_kv_packing packing = {&a.kv, a.kernel, p, data->k, data->v};
+    weft_cpu_visitor visitor = {.kernel = a.kernel,
+                                .visit = attention_tile,
+                                .context = &a,
+                                .progress = plan->progress,
+                                .progress_user = plan->progress_user};
+    weft_cpu_tile_lay_out(&a, NULL, &visitor.scratch);
+    if (holds_heads(&a, plan)) {
+        a.held = &packing;
+        visitor.scratch += weft_cpu_kv_held_bytes(&a.kv);
+    } else if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
+        visitor.before = weft_cpu_kv_stage(&packing);
+    }
+    if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* those that are done steal from the others */
+        visitor.steals = 1;
+        a.begun = calloc((size_t)(p->batch * p->heads * a.blocks), 1);
+        status = a.begun ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out tiles");
+    }
+    if (status == WEFT_OK) {
+        status = weft_cpu_walk(&plan->walk, &visitor, message);
+    }
+    free(a.begun);
+    weft_cpu_kv_free(&a.kv);
+    return status;
+}

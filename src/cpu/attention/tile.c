@@ -1,0 +1,99 @@
+/* Tiles of attention for this host. */
+#include "cpu/attention/tile.h"
+
+#include "cpu/attention/decode.h"
+#include "cpu/kernel/kernel.h"
+#include "cpu/tile.h"
+#include "problem/problem.h"
+
+/* Keys of a block of attention. */
+static const int64_t blocks[] = {96, 192, 288, 384, 480};
+enum { BLOCKS = sizeof blocks / sizeof *blocks };
+
+/* Block-first, head by head, as many workers for one head as for another: worker w has tiles of head w mod heads. */
+static int shares_by_head(const weft_schedule *s, const weft_attention *p) {
+    return s->dispatch == WEFT_DISPATCH_STATIC && s->order == WEFT_ORDER_BLOCK_FIRST && s->cluster_m <= 1 &&
+           s->cluster_n <= 1 && s->sweep != WEFT_SWEEP_PAIR && s->workers > 0 && s->workers % (p->batch * p->heads) == 0;
+}
+
+int weft_cpu_shares_by_head(const weft_plan *plan) {
+    return shares_by_head(&plan->schedule, &plan->attention);
+}
+
+/* Queries are the columns here. The last tile makes all wait for 0.4 of its time. A worker that has tiles of one head only
+ * finds its keys in its own cache. */
+static double cost_of(const weft_cpu_kernel *kernel, const weft_attention *p, int64_t tile_m, int64_t tile_n,
+                      int64_t workers, int by_head) {
+    const int64_t keys = weft_cpu_smaller(tile_n, p->kv_seq);
+    const double fetch = (by_head ? 0.25 : 1) * kernel->fetch;
+    const weft_cpu_spent s =
+        weft_cpu_spend((weft_cpu_fetching){fetch, fetch}, (double)(p->batch * p->heads),
+                       weft_cpu_cut_axis(keys, keys, kernel->a.lines), weft_cpu_cut_axis(p->seq, tile_m, kernel->b.lines));
+    const double share = s.all / (double)workers;
+    return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
+}
+
+/* All tiles alike and as many workers for one head as for another: each keeps to its head, and helps when it is done. */
+static void choose_handing(weft_schedule *s, const weft_attention *p) {
+    weft_schedule by_head = *s;
+    by_head.order = s->order == WEFT_CHOOSE ? WEFT_ORDER_BLOCK_FIRST : s->order;
+    by_head.dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    if (p->mask == WEFT_MASK_NONE && s->workers > 1 && shares_by_head(&by_head, p)) {
+        *s = by_head;
+    }
+}
+
+static void choose_tile(weft_schedule *s, const weft_attention *p) {
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype);
+    const int64_t seen = weft_cpu_pad(weft_visible_keys(p, p->seq - 1), 96); /* by the last query, who sees the most */
+    enum { HALF_L1 = 24 << 10 };                                             /* bytes: a panel of scores stays in the L1 */
+    int64_t keys = weft_cpu_fitting_lines(kernel->b.lines * (int64_t)sizeof(float), HALF_L1);
+    int64_t m[WEFT_CPU_LENGTHS + 1];
+    const size_t ms = weft_cpu_list_lengths(s->tile_m, p->seq, weft_cpu_lengths, WEFT_CPU_LENGTHS, m);
+    double best = -1;
+    keys = seen > 0 && seen < keys ? seen : keys;
+    s->tile_n = s->tile_n ? s->tile_n : p->kv_seq < keys ? p->kv_seq : keys;
+    for (size_t i = 0; i < ms; i++) {
+        if (i > 0 && p->mask != WEFT_MASK_NONE && m[i] > 192) {
+            break; /* tiles differ under a mask; there must be enough to share them out */
+        }
+        const double cost = cost_of(kernel, p, m[i], s->tile_n, s->workers, shares_by_head(s, p));
+        if (best < 0 || cost <= best) {
+            best = cost;
+            s->tile_m = m[i];
+        }
+    }
+}
+
+void weft_cpu_attention_choose(weft_plan *plan) {
+    weft_schedule *s = &plan->schedule;
+    if (!weft_cpu_open_decode(&plan->attention, s, &plan->pack)) {
+        choose_handing(s, &plan->attention);
+        choose_tile(s, &plan->attention);
+    }
+    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_DYNAMIC : s->dispatch; /* threads are not equally fast */
+}
+
+size_t weft_cpu_attention_candidates(const weft_plan *draft, weft_schedule *list, size_t capacity) {
+    const weft_schedule *s = &draft->schedule;
+    const weft_attention *p = &draft->attention;
+    weft_schedule decode = *s;
+    int64_t m[WEFT_CPU_LENGTHS + 1], n[BLOCKS + 1], pack;
+    if (weft_cpu_open_decode(p, &decode, &pack)) {
+        return 0; /* it has one tile, which plans find by themselves, and every dispatch there is */
+    }
+    const size_t ms = weft_cpu_list_lengths(s->tile_m, p->seq, weft_cpu_lengths, WEFT_CPU_LENGTHS, m),
+                 ns = weft_cpu_list_lengths(s->tile_n, p->kv_seq, blocks, BLOCKS, n);
+    return weft_cpu_list_tiles(s, m, ms, n, ns, list, capacity);
+}
+
+/* The choice above is for one block of keys; here blocks of different lengths are compared, and each costs some keys more.
+ */
+double weft_cpu_attention_cost(const weft_plan *plan) {
+    enum { PER_BLOCK = 12 }; /* keys, measured */
+    const weft_schedule *s = &plan->schedule;
+    const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
+    return cost_of(weft_cpu_choose(WEFT_CPU_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m, s->tile_n,
+                   s->workers, weft_cpu_shares_by_head(plan)) *
+           all * (1 + PER_BLOCK / (double)s->tile_n);
+}

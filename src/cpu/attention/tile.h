@@ -1,0 +1,17 @@
+/* Tiles of attention for this host. */
+#ifndef WEFT_CPU_ATTENTION_TILE_H
+#define WEFT_CPU_ATTENTION_TILE_H
+
+#include "plan/plan.h"
+
+/* Fills in what the schedule leaves open: tile, dispatch, and the order where workers keep to a head. */
+void weft_cpu_attention_choose(weft_plan *plan);
+
+/* See weft_backend. */
+size_t weft_cpu_attention_candidates(const weft_plan *draft, weft_schedule *list, size_t capacity);
+double weft_cpu_attention_cost(const weft_plan *plan);
+
+/* Whether each worker has tiles of one head only. */
+int weft_cpu_shares_by_head(const weft_plan *plan);
+
+#endif

@@ -1,0 +1,125 @@
+#include "cpu/gemm/cost.h"
+
+#include <math.h>
+
+#include "cpu/thread/team.h"
+
+weft_cpu_way weft_cpu_way_of(int32_t order) {
+    return order == WEFT_ORDER_RASTER_M ? WEFT_CPU_DOWN : WEFT_CPU_ALONG;
+}
+
+/* Workers that are taken to be alike, and tiles of each that are dealt out one by one. */
+enum { MOST_ALIKE = 8, DEALT_EACH = 16 };
+
+/* Whether each has a core. Where there are many of them, a virtual machine's word is not taken for it. */
+static int are_alike(int64_t workers) {
+    return workers <= MOST_ALIKE && !weft_cpu_shares_cores();
+}
+
+int weft_cpu_is_dealt(int64_t products, weft_cpu_axis m, weft_cpu_axis n, int64_t workers) {
+    return are_alike(workers) && (double)products * m.tiles * n.tiles <= (double)(DEALT_EACH * workers);
+}
+
+/* When the last tile is done, if each goes to the worker that is free first. */
+static double deal(weft_cpu_fetching f, int64_t products, weft_cpu_axis m, weft_cpu_axis n, int64_t workers,
+                   weft_cpu_way how) {
+    const weft_cpu_axis outer = how == WEFT_CPU_DOWN ? n : m, inner = how == WEFT_CPU_DOWN ? m : n;
+    const double last_outer = outer.all - (outer.tiles - 1) * outer.one,
+                 last_inner = inner.all - (inner.tiles - 1) * inner.one;
+    const double outer_line = how == WEFT_CPU_DOWN ? f.n : f.m, inner_line = how == WEFT_CPU_DOWN ? f.m : f.n;
+    double free_at[MOST_ALIKE] = {0}, end = 0;
+    for (double i = 0; i < (double)products * outer.tiles; i++) {
+        const double x = fmod(i, outer.tiles) < outer.tiles - 1 ? outer.one : last_outer;
+        for (double j = 1; j <= inner.tiles; j++) {
+            const double y = j < inner.tiles ? inner.one : last_inner;
+            int64_t first = 0;
+            for (int64_t w = 1; w < workers; w++) {
+                first = free_at[w] < free_at[first] ? w : first;
+            }
+            free_at[first] += x * y + outer_line * x + inner_line * y;
+            end = free_at[first] > end ? free_at[first] : end;
+        }
+    }
+    return end;
+}
+
+/* Where threads share cores, some are slower than others, one that is done leaves its part to another, and all wait for the
+ * last: for a fifth of a tile where threads take tiles as they come free, a little more where each has but one. Seen on 16
+ * threads of 8 cores, of which the system said 16. Threads with a core each are alike, and take tiles as a dealer would:
+ * seen on two. */
+static double with_waiting(weft_cpu_fetching f, int64_t products, weft_cpu_axis m, weft_cpu_axis n, int64_t workers,
+                           weft_cpu_way how) {
+    const weft_cpu_spent s = weft_cpu_spend(f, (double)products, m, n);
+    if (!are_alike(workers)) {
+        return s.tiles <= (double)workers ? 1.24 * s.one : s.all / (double)workers + 0.2 * s.all / s.tiles;
+    }
+    const double share = how != WEFT_CPU_FLUID && weft_cpu_is_dealt(products, m, n, workers)
+                             ? deal(f, products, m, n, workers, how)
+                             : fmax(s.one, s.all / (double)workers);
+    return share + (s.tiles > 1 ? 0.05 * s.all / s.tiles : 0);
+}
+
+/* Lines of A and of B: those that lie along k are turned while they are packed. */
+static weft_cpu_fetching fetching_of(const weft_cpu_kernel *kernel, const weft_gemm *p) {
+    return (weft_cpu_fetching){p->a_major == WEFT_ROW_MAJOR ? kernel->fetch : kernel->fetch_across,
+                               p->b_major == WEFT_ROW_MAJOR ? kernel->fetch_across : kernel->fetch};
+}
+
+int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *p) {
+    return kernel->multiply_lying && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
+}
+
+int weft_cpu_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
+                        int64_t workers) {
+    return m.tiles * n.tiles > 1 && m.tiles * n.tiles <= (double)workers && weft_cpu_takes_lying(kernel, p);
+}
+
+/* Then all have as much to do, up to the last column. Each column packs its B; each worker fetches the A of its tile, and
+ * one that has none fetches two of others. */
+static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
+                              int64_t workers) {
+    const double rows = (double)weft_cpu_pad(p->m, kernel->a.lines), cols = (double)weft_cpu_pad(p->n, kernel->b.lines);
+    const double column = kernel->b.lines * (m.one + kernel->fetch);
+    const double share = cols * (rows + kernel->fetch * m.tiles) / (double)workers;
+    const double fetched = m.tiles * n.tiles < (double)workers ? 2 : 1;
+    return (share > column ? share : column) + 0.5 * column + fetched * kernel->fetch * m.one;
+}
+
+/* Each thread packs what its tile needs, however often others pack the same. */
+static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_axis m,
+                         weft_cpu_axis n, int64_t workers, weft_cpu_way how) {
+    return products == 1 && weft_cpu_by_columns(kernel, p, m, n, workers)
+               ? cost_by_columns(kernel, p, m, n, workers)
+               : with_waiting(fetching_of(kernel, p), products, m, n, workers, how);
+}
+
+/* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
+ * long as for one thread: what one has written the others fetch from its cache, and take away before they write again. */
+static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
+                          int64_t workers, weft_cpu_way how) {
+    const weft_cpu_fetching f = fetching_of(kernel, p);
+    const double packing = 0.75 * (f.m * (double)p->m + f.n * (double)p->n);
+    return m.tiles * n.tiles <= (double)workers
+               ? INFINITY /* there is nothing to gain by waiting for each other */
+               : with_waiting((weft_cpu_fetching){0.25 * f.m, 0.25 * f.n}, 1, m, n, workers, how) + packing;
+}
+
+double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_axis m,
+                          weft_cpu_axis n, int64_t workers, weft_cpu_way how) {
+    const double alone = cost_alone(kernel, p, products, m, n, workers, how),
+                 shared = products == 1 ? cost_shared(kernel, p, m, n, workers, how) : INFINITY;
+    /* Waking the threads and waiting for them takes about as long as fetching so many values. */
+    const double waking = (double)products * m.tiles * n.tiles <= 1 ? 0 : 25e3 * kernel->fetch / (double)p->k;
+    return (alone < shared ? alone : shared) + waking;
+}
+
+int weft_cpu_packs_alone(const weft_plan *plan) {
+    const weft_gemm *p = &plan->gemm;
+    const weft_schedule *s = &plan->schedule;
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype);
+    const weft_cpu_axis m = weft_cpu_cut_axis(p->m, s->tile_m, kernel->a.lines),
+                        n = weft_cpu_cut_axis(p->n, s->tile_n, kernel->b.lines);
+    const weft_cpu_way how = weft_cpu_way_of(s->order);
+    return plan->products > 1 ||
+           cost_alone(kernel, p, 1, m, n, s->workers, how) < cost_shared(kernel, p, m, n, s->workers, how);
+}

@@ -1,0 +1,185 @@
+/* GEMM: operands packed slice of k by slice of k, then blocks over each tile. */
+#include "cpu/gemm/gemm.h"
+
+#include "cpu/gemm/columns.h"
+#include "cpu/gemm/cost.h"
+#include "cpu/gemm/job.h"
+#include "cpu/memory.h"
+#include "cpu/tile.h"
+#include "base/status.h"
+
+/* The panels of a slice, packed now if they are not. */
+static const char *panels_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
+                             int64_t end, char *room) {
+    if (o->packed) {
+        return o->packed + (size_t)(slice * o->panels + first) * o->panel;
+    }
+    weft_cpu_gemm_pack(g, o, slice, first, end, room);
+    return room;
+}
+
+/* Packs a few panels of one slice for all threads. Items are A's, then B's. */
+enum { TOGETHER = 4 };
+
+static int64_t items_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o) {
+    return (o->panels + TOGETHER - 1) / TOGETHER * g->slices;
+}
+
+static void pack_item(void *context, void *room, int64_t item) {
+    const weft_cpu_gemm_job *g = context;
+    const int64_t of_a = items_of(g, &g->a);
+    const weft_cpu_gemm_operand *o = item < of_a ? &g->a : &g->b;
+    const int64_t at = item < of_a ? item : item - of_a, slice = at % g->slices, first = at / g->slices * TOGETHER;
+    (void)room;
+    weft_cpu_gemm_pack(g, o, slice, first, weft_cpu_smaller(first + TOGETHER, o->panels),
+                       o->packed + (size_t)(slice * o->panels + first) * o->panel);
+}
+
+/* Memory that will be read soon: rows of `bytes`, `step` apart. */
+typedef struct ahead {
+    const char *row;
+    int64_t rows, bytes, step;
+    int64_t done; /* bytes of the row */
+} ahead;
+
+/* Asks for the next so many cache lines. */
+static void ask_for(ahead *f, int64_t lines) {
+    enum { LINE = 64 };
+    while (lines > 0 && f->rows > 0) {
+        const int64_t left = (f->bytes - f->done + LINE - 1) / LINE, count = weft_cpu_smaller(lines, left);
+        for (int64_t i = 0; i < count; i++) {
+            __builtin_prefetch(f->row + f->done + i * LINE, 0, 2);
+        }
+        lines -= count;
+        f->done += count * LINE;
+        if (f->done >= f->bytes) {
+            f->row += f->step;
+            f->rows--;
+            f->done = 0;
+        }
+    }
+}
+
+/* What panels first .. end - 1 of a slice will be read from: packed, or where they lie. Nothing for kernels that read so
+ * fast that they need every request to memory that a core can have under way. */
+static ahead next_panels(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
+                         int64_t end) {
+    const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
+                  element = (int64_t)weft_dtype_bytes(o->source.dtype);
+    if (slice < 0 || g->kernel->dtype != WEFT_FP32) {
+        return (ahead){NULL, 0, 0, 0, 0};
+    }
+    if (o->packed) {
+        return (ahead){panels_of(g, o, slice, first, end, NULL), 1, (end - first) * (int64_t)o->panel, 0, 0};
+    }
+    const int64_t k = weft_cpu_smaller(tile_k, o->source.k - slice * tile_k),
+                  count = weft_cpu_smaller(end * lines, o->source.lines) - first * lines;
+    const char *from = (const char *)o->source.data +
+                       (first * lines * o->source.line_stride + slice * tile_k * o->source.k_stride) * element;
+    return o->source.k_stride == 1 ? (ahead){from, count, k * element, o->source.line_stride * element, 0}
+                                   : (ahead){from, k, count * element, o->source.k_stride * element, 0};
+}
+
+static int64_t lines_of(const ahead *f) {
+    return f->rows * ((f->bytes + 63) / 64);
+}
+
+/* The job of one product of a walk over several. */
+static weft_cpu_gemm_job job_of(const weft_cpu_gemm_job *all, int64_t product, weft_gemm_data *data) {
+    weft_cpu_gemm_job one = *all;
+    *data = weft_gemm_product(&all->plan->gemm, all->data, product);
+    one.a.source.data = data->a;
+    one.b.source.data = data->b;
+    one.data = data;
+    return one;
+}
+
+static void gemm_tile(void *context, void *room, const weft_visit *visit) {
+    weft_gemm_data data;
+    const weft_cpu_gemm_job job = job_of(context, visit->tile.batch, &data), *g = &job;
+    const weft_gemm *p = &g->plan->gemm;
+    const int64_t tile_k = g->plan->schedule.tile_k, rows = g->a.layout.lines, cols = g->b.layout.lines;
+    weft_cpu_gemm_cut t;
+    if (!weft_cpu_gemm_cut_tile(g, visit, &t)) {
+        return;
+    }
+    size_t unused;
+    const weft_cpu_gemm_buffers w = weft_cpu_gemm_lay_out(g, room, &unused);
+    for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
+        const int64_t k = weft_cpu_pad(weft_cpu_smaller(tile_k, p->k - step * tile_k), g->kernel->depth);
+        const char *a = panels_of(g, &g->a, step, t.row, t.row_end, w.a),
+                   *b = panels_of(g, &g->b, step, t.col, t.col_end, w.b);
+        const int64_t next = i + 1 < visit->steps ? step + visit->direction : -1;
+        ahead next_a = next_panels(g, &g->a, next, t.row, t.row_end),
+              next_b = next_panels(g, &g->b, next, t.col, t.col_end);
+        const int64_t blocks = (t.row_end - t.row) * (t.col_end - t.col);
+        const int64_t of_a = weft_ceil_divide(lines_of(&next_a), blocks),
+                      of_b = weft_ceil_divide(lines_of(&next_b), blocks);
+        float *c = w.sums;
+        for (int64_t n = 0; n < t.col_end - t.col; n++) {
+            for (int64_t m = 0; m < t.row_end - t.row; m++, c += rows * cols) {
+                ask_for(&next_a, of_a);
+                ask_for(&next_b, of_b);
+                weft_cpu_multiply(g->kernel, p->m - (t.row + m) * rows, k, a + (size_t)m * g->a.panel,
+                                  b + (size_t)n * g->b.panel, c, i > 0);
+            }
+        }
+    }
+    weft_cpu_gemm_store(g, t.row * rows, weft_cpu_smaller(t.row_end * rows, p->m), t.col * cols,
+                        weft_cpu_smaller(t.col_end * cols, p->n), &w);
+}
+
+static void describe(const weft_cpu_gemm_job *g, weft_cpu_gemm_operand *o, const void *data, int64_t lines, int64_t ld,
+                     int lines_apart) {
+    const weft_gemm *p = &g->plan->gemm;
+    const int64_t tile_k = g->plan->schedule.tile_k;
+    o->source = (weft_cpu_source){p->dtype, data, 0, lines_apart ? ld : 1, lines_apart ? 1 : ld, lines, p->k};
+    o->panels = weft_ceil_divide(lines, o->layout.lines);
+    o->panel = weft_cpu_panel_bytes(g->kernel, o->layout, tile_k);
+}
+
+/* Memory for all slices of both operands. */
+static int alloc_packed(weft_cpu_gemm_job *g) {
+    const double a = (double)g->a.panel * (double)g->a.panels * (double)g->slices,
+                 b = (double)g->b.panel * (double)g->b.panels * (double)g->slices;
+    g->a.packed = a < 0x1p62 ? weft_cpu_alloc((size_t)a) : NULL;
+    g->b.packed = b < 0x1p62 ? weft_cpu_alloc((size_t)b) : NULL;
+    return g->a.packed && g->b.packed;
+}
+
+weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message) {
+    const weft_gemm *p = &plan->gemm;
+    weft_status status = weft_cpu_check_tile(plan, message);
+    if (status) {
+        return status;
+    }
+    weft_cpu_gemm_job g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype)};
+    g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
+    g.a = (weft_cpu_gemm_operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
+    g.b = (weft_cpu_gemm_operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};
+    describe(&g, &g.a, data->a, p->m, p->lda, p->a_major == WEFT_ROW_MAJOR);
+    describe(&g, &g.b, data->b, p->n, p->ldb, p->b_major == WEFT_COL_MAJOR);
+    weft_cpu_visitor visitor = {.kernel = g.kernel,
+                                .visit = gemm_tile,
+                                .context = &g,
+                                .before = {0, pack_item, &g},
+                                .progress = plan->progress,
+                                .progress_user = plan->progress_user};
+    if (weft_cpu_gemm_by_columns(&g)) {
+        status = weft_cpu_gemm_alloc_columns(&g) ? WEFT_OK
+                                                 : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out columns");
+        visitor.visit = weft_cpu_gemm_columns;
+        visitor.steals = 1;
+    } else if (!weft_cpu_packs_alone(plan)) {
+        visitor.before.count = items_of(&g, &g.a) + items_of(&g, &g.b);
+        status = alloc_packed(&g) ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to pack A and B");
+    }
+    if (status == WEFT_OK) {
+        weft_cpu_gemm_lay_out(&g, NULL, &visitor.scratch);
+        status = weft_cpu_walk(&plan->walk, &visitor, message);
+    }
+    weft_cpu_free(g.columns);
+    weft_cpu_free(g.a.packed);
+    weft_cpu_free(g.b.packed);
+    return status;
+}

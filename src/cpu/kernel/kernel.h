@@ -1,0 +1,139 @@
+/* What a kernel is, and which one is taken.
+ *
+ * All products are made of blocks: a few rows of A times a few columns of B, the sums in registers. Both operands are
+ * packed first, into panels that the block reads from front to back. Attention is computed transposed, scores as keys x
+ * queries and output as dims x queries: then softmax runs across queries in every lane, and the weights are the next
+ * product's operand as they stand.
+ */
+#ifndef WEFT_CPU_KERNEL_KERNEL_H
+#define WEFT_CPU_KERNEL_KERNEL_H
+
+#include <weft/weft.h>
+
+#include "cpu/sizes.h"
+
+/* How a kernel takes an operand: panels of `lines` rows of A or columns of B. Value k of a line is at
+ * ((k / group) * lines + line) * group + k % group. Lines and values that are missing are 0. */
+typedef struct weft_cpu_operand {
+    int lines, group;
+} weft_cpu_operand;
+
+/* Where a panel comes from: element (line, k) is at index + line * line_stride + k * k_stride of data. */
+typedef struct weft_cpu_source {
+    weft_dtype dtype;
+    const void *data;
+    size_t index;
+    int64_t line_stride, k_stride;
+    int64_t lines, k; /* how many there are */
+} weft_cpu_source;
+
+/* What is done to a panel of scores: `keys` rows of one float for each of the block's columns, which are queries. */
+typedef struct weft_cpu_panel {
+    /* Scores become weights 2^(factor score - max), with max[] the largest factor score so far; sum[] grows by the weights,
+     * and rescale[] becomes what the sum and output so far were multiplied by: returns 0 when that is 1 everywhere.
+     * seen[] says how many of the keys each query sees; null: all. Relative error of a weight below 2^-21, or 2^-17 where
+     * weights are rounded to bf16 next; below 2^-126 a weight is 0. */
+    int (*soften)(int64_t keys, float *scores, float factor, const int32_t *seen, float *max, float *sum, float *rescale);
+
+    /* c (rows, columns) *= factors (columns) */
+    void (*scale)(int64_t rows, float *c, const float *factors);
+
+    /* Backward: scores become weights 2^(factor score - lse2), and grads, which hold the gradients of the weights, become
+     * weight * (grad - delta), the gradients of the scores. */
+    void (*differentiate)(int64_t keys, float *scores, float *grads, float factor, const int32_t *seen, const float *lse2,
+                          const float *delta);
+} weft_cpu_panel;
+
+/* Queries that every kernel multiplies with keys as they lie in memory, and the most that any does. */
+enum { WEFT_CPU_FEW_ROWS = 2, WEFT_CPU_MOST_ROWS = 16 };
+
+/* Products of a few rows with keys and values that are `step` bytes apart. Rows of scores and of weights are `pitch` floats
+ * apart. All arrays of rows have room for WEFT_CPU_MOST_ROWS, of which those past the last may be written. */
+typedef struct weft_cpu_few {
+    /* Whether so many rows are worth it; otherwise packing a block for all of them pays. True for WEFT_CPU_FEW_ROWS. */
+    int (*takes)(int64_t rows, int64_t dim);
+
+    /* scores (rows, keys) = q (rows, dim) times keys */
+    void (*dots)(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
+                 float *scores, int64_t pitch);
+
+    /* out (rows, dim) += weights (rows, keys) times values */
+    void (*sums)(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
+                 int64_t step, float *out);
+
+    /* Scores of one row become weights 2^(factor score - max), with *max the largest factor score so far; *sum grows by the
+     * weights. Returns what the sum was multiplied by, and the output so far is to be. The row has room for a multiple of
+     * 64 floats. */
+    float (*soften)(int64_t keys, float *scores, float factor, float *max, float *sum);
+} weft_cpu_few;
+
+/* Results on their way out. */
+typedef struct weft_cpu_rows {
+    /* `count` floats times the factor to a dtype, rounded to nearest. They come in pieces of `width`, `pitch` apart. */
+    void (*store)(weft_dtype dtype, int64_t count, const float *from, int64_t width, int64_t pitch, float factor, void *to);
+
+    /* The same for `rows` rows of `count` floats, `pitch` floats apart, to rows `step` bytes apart. */
+    void (*store_rows)(weft_dtype dtype, int64_t rows, int64_t count, const float *from, int64_t pitch, float factor,
+                       void *to, int64_t step);
+
+    /* to (columns, rows) = c (rows, columns) turned; both multiples of 4 */
+    void (*turn)(int64_t rows, int64_t columns, const float *c, float *to);
+} weft_cpu_rows;
+
+/* A block kernel, and the packing that goes with it. */
+typedef struct weft_cpu_kernel {
+    const char *name;      /* "bf16_8x12__neon_bfmmla": dtype of the operands, rows x columns, feature */
+    weft_dtype dtype;      /* of packed values */
+    weft_cpu_operand a, b; /* a.lines rows and b.lines columns */
+    int depth;             /* k comes in multiples of this */
+    int fetch;             /* products in the time that a value takes to come from beyond the L2 and be packed, about */
+    int fetch_across;      /* the same where values of one k lie side by side, and packing does not turn them */
+
+    /* c (rows, columns) = A B, or is increased by it when `add` is set. */
+    void (*multiply)(int64_t k, const void *a, const void *b, float *c, int add);
+
+    /* The same where only the first `rows` of c matter; null where that is not faster. */
+    void (*multiply_part)(int rows, int64_t k, const void *a, const void *b, float *c, int add);
+
+    /* The same with A where it lies, its rows `step` bytes apart, k a multiple of depth; null where A must be packed. */
+    void (*multiply_lying)(int64_t k, const void *a, int64_t step, const void *b, float *c, int add);
+
+    /* Packs a panel, with k padded to `depth`. */
+    void (*pack_a)(const weft_cpu_source *source, void *to);
+    void (*pack_b)(const weft_cpu_source *source, void *to);
+
+    /* c (k, columns) as a panel of B, k a multiple of depth; null where it is one as it stands. */
+    void (*narrow)(int64_t k, const float *c, void *to);
+
+    const weft_cpu_panel *panel;
+    const weft_cpu_few *few;
+    const weft_cpu_rows *rows;
+
+    void (*start)(void), (*stop)(void); /* called by each thread around its work; may be null */
+} weft_cpu_kernel;
+
+/* The kernel for a dtype on this processor: the first of kernels.def that takes it, or the one whose feature or name the
+ * environment variable WEFT_CPU gives, if this processor can run it and it takes the dtype. Attention takes one of fp16
+ * only when told to. */
+typedef enum weft_cpu_use { WEFT_CPU_PRODUCTS, WEFT_CPU_ATTENTION } weft_cpu_use;
+const weft_cpu_kernel *weft_cpu_choose(weft_cpu_use use, weft_dtype dtype);
+
+/* The i-th row of kernels.def, null past the last; *usable tells whether this processor can run it. */
+const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable);
+
+/* Bytes of one panel of A or B with k values. */
+static inline size_t weft_cpu_panel_bytes(const weft_cpu_kernel *kernel, weft_cpu_operand operand, int64_t k) {
+    return (size_t)(weft_cpu_pad(k, kernel->depth) * operand.lines) * weft_dtype_bytes(kernel->dtype);
+}
+
+/* A block of which the first `rows` rows matter; more than there are means all. */
+static inline void weft_cpu_multiply(const weft_cpu_kernel *kernel, int64_t rows, int64_t k, const void *a, const void *b,
+                                     float *c, int add) {
+    if (rows < kernel->a.lines && kernel->multiply_part) {
+        kernel->multiply_part((int)rows, k, a, b, c, add);
+    } else {
+        kernel->multiply(k, a, b, c, add);
+    }
+}
+
+#endif

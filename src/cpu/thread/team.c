@@ -1,0 +1,87 @@
+/* Teams of threads. */
+#include "cpu/thread/team.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+static int omp_get_thread_num(void) {
+    return 0;
+}
+static int omp_get_max_threads(void) {
+    return 1;
+}
+static int omp_get_num_threads(void) {
+    return 1;
+}
+#endif
+
+static int64_t owner; /* the first process to take threads; 0: none yet */
+
+/* OpenMP's threads do not survive a fork, and a child that waits for them waits forever; so a child of a process that had
+ * threads works alone. */
+int64_t weft_cpu_threads(void) {
+    const int64_t taker = __atomic_load_n(&owner, __ATOMIC_RELAXED);
+    return taker == 0 || taker == getpid() ? omp_get_max_threads() : 1;
+}
+
+static int shares;
+static pthread_once_t asked = PTHREAD_ONCE_INIT;
+
+/* Linux lists the processors that are of the first one's core: "0", or "0,8", or "0-1". */
+static void ask_siblings(void) {
+    char line[32];
+    shares = !weft_file_line("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", line, sizeof line) ||
+             strpbrk(line, ",-") != NULL;
+}
+
+int weft_cpu_shares_cores(void) {
+    pthread_once(&asked, ask_siblings);
+    return shares;
+}
+
+/* The same, by whom they are taken. */
+static int64_t threads_here(void) {
+    int64_t nobody = 0;
+    __atomic_compare_exchange_n(&owner, &nobody, (int64_t)getpid(), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return weft_cpu_threads();
+}
+
+/* One thread, or all of them even where there is less to do: OpenMP's threads end when a team is smaller than the last, and
+ * new ones take longer to start than a small product to compute. */
+void weft_cpu_team(int alone, void (*body)(void *context, int64_t thread, int64_t threads), void *context) {
+    const int64_t threads = alone ? 1 : threads_here();
+#pragma omp parallel num_threads((int)threads)
+    body(context, omp_get_thread_num(), omp_get_num_threads());
+}
+
+void weft_cpu_team_wait(void) {
+#pragma omp barrier
+}
+
+/* Items that a team shares out. */
+typedef struct shared_items {
+    int64_t count, next;
+    void (*item)(void *context, int64_t i);
+    void *context;
+} shared_items;
+
+static void take_items(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    shared_items *s = context;
+    int64_t i;
+    while ((i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED)) < s->count) {
+        s->item(s->context, i);
+    }
+}
+
+void weft_cpu_for(int64_t count, void (*item)(void *context, int64_t i), void *context) {
+    shared_items s = {count, 0, item, context};
+    weft_cpu_team(count < 2, take_items, &s);
+}

@@ -1,0 +1,135 @@
+/* Up to sixteen queries against a long cache of keys and values in bf16: the keys are a tile's rows as they lie in memory,
+ * values are paired as they are read. */
+#include <string.h>
+
+#include "cpu/kernel/kernel.h"
+#include "cpu/kernel/vector__avx512.h"
+#include "cpu/x86/narrow.h"
+#include "cpu/x86/transpose.h"
+
+extern const weft_cpu_few weft_cpu_few__avx512;
+
+/* ROWS: queries, rows of a tile. STEP: dims of a step of scores, or keys of a step of sums. BLOCK: keys whose values are
+ * gone through once for each half of the dims, and stay in the L1 meanwhile. AHEAD: bytes between a key that is multiplied
+ * and the one that is asked for. */
+enum { ROWS = 16, STEP = 32, BLOCK = 64, MOST_DIM = 256, LINE = 64, AHEAD = 4096 };
+
+/* Queries (rows, dim) as right operands: for each STEP of dims, pairs of dims x queries. */
+static void pack_queries(int rows, int64_t dim, const float *q, uint16_t *to) {
+    memset(to, 0, (size_t)(dim * ROWS) * sizeof *to);
+    for (int r = 0; r < rows; r++) {
+        for (int64_t d = 0; d < dim; d += 16) {
+            uint16_t narrow[16]; /* exact: queries were bf16 */
+            narrow_run(q + r * dim + d, 16, narrow);
+            for (int64_t i = 0; i < 16; i++) {
+                to[(d + i) / 2 * 2 * ROWS + 2 * r + i % 2] = narrow[i];
+            }
+        }
+    }
+}
+
+/* Scores of sixteen keys. */
+static inline __attribute__((always_inline)) void dot_keys(int64_t dim, const uint16_t *q, const char *k, int64_t step,
+                                                           float *block) {
+    _tile_zero(0);
+    for (int64_t d = 0; d < dim; d += STEP) {
+        _tile_loadd(4, k + 2 * d, step);
+        _tile_loadd(6, q + d * ROWS, LINE);
+        _tile_dpbf16ps(0, 4, 6);
+    }
+    _tile_stored(0, block, LINE);
+}
+
+static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
+                 float *scores, int64_t pitch) {
+    if (rows <= WEFT_CPU_FEW_ROWS || keys < ROWS) {
+        for (int r = 0; r < rows; r += WEFT_CPU_FEW_ROWS) {
+            weft_cpu_few__avx512.dots(dtype, (int)weft_cpu_smaller(WEFT_CPU_FEW_ROWS, rows - r), keys, dim, q + r * dim, k,
+                                      step, scores + r * pitch, pitch);
+        }
+        return;
+    }
+    uint16_t packed[MOST_DIM * ROWS];
+    float block[ROWS * ROWS];
+    pack_queries(rows, dim, q, packed);
+    for (int64_t key = 0; key < keys; key += ROWS) {
+        const int64_t first = key + ROWS <= keys ? key : keys - ROWS; /* the last sixteen overlap */
+        for (int i = 0; i < ROWS; i++) {
+            for (int64_t d = 0; d < 2 * dim; d += LINE) {
+                _mm_prefetch(k + (first + i) * step + d + AHEAD, _MM_HINT_T0);
+            }
+        }
+        dot_keys(dim, packed, k + first * step, step, block);
+        for (int r = 0; r < rows; r += 4) {
+            for (int i = 0; i < ROWS; i += 4) {
+                transpose_floats((const char *)(block + i * ROWS + r), LINE, scores + r * pitch + first + i, pitch);
+            }
+        }
+    }
+}
+
+/* Pairs of the rows of `keys` keys, a multiple of STEP, for dims 0 .. 63. */
+static inline __attribute__((always_inline)) void pair_values(int64_t keys, const char *v, int64_t step, uint16_t *to) {
+    for (int64_t key = 0; key < keys; key += 2, to += 2 * 64) {
+        pair_rows(v + key * step, step, 64, to);
+    }
+}
+
+/* Adds the values of `keys` keys to 64 dims of out, which are 4 tiles. */
+static inline __attribute__((always_inline)) void add_values(int64_t keys, const uint16_t *weights, const char *v,
+                                                             int64_t step, float *out, int64_t out_step) {
+    uint16_t paired[BLOCK * 64];
+    pair_values(keys, v, step, paired);
+    _tile_loadd(0, out, out_step);
+    _tile_loadd(1, out + 16, out_step);
+    _tile_loadd(2, out + 32, out_step);
+    _tile_loadd(3, out + 48, out_step);
+    for (int64_t key = 0; key < keys; key += STEP) {
+        const uint16_t *at = paired + key * 64;
+        _tile_loadd(4, weights + key * ROWS, LINE);
+        _tile_loadd(5, at, 4 * LINE);
+        _tile_dpbf16ps(0, 4, 5);
+        _tile_loadd(6, at + 32, 4 * LINE);
+        _tile_dpbf16ps(1, 4, 6);
+        _tile_loadd(5, at + 64, 4 * LINE);
+        _tile_dpbf16ps(2, 4, 5);
+        _tile_loadd(6, at + 96, 4 * LINE);
+        _tile_dpbf16ps(3, 4, 6);
+    }
+    _tile_stored(0, out, out_step);
+    _tile_stored(1, out + 16, out_step);
+    _tile_stored(2, out + 32, out_step);
+    _tile_stored(3, out + 48, out_step);
+}
+
+static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
+                 int64_t step, float *out) {
+    const int64_t whole = rows <= WEFT_CPU_FEW_ROWS ? 0 : keys / STEP * STEP;
+    uint16_t narrow[BLOCK * ROWS]; /* for each STEP of keys, queries x keys */
+    memset(narrow, 0, sizeof narrow);
+    for (int64_t key = 0; key < whole; key += BLOCK) {
+        const int64_t count = weft_cpu_smaller(BLOCK, whole - key);
+        for (int r = 0; r < rows; r++) {
+            for (int64_t i = 0; i < count; i += STEP) {
+                narrow_run(weights + r * pitch + key + i, STEP, narrow + i * ROWS + r * STEP);
+            }
+        }
+        for (int64_t d = 0; d < dim; d += 64) {
+            add_values(count, narrow, v + key * step + 2 * d, step, out + d, dim * (int64_t)sizeof *out);
+        }
+    }
+    for (int r = 0; r < rows && whole < keys; r += WEFT_CPU_FEW_ROWS) {
+        weft_cpu_few__avx512.sums(dtype, (int)weft_cpu_smaller(WEFT_CPU_FEW_ROWS, rows - r), keys - whole, dim,
+                                  weights + r * pitch + whole, pitch, v + whole * step, step, out + r * dim);
+    }
+}
+
+static float soften(int64_t keys, float *scores, float factor, float *max, float *sum) {
+    return weft_cpu_few__avx512.soften(keys, scores, factor, max, sum);
+}
+
+static int takes(int64_t rows, int64_t dim) {
+    return rows <= WEFT_CPU_FEW_ROWS || (rows <= ROWS && dim % 64 == 0);
+}
+
+const weft_cpu_few weft_cpu_few__amx = {takes, dots, sums, soften};
