@@ -13,7 +13,7 @@ from html import escape
 LAYERS = [
     ("front ends", ["cli", "python"]),
     ("names the backends and the tuner for plan", ["registry"]),
-    ("built on plans", ["bench", "tune", "report", "xla"]),
+    ("built on plans", ["bench", "search", "tune", "study", "report", "xla"]),
     ("run, simulate or judge plans", ["ref", "cpu", "cuda", "sim", "cost", "counters"]),
     ("how to compute it", ["plan"]),
     ("what to compute, and where", ["problem", "machine"]),
