@@ -12,7 +12,7 @@ from html import escape
 # From the top layer to the bottom; a layer uses only the layers below it.
 LAYERS = [
     ("front ends", ["cli", "python"]),
-    ("names the backends and the tuner for plan", ["registry"]),
+    ("names backends and tuner", ["registry"]),
     ("built on plans", ["bench", "search", "tune", "study", "report", "xla"]),
     ("run, simulate or judge plans", ["ref", "cpu", "cuda", "sim", "cost", "counters"]),
     ("how to compute it", ["plan"]),
@@ -25,7 +25,7 @@ WAY = [
     ("draft", "copies and checks them, with the operation's functions", "stage"),
     ("choose", "the backend and its cost decide what is open", "stage"),
     ("walk", "order, sweep and dispatch over the grid of tiles", "stage"),
-    ("place", "device memory: tables, counters, tensor maps", "stage"),
+    ("place", "device memory: order tables, tile counters", "stage"),
     ("plan", "never changes again; any number of threads may use it", "result"),
 ]
 ENDS = [
