@@ -31,7 +31,7 @@ enum { TENSORS = 8 }; /* q, k, v, o, the gradient of o, and those of q, k, v */
 /* Runs forward and backward with rows of `length` elements side by side and far apart, and compares o and all gradients. */
 static void check_attention(const weft_attention *near_problem, const weft_attention *far_problem, int64_t q_rows,
                             int64_t kv_rows, int64_t q_length, int64_t kv_length) {
-    uint64_t random = 1;
+    uint64_t random = random_seed(1);
     uint16_t *near[TENSORS], *far[TENSORS], *got;
     int64_t rows[TENSORS], length[TENSORS], has_all = 1;
     for (int i = 0; i < TENSORS; i++) {
@@ -105,7 +105,7 @@ static void gemm(void **state) {
     p.n = 7;
     p.k = 6;
     p.dtype = p.c_dtype = WEFT_BF16;
-    uint64_t random = 2;
+    uint64_t random = random_seed(2);
     uint16_t *a = random_buffer(&random, WEFT_BF16, 30), *b = random_buffer(&random, WEFT_BF16, 42), c[35], got[35];
     uint16_t *far_a = far_new(p.m), *far_b = far_new(p.k), *far_c = far_new(p.m);
     const int has_all = far_a && far_b && far_c;

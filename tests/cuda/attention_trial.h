@@ -254,7 +254,7 @@ static int by_value(const void *a, const void *b) {
  * of some series, since other programs may have the core for a while. */
 static inline double enqueue_cost(int32_t dispatch, const char *kernel) {
     enum { CALLS = 200, SERIES = 15 };
-    uint64_t random = 73;
+    uint64_t random = random_seed(73);
     const weft_attention p = attention(1, 1, 1, 64, 64, 64, WEFT_BF16, WEFT_MASK_NONE);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     struct timespec begin, end;

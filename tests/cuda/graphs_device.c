@@ -219,7 +219,7 @@ static void subject_free(subject *s) {
 
 /* Fewer workers than SMs, so that two launches run at the same time; tiles of all lengths. */
 static void attentions(const char *kernel, int64_t workers, int32_t sweep, int rounds) {
-    uint64_t random = 90;
+    uint64_t random = random_seed(90);
     const weft_attention p =
         attention(1, 4, 4, 2048, 2048, 64, WEFT_BF16, sweep == WEFT_SWEEP_FORWARD ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
@@ -237,7 +237,7 @@ static void attentions(const char *kernel, int64_t workers, int32_t sweep, int r
 
 static void products(int32_t order, int32_t dispatch, int64_t workers, int rounds) {
     enum { SIDE = 2048 };
-    uint64_t random = 91;
+    uint64_t random = random_seed(91);
     weft_gemm p = WEFT_GEMM_INIT;
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
     weft_device device = WEFT_DEVICE_INIT;
@@ -269,7 +269,7 @@ static void products(int32_t order, int32_t dispatch, int64_t workers, int round
 
 /* A captured launch after a memset, which is no kernel. */
 static void after_memset(int32_t dispatch) {
-    uint64_t random = 92;
+    uint64_t random = random_seed(92);
     const weft_attention p = attention(1, 4, 4, 512, 512, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     weft_message message = {""};
@@ -321,7 +321,7 @@ static void *make_plans(void *context) {
 
 /* Another thread makes plans while this one captures a stream, one that the default stream waits for or not. */
 static void while_capturing(void *context, unsigned flags) {
-    uint64_t random = 93;
+    uint64_t random = random_seed(93);
     const weft_attention p = attention(1, 4, 4, 512, 512, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
     void *graph, *stream = stream_new(flags);
     pthread_t thread;

@@ -49,7 +49,7 @@ static int every_kernel_loads(void) {
 }
 
 static int schedules(void) {
-    uint64_t random = 70;
+    uint64_t random = random_seed(70);
     static const int64_t dims[] = {64, 128, 56, 80, 96};
     int count = 0;
     for (int32_t order = WEFT_ORDER_BLOCK_FIRST; order <= WEFT_ORDER_LONGEST_FIRST; order++) {
@@ -84,7 +84,7 @@ static int schedules(void) {
 
 /* What a captured run computes when it is replayed is what it computes when it is run, to the bit. */
 static int captured(void) {
-    uint64_t random = 71;
+    uint64_t random = random_seed(71);
     const weft_attention p = attention(2, 8, 2, 700, 900, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
     for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -148,7 +148,7 @@ static void *run_many(void *argument) {
 }
 
 static int threads(void *context) {
-    uint64_t random = 72;
+    uint64_t random = random_seed(72);
     const weft_attention p = attention(1, 6, 3, 500, 600, 64, WEFT_FP16, WEFT_MASK_CAUSAL);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     one_thread all[THREADS];

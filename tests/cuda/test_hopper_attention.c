@@ -397,8 +397,8 @@ static void run_alike(const weft_attention *p, const weft_schedule *s, uint64_t 
 
 static void launches_describe_problems(void **state) {
     (void)state;
-    uint64_t random = 8;
-    for (int round = 0; round < 40; round++) {
+    uint64_t random = random_seed(8);
+    for (int round = 0; random_round(&random, &round, 40); round++) {
         weft_attention p = WEFT_ATTENTION_INIT;
         weft_schedule s = WEFT_SCHEDULE_INIT;
         p.batch = random_between(&random, 1, 2);

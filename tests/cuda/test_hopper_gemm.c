@@ -107,12 +107,12 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
 /* Every layout, dtype, order, sweep, dispatch, cluster and split; ragged edges, batches, alpha and beta. */
 static void parameters(void **state) {
     (void)state;
-    uint64_t random = 70;
+    uint64_t random = random_seed(70);
     const weft_device device = gpu();
     const weft_cuda_driver *d;
     script(NULL);
     assert_int_equal(weft_cuda_driver_get(&d, NULL), WEFT_OK);
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; random_round(&random, &round, 60); round++) {
         const weft_gemm p = random_gemm(&random, round);
         const weft_schedule s = random_schedule(&random, &p, round);
         const weft_gemm_extents sizes = gemm_sizes(&p);

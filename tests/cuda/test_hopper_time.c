@@ -33,8 +33,8 @@ static int64_t rows_of(const weft_hopper_attention_variant *v, const weft_attent
  * leave warpgroups out of the first and the last tile takes less time. */
 static void first_tiles_may_be_short(void **state) {
     (void)state;
-    uint64_t random = 6;
-    for (int i = 0; i < 600; i++) {
+    uint64_t random = random_seed(6);
+    for (int i = 0; random_round(&random, &i, 600); i++) {
         const weft_hopper_attention_variant *v = &variants[i % VARIANTS];
         weft_attention p = problem(1, random_between(&random, 1, 2000), 1000, (weft_mask)(i / VARIANTS % 2));
         const int64_t blocks = weft_ceil_divide(p.seq, v->tile_m), last = blocks - 1;
@@ -105,8 +105,8 @@ static void tiles_come_in_waves(void **state) {
 /* More keys, queries or heads never take less time, more workers never more. */
 static void more_work_takes_longer(void **state) {
     (void)state;
-    uint64_t random = 5;
-    for (int i = 0; i < 2000; i++) {
+    uint64_t random = random_seed(5);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
         const weft_hopper_attention_variant *v = &variants[i % VARIANTS];
         const weft_attention p = problem(random_between(&random, 1, 40), random_between(&random, 1, 5000),
                                          random_between(&random, 1, 5000), WEFT_MASK_NONE);
@@ -123,8 +123,8 @@ static void more_work_takes_longer(void **state) {
 /* Keys that no query sees are not read, so they take no time. */
 static void unseen_keys_take_no_time(void **state) {
     (void)state;
-    uint64_t random = 8;
-    for (int i = 0; i < 200; i++) {
+    uint64_t random = random_seed(8);
+    for (int i = 0; random_round(&random, &i, 200); i++) {
         const weft_hopper_attention_variant *v = &variants[i % VARIANTS];
         weft_attention p = problem(4, random_between(&random, 1, 4000), 50000, WEFT_MASK_CAUSAL);
         p.offset = random_between(&random, -100, 1000);

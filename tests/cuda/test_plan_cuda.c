@@ -120,10 +120,10 @@ static weft_attention random_attention(uint64_t *random, int round) {
 /* Every order, sweep and dispatch, computed and from a table, problems smaller than a tile too. */
 static void parameters(void **state) {
     (void)state;
-    uint64_t random = 50;
+    uint64_t random = random_seed(50);
     script(NULL);
     const weft_device device = gpu();
-    for (int round = 0; round < 45; round++) {
+    for (int round = 0; random_round(&random, &round, 45); round++) {
         const weft_attention p = random_attention(&random, round);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
@@ -267,7 +267,7 @@ static void run_refused(const weft_plan *plan, const weft_attention_data *data, 
 
 static void bad_pointers(void **state) {
     (void)state;
-    uint64_t random = 60;
+    uint64_t random = random_seed(60);
     const weft_attention p = small();
     const weft_device device = gpu();
     weft_plan *plan;
@@ -304,7 +304,7 @@ static void bad_pointers(void **state) {
 
 static void launching_fails(void **state) {
     (void)state;
-    uint64_t random = 61;
+    uint64_t random = random_seed(61);
     const weft_attention p = small();
     const weft_device device = gpu();
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -334,7 +334,7 @@ static void launching_fails(void **state) {
 /* Launches that may overlap never share a counter, and it is 0 when they begin. */
 static void counters(void **state) {
     (void)state;
-    uint64_t random = 62;
+    uint64_t random = random_seed(62);
     weft_attention p = small();
     p.seq = p.kv_seq = 8;
     const weft_device device = gpu();
@@ -369,7 +369,7 @@ static void counters(void **state) {
 static void captured_twice(void **state) {
     (void)state;
     static const char *const kernels[] = {"study", "hopper_attention"};
-    uint64_t random = 66;
+    uint64_t random = random_seed(66);
     for (int i = 0; i < 2 * 3; i++) {
         weft_attention p = small();
         weft_device device = gpu();
@@ -406,7 +406,7 @@ static void captured_twice(void **state) {
 /* Plans are made, enqueued and destroyed while another thread captures, which its capture survives. */
 static void another_captures(void **state) {
     (void)state;
-    uint64_t random = 65;
+    uint64_t random = random_seed(65);
     weft_attention p = small();
     p.seq = p.kv_seq = 8;
     weft_device device = gpu();
@@ -491,7 +491,7 @@ static void *run_many(void *argument) {
 static void threads(void **state) {
     (void)state;
     enum { THREADS = 6 };
-    uint64_t random = 63;
+    uint64_t random = random_seed(63);
     weft_attention p = small();
     p.seq = p.kv_seq = 40;
     const weft_device device = gpu();
@@ -518,7 +518,7 @@ static void threads(void **state) {
 
 static void cpu_has_no_streams(void **state) {
     (void)state;
-    uint64_t random = 64;
+    uint64_t random = random_seed(64);
     weft_attention p = small();
     p.dtype = WEFT_FP32;
     weft_plan *plan;

@@ -171,8 +171,8 @@ static int64_t bytes_of(const subject *s) {
  * size keeps all of them or none. No tolerance is needed. */
 static void sector_by_sector(void **state) {
     (void)state;
-    uint64_t seed = 1;
-    for (int i = 0; i < 300; i++) {
+    uint64_t seed = random_seed(1);
+    for (int i = 0; random_round(&seed, &i, 300); i++) {
         weft_machine m = machine_in_step();
         subject s = random_subject(&seed, SHAPE_ALIGNED, 0);
         s.schedule.dispatch = i % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC; /* grid has no workers to ask */
@@ -199,8 +199,8 @@ static void sector_by_sector(void **state) {
 
 static void more_never_misses_more(void **state) {
     (void)state;
-    uint64_t seed = 2;
-    for (int i = 0; i < 60; i++) {
+    uint64_t seed = random_seed(2);
+    for (int i = 0; random_round(&seed, &i, 60); i++) {
         weft_machine m = machine_in_step();
         const subject s = random_subject(&seed, SHAPE_ANY, i % 2);
         weft_simulate_options o = WEFT_SIMULATE_INIT;
@@ -240,8 +240,8 @@ static subject curve_subject(uint64_t *seed) {
 
 static void curve_of_one_domain(void **state) {
     (void)state;
-    uint64_t seed = 3;
-    for (int i = 0; i < 40; i++) {
+    uint64_t seed = random_seed(3);
+    for (int i = 0; random_round(&seed, &i, 40); i++) {
         const weft_machine m = machine_in_step();
         const subject s = curve_subject(&seed);
         weft_curve_point points[POINTS];
@@ -256,8 +256,8 @@ static void curve_of_one_domain(void **state) {
 /* Writes count on the curve as they do in a simulation: all as misses, even of what was just read, or all as hits. */
 static void curve_counts_writes(void **state) {
     (void)state;
-    uint64_t seed = 4;
-    for (int i = 0; i < 20; i++) {
+    uint64_t seed = random_seed(4);
+    for (int i = 0; random_round(&seed, &i, 20); i++) {
         weft_machine m = machine_in_step();
         subject s = curve_subject(&seed);
         s.gemm.beta = i % 2;
@@ -269,8 +269,8 @@ static void curve_counts_writes(void **state) {
 
 static void curve_of_two_domains(void **state) {
     (void)state;
-    uint64_t seed = 5;
-    for (int i = 0; i < 20; i++) {
+    uint64_t seed = random_seed(5);
+    for (int i = 0; random_round(&seed, &i, 20); i++) {
         weft_machine m = i % 2 ? machine_in_step() : machine_named("h200");
         m.domains = 2;
         m.l2_home = i % 2 ? WEFT_HOME_PRIVATE : WEFT_HOME_SPLIT;

@@ -175,8 +175,8 @@ static weft_simulate_options random_options(uint64_t *seed) {
 
 static void any_problem(void **state) {
     (void)state;
-    uint64_t seed = 1;
-    for (int i = 0; i < 1200; i++) {
+    uint64_t seed = random_seed(1);
+    for (int i = 0; random_round(&seed, &i, 1200); i++) {
         const weft_machine m = random_machine(&seed);
         const subject s = random_subject(&seed, SHAPE_ANY, i % 2);
         const weft_simulate_options o = random_options(&seed);
@@ -188,8 +188,8 @@ static void any_problem(void **state) {
 static void every_schedule(void **state) {
     (void)state;
     static const char *const exact[] = {"gb10", "mi300x"};
-    uint64_t seed = 2;
-    for (int i = 0; i < 12; i++) {
+    uint64_t seed = random_seed(2);
+    for (int i = 0; random_round(&seed, &i, 12); i++) {
         const weft_machine m = machine_named(exact[i % 2]);
         subject s = random_subject(&seed, SHAPE_ANY, 0);
         uint64_t first = 0;
@@ -210,8 +210,8 @@ static void every_schedule(void **state) {
  * misses no more. */
 static void compulsory_misses(void **state) {
     (void)state;
-    uint64_t seed = 3;
-    for (int i = 0; i < 300; i++) {
+    uint64_t seed = random_seed(3);
+    for (int i = 0; random_round(&seed, &i, 300); i++) {
         const subject s = random_subject(&seed, SHAPE_ALIGNED, i % 2);
         weft_machine m = i % 3 ? machine_in_step() : machine_named("gb10");
         m.l2_bytes = 1024 * random_between(&seed, 1, 256);
@@ -230,8 +230,8 @@ static void compulsory_misses(void **state) {
 
 static void same_seed_same_result(void **state) {
     (void)state;
-    uint64_t seed = 4;
-    for (int i = 0; i < 60; i++) {
+    uint64_t seed = random_seed(4);
+    for (int i = 0; random_round(&seed, &i, 60); i++) {
         const weft_machine m = random_machine(&seed);
         const subject s = random_subject(&seed, SHAPE_ANY, i % 2);
         const weft_simulate_options o = random_options(&seed);
@@ -341,7 +341,7 @@ static void assert_refused(const weft_plan *plan, const weft_simulate_options *o
 
 static void bad_arguments(void **state) {
     (void)state;
-    uint64_t seed = 5;
+    uint64_t seed = random_seed(5);
     const weft_machine m = machine_named("gb10");
     const subject s = random_subject(&seed, SHAPE_ALIGNED, 0);
     weft_plan *plan = plan_of(&s, &m);

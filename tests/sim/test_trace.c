@@ -100,8 +100,8 @@ static void check_distances(const weft_trace *t, const weft_machine *m) {
 static void test_replays_to_the_same_counters(void **state) {
     (void)state;
     static const char *const names[] = {"gb10", "h100", "h200", "mi300x", "b200"};
-    uint64_t seed = 9;
-    for (int round = 0; round < ROUNDS; round++) {
+    uint64_t seed = random_seed(9);
+    for (int round = 0; random_round(&seed, &round, ROUNDS); round++) {
         weft_machine machine = machine_named(names[round % 5]);
         const subject s = random_subject(&seed, SHAPE_ANY, round % 2);
         if (round % 3 == 0) { /* small enough to evict */

@@ -106,8 +106,8 @@ static void classes(void **state) {
 /* Any schedule comes back from its words as it was. */
 static void words(void **state) {
     (void)state;
-    uint64_t random = 7;
-    for (int round = 0; round < 2000; round++) {
+    uint64_t random = random_seed(7);
+    for (int round = 0; random_round(&random, &round, 2000); round++) {
         weft_schedule s = WEFT_SCHEDULE_INIT, back;
         char text[WEFT_WORDS];
         s.tile_m = (int64_t)(weft_random(&random) % 3) * (int64_t)(weft_random(&random) % 2147483647);

@@ -57,7 +57,7 @@ static void answers(void **state) {
 
 static void attention_on_the_cpu(void **state) {
     (void)state;
-    uint64_t random = 3;
+    uint64_t random = random_seed(3);
     const weft_schedule open = WEFT_SCHEDULE_INIT;
     for (int dtype = 0; dtype < 3; dtype++) {
         const weft_attention p = small((weft_dtype)dtype);
@@ -112,7 +112,7 @@ static void gemm_on_the_cpu(void **state) {
 
 static void what_is_refused(void **state) {
     (void)state;
-    uint64_t random = 4;
+    uint64_t random = random_seed(4);
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
     const weft_attention p = small(WEFT_FP16);
     tensors t = tensors_new(&random, &p);
@@ -166,7 +166,7 @@ static void plans_are_kept(void **state) {
 
 static void on_a_gpu(void **state) {
     (void)state;
-    uint64_t random = 5;
+    uint64_t random = random_seed(5);
     const weft_schedule open = WEFT_SCHEDULE_INIT;
     const weft_attention p = small(WEFT_BF16);
     const weft_cuda_driver *driver;
