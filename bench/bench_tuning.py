@@ -7,8 +7,8 @@ estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against
 classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length.
 ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
 
-Times are medians of interleaved runs (src/tune/race.c). The best of many noisy times is too good, and its lead would be taken for a loss
-of the other: a tuning ends with a final of a few in longer turns (src/tune/final.c), and `classes` has a duel of its own.
+Times are medians of interleaved runs (src/tune/search/race.c). The best of many noisy times is too good, and its lead would be taken for a loss
+of the other: a tuning ends with a final of a few in longer turns (src/tune/search/final.c), and `classes` has a duel of its own.
 FOLDER gets <name>-<part>.csv and .md, the name being the device's where none is given; with --raw also <name>-estimate.json, with every
 candidate of every problem.
 """
@@ -179,7 +179,7 @@ def estimate(tuner, seed, out, count, raw):
 
 
 def stored(result):
-    """The candidate that src/tune/race.c stores: the fastest, or the model's own where it is as good as that."""
+    """The candidate that src/tune/search/race.c stores: the fastest, or the model's own where it is as good as that."""
     best = timed(result)[0]
     own = next(c for c in result["all"] if c["estimate"])
     return own if own["seconds"] <= 1.01 * best["seconds"] else best

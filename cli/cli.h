@@ -6,7 +6,7 @@
 
 #include <weft/machine.h>
 
-#include "options.h"
+#include "options/options.h"
 
 /* A verb: `weft NAME [WORDS] [options]`. */
 typedef struct verb {

@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "cli.h"
-#include "plan/file.h"
-#include "plan/json.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "progress.h"
 
 /* clang-format off */

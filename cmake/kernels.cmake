@@ -12,7 +12,7 @@ set(toolkit 0)
 set(portable_chips "")
 set(nvcc_flags -std=c++17 -O3)
 if(WEFT_HAS_CUDA)
-  file(GLOB kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
+  file(GLOB kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu ${PROJECT_SOURCE_DIR}/src/cuda/l2/*.cu)
   string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" matched "${CMAKE_CUDA_COMPILER_VERSION}")
   math(EXPR toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
   set(portable_chips 80 90)
@@ -59,7 +59,7 @@ endif()
 # The assembler takes the bytes as they are: a C array of this size would take a compiler minutes.
 file(CONFIGURE OUTPUT ${weft_images} @ONLY CONTENT [[
 /* Made by cmake/kernels.cmake from src/cuda/kernels/. */
-#include "cuda/module.h"
+#include "cuda/driver/module.h"
 
 #define EMBED(name, file)                                                                                                  \
     __asm__(".pushsection .rodata\n.balign 64\n.hidden weft_image_" #name "\n.global weft_image_" #name                    \

@@ -30,6 +30,7 @@ typedef enum weft_handout {
 
 /** A machine. The fields are those of src/machine/keys.def, where each has its unit. */
 struct weft_machine {
+    size_t struct_size; /**< set by WEFT_MACHINE_INIT */
     char name[32];
     char title[96];
     int64_t workers;            /**< SMs, CUs or cores */
@@ -59,6 +60,12 @@ struct weft_machine {
     double drift_load; /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
 };
 
+/* clang-format off */
+#define WEFT_MACHINE_INIT                                                                                                  \
+    {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, \
+     0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}
+/* clang-format on */
+
 /** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with
  * a '/' or ending in ".ini").
  *
@@ -71,7 +78,7 @@ WEFT_API weft_status weft_machine_parse(weft_machine *machine, const char *text,
                                         weft_message *message);
 
 /** Describes the host's CPU as a machine: cores as workers, its largest shared cache as the L2. */
-WEFT_API void weft_machine_host(weft_machine *machine);
+WEFT_API weft_status weft_machine_host(weft_machine *machine, weft_message *message);
 
 /** Describes a live GPU as a machine: what its driver tells (SMs, clock, L2, shared memory), and for the rest the built-in
  * machine of its name, or of its generation. `weft machines probe` measures more.
@@ -84,13 +91,17 @@ WEFT_API const char *weft_machine_name(size_t number);
 
 /** One value of a machine as text, for listings. */
 typedef struct weft_machine_value {
+    size_t struct_size;                      /**< set by WEFT_MACHINE_VALUE_INIT */
     const char *section, *key, *unit, *text; /**< constants: the section, the key, the unit, what the key means */
     char value[96];
     char source[160]; /**< where the number comes from */
 } weft_machine_value;
 
+#define WEFT_MACHINE_VALUE_INIT                                                                                            \
+    { sizeof(weft_machine_value), NULL, NULL, NULL, NULL, "", "" }
+
 /** As weft_machine_load(), for the values with their sources. Fills at most `room` of them and sets *count to how many
- * there are; `machine` may be null. */
+ * there are; `machine` may be null. The first of the values has its struct_size set, which is that of all. */
 WEFT_API weft_status weft_machine_values(const char *name_or_path, weft_machine *machine, weft_machine_value *values,
                                          size_t room, size_t *count, weft_message *message);
 

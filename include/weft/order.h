@@ -23,20 +23,20 @@
 
 /** The orders, in the order of orders.def. */
 typedef enum weft_order_kind {
-#define WEFT_ORDER(ID, function, name, SUBJECT, PARAMETER, text) WEFT_ORDER_##ID,
+#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text) WEFT_ORDER_##ID,
 #include "orders.def"
     WEFT_ORDER_KINDS /**< how many there are */
 } weft_order_kind;
 
-/** What the order applies to; WEFT_SUBJECT_GEMM for an unknown kind. */
-WEFT_INLINE weft_subject weft_order_subject(int32_t kind) {
+/** The grids that the order applies to; WEFT_GRID_MATRIX for an unknown kind. */
+WEFT_INLINE weft_grid_kind weft_order_grid(int32_t kind) {
     switch (kind) {
-#define WEFT_ORDER(ID, function, name, SUBJECT, PARAMETER, text)                                                           \
+#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text)                                                           \
     case WEFT_ORDER_##ID:                                                                                                  \
-        return WEFT_SUBJECT_##SUBJECT;
+        return WEFT_GRID_##GRID;
 #include "orders.def"
     default:
-        return WEFT_SUBJECT_GEMM;
+        return WEFT_GRID_MATRIX;
     }
 }
 
@@ -59,10 +59,10 @@ WEFT_INLINE int weft_order_init(weft_order *order, weft_order_kind kind, weft_gr
         domains < 1 || domains > limit || grid.batch > limit / grid.rows || grid.batch * grid.rows > limit / grid.cols) {
         return 0;
     }
-    const int attention = weft_order_subject((int32_t)kind) == WEFT_SUBJECT_ATTENTION;
-    const int across_rows = attention || axis == WEFT_AXIS_M;
+    const int heads = weft_order_grid((int32_t)kind) == WEFT_GRID_HEADS;
+    const int across_rows = heads || axis == WEFT_AXIS_M;
     const int64_t along = across_rows ? grid.cols : grid.rows;
-    int64_t across = attention ? grid.batch * grid.rows : across_rows ? grid.rows : grid.cols;
+    int64_t across = heads ? grid.batch * grid.rows : across_rows ? grid.rows : grid.cols;
     if (kind == WEFT_ORDER_SERPENTINE_SWIZZLED) { /* a band lies in one domain's share */
         across = across / domains > 0 ? across / domains : 1;
     }
@@ -87,7 +87,7 @@ WEFT_INLINE int weft_order_init(weft_order *order, weft_order_kind kind, weft_gr
 /** The tile at a position, computed. `position` is between 0 and order->count - 1. */
 WEFT_INLINE weft_tile weft_order_compute(const weft_order *order, int64_t position) {
     switch (order->kind) {
-#define WEFT_ORDER(ID, function, name, SUBJECT, PARAMETER, text)                                                           \
+#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text)                                                           \
     case WEFT_ORDER_##ID:                                                                                                  \
         return weft_order_##function(order, position);
 #include "orders.def"

@@ -16,30 +16,40 @@ extern "C" {
 
 /** What a profiler counts, for one domain or for all. */
 typedef struct weft_traffic {
+    size_t struct_size;       /**< set by WEFT_TRAFFIC_INIT */
     uint64_t sectors;         /**< looked up in the L2: from workers and over the fabric */
     uint64_t sectors_from_sm; /**< of these, asked for by workers */
     uint64_t hits, misses;    /**< of the sectors looked up */
     uint64_t fabric_sectors;  /**< that crossed between domains */
     uint64_t llc_hits;        /**< misses served by the last-level cache */
     uint64_t dram_read_bytes, dram_write_bytes;
+    uint64_t reserved[7]; /**< 0: other structs hold this one by value, so its size never changes */
 } weft_traffic;
+
+#define WEFT_TRAFFIC_INIT                                                                                                  \
+    {                                                                                                                      \
+        sizeof(weft_traffic), 0, 0, 0, 0, 0, 0, 0, 0, {                                                                    \
+            0                                                                                                              \
+        }                                                                                                                  \
+    }
 
 /** How to simulate. A zero means the default. */
 typedef struct weft_simulate_options {
     size_t struct_size;     /**< set by WEFT_SIMULATE_INIT */
-    double drift;           /**< relative spread of step times between workers; negative: the machine's */
-    uint64_t seed;          /**< of the drift and of the replacement */
-    int64_t stages;         /**< steps that a worker requests ahead of the one it computes */
+    double drift;           /**< relative spread of step times between workers; 0: the machine's; negative: none */
+    uint64_t seed;          /**< of the drift and of the replacement; 0: 1 */
+    int64_t stages;         /**< steps that a worker requests ahead of the one it computes; 0: 2; negative: none */
     uint64_t limit;         /**< start no tile after this many steps, and scale what was counted; 0: simulate all */
     weft_progress progress; /**< null, or called now and then, from the thread that simulates, with steps done and in all */
     void *progress_user;    /**< its first argument */
 } weft_simulate_options;
 
 #define WEFT_SIMULATE_INIT                                                                                                 \
-    { sizeof(weft_simulate_options), -1.0, 1, 2, 0, 0, 0 }
+    { sizeof(weft_simulate_options), 0.0, 0, 0, 0, NULL, NULL }
 
 /** What came out. */
 typedef struct weft_simulation {
+    size_t struct_size; /**< set by WEFT_SIMULATION_INIT */
     weft_traffic total;
     uint64_t compulsory_misses; /**< distinct sectors: what an infinite cache would miss */
     uint64_t piece_visits;      /**< how often a worker asked for a piece (K and V of a block count as two) */
@@ -49,18 +59,21 @@ typedef struct weft_simulation {
     double simulated; /**< share of the steps that was simulated; 1 without a limit */
 } weft_simulation;
 
+#define WEFT_SIMULATION_INIT                                                                                               \
+    { sizeof(weft_simulation), WEFT_TRAFFIC_INIT, 0, 0, 0.0, 0.0, 0.0, 0, 0.0 }
+
 /** Simulates a plan on its machine.
  *
- * @param plan        from weft_plan_attention() or weft_plan_gemm()
+ * @param plan        from weft_plan_create()
  * @param options     null: the defaults
  * @param simulation  what came out
- * @param domains     null, or room for as many as the machine has domains
+ * @param domains     null, or room for as many as the machine has domains, all with struct_size set
  * @param message     null, or where to say what is wrong
  */
 WEFT_API weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
                                    weft_traffic *domains, weft_message *message);
 
-/** A point of the miss curve. */
+/** A point of the miss curve: two numbers, and never more. */
 typedef struct weft_curve_point {
     int64_t l2_bytes; /**< of one domain */
     uint64_t misses;

@@ -22,17 +22,21 @@ extern "C" {
 
 /** A schedule that was timed. */
 typedef struct weft_tuned {
-    weft_schedule
-        schedule;   /**< what a plan is to take; what is open in it depends on the length, and the plan chooses it */
+    size_t struct_size;     /**< set by WEFT_TUNED_INIT */
+    weft_schedule schedule; /**< what a plan is to take; it leaves open what depends on the length */
     double seconds; /**< of a run, the median */
     double spread;  /**< between the quartiles of the runs, relative to the median */
     int64_t runs;   /**< that were timed */
     int64_t date;   /**< of the last of them, in seconds since 1970 */
-    int32_t whole;  /**< 1: every candidate was timed as often as it deserved; 0: tuning was stopped early */
+    int32_t whole;  /**< 1: tuning ran to completion; 0: it was stopped early */
 } weft_tuned;
+
+#define WEFT_TUNED_INIT                                                                                                    \
+    { sizeof(weft_tuned), WEFT_SCHEDULE_INIT, 0.0, 0.0, 0, 0, 0 }
 
 /** How tuning goes; what weft_tune_progress is told. */
 typedef struct weft_tune_state {
+    size_t struct_size;   /**< set by WEFT_TUNE_STATE_INIT */
     int64_t candidates;   /**< distinct schedules that the device can run */
     int64_t same;         /**< besides: schedules that visit the same tiles in the same way as one of these */
     int64_t dropped;      /**< of the candidates, those that the model puts far behind, which are not timed */
@@ -47,11 +51,15 @@ typedef struct weft_tune_state {
     double estimate;        /**< seconds of the schedule that WEFT_ESTIMATE takes; 0 until it was timed */
 } weft_tune_state;
 
+#define WEFT_TUNE_STATE_INIT                                                                                               \
+    { sizeof(weft_tune_state), 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0.0, 0.0, NULL, 0.0 }
+
 /** Called from the thread that tunes, after every few runs. Anything but 0 stops: what was measured is kept. */
 typedef int (*weft_tune_progress)(void *user, const weft_tune_state *state);
 
 /** A candidate and its time, for those who want to see them all. */
 typedef struct weft_tune_figures {
+    size_t struct_size;
     const weft_tuned *tuned;     /**< its schedule as it would be stored; seconds is 0 where it was not timed */
     const weft_schedule *chosen; /**< the same with every choice made, for this problem */
     const char *kernel;
@@ -95,22 +103,18 @@ typedef struct weft_tune_options {
  * WEFT_OK also when the progress function stopped it after something was timed (tuned->whole is 0; tuning the same again
  * goes on where it stopped). WEFT_IO when the best was found and could not be stored: `tuned` holds it.
  */
-WEFT_API weft_status weft_tune_attention(const weft_attention *problem, const weft_schedule *schedule,
-                                         const weft_device *device, const weft_tune_options *options, weft_tuned *tuned,
-                                         weft_tune_state *state, weft_message *message);
-WEFT_API weft_status weft_tune_gemm(const weft_gemm *problem, const weft_schedule *schedule, const weft_device *device,
-                                    const weft_tune_options *options, weft_tuned *tuned, weft_tune_state *state,
-                                    weft_message *message);
+WEFT_API weft_status weft_tune(const void *problem, const weft_schedule *schedule, const weft_device *device,
+                               const weft_tune_options *options, weft_tuned *tuned, weft_tune_state *state,
+                               weft_message *message);
 
 /** What was tuned for a problem's class: WEFT_NOT_FOUND when nothing was. The first call reads the store; later ones look
  * in memory, and read again only when nothing is found and the file has changed. */
-WEFT_API weft_status weft_tuned_attention(const weft_attention *problem, const weft_schedule *schedule,
-                                          const weft_device *device, weft_tuned *tuned, weft_message *message);
-WEFT_API weft_status weft_tuned_gemm(const weft_gemm *problem, const weft_schedule *schedule, const weft_device *device,
+WEFT_API weft_status weft_tuned_find(const void *problem, const weft_schedule *schedule, const weft_device *device,
                                      weft_tuned *tuned, weft_message *message);
 
 /** A row of the store. Strings belong to the call that gives them. */
 typedef struct weft_tuning {
+    size_t struct_size;
     const char *device;  /**< "NVIDIA H200, 132 SMs" */
     int32_t driver;      /**< major version of its driver; 0 for the CPU */
     const char *build;   /**< of the library: see weft_build() */
@@ -126,10 +130,8 @@ WEFT_API weft_status weft_tunings_list(int (*row)(void *user, const weft_tuning 
 /** Forgets what was tuned: all of it with weft_tunings_forget(), or a problem's class on a device. *count: rows forgotten.
  */
 WEFT_API weft_status weft_tunings_forget(int64_t *count, weft_message *message);
-WEFT_API weft_status weft_tuned_forget_attention(const weft_attention *problem, const weft_schedule *schedule,
-                                                 const weft_device *device, int64_t *count, weft_message *message);
-WEFT_API weft_status weft_tuned_forget_gemm(const weft_gemm *problem, const weft_schedule *schedule,
-                                            const weft_device *device, int64_t *count, weft_message *message);
+WEFT_API weft_status weft_tuned_forget(const void *problem, const weft_schedule *schedule, const weft_device *device,
+                                       int64_t *count, weft_message *message);
 
 /** Writes the whole store to a JSON file, and reads such a file into the store: of two rows for the same, the later stays.
  * A path of "-" is standard output or input. A file that is not right changes nothing. *count: rows written or taken. */

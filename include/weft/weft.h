@@ -1,10 +1,14 @@
 /** @file
  * Weft: attention and matrix products, tile by tile, in an order of your choosing.
  *
- * Read from the top: status and messages, problems, the two simple calls, then schedules and plans for those who want to
- * choose, and devices for those who have a GPU. Nothing here prints, exits or keeps global state (but for the CUDA driver
- * and kernels, which are loaded once, and stored tunings, which are read once); every function may be called from any
- * thread, and one plan may run in many threads at once.
+ * Read from the top: status and messages, problems, the simple calls, then schedules and plans for those who want to
+ * choose, and devices for those who have a GPU. Nothing here prints or exits. The library loads the CUDA driver and kernels
+ * once and reads stored tunings once; it has no other global state. Every function may be called from any thread, and one
+ * plan may run in many threads at once.
+ *
+ * Every struct that crosses this boundary begins with struct_size, which its _INIT macro sets. A library that is newer than
+ * the caller's header takes what the caller's struct lacks as 0; one that is older refuses fields that it does not know
+ * unless they are 0. A 0 in a field that is a choice means: choose for me.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -15,9 +19,9 @@
 #include "order.h"
 
 #define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_MINOR 2
 #define WEFT_VERSION_PATCH 0
-#define WEFT_VERSION       "0.1.0"
+#define WEFT_VERSION       "0.2.0"
 
 #if defined(__GNUC__)
 #define WEFT_API __attribute__((visibility("default")))
@@ -51,12 +55,19 @@ typedef struct weft_message {
 /** A short name of a status: "ok", "invalid", ... Never null. */
 WEFT_API const char *weft_status_name(weft_status status);
 
-/** The version of the library in use, "0.1.0". */
+/** The version of the library in use, "0.2.0". */
 WEFT_API const char *weft_version(void);
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * Problems: what to compute
  * ------------------------------------------------------------------------------------------------------------------ */
+
+/** What kind of work a problem is. A problem's struct and its data's struct both say so, behind struct_size. */
+typedef enum weft_operation {
+    WEFT_ATTENTION = 1,          /**< weft_attention and weft_attention_data */
+    WEFT_ATTENTION_BACKWARD = 2, /**< weft_attention and weft_attention_gradients */
+    WEFT_GEMM = 3                /**< weft_gemm and weft_gemm_data */
+} weft_operation;
 
 typedef enum weft_dtype { WEFT_FP32 = 0, WEFT_FP16 = 1, WEFT_BF16 = 2 } weft_dtype;
 
@@ -78,13 +89,15 @@ typedef struct weft_strides {
     int64_t batch, seq, head;
 } weft_strides;
 
-/** An attention: O = softmax(scale * Q K^T) V, for each batch and head.
+/** An attention: O = softmax(scale * Q K^T) V, for each batch and head; or its gradients, when operation is
+ * WEFT_ATTENTION_BACKWARD.
  *
  * Q and O are (batch, seq, heads, head_dim), K and V (batch, kv_seq, kv_heads, head_dim); query head h reads
  * kv head h / (heads / kv_heads). A query that sees no key gets zeros and an LSE of -inf.
  */
 typedef struct weft_attention {
-    size_t struct_size; /**< set by WEFT_ATTENTION_INIT, so that fields can be added later */
+    size_t struct_size; /**< set by WEFT_ATTENTION_INIT */
+    int32_t operation;  /**< WEFT_ATTENTION or WEFT_ATTENTION_BACKWARD */
     int64_t batch;
     int64_t heads, kv_heads; /**< kv_heads divides heads */
     int64_t seq, kv_seq;     /**< queries and keys */
@@ -100,8 +113,8 @@ typedef struct weft_attention {
 /** One batch, one head, fp32, no mask, packed (batch, seq, heads, head_dim). Set at least seq, kv_seq and head_dim. */
 /* clang-format off */
 #define WEFT_ATTENTION_INIT                                                                                                \
-    {sizeof(weft_attention), 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0}, {0, 0, 0},         \
-     {0, 0, 0}, {0, 0, 0}}
+    {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
+     {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
@@ -109,6 +122,7 @@ typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
 /** Matrix products: C = alpha A B + beta C, with A (m, k), B (k, n) and C (m, n); `batch` of them. */
 typedef struct weft_gemm {
     size_t struct_size; /**< set by WEFT_GEMM_INIT */
+    int32_t operation;  /**< WEFT_GEMM */
     int64_t m, n, k;
     weft_dtype dtype;   /**< of A and B */
     weft_dtype c_dtype; /**< of C */
@@ -116,15 +130,14 @@ typedef struct weft_gemm {
     int64_t lda, ldb, ldc; /**< leading dimensions in elements; 0: packed */
     double alpha, beta;
     int64_t batch;
-    int64_t a_stride, b_stride,
-        c_stride; /**< elements from one product's matrix to the next one's; 0: one after the other */
+    int64_t a_stride, b_stride, c_stride; /**< elements from one product's matrix to the next; 0: packed */
 } weft_gemm;
 
 /** One product C = A B in fp32, all row-major and packed. Set m, n and k. */
 /* clang-format off */
 #define WEFT_GEMM_INIT                                                                                                     \
-    {sizeof(weft_gemm), 0, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, 0, 0, 0, 1.0, 0.0,  \
-     1, 0, 0, 0}
+    {sizeof(weft_gemm), WEFT_GEMM, 0, 0, 0, WEFT_FP32, WEFT_FP32, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, WEFT_ROW_MAJOR, 0, 0, 0, \
+     1.0, 0.0, 1, 0, 0, 0}
 /* clang-format on */
 
 /** The largest value of any dimension. Products of dimensions are checked beyond that. */
@@ -133,24 +146,33 @@ typedef struct weft_gemm {
 /** Bytes of one element; 0 for a value that is not a dtype. */
 WEFT_API size_t weft_dtype_bytes(weft_dtype dtype);
 
-/** Checks a problem: WEFT_OK, or WEFT_INVALID and a message such as "kv_heads 3 does not divide heads 8". */
-WEFT_API weft_status weft_attention_check(const weft_attention *problem, weft_message *message);
-WEFT_API weft_status weft_gemm_check(const weft_gemm *problem, weft_message *message);
+/** Checks a problem, a weft_attention or a weft_gemm: WEFT_OK, or WEFT_INVALID and a message such as
+ * "kv_heads 3 does not divide heads 8". */
+WEFT_API weft_status weft_problem_check(const void *problem, weft_message *message);
 
-/** Elements that a buffer must hold, strides included; 0 for a problem that does not pass its check. */
-typedef struct weft_attention_extents {
-    size_t q, k, v, o; /**< elements of dtype */
-    size_t lse;        /**< floats: batch * heads * seq */
-} weft_attention_extents;
-typedef struct weft_gemm_extents {
-    size_t a, b, c; /**< elements of dtype, dtype and c_dtype */
-} weft_gemm_extents;
-WEFT_API weft_attention_extents weft_attention_sizes(const weft_attention *problem);
-WEFT_API weft_gemm_extents weft_gemm_sizes(const weft_gemm *problem);
+/** Floating-point operations by the usual count; 0 for a problem that does not pass its check. Attention: 4 batch heads seq
+ * kv_seq head_dim, halved when causal, and 2.5 times that backward; GEMM: 2 batch m n k. */
+WEFT_API double weft_problem_flops(const void *problem);
 
-/** Floating-point operations by the usual count: 4 batch heads seq kv_seq head_dim, halved when causal; 2 batch m n k. */
-WEFT_API double weft_attention_flops(const weft_attention *problem);
-WEFT_API double weft_gemm_flops(const weft_gemm *problem);
+/** A buffer that a run takes. */
+typedef struct weft_buffer {
+    size_t struct_size; /**< set by WEFT_BUFFER_INIT */
+    const char *name;   /**< of the field of the data's struct: "q" */
+    size_t offset;      /**< of that field, a pointer, in the data's struct */
+    weft_dtype dtype;
+    size_t elements;   /**< strides included */
+    size_t alignment;  /**< in bytes, that a GPU needs */
+    int32_t is_read;   /**< 1: an input */
+    int32_t is_written; /**< 1: an output */
+    int32_t optional;   /**< 1: may be null */
+} weft_buffer;
+
+#define WEFT_BUFFER_INIT                                                                                                   \
+    { sizeof(weft_buffer), NULL, 0, WEFT_FP32, 0, 0, 0, 0, 0 }
+
+/** The index-th buffer of a problem, in the order of the fields of its data's struct. WEFT_NOT_FOUND past the last;
+ * WEFT_INVALID for a problem that does not pass its check. */
+WEFT_API weft_status weft_problem_buffer(const void *problem, size_t index, weft_buffer *buffer, weft_message *message);
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * Running a problem, simply
@@ -158,26 +180,42 @@ WEFT_API double weft_gemm_flops(const weft_gemm *problem);
 
 /** Buffers of a forward attention; the caller owns them all. lse may be null. No output may overlap anything else. */
 typedef struct weft_attention_data {
+    size_t struct_size; /**< set by WEFT_ATTENTION_DATA_INIT */
+    int32_t operation;  /**< WEFT_ATTENTION */
     const void *q, *k, *v;
     void *o;
     float *lse; /**< (batch, heads, seq): natural logarithm of each query's sum of exponentials */
 } weft_attention_data;
 
+#define WEFT_ATTENTION_DATA_INIT                                                                                           \
+    { sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL }
+
 /** Buffers of a backward attention: dO in, dQ, dK and dV out, each laid out like the tensor it belongs to. */
 typedef struct weft_attention_gradients {
+    size_t struct_size; /**< set by WEFT_ATTENTION_GRADIENTS_INIT */
+    int32_t operation;  /**< WEFT_ATTENTION_BACKWARD */
     const void *q, *k, *v, *grad_o;
     void *grad_q, *grad_k, *grad_v;
-    const void *o;    /**< what the forward pass gave, with its lse; null: computed again */
+    const void *o;    /**< what the forward pass gave, with its lse; both null: computed again */
     const float *lse; /**< as in weft_attention_data, or null */
 } weft_attention_gradients;
 
+#define WEFT_ATTENTION_GRADIENTS_INIT                                                                                      \
+    { sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+
 /** Buffers of a GEMM. c is read only when beta is not 0. */
 typedef struct weft_gemm_data {
+    size_t struct_size; /**< set by WEFT_GEMM_DATA_INIT */
+    int32_t operation;  /**< WEFT_GEMM */
     const void *a, *b;
     void *c;
 } weft_gemm_data;
 
-/** Computes an attention with the default plan. */
+#define WEFT_GEMM_DATA_INIT                                                                                                \
+    { sizeof(weft_gemm_data), WEFT_GEMM, NULL, NULL, NULL }
+
+/** Makes the default plan of a problem on the CPU, runs it and destroys it. weft_attention_backward() takes a problem of
+ * either operation. */
 WEFT_API weft_status weft_attention_forward(const weft_attention *problem, const weft_attention_data *data,
                                             weft_message *message);
 WEFT_API weft_status weft_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
@@ -190,16 +228,17 @@ WEFT_API weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gem
 WEFT_API size_t weft_release_memory(void);
 
 /* ---------------------------------------------------------------------------------------------------------------------
- * Schedules and plans: choosing how
+ * Schedules, devices and plans: choosing how and where
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/** Tile shape, order, sweep, dispatch, cluster. A zero means: let the plan choose. */
+/** Tile shape, order, sweep, dispatch, cluster. A zero means: let the plan choose. Other structs hold schedules by value, so
+ * this one never changes its size: new fields take the place of reserved ones. */
 typedef struct weft_schedule {
     size_t struct_size;             /**< set by WEFT_SCHEDULE_INIT */
     int64_t tile_m, tile_n, tile_k; /**< attention: queries x keys (tile_k unused); GEMM: rows x columns x k step */
-    int32_t order;                  /**< a weft_order_kind, or WEFT_CHOOSE */
-    int32_t sweep;                  /**< a weft_sweep, or WEFT_CHOOSE */
-    int32_t dispatch;               /**< a weft_dispatch, or WEFT_CHOOSE */
+    int32_t order;                  /**< a weft_order_kind */
+    int32_t sweep;                  /**< a weft_sweep */
+    int32_t dispatch;               /**< a weft_dispatch */
     int32_t table;                  /**< 1: the order comes from a table built by the plan instead of being computed */
     int64_t workers;                /**< workers to use */
     int64_t group;                  /**< group size of the orders that take one */
@@ -207,58 +246,17 @@ typedef struct weft_schedule {
     int64_t domains;                /**< L2 domains of the orders that take them */
     int64_t cluster_m, cluster_n; /**< CTAs in a cluster, over rows x columns of the grid of tiles (attention: heads x query
                                        blocks), which they must divide; a GEMM's on a GPU may reach over the edge */
-    int64_t split; /**< on a GPU: CTAs of a cluster that share out the steps of a tile, under grid dispatch */
+    int64_t split; /**< on a GPU: CTAs of a cluster that share the steps of a tile, under grid dispatch */
+    int64_t reserved[8]; /**< 0 */
 } weft_schedule;
 
 #define WEFT_CHOOSE (-1)
 #define WEFT_SCHEDULE_INIT                                                                                                 \
-    { sizeof(weft_schedule), 0, 0, 0, WEFT_CHOOSE, WEFT_CHOOSE, WEFT_CHOOSE, 0, 0, 0, WEFT_AXIS_N, 0, 0, 0, 0 }
-
-typedef struct weft_machine weft_machine; /* weft/machine.h */
-
-/** A problem, a machine, a schedule and a kernel, ready to run. Opaque, and never changed once it is made. */
-typedef struct weft_plan weft_plan;
-
-/** Makes a plan. On failure *plan is null.
- *
- * @param plan      where the plan goes; the caller destroys it
- * @param problem   what to compute; copied
- * @param schedule  null: all chosen
- * @param machine   null: this host; copied
- * @param message   null, or where to say what is wrong
- */
-WEFT_API weft_status weft_plan_attention(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
-                                         const weft_machine *machine, weft_message *message);
-WEFT_API weft_status weft_plan_gemm(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
-                                    const weft_machine *machine, weft_message *message);
-
-/** Releases a plan; null is fine. */
-WEFT_API void weft_plan_destroy(weft_plan *plan);
-
-/** Runs a plan; WEFT_INVALID when the plan is for another kind of problem or a pointer is null. */
-WEFT_API weft_status weft_plan_run_attention(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
-WEFT_API weft_status weft_plan_run_gemm(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
-
-/** How far a run is: `done` tiles of `total`. */
-typedef void (*weft_progress)(void *user, int64_t done, int64_t total);
-
-/** The same, telling how far this run is: `progress` is called now and then, from the thread that made the call. Null: not
- * at all. It belongs to the run, not to the plan, which never changes: runs of one plan at once may have one each. A GPU
- * does not say how far it is. */
-WEFT_API weft_status weft_plan_run_attention_with_progress(const weft_plan *plan, const weft_attention_data *data,
-                                                           weft_progress progress, void *user, weft_message *message);
-WEFT_API weft_status weft_plan_run_gemm_with_progress(const weft_plan *plan, const weft_gemm_data *data,
-                                                      weft_progress progress, void *user, weft_message *message);
-
-/** The schedule with every choice made. */
-WEFT_API weft_schedule weft_plan_schedule(const weft_plan *plan);
-
-/** What the workers walk: pass it to a kernel by value. Valid as long as the plan. */
-WEFT_API const weft_walk *weft_plan_walk(const weft_plan *plan);
-
-/* ---------------------------------------------------------------------------------------------------------------------
- * Devices: where a plan runs
- * ------------------------------------------------------------------------------------------------------------------ */
+    {                                                                                                                      \
+        sizeof(weft_schedule), 0, 0, 0, WEFT_CHOOSE, WEFT_CHOOSE, WEFT_CHOOSE, 0, 0, 0, WEFT_AXIS_N, 0, 0, 0, 0, {         \
+            0                                                                                                              \
+        }                                                                                                                  \
+    }
 
 typedef enum weft_device_kind {
     WEFT_DEVICE_CPU = 0,
@@ -290,25 +288,63 @@ typedef struct weft_device {
 #define WEFT_DEVICE_INIT                                                                                                   \
     { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0, NULL, WEFT_ESTIMATE }
 
-/** Makes a plan for a device, as weft_plan_attention() does for the CPU.
+typedef struct weft_machine weft_machine; /* weft/machine.h */
+
+/** A problem, a machine, a schedule and a kernel, ready to run. Opaque, and never changed once it is made. */
+typedef struct weft_plan weft_plan;
+
+/** How to make a plan. A null pointer means: choose for me. What they point to is copied. */
+typedef struct weft_plan_options {
+    size_t struct_size;            /**< set by WEFT_PLAN_OPTIONS_INIT */
+    const weft_schedule *schedule; /**< null: all chosen */
+    const weft_machine *machine;   /**< null: the device's own */
+    const weft_device *device;     /**< null: the CPU */
+} weft_plan_options;
+
+#define WEFT_PLAN_OPTIONS_INIT                                                                                             \
+    { sizeof(weft_plan_options), NULL, NULL, NULL }
+
+/** Makes a plan. On failure *plan is null.
+ *
+ * @param plan     where the plan goes; the caller destroys it
+ * @param problem  what to compute: a weft_attention or a weft_gemm; copied
+ * @param options  null: all chosen, on the CPU
+ * @param message  null, or where to say what is wrong
  *
  * On a GPU, the schedule's workers are persistent CTAs (0: all that fit), tiles are those that kernels were compiled for,
- * and `machine` null is the GPU as its driver describes it. The plan loads its kernel, and belongs to the CUDA context that
+ * and a null machine is the GPU as its driver describes it. The plan loads its kernel. It belongs to the CUDA context that
  * is current in this thread, if that is one of the device, else to the device's primary context, which is what the CUDA
  * runtime and every framework use. The device memory that it owns is a table, if the schedule asks for one (4 bytes a
  * position), and 13 KiB of counters for dynamic dispatch. Plans may be made and destroyed while other threads capture
  * streams.
  *
  * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits
- * (the message says why), WEFT_FAILED when the driver fails. A null device is the CPU.
+ * (the message says why), WEFT_FAILED when the driver fails.
  */
-WEFT_API weft_status weft_plan_attention_on(weft_plan **plan, const weft_attention *problem, const weft_schedule *schedule,
-                                            const weft_machine *machine, const weft_device *device, weft_message *message);
-WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *problem, const weft_schedule *schedule,
-                                       const weft_machine *machine, const weft_device *device, weft_message *message);
+WEFT_API weft_status weft_plan_create(weft_plan **plan, const void *problem, const weft_plan_options *options,
+                                      weft_message *message);
 
-/** Puts a run of a plan on a stream and returns at once; weft_plan_run_attention() and weft_plan_run_gemm() run it and
- * return when it is done.
+/** Releases a plan; null is fine. */
+WEFT_API void weft_plan_destroy(weft_plan *plan);
+
+/** Runs a plan and returns when it is done.
+ *
+ * @param data  the struct of the plan's operation: weft_attention_data, weft_attention_gradients or weft_gemm_data
+ *
+ * WEFT_INVALID when the data is of another operation, a pointer is null that must not be, or an output overlaps another
+ * buffer. */
+WEFT_API weft_status weft_plan_run(const weft_plan *plan, const void *data, weft_message *message);
+
+/** How far a run is: `done` tiles of `total`. */
+typedef void (*weft_progress)(void *user, int64_t done, int64_t total);
+
+/** The same, telling how far this run is: `progress` is called now and then, from the thread that made the call. Null: not
+ * at all. Progress belongs to the run: several runs of one plan at once may have one each. A GPU does not say how far it
+ * is. */
+WEFT_API weft_status weft_plan_run_with_progress(const weft_plan *plan, const void *data, weft_progress progress,
+                                                 void *user, weft_message *message);
+
+/** Puts a run of a plan on a stream and returns at once.
  *
  * The buffers are in memory that the plan's GPU can read, aligned to 16 bytes (lse: 4), and stay valid until the stream has
  * passed the run. Nothing is allocated, copied or waited for, so the call can be captured in a CUDA graph. Threads may
@@ -321,10 +357,7 @@ WEFT_API weft_status weft_plan_gemm_on(weft_plan **plan, const weft_gemm *proble
  * The stream is a CUstream or cudaStream_t of the plan's context; null is the default stream. A plan for the CPU takes only
  * null, and has run when the call returns.
  */
-WEFT_API weft_status weft_plan_enqueue_attention(const weft_plan *plan, const weft_attention_data *data, void *stream,
-                                                 weft_message *message);
-WEFT_API weft_status weft_plan_enqueue_gemm(const weft_plan *plan, const weft_gemm_data *data, void *stream,
-                                            weft_message *message);
+WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
 /** Describes a plan, in words or as one JSON object.
  *
@@ -334,14 +367,65 @@ WEFT_API weft_status weft_plan_enqueue_gemm(const weft_plan *plan, const weft_ge
 WEFT_API size_t weft_plan_text(const weft_plan *plan, char *text, size_t size);
 WEFT_API size_t weft_plan_json(const weft_plan *plan, char *text, size_t size);
 
+/** The schedule with every choice made. */
+WEFT_API weft_schedule weft_plan_schedule(const weft_plan *plan);
+
+/** The problem with every default filled in: the struct of the plan's operation. Valid as long as the plan. */
+WEFT_API const void *weft_plan_problem(const weft_plan *plan);
+
+/** The kernel that runs the plan, and the backend that it belongs to ("cpu", "cuda"). */
+WEFT_API const char *weft_plan_kernel(const weft_plan *plan);
+WEFT_API const char *weft_plan_backend(const weft_plan *plan);
+
+/** What the workers walk: pass it to a kernel by value. Valid as long as the plan.
+ * @param size  sizeof(weft_walk); null when the library was built with another layout of it. */
+WEFT_API const weft_walk *weft_plan_walk(const weft_plan *plan, size_t size);
+
 /* ---------------------------------------------------------------------------------------------------------------------
  * Names
  * ------------------------------------------------------------------------------------------------------------------ */
 
+typedef enum weft_field_type {
+    WEFT_FIELD_INTEGER = 1, /**< int64_t */
+    WEFT_FIELD_REAL = 2,    /**< double */
+    WEFT_FIELD_CHOICE = 3,  /**< an enumeration, with a name for each value */
+    WEFT_FIELD_FLAG = 4     /**< an enumeration: given, it has `value` */
+} weft_field_type;
+
+/** A field of a problem, for programs that read problems from people. */
+typedef struct weft_field {
+    const char *name, *text; /**< "kv_heads", "key and value heads, dividing heads (as many as heads)" */
+    weft_field_type type;
+    size_t offset;                        /**< in the problem's struct */
+    int32_t value;                        /**< of a flag */
+    const char *(*choice)(int32_t value); /**< the name of a choice; null past the last */
+    double usual;                         /**< what to take when nobody gives it */
+    const char *follows;                  /**< null, or the field whose value it takes when nobody gives it */
+} weft_field;
+
+/** An operation: a row of a table. */
+typedef struct weft_operation_info {
+    int32_t operation;                /**< a weft_operation */
+    const char *name, *text;          /**< "attention-backward", a line of explanation */
+    size_t problem_size, data_size;   /**< of its structs */
+    weft_grid_kind grid;              /**< which orders apply to its grid of tiles */
+    const weft_field *fields;         /**< of the problem, `field_count` of them */
+    size_t field_count;
+} weft_operation_info;
+
+/** Operations by number, from 1; null when there is no such number. */
+WEFT_API const weft_operation_info *weft_operation_describe(int32_t operation);
+
+/** An operation's number by its name; 0 when there is none. */
+WEFT_API int32_t weft_operation_find(const char *name);
+
+/** Fills a problem's struct, of problem_size bytes, with its operation's defaults. Returns 0 for an unknown operation. */
+WEFT_API int weft_problem_init(void *problem, int32_t operation);
+
 /** A row of orders.def. */
 typedef struct weft_order_info {
     const char *name, *text;
-    weft_subject subject;
+    weft_grid_kind grid; /**< that it applies to */
     weft_parameter parameter;
 } weft_order_info;
 

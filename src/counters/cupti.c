@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 /* By name, where the linker looks; then where CUDA's installers put it. */
 static const char *const places[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so",

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 static weft_status open_host(const weft_cupti *cupti, const char *chip, const uint8_t *availability, void **host,
                              weft_message *message) {

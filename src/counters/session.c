@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "counters/metrics.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 struct weft_counters {
     weft_cupti cupti;

@@ -1,15 +1,66 @@
 /* The CPU backend: the plan's tiles over threads, by kernels chosen by what the processor has. */
+#include "cpu/backend.h"
+
+#include "base/status.h"
 #include "cpu/attention/attention.h"
 #include "cpu/attention/tile.h"
 #include "cpu/gemm/gemm.h"
 #include "cpu/gemm/tile.h"
 #include "cpu/kernel/kernel.h"
 #include "cpu/thread/team.h"
-#include "plan/plan.h"
+#include "problem/problem.h"
+
+/* What this backend has for an operation. One without a row runs by the operation's own function for a tile. */
+typedef struct cpu_operation {
+    const weft_cpu_kernel *(*kernel)(const weft_plan *plan);
+    void (*choose)(weft_plan *plan); /* fills in what the schedule leaves open */
+    size_t (*candidates)(const weft_plan *draft, weft_schedule *list, size_t capacity);
+    double (*cost)(const weft_plan *plan);
+    weft_status (*run)(const weft_plan *plan, const void *data, weft_message *message);
+} cpu_operation;
+
+static const weft_cpu_kernel *attention_kernel(const weft_plan *plan) {
+    return weft_cpu_choose(WEFT_CPU_ATTENTION, plan->attention.dtype);
+}
+
+static const weft_cpu_kernel *gemm_kernel(const weft_plan *plan) {
+    return weft_cpu_choose(WEFT_CPU_PRODUCTS, plan->gemm.dtype);
+}
+
+static weft_status run_attention(const weft_plan *plan, const void *data, weft_message *message) {
+    return weft_cpu_attention(plan, data, message);
+}
+
+static weft_status run_backward(const weft_plan *plan, const void *data, weft_message *message) {
+    return weft_cpu_attention_backward(plan, data, message);
+}
+
+/* One product after the other, or all at once, as the plan says. */
+static weft_status run_gemm(const weft_plan *plan, const void *data, weft_message *message) {
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < plan->gemm.batch && status == WEFT_OK; i += plan->products) {
+        const weft_gemm_data part = weft_gemm_product(&plan->gemm, data, i);
+        status = weft_cpu_gemm(plan, &part, message);
+    }
+    return status;
+}
+
+static const cpu_operation operations[] = {
+    [WEFT_ATTENTION] = {attention_kernel, weft_cpu_attention_choose, weft_cpu_attention_candidates, weft_cpu_attention_cost,
+                        run_attention},
+    [WEFT_ATTENTION_BACKWARD] = {attention_kernel, weft_cpu_backward_choose, NULL, NULL, run_backward},
+    [WEFT_GEMM] = {gemm_kernel, weft_cpu_gemm_choose, weft_cpu_gemm_candidates, weft_cpu_gemm_plan_cost, run_gemm},
+};
+
+static const cpu_operation *operation_of(const weft_plan *plan) {
+    static const cpu_operation none;
+    const size_t number = (size_t)plan->operation->info.operation;
+    return number < sizeof operations / sizeof *operations ? &operations[number] : &none;
+}
 
 static const char *kernel(const weft_plan *plan) {
-    return weft_cpu_choose(plan->subject, plan->subject == WEFT_SUBJECT_GEMM ? plan->gemm.dtype : plan->attention.dtype)
-        ->name;
+    const cpu_operation *o = operation_of(plan);
+    return o->kernel ? o->kernel(plan)->name : "tile";
 }
 
 /* Fills in what a schedule leaves open, where the machine is this host. */
@@ -23,21 +74,26 @@ static weft_status open_plan(weft_plan *plan, int given_machine, weft_message *m
     if (s->tile_m < 0 || s->tile_n < 0 || s->tile_k < 0) {          /* reported later */
         return WEFT_OK;
     }
-    if (plan->subject == WEFT_SUBJECT_GEMM) {
-        weft_cpu_gemm_choose(plan);
-    } else {
-        weft_cpu_attention_choose(plan);
+    if (operation_of(plan)->choose) {
+        operation_of(plan)->choose(plan);
     }
     return WEFT_OK;
 }
 
 static size_t candidates(const weft_plan *draft, weft_schedule *list, size_t capacity) {
-    return draft->subject == WEFT_SUBJECT_GEMM ? weft_cpu_gemm_candidates(draft, list, capacity)
-                                               : weft_cpu_attention_candidates(draft, list, capacity);
+    const cpu_operation *o = operation_of(draft);
+    return o->candidates ? o->candidates(draft, list, capacity) : 0;
 }
 
 static double cost(const weft_plan *plan) {
-    return plan->subject == WEFT_SUBJECT_GEMM ? weft_cpu_gemm_plan_cost(plan) : weft_cpu_attention_cost(plan);
+    const cpu_operation *o = operation_of(plan);
+    return o->cost ? o->cost(plan) : 0;
+}
+
+static weft_status run(const weft_plan *plan, const void *data, weft_message *message) {
+    const cpu_operation *o = operation_of(plan);
+    return o->run ? o->run(plan, data, message)
+                  : weft_fail(message, WEFT_UNSUPPORTED, "the CPU does not run %s", plan->operation->info.name);
 }
 
 const weft_backend weft_backend_cpu = {
@@ -46,7 +102,5 @@ const weft_backend weft_backend_cpu = {
     .open = open_plan,
     .candidates = candidates,
     .cost = cost,
-    .attention_forward = weft_cpu_attention,
-    .attention_backward = weft_cpu_attention_backward,
-    .gemm = weft_cpu_gemm,
+    .run = run,
 };

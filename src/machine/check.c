@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 /* A finding: where, and what. Empty when all is well. */
 typedef struct finding {

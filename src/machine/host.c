@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plan/file.h"
+#include "base/file.h"
 
 #define CPU0 "/sys/devices/system/cpu/cpu0/"
 

@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 
 #include "machine/embedded.h"
+#include "machine/machine.h"
 #include "machine/sheet.h"
-#include "plan/status.h"
+#include "base/status.h"
+#include "base/struct.h"
 
 /* What messages show of a file's name: all of it, or its end, so that there is room for what is wrong with it. */
 typedef struct shown {
@@ -117,35 +119,36 @@ static weft_status find(weft_sheet *sheet, const char *name, weft_message *messa
     return fail_unknown(name, message);
 }
 
+enum { LEAST = sizeof(size_t) }; /* of a caller's struct */
+
 /* Hands a machine over whole, or zeros. */
-static weft_status give(weft_machine *machine, const weft_sheet *sheet, weft_status status) {
-    if (status == WEFT_OK) {
-        *machine = sheet->machine;
-    } else {
-        memset(machine, 0, sizeof *machine);
-    }
-    return status;
+static weft_status give(weft_machine *machine, const weft_machine *found, weft_status status, weft_message *message) {
+    const weft_machine none = WEFT_MACHINE_INIT;
+    const weft_status given =
+        weft_struct_give(machine, status ? &none : found, sizeof none, LEAST, "WEFT_MACHINE_INIT", message);
+    return status ? status : given;
+}
+
+weft_status weft_machine_copy(weft_machine *ours, const weft_machine *theirs, weft_message *message) {
+    const weft_machine none = WEFT_MACHINE_INIT;
+    *ours = none;
+    return weft_struct_take(ours, sizeof *ours, LEAST, theirs, "WEFT_MACHINE_INIT", message);
 }
 
 weft_status weft_machine_load(weft_machine *machine, const char *name_or_path, weft_message *message) {
     weft_sheet sheet;
-    if (!machine) {
-        return weft_fail(message, WEFT_INVALID, "machine is null");
-    }
-    return give(machine, &sheet, find(&sheet, name_or_path, message));
+    const weft_status status = find(&sheet, name_or_path, message);
+    return give(machine, &sheet.machine, status, message);
 }
 
 weft_status weft_machine_parse(weft_machine *machine, const char *text, size_t length, const char *label,
                                weft_message *message) {
     weft_sheet sheet;
-    if (!machine) {
-        return weft_fail(message, WEFT_INVALID, "machine is null");
-    }
-    if (!text && length > 0) {
-        return give(machine, &sheet, weft_fail(message, WEFT_INVALID, "text is null"));
-    }
     const shown name = show(label ? label : "machine");
-    return give(machine, &sheet, weft_sheet_parse(&sheet, text ? text : "", length, name.text, message));
+    const weft_status status = !text && length > 0
+                                   ? weft_fail(message, WEFT_INVALID, "text is null")
+                                   : weft_sheet_parse(&sheet, text ? text : "", length, name.text, message);
+    return give(machine, &sheet.machine, status, message);
 }
 
 /* The host does not change, and asking takes a tenth of a millisecond. */
@@ -155,14 +158,17 @@ static void ask_host(void) {
     weft_sheet sheet;
     weft_sheet_host(&sheet);
     host = sheet.machine;
+    host.struct_size = sizeof host;
 }
 
-void weft_machine_host(weft_machine *machine) {
+const weft_machine *weft_machine_this_host(void) {
     static pthread_once_t asked = PTHREAD_ONCE_INIT;
-    if (machine) {
-        pthread_once(&asked, ask_host);
-        *machine = host;
-    }
+    pthread_once(&asked, ask_host);
+    return &host;
+}
+
+weft_status weft_machine_host(weft_machine *machine, weft_message *message) {
+    return give(machine, weft_machine_this_host(), WEFT_OK, message);
 }
 
 const char *weft_machine_name(size_t number) {
@@ -174,16 +180,20 @@ weft_status weft_machine_values(const char *name_or_path, weft_machine *machine,
     weft_sheet sheet;
     weft_status status = find(&sheet, name_or_path, message);
     if (machine) {
-        give(machine, &sheet, status);
+        status = give(machine, &sheet.machine, status, message);
     }
     if (count) {
         *count = status == WEFT_OK ? WEFT_KEYS : 0;
     }
-    for (size_t i = 0; status == WEFT_OK && values && i < room && i < WEFT_KEYS; i++) {
+    const size_t step = values && room > 0 ? values->struct_size : 0;
+    for (size_t i = 0; status == WEFT_OK && i < room && i < WEFT_KEYS && step > 0; i++) {
         const weft_key *key = &weft_keys[i];
-        values[i] = (weft_machine_value){.section = key->section, .key = key->key, .unit = key->unit, .text = key->text};
-        weft_key_write(key, &sheet.machine, values[i].value, sizeof values[i].value);
-        memcpy(values[i].source, sheet.source[i], sizeof values[i].source);
+        weft_machine_value value = {.section = key->section, .key = key->key, .unit = key->unit, .text = key->text};
+        weft_key_write(key, &sheet.machine, value.value, sizeof value.value);
+        memcpy(value.source, sheet.source[i], sizeof value.source);
+        char *at = (char *)values + i * step;
+        memcpy(at, &step, sizeof step);
+        status = weft_struct_give(at, &value, sizeof value, LEAST, "WEFT_MACHINE_VALUE_INIT", message);
     }
     return status;
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 typedef struct parser {
     weft_sheet *sheet;

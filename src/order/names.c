@@ -4,8 +4,8 @@
 #include <weft/weft.h>
 
 static const weft_order_info orders[] = {
-#define WEFT_ORDER(ID, function, name, SUBJECT, PARAMETER, text)                                                           \
-    {name, text, WEFT_SUBJECT_##SUBJECT, WEFT_PARAMETER_##PARAMETER},
+#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text)                                                           \
+    {name, text, WEFT_GRID_##GRID, WEFT_PARAMETER_##PARAMETER},
 #include <weft/orders.def>
 };
 

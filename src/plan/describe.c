@@ -1,38 +1,60 @@
 /* A plan, in words and as JSON. */
 #include "plan/describe.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *major_name(weft_major major) {
-    return major == WEFT_ROW_MAJOR ? "row" : "col";
+/* A field of the problem as JSON. */
+static json_t *field_json(const weft_field *field, const void *problem) {
+    const char *at = (const char *)problem + field->offset;
+    int64_t integer;
+    double real;
+    int32_t code;
+    memcpy(&code, at, sizeof code);
+    switch (field->type) {
+    case WEFT_FIELD_INTEGER:
+        memcpy(&integer, at, sizeof integer);
+        return json_integer(integer);
+    case WEFT_FIELD_REAL:
+        memcpy(&real, at, sizeof real);
+        return json_real(real);
+    case WEFT_FIELD_CHOICE:
+        return json_string(field->choice(code));
+    case WEFT_FIELD_FLAG:
+        return json_boolean(code != 0);
+    }
+    return NULL;
+}
+
+/* Whether an earlier field tells of the same: a resolved mask is causal or none, whichever flag it came from. */
+static int is_told(const weft_operation_info *info, size_t field) {
+    for (size_t i = 0; i < field; i++) {
+        if (info->fields[i].offset == info->fields[field].offset) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 json_t *weft_plan_problem_json(const weft_plan *plan) {
-    if (plan->subject == WEFT_SUBJECT_GEMM) {
-        const weft_gemm *p = &plan->gemm;
-        return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:I}", "kind", "gemm", "m",
-                         (json_int_t)p->m, "n", (json_int_t)p->n, "k", (json_int_t)p->k, "dtype", weft_dtype_name(p->dtype),
-                         "c_dtype", weft_dtype_name(p->c_dtype), "a_major", major_name(p->a_major), "b_major",
-                         major_name(p->b_major), "c_major", major_name(p->c_major), "alpha", p->alpha, "beta", p->beta,
-                         "batch", (json_int_t)p->batch);
+    const weft_operation_info *info = &plan->operation->info;
+    json_t *object = json_pack("{s:s}", "kind", info->name);
+    for (size_t i = 0; i < info->field_count; i++) {
+        if (!is_told(info, i)) {
+            weft_json_set(&object, info->fields[i].name, field_json(&info->fields[i], &plan->problem));
+        }
     }
-    const weft_attention *p = &plan->attention;
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:f, s:s}", "kind", "attention", "batch",
-                     (json_int_t)p->batch, "heads", (json_int_t)p->heads, "kv_heads", (json_int_t)p->kv_heads, "seq",
-                     (json_int_t)p->seq, "kv_seq", (json_int_t)p->kv_seq, "head_dim", (json_int_t)p->head_dim, "dtype",
-                     weft_dtype_name(p->dtype), "causal", p->mask != WEFT_MASK_NONE, "offset", (json_int_t)p->offset,
-                     "scale", p->scale, "layout", p->layout == WEFT_BSHD ? "bshd" : "bhsd");
+    return object;
 }
 
 json_t *weft_plan_schedule_json(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
     const weft_order_info *order = weft_order_describe(s->order);
     json_t *tile = json_pack("[I, I]", (json_int_t)s->tile_m, (json_int_t)s->tile_n);
-    if (plan->subject == WEFT_SUBJECT_GEMM) {
+    if (s->tile_k > 0) {
         weft_json_append(&tile, json_integer(s->tile_k));
     }
     json_t *object = json_pack("{s:o, s:s, s:s, s:s, s:I, s:[I, I], s:b}", "tile", tile, "order", order->name, "sweep",
@@ -47,7 +69,7 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
     }
     if (order->parameter & WEFT_PARAMETER_GROUP) {
         weft_json_set(&object, "group", json_integer(s->group));
-        if (plan->subject == WEFT_SUBJECT_GEMM) {
+        if (plan->operation->info.grid == WEFT_GRID_MATRIX) {
             weft_json_set(&object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
         }
     }
@@ -55,10 +77,6 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
         weft_json_set(&object, "domains", json_integer(s->domains));
     }
     return object;
-}
-
-const char *weft_plan_kernel(const weft_plan *plan) {
-    return plan->backend->kernel ? plan->backend->kernel(plan) : plan->backend->name;
 }
 
 size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
@@ -75,27 +93,6 @@ size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
     return length;
 }
 
-static int problem_text(const weft_plan *plan, char *text, size_t size) {
-    if (plan->subject == WEFT_SUBJECT_GEMM) {
-        const weft_gemm *p = &plan->gemm;
-        char batch[48] = "";
-        if (p->batch > 1) {
-            snprintf(batch, sizeof batch, "batch %" PRId64 ", ", p->batch);
-        }
-        return snprintf(text, size, "gemm       %sm %" PRId64 ", n %" PRId64 ", k %" PRId64 ", %s in, %s out\n", batch,
-                        p->m, p->n, p->k, weft_dtype_name(p->dtype), weft_dtype_name(p->c_dtype));
-    }
-    const weft_attention *p = &plan->attention;
-    char mask[64] = "no mask";
-    if (p->mask != WEFT_MASK_NONE) {
-        snprintf(mask, sizeof mask, "causal, offset %" PRId64, p->offset);
-    }
-    return snprintf(text, size,
-                    "attention  batch %" PRId64 ", heads %" PRId64 " over %" PRId64 " kv heads, %" PRId64
-                    " queries x %" PRId64 " keys, head dim %" PRId64 ", %s, %s\n",
-                    p->batch, p->heads, p->kv_heads, p->seq, p->kv_seq, p->head_dim, weft_dtype_name(p->dtype), mask);
-}
-
 static void order_parameter_text(const weft_plan *plan, char *text, size_t size) {
     const weft_schedule *s = &plan->schedule;
     const weft_parameter parameter = weft_order_describe(s->order)->parameter;
@@ -103,7 +100,7 @@ static void order_parameter_text(const weft_plan *plan, char *text, size_t size)
     if (parameter == WEFT_PARAMETER_BOTH) {
         snprintf(text, size, " (group %" PRId64 " across %s in each of %" PRId64 " domains)", s->group,
                  s->axis == WEFT_AXIS_N ? "n" : "m", s->domains);
-    } else if (parameter == WEFT_PARAMETER_GROUP && plan->subject == WEFT_SUBJECT_GEMM) {
+    } else if (parameter == WEFT_PARAMETER_GROUP && plan->operation->info.grid == WEFT_GRID_MATRIX) {
         snprintf(text, size, " (group %" PRId64 " across %s)", s->group, s->axis == WEFT_AXIS_N ? "n" : "m");
     } else if (parameter == WEFT_PARAMETER_GROUP) {
         snprintf(text, size, " (sections of %" PRId64 " heads)", s->group);
@@ -115,9 +112,9 @@ static void order_parameter_text(const weft_plan *plan, char *text, size_t size)
 size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size) {
     const weft_schedule *s = &plan->schedule;
     char problem[256], parameter[64], step[32] = "", split[32] = "";
-    problem_text(plan, problem, sizeof problem);
+    plan->operation->text(&plan->problem, problem, sizeof problem);
     order_parameter_text(plan, parameter, sizeof parameter);
-    if (plan->subject == WEFT_SUBJECT_GEMM) {
+    if (s->tile_k > 0) {
         snprintf(step, sizeof step, "x%" PRId64, s->tile_k);
     } else if (plan->pack > 1) {
         snprintf(step, sizeof step, " of %" PRId64 " heads", plan->pack);

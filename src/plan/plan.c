@@ -2,11 +2,10 @@
 #include "plan/plan.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "base/status.h"
+#include "machine/machine.h"
 
 /* A table of 2^28 positions takes 1 GiB: beyond that, computing is the only sensible way. */
 static const int64_t MAX_TABLE = INT64_C(1) << 28;
@@ -36,63 +35,21 @@ static weft_status choose_tile(int64_t *tile, const char *name, const char *dime
     return WEFT_OK;
 }
 
-/* K and V of one kv head, in bytes. */
-static double kv_bytes(const weft_attention *p) {
-    return 2.0 * (double)p->kv_seq * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
-}
-
-/* Heads whose K and V fit one domain's L2 together, in whole groups of query heads that share K and V. */
-static int64_t heads_in_l2(const weft_attention *p, const weft_machine *machine) {
-    const double fit = floor((double)machine->l2_bytes / kv_bytes(p));
-    const int64_t kv_heads = p->batch * p->kv_heads;
-    const int64_t section = fit < 1 ? 1 : fit > (double)kv_heads ? kv_heads : (int64_t)fit;
-    return section * (p->heads / p->kv_heads);
-}
-
-static void choose_attention(weft_schedule *s, const weft_attention *p, const weft_machine *machine) {
-    const int causal = p->mask != WEFT_MASK_NONE;
-    if (s->order == WEFT_CHOOSE) {
-        s->order = causal                 ? WEFT_ORDER_LONGEST_FIRST
-                   : machine->domains > 1 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED
-                                          : WEFT_ORDER_HEAD_FIRST;
-    }
-    if (s->sweep == WEFT_CHOOSE) {
-        s->sweep = kv_bytes(p) > (double)machine->l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
-    }
-    if (s->dispatch == WEFT_CHOOSE) {
-        s->dispatch = causal ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
-    }
-    if (s->group == 0 && s->order == WEFT_ORDER_LONGEST_FIRST) {
-        s->group = heads_in_l2(p, machine);
-    }
-}
-
-static void choose_gemm(weft_schedule *s) {
-    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_GROUP : s->order;
-    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
-    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
-    if (s->group == 0 && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
-        /* A wave of w workers touches g lines of one operand and w / g of the other: the sum is least at the square root.
-         */
-        s->group = (int64_t)ceil(sqrt((double)s->workers));
-    }
-}
-
 /* A code left open, or one of `count`. */
 static weft_status check_code(const char *name, int32_t code, int32_t count, weft_message *message) {
     return code == WEFT_CHOOSE ? WEFT_OK : check_range(name, code, 0, count - 1, message);
 }
 
-static weft_status check_codes(const weft_schedule *s, weft_subject subject, weft_message *message) {
+static weft_status check_codes(const weft_schedule *s, const weft_operation_info *operation, weft_message *message) {
     weft_status status;
     if ((status = check_code("order", s->order, WEFT_ORDER_KINDS, message)) ||
         (status = check_code("sweep", s->sweep, WEFT_SWEEPS, message)) ||
         (status = check_code("dispatch", s->dispatch, WEFT_DISPATCHES, message))) {
         return status;
     }
-    if (s->order != WEFT_CHOOSE && weft_order_subject(s->order) != subject) {
-        return weft_fail(message, WEFT_INVALID, "order %s is for %s problems", weft_order_describe(s->order)->name,
-                         subject == WEFT_SUBJECT_GEMM ? "attention" : "gemm");
+    if (s->order != WEFT_CHOOSE && weft_order_grid(s->order) != operation->grid) {
+        return weft_fail(message, WEFT_INVALID, "order %s is not for %s", weft_order_describe(s->order)->name,
+                         operation->name);
     }
     if (s->axis != WEFT_AXIS_M && s->axis != WEFT_AXIS_N) {
         return weft_fail(message, WEFT_INVALID, "axis %d is not WEFT_AXIS_M or WEFT_AXIS_N", (int)s->axis);
@@ -140,7 +97,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     if (!plan->placed && s->split > 1) {
         return weft_fail(message, WEFT_INVALID, "split %" PRId64 " is only for GPUs", s->split);
     }
-    const int over = plan->placed && plan->subject == WEFT_SUBJECT_GEMM; /* its clusters may reach over the edge */
+    const int over = plan->placed && plan->operation->clusters_reach_over;
     if (!over && (tiles.rows % s->cluster_m != 0 || tiles.cols % s->cluster_n != 0)) {
         return weft_fail(message, WEFT_INVALID,
                          "cluster %" PRId64 "x%" PRId64 " does not divide the grid of %" PRId64 "x%" PRId64 " tiles",
@@ -172,39 +129,31 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     return WEFT_OK;
 }
 
-static weft_status finish_attention(weft_plan *plan, weft_message *message) {
-    const weft_attention *p = &plan->attention;
-    weft_schedule *s = &plan->schedule;
-    weft_status status;
-    const int fixed = plan->placed != NULL;
-    if ((status = choose_tile(&s->tile_m, "tile_m", "seq", p->seq * plan->pack, 64, fixed, message)) ||
-        (status = choose_tile(&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, fixed, message))) {
-        return status;
-    }
-    if (s->tile_k != 0) {
-        return weft_fail(message, WEFT_INVALID, "tile_k %" PRId64 " is only for GEMM", s->tile_k);
-    }
-    choose_attention(s, p, &plan->machine);
-    const int64_t queries = s->tile_m / plan->pack;
-    const weft_grid tiles = {p->batch, p->heads / plan->pack, weft_ceil_divide(p->seq, queries)};
-    return make_walk(plan, tiles,
-                     weft_reach_make(p->seq, p->kv_seq, queries, s->tile_n, p->mask != WEFT_MASK_NONE, p->offset), message);
+weft_tiling weft_plan_tiling(const weft_plan *plan) {
+    return (weft_tiling){&plan->problem, &plan->schedule, plan->pack, plan->products};
 }
 
-static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
-    const weft_gemm *p = &plan->gemm;
+/* Settles the tile, chooses what is still open and lays the schedule over the grid of tiles. */
+static weft_status finish(weft_plan *plan, weft_message *message) {
     weft_schedule *s = &plan->schedule;
-    weft_status status;
-    const int fixed = plan->placed != NULL;
-    if ((status = choose_tile(&s->tile_m, "tile_m", "m", p->m, 128, fixed, message)) ||
-        (status = choose_tile(&s->tile_n, "tile_n", "n", p->n, 128, fixed, message)) ||
-        (status = choose_tile(&s->tile_k, "tile_k", "k", p->k, 64, fixed, message))) {
-        return status;
+    const weft_tiling tiling = weft_plan_tiling(plan);
+    weft_tile_side sides[WEFT_TILE_SIDES];
+    const size_t count = plan->operation->sides(&tiling, s, sides);
+    for (size_t i = 0; i < count; i++) {
+        const weft_status status = choose_tile(sides[i].size, sides[i].name, sides[i].dimension, sides[i].length,
+                                               sides[i].usual, plan->placed != NULL, message);
+        if (status) {
+            return status;
+        }
     }
-    choose_gemm(s);
-    const int64_t batch = fixed ? p->batch : plan->products; /* see weft_plan_run_gemm() */
-    const weft_grid tiles = {batch, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
-    return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
+    if (count < WEFT_TILE_SIDES && s->tile_k != 0) {
+        return weft_fail(message, WEFT_INVALID, "tile_k %" PRId64 " is not for %s", s->tile_k, plan->operation->info.name);
+    }
+    plan->operation->choose(&plan->problem, &plan->machine, s);
+    weft_grid tiles;
+    weft_reach reach;
+    plan->operation->lay_out(&tiling, &tiles, &reach);
+    return make_walk(plan, tiles, reach, message);
 }
 
 weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const weft_machine *machine,
@@ -219,14 +168,14 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     if (machine) {
         plan->machine = *machine;
     } else {
-        weft_machine_host(&plan->machine);
+        plan->machine = *weft_machine_this_host();
     }
     const weft_backend *backend = plan->backend;
-    if ((status = check_codes(&plan->schedule, plan->subject, message)) ||
+    if ((status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
         (status = check_numbers(&plan->schedule, message)) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
         (status = settle_workers(&plan->schedule, &plan->machine, message)) ||
-        (status = plan->subject == WEFT_SUBJECT_GEMM ? finish_gemm(plan, message) : finish_attention(plan, message))) {
+        (status = finish(plan, message))) {
         weft_plan_destroy(plan);
         return status;
     }
@@ -264,6 +213,18 @@ weft_schedule weft_plan_schedule(const weft_plan *plan) {
     return plan->schedule;
 }
 
-const weft_walk *weft_plan_walk(const weft_plan *plan) {
-    return &plan->walk;
+const weft_walk *weft_plan_walk(const weft_plan *plan, size_t size) {
+    return size == sizeof plan->walk ? &plan->walk : NULL;
+}
+
+const void *weft_plan_problem(const weft_plan *plan) {
+    return &plan->problem;
+}
+
+const char *weft_plan_kernel(const weft_plan *plan) {
+    return plan->backend->kernel ? plan->backend->kernel(plan) : plan->backend->name;
+}
+
+const char *weft_plan_backend(const weft_plan *plan) {
+    return plan->backend->name;
 }

@@ -4,6 +4,8 @@
 
 #include <weft/machine.h>
 
+#include "problem/operation.h"
+
 /* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
 typedef struct weft_backend {
     const char *name;
@@ -16,32 +18,37 @@ typedef struct weft_backend {
     weft_status (*place)(weft_plan *plan, weft_message *message);
     void (*close)(weft_plan *plan);
 
-    weft_status (*attention_forward)(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
-    weft_status (*attention_backward)(const weft_attention *problem, const weft_attention_gradients *data,
-                                      weft_message *message);
-    weft_status (*gemm)(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
+    /* `data` is the struct of the plan's operation, checked. */
+    weft_status (*run)(const weft_plan *plan, const void *data, weft_message *message);
+
+    /* The same on a stream, without waiting; null where there are no streams. */
+    weft_status (*enqueue)(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 
     /* For tuning. `candidates`: what differs from kernel to kernel (tiles, clusters), as copies of the plan's schedule with
      * that filled in, and the dispatches that differ here; returns how many there are, at most `room`. `cost`: how long the
      * plan would take by the backend's own model, in any unit; null where only the simulator can tell. The plan is made. */
     size_t (*candidates)(const weft_plan *plan, weft_schedule *list, size_t room);
     double (*cost)(const weft_plan *plan);
-
-    /* As attention_forward and gemm, on a stream, without waiting; null where there are no streams. */
-    weft_status (*enqueue_attention)(const weft_plan *plan, const weft_attention_data *data, void *stream,
-                                     weft_message *message);
-    weft_status (*enqueue_gemm)(const weft_plan *plan, const weft_gemm_data *data, void *stream, weft_message *message);
 } weft_backend;
 
-/* The reference, and what is faster. */
-extern const weft_backend weft_backend_ref, weft_backend_cpu, weft_backend_cuda;
+/* What the library is made of. The plan names nobody above it: src/registry/ fills this in. */
+typedef struct weft_registry {
+    const weft_backend *backends[2]; /* by weft_device_kind */
+
+    /* The tuner's part, for modes other than WEFT_ESTIMATE: fills in the draft's schedule as it was tuned, or tunes it. */
+    weft_status (*tune)(weft_plan *draft, weft_message *message);
+} weft_registry;
+extern const weft_registry weft_registered;
 
 struct weft_plan {
-    weft_subject subject;
-    weft_attention attention; /* resolved; meaningful when subject is attention */
-    weft_gemm gemm;           /* resolved; meaningful when subject is GEMM */
+    const weft_operation_row *operation;
+    union { /* resolved */
+        weft_problem problem;
+        weft_attention attention;
+        weft_gemm gemm;
+    };
     weft_schedule schedule;   /* every choice made */
-    int64_t products;         /* GEMM on the CPU: of a walk, all of the batch or 1; walks follow each other */
+    int64_t products; /* GEMM: of a walk; walks follow each other. 0: all of the batch */
     int64_t pack; /* attention: query heads that share K and V in one tile; its rows are (query, head); divides tile_m */
     weft_machine machine;
     weft_walk walk;
@@ -49,16 +56,17 @@ struct weft_plan {
     weft_device device;
     const weft_backend *backend;
     void *placed;           /* what the backend holds for this plan, or null */
-    weft_progress progress; /* null but in the copy that one run of it takes: see weft_plan_run_attention_with_progress() */
+    weft_progress progress; /* null but in the copy that one run of it takes: see weft_plan_run_with_progress() */
     void *progress_user;
 };
 
 /* A draft is a plan that is not made: problem, device and backend are there, and the schedule as the caller gave it, with
  * what is open in it. It holds nothing that is to be released. */
-weft_status weft_plan_draft_attention(weft_plan *draft, const weft_attention *problem, const weft_schedule *schedule,
-                                      const weft_device *device, weft_message *message);
-weft_status weft_plan_draft_gemm(weft_plan *draft, const weft_gemm *problem, const weft_schedule *schedule,
-                                 const weft_device *device, weft_message *message);
+weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_schedule *schedule,
+                            const weft_device *device, weft_message *message);
+
+/* The plan's problem as it is cut into tiles. */
+weft_tiling weft_plan_tiling(const weft_plan *plan);
 
 /* Makes a plan of a draft: what is open is chosen by the model. */
 weft_status weft_plan_make(weft_plan **plan, const weft_plan *draft, const weft_machine *machine, weft_message *message);
@@ -67,7 +75,8 @@ weft_status weft_plan_make(weft_plan **plan, const weft_plan *draft, const weft_
 weft_status weft_plan_lay_out(weft_plan **plan, const weft_plan *draft, const weft_machine *machine, weft_message *message);
 weft_status weft_plan_place(weft_plan *plan, weft_message *message);
 
-/* The tuner's part, for modes other than WEFT_ESTIMATE: fills in the draft's schedule as it was tuned, or tunes it. */
-weft_status weft_tune_settle(weft_plan *draft, weft_message *message);
+/* options.c: the caller's schedule and device, checked; null: all open, the CPU. */
+weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs, weft_message *message);
+weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_message *message);
 
 #endif

@@ -7,8 +7,8 @@
  *   dK[j] += scale dS[j] Q
  * Sums are kept in fp64, at the index where the element lives, and rounded once at the end. So query heads that share a kv
  * head add up, and so do positions that share an element through a stride of 0. */
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
+#include "base/status.h"
 #include "ref/dot.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static void add_scaled(const weft_attention *p, double *to, size_t to_index, dou
 
 static void add_query(const weft_attention *p, const weft_attention_gradients *data, int64_t batch, int64_t head,
                       int64_t row, const sums *s) {
-    const weft_attention_data inputs = {data->q, data->k, data->v, NULL, NULL};
+    const weft_attention_data inputs = {sizeof inputs, WEFT_ATTENTION, data->q, data->k, data->v, NULL, NULL};
     const size_t q = weft_row_index(&p->q_strides, batch, row, head);
     const size_t o = weft_row_index(&p->o_strides, batch, row, head);
     double lse;

@@ -1,5 +1,5 @@
 /* Attention as a plain kernel would do it: fp32 sums, and everything that would be stored is rounded to the dtype. */
-#include "plan/problem.h"
+#include "problem/problem.h"
 #include "ref/dot.h"
 
 #include <math.h>

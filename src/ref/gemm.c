@@ -1,6 +1,6 @@
 /* C = alpha A B + beta C: element by element, and tile by tile through a plan. */
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
+#include "base/status.h"
 #include "ref/ref.h"
 #include "ref/rounds.h"
 

@@ -20,6 +20,9 @@ void weft_ref_attention_row(const weft_attention *p, const weft_attention_data *
 void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                   int64_t row, float *weights, double *out);
 
+/* The reference as a backend, for tests. */
+extern const weft_backend weft_backend_ref;
+
 /* The whole problem, row by row. WEFT_NO_MEMORY is the only failure. */
 weft_status weft_ref_attention(const weft_attention *p, const weft_attention_data *data, weft_message *message);
 weft_status weft_ref_attention_backward(const weft_attention *p, const weft_attention_gradients *data,

@@ -1,5 +1,5 @@
 #include "ref/rounds.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 

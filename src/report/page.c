@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "machine/embedded.h"
-#include "plan/file.h"
-#include "plan/json.h"
-#include "plan/status.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/status.h"
 #include "report/bytes.h"
 
 const char *weft_page_file(const char *name, size_t *length) {

@@ -1,7 +1,7 @@
 #include "report/simulation_json.h"
 
 #include "plan/describe.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 double weft_hit_rate(const weft_traffic *t) {
     return t->sectors > 0 ? (double)t->hits / (double)(t->hits + t->misses) : 0.0;

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "plan/file.h"
-#include "plan/status.h"
+#include "base/file.h"
+#include "base/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
 #include "report/simulation_json.h"
@@ -168,7 +168,7 @@ static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, 
                     100 * weft_hit_rate(t), (double)t->misses / 1e6);
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.2f GB from DRAM, %.3g ms (predicted)</text>\n", x,
                     y + 57, (double)t->dram_read_bytes / 1e9, 1e3 * s->trace.sim.seconds);
-    if (s->plan->subject == WEFT_SUBJECT_ATTENTION) {
+    if (s->plan->operation->info.grid == WEFT_GRID_HEADS) {
         put_held(out, s, x, y + TITLE, longest);
         return y + TITLE + HELD + 12 + put_grid(out, s, x, y + TITLE + HELD + 12, STRIP);
     }

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plan/file.h"
-#include "plan/status.h"
+#include "base/file.h"
+#include "base/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
 #include "report/rate.h"
@@ -61,7 +61,7 @@ static void put_explanation(weft_bytes *out, const weft_view *view) {
         out,
         "tiles by position, 0 first to 9 last; hits: share of the L2's lookups, low to high; held: %s in the L2, "
         "first above last; time goes right\n",
-        plan->subject == WEFT_SUBJECT_ATTENTION ? "blocks of K and V" : "slices of A and B");
+        view->schedule[0].trace.read);
 }
 
 weft_status weft_text_write(const weft_view *view, const char *path, weft_message *message) {

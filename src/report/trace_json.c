@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "plan/json.h"
+#include "base/json.h"
 #include "report/bytes.h"
 
 enum { TICKS = 1 << 14, COLUMNS = 9, COUNTERS = 7 };
@@ -41,18 +41,16 @@ static json_t *visits_json(const weft_trace *t) {
     return weft_bytes_json(&bytes);
 }
 
-static json_t *map_json(const weft_trace *t, const weft_plan *plan) {
-    static const char *const names[] = {"A", "B"}, *const lines[] = {"tile row m", "tile column n"};
-    const int attention = plan->subject == WEFT_SUBJECT_ATTENTION;
+static json_t *map_json(const weft_trace *t) {
     json_t *sections = json_array();
     for (int i = 0; i < t->sections; i++) {
         const weft_trace_section *s = &t->section[i];
-        weft_json_append(&sections, json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", attention ? "K and V" : names[i], "line",
-                                              attention ? "kv head" : lines[i], "lines", (json_int_t)s->lines, "first_row",
+        weft_json_append(&sections, json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", s->name, "line",
+                                              s->line, "lines", (json_int_t)s->lines, "first_row",
                                               (json_int_t)s->first_row, "rows", (json_int_t)s->rows));
     }
     return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:i, s:o}", "steps", (json_int_t)t->steps, "step",
-                     attention ? "key block" : "k slice", "lines_per_cell", (json_int_t)t->lines_per_cell, "steps_per_cell",
+                     t->step, "lines_per_cell", (json_int_t)t->lines_per_cell, "steps_per_cell",
                      (json_int_t)t->steps_per_cell, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols, "full",
                      (int)WEFT_TRACE_FULL, "sections", sections);
 }
@@ -158,6 +156,6 @@ json_t *weft_trace_json(const weft_trace *t, const weft_plan *plan) {
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", t->sim.seconds,
                      "frames", (json_int_t)t->frames, "workers", (json_int_t)t->workers, "domains", (json_int_t)t->domains,
                      "visits", (json_int_t)t->count, "ticks", (int)TICKS, "domain_of", domains_json(t), "visit",
-                     visits_json(t), "map", map_json(t, plan), "resident", resident_json(t), "place", place_json(t),
+                     visits_json(t), "map", map_json(t), "resident", resident_json(t), "place", place_json(t),
                      "counters", counters_json(t, sector), "reuse", reuse_json(t, sector));
 }

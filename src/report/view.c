@@ -7,8 +7,8 @@
 
 #include "cpu/thread/team.h"
 #include "plan/describe.h"
-#include "plan/json.h"
-#include "plan/status.h"
+#include "base/json.h"
+#include "base/status.h"
 #include "report/colour.h"
 #include "report/simulation_json.h"
 #include "report/trace_json.h"
@@ -37,35 +37,8 @@ weft_view_grid weft_view_grid_of(const weft_plan *plan) {
     return g;
 }
 
-/* 131072 is 128K, as it was asked for. */
-static const char *number_text(int64_t number, char *text, size_t size) {
-    snprintf(text, size, number >= 10240 && number % 1024 == 0 ? "%" PRId64 "K" : "%" PRId64,
-             number >= 10240 && number % 1024 == 0 ? number / 1024 : number);
-    return text;
-}
-
 void weft_view_title(const weft_plan *plan, char *text, size_t size) {
-    char a[24], b[24], c[24];
-    if (plan->subject == WEFT_SUBJECT_GEMM) {
-        const weft_gemm *p = &plan->gemm; /* no line breaks around the crosses */
-        snprintf(text, size, "Matrix product, %s\u00a0×\u00a0%s\u00a0×\u00a0%s, %s", number_text(p->m, a, sizeof a),
-                 number_text(p->n, b, sizeof b), number_text(p->k, c, sizeof c), weft_dtype_name(p->dtype));
-        return;
-    }
-    const weft_attention *p = &plan->attention;
-    char batch[40] = "", over[40] = "", keys[48] = " and keys";
-    if (p->batch > 1) {
-        snprintf(batch, sizeof batch, "batch %" PRId64 ", ", p->batch);
-    }
-    if (p->kv_heads != p->heads) {
-        snprintf(over, sizeof over, " over %" PRId64, p->kv_heads);
-    }
-    if (p->kv_seq != p->seq) {
-        snprintf(keys, sizeof keys, ", %s keys", number_text(p->kv_seq, b, sizeof b));
-    }
-    snprintf(text, size, "%s, %s%" PRId64 " head%s%s of %" PRId64 ", %s queries%s, %s",
-             p->mask == WEFT_MASK_NONE ? "Attention" : "Causal attention", batch, p->heads, p->heads == 1 ? "" : "s", over,
-             p->head_dim, number_text(p->seq, a, sizeof a), keys, weft_dtype_name(p->dtype));
+    plan->operation->title(&plan->problem, text, size);
 }
 
 static weft_status make_schedule(weft_view_schedule *s, const weft_simulate_options *options, int curves,
@@ -128,10 +101,10 @@ static json_t *machine_json(const weft_machine *m) {
 
 static json_t *grid_json(const weft_view_schedule *s) {
     const weft_walk *walk = &s->plan->walk;
-    const int gemm = s->plan->subject == WEFT_SUBJECT_GEMM;
+    const int matrix = s->plan->operation->info.grid == WEFT_GRID_MATRIX;
     return json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:[I, I], s:I}", "rows", (json_int_t)s->grid.rows, "cols",
                      (json_int_t)s->grid.cols, "fold", (json_int_t)s->grid.fold, "lines", (json_int_t)s->grid.lines, "row",
-                     gemm ? "tile row m" : "head", "col", gemm ? "tile column n" : "query block", "rows_of_batch",
+                     matrix ? "tile row m" : "head", "col", matrix ? "tile column n" : "query block", "rows_of_batch",
                      (json_int_t)(walk->order.grid.rows * walk->cluster_rows), "cluster", (json_int_t)walk->cluster_rows,
                      (json_int_t)walk->cluster_cols, "positions", (json_int_t)walk->order.count);
 }

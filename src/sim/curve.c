@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "sim/sources.h"
 
 /* Sizes at equal distances, up to a little more than all the data. */
@@ -94,7 +94,7 @@ weft_status weft_simulate_curve(const weft_plan *plan, const weft_simulate_optio
     weft_sim_source source;
     weft_sim_walk walk;
     status = weft_sim_source_make(&source, &walk, plan, message);
-    const uint64_t sectors = walk.distinct + walk.written;
+    const uint64_t sectors = walk.pieces.distinct + walk.pieces.written;
     weft_sim_walk_release(&walk);
     if (status) {
         return status;

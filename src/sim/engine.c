@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/random.h"
-#include "plan/status.h"
+#include "base/random.h"
+#include "base/status.h"
 
 typedef struct sim_worker {
     weft_sim_job job;

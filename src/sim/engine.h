@@ -54,7 +54,9 @@ typedef struct weft_sim_outcome {
     uint64_t pieces; /* asked for in these steps */
 } weft_sim_outcome;
 
-/* The options that apply, or what is wrong with those given; null gives the defaults. */
+/* The options that apply, or what is wrong with those given; null gives the defaults. Of what is returned, stages and drift
+ * are numbers from 0 on, but for WEFT_SIM_OWN_DRIFT, which stands for the machine's. */
+#define WEFT_SIM_OWN_DRIFT (-1.0)
 weft_status weft_simulate_options_read(weft_simulate_options *options, const weft_simulate_options *given,
                                        weft_message *message);
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "plan/status.h"
+#include "base/status.h"
+#include "base/struct.h"
 #include "sim/sources.h"
 
 static double now(void) {
@@ -18,29 +19,29 @@ weft_status weft_simulate_options_read(weft_simulate_options *o, const weft_simu
                                        weft_message *message) {
     const weft_simulate_options init = WEFT_SIMULATE_INIT;
     *o = init;
-    if (given) {
-        if (given->struct_size != sizeof *given) {
-            return weft_fail(message, WEFT_INVALID,
-                             "struct_size %zu is not one that this library knows: initialise with %s", given->struct_size,
-                             "WEFT_SIMULATE_INIT");
-        }
-        *o = *given;
+    const weft_status status =
+        given ? weft_struct_take(o, sizeof *o, sizeof(size_t), given, "WEFT_SIMULATE_INIT", message) : WEFT_OK;
+    if (status) {
+        return status;
     }
-    if (o->stages < 0 || o->stages > WEFT_SIM_STAGES) {
-        return weft_fail(message, WEFT_INVALID, "stages %lld is not between 0 and %d", (long long)o->stages,
-                         WEFT_SIM_STAGES);
+    if (o->stages > WEFT_SIM_STAGES) {
+        return weft_fail(message, WEFT_INVALID, "stages %lld is not at most %d", (long long)o->stages, WEFT_SIM_STAGES);
     }
     if (!(o->drift <= 1.0)) {
         return weft_fail(message, WEFT_INVALID, "drift %g is not at most 1", o->drift);
     }
+    o->drift = o->drift == 0 ? WEFT_SIM_OWN_DRIFT : o->drift < 0 ? 0 : o->drift;
+    o->stages = o->stages == 0 ? 2 : o->stages < 0 ? 0 : o->stages;
+    o->seed = o->seed == 0 ? 1 : o->seed;
     return WEFT_OK;
 }
 
 /* Scales the counts of a part to the whole. */
 static void scale(weft_traffic *t, double factor) {
-    uint64_t *counts = (uint64_t *)t;
-    for (size_t i = 0; i < sizeof *t / sizeof *counts; i++) {
-        counts[i] = (uint64_t)llround((double)counts[i] * factor);
+    uint64_t *const counts[] = {&t->sectors_from_sm, &t->hits,            &t->misses,          &t->fabric_sectors,
+                                &t->llc_hits,        &t->dram_read_bytes, &t->dram_write_bytes};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        *counts[i] = (uint64_t)llround((double)*counts[i] * factor);
     }
     t->sectors = t->hits + t->misses; /* each was rounded on its own */
 }
@@ -50,10 +51,11 @@ weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *op
     if (!plan || !simulation) {
         return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "simulation is null");
     }
-    memset(simulation, 0, sizeof *simulation);
     weft_simulate_options o;
+    weft_simulation result = WEFT_SIMULATION_INIT;
     weft_status status = weft_simulate_options_read(&o, options, message);
-    if (status) {
+    if (status ||
+        (status = weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT", message))) {
         return status;
     }
     const double begin = now();
@@ -72,26 +74,30 @@ weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *op
     }
     if (status == WEFT_OK) {
         const uint64_t steps = o.limit != 0 ? source.steps : 0;
-        simulation->simulated = steps > 0 ? (double)outcome.steps / (double)steps : 1.0;
+        result.simulated = steps > 0 ? (double)outcome.steps / (double)steps : 1.0;
         for (int64_t d = 0; d < plan->machine.domains; d++) {
             weft_traffic t = weft_memory_traffic(&memory, d);
             if (steps > 0) {
-                scale(&t, 1.0 / simulation->simulated);
+                scale(&t, 1.0 / result.simulated);
             }
-            weft_traffic_add(&simulation->total, &t);
-            if (domains) {
-                domains[d] = t;
+            weft_traffic_add(&result.total, &t);
+            if (domains && status == WEFT_OK) {
+                char *at = (char *)domains + (size_t)d * domains->struct_size;
+                memcpy(at, &domains->struct_size, sizeof domains->struct_size);
+                status = weft_struct_give(at, &t, sizeof t, sizeof(size_t), "WEFT_TRAFFIC_INIT", message);
             }
         }
-        simulation->compulsory_misses = walk.distinct + (memory.writes_hit ? 0 : walk.written);
-        simulation->piece_visits = outcome.pieces * walk.tensors_per_piece;
-        outcome.seconds /= simulation->simulated;
-        simulation->seconds = outcome.seconds;
-        const double flops =
-            plan->subject == WEFT_SUBJECT_ATTENTION ? weft_attention_flops(&plan->attention) : weft_gemm_flops(&plan->gemm);
-        simulation->tflops = outcome.seconds > 0 ? flops / outcome.seconds / 1e12 : 0;
-        simulation->seed = o.seed;
-        simulation->elapsed_seconds = now() - begin;
+        result.compulsory_misses = walk.pieces.distinct + (memory.writes_hit ? 0 : walk.pieces.written);
+        result.piece_visits = outcome.pieces * (uint64_t)walk.pieces.per_piece;
+        outcome.seconds /= result.simulated;
+        result.seconds = outcome.seconds;
+        const double flops = plan->operation->flops(&plan->problem);
+        result.tflops = outcome.seconds > 0 ? flops / outcome.seconds / 1e12 : 0;
+        result.seed = o.seed;
+        result.elapsed_seconds = now() - begin;
+        status = status ? status
+                        : weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT",
+                                           message);
     }
     weft_memory_release(&memory);
     weft_sim_walk_release(&walk);

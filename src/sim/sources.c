@@ -4,19 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "base/status.h"
 
 enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
-}
-
-/* Sectors under `rows` rows of `row_bytes`, rows apart by `pitch` bytes: whole rows end to end share sectors at their
- * seams. */
-static int64_t sectors_of(int64_t rows, int64_t row_bytes, int64_t pitch, int64_t sector) {
-    return pitch == row_bytes ? weft_ceil_divide(rows * row_bytes, sector) : rows * weft_ceil_divide(row_bytes, sector);
 }
 
 /* The next visit of a worker, whatever the dispatch. */
@@ -78,183 +71,68 @@ static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, 
     job->jitter = m->drift_load * load * load * load * load * job->spread;
 }
 
-/* Attention: K and V of a block are always asked for together, so they are one piece; Q is the lead, O is written. A
- * cluster of query blocks asks for K and V once. */
-static int next_attention(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
-    weft_sim_walk *w = context;
-    const weft_plan *plan = w->plan;
-    const weft_attention *p = &plan->attention;
-    const weft_schedule *s = &plan->schedule;
-    const weft_machine *m = &plan->machine;
-    weft_visit visit;
-    if (!next_visit(w, worker, domain, &visit)) {
-        return 0;
-    }
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-    const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), queries_each = s->tile_m / plan->pack;
-    const int64_t blocks = weft_ceil_divide(p->seq, queries_each);
-    const int64_t last_keys = p->kv_seq - (steps - 1) * s->tile_n;
-    const int64_t group = p->heads / p->kv_heads / plan->pack;
-    fill_visit(job, plan, &visit, steps - 1);
-    job->streams = 0;
-    for (int64_t i = 0; i < s->cluster_m; i++) {
-        const int64_t kv_head = (visit.tile.head + i) / group;
-        if (i > 0 && kv_head == (visit.tile.head + i - 1) / group) {
-            continue; /* the same K and V as the head before */
-        }
-        weft_sim_stream *stream = &job->stream[job->streams++];
-        stream->base = (uint32_t)((visit.tile.batch * p->kv_heads + kv_head) * steps);
-        stream->weight = (uint32_t)(sectors_of(s->tile_n, row, p->k_strides.seq * bytes, m->l2_sector) +
-                                    sectors_of(s->tile_n, row, p->v_strides.seq * bytes, m->l2_sector));
-        stream->last_weight = (uint32_t)(sectors_of(last_keys, row, p->k_strides.seq * bytes, m->l2_sector) +
-                                         sectors_of(last_keys, row, p->v_strides.seq * bytes, m->l2_sector));
-    }
-    const int64_t queries = smaller(p->seq - visit.tile.block * queries_each, queries_each * s->cluster_n);
-    const int64_t heads = s->cluster_m * plan->pack;
-    const int64_t tile = (visit.tile.batch * (p->heads / plan->pack) + visit.tile.head) * blocks + visit.tile.block;
-    job->lead = w->first_lead + (uint32_t)tile;
-    job->out = w->first_out + (uint32_t)tile;
-    job->lead_weight = (uint32_t)(heads * sectors_of(queries, row, p->q_strides.seq * bytes, m->l2_sector));
-    job->out_weight = (uint32_t)(heads * sectors_of(queries, row, p->o_strides.seq * bytes, m->l2_sector));
-
-    /* A plain kernel does its products and its exponentials one after the other. */
-    const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
-    const double scores = (double)s->tile_m * (double)s->tile_n;
-    const double compute = sharers(plan) * (4.0 * scores * (double)p->head_dim / rate + scores / m->exp_rate);
-    set_times(job, plan, compute, (double)(s->cluster_m * s->cluster_n) * job->stream[0].weight);
-    return 1;
+static double matrix_rate(const weft_machine *m, weft_dtype dtype) {
+    return dtype == WEFT_FP32 ? m->matrix_fp32 : dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
 }
 
-/* GEMM: a cluster asks once for each of its rows of A and columns of B (multicast). */
-static int next_gemm(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
+/* The next tile of a worker, by what its operation says that a visit reads. */
+static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
     weft_sim_walk *w = context;
     const weft_plan *plan = w->plan;
-    const weft_gemm *p = &plan->gemm;
-    const weft_schedule *s = &plan->schedule;
     const weft_machine *m = &plan->machine;
     weft_visit visit;
     if (!next_visit(w, worker, domain, &visit)) {
         return 0;
     }
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
-    const int64_t steps = weft_ceil_divide(p->k, s->tile_k), tiles_m = weft_ceil_divide(p->m, s->tile_m);
-    const int64_t tiles_n = weft_ceil_divide(p->n, s->tile_n), last_k = p->k - (steps - 1) * s->tile_k;
-    fill_visit(job, plan, &visit, steps - 1);
-    job->streams = 0;
+    const weft_tiling tiling = weft_plan_tiling(plan);
+    weft_visit_reads reads;
+    plan->operation->reads(&tiling, &visit, m->l2_sector, &reads);
+    fill_visit(job, plan, &visit, w->pieces.steps - 1);
+    job->streams = reads.streams;
     double apart = 0; /* sectors that the cluster's CTAs would ask for, each for itself */
-    for (int64_t i = 0; i < s->cluster_m + s->cluster_n; i++) {
-        const int is_a = i < s->cluster_m;
-        const int64_t line = is_a ? visit.tile.m + i : visit.tile.n + i - s->cluster_m;
-        if (line >= (is_a ? tiles_m : tiles_n)) { /* the cluster reaches over the edge */
-            continue;
-        }
-        const int64_t length =
-            is_a ? smaller(s->tile_m, p->m - line * s->tile_m) : smaller(s->tile_n, p->n - line * s->tile_n);
-        const int64_t ld = (is_a ? p->lda : p->ldb) * bytes;
-        weft_sim_stream *stream = &job->stream[job->streams++];
-        /* With k contiguous a piece is `length` rows of tile_k elements, otherwise tile_k rows of `length`. */
-        const int k_inner = is_a ? p->a_major == WEFT_ROW_MAJOR : p->b_major == WEFT_COL_MAJOR;
-        stream->base = (uint32_t)((is_a ? line : tiles_m + line) * steps);
-        stream->weight = (uint32_t)(k_inner ? sectors_of(length, s->tile_k * bytes, ld, m->l2_sector)
-                                            : sectors_of(s->tile_k, length * bytes, ld, m->l2_sector));
-        stream->last_weight = (uint32_t)(k_inner ? sectors_of(length, last_k * bytes, ld, m->l2_sector)
-                                                 : sectors_of(last_k, length * bytes, ld, m->l2_sector));
-        apart += (double)stream->weight * (double)(is_a ? s->cluster_n : s->cluster_m);
+    for (int i = 0; i < reads.streams; i++) {
+        job->stream[i].base = (uint32_t)(reads.stream[i].line * w->pieces.steps);
+        job->stream[i].weight = (uint32_t)reads.stream[i].sectors;
+        job->stream[i].last_weight = (uint32_t)reads.stream[i].at_end;
+        apart += (double)reads.stream[i].sectors * (double)reads.stream[i].shared;
     }
-    const int64_t rows = smaller(p->m - visit.tile.m * s->tile_m, s->tile_m * s->cluster_m);
-    const int64_t cols = smaller(p->n - visit.tile.n * s->tile_n, s->tile_n * s->cluster_n);
-    job->lead = job->lead_weight = 0;
-    job->out = w->first_out + (uint32_t)(visit.tile.m * tiles_n + visit.tile.n);
-    job->out_weight =
-        (uint32_t)(p->c_major == WEFT_ROW_MAJOR ? sectors_of(rows, cols * c_bytes, p->ldc * c_bytes, m->l2_sector)
-                                                : sectors_of(cols, rows * c_bytes, p->ldc * c_bytes, m->l2_sector));
-    if (p->beta != 0) {
-        job->lead = job->out;
-        job->lead_weight = job->out_weight;
-    }
-    const double rate = p->dtype == WEFT_FP32 ? m->matrix_fp32 : p->dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
-    const double compute = sharers(plan) * 2.0 * (double)s->tile_m * (double)s->tile_n * (double)s->tile_k / rate;
-    set_times(job, plan, compute, apart);
+    job->out = w->first_out + (uint32_t)job->tile;
+    job->out_weight = (uint32_t)reads.out_sectors;
+    job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
+    job->lead_weight = (uint32_t)reads.first_sectors;
+    /* A plain kernel does its products and its exponentials one after the other. */
+    const double compute = reads.flops / matrix_rate(m, reads.dtype) + reads.exponentials / m->exp_rate;
+    set_times(job, plan, sharers(plan) * compute, apart);
     return 1;
-}
-
-/* The sectors of a tile's largest piece, at most; in floating point, since nothing has bounded the tile yet. */
-static double largest_piece(const weft_plan *plan) {
-    const weft_schedule *s = &plan->schedule;
-    const double sector = (double)plan->machine.l2_sector, ctas = (double)(s->cluster_m * s->cluster_n);
-    if (plan->subject == WEFT_SUBJECT_ATTENTION) {
-        const double row = (double)plan->attention.head_dim * (double)weft_dtype_bytes(plan->attention.dtype) / sector + 1;
-        return row * fmax(2.0 * (double)s->tile_n, ctas * (double)s->tile_m);
-    }
-    const double bytes = 4.0, line = fmax((double)s->tile_m, (double)s->tile_n), step = (double)s->tile_k;
-    const double operand = fmax(line * (step * bytes / sector + 1), step * (line * bytes / sector + 1));
-    return fmax(operand, ctas * line * (line * bytes / sector + 1));
-}
-
-/* How many pieces the streams have, and how many tiles there are; 0 when there are too many to number. */
-static int count_pieces(const weft_plan *plan, int64_t *streams, int64_t *tiles) {
-    const weft_schedule *s = &plan->schedule;
-    int64_t lines, steps;
-    if (plan->subject == WEFT_SUBJECT_ATTENTION) {
-        const weft_attention *p = &plan->attention;
-        lines = p->batch * p->kv_heads;
-        steps = weft_ceil_divide(p->kv_seq, s->tile_n);
-        *tiles = p->batch * (p->heads / plan->pack) * weft_ceil_divide(p->seq, s->tile_m / plan->pack);
-    } else {
-        const weft_gemm *p = &plan->gemm;
-        const int64_t tiles_m = weft_ceil_divide(p->m, s->tile_m), tiles_n = weft_ceil_divide(p->n, s->tile_n);
-        lines = tiles_m + tiles_n;
-        steps = weft_ceil_divide(p->k, s->tile_k);
-        *tiles = tiles_m * tiles_n;
-    }
-    return weft_multiply(lines, steps, streams) && *streams <= MAX_PIECES && *tiles <= (MAX_PIECES - *streams) / 2;
-}
-
-/* Sectors of what is read and of what is written, each once. */
-static void count_distinct(weft_sim_walk *w) {
-    const weft_plan *plan = w->plan;
-    const int64_t sector = plan->machine.l2_sector;
-    if (plan->subject == WEFT_SUBJECT_ATTENTION) {
-        const weft_attention *p = &plan->attention;
-        const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-        /* Keys that some query sees: the last query block sees the most. */
-        const int64_t reached = plan->schedule.tile_n * weft_reach_range(&plan->walk.reach, plan->walk.cols - 1).steps;
-        const int64_t seen = smaller(p->kv_seq, reached);
-        const int64_t k = sectors_of(seen, row, p->k_strides.seq * bytes, sector);
-        const int64_t v = sectors_of(seen, row, p->v_strides.seq * bytes, sector);
-        const int64_t q = sectors_of(p->seq, row, p->q_strides.seq * bytes, sector);
-        const int64_t o = sectors_of(p->seq, row, p->o_strides.seq * bytes, sector);
-        w->distinct = (uint64_t)(p->batch * (p->kv_heads * (k + v) + p->heads * q));
-        w->written = (uint64_t)(p->batch * p->heads * o);
-        w->tensors_per_piece = 2;
-    } else {
-        const weft_gemm *p = &plan->gemm;
-        const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
-        w->written = (uint64_t)weft_ceil_divide(p->m * p->n * c_bytes, sector);
-        w->distinct =
-            (uint64_t)(weft_ceil_divide(p->m * p->k * bytes, sector) + weft_ceil_divide(p->k * p->n * bytes, sector));
-        w->distinct += p->beta != 0 ? w->written : 0;
-        w->tensors_per_piece = 1;
-    }
 }
 
 /* Numbers the pieces: those of the streams, then what is read once, then what is written. */
 static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft_message *message) {
-    const weft_schedule *s = &w->plan->schedule;
-    int64_t streams, tiles;
-    if (largest_piece(w->plan) > INT32_MAX) {
+    const weft_plan *plan = w->plan;
+    const weft_schedule *s = &plan->schedule;
+    const weft_walk *walk = &plan->walk;
+    const weft_tiling tiling = weft_plan_tiling(plan);
+    const int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows * walk->cols;
+    int64_t lines = 0, streams;
+    plan->operation->pieces(&tiling, &walk->reach, plan->machine.l2_sector, &w->pieces);
+    if (w->pieces.refused) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "%s", w->pieces.refused);
+    }
+    for (int i = 0; i < w->pieces.sections; i++) {
+        lines += w->pieces.section[i].lines;
+    }
+    if (w->pieces.largest > INT32_MAX) {
         return weft_fail(message, WEFT_UNSUPPORTED, "tiles of %lldx%lld are larger than the simulator can count",
                          (long long)s->tile_m, (long long)s->tile_n);
     }
-    if (!count_pieces(w->plan, &streams, &tiles)) {
+    if (!weft_multiply(lines, w->pieces.steps, &streams) || streams > MAX_PIECES || tiles > (MAX_PIECES - streams) / 2) {
         return weft_fail(message, WEFT_UNSUPPORTED, "more pieces than the simulator can number (%d): choose larger tiles",
                          MAX_PIECES);
     }
-    count_distinct(w);
     w->first_lead = (uint32_t)streams;
     w->first_out = (uint32_t)(streams + tiles);
     source->pieces = (uint32_t)(streams + 2 * tiles);
-    source->next = w->plan->subject == WEFT_SUBJECT_ATTENTION ? next_attention : next_gemm;
+    source->next = next_job;
     return WEFT_OK;
 }
 
@@ -266,9 +144,6 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     source->steps = 0;
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
-    }
-    if (plan->subject == WEFT_SUBJECT_GEMM && plan->gemm.batch > 1) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes one product");
     }
     const weft_status status = number_pieces(source, walk, message);
     if (status) {
@@ -295,7 +170,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
-    const int by_side = placed && plan->subject == WEFT_SUBJECT_GEMM && plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC &&
+    const int by_side = placed && plan->operation->info.grid == WEFT_GRID_MATRIX && plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC &&
                         plan->machine.domains == 2 && plan->schedule.domains == 2;
     for (int64_t i = 0; i < source->workers; i++) {
         walk->positions[i] = -1;

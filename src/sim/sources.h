@@ -15,9 +15,7 @@ typedef struct weft_sim_walk {
     int64_t *positions;             /* (workers) grid dispatch: the position in hand */
     uint64_t counter;               /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
-    uint64_t distinct;              /* sectors of all tensors that are read, each once */
-    uint64_t written;               /* sectors that are written */
-    uint64_t tensors_per_piece;     /* K and V of a block are one piece of two tensors */
+    weft_pieces pieces;             /* what the operation's tiles read and write */
 } weft_sim_walk;
 
 /* Fills *source with what the plan's workers do. Release the walk in any case. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "sim/engine.h"
 
 typedef struct stream_walk {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
+#include "base/status.h"
 #include "sim/sources.h"
 
 enum { CELLS = 12288 }; /* of all domains together, at most */
@@ -31,15 +31,17 @@ typedef struct recorder {
 
 /* Chooses cells so that the maps of all domains are small enough, and lays out the sections. */
 static void lay_out(weft_trace *t, const weft_plan *plan) {
-    if (plan->subject == WEFT_SUBJECT_ATTENTION) {
-        t->sections = 1;
-        t->section[0].lines = plan->attention.batch * plan->attention.kv_heads;
-        t->steps = weft_ceil_divide(plan->attention.kv_seq, plan->schedule.tile_n);
-    } else {
-        t->sections = 2;
-        t->section[0].lines = weft_ceil_divide(plan->gemm.m, plan->schedule.tile_m);
-        t->section[1].lines = weft_ceil_divide(plan->gemm.n, plan->schedule.tile_n);
-        t->steps = weft_ceil_divide(plan->gemm.k, plan->schedule.tile_k);
+    const weft_tiling tiling = weft_plan_tiling(plan);
+    weft_pieces pieces;
+    plan->operation->pieces(&tiling, &plan->walk.reach, plan->machine.l2_sector, &pieces);
+    t->sections = pieces.sections;
+    t->steps = pieces.steps;
+    t->step = pieces.step;
+    t->read = pieces.read;
+    for (int i = 0; i < pieces.sections; i++) {
+        t->section[i].name = pieces.section[i].name;
+        t->section[i].line = pieces.section[i].line;
+        t->section[i].lines = pieces.section[i].lines;
     }
     t->lines_per_cell = t->steps_per_cell = 1;
     for (;;) {
@@ -246,7 +248,7 @@ static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simul
     if (status == WEFT_OK) {
         t->workers = source.workers;
         r.streams = walk.first_lead;
-        if (!make_room(t, &r, source.pieces, walk.distinct + walk.written) ||
+        if (!make_room(t, &r, source.pieces, walk.pieces.distinct + walk.pieces.written) ||
             !weft_memory_init(&memory, &plan->machine, source.pieces, o->seed)) {
             status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %u pieces", source.pieces);
         }

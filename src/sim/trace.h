@@ -6,6 +6,7 @@
 
 #include <weft/sim.h>
 
+#include "problem/operation.h"
 #include "sim/reuse.h"
 
 /* One visit. The counts are those of all lookups that it caused, in its own domain and at homes elsewhere. */
@@ -20,11 +21,12 @@ typedef struct weft_trace_visit {
 
 /* A tensor, or a pair of them, as the maps show it: lines (heads, or tiles along m or n) of steps. */
 typedef struct weft_trace_section {
+    const char *name, *line; /* "K and V", "kv head" */
     int64_t lines;
     int64_t rows, first_row; /* of cells */
 } weft_trace_section;
 
-enum { WEFT_TRACE_SECTIONS = 2, WEFT_TRACE_FULL = 3 };
+enum { WEFT_TRACE_SECTIONS = WEFT_SECTIONS, WEFT_TRACE_FULL = 3 };
 
 /* What one domain's L2 holds at the end of a frame, in sectors. */
 typedef struct weft_trace_use {
@@ -41,6 +43,7 @@ typedef struct weft_trace {
     /* The maps: cells of lines_per_cell x steps_per_cell pieces, sections one below the other. */
     int sections;
     weft_trace_section section[WEFT_TRACE_SECTIONS];
+    const char *step, *read; /* "key block", "blocks of K and V" */
     int64_t steps, lines_per_cell, steps_per_cell, rows, cols;
     uint8_t *resident;     /* (frames, domains, rows, cols) 0: nothing of it is there, WEFT_TRACE_FULL: all */
     weft_trace_use *use;   /* (frames, domains) */

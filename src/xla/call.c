@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 int weft_xla_answer(const xla_call_frame *frame) {
     for (const xla_extension *e = frame->extensions; e; e = e->next) {

@@ -3,55 +3,59 @@
 
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 #include "xla/call.h"
 #include "xla/kept.h"
 
-static weft_status run_attention(const xla_call_frame *frame, weft_xla_key *key, void *stream, weft_message *message) {
-    weft_attention *p = &key->problem.attention;
-    weft_status status = weft_xla_attribute(frame, "problem", p, sizeof *p, message);
-    if (status || (status = weft_attention_check(p, message))) {
-        return status;
+/* What a call gives and takes, in the order of the operation's buffers: inputs are arguments, outputs are results. An
+ * optional buffer may be missing at the end. */
+static weft_status read_buffers(const xla_call_frame *frame, const weft_operation_row *row, const weft_problem *problem,
+                                weft_data *data, weft_message *message) {
+    weft_buffer list[WEFT_BUFFERS];
+    const size_t count = row->buffers(problem, list);
+    int64_t arguments = 0, results = 0;
+    weft_status status = WEFT_OK;
+    memset(data, 0, sizeof *data);
+    data->struct_size = row->info.data_size;
+    data->operation = row->info.operation;
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        const weft_buffer *b = &list[i];
+        const xla_values *values = b->is_written ? &frame->results : &frame->arguments;
+        int64_t *next = b->is_written ? &results : &arguments;
+        void *at = NULL;
+        if (b->is_written && b->is_read) {
+            return weft_fail(message, WEFT_INVALID, "%s is a result, with nothing in it: beta must be 0", b->name);
+        }
+        if (b->optional && *next >= values->size) {
+            continue;
+        }
+        status = weft_xla_buffer(values, (*next)++, b->name, b->dtype, b->elements, &at, message);
+        memcpy((char *)data + b->offset, &at, sizeof at);
     }
-    const weft_attention_extents sizes = weft_attention_sizes(p);
-    const xla_values *in = &frame->arguments, *out = &frame->results;
-    const weft_plan *plan;
-    void *q, *k, *v, *o, *lse = NULL;
-    if ((status = weft_xla_buffer(in, 0, "q", p->dtype, sizes.q, &q, message)) ||
-        (status = weft_xla_buffer(in, 1, "k", p->dtype, sizes.k, &k, message)) ||
-        (status = weft_xla_buffer(in, 2, "v", p->dtype, sizes.v, &v, message)) ||
-        (status = weft_xla_buffer(out, 0, "o", p->dtype, sizes.o, &o, message)) ||
-        (out->size > 1 && (status = weft_xla_buffer(out, 1, "lse", WEFT_FP32, sizes.lse, &lse, message))) ||
-        (status = weft_xla_keep(&plan, key, message))) {
-        return status;
-    }
-    const weft_attention_data data = {q, k, v, o, lse};
-    return weft_plan_enqueue_attention(plan, &data, stream, message);
+    return status;
 }
 
-static weft_status run_gemm(const xla_call_frame *frame, weft_xla_key *key, void *stream, weft_message *message) {
-    weft_gemm *p = &key->problem.gemm;
-    weft_status status = weft_xla_attribute(frame, "problem", p, sizeof *p, message);
-    if (status || (status = weft_gemm_check(p, message))) {
-        return status;
-    }
-    if (p->beta != 0.0) {
-        return weft_fail(message, WEFT_INVALID, "beta %g is not 0: c is a result, with nothing in it", p->beta);
-    }
-    const weft_gemm_extents sizes = weft_gemm_sizes(p);
+static weft_status run(const xla_call_frame *frame, const weft_operation_row *row, weft_xla_key *key, void *stream,
+                       weft_message *message) {
+    weft_status status = weft_xla_attribute(frame, "problem", &key->problem, row->info.problem_size, message);
+    weft_problem resolved;
+    weft_data data;
+    const weft_operation_row *given;
     const weft_plan *plan;
-    void *a, *b, *c;
-    if ((status = weft_xla_buffer(&frame->arguments, 0, "a", p->dtype, sizes.a, &a, message)) ||
-        (status = weft_xla_buffer(&frame->arguments, 1, "b", p->dtype, sizes.b, &b, message)) ||
-        (status = weft_xla_buffer(&frame->results, 0, "c", p->c_dtype, sizes.c, &c, message)) ||
-        (status = weft_xla_keep(&plan, key, message))) {
+    if (status || (status = weft_problem_resolve(&resolved, &given, &key->problem, message))) {
         return status;
     }
-    const weft_gemm_data data = {a, b, c};
-    return weft_plan_enqueue_gemm(plan, &data, stream, message);
+    if (given != row) {
+        return weft_fail(message, WEFT_INVALID, "the handler is for %s, and the problem is %s", row->info.name,
+                         given->info.name);
+    }
+    if ((status = read_buffers(frame, row, &resolved, &data, message)) || (status = weft_xla_keep(&plan, key, message))) {
+        return status;
+    }
+    return weft_plan_enqueue(plan, &data, stream, message);
 }
 
-static void *handle(const xla_call_frame *frame, weft_subject subject, weft_device_kind kind) {
+static void *handle(const xla_call_frame *frame, weft_operation operation, weft_device_kind kind) {
     if (weft_xla_answer(frame)) {
         return NULL;
     }
@@ -59,7 +63,6 @@ static void *handle(const xla_call_frame *frame, weft_subject subject, weft_devi
     weft_xla_key key;
     void *stream = NULL;
     memset(&key, 0, sizeof key);
-    key.subject = subject;
     key.kind = kind;
     weft_status status;
     if ((status = weft_xla_check(frame, &message)) ||
@@ -67,23 +70,21 @@ static void *handle(const xla_call_frame *frame, weft_subject subject, weft_devi
         (kind == WEFT_DEVICE_CUDA && (status = weft_xla_place(frame, &key.index, &stream, &message)))) {
         return weft_xla_error(frame, status, &message);
     }
-    status = subject == WEFT_SUBJECT_ATTENTION ? run_attention(frame, &key, stream, &message)
-                                               : run_gemm(frame, &key, stream, &message);
-    return weft_xla_error(frame, status, &message);
+    return weft_xla_error(frame, run(frame, weft_operation_at(operation), &key, stream, &message), &message);
 }
 
 void *weft_xla_attention_cpu(void *call_frame) {
-    return handle(call_frame, WEFT_SUBJECT_ATTENTION, WEFT_DEVICE_CPU);
+    return handle(call_frame, WEFT_ATTENTION, WEFT_DEVICE_CPU);
 }
 
 void *weft_xla_attention_cuda(void *call_frame) {
-    return handle(call_frame, WEFT_SUBJECT_ATTENTION, WEFT_DEVICE_CUDA);
+    return handle(call_frame, WEFT_ATTENTION, WEFT_DEVICE_CUDA);
 }
 
 void *weft_xla_gemm_cpu(void *call_frame) {
-    return handle(call_frame, WEFT_SUBJECT_GEMM, WEFT_DEVICE_CPU);
+    return handle(call_frame, WEFT_GEMM, WEFT_DEVICE_CPU);
 }
 
 void *weft_xla_gemm_cuda(void *call_frame) {
-    return handle(call_frame, WEFT_SUBJECT_GEMM, WEFT_DEVICE_CUDA);
+    return handle(call_frame, WEFT_GEMM, WEFT_DEVICE_CUDA);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/status.h"
+#include "base/status.h"
 
 typedef struct kept {
     weft_xla_key key;
@@ -16,9 +16,8 @@ static weft_status make(weft_plan **plan, const weft_xla_key *key, weft_message 
     weft_device device = WEFT_DEVICE_INIT;
     device.kind = key->kind;
     device.index = key->index;
-    return key->subject == WEFT_SUBJECT_ATTENTION
-               ? weft_plan_attention_on(plan, &key->problem.attention, &key->schedule, NULL, &device, message)
-               : weft_plan_gemm_on(plan, &key->problem.gemm, &key->schedule, NULL, &device, message);
+    const weft_plan_options options = {sizeof options, &key->schedule, NULL, &device};
+    return weft_plan_create(plan, &key->problem, &options, message);
 }
 
 weft_status weft_xla_keep(const weft_plan **plan, const weft_xla_key *key, weft_message *message) {

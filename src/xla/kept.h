@@ -3,18 +3,14 @@
 #ifndef WEFT_XLA_KEPT_H
 #define WEFT_XLA_KEPT_H
 
-#include <weft/weft.h>
+#include "problem/operation.h"
 
 /* What a plan is made from. Cleared before it is filled: keys are compared byte by byte. */
 typedef struct weft_xla_key {
-    weft_subject subject;
     weft_device_kind kind;
     int32_t index;
     weft_schedule schedule;
-    union {
-        weft_attention attention;
-        weft_gemm gemm;
-    } problem;
+    weft_problem problem;
 } weft_xla_key;
 
 /* The plan of a key, which the caller does not destroy. */

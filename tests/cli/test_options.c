@@ -1,7 +1,7 @@
 /* The option parser. */
 #include "../cmocka_all.h"
 
-#include "options.h"
+#include "options/options.h"
 
 static int parse(settings *s, int sets, weft_message *message, int count, ...) {
     char *arguments[16];

@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "../random.h"
-#include "cuda/cuda.h"
-#include "cuda/module.h"
-#include "plan/problem.h"
+#include "cuda/driver/module.h"
+#include "cuda/plan/backend.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 
 static const weft_cuda_driver *driver;

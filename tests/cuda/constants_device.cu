@@ -2,7 +2,7 @@
  * together. */
 #include <cuda.h>
 
-#include "cuda/driver.h"
+#include "cuda/driver/driver.h"
 
 #define SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #theirs)
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/hopper_attention.h"
-#include "cuda/study.h"
+#include "cuda/sm90/attention/params.h"
+#include "cuda/study/params.h"
 #include "fake_driver.h"
-#include "plan/problem.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 
 /* The problem that the parameters describe; dtype, head dim and tile are in the kernel's name. */

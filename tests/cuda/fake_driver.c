@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/driver.h"
-#include "cuda/hopper_attention.h"
-#include "cuda/study.h"
+#include "cuda/driver/driver.h"
+#include "cuda/sm90/attention/params.h"
+#include "cuda/study/params.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* The prototypes come from the list that the library is loaded by, so the two cannot differ. */
 #define WEFT_CUDA_SYMBOL(NEED, field, symbol, parameters) EXPORT int symbol parameters;
-#include "cuda/symbols.def"
+#include "cuda/driver/symbols.def"
 #undef WEFT_CUDA_SYMBOL
 
 EXPORT fake_counts fake_cuda_counts;

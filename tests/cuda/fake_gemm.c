@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda/hopper_gemm.h"
+#include "cuda/sm90/gemm/params.h"
 #include "fake_driver.h"
 #include "ref/ref.h"
 

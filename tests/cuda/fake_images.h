@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "../cmocka_all.h"
-#include "cuda/module.h"
+#include "cuda/driver/module.h"
 #include "fake_driver.h"
 
 const weft_cuda_image weft_cuda_images[] = {

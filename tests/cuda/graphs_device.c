@@ -6,9 +6,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include "cuda/hopper_attention.h"
-#include "cuda/hopper_gemm.h"
-#include "cuda/study.h"
+#include "cuda/sm90/attention/params.h"
+#include "cuda/sm90/gemm/params.h"
+#include "cuda/study/params.h"
 
 /* CUDA_KERNEL_NODE_PARAMS_v2. */
 typedef struct node_params {

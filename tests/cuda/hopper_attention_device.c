@@ -8,11 +8,11 @@
  * they get. With `small`, what is repeated is small, and nothing is timed: for the emulated GPU (emulate/emulate.h). */
 #include "attention_trial.h"
 
-#include "cuda/hopper_attention.h"
+#include "cuda/sm90/attention/params.h"
 
 static const weft_hopper_attention_variant variants[] = {
 #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
-#include "cuda/hopper_attention.def"
+#include "cuda/sm90/attention/variants.def"
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 

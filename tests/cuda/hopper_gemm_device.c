@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda.h"
-#include "plan/problem.h"
-#include "plan/random.h"
+#include "cuda/plan/backend.h"
+#include "problem/problem.h"
+#include "base/random.h"
 #include "ref/ref.h"
 
 enum { ROUNDS = 160, SKIPPED = 77, SAMPLES = 4000, REPEATS = 3 };

@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include "cuda/module.h"
-#include "cuda/study.h"
+#include "cuda/driver/module.h"
+#include "cuda/study/params.h"
 
 /* What only this test calls. */
 static int (*stream_new)(void **stream, unsigned flags);
@@ -26,11 +26,11 @@ static void find_symbols(void) {
     DEMAND(!stream_new || !capture_begin || !capture_end || !graph_instantiate || !graph_launch);
 }
 
-/* Every kernel of study.def, and what measures the L2. */
+/* Every kernel of src/cuda/study/variants.def, and what measures the L2. */
 static int every_kernel_loads(void) {
     static const char *const kernels[][2] = {
 #define WEFT_STUDY(symbol, module, ...) {#module, #symbol},
-#include "cuda/study.def"
+#include "cuda/study/variants.def"
         {"sides", "sides_fill"},
         {"sides", "sides_flush"},
         {"sides", "sides_measure"},

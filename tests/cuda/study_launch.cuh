@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda/study.h"
+#include "cuda/study/params.h"
 
 #ifdef WEFT_EMULATED
 #include "emulate/runtime.h"
 #endif
 
 #ifndef WEFT_STUDY_DEF
-#define WEFT_STUDY_DEF "cuda/study.def"
+#define WEFT_STUDY_DEF "cuda/study/variants.def"
 #endif
 
 #define CHECK(call)                                                                                                        \

@@ -9,7 +9,7 @@
 #include "study_launch.cuh"
 
 extern "C" {
-#include "plan/problem.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 }
 

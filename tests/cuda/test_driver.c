@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "cuda/driver.h"
+#include "cuda/driver/driver.h"
 
 static void refused(weft_status expected, const char *text) {
     const weft_cuda_driver *driver;

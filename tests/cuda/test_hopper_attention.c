@@ -7,8 +7,8 @@
 #include "../ref/tensors.h"
 #include <weft/sim.h>
 
-#include "cuda/cuda.h"
-#include "cuda/hopper_attention_choose.h"
+#include "cuda/plan/backend.h"
+#include "cuda/sm90/attention/choose.h"
 
 static weft_device hopper(void) {
     weft_device device = WEFT_DEVICE_INIT;

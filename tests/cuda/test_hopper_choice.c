@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/hopper_attention_choose.h"
+#include "cuda/sm90/attention/choose.h"
 
 static const weft_cuda_device h200 = {.multiprocessors = 132, .l2_bytes = 62914560, .shared_bytes = 232448};
 

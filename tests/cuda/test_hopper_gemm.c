@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "../ref/tensors.h"
-#include "cuda/cuda.h"
-#include "cuda/hopper_gemm.h"
+#include "cuda/plan/backend.h"
+#include "cuda/sm90/gemm/params.h"
 
 static weft_device gpu(void) {
     weft_device device = WEFT_DEVICE_INIT;

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "cuda/hopper_attention_time.h"
+#include "cuda/sm90/attention/time.h"
 
 static const weft_hopper_attention_variant variants[] = {
 #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
-#include "cuda/hopper_attention.def"
+#include "cuda/sm90/attention/variants.def"
 };
 enum { VARIANTS = sizeof variants / sizeof *variants, WORKERS = 12 };
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "../ref/tensors.h"
-#include "cuda/cuda.h"
+#include "cuda/plan/backend.h"
 
 /* The study kernel, which has every knob. */
 static weft_device gpu(void) {

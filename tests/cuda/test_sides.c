@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cuda/live.h"
-#include "cuda/side_table.h"
+#include "cuda/l2/side_table.h"
+#include "cuda/plan/live.h"
 
 static weft_cuda_sides grouped(const double *latencies, int count) {
     static weft_cuda_sides s;

@@ -2,9 +2,9 @@
 #include "fake_images.h"
 
 #include "../tune/stores.h"
-#include "tune/candidates.h"
-#include "tune/known.h"
-#include "tune/words.h"
+#include "tune/search/candidates.h"
+#include "tune/store/known.h"
+#include "tune/store/words.h"
 
 #include <weft/tune.h>
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options.h"
+#include "options/options.h"
 
 enum { MAX_WORDS = 24 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/hopper_gemm_classes.h"
-#include "model/gemm.h"
+#include "cuda/sm90/gemm/phases.h"
+#include "cuda/sm90/gemm/time.h"
 
 enum { MOST_PRODUCTS = 320 };
 
@@ -18,7 +18,7 @@ typedef struct product {
     double best, least, taken; /* measured; by the model; what was measured of the model's choice */
 } product;
 
-/* Where lines of A begin is the kernel's to say: see hopper_gemm_classes.h. */
+/* Where lines of A begin is the kernel's to say: see phases.h. */
 static int64_t line_of_a(const product *p, int64_t tile_m, int64_t tile_n, int64_t cluster_m) {
     weft_gemm problem = WEFT_GEMM_INIT;
     problem.m = p->m;

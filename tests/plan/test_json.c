@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "../cmocka_all.h"
-#include "plan/json.h"
+#include "base/json.h"
 
 static void whole_values_are_kept(void **state) {
     (void)state;

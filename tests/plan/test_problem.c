@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan/problem.h"
+#include "problem/problem.h"
 
 static weft_attention good_attention(void) {
     weft_attention p = WEFT_ATTENTION_INIT;

@@ -8,7 +8,7 @@
 
 #include "../cmocka_all.h"
 #include "../random.h"
-#include "plan/problem.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 
 /* Evenly between -1 and 1. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tune/store.h"
+#include "tune/store/store.h"
 
 int main(int argc, char **argv) {
     const long first = argc > 1 ? strtol(argv[1], NULL, 10) : 0;

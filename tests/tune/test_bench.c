@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tune/bench.h"
+#include "bench/bench.h"
 
 static int stop(void *user) {
     ++*(int *)user;

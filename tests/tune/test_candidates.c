@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tune/candidates.h"
+#include "tune/search/candidates.h"
 
 /* The CPU's backend, without its model: the simulator is asked. */
 static const weft_backend *without_model(void) {

@@ -42,7 +42,7 @@ static const char *const text = "a /* b  c";
 static const int list[] = {1, 2};
 SAMPLE
 cmake -S . -B build >/dev/null
-expect "a comment in a kernel" src/cuda/kernels/study.cuh '1i // "another \\ comment'"'"'s text; [' same same
+expect "a comment in a kernel" src/cuda/study/kernel.cuh '1i // "another \\ comment'"'"'s text; [' same same
 expect "a comment in the CPU's code" src/cpu/tile.c '1i /* another */' same same
 expect "a comment of a public header" include/weft/order.h '1i /* another */' same same
 expect "a public header that holds no order" include/weft/sim.h '1i extern int weft_another;' same same
@@ -53,7 +53,7 @@ expect "a number" src/plan/sample.h 's/^1,2/1,3/' other other
 expect "a literal" src/plan/sample.h 's/b  c/b c/' other other
 expect "a literal that looks like a comment" src/plan/sample.h 's/b c/b d/' other other
 expect "a macro without parameters" src/plan/sample.h 's/ONE(x)/ONE (x)/' other other
-expect "code for GPUs" src/cuda/driver.c '1i static const int another = 1;' same other
+expect "code for GPUs" src/cuda/driver/driver.c '1i static const int another = 1;' same other
 expect "code for CPUs" src/cpu/tile.c '1i static const int another = 1;' other same
 expect "an order" include/weft/orders.def '1i WEFT_ANOTHER(1)' other other
 echo "$passed passed, 0 failed"

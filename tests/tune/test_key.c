@@ -5,9 +5,9 @@
 
 #include <weft/tune.h>
 
-#include "plan/random.h"
-#include "tune/key.h"
-#include "tune/words.h"
+#include "base/random.h"
+#include "tune/search/key.h"
+#include "tune/store/words.h"
 
 /* Every length is in one bucket, buckets do not overlap, and the largest member is at most an eighth longer than the least.
  */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "stores.h"
-#include "tune/known.h"
+#include "tune/store/known.h"
 
 /* A class of its own for each number. */
 static weft_plan draft(int64_t number) {

@@ -3,8 +3,8 @@
 
 #include <sqlite3.h>
 
-#include "tune/store.h"
-#include "tune/words.h"
+#include "tune/store/store.h"
+#include "tune/store/words.h"
 
 static weft_tune_key key_of(int number) {
     weft_tune_key key = {.device = "a device", .driver = 13, .build = "0.1.0-test"};

@@ -9,9 +9,9 @@
 #include <weft/tune.h>
 
 #include "plan/plan.h"
-#include "tune/known.h"
-#include "tune/race.h"
-#include "tune/store.h"
+#include "tune/search/race.h"
+#include "tune/store/known.h"
+#include "tune/store/store.h"
 
 static weft_attention small(int64_t seq) {
     weft_attention p = WEFT_ATTENTION_INIT;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "../ref/tensors.h"
-#include "cuda/driver.h"
+#include "cuda/driver/driver.h"
 #include "xla/kept.h"
 #include <weft/xla.h>
 

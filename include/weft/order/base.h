@@ -117,7 +117,12 @@ typedef enum weft_axis {
     WEFT_AXIS_M = 1  /**< bands of g rows, walked along n */
 } weft_axis;
 
-typedef enum weft_subject { WEFT_SUBJECT_GEMM = 0, WEFT_SUBJECT_ATTENTION = 1 } weft_subject;
+/** What the rows and columns of a grid are. */
+typedef enum weft_grid_kind {
+    WEFT_GRID_MATRIX = 0, /**< tiles of a matrix: rows are m, columns are n */
+    WEFT_GRID_HEADS = 1   /**< rows are heads, columns are blocks of queries, or of keys in a backward pass */
+} weft_grid_kind;
+
 /** What an order takes: a set of bits. */
 typedef enum weft_parameter {
     WEFT_PARAMETER_NONE = 0,

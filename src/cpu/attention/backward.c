@@ -5,15 +5,14 @@
  * in the order of the keys. So the result depends neither on the number of threads nor on the order of the tiles. */
 #include <string.h>
 
+#include "base/status.h"
 #include "cpu/attention/attention.h"
 #include "cpu/attention/gradients.h"
 #include "cpu/attention/kv.h"
 #include "cpu/kernel/convert.h"
 #include "cpu/memory.h"
-#include "cpu/thread/team.h"
 #include "cpu/thread/walk.h"
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 
 enum { BLOCK = WEFT_CPU_BACKWARD_BLOCK };
@@ -234,69 +233,51 @@ static int repeats(const weft_strides *s, int64_t batch, int64_t seq, int64_t he
     return (s->batch == 0 && batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1);
 }
 
-static weft_status run(weft_cpu_gradients *w, const weft_walk *walk, weft_progress progress, void *user,
-                       weft_message *message) {
+static weft_status run(weft_cpu_gradients *w, const weft_plan *plan, weft_message *message) {
     const double bytes = (double)w->tiles * (double)w->query_items * (double)(w->dims * BLOCK) * sizeof(float);
     w->sums = bytes < 0x1p62 ? weft_cpu_alloc((size_t)bytes) : NULL;
     if (!w->sums) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %.0f bytes of sums", bytes);
     }
     memset(w->sums, 0, (size_t)bytes);
-    weft_cpu_visitor visitor = {
-        .kernel = w->kernel, .visit = visit_tile, .context = w, .progress = progress, .progress_user = user};
+    weft_cpu_visitor visitor = {.kernel = w->kernel,
+                                .visit = visit_tile,
+                                .context = w,
+                                .progress = plan->progress,
+                                .progress_user = plan->progress_user};
     lay_out(w, NULL, &visitor.scratch);
-    const weft_status status = weft_cpu_walk(walk, &visitor, message);
+    const weft_status status = weft_cpu_walk(&plan->walk, &visitor, message);
     return status ? status
                   : weft_cpu_each((int64_t)w->query_items, w->kernel, (size_t)w->dims * sizeof(float), store_queries, w,
                                   message);
 }
 
-int64_t weft_cpu_backward_tile(const weft_attention *p) {
-    enum { THREADS = 16 }; /* tiles for so many, whatever there are: the result depends on where keys are cut */
-    const int64_t blocks = weft_ceil_divide(p->kv_seq, BLOCK), wanted = weft_ceil_divide(THREADS, p->batch * p->kv_heads);
-    return BLOCK * weft_ceil_divide(blocks, weft_cpu_smaller(wanted, blocks));
-}
-
-weft_status weft_cpu_backward_walk(const weft_attention *problem, const weft_attention_gradients *data, int64_t tile_n,
-                                   const weft_walk *walk, weft_progress progress, void *user, weft_message *message) {
-    const weft_attention *p = problem;
-    if (tile_n <= 0 || tile_n % BLOCK != 0) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "a tile of %lld keys is not whole blocks of %d", (long long)tile_n,
-                         BLOCK);
+weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attention_gradients *data,
+                                        weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    if (s->tile_m != weft_cpu_smaller(BLOCK, p->seq) || (s->tile_n % BLOCK != 0 && s->tile_n < p->kv_seq)) {
+        return weft_fail(message, WEFT_UNSUPPORTED,
+                         "a tile of %lldx%lld is not %d queries and whole blocks of %d keys, as backward needs it here",
+                         (long long)s->tile_m, (long long)s->tile_n, BLOCK, BLOCK);
     }
     if (repeats(&p->q_strides, p->batch, p->seq, p->heads) || repeats(&p->k_strides, p->batch, p->kv_seq, p->kv_heads) ||
         repeats(&p->v_strides, p->batch, p->kv_seq, p->kv_heads)) {
-        return weft_ref_attention_backward(problem, data, message);
+        return weft_ref_attention_backward(p, data, message);
     }
     /* The gradient of a score may be beyond what fp16 holds, whatever the gradients that are asked for. */
     const weft_dtype working = p->dtype == WEFT_FP16 ? WEFT_FP32 : p->dtype;
-    weft_cpu_gradients w = {.p = problem,
+    weft_cpu_gradients w = {.p = p,
                             .data = data,
-                            .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, working),
-                            .tile_n = tile_n,
-                            .tiles = weft_ceil_divide(p->kv_seq, tile_n)};
+                            .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, working),
+                            .tile_n = s->tile_n,
+                            .tiles = weft_ceil_divide(p->kv_seq, s->tile_n)};
     weft_status status = weft_cpu_gradients_prepare(&w, message);
     if (status == WEFT_OK && !w.has_nonfinite) {
-        status = run(&w, walk, progress, user, message);
+        status = run(&w, plan, message);
     }
     const int has_nonfinite = w.has_nonfinite;
     weft_cpu_gradients_free(&w);
     /* A value that is not finite must not reach queries that do not see it, nor be lost in a product with 0. */
-    return status == WEFT_OK && has_nonfinite ? weft_ref_attention_backward(problem, data, message) : status;
-}
-
-/* Head by head, tiles to threads as they come free. */
-weft_status weft_cpu_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
-                                        weft_message *message) {
-    const weft_attention *p = problem;
-    const int64_t tile_n = weft_cpu_backward_tile(p);
-    const weft_grid tiles = {p->batch, p->kv_heads, weft_ceil_divide(p->kv_seq, tile_n)};
-    weft_order order;
-    weft_walk walk;
-    if (!weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, tiles, 0, WEFT_AXIS_N, 1) ||
-        !weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_DYNAMIC, 1, 1, weft_cpu_threads(),
-                        weft_reach_make(p->kv_seq, p->seq, tile_n, BLOCK, 0, 0))) {
-        return weft_fail(message, WEFT_INVALID, "too many tiles");
-    }
-    return weft_cpu_backward_walk(problem, data, tile_n, &walk, NULL, NULL, message);
+    return status == WEFT_OK && has_nonfinite ? weft_ref_attention_backward(p, data, message) : status;
 }

@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cpu/attention/queries.h"
 #include "cpu/kernel/convert.h"
 #include "cpu/memory.h"
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
 
 /* PART: keys of one part. STRETCH: keys between two looks at the maximum where they are multiplied as they lie, many, so
  * that memory is read in long runs. BLOCK: keys of a packed block, which fits the L1. */
@@ -31,7 +31,7 @@ typedef struct few {
 /* All queries of a kv head fit one panel. */
 static int are_few(const weft_attention *p) {
     const int64_t group = p->heads / p->kv_heads;
-    return (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_SUBJECT_ATTENTION, p->dtype)->b.lines &&
+    return (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines &&
            p->kv_seq > PART;
 }
 
@@ -222,7 +222,7 @@ static size_t room_of(const few *f) {
 
 weft_status weft_cpu_attention_few(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
     const weft_attention *problem = &plan->attention;
-    few f = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, problem->dtype)};
+    few f = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype)};
     const weft_attention *p = &f.p;
     weft_cpu_attention_job_init(&f.job, p, data, p->seq, BLOCK);
     f.parts = weft_ceil_divide(weft_visible_keys(p, p->seq - 1), PART);

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cpu/attention/kv.h"
 #include "cpu/kernel/convert.h"
 #include "cpu/memory.h"
 #include "cpu/thread/walk.h"
-#include "plan/problem.h"
-#include "plan/status.h"
+#include "problem/problem.h"
 
 enum { BLOCK = WEFT_CPU_BACKWARD_BLOCK };
 
@@ -108,7 +108,8 @@ static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strid
     if (!*o || !*lse) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for the output of the forward pass");
     }
-    const weft_attention_data forward = {w->data->q, w->data->k, w->data->v, *o, *lse};
+    const weft_attention_data forward = {sizeof forward, WEFT_ATTENTION, w->data->q, w->data->k, w->data->v, *o, *lse};
+    p.operation = WEFT_ATTENTION;
     return weft_attention_forward(&p, &forward, message);
 }
 

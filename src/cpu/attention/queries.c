@@ -6,12 +6,12 @@
 
 #include "cpu/kernel/convert.h"
 #include "cpu/memory.h"
-#include "plan/problem.h"
+#include "problem/problem.h"
 
 void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention *problem, const weft_attention_data *data,
                                  int64_t tile_m, int64_t tile_n) {
     *a = (weft_cpu_attention_job){
-        .p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_ATTENTION, problem->dtype), .tile_m = tile_m};
+        .p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype), .tile_m = tile_m};
     a->factor = (float)(fabs(problem->scale) * 1.44269504088896340736);
     a->blocks = weft_ceil_divide(problem->seq, tile_m);
     a->q_panel = weft_cpu_panel_bytes(a->kernel, a->kernel->b, problem->head_dim);

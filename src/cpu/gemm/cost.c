@@ -116,7 +116,7 @@ double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int
 int weft_cpu_packs_alone(const weft_plan *plan) {
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
-    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype);
     const weft_cpu_axis m = weft_cpu_cut_axis(p->m, s->tile_m, kernel->a.lines),
                         n = weft_cpu_cut_axis(p->n, s->tile_n, kernel->b.lines);
     const weft_cpu_way how = weft_cpu_way_of(s->order);

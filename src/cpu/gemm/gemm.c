@@ -1,12 +1,12 @@
 /* GEMM: operands packed slice of k by slice of k, then blocks over each tile. */
 #include "cpu/gemm/gemm.h"
 
+#include "base/status.h"
 #include "cpu/gemm/columns.h"
 #include "cpu/gemm/cost.h"
 #include "cpu/gemm/job.h"
 #include "cpu/memory.h"
 #include "cpu/tile.h"
-#include "plan/status.h"
 
 /* The panels of a slice, packed now if they are not. */
 static const char *panels_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
@@ -153,7 +153,7 @@ weft_status weft_cpu_gemm(const weft_plan *plan, const weft_gemm_data *data, wef
     if (status) {
         return status;
     }
-    weft_cpu_gemm_job g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype)};
+    weft_cpu_gemm_job g = {.plan = plan, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype)};
     g.slices = weft_ceil_divide(p->k, plan->schedule.tile_k);
     g.a = (weft_cpu_gemm_operand){.layout = g.kernel->a, .pack = g.kernel->pack_a};
     g.b = (weft_cpu_gemm_operand){.layout = g.kernel->b, .pack = g.kernel->pack_b};

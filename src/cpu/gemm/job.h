@@ -4,7 +4,7 @@
 
 #include "cpu/thread/walk.h"
 #include "plan/plan.h"
-#include "plan/problem.h"
+#include "problem/problem.h"
 
 /* An operand and how it is packed: slices of tile_k, in each slice panels of `lines` lines. */
 typedef struct weft_cpu_gemm_operand {

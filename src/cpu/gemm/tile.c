@@ -59,7 +59,7 @@ static choice best_tile(const weft_schedule *s, const weft_gemm *p, const weft_c
 void weft_cpu_gemm_choose(weft_plan *plan) {
     weft_schedule *s = &plan->schedule;
     const weft_gemm *p = &plan->gemm;
-    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype);
     if (s->tile_k == 0) { /* a panel of B is about an L1: sums come and go less often; slices are as long as each other */
         const int64_t depth = weft_cpu_fitting_lines(kernel->b.lines * (int64_t)weft_dtype_bytes(kernel->dtype), WHOLE_L1);
         const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
@@ -97,7 +97,7 @@ size_t weft_cpu_gemm_candidates(const weft_plan *draft, weft_schedule *list, siz
 double weft_cpu_gemm_plan_cost(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
     const weft_gemm *p = &plan->gemm;
-    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, p->dtype);
+    const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype);
     const double walk =
         weft_cpu_gemm_cost(kernel, p, plan->products, weft_cpu_cut_axis(p->m, s->tile_m, kernel->a.lines),
                            weft_cpu_cut_axis(p->n, s->tile_n, kernel->b.lines), s->workers, weft_cpu_way_of(s->order));

@@ -61,11 +61,11 @@ static int is_wanted(const weft_cpu_kernel *kernel, const char *wanted) {
 }
 
 /* Rounding the weights of attention to fp16 takes longer than is gained by multiplying them so, and costs precision. */
-static int is_worth_it(const weft_cpu_kernel *kernel, weft_subject subject) {
-    return subject == WEFT_SUBJECT_GEMM || kernel->dtype != WEFT_FP16;
+static int is_worth_it(const weft_cpu_kernel *kernel, weft_cpu_use use) {
+    return use == WEFT_CPU_PRODUCTS || kernel->dtype != WEFT_FP16;
 }
 
-const weft_cpu_kernel *weft_cpu_choose(weft_subject subject, weft_dtype dtype) {
+const weft_cpu_kernel *weft_cpu_choose(weft_cpu_use use, weft_dtype dtype) {
     ask_once();
     const char *wanted = getenv("WEFT_CPU");
     const weft_cpu_kernel *best = NULL;
@@ -75,7 +75,7 @@ const weft_cpu_kernel *weft_cpu_choose(weft_subject subject, weft_dtype dtype) {
             if (wanted && is_wanted(kernel, wanted)) {
                 return kernel;
             }
-            best = best || !is_worth_it(kernel, subject) ? best : kernel;
+            best = best || !is_worth_it(kernel, use) ? best : kernel;
         }
     }
     return best; /* the generic kernel takes every dtype */

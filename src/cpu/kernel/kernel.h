@@ -121,7 +121,8 @@ typedef struct weft_cpu_kernel {
 /* The kernel for a dtype on this processor: the first of kernels.def that takes it, or the one whose feature or name the
  * environment variable WEFT_CPU gives, if this processor can run it and it takes the dtype. Attention takes one of fp16
  * only when told to. */
-const weft_cpu_kernel *weft_cpu_choose(weft_subject subject, weft_dtype dtype);
+typedef enum weft_cpu_use { WEFT_CPU_PRODUCTS, WEFT_CPU_ATTENTION } weft_cpu_use;
+const weft_cpu_kernel *weft_cpu_choose(weft_cpu_use use, weft_dtype dtype);
 
 /* The i-th row of kernels.def, null past the last; *usable tells whether this processor can run it. */
 const weft_cpu_kernel *weft_cpu_kernel_at(size_t i, int *usable);

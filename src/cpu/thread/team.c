@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plan/file.h"
+#include "base/file.h"
 
 #ifdef _OPENMP
 #include <omp.h>

@@ -1,3 +1,3 @@
 /* The study kernel in bf16 with a head dim of 64. */
 #define WEFT_STUDY_IN_study_bf16_d64(x) x
-#include "cuda/kernels/study_entries.cuh"
+#include "cuda/study/entries.cuh"

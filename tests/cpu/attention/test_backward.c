@@ -1,8 +1,10 @@
-/* Backward along a walk: right whatever the walk, and the same bits whatever the order, the dispatch and the threads. */
+/* Backward obeys its plan: right whatever the schedule, and the same bits whatever the order, the dispatch and the threads.
+ */
 #include "../../ref/tensors.h"
 
+#include "../../plans.h"
 #include "cpu/attention/attention.h"
-#include "cpu/thread/team.h"
+#include "cpu/attention/tile.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -41,6 +43,7 @@ static void trial_free(trial *b) {
 
 static weft_attention problem(uint64_t *random, int round) {
     weft_attention p = WEFT_ATTENTION_INIT;
+    p.operation = WEFT_ATTENTION_BACKWARD;
     p.batch = random_between(random, 1, 2);
     p.kv_heads = random_between(random, 1, 2);
     p.heads = p.kv_heads * random_between(random, 1, 2);
@@ -53,25 +56,30 @@ static weft_attention problem(uint64_t *random, int round) {
     return p;
 }
 
-static weft_walk walk_of(const weft_attention *p, int64_t tile_n, weft_order_kind kind, weft_sweep sweep,
-                         weft_dispatch dispatch, int64_t workers) {
-    const weft_grid tiles = {p->batch, p->kv_heads, weft_ceil_divide(p->kv_seq, tile_n)};
-    weft_order order;
-    weft_walk walk;
-    assert_true(weft_order_init(&order, kind, weft_walk_positions(tiles, sweep, 1, 1), 0, WEFT_AXIS_N, 2));
-    assert_true(weft_walk_init(&walk, &order, tiles, sweep, dispatch, 1, 1, workers,
-                               weft_reach_make(p->kv_seq, p->seq, tile_n, BLOCK, 0, 0)));
-    return walk;
+/* Tiles of so many blocks of keys. */
+static weft_schedule schedule_of(const weft_attention *p, int64_t blocks, int32_t order, int32_t sweep, int32_t dispatch,
+                                 int64_t workers) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.tile_n = blocks * BLOCK < p->kv_seq ? blocks * BLOCK : p->kv_seq;
+    s.order = order;
+    s.sweep = sweep;
+    s.dispatch = dispatch;
+    s.workers = workers;
+    s.domains = 2;
+    return s;
 }
 
-static void run(trial *b, int64_t tile_n, const weft_walk *walk, weft_progress progress, void *user) {
+static void run(trial *b, const weft_schedule *s, weft_progress progress, void *user) {
     weft_message message = {""};
+    weft_plan *plan;
     for (int i = 0; i < 3; i++) {
         memset(b->grads[i], POISON, b->count[i] * weft_dtype_bytes(b->t.p.dtype));
     }
-    if (weft_cpu_backward_walk(&b->t.p, &b->data, tile_n, walk, progress, user, &message)) {
+    if (plan_for(&plan, &b->t.p, s, NULL, &message) ||
+        weft_plan_run_with_progress(plan, &b->data, progress, user, &message)) {
         fail_msg("%s", message.text);
     }
+    weft_plan_destroy(plan);
 }
 
 /* A copy of all gradients. */
@@ -96,10 +104,9 @@ static void gradients_are_right(void **state) {
         assert_int_equal(weft_ref_attention_backward(&b.t.p, &b.data, NULL), WEFT_OK);
         char *want = copy_of(&b);
         for (int32_t sweep = 0; sweep < WEFT_SWEEPS; sweep++) {
-            const int64_t tile_n = BLOCK * random_between(&random, 1, 3);
-            const weft_walk walk = walk_of(&b.t.p, tile_n, WEFT_ORDER_REVERSE, (weft_sweep)sweep,
-                                           (weft_dispatch)(round % WEFT_DISPATCHES), random_between(&random, 1, 3));
-            run(&b, tile_n, &walk, NULL, NULL);
+            const weft_schedule s = schedule_of(&p, random_between(&random, 1, 3), WEFT_ORDER_REVERSE, sweep,
+                                                round % WEFT_DISPATCHES, random_between(&random, 1, 3));
+            run(&b, &s, NULL, NULL);
             const char *at = want;
             for (int i = 0; i < 3; at += b.count[i] * weft_dtype_bytes(p.dtype), i++) {
                 double worst = 0, largest = 1e-3;
@@ -116,15 +123,14 @@ static void gradients_are_right(void **state) {
     }
 }
 
-static void walks_change_no_bit(void **state) {
+static void orders_change_no_bit(void **state) {
     (void)state;
     uint64_t random = 2;
-    static const weft_order_kind kinds[] = {WEFT_ORDER_HEAD_FIRST, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_REVERSE,
-                                            WEFT_ORDER_HEAD_FIRST_SWIZZLED};
+    static const int32_t orders[] = {WEFT_ORDER_HEAD_FIRST, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_REVERSE,
+                                     WEFT_ORDER_HEAD_FIRST_SWIZZLED};
     for (int round = 0; round < 12; round++) {
         const weft_attention p = problem(&random, round);
         trial b = trial_new(&random, &p);
-        const int64_t tile_n = BLOCK * (1 + round % 2);
         char *first = NULL;
         for (int32_t i = 0; i < 4 * WEFT_DISPATCHES; i++) {
 #ifdef _OPENMP
@@ -155,15 +161,15 @@ static void tiles_for_this_host(void **state) {
         p.kv_seq = random_between(&random, 1, 9000);
         const int64_t tile_n = weft_cpu_backward_tile(&p), blocks = weft_ceil_divide(p.kv_seq, BLOCK);
         const int64_t tiles = weft_ceil_divide(p.kv_seq, tile_n), heads = p.batch * p.kv_heads;
-        assert_true(tile_n > 0 && tile_n % BLOCK == 0 && tile_n <= blocks * BLOCK);
+        assert_true(tile_n > 0 && tile_n <= p.kv_seq && (tile_n % BLOCK == 0 || tile_n == p.kv_seq));
         assert_true(2 * tiles * heads >= (blocks * heads < 16 ? blocks * heads : 16)); /* tiles are whole blocks */
         assert_true(tiles == 1 || (tiles - 1) * heads < 16);
     }
     const weft_attention p = problem(&random, 0);
     trial b = trial_new(&random, &p);
-    const int64_t tile_n = weft_cpu_backward_tile(&b.t.p);
-    const weft_walk walk = walk_of(&b.t.p, tile_n, WEFT_ORDER_REVERSE, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 2);
-    run(&b, tile_n, &walk, NULL, NULL);
+    weft_schedule s = schedule_of(&p, 1, WEFT_ORDER_REVERSE, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 2);
+    s.tile_n = weft_cpu_backward_tile(&b.t.p);
+    run(&b, &s, NULL, NULL);
     char *want = copy_of(&b);
     assert_int_equal(weft_attention_backward(&p, &b.data, NULL), WEFT_OK);
     char *got = copy_of(&b);
@@ -189,10 +195,9 @@ static void progress_is_told(void **state) {
     weft_attention p = problem(&random, 0);
     p.kv_seq = 3 * BLOCK + 1;
     trial b = trial_new(&random, &p);
-    const weft_walk walk =
-        walk_of(&b.t.p, BLOCK, WEFT_ORDER_HEAD_FIRST, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_DYNAMIC, weft_cpu_threads());
+    const weft_schedule s = schedule_of(&p, 1, WEFT_ORDER_HEAD_FIRST, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_DYNAMIC, 3);
     ticks t = {0, 0};
-    run(&b, BLOCK, &walk, tick, &t);
+    run(&b, &s, tick, &t);
     assert_int_equal(t.total, p.batch * p.kv_heads * 4);
     assert_int_equal(t.done, t.total);
     trial_free(&b);
@@ -201,20 +206,27 @@ static void progress_is_told(void **state) {
 static void broken_blocks_are_refused(void **state) {
     (void)state;
     uint64_t random = 5;
-    const weft_attention p = problem(&random, 0);
+    weft_attention p = problem(&random, 0);
+    p.seq = p.kv_seq = 300;
     trial b = trial_new(&random, &p);
-    const weft_walk walk = walk_of(&b.t.p, 100, WEFT_ORDER_HEAD_FIRST, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1);
-    static const int64_t bad[] = {0, -BLOCK, 100, INT64_MAX};
+    static const int64_t bad[][2] = {
+        {BLOCK, 100}, {BLOCK, BLOCK - 1}, {BLOCK - 1, BLOCK}, {2 * BLOCK, BLOCK}, {300, BLOCK}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
         weft_message message;
-        assert_int_equal(weft_cpu_backward_walk(&b.t.p, &b.data, bad[i], &walk, NULL, NULL, &message), WEFT_UNSUPPORTED);
-        assert_non_null(strstr(message.text, "is not whole blocks of 96"));
+        weft_plan *plan;
+        s.tile_m = bad[i][0];
+        s.tile_n = bad[i][1];
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_run(plan, &b.data, &message), WEFT_UNSUPPORTED);
+        assert_non_null(strstr(message.text, "is not 96 queries and whole blocks of 96 keys"));
+        weft_plan_destroy(plan);
     }
     trial_free(&b);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_right), cmocka_unit_test(walks_change_no_bit),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_right), cmocka_unit_test(orders_change_no_bit),
                                        cmocka_unit_test(tiles_for_this_host), cmocka_unit_test(progress_is_told),
                                        cmocka_unit_test(broken_blocks_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,6 +87,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sides_are_padded), cmocka_unit_test(fluid_is_least),
                                        cmocka_unit_test(one_worker_waits_for_nobody),
                                        cmocka_unit_test(what_is_small_had_better_come_last)};
-    kernel = weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_FP32);
+    kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, WEFT_FP32);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -405,21 +405,21 @@ static void chosen_by_name(void **state) {
     for (size_t i = 0; (kernel = weft_cpu_kernel_at(i, &usable)); i++) {
         if (usable) {
             assert_int_equal(setenv("WEFT_CPU", strstr(kernel->name, "__") + 2, 1), 0);
-            assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, kernel->dtype), kernel);
+            assert_ptr_equal(weft_cpu_choose(WEFT_CPU_PRODUCTS, kernel->dtype), kernel);
             assert_int_equal(setenv("WEFT_CPU", kernel->name, 1), 0);
-            assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, kernel->dtype), kernel);
-            assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, kernel->dtype), kernel);
+            assert_ptr_equal(weft_cpu_choose(WEFT_CPU_PRODUCTS, kernel->dtype), kernel);
+            assert_ptr_equal(weft_cpu_choose(WEFT_CPU_ATTENTION, kernel->dtype), kernel);
             if (kernel->dtype == WEFT_FP32) { /* takes what it can widen */
-                assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_BF16), kernel);
-                assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_FP16), kernel);
+                assert_ptr_equal(weft_cpu_choose(WEFT_CPU_PRODUCTS, WEFT_BF16), kernel);
+                assert_ptr_equal(weft_cpu_choose(WEFT_CPU_PRODUCTS, WEFT_FP16), kernel);
             }
         }
     }
     assert_int_equal(setenv("WEFT_CPU", "abacus", 1), 0);
-    const weft_cpu_kernel *other = weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_FP32);
+    const weft_cpu_kernel *other = weft_cpu_choose(WEFT_CPU_PRODUCTS, WEFT_FP32);
     assert_int_equal(unsetenv("WEFT_CPU"), 0);
-    assert_ptr_equal(weft_cpu_choose(WEFT_SUBJECT_GEMM, WEFT_FP32), other);
-    assert_int_equal(weft_cpu_choose(WEFT_SUBJECT_ATTENTION, WEFT_FP16)->dtype, WEFT_FP32);
+    assert_ptr_equal(weft_cpu_choose(WEFT_CPU_PRODUCTS, WEFT_FP32), other);
+    assert_int_equal(weft_cpu_choose(WEFT_CPU_ATTENTION, WEFT_FP16)->dtype, WEFT_FP32);
 }
 
 static double now(void) {

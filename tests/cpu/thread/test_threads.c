@@ -11,7 +11,7 @@
 
 #include "cpu/thread/team.h"
 #include "report/view.h"
-#include "tune/candidates.h"
+#include "tune/search/candidates.h"
 
 enum { ITEMS = 1000 };
 

@@ -50,7 +50,7 @@ static inline unsigned atomicExch(unsigned *to, unsigned value) {
     return __atomic_exchange_n(to, value, __ATOMIC_SEQ_CST);
 }
 
-#include "cuda/kernels/counter_pool.cuh"
+#include "cuda/plan/counter_pool.cuh"
 
 enum { LAUNCHES = 6, CTAS = 4, TICKETS = 40, TIMES = 400 };
 

@@ -1,11 +1,11 @@
 /* The Hopper attention kernel behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
-#include "cuda/kernels/hopper_attention_shape.cuh"
+#include "cuda/sm90/attention/shape.cuh"
 
 extern "C" {
 #include "fake_driver.h"
 
 #define WEFT_HOPPER_ATTENTION(symbol, ...) void symbol(weft_hopper_attention_params p);
-#include "cuda/hopper_attention.def"
+#include "cuda/sm90/attention/variants.def"
 }
 
 template <class S> static void begin() {
@@ -94,6 +94,6 @@ int fake_run_attention(const char *kernel, unsigned grid, void **parameters) {
     if (strcmp(kernel, #symbol) == 0) {                                                                                    \
         return run<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits>, symbol>(grid, p);                      \
     }
-#include "cuda/hopper_attention.def"
+#include "cuda/sm90/attention/variants.def"
     return 1; /* the study kernel has an emulation of its own: CMakeLists.txt */
 }

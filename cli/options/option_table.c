@@ -1,0 +1,111 @@
+/* The options. */
+#include "options/options.h"
+
+static const char *order_name(int32_t i) {
+    return weft_order_describe(i) ? weft_order_describe(i)->name : NULL;
+}
+static const char *sweep_name(int32_t i) {
+    return weft_sweep_describe(i) ? weft_sweep_describe(i)->name : NULL;
+}
+static const char *dispatch_name(int32_t i) {
+    return weft_dispatch_describe(i) ? weft_dispatch_describe(i)->name : NULL;
+}
+static const char *dtype_name(int32_t i) {
+    return weft_dtype_name((weft_dtype)i);
+}
+
+/* Choices that are only the command's, in the order of the enumerations they stand for. */
+#define WORDS(function, ...)                                                                                               \
+    static const char *function(int32_t i) {                                                                               \
+        static const char *const words[] = {__VA_ARGS__};                                                                  \
+        return i >= 0 && (size_t)i < sizeof words / sizeof *words ? words[i] : NULL;                                       \
+    }
+WORDS(layout_name, "bshd", "bhsd")
+WORDS(major_name, "row", "col")
+WORDS(axis_name, "n", "m")
+WORDS(device_name, "cpu", "cuda")
+WORDS(mode_name, "estimate", "measure", "stored")
+WORDS(show_name, "position", "worker", "domain", "path")
+
+#define AT(field) offsetof(settings, field)
+
+/* clang-format off */
+const option option_table[] = {
+    {"batch",    OPTION_INTEGER, SET_ATTENTION | SET_GEMM, "N", "sequences, or products (1)", AT(batch), 0, 0},
+    {"heads",    OPTION_INTEGER, SET_ATTENTION, "N", "query heads (1)", AT(heads), 0, 0},
+    {"kv-heads", OPTION_INTEGER, SET_ATTENTION, "N", "key and value heads, dividing heads (as many as heads)", AT(kv_heads), 0, 0},
+    {"seq",      OPTION_INTEGER, SET_ATTENTION, "N", "queries (1024)", AT(seq), 0, 0},
+    {"kv-seq",   OPTION_INTEGER, SET_ATTENTION, "N", "keys (as many as queries)", AT(kv_seq), 0, 0},
+    {"head-dim", OPTION_INTEGER, SET_ATTENTION, "N", "a multiple of 8 up to 256 (64)", AT(head_dim), 0, 0},
+    {"causal",   OPTION_FLAG,    SET_ATTENTION, "",  "query i sees keys 0 .. i + offset", AT(causal), 0, 0},
+    {"offset",   OPTION_INTEGER, SET_ATTENTION, "N", "causal: position of the first query among the keys (0)", AT(offset), 0, 0},
+    {"bottom-right", OPTION_FLAG, SET_ATTENTION, "", "causal: the last query sees the last key", AT(bottom_right), 0, 0},
+    {"scale",    OPTION_REAL,    SET_ATTENTION, "X", "softmax scale, not 0 (1 / sqrt(head dim))", AT(scale), 0, 0},
+    {"layout",   OPTION_CHOICE,  SET_ATTENTION, "LAYOUT", "bshd or bhsd", AT(layout), layout_name, 0},
+
+    {"m",        OPTION_INTEGER, SET_GEMM, "N", "rows of C (1024)", AT(m), 0, 0},
+    {"n",        OPTION_INTEGER, SET_GEMM, "N", "columns of C (1024)", AT(n), 0, 0},
+    {"k",        OPTION_INTEGER, SET_GEMM, "N", "columns of A, rows of B (1024)", AT(k), 0, 0},
+    {"a-major",  OPTION_CHOICE,  SET_GEMM, "row|col", "layout of A (row)", AT(a_major), major_name, 0},
+    {"b-major",  OPTION_CHOICE,  SET_GEMM, "row|col", "layout of B (row)", AT(b_major), major_name, 0},
+    {"c-major",  OPTION_CHOICE,  SET_GEMM, "row|col", "layout of C (row)", AT(c_major), major_name, 0},
+    {"c-dtype",  OPTION_CHOICE,  SET_GEMM, "DTYPE", "of C (as A and B)", AT(c_dtype), dtype_name, 0},
+    {"alpha",    OPTION_REAL,    SET_GEMM, "X", "C = alpha A B + beta C (1)", AT(alpha), 0, 0},
+    {"beta",     OPTION_REAL,    SET_GEMM, "X", "(0)", AT(beta), 0, 0},
+
+    {"dtype",    OPTION_CHOICE,  SET_ATTENTION | SET_GEMM, "DTYPE", "fp32, fp16 or bf16 (fp32)", AT(dtype), dtype_name, 0},
+
+    {"tile",     OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "tile shape: queries x keys, or m x n and optionally x k", AT(tile), 0, 3},
+    {"order",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "ORDER", "one of 'weft orders'", AT(order), order_name, 0},
+    {"sweep",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "SWEEP", "forward, sawtooth or pair", AT(sweep), sweep_name, 0},
+    {"dispatch", OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "DISPATCH", "grid, static or dynamic", AT(dispatch), dispatch_name, 0},
+    {"workers",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "workers (the machine's)", AT(workers), 0, 0},
+    {"group",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "group size of group, serpentine and longest-first", AT(group), 0, 0},
+    {"axis",     OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "n|m", "axis that groups are cut across (n)", AT(axis), axis_name, 0},
+    {"domains",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "L2 domains for the swizzled orders (the machine's)", AT(domains), 0, 0},
+    {"cluster",  OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "CTAs that share a position (1x1)", AT(cluster), 0, 2},
+    {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "on a GPU: CTAs that share out the steps of a tile", AT(split), 0, 0},
+    {"table",    OPTION_FLAG,    SET_SCHEDULE | SET_TUNE, "", "take the order from a table", AT(table), 0, 0},
+    {"machine",  OPTION_WORD,    SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
+
+    {"device",   OPTION_CHOICE,  SET_DEVICE | SET_TUNE, "DEVICE", "where to run: cpu or cuda", AT(device), device_name, 0},
+    {"gpu",      OPTION_INTEGER, SET_DEVICE | SET_TUNE, "N", "cuda: which GPU (0)", AT(gpu), 0, 0},
+    {"repeat",   OPTION_COUNT,   SET_DEVICE, "N", "timed runs, of which the median is reported (cuda: half a second's worth; cpu: 1, compare 5)", AT(repeat), 0, 0},
+    {"kernel",   OPTION_WORD,    SET_DEVICE | SET_TUNE, "NAME", "cuda: the family of kernels to take, as 'study' (the best that fits)", AT(kernel), 0, 0},
+    {"ctas",     OPTION_COUNT,   SET_DEVICE | SET_TUNE, "N", "cuda: CTAs that share an SM (as many as fit)", AT(ctas), 0, 0},
+    {"precise",  OPTION_FLAG,    SET_DEVICE | SET_TUNE, "", "cuda: exponentials keep denormals, divisions are exact", AT(precise), 0, 0},
+    {"mask-every-block", OPTION_FLAG, SET_DEVICE | SET_TUNE, "", "cuda: test the mask in every block of keys, not only where it matters", AT(mask_every_block), 0, 0},
+    {"no-prefetch", OPTION_FLAG, SET_DEVICE | SET_TUNE, "", "cuda: load a block of keys when it is needed, not ahead", AT(no_prefetch), 0, 0},
+    {"counters", OPTION_FLAG,    SET_DEVICE, "", "cuda: read the hardware counters of a run that begins with an empty L2", AT(counters), 0, 0},
+    {"seed",     OPTION_INTEGER, SET_SEED, "N", "of random inputs, drift and replacement (1)", AT(seed), 0, 0},
+    {"verbose",  OPTION_FLAG,    SET_RUN, "", "show the plan", AT(verbose), 0, 0},
+    {"drift",    OPTION_REAL,    SET_SIMULATE | SET_VIEW, "X", "spread of step times between workers, 0 to 1 (the machine's)", AT(drift), 0, 0},
+    {"stages",   OPTION_INTEGER,  SET_SIMULATE | SET_VIEW, "N", "steps requested ahead (2)", AT(stages), 0, 0},
+    {"limit",    OPTION_COUNT,   SET_SIMULATE, "N", "simulate about N steps of the workers and scale the counts", AT(limit), 0, 0},
+    {"per-domain", OPTION_FLAG,  SET_SIMULATE, "", "each domain's counts too", AT(per_domain), 0, 0},
+    {"curve",    OPTION_FLAG,    SET_SIMULATE, "", "misses for every size of the L2 instead", AT(curve), 0, 0},
+    {"show",     OPTION_CHOICE,  SET_SHOW, "WHAT", "position, worker, domain or path (position)", AT(show), show_name, 0},
+
+    {"schedules", OPTION_WORD,   SET_VIEW, "A,B,...", "schedules side by side: orders, sweeps, dispatches joined by +, a group as group-12", AT(schedules), 0, 0},
+    {"text",     OPTION_FLAG,    SET_VIEW, "", "in the terminal: played, or in a pipe as it ends", AT(text), 0, 0},
+    {"svg",      OPTION_FLAG,    SET_VIEW, "", "a still picture", AT(svg), 0, 0},
+    {"mode",     OPTION_CHOICE,  SET_RUN, "MODE", "how open choices are made: estimate, measure or stored (estimate)", AT(mode), mode_name, 0},
+    {"file",     OPTION_WORD,    SET_TUNE, "FILE", "problems to tune, as CSV: a first line of option names, with 'subject' among them", AT(file), 0, 0},
+    {"seconds",  OPTION_REAL,    SET_TUNE, "X", "to spend on a problem, about (10)", AT(budget), 0, 0},
+    {"behind",   OPTION_REAL,    SET_TUNE, "X", "drop candidates that the model puts further behind than this many times its best (1.3)", AT(behind), 0, 0},
+    {"patience", OPTION_REAL,    SET_TUNE, "X", "cpu: seconds to wait, in all, for moments in which no other program disturbs a run (0)", AT(patience), 0, 0},
+    {"exhaustive", OPTION_FLAG,  SET_TUNE, "", "drop no candidate, however long it takes", AT(exhaustive), 0, 0},
+    {"again",    OPTION_FLAG,    SET_TUNE, "", "time even what was tuned before", AT(again), 0, 0},
+    {"all",      OPTION_FLAG,    SET_TUNE, "", "show every candidate and its time", AT(all), 0, 0},
+    {"also",     OPTION_WORD,    SET_TUNE, "A;B;...", "schedules to time besides, to the end, as 'tile_m=96 order=head-first'", AT(also), 0, 0},
+    {"list",     OPTION_FLAG,    SET_TUNE, "", "list what was tuned", AT(list), 0, 0},
+    {"export",   OPTION_FLAG,    SET_TUNE, "", "write what was tuned as JSON, to standard output or --output", AT(export), 0, 0},
+    {"import",   OPTION_WORD,    SET_TUNE, "FILE", "take what such a file has; of two for the same, the later stays", AT(import), 0, 0},
+    {"forget",   OPTION_FLAG,    SET_TUNE, "", "forget what was tuned for a problem, or without one everything", AT(forget), 0, 0},
+    {"output",   OPTION_WORD,    SET_OUTPUT, "FILE", "where to write", AT(output), 0, 0},
+
+    {"json",     OPTION_FLAG,    SET_COMMON, "", "one JSON object on standard output", AT(json), 0, 0},
+    {"help",     OPTION_FLAG,    SET_COMMON, "", "this text", AT(help), 0, 0},
+    {0, OPTION_FLAG, 0, 0, 0, 0, 0, 0},
+};
+/* clang-format on */

@@ -1,0 +1,120 @@
+#include "options/schedules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* "group-12": the name of an order that takes a group, and the group. */
+static int read_group(const char *word, settings *s) {
+    const char *dash = strrchr(word, '-');
+    char name[40];
+    int64_t group;
+    if (!dash || (size_t)(dash - word) >= sizeof name || !options_read_integer(dash + 1, &group) || group < 1) {
+        return 0;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(dash - word), word);
+    const int32_t order = weft_order_find(name);
+    if (order < 0 || !(weft_order_describe(order)->parameter & WEFT_PARAMETER_GROUP)) {
+        return 0;
+    }
+    s->order = order;
+    s->group = group;
+    return 1;
+}
+
+static int read_word(const char *word, settings *s) {
+    const int32_t order = weft_order_find(word), sweep = weft_sweep_find(word), dispatch = weft_dispatch_find(word);
+    if (order < 0 && sweep < 0 && dispatch < 0) {
+        return read_group(word, s);
+    }
+    s->order = order >= 0 ? order : s->order;
+    s->sweep = sweep >= 0 ? sweep : s->sweep;
+    s->dispatch = dispatch >= 0 ? dispatch : s->dispatch;
+    return 1;
+}
+
+/* Reads "a+b,c,..." in place. */
+static int read_list(const settings *s, char *text, settings *list, size_t room, size_t *count) {
+    char *rest = text;
+    while (rest) {
+        char *item = rest;
+        rest = strchr(rest, ',');
+        if (rest) {
+            *rest++ = '\0';
+        }
+        if (*count == room) {
+            return complain(EXIT_USAGE, "--schedules names more than %zu", room);
+        }
+        settings *one = &list[(*count)++];
+        *one = *s;
+        while (item) {
+            char *word = item;
+            item = strchr(item, '+');
+            if (item) {
+                *item++ = '\0';
+            }
+            if (!read_word(word, one)) {
+                return complain(EXIT_USAGE, "--schedules: '%.40s' is no order, sweep or dispatch: 'weft orders' lists them",
+                                word);
+            }
+        }
+    }
+    return EXIT_OK;
+}
+
+/* What tells most about a machine, where the user has left it open; null where nothing is open. */
+static weft_status default_list(const settings *s, weft_subject subject, const char **names, weft_message *message) {
+    weft_machine machine = {.domains = 1};
+    if (subject == WEFT_SUBJECT_GEMM) {
+        *names = s->order < 0 ? "raster-n,group,hilbert" : NULL;
+        return WEFT_OK;
+    }
+    const weft_status status = s->machine ? weft_machine_load(&machine, s->machine, message) : WEFT_OK;
+    *names = s->order < 0 && machine.domains > 1 ? "block-first,head-first-swizzled"
+             : s->sweep < 0                      ? "forward,sawtooth"
+                                                 : NULL;
+    return status;
+}
+
+int schedules_read(const settings *s, weft_subject subject, settings *list, size_t room, size_t *count) {
+    const char *names = s->schedules;
+    weft_message message = {""};
+    const weft_status status = names ? WEFT_OK : default_list(s, subject, &names, &message);
+    *count = 0;
+    if (status) {
+        return complain_status(status, &message);
+    }
+    if (!names) {
+        list[(*count)++] = *s;
+        return EXIT_OK;
+    }
+    char *copy = malloc(strlen(names) + 1);
+    if (!copy) {
+        return complain(EXIT_FAILED, "out of memory");
+    }
+    memcpy(copy, names, strlen(names) + 1);
+    const int code = read_list(s, copy, list, room, count);
+    free(copy);
+    return code;
+}
+
+void schedule_name(const weft_schedule *all, size_t count, size_t which, char *text, size_t size) {
+    const weft_schedule *s = &all[which];
+    int orders = count == 1, sweeps = count == 1, dispatches = 0;
+    for (size_t i = 0; i < count; i++) {
+        orders |= all[i].order != s->order || all[i].group != s->group;
+        sweeps |= all[i].sweep != s->sweep;
+        dispatches |= all[i].dispatch != s->dispatch;
+    }
+    char order[48] = "";
+    if (orders || (!sweeps && !dispatches)) {
+        const weft_order_info *info = weft_order_describe(s->order);
+        snprintf(order, sizeof order, info->parameter & WEFT_PARAMETER_GROUP ? "%s-%lld" : "%s", info->name,
+                 (long long)s->group);
+    }
+    snprintf(text, size, "%s%s%s%s%s", order, order[0] && sweeps ? " " : "",
+             sweeps ? weft_sweep_describe(s->sweep)->name : "", (order[0] || sweeps) && dispatches ? " " : "",
+             dispatches ? weft_dispatch_describe(s->dispatch)->name : "");
+}

@@ -1,0 +1,88 @@
+/* The mappings of Choudhary et al. on a live GPU, the sides of its L2 as domains: head dim 128, bf16, tiles of 128x64, one
+ * persistent CTA an SM. Long problems have fewer queries than keys, so that a launch stays short: what a head's tiles share
+ * is its K and V. */
+#include <math.h>
+
+#include "studies/study.h"
+
+enum { HEAD_DIM = 128, TILE_M = 128, TILE_N = 64, DOMAINS = 2 };
+
+static const struct {
+    const char *name;
+    int32_t order;
+    int by_side;
+    int foretold; /* the simulator supposes that domains are sides */
+} mappings[] = {{"block-first", WEFT_ORDER_BLOCK_FIRST, 0, 1},
+                {"block-first by side", WEFT_ORDER_BLOCK_FIRST_SWIZZLED, 1, 1},
+                {"head-first", WEFT_ORDER_HEAD_FIRST, 0, 1},
+                {"head-first by side", WEFT_ORDER_HEAD_FIRST_SWIZZLED, 1, 1},
+                {"head-first in halves, ignoring sides", WEFT_ORDER_HEAD_FIRST_SWIZZLED, 0, 0}};
+enum { MAPPINGS = sizeof mappings / sizeof *mappings, NAIVE_HEAD = 2, SIDE_HEAD = 3 };
+
+/* Queries of each head: all of them, or as many tiles as a launch of about 1.2e13 operations has. */
+static int64_t queries_of(int64_t heads, int64_t seq) {
+    const double affordable = 1.2e13 / (4.0 * (double)heads * (double)seq * HEAD_DIM);
+    const int64_t limit = (int64_t)affordable / TILE_M * TILE_M;
+    return limit < seq ? limit : seq;
+}
+
+static device_case case_of(int64_t heads, int64_t seq, int mapping) {
+    device_case c = {.subject = WEFT_SUBJECT_ATTENTION,
+                     .problem = WEFT_ATTENTION_INIT,
+                     .schedule = WEFT_SCHEDULE_INIT,
+                     .device = WEFT_DEVICE_INIT};
+    c.problem.heads = c.problem.kv_heads = heads;
+    c.problem.seq = queries_of(heads, seq);
+    c.problem.kv_seq = seq;
+    c.problem.head_dim = HEAD_DIM;
+    c.problem.dtype = WEFT_BF16;
+    c.problem.layout = WEFT_BHSD;
+    c.schedule.tile_m = TILE_M;
+    c.schedule.tile_n = TILE_N;
+    c.schedule.order = mappings[mapping].order;
+    c.schedule.sweep = WEFT_SWEEP_FORWARD;
+    c.schedule.dispatch = WEFT_DISPATCH_STATIC;
+    c.schedule.domains = DOMAINS;
+    c.device.ctas = 1;
+    c.by_side = mappings[mapping].by_side;
+    c.no_simulation = !mappings[mapping].foretold;
+    return c;
+}
+
+static void one_problem(study *s, const char *section, int64_t heads, int64_t seq) {
+    device_case c[MAPPINGS];
+    for (int i = 0; i < MAPPINGS; i++) {
+        c[i] = case_of(heads, seq, i);
+    }
+    if (!study_run_cases(s, c, MAPPINGS, 0)) {
+        return;
+    }
+    for (int i = 0; i < MAPPINGS; i++) {
+        const double *v = c[i].values;
+        const weft_traffic *t = &c[i].sim.total;
+        const int none = c[i].no_simulation;
+        study_measured(s, section, NAN, none ? NAN : (double)t->dram_read_bytes / 1e9,
+                       v[WEFT_COUNTER_DRAM_READ_BYTES] / 1e9, "DRAM reads (GB), %s", mappings[i].name);
+        study_measured(s, section, NAN, none ? NAN : (double)t->fabric_sectors / 1e6, v[WEFT_COUNTER_FABRIC_SECTORS] / 1e6,
+                       "fabric sectors (M), %s", mappings[i].name);
+        study_measured(s, section, NAN, none ? NAN : 100 * (double)t->hits / (double)(t->hits + t->misses),
+                       100 * v[WEFT_COUNTER_L2_HITS] / (v[WEFT_COUNTER_L2_HITS] + v[WEFT_COUNTER_L2_MISSES]),
+                       "L2 hits (per cent), %s", mappings[i].name);
+        study_measured(s, section, NAN, none ? NAN : c[i].sim.tflops, c[i].tflops, "TFLOP/s, %s", mappings[i].name);
+    }
+    study_measured(s, section, NAN, c[NAIVE_HEAD].sim.seconds / c[SIDE_HEAD].sim.seconds,
+                   c[NAIVE_HEAD].seconds / c[SIDE_HEAD].seconds, "speed of head-first by side over head-first");
+}
+
+void device_numa(study *s) {
+    static const struct {
+        const char *section;
+        int64_t heads, seq;
+    } problems[] = {{"H = 8, S = 8K", 8, 8192},     {"H = 8, S = 32K", 8, 32768},     {"H = 8, S = 128K", 8, 131072},
+                    {"H = 32, S = 8K", 32, 8192},   {"H = 32, S = 32K", 32, 32768},   {"H = 32, S = 128K", 32, 131072},
+                    {"H = 128, S = 8K", 128, 8192}, {"H = 128, S = 32K", 128, 32768}, {"H = 128, S = 128K", 128, 131072}};
+    for (size_t i = 0; i < sizeof problems / sizeof *problems && !s->failed; i++) {
+        one_problem(s, problems[i].section, problems[i].heads, problems[i].seq);
+    }
+    study_show_errors(s);
+}

@@ -1,0 +1,73 @@
+/* weft machines: what machines there are, and one of them with the source of each number. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "base/json.h"
+
+enum { MAX_VALUES = 64 };
+
+static int show_machine(const settings *s, const char *name) {
+    weft_machine machine;
+    weft_machine_value values[MAX_VALUES];
+    size_t count = 0;
+    weft_message message = {""};
+    const weft_status status = weft_machine_values(name, &machine, values, MAX_VALUES, &count, &message);
+    if (status) {
+        return complain_status(status, &message);
+    }
+    count = count < MAX_VALUES ? count : MAX_VALUES;
+    if (s->json) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < count; i++) {
+            const weft_machine_value *v = &values[i];
+            weft_json_append(&list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "section", v->section, "key", v->key, "value",
+                                              v->value, "unit", v->unit, "source", v->source));
+        }
+        return print_json(json_pack("{s:s, s:s, s:o}", "name", machine.name, "title", machine.title, "values", list));
+    }
+    printf("%s: %s\n", machine.name, machine.title);
+    for (size_t i = 0; i < count; i++) {
+        const weft_machine_value *v = &values[i];
+        char key[64], value[160];
+        snprintf(key, sizeof key, "%s.%s", v->section, v->key);
+        snprintf(value, sizeof value, "%s %s", v->value, v->unit);
+        printf("  %-22s%-24s%s\n", key, value, v->source);
+    }
+    return EXIT_OK;
+}
+
+int cmd_machines(const settings *s, const char *const *words, size_t count) {
+    if (count == 1 && strcmp(words[0], "probe") == 0) {
+        return probe_machine(s);
+    }
+    if (s->output) {
+        return complain(EXIT_USAGE, "--output is for 'weft machines probe'");
+    }
+    if (count == 1) {
+        return show_machine(s, words[0]);
+    }
+    json_t *list = json_array();
+    for (size_t i = 0; weft_machine_name(i); i++) {
+        weft_machine m;
+        weft_message message = {""};
+        const weft_status status = weft_machine_load(&m, weft_machine_name(i), &message);
+        if (status) {
+            json_decref(list);
+            return complain_status(status, &message);
+        }
+        if (s->json) {
+            weft_json_append(&list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:f}", "name", m.name, "title", m.title, "workers",
+                                              (json_int_t)m.workers, "domains", (json_int_t)m.domains, "l2_bytes",
+                                              (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
+        } else {
+            printf("%-8s %-28s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s\n", m.name, m.title, (long long)m.workers,
+                   (long long)m.domains, (double)m.l2_bytes / (1 << 20), m.dram_bandwidth / 1e12);
+        }
+    }
+    if (s->json) {
+        return print_json(json_pack("{s:o}", "machines", list));
+    }
+    json_decref(list);
+    return EXIT_OK;
+}

@@ -1,0 +1,64 @@
+/* weft orders: the rows of orders.def. */
+#include <stdio.h>
+
+#include "cli.h"
+#include "base/json.h"
+
+static const char *subject_name(weft_subject subject) {
+    return subject == WEFT_SUBJECT_GEMM ? "gemm" : "attention";
+}
+
+static const char *parameter_name(weft_parameter parameter) {
+    static const char *const names[] = {"", "group", "domains", "group, domains"};
+    return names[parameter];
+}
+
+static json_t *names_json(const weft_name *(*describe)(int32_t)) {
+    json_t *list = json_array();
+    for (int32_t i = 0; describe(i); i++) {
+        weft_json_append(&list, json_pack("{s:s, s:s}", "name", describe(i)->name, "text", describe(i)->text));
+    }
+    return list;
+}
+
+static int print_as_json(void) {
+    json_t *orders = json_array();
+    for (int32_t i = 0; weft_order_describe(i); i++) {
+        const weft_order_info *o = weft_order_describe(i);
+        json_t *row = json_pack("{s:s, s:s, s:s}", "name", o->name, "subject", subject_name(o->subject), "text", o->text);
+        if (o->parameter != WEFT_PARAMETER_NONE) {
+            weft_json_set(&row, "parameter", json_string(parameter_name(o->parameter)));
+        }
+        weft_json_append(&orders, row);
+    }
+    return print_json(json_pack("{s:o, s:o, s:o}", "orders", orders, "sweeps", names_json(weft_sweep_describe),
+                                "dispatches", names_json(weft_dispatch_describe)));
+}
+
+static void print_names(const char *title, const weft_name *(*describe)(int32_t)) {
+    printf("\n%s\n", title);
+    for (int32_t i = 0; describe(i); i++) {
+        printf("  %-22s%s\n", describe(i)->name, describe(i)->text);
+    }
+}
+
+int cmd_orders(const settings *s, const char *const *words, size_t count) {
+    (void)words;
+    (void)count;
+    if (s->json) {
+        return print_as_json();
+    }
+    for (int subject = 0; subject < 2; subject++) {
+        printf("%sorders for %s\n", subject ? "\n" : "", subject_name((weft_subject)subject));
+        for (int32_t i = 0; weft_order_describe(i); i++) {
+            const weft_order_info *o = weft_order_describe(i);
+            if ((int)o->subject == subject) {
+                const char *parameter = parameter_name(o->parameter);
+                printf("  %-22s%s%s%s%s\n", o->name, o->text, *parameter ? " (" : "", parameter, *parameter ? ")" : "");
+            }
+        }
+    }
+    print_names("sweeps", weft_sweep_describe);
+    print_names("dispatches", weft_dispatch_describe);
+    return EXIT_OK;
+}

@@ -1,0 +1,111 @@
+/* weft simulate: a plan's cache traffic and time, predicted. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli.h"
+#include "plan/describe.h"
+#include "base/json.h"
+#include "report/rate.h"
+#include "report/simulation_json.h"
+#include "verbs/simulated.h"
+
+static void print_traffic(const char *name, const weft_traffic *t) {
+    printf("%-10s%14llu sectors, %llu from SMs, %llu hits, %llu misses (%.2f %% hits)\n", name,
+           (unsigned long long)t->sectors, (unsigned long long)t->sectors_from_sm, (unsigned long long)t->hits,
+           (unsigned long long)t->misses, 100 * weft_hit_rate(t));
+}
+
+static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+    char text[1024];
+    weft_plan_outline(plan, text, sizeof text);
+    fputs(text, stdout);
+    print_traffic("L2", &sim->total);
+    for (int64_t d = 0; domains && d < plan->machine.domains; d++) {
+        char name[40];
+        snprintf(name, sizeof name, "  domain %lld", (long long)d);
+        print_traffic(name, &domains[d]);
+    }
+    printf("%-10s%14llu sectors\n", "fabric", (unsigned long long)sim->total.fabric_sectors);
+    printf("%-10s%14.3f GB read, %.3f GB written\n", "DRAM", (double)sim->total.dram_read_bytes / 1e9,
+           (double)sim->total.dram_write_bytes / 1e9);
+    printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
+    printf("%-10s%14.6f s, %s\n", "predicted", sim->seconds, weft_rate_text(sim->tflops).text);
+    printf("simulated in %.3f s, %llu visits, seed %llu\n", sim->elapsed_seconds, (unsigned long long)sim->piece_visits,
+           (unsigned long long)sim->seed);
+}
+
+enum { CURVE_POINTS = 48, CURVE_WIDTH = 60 };
+
+/* The misses for every size of the L2, as JSON or as a plot: one line a size, the machine's own marked. */
+static int print_curve(const settings *s, const weft_plan *plan) {
+    weft_curve_point points[CURVE_POINTS];
+    weft_message message = {""};
+    progress_part part = {1, 0};
+    const weft_simulate_options options = simulate_options(s, &part);
+    const size_t count = plan->machine.l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
+    progress_begin("simulating every size of the L2", 1);
+    const weft_status status = weft_simulate_curve(plan, &options, points, count, &message);
+    progress_end();
+    if (status) {
+        return complain_status(status, &message);
+    }
+    if (s->json) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < count; i++) {
+            weft_json_append(&list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
+                                              (json_int_t)points[i].misses));
+        }
+        return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", plan->machine.name, "problem",
+                                    weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "l2_bytes",
+                                    (json_int_t)plan->machine.l2_bytes, "curve", list));
+    }
+    int marked = 0;
+    printf("%10s %14s\n", "L2 (MiB)", "misses");
+    for (size_t i = 0; i < count; i++) {
+        const int here = !marked && points[i].l2_bytes >= plan->machine.l2_bytes;
+        marked |= here;
+        const int length = (int)((double)CURVE_WIDTH * (double)points[i].misses / (double)points[0].misses);
+        printf("%10.1f %14llu %c", (double)points[i].l2_bytes / (1 << 20), (unsigned long long)points[i].misses,
+               here ? '>' : ' ');
+        for (int c = 0; c < length; c++) {
+            putchar('#');
+        }
+        puts(here ? " <- this machine" : "");
+    }
+    return EXIT_OK;
+}
+
+int cmd_simulate(const settings *s, const char *const *words, size_t count) {
+    (void)count;
+    const int subject = subject_or_complain("simulate", words[0]);
+    if (subject < 0) {
+        return EXIT_USAGE;
+    }
+    weft_plan *plan = NULL;
+    weft_traffic *domains = NULL;
+    int code = make_plan(s, (weft_subject)subject, &plan);
+    if (code == EXIT_OK && s->curve) {
+        code = print_curve(s, plan);
+    } else if (code == EXIT_OK) {
+        weft_simulation sim;
+        weft_message message = {""};
+        progress_part part = {1, 0};
+        const weft_simulate_options options = simulate_options(s, &part);
+        progress_begin("simulating", 1);
+        domains = calloc((size_t)plan->machine.domains, sizeof *domains);
+        const weft_status status = domains ? weft_simulate(plan, &options, &sim, domains, &message) : WEFT_NO_MEMORY;
+        progress_end();
+        if (!domains) {
+            code = complain(EXIT_FAILED, "out of memory");
+        } else if (status) {
+            code = complain_status(status, &message);
+        } else if (s->json) {
+            code = print_json(weft_simulation_json(plan, &sim, s->per_domain ? domains : NULL));
+        } else {
+            print_as_text(plan, &sim, s->per_domain ? domains : NULL);
+        }
+    }
+    free(domains);
+    weft_plan_destroy(plan);
+    return code;
+}

@@ -1,0 +1,153 @@
+#include "verbs/tune_kept.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <weft/tune.h>
+
+#include "cli.h"
+#include "base/json.h"
+
+void tune_describe(const weft_schedule *s, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    if (s->tile_m > 0) {
+        used += (size_t)snprintf(text, size, s->tile_k > 0 ? "%" PRId64 "x%" PRId64 "x%" PRId64 : "%" PRId64 "x%" PRId64,
+                                 s->tile_m, s->tile_n, s->tile_k);
+    }
+    const char *const words[] = {s->order >= 0 ? weft_order_describe(s->order)->name : NULL,
+                                 s->sweep >= 0 ? weft_sweep_describe(s->sweep)->name : NULL,
+                                 s->dispatch >= 0 ? weft_dispatch_describe(s->dispatch)->name : NULL};
+    for (size_t i = 0; i < 3; i++) {
+        if (words[i] && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", words[i]);
+        }
+        if (words[i] && i == 0 && s->group > 0 && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "-%" PRId64, s->group);
+        }
+    }
+    if (s->cluster_m * s->cluster_n > 1 && used < size) {
+        used += (size_t)snprintf(text + used, size - used, " cluster %" PRId64 "x%" PRId64, s->cluster_m, s->cluster_n);
+    }
+    if (s->split > 1 && used < size) {
+        snprintf(text + used, size - used, " split %" PRId64, s->split);
+    }
+    if (!text[0]) {
+        snprintf(text, size, "as the model chooses");
+    }
+}
+
+json_t *tune_schedule_json(const weft_schedule *s) {
+    char text[128];
+    tune_describe(s, text, sizeof text);
+    return json_string(text);
+}
+
+/* What was printed of the rows so far. */
+typedef struct listing {
+    char device[256]; /* of the row before, with driver and build */
+} listing;
+
+static int print_row(void *user, const weft_tuning *t) {
+    listing *l = user;
+    char here[sizeof l->device], date[32] = "", words[128];
+    const time_t when = (time_t)t->tuned.date;
+    struct tm parts;
+    snprintf(here, sizeof here, "%.120s, driver %d, weft %.60s", t->device, (int)t->driver, t->build);
+    if (strcmp(l->device, here) != 0) {
+        printf("%s%s\n", l->device[0] ? "\n" : "", here);
+        memcpy(l->device, here, sizeof here);
+    }
+    if (gmtime_r(&when, &parts)) {
+        strftime(date, sizeof date, "%Y-%m-%d %H:%M", &parts);
+    }
+    tune_describe(&t->tuned.schedule, words, sizeof words);
+    printf("  %s%s%s\n    %s: %.4g ms, spread %.1f %%, %" PRId64 " runs, %s%s\n", t->problem,
+           t->given[0] ? "; given: " : "", t->given, words, 1e3 * t->tuned.seconds, 100 * t->tuned.spread, t->tuned.runs,
+           date, t->tuned.whole ? "" : ", stopped early");
+    return 0;
+}
+
+/* `user` is where the list is. */
+static int add_row(void *user, const weft_tuning *t) {
+    weft_json_append(user, json_pack("{s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:b}", "device", t->device,
+                                     "driver", t->driver, "build", t->build, "problem", t->problem, "given", t->given,
+                                     "schedule", tune_schedule_json(&t->tuned.schedule), "seconds", t->tuned.seconds,
+                                     "spread", t->tuned.spread, "runs", (json_int_t)t->tuned.runs, "date",
+                                     (json_int_t)t->tuned.date, "whole", t->tuned.whole));
+    return 0;
+}
+
+/* A status of the store's: its message, its notice, its exit code. */
+static int finish(weft_status status, const weft_message *message) {
+    weft_message notice;
+    if (weft_tunings_notice(&notice)) {
+        complain(EXIT_OK, "%s", notice.text);
+    }
+    return status ? complain_status(status, message) : EXIT_OK;
+}
+
+int tune_list(const settings *s) {
+    weft_message message = {""};
+    listing l = {""};
+    json_t *rows = json_array();
+    const weft_status status =
+        s->json ? weft_tunings_list(add_row, &rows, &message) : weft_tunings_list(print_row, &l, &message);
+    const int code = finish(status, &message);
+    char path[1024];
+    weft_tunings_path(path, sizeof path);
+    if (code == EXIT_OK && s->json) {
+        return print_json(json_pack("{s:s, s:{s:s, s:s}, s:o}", "store", path, "build", "cpu", weft_build(WEFT_DEVICE_CPU),
+                                    "cuda", weft_build(WEFT_DEVICE_CUDA), "rows", rows));
+    }
+    if (code == EXIT_OK && !l.device[0]) {
+        printf("nothing was tuned yet (%s)\n", path);
+    }
+    json_decref(rows);
+    return code;
+}
+
+/* Says how many rows it was. */
+static int count_rows(const settings *s, weft_status status, const weft_message *message, const char *did, int64_t count) {
+    const int code = finish(status, message);
+    if (code == EXIT_OK && s->json) {
+        return print_json(json_pack("{s:I}", did, (json_int_t)count));
+    }
+    if (code == EXIT_OK) {
+        printf("%s %" PRId64 " tuning%s\n", did, count, count == 1 ? "" : "s");
+    }
+    return code;
+}
+
+int tune_forget(const settings *s, int subject) {
+    const weft_schedule schedule = schedule_of(s);
+    const weft_device device = device_of(s);
+    weft_message message = {""};
+    weft_status status;
+    int64_t rows = 0;
+    if (subject < 0) {
+        status = weft_tunings_forget(&rows, &message);
+    } else if (subject == WEFT_SUBJECT_GEMM) {
+        const weft_gemm gemm = gemm_of(s);
+        status = weft_tuned_forget_gemm(&gemm, &schedule, &device, &rows, &message);
+    } else {
+        weft_attention attention;
+        status = attention_of(s, &attention, &message)
+                     ? weft_tuned_forget_attention(&attention, &schedule, &device, &rows, &message)
+                     : WEFT_INVALID;
+    }
+    return count_rows(s, status, &message, "forgot", rows);
+}
+
+int tune_exchange(const settings *s) {
+    weft_message message = {""};
+    int64_t rows = 0;
+    if (s->import) {
+        const weft_status status = weft_tunings_import(s->import, &rows, &message);
+        return count_rows(s, status, &message, "took", rows);
+    }
+    const weft_status status = weft_tunings_export(s->output ? s->output : "-", &rows, &message);
+    return s->output ? count_rows(s, status, &message, "wrote", rows) : finish(status, &message);
+}

@@ -1,0 +1,104 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+static weft_status fail(const char *path, int error, weft_message *message) {
+    return weft_fail(message, WEFT_IO, "%.180s: %s", path, strerror(error));
+}
+
+/* The folder that holds a file: "a/b" is in "a", "/b" in "/", "b" in ".". */
+static void folder_of(const char *path, char *folder, size_t size) {
+    const char *slash = strrchr(path, '/');
+    if (slash) {
+        snprintf(folder, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    } else {
+        snprintf(folder, size, ".");
+    }
+}
+
+weft_status weft_file_check(const char *path, weft_message *message) {
+    struct stat info;
+    char folder[PATH_MAX];
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) {
+            return fail(path, EISDIR, message);
+        }
+        return access(path, W_OK) == 0 ? WEFT_OK : fail(path, errno, message);
+    }
+    if (errno != ENOENT) {
+        return fail(path, errno, message);
+    }
+    folder_of(path, folder, sizeof folder);
+    return access(folder, W_OK | X_OK) == 0 ? WEFT_OK : fail(path, errno, message);
+}
+
+/* Returns 0, or an error number. */
+static int write_all(int file, const char *text, size_t length) {
+    while (length > 0) {
+        const ssize_t wrote = write(file, text, length);
+        if (wrote < 0 && errno != EINTR) {
+            return errno;
+        }
+        text += wrote > 0 ? wrote : 0;
+        length -= wrote > 0 ? (size_t)wrote : 0;
+    }
+    return 0;
+}
+
+/* Creates a file beside `path`, with the mode of the file that it will replace. Returns -1 when it cannot, or when `path`
+ * is nothing to replace. */
+static int create_beside(const char *path, char *beside, size_t size) {
+    struct stat info;
+    const int found = lstat(path, &info) == 0;
+    if ((found && !S_ISREG(info.st_mode)) || (size_t)snprintf(beside, size, "%s.%ld", path, (long)getpid()) >= size) {
+        return -1;
+    }
+    const int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0 && found) {
+        (void)!fchmod(file, info.st_mode & 07777);
+    }
+    return file;
+}
+
+weft_status weft_file_write(const char *path, const void *text, size_t length, weft_message *message) {
+    if (!path) {
+        return fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0
+                   ? WEFT_OK
+                   : weft_fail(message, WEFT_IO, "could not write to standard output");
+    }
+    char beside[PATH_MAX];
+    int file = create_beside(path, beside, sizeof beside);
+    const int replaces = file >= 0;
+    if (!replaces) {
+        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    }
+    if (file < 0) {
+        return fail(path, errno, message);
+    }
+    int error = write_all(file, text, length);
+    error = close(file) != 0 && !error ? errno : error;
+    error = replaces && !error && rename(beside, path) != 0 ? errno : error;
+    if (error && replaces) {
+        unlink(beside);
+    }
+    return error ? fail(path, error, message) : WEFT_OK;
+}
+
+int weft_file_line(const char *path, char *text, size_t size) {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t length = file >= 0 ? read(file, text, size - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    text[length > 0 ? length : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return length > 0;
+}

@@ -1,0 +1,18 @@
+/* Writing files whole or not at all; reading a line without memory. */
+#ifndef WEFT_BASE_FILE_H
+#define WEFT_BASE_FILE_H
+
+#include <weft/weft.h>
+
+/* Says, before work begins, whether a file could be written there: WEFT_IO when not. Creates nothing. */
+weft_status weft_file_check(const char *path, weft_message *message);
+
+/* Writes text to a file, or with a null path to standard output. A file that is there is replaced once the new one is
+ * whole; a device, a pipe or a link is written in place. */
+weft_status weft_file_write(const char *path, const void *text, size_t length, weft_message *message);
+
+/* Reads the first line of a file, cut to the size. Allocates nothing: what the system says of itself must not depend on how
+ * much memory is left. Returns 0 when there is no such file, or it is empty. */
+int weft_file_line(const char *path, char *text, size_t size);
+
+#endif

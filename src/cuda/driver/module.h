@@ -1,0 +1,31 @@
+/* Kernels compiled ahead of time and carried inside the library. */
+#ifndef WEFT_CUDA_MODULE_H
+#define WEFT_CUDA_MODULE_H
+
+#include "cuda/driver/driver.h"
+
+/* What nvcc made of one file of src/cuda/kernels: code for several chips, and PTX for later ones, in one image. */
+typedef struct weft_cuda_image {
+    const char *name; /* the file's, without .cu */
+    const void *bytes;
+} weft_cuda_image;
+
+/* The images of this build, ended by a null name, and the CUDA version that made them (13000 for 13.0); none and 0 where
+ * there was no nvcc. Written by cmake/kernels.cmake. */
+extern const weft_cuda_image weft_cuda_images[];
+extern const int weft_cuda_toolkit;
+
+/* WEFT_UNSUPPORTED when this build has no kernels at all. */
+weft_status weft_cuda_has_kernels(weft_message *message);
+
+/* The most images that a build can have. */
+enum { WEFT_CUDA_MAX_IMAGES = 64 };
+
+/* A kernel as a function of the current context, its code loaded. The first to ask for a kernel of an image loads the
+ * image, for all contexts; any number of threads may ask at once.
+ *
+ * WEFT_UNSUPPORTED when this build has no such image, or the driver refuses it. */
+weft_status weft_cuda_function_get(const weft_cuda_driver *driver, const char *image, const char *kernel, void **function,
+                                   weft_message *message);
+
+#endif

@@ -1,0 +1,37 @@
+/* CUDA as a backend: runs on a stream. */
+#include "cuda/plan/backend.h"
+#include "base/status.h"
+
+static const char *kernel(const weft_plan *plan) {
+    const weft_cuda_plan *c = plan->placed;
+    return c->choice.kernel;
+}
+
+/* Waits for what was put on the default stream. */
+static weft_status wait(const weft_plan *plan, weft_message *message) {
+    const weft_cuda_plan *c = plan->placed;
+    int pushed;
+    const weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
+    if (status) {
+        return status;
+    }
+    const weft_cu_result result = c->driver->stream_synchronize(NULL);
+    weft_cuda_leave(c->driver, pushed);
+    return result ? weft_cuda_fail(c->driver, result, "the kernel failed", message) : WEFT_OK;
+}
+
+static weft_status run(const weft_plan *plan, const void *data, weft_message *message) {
+    const weft_status status = weft_cuda_enqueue(plan, data, NULL, message);
+    return status ? status : wait(plan, message);
+}
+
+const weft_backend weft_backend_cuda = {
+    .name = "cuda",
+    .kernel = kernel,
+    .open = weft_cuda_open,
+    .place = weft_cuda_place,
+    .close = weft_cuda_close,
+    .candidates = weft_cuda_candidates,
+    .run = run,
+    .enqueue = weft_cuda_enqueue,
+};

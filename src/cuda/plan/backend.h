@@ -1,0 +1,104 @@
+/* The CUDA backend from the inside: families of kernels, and what a plan holds on a GPU. */
+#ifndef WEFT_CUDA_CUDA_H
+#define WEFT_CUDA_CUDA_H
+
+#include "cuda/driver/driver.h"
+#include "cuda/plan/tickets.h"
+#include "plan/plan.h"
+
+/* One kernel to launch, out of a family's. */
+typedef struct weft_cuda_choice {
+    const char *image, *kernel; /* the file of src/cuda/kernels, and the entry point in it */
+    int64_t tile_m, tile_n;
+    int32_t threads;       /* of a CTA */
+    uint32_t shared_bytes; /* dynamic, of a CTA */
+    int32_t overlaps;      /* 1: it may begin while the launch before it ends: see ptx/grid.cuh */
+} weft_cuda_choice;
+
+/* A family: kernels that take the same parameters. A row of families.def, defined in the family.c of its folder. */
+typedef struct weft_cuda_family {
+    const char *name;
+    size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
+    int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
+    int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */
+
+    /* Picks a kernel for the plan's problem and schedule, where a tile side of 0 is open. Says why when there is none. */
+    weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
+                          weft_message *why);
+
+    /* The plan's pack: see weft_plan. Null: 1. */
+    int64_t (*pack)(const weft_plan *plan, const weft_cuda_device *device);
+
+    /* Makes the choices that the kernel's author knows best, among those that the schedule leaves open; or null. The device
+     * is loaded with the kernel by then. */
+    void (*settle)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                   weft_schedule *schedule);
+
+    /* Fills the parameters of a launch. `data` is the struct of the plan's operation;
+     * `walk`, which tells the launch's dispatch, has its table in device memory; `counters` are all null where the plan
+     * needs none. Tiles that are handed out by counters, by ticket or by side, need counters->own or ->pool. */
+    weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, const weft_counters *counters,
+                        void *parameters, weft_message *message);
+
+    /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart
+     * (tile, cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns
+     * how many there are, at most `room`. Null: only the one that `choose` takes. */
+    size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room);
+
+    int by_side; /* 1: its persistent workers find their places by the side of the L2 that they are on, where the order has
+                    domains: see weft_worker_start_by_side() */
+
+    /* Whether the plan's workers keep pace by a counter: see weft_counters; or null. */
+    int (*paces)(const weft_plan *plan);
+} weft_cuda_family;
+
+enum { WEFT_CUDA_MAX_PARAMETERS = 1280 };
+
+/* What a plan holds on a GPU. Nothing but the tickets changes once it is placed. */
+typedef struct weft_cuda_plan {
+    const weft_cuda_driver *driver;
+    weft_cuda_device device;
+    void *context;
+    int retained; /* whether the context is the primary one, held by this plan */
+    const weft_cuda_family *family;
+    weft_cuda_choice choice;
+    void *function;
+    int ctas;              /* that fit an SM at a time */
+    uint32_t grid;         /* CTAs of a launch, whole clusters */
+    uint32_t side_grid;    /* the same where workers are placed by side */
+    int paces;             /* whether they keep pace by a counter */
+    weft_walk walk;        /* the plan's, its table in device memory */
+    uint64_t table;        /* device memory, or 0 */
+    weft_tickets *tickets; /* counters of dynamic dispatch and of workers by side, or null */
+    uint64_t side_of_sm;   /* device memory: see weft_cuda_side_table(), or 0: workers are not placed by side */
+    uint64_t worker_of_sm; /* device memory of whoever placed the workers by SM, or 0: see weft_study_params */
+} weft_cuda_plan;
+
+/* The best family for the plan on this device, and its choice. WEFT_UNSUPPORTED, with the reason, when none fits. */
+weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
+                             weft_cuda_choice *choice, weft_message *message);
+
+/* The candidates of the family that takes the plan: see weft_backend. */
+size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room);
+
+/* Clusters of so many CTAs of the plan's kernel, which is loaded, that the GPU holds at a time. They do not span the groups
+ * of SMs that the chip is made of, so that some SMs may be left over. */
+int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas);
+
+/* Launches the plan's kernel on a stream; `data` as for weft_cuda_family.fill. The plan's context is current. Allocates
+ * nothing and waits for nothing. */
+weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+
+/* Whether the kernel can follow a pointer: it is in memory that the plan's GPU can reach, and aligned as the kernel needs
+ * it. The plan's context is current. */
+weft_status weft_cuda_check_pointer(const weft_cuda_plan *c, const char *name, const void *pointer, size_t alignment,
+                                    weft_message *message);
+
+/* CUDA as a backend, and its functions: see weft_backend. */
+extern const weft_backend weft_backend_cuda;
+weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message);
+weft_status weft_cuda_place(weft_plan *plan, weft_message *message);
+void weft_cuda_close(weft_plan *plan);
+weft_status weft_cuda_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+
+#endif

@@ -1,0 +1,82 @@
+/* Which kernel a plan takes on a GPU, or why there is none. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/driver/module.h"
+#include "cuda/plan/backend.h"
+#include "base/status.h"
+
+#define WEFT_CUDA_FAMILY(name, OPERATION, least, most) extern const weft_cuda_family weft_cuda_##name;
+#include "cuda/plan/families.def"
+#undef WEFT_CUDA_FAMILY
+
+typedef struct row {
+    const weft_cuda_family *family;
+    int32_t operation;
+    int least, most;
+} row;
+
+static const row rows[] = {
+#define WEFT_CUDA_FAMILY(name, OPERATION, least, most) {&weft_cuda_##name, OPERATION, least, most},
+#include "cuda/plan/families.def"
+#undef WEFT_CUDA_FAMILY
+};
+
+static int is_for(const row *r, const weft_plan *plan) {
+    return weft_operation_at(r->operation) == plan->operation;
+}
+
+weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
+                             weft_cuda_choice *choice, weft_message *message) {
+    const char *wanted = plan->device.kernel;
+    weft_message reasons = {""};
+    size_t used = 0;
+    int named = 0;
+    const weft_status built = weft_cuda_has_kernels(message);
+    if (built) {
+        return built;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_message why = {""};
+        if (!is_for(&rows[i], plan) || (wanted && strcmp(wanted, rows[i].family->name) != 0)) {
+            continue;
+        }
+        named = 1;
+        if (device->capability < rows[i].least || device->capability > rows[i].most) {
+            snprintf(why.text, sizeof why.text, "%.40s is of compute capability %d.%d, and %d.%d is needed", device->name,
+                     device->capability / 10, device->capability % 10, rows[i].least / 10, rows[i].least % 10);
+        } else if (rows[i].family->choose(plan, device, choice, &why) == WEFT_OK) {
+            *family = rows[i].family;
+            return WEFT_OK;
+        }
+        const int wrote = snprintf(reasons.text + used, sizeof reasons.text - used, "%s%s: %s", used ? "; " : "",
+                                   rows[i].family->name, why.text);
+        used += wrote > 0 ? (size_t)wrote : 0;
+        used = used < sizeof reasons.text ? used : sizeof reasons.text - 1;
+    }
+    if (wanted && !named) {
+        return weft_fail(message, WEFT_NOT_FOUND, "no family of CUDA kernels for this kind of problem is named %.40s",
+                         wanted);
+    }
+    return weft_fail(message, WEFT_UNSUPPORTED, "no CUDA kernel fits: %.225s",
+                     used ? reasons.text : "there is none yet for this kind of problem");
+}
+
+size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room) {
+    const weft_cuda_driver *driver;
+    const weft_cuda_family *family;
+    weft_cuda_device device;
+    weft_cuda_choice choice;
+    if (room == 0 || weft_cuda_driver_get(&driver, NULL) ||
+        weft_cuda_device_get(driver, plan->device.index, &device, NULL) ||
+        weft_cuda_choose(plan, &device, &family, &choice, NULL)) {
+        return 0;
+    }
+    if (family->candidates) {
+        return family->candidates(plan, &device, list, room);
+    }
+    list[0] = plan->schedule;
+    list[0].tile_m = choice.tile_m;
+    list[0].tile_n = choice.tile_n;
+    return 1;
+}

@@ -1,0 +1,242 @@
+/* A plan on a GPU: its context, its kernel and its memory. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/driver/module.h"
+#include "cuda/l2/side_table.h"
+#include "cuda/plan/backend.h"
+#include "cuda/plan/live.h"
+#include "base/status.h"
+
+/* The context that is current, if it is one of this device, else the primary one. */
+static weft_status take_context(weft_cuda_plan *c, weft_message *message) {
+    int device = -1;
+    void *current = NULL;
+    if (c->driver->context_current(&current) == 0 && current && c->driver->context_device(&device) == 0 &&
+        device == c->device.handle) {
+        c->context = current;
+        return WEFT_OK;
+    }
+    const weft_cu_result result = c->driver->primary_retain(&c->context, c->device.handle);
+    c->retained = result == 0;
+    return result ? weft_cuda_fail(c->driver, result, "the GPU cannot be used", message) : WEFT_OK;
+}
+
+/* How many CTAs of the kernel share an SM with this much shared memory; 0 when it cannot be asked. */
+static int count_ctas(const weft_cuda_plan *c, uint32_t shared) {
+    int ctas = 0;
+    return c->driver->occupancy(&ctas, c->function, c->choice.threads, shared) == 0 ? ctas : 0;
+}
+
+/* Settles how many CTAs share an SM. Fewer than would fit are had by asking for more shared memory than the kernel uses. */
+static weft_status limit_ctas(weft_cuda_plan *c, int32_t wanted, weft_message *message) {
+    const uint32_t most = (uint32_t)c->device.shared_bytes - 1024; /* leaves room for what is static */
+    c->ctas = count_ctas(c, c->choice.shared_bytes);
+    if (c->ctas < 1) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the kernel %s does not fit an SM of this GPU", c->choice.kernel);
+    }
+    if (wanted > c->ctas) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "ctas %d is more than fit an SM: %d", (int)wanted, c->ctas);
+    }
+    while (wanted > 0 && c->ctas > wanted && c->choice.shared_bytes + 1024 <= most) {
+        c->choice.shared_bytes += 1024;
+        c->ctas = count_ctas(c, c->choice.shared_bytes);
+    }
+    if (wanted > 0 && c->ctas != wanted) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "ctas %d cannot be had with this kernel: %d share an SM", (int)wanted,
+                         c->ctas);
+    }
+    return WEFT_OK;
+}
+
+/* Loads the chosen kernel into the plan's context and gives it its shared memory. */
+static weft_status load(weft_cuda_plan *c, int32_t ctas, weft_message *message) {
+    int pushed;
+    weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
+    if (status) {
+        return status;
+    }
+    status = weft_cuda_function_get(c->driver, c->choice.image, c->choice.kernel, &c->function, message);
+    if (status == WEFT_OK) {
+        /* A function is shared by all plans of its context, so it is allowed all there is; a launch takes its own share. */
+        const weft_cu_result result = c->driver->function_set_attribute(c->function, WEFT_CU_FUNCTION_MAX_DYNAMIC_SHARED,
+                                                                        c->device.shared_bytes - 1024);
+        status = result ? weft_cuda_fail(c->driver, result, "the kernel gets no shared memory", message)
+                        : limit_ctas(c, ctas, message);
+    }
+    weft_cuda_leave(c->driver, pushed);
+    return status;
+}
+
+int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas) {
+    const int64_t all = (int64_t)c->device.multiprocessors * c->ctas;
+    int clusters = 0, pushed;
+    if (ctas == 1 || ctas > all || !c->driver->cluster_occupancy || weft_cuda_enter(c->driver, c->context, &pushed, NULL)) {
+        return all / ctas;
+    }
+    const weft_cu_launch_attribute cluster = {WEFT_CU_LAUNCH_CLUSTER, {(uint32_t)ctas, 1, 1}};
+    const weft_cu_launch launch = {{(unsigned)(all / ctas * ctas), 1, 1},
+                                   {(unsigned)c->choice.threads, 1, 1},
+                                   c->choice.shared_bytes,
+                                   NULL,
+                                   &cluster,
+                                   1};
+    const weft_cu_result result = c->driver->cluster_occupancy(&clusters, c->function, &launch);
+    weft_cuda_leave(c->driver, pushed);
+    return result || clusters < 1 || clusters > all / ctas ? all / ctas : clusters;
+}
+
+/* CTAs that the GPU holds at a time. A persistent worker that had to wait for another would double the time. */
+static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
+    const int64_t ctas = (s->cluster_m ? s->cluster_m : 1) * (s->cluster_n ? s->cluster_n : 1) * (s->split ? s->split : 1);
+    return weft_cuda_clusters(c, ctas) * ctas;
+}
+
+/* Chooses a kernel, loads it and makes the choices that the schedule leaves open. */
+static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    weft_schedule *s = &plan->schedule;
+    weft_status status;
+    if ((status = weft_cuda_device_get(c->driver, plan->device.index, &c->device, message)) ||
+        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->choice, message)) ||
+        (!given_machine && (status = weft_cuda_describe(&plan->machine, &c->device, message))) ||
+        (status = take_context(c, message)) || (status = load(c, plan->device.ctas, message))) {
+        return status;
+    }
+    plan->device.kernel = c->family->name;                                /* the caller's words are the caller's */
+    plan->pack = c->family->pack ? c->family->pack(plan, &c->device) : 1; /* by what the schedule leaves open */
+    s->tile_m = c->choice.tile_m;
+    s->tile_n = c->choice.tile_n;
+    if (c->family->settle) {
+        c->family->settle(plan, &c->device, &c->choice, s);
+    }
+    s->workers = s->workers ? s->workers : count_workers(c, s);
+    return WEFT_OK;
+}
+
+weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message) {
+    weft_cuda_plan *c = calloc(1, sizeof *c);
+    if (!c) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
+    }
+    plan->placed = c;
+    plan->products = 0; /* the whole batch at once */
+    weft_status status = weft_cuda_driver_get(&c->driver, message);
+    if (status == WEFT_OK) {
+        const int mode = weft_cuda_relax(c->driver);
+        status = choose_and_load(plan, given_machine, message);
+        weft_cuda_restore(c->driver, mode);
+    }
+    return status;
+}
+
+/* The table of the order goes to device memory, in which the plan keeps it. */
+static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t count, weft_message *message) {
+    const size_t bytes = (size_t)count * sizeof *table;
+    weft_cu_result result = c->driver->memory_new(&c->table, bytes);
+    if (result) {
+        c->table = 0;
+        return weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's table", message);
+    }
+    result = weft_cuda_copy_in(c->driver, c->table, table, bytes);
+    c->walk.order.table = (const uint32_t *)(uintptr_t)c->table;
+    return result ? weft_cuda_fail(c->driver, result, "the plan's table cannot be copied", message) : WEFT_OK;
+}
+
+/* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance. */
+static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
+    const int dealt = (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_DOMAINS) && s->domains == 2;
+    return c->family->by_side && dealt && s->dispatch != WEFT_DISPATCH_GRID;
+}
+
+/* How many CTAs a launch has. */
+static weft_status count_grid(weft_plan *plan, int64_t cluster, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    const int64_t positions = plan->walk.order.count, workers = plan->walk.workers;
+    const int64_t clusters = plan->schedule.dispatch == WEFT_DISPATCH_GRID || positions < workers ? positions : workers;
+    if (clusters > INT32_MAX / cluster) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "%" PRId64 " CTAs are more than a launch can have (2^31 - 1)",
+                         clusters);
+    }
+    if (cluster > 1 && !c->driver->launch_extended) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the CUDA driver has no clusters");
+    }
+    c->grid = (uint32_t)(clusters * cluster);
+    /* Where a launch leaves SMs free while the next one begins, that would put two CTAs on those and none on others. So
+     * every SM gets one; those after the last position have no work and leave at once. */
+    const int64_t all = c->device.multiprocessors / cluster * cluster;
+    if (c->choice.overlaps && c->ctas > 1 && positions <= workers && c->grid < all) {
+        c->grid = (uint32_t)all;
+    }
+    return WEFT_OK;
+}
+
+/* What the plan holds in device memory. Its context is current. */
+static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    weft_status status = WEFT_OK;
+    if (plan->table) {
+        status = place_table(c, plan->table, plan->walk.order.count, message);
+    }
+    if (status == WEFT_OK && wants_sides(c, &plan->schedule)) {
+        status = weft_cuda_side_table(c->driver, &c->device, &c->side_of_sm, message);
+    }
+    if (c->side_of_sm) { /* so many that each side has enough of them; those that are not needed leave at once */
+        const int64_t all = count_workers(c, &plan->schedule);
+        c->side_grid = all > c->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->grid;
+    }
+    c->paces = c->family->paces && c->family->paces(plan);
+    if (status == WEFT_OK && (plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC || c->side_of_sm || c->paces)) {
+        status = weft_tickets_new(c->driver, &c->tickets, message);
+    }
+    return status;
+}
+
+weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    const int64_t cluster = plan->schedule.cluster_m * plan->schedule.cluster_n * plan->schedule.split; /* at most 4096 */
+    int pushed;
+    c->walk = plan->walk;
+    weft_status status = count_grid(plan, cluster, message);
+    if (status || (status = weft_cuda_enter(c->driver, c->context, &pushed, message))) {
+        return status;
+    }
+    const int mode = weft_cuda_relax(c->driver);
+    status = place_memory(plan, cluster, message);
+    weft_cuda_restore(c->driver, mode);
+    weft_cuda_leave(c->driver, pushed);
+    return status;
+}
+
+/* Freeing device memory waits for the launches that use it. */
+static void free_memory(const weft_cuda_plan *c) {
+    const uint64_t memory[] = {c->table, c->side_of_sm, c->tickets ? weft_tickets_memory(c->tickets) : 0};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+        if (memory[i]) {
+            c->driver->memory_free(memory[i]);
+        }
+    }
+}
+
+void weft_cuda_close(weft_plan *plan) {
+    weft_cuda_plan *c = plan->placed;
+    int pushed;
+    if (!c) {
+        return;
+    }
+    if (c->context) {
+        const int mode = weft_cuda_relax(c->driver);
+        if (weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK) { /* else it is gone, with its memory */
+            free_memory(c);
+            weft_cuda_leave(c->driver, pushed);
+        }
+        if (c->retained) {
+            c->driver->primary_release(c->device.handle);
+        }
+        weft_cuda_restore(c->driver, mode);
+    }
+    weft_tickets_free(c->tickets);
+    free(c);
+    plan->placed = NULL;
+}

@@ -1,0 +1,44 @@
+#include "cuda/plan/tensor_map.h"
+
+#include <inttypes.h>
+
+#include "base/status.h"
+
+/* As numbered in cuda.h. */
+enum { TYPE_FP16 = 6, TYPE_FP32 = 7, TYPE_BF16 = 9, SWIZZLE_128 = 3, PROMOTE_128 = 2, PROMOTE_256 = 3 };
+
+static int type_of(weft_dtype dtype) {
+    return dtype == WEFT_FP16 ? TYPE_FP16 : dtype == WEFT_BF16 ? TYPE_BF16 : TYPE_FP32;
+}
+
+weft_status weft_tensor_map_make(const weft_cuda_driver *driver, const char *name, const weft_tensor_view *view,
+                                 weft_tensor_map *map, weft_message *message) {
+    const int64_t bytes = view->dtype == WEFT_FP32 ? 4 : 2;
+    uint64_t lengths[WEFT_TENSOR_RANK], strides[WEFT_TENSOR_RANK];
+    uint32_t box[WEFT_TENSOR_RANK], steps[WEFT_TENSOR_RANK];
+    if (!driver->tensor_map) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps");
+    }
+    for (int i = 0; i < view->rank; i++) {
+        if (view->length[i] < 1 || view->length[i] > UINT32_MAX) {
+            return weft_fail(message, WEFT_UNSUPPORTED, "%s has an axis of %" PRId64 " elements: not 1 to 2^32 - 1", name,
+                             view->length[i]);
+        }
+        /* An axis of one element has no stride to speak of; the driver wants a valid one all the same. */
+        const int64_t stride = view->length[i] > 1 ? view->stride[i] : 16 / bytes;
+        if (i > 0 && (stride < 0 || stride >= (INT64_C(1) << 40) / bytes || stride * bytes % 16 != 0)) {
+            return weft_fail(message, WEFT_UNSUPPORTED,
+                             "%s has a stride of %" PRId64
+                             " elements: the copy engine takes multiples of 16 bytes below 2^40",
+                             name, stride);
+        }
+        lengths[i] = (uint64_t)view->length[i];
+        strides[i] = (uint64_t)(stride * bytes);
+        box[i] = (uint32_t)view->box[i];
+        steps[i] = 1;
+    }
+    const weft_cu_result result = driver->tensor_map(
+        map, type_of(view->dtype), (unsigned)view->rank, (uint64_t)(uintptr_t)view->data, lengths, strides + 1, box, steps,
+        0, view->swizzle ? SWIZZLE_128 : 0, view->narrow ? PROMOTE_128 : PROMOTE_256, 0);
+    return result ? weft_cuda_fail(driver, result, "a tensor cannot be described to the copy engine", message) : WEFT_OK;
+}

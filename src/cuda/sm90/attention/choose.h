@@ -1,0 +1,26 @@
+/* What the Hopper attention kernel does when the schedule leaves it open: tile, heads in a tile, order, dispatch, workers.
+ */
+#ifndef WEFT_CUDA_HOPPER_ATTENTION_CHOOSE_H
+#define WEFT_CUDA_HOPPER_ATTENTION_CHOOSE_H
+
+#include "cuda/plan/backend.h"
+#include "cuda/sm90/attention/params.h"
+
+/* The variant for a plan's problem, with the tile that its schedule asks for; null when none fits. */
+const weft_hopper_attention_variant *weft_hopper_attention_best(const weft_plan *plan, const weft_cuda_device *device);
+
+/* The same, from the choice that was made of it. */
+const weft_hopper_attention_variant *weft_hopper_attention_variant_of(const weft_cuda_choice *choice);
+
+/* Query heads in one tile: see weft_plan. */
+int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device *device);
+
+/* Schedules worth timing, one for each tile that is not far from the best. Returns how many. */
+size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list,
+                                        size_t room);
+
+/* Fills what the schedule leaves open. */
+void weft_hopper_attention_settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                                  weft_schedule *schedule);
+
+#endif

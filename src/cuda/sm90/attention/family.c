@@ -1,0 +1,179 @@
+/* The Hopper attention kernel, from the host's side: what it takes, and the parameters of a launch. */
+#include "cuda/sm90/attention/params.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cuda/plan/backend.h"
+#include "cuda/sm90/attention/choose.h"
+#include "cuda/sm90/attention/time.h"
+#include "base/status.h"
+
+_Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
+_Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_TICKETS_WORDS, "the counters fit a slot");
+_Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_POOL_COUNTERS, "the counters fit a set of the pool");
+
+/* The copy engine steps from row to row, head to head and batch to batch by multiples of 16 bytes, and not by 0. */
+static weft_status check_strides(const char *name, const weft_strides *s, const weft_attention *p, int64_t seq,
+                                 int64_t heads, weft_message *why) {
+    if ((s->batch | s->seq | s->head) % 8 != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "strides of %s (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 8 elements", name,
+                         s->batch, s->seq, s->head);
+    }
+    if ((s->batch == 0 && p->batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "a stride of %s is 0", name);
+    }
+    return WEFT_OK;
+}
+
+static weft_status check(const weft_plan *plan, weft_message *why) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const weft_device *d = &plan->device;
+    const int64_t most = WEFT_HOPPER_MAX_LENGTH;
+    const weft_cuda_driver *driver;
+    weft_status status;
+    if (p->dtype == WEFT_FP32) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
+    }
+    if (d->precise || d->mask_every_block || d->no_prefetch || d->ctas > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask_every_block, no_prefetch or CTAs that share");
+    }
+    if (p->scale < 1e-30 || p->scale > 1e30) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
+    }
+    if (p->seq > most || p->kv_seq > most) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes lengths up to %" PRId64, most);
+    }
+    if (s->cluster_m > 1 || s->cluster_n > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
+    }
+    if (s->split > WEFT_HOPPER_MAX_SPLIT) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "at most %d CTAs share out the steps of a tile", WEFT_HOPPER_MAX_SPLIT);
+    }
+    if (s->split > 1 && ((s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) ||
+                         (s->sweep != WEFT_CHOOSE && s->sweep != WEFT_SWEEP_FORWARD))) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "it shares out the steps of a tile only under grid dispatch and with a forward sweep");
+    }
+    if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
+        (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
+        (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
+        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why))) {
+        return status;
+    }
+    if ((status = weft_cuda_driver_get(&driver, why))) {
+        return status;
+    }
+    return driver->tensor_map ? WEFT_OK : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps");
+}
+
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
+                          weft_message *why) {
+    const weft_status status = check(plan, why);
+    if (status) {
+        return status;
+    }
+    const weft_hopper_attention_variant *best = weft_hopper_attention_best(plan, device);
+    if (!best) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 "%s",
+                         plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim,
+                         plan->schedule.split > 1 ? " whose steps are shared out" : "");
+    }
+    *choice =
+        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 1};
+    return WEFT_OK;
+}
+
+/* Of Q or O, in boxes of so many rows: (query, head) pairs. */
+static weft_status make_map_of_q(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
+                                 int64_t rows, weft_tensor_map *map, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const int64_t pack = plan->pack;
+    const weft_tensor_view view = {.data = data,
+                                   .dtype = p->dtype,
+                                   .rank = 5,
+                                   .length = {p->head_dim, pack, p->seq, p->heads / pack, p->batch},
+                                   .stride = {1, strides->head, strides->seq, strides->head * pack, strides->batch},
+                                   .box = {64, (int32_t)pack, (int32_t)(rows / pack), 1, 1},
+                                   .swizzle = 1};
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
+                                  weft_tensor_map *map, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const weft_tensor_view view = {.data = data,
+                                   .dtype = p->dtype,
+                                   .rank = 4,
+                                   .length = {p->head_dim, p->kv_seq, p->kv_heads, p->batch},
+                                   .stride = {1, strides->seq, strides->head, strides->batch},
+                                   .box = {64, (int32_t)plan->schedule.tile_n, 1, 1},
+                                   .swizzle = 1};
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
+                        void *parameters, weft_message *message) {
+    const weft_cuda_plan *c = plan->placed;
+    const weft_attention *p = &plan->attention;
+    const weft_attention_data *data = buffers;
+    weft_hopper_attention_params *to = parameters;
+    weft_status status;
+    memset(to, 0, sizeof *to);
+    if ((status = make_map_of_q(plan, "q", data->q, &p->q_strides, plan->schedule.tile_m, &to->q, message)) ||
+        (status = make_map_of_q(plan, "o", data->o, &p->o_strides, 64, &to->o_map, message)) ||
+        (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, &to->k, message)) ||
+        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, &to->v, message))) {
+        return status;
+    }
+    to->o = data->o;
+    to->lse = data->lse;
+    to->o_strides = p->o_strides;
+    to->heads = p->heads;
+    to->seq = (int32_t)p->seq;
+    to->kv_seq = (int32_t)p->kv_seq;
+    to->head_dim = (int32_t)p->head_dim;
+    /* Beyond the lengths all queries see all keys, or none. */
+    const int64_t offset = p->mask == WEFT_MASK_NONE ? p->kv_seq : walk->reach.offset;
+    to->offset = (int32_t)(offset > p->kv_seq ? p->kv_seq : offset < -p->seq ? -p->seq : offset);
+    to->scale_log2 = (float)(p->scale * 1.4426950408889634);
+    while (1 << to->pack_bits < plan->pack) {
+        to->pack_bits++;
+    }
+    to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->pack));
+    /* Turns keep warpgroups apart, but where three of them have steps of 64 keys at head dims near 128 they are by
+     * themselves. */
+    const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
+    to->turns = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
+    /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
+     * room. Tiles have the same steps to go where there is no mask. */
+    const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
+    to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
+    if (alternates && walk->dispatch == WEFT_DISPATCH_DYNAMIC && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {
+        to->pace = (weft_hopper_pace){.steps = 32, .slack = 2};
+    }
+    to->counter = counters->own;
+    to->pool = counters->pool;
+    to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
+    to->walk = *walk;
+    const int64_t queries = plan->schedule.tile_m / plan->pack;
+    to->lead = (int32_t)weft_hopper_attention_lead(variant, p, plan->pack);
+    to->first_end = (int32_t)(p->seq < queries ? p->seq : queries - to->lead);
+    to->walk.reach.rows += to->lead;
+    to->walk.reach.offset -= to->lead;
+    return WEFT_OK;
+}
+
+const weft_cuda_family weft_cuda_hopper_attention = {
+    .name = "hopper_attention",
+    .parameter_bytes = sizeof(weft_hopper_attention_params),
+    .leaves_zero = 1,
+    .finds_counters = 1,
+    .choose = choose,
+    .pack = weft_hopper_attention_pack,
+    .settle = weft_hopper_attention_settle,
+    .fill = fill,
+    .candidates = weft_hopper_attention_candidates,
+};

@@ -1,0 +1,100 @@
+/* The Hopper attention kernel's parameters and variants: plain C for the host, and CUDA for the kernel.
+ *
+ * One source, src/cuda/sm90/attention/kernel.cuh, computes attention forward with wgmma, fed by the copy engine.
+ * variants.def lists what is compiled of it. Order, sweep, dispatch and workers are in the walk. */
+#ifndef WEFT_CUDA_HOPPER_ATTENTION_H
+#define WEFT_CUDA_HOPPER_ATTENTION_H
+
+#include <weft/weft.h>
+
+#include "cuda/plan/counter_pool.h"
+#include "cuda/plan/tensor_map.h"
+
+/* Counters of a launch: tickets, looks of all workers (see weft_hopper_pace), and CTAs that are done. */
+enum { WEFT_HOPPER_TICKETS, WEFT_HOPPER_LOOKS, WEFT_HOPPER_DONE, WEFT_HOPPER_COUNTERS };
+
+/* Keeps workers in step, so that what one has read is still in the L2 when the others come to it: every so many steps a
+ * worker looks how far all have come in the mean, and waits where it is too far ahead. */
+typedef struct weft_hopper_pace {
+    int32_t steps; /* from look to look; 0: workers go as they like */
+    int32_t slack; /* looks that a worker may be ahead of the mean */
+} weft_hopper_pace;
+
+/* Sums of two lengths are numbers of 32 bits. */
+enum { WEFT_HOPPER_MAX_LENGTH = 1 << 29 };
+
+/* CTAs that share out the steps of a tile, at most: as many as every Hopper can have in a cluster. */
+enum { WEFT_HOPPER_MAX_SPLIT = 8 };
+
+/* Passed by value.
+ *
+ * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
+ * shared memory from the variant. A variant that splits: under grid dispatch only, each of those a cluster of CTAs, at most
+ * WEFT_HOPPER_MAX_SPLIT, that share out the steps of its tile. */
+typedef struct weft_hopper_attention_params {
+    /* Tensors in boxes of 64 columns, swizzled. The rows of a tile are (query, head): `pack` heads that share a K and V,
+     * side by side for each query. */
+    weft_tensor_map q;     /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
+    weft_tensor_map o_map; /* as q, in boxes of pack x 64 / pack rows */
+    weft_tensor_map k, v;  /* (head_dim, seq, heads, batch), in boxes of tile_n rows */
+    void *o;
+    float *lse;             /* (batch, heads, seq), or null */
+    weft_strides o_strides; /* elements, multiples of 8 */
+    int64_t heads;
+    int32_t seq, kv_seq, head_dim; /* seq and kv_seq at most WEFT_HOPPER_MAX_LENGTH */
+    int32_t offset;                /* query i sees keys 0 .. i + offset; kv_seq where there is no mask */
+    int32_t first_end, lead;       /* queries of the first tile, and how many fewer than a tile's those are */
+    float scale_log2;              /* scale * log2(e), above 0 */
+    int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
+    weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
+    int32_t turns;                 /* 1: warpgroups start their products in turns */
+    /* Dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after, or where it finds them; else both null. */
+    uint64_t *counter;
+    weft_counter_pool *pool;
+    uint64_t keep_o;       /* how long the L2 is to keep O: a WEFT_KEEP_… */
+    weft_hopper_pace pace; /* dynamic dispatch only */
+    /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
+    const uint32_t *worker_of_sm;
+    weft_walk walk; /* tiles of the variant's tile_m x tile_n, the first one ending `lead` queries early; no clusters */
+} weft_hopper_attention_params;
+
+/* What is compiled: a row of variants.def. */
+typedef struct weft_hopper_attention_variant {
+    const char *symbol; /* the entry point */
+    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    weft_dtype dtype;
+    int32_t depth;          /* head dims up to this one */
+    int32_t tile_m, tile_n; /* queries of a tile, keys of a step */
+    int32_t threads;        /* of a CTA */
+    uint32_t shared_bytes;  /* dynamic */
+    int32_t splits;         /* 1: the warpgroups, and perhaps CTAs of a cluster, share out the steps of a tile */
+    double rate;            /* TFLOP/s at most, by the card's power */
+    double tile_ns;         /* what a tile takes beside its steps, all warpgroups having queries */
+    double step_ns[4];      /* what a step takes with 1, 2, ... warpgroups at work */
+} weft_hopper_attention_variant;
+
+/* Bytes of `rows` rows of Q, K or V in shared memory: boxes of 64 columns, 128 bytes a row. */
+#define WEFT_HOPPER_TILE_BYTES(depth, rows) (((depth) + 63) / 64 * (rows)*128)
+
+/* Tiles whose queries are in shared memory at a time, beside `stages` blocks of K and of V: two where they fit the 227 KiB
+ * of a CTA, of which barriers and jobs take the last one, so that the next tile begins under the end of this one. */
+#define WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages)                                                                 \
+    (2 * WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) <= 225 * 1024 ? 2 : 1)
+
+/* Dynamic shared memory: queries, `stages` blocks of K and of V, and what it takes to align them. */
+#define WEFT_HOPPER_SHARED_BYTES(depth, tile_m, tile_n, stages)                                                            \
+    (WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages) * WEFT_HOPPER_TILE_BYTES(depth, tile_m) +                          \
+     2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + 1024)
+
+/* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
+ */
+#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, splits, rate, tile, step_1,      \
+                                      step_2, step_3, step_4)                                                              \
+    {                                                                                                                      \
+#symbol, #module, WEFT_##DTYPE, depth, 64 * ((splits) ? 1 : (groups)), keys, 128 * ((groups) + 1),                 \
+            WEFT_HOPPER_SHARED_BYTES(depth, 64 * ((splits) ? 1 : (groups)), keys, stages), splits, rate, tile, {           \
+            step_1, step_2, step_3, step_4                                                                                 \
+        }                                                                                                                  \
+    }
+
+#endif

@@ -1,0 +1,116 @@
+/* Constants of a variant of the Hopper attention kernel, and what its threads share. */
+#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SHAPE_CUH
+#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SHAPE_CUH
+
+#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/grid.cuh"
+#include "cuda/ptx/keep.cuh"
+#include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/thread.cuh"
+#include "cuda/ptx/tma.cuh"
+#include "cuda/ptx/wgmma.cuh"
+#include "cuda/sm90/attention/params.h"
+
+/* The columns of variants.def. */
+template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS> struct hopper_shape {
+    static constexpr bool bf16 = DTYPE == WEFT_BF16;
+    static constexpr int depth = DEPTH, groups = GROUPS, keys = KEYS, stages = STAGES;
+    static constexpr bool splits = SPLITS;
+    static constexpr int part = KEYS > 64 ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
+    static constexpr int tile_m = SPLITS ? 64 : 64 * GROUPS;
+    static constexpr int readers = SPLITS ? 1 : GROUPS; /* warpgroups that use a block of K or V */
+    static constexpr int boxes = (DEPTH + 63) / 64;
+    static constexpr uint32_t q_box = tile_m * 128, kv_box = KEYS * 128; /* bytes of 64 columns */
+    static constexpr uint32_t q_bytes = boxes * q_box, kv_bytes = boxes * kv_box;
+    static constexpr int q_slots = WEFT_HOPPER_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES);
+    static constexpr bool stages_o = q_slots > 1; /* whether output is stored by way of the queries' place */
+    static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes;
+    /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
+     * back is what the consumers get. */
+    static constexpr int consumer_registers = GROUPS == 2 ? 224 : GROUPS == 3 ? 160 : 112;
+    static constexpr int producer_registers = GROUPS == 2 ? 56 : 32;
+    static_assert(GROUPS * consumer_registers + producer_registers <= (GROUPS + 1) * (65536 / (GROUPS + 1) / 128 / 8 * 8),
+                  "the CTA's registers suffice");
+    static_assert(!SPLITS || STAGES % GROUPS == 0, "a warpgroup has stages of its own");
+    static_assert(DEPTH % 32 == 0 && KEYS % 16 == 0 && GROUPS >= 2 && GROUPS <= 4, "what the fragments divide into");
+};
+
+/* A tile, as the producer hands it to the consumers. */
+struct hopper_job {
+    int32_t more;            /* 0: there is none, and no further one */
+    int32_t batch, head;     /* of the queries; the head in packs */
+    int32_t row;             /* the tile's first query */
+    int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
+};
+
+/* Where a tile's queries end: the first tile may have fewer than there is room for, the last one what is left. */
+static __device__ __forceinline__ int hopper_end(const weft_hopper_attention_params &p, const hopper_job &job) {
+    return job.row == 0 ? p.first_end : p.seq;
+}
+
+/* The 64 queries of a warpgroup, and the keys they see. */
+struct hopper_share {
+    int own, unmasked; /* steps 0 .. own - 1 are not masked for all of them, steps 0 .. unmasked - 1 for none */
+    int before, after; /* steps of the tile before and after its own, in the order of visiting */
+    int first, stride; /* the first of its own, likewise, and what to add for the next */
+    int whole, part;   /* of its own, steps of S::keys and, at the end, short ones: 1 where S::part keys will do, else 0 */
+};
+
+/* What a warpgroup sees of a tile. */
+template <class S>
+static __device__ __forceinline__ hopper_share hopper_share_of(const weft_hopper_attention_params &p, const hopper_job &job,
+                                                               uint32_t group) {
+    const int first = job.row + ((int)group * 64 >> p.pack_bits), end = min(first + (64 >> p.pack_bits), p.seq);
+    /* Keys that its first and its last query see. */
+    const int least = min(first + 1 + p.offset, p.kv_seq), most = min(end + p.offset, p.kv_seq);
+    const int steps = job.steps, own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
+    hopper_share share;
+    share.own = first >= hopper_end(p, job) ? 0 : min(own, steps);
+    share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
+    share.first = job.downward ? share.own - 1 : 0;
+    share.stride = job.downward ? -1 : 1;
+    share.before = job.downward ? steps - share.own : 0;
+    share.after = job.downward ? 0 : steps - share.own;
+    const int others = (share.own - 1) * S::keys; /* keys before step own - 1 */
+    share.part = S::part > 0 && share.own > 1 && !job.downward && most - others <= S::part;
+    share.whole = share.own - share.part;
+    if (share.part && least - others >= S::part) {
+        share.unmasked = share.own; /* it ends where the keys do */
+    }
+    return share;
+}
+
+/* A value that is the same in all lanes of a warp, so that the compiler knows it, too: what it takes to be the same it
+ * keeps in registers of the warp, not of each thread. */
+static __device__ __forceinline__ int hopper_same(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
+/* Barriers and jobs of a CTA. */
+template <class S> struct hopper_desk {
+    uint64_t q_full[S::q_slots], q_empty[S::q_slots];
+    uint64_t k_full[S::stages], k_empty[S::stages];
+    uint64_t v_full[S::stages], v_empty[S::stages];
+    weft_worker worker;          /* the producer's, here to leave its registers alone */
+    int64_t looks;               /* the producer's, with those of the waves before; as if it had taken part in all */
+    int32_t paced;               /* whether it still waits for others */
+    hopper_job jobs[S::q_slots]; /* each goes with its queries */
+};
+
+/* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */
+template <int STAGES, int STRIDE = 1> struct hopper_slot {
+    uint32_t index, parity;
+
+    __device__ __forceinline__ hopper_slot(uint32_t first = 0) : index(first), parity(0) {
+    }
+
+    __device__ __forceinline__ void next() {
+        index += STRIDE;
+        if (STRIDE == 1 ? index == STAGES : index >= STAGES) {
+            index = STRIDE == 1 ? 0 : index - STAGES; /* the same, but that 0 needs no work */
+            parity ^= 1;
+        }
+    }
+};
+
+#endif

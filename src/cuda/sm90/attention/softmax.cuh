@@ -1,0 +1,127 @@
+/* The online softmax of a warpgroup, all in registers.
+ *
+ * A thread holds, of a 64 x keys block of scores, rows r and r + 8 (`half` 0 and 1) and two neighbouring columns of every
+ * eight: scores[4 j + 2 half + 0 or 1]; see ptx/wgmma.cuh. COUNT is how many: keys / 2, of a whole step or a short one. */
+#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SOFTMAX_CUH
+#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SOFTMAX_CUH
+
+#include "cuda/ptx/math.cuh"
+#include "cuda/sm90/attention/shape.cuh"
+
+/* Below every score: exponentials over it are 0 once a row has seen a key, and a masked score, -inf, is still below. */
+#define HOPPER_NO_SHIFT (-3e38f)
+
+/* How far scores may rise above a row's shift, in base 2, before sums and output are rescaled. Where only sums are looked
+ * at, a thread's may be 2^8 a term, so that one term may be 2^8 times its number of terms, 2^13 at most: which loses
+ * nothing in fp32 sums nor, being rounded relative to its size, in 16 bits. In fp16 shifts do not lag: the largest weight
+ * is then 1, which has no rounding error, and where one key outweighs the others the output is as exact as V. */
+#define HOPPER_LAG  (S::bf16 ? 8.0f : 0.0f)
+#define HOPPER_MOST 256.0f /* 2^8 */
+
+struct hopper_rows {
+    float shift[2];  /* what is subtracted from scores, near the largest one so far; in which units: hopper_scaled() */
+    float sum[2];    /* of this thread's exponentials */
+    float factor[2]; /* what the output has to be multiplied by, when hopper_shift() says so */
+};
+
+/* A score in the units of the shifts. bf16: scaled, in base 2, so that an exponent is one multiply-add, off by the rounding
+ * of the shift (6e-4 at 1e4). fp16: as it is, so that the largest score's exponent is 0 exactly: subtract, then scale. */
+template <class S> static __device__ __forceinline__ float hopper_scaled(float score, float scale_log2) {
+    return S::bf16 ? score * scale_log2 : score;
+}
+
+/* A difference in the units of the shifts, or a shift, in base 2. */
+template <class S> static __device__ __forceinline__ float hopper_in_base_2(float shift, float scale_log2) {
+    return S::bf16 ? shift : shift * scale_log2;
+}
+
+/* Scores of keys that a row does not see become -inf. seen: keys that rows r and r + 8 see, counted from the block's first.
+ */
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_mask(float (&scores)[COUNT], int seen_0, int seen_1) {
+    const int column = (int)(thread_index() % 4 * 2);
+    const int last[2] = {seen_0 - column, seen_1 - column};
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const int key = i / 4 * 8 + i % 2;
+        scores[i] = key < last[i / 2 % 2] ? scores[i] : -INFINITY;
+    }
+}
+
+/* Moves the shifts where scores have outgrown them. Returns whether a row of this warp was, and so the warp's output has to
+ * be multiplied by `factor`. */
+template <class S, int COUNT>
+static __device__ __forceinline__ bool hopper_shift(hopper_rows &rows, const float (&scores)[COUNT], float scale_log2) {
+    float largest[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float even = scores[2 * half], odd = scores[2 * half + 1];
+#pragma unroll
+        for (int j = 1; j < COUNT / 4; j++) {
+            even = fmaxf(even, scores[4 * j + 2 * half]);
+            odd = fmaxf(odd, scores[4 * j + 2 * half + 1]);
+        }
+        largest[half] = hopper_scaled<S>(fmaxf(even, odd), scale_log2);
+    }
+    const bool grown = largest[0] > rows.shift[0] + HOPPER_LAG || largest[1] > rows.shift[1] + HOPPER_LAG;
+    if (!__any_sync(0xffffffffu, grown)) {
+        return false;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float most = largest[half];
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1)); /* the four lanes that share the row */
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+        const float shift = fmaxf(most, rows.shift[half]);
+        rows.factor[half] = exp2_flushed(hopper_in_base_2<S>(rows.shift[half] - shift, scale_log2));
+        rows.shift[half] = shift;
+        rows.sum[half] *= rows.factor[half];
+    }
+    return true;
+}
+
+/* The thread's scores become their exponentials. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_exponentials(float (&scores)[COUNT], const hopper_rows &rows,
+                                                           float scale_log2) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const float shift = rows.shift[i / 2 % 2];
+        scores[i] = exp2_flushed(S::bf16 ? fmaf(scores[i], scale_log2, -shift) : (scores[i] - shift) * scale_log2);
+    }
+}
+
+/* Adds up the thread's exponentials, row by row. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_add(float (&sums)[2], const float (&scores)[COUNT]) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float even = scores[2 * half], odd = scores[2 * half + 1];
+#pragma unroll
+        for (int j = 1; j < COUNT / 4; j++) {
+            even += scores[4 * j + 2 * half];
+            odd += scores[4 * j + 2 * half + 1];
+        }
+        sums[half] = even + odd;
+    }
+}
+
+/* Rounds exponentials to 16 bits, as the A operand of the product with V: weights[4 k ..] are for keys 16 k .. 16 k + 15.
+ */
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_round(uint32_t (&weights)[S::keys / 4], const float (&scores)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; i++) {
+        weights[i] = pack_halves<S::bf16>(scores[2 * i], scores[2 * i + 1]);
+    }
+}
+
+template <class S>
+static __device__ __forceinline__ void hopper_rescale(float (&out)[S::depth / 2], const hopper_rows &rows) {
+#pragma unroll
+    for (int i = 0; i < S::depth / 2; i++) {
+        out[i] *= rows.factor[i / 2 % 2];
+    }
+}
+
+#endif

@@ -1,0 +1,306 @@
+/* A consumer warpgroup's way through the keys of its tiles: scores, mask, softmax, values.
+ *
+ * Steps follow each other across tiles: while the tensor cores multiply a step's weights by V, the exponentials of the next
+ * step are computed, and where that one is the first of the next tile, it is that tile's. So a tile stays open after its
+ * last step, until its last weights have met V and its output can be stored. */
+#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SWEEP_CUH
+#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SWEEP_CUH
+
+#include "cuda/sm90/attention/softmax.cuh"
+
+template <class S> struct hopper_consumer {
+    const weft_hopper_attention_params &p;
+    hopper_desk<S> &desk;
+    uint32_t q, k, v; /* shared addresses of the rings; of Q, where this warpgroup's rows begin */
+    uint32_t group;
+    uint32_t tiles;   /* begun so far */
+    hopper_job job;   /* the tile at hand */
+    int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
+    hopper_slot<S::stages, S::splits ? S::groups : 1> k_slot, v_slot;
+
+    __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
+                                               uint32_t base, uint32_t number)
+        : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
+          group(number), tiles(0), job(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
+        if (group == S::groups - 1) {
+            pass_turn();
+        }
+    }
+
+    /* Warpgroups start their products in turns, so that one computes exponentials while another multiplies. */
+    __device__ __forceinline__ void take_turn() const {
+        if (p.turns) {
+            barrier_sync(1 + group, 256);
+        }
+    }
+
+    __device__ __forceinline__ void pass_turn() const {
+        if (p.turns) {
+            barrier_arrive(group == S::groups - 1 ? 1 : 2 + group, 256);
+        }
+    }
+
+    /* Of every warp, one lane. */
+    __device__ __forceinline__ void release(uint64_t &barrier) const {
+        if (thread_index() % 32 == 0) {
+            mbarrier_arrive(shared_address(&barrier));
+        }
+    }
+
+    __device__ __forceinline__ void wait_k() const {
+        mbarrier_wait(shared_address(&desk.k_full[k_slot.index]), k_slot.parity);
+    }
+
+    __device__ __forceinline__ void wait_v() const {
+        mbarrier_wait(shared_address(&desk.v_full[v_slot.index]), v_slot.parity);
+    }
+
+    /* Waits for the next tile's queries. Returns whether there is one. The lane that gives Q back is the one that reads
+     * what the tile is, so that nothing else orders its reads before the next writes. */
+    __device__ __forceinline__ bool next_tile() {
+        const uint32_t slot = tiles % S::q_slots;
+        hopper_job read = {};
+        give_back_q();
+        mbarrier_wait(shared_address(&desk.q_full[slot]), tiles / S::q_slots % 2);
+        if (thread_index() % 32 == 0) {
+            read = desk.jobs[slot];
+        }
+        tiles++;
+        job = {hopper_same(read.more), hopper_same(read.batch), hopper_same(read.head),
+               hopper_same(read.row),  hopper_same(read.steps), hopper_same(read.downward)};
+        return job.more;
+    }
+
+    /* The tile's Q is not needed any more. */
+    __device__ __forceinline__ void release_q() const {
+        __syncwarp();
+        release(desk.q_empty[(tiles - 1) % S::q_slots]);
+    }
+
+    /* The same, where output goes by way of it: one of these threads had it copied, and waits until it is read. */
+    __device__ __forceinline__ void give_back_q() {
+        if (to_give_back >= 0 && thread_index() % 32 == 0) {
+            tma_store_wait_read<0>();
+            mbarrier_arrive(shared_address(&desk.q_empty[to_give_back]));
+        }
+        to_give_back = -1;
+    }
+
+    /* last: whether Q is not needed any more either. */
+    __device__ __forceinline__ void release_k(bool last) {
+        release(desk.k_empty[k_slot.index]);
+        k_slot.next();
+        if (last && !S::stages_o && !S::splits) {
+            release_q();
+        }
+    }
+
+    __device__ __forceinline__ void release_v() {
+        release(desk.v_empty[v_slot.index]);
+        v_slot.next();
+    }
+
+    /* Starts scores = Q K^T for the block at hand. */
+    template <int COUNT> __device__ __forceinline__ void start_scores(float (&scores)[COUNT]) const {
+        /* Worked out anew each time: descriptions of all 16 columns, held from step to step, are registers. */
+        const uint64_t a = wgmma_operand(settled(q + (tiles - 1) % S::q_slots * S::q_bytes)),
+                       b = wgmma_operand(settled(k + k_slot.index * S::kv_bytes));
+        wgmma_hold(scores);
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < S::depth / 16; i++) { /* 16 columns are 32 bytes, 64 a box */
+            wgmma<2 * COUNT>::template shared<S::bf16, false, false>(
+                scores, wgmma_further(a, i / 4 * S::q_box + i % 4 * 32), wgmma_further(b, i / 4 * S::kv_box + i % 4 * 32),
+                i > 0);
+        }
+        wgmma_commit();
+        wgmma_hold(scores);
+    }
+
+    /* Starts out += weights V for the first KEYS keys of the block at hand, or without `add` out = weights V. */
+    template <int KEYS>
+    __device__ __forceinline__ void start_values(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4],
+                                                 bool add) const {
+        const uint64_t b = wgmma_operand(settled(v + v_slot.index * S::kv_bytes), 1024, S::kv_box);
+        wgmma_hold(out);
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < KEYS / 16; i++) { /* 16 keys are two atoms of 1024 bytes */
+            wgmma<S::depth>::template registers<S::bf16, true>(out, &weights[4 * i], wgmma_further(b, i * 2048),
+                                                               i > 0 || add);
+        }
+        wgmma_commit();
+        wgmma_hold(out);
+    }
+
+    /* The same for the last weights of a tile; part: whether they are of a short step. A branch in the middle of a batch of
+     * products would have the compiler fence them anew: each side has a batch of its own. */
+    __device__ __forceinline__ void start_last_values(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4],
+                                                      bool add, bool part) const {
+        if constexpr (S::part > 0) {
+            if (part) {
+                start_values<S::part>(out, weights, true);
+                return;
+            }
+        }
+        start_values<S::keys>(out, weights, add);
+    }
+
+    /* Keys that the thread's row r, or r + 8, sees. */
+    __device__ __forceinline__ int seen(int further) const {
+        const uint32_t thread = thread_index();
+        const int row = (int)((S::splits ? 0 : group * 64) + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
+        return min(max(job.row + (row >> p.pack_bits) + 1 + p.offset, 0), p.kv_seq);
+    }
+
+    /* The scores of a step become weights, when those of the step before, which are in the same registers, have met V:
+     * that is waited for last, when it is there. Returns whether the output has to be rescaled.
+     *
+     * In bf16, where the mask does not matter, the largest score is not looked for: exponentials are taken over the shift
+     * as it is, and only when their sum says that one may be beyond the lag is the work done again, with a new shift. */
+    template <int COUNT>
+    __device__ __forceinline__ bool soften(float (&scores)[COUNT], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
+                                           const hopper_share &share, int step, bool first) const {
+        bool moved = false;
+        float sums[2];
+        if (first || step >= share.unmasked || !S::bf16) {
+            if (step >= share.unmasked) {
+                hopper_mask<S>(scores, seen(0) - step * S::keys, seen(8) - step * S::keys);
+            }
+            moved = hopper_shift<S>(rows, scores, p.scale_log2);
+            hopper_exponentials<S>(scores, rows, p.scale_log2);
+            hopper_add<S>(sums, scores);
+            wgmma_wait<0>();
+            hopper_round<S>(weights, scores);
+        } else {
+            hopper_exponentials<S>(scores, rows, p.scale_log2);
+            hopper_add<S>(sums, scores);
+            wgmma_wait<0>();
+            hopper_round<S>(weights, scores);
+            if (barrier_any(8 + group, 128, !(sums[0] + sums[1] <= HOPPER_MOST * (COUNT / 2)))) {
+                start_scores(scores);
+                wgmma_wait<0>();
+                wgmma_hold(scores);
+                moved = hopper_shift<S>(rows, scores, p.scale_log2);
+                hopper_exponentials<S>(scores, rows, p.scale_log2);
+                hopper_add<S>(sums, scores);
+                hopper_round<S>(weights, scores);
+            }
+        }
+        rows.sum[0] += sums[0];
+        rows.sum[1] += sums[1];
+        return moved;
+    }
+
+    /* Blocks that other warpgroups use and this one does not see. */
+    __device__ __forceinline__ void skip_k(int blocks) {
+        for (int i = 0; i < blocks; i++) {
+            take_turn();
+            pass_turn();
+            wait_k();
+            __syncwarp(); /* no lane still waits when one gives back for all */
+            release_k(false);
+        }
+    }
+
+    __device__ __forceinline__ void skip_v(int blocks) {
+        for (int i = 0; i < blocks; i++) {
+            wait_v();
+            __syncwarp();
+            release_v();
+        }
+    }
+
+    __device__ __forceinline__ void skip(int blocks) {
+        for (int i = 0; i < blocks; i++) {
+            skip_k(1);
+            skip_v(1);
+        }
+    }
+
+    /* The first step of a tile, when none is open. */
+    __device__ __forceinline__ void begin(uint32_t (&weights)[S::keys / 4], hopper_rows &rows, const hopper_share &share) {
+        float scores[S::keys / 2];
+        wait_k();
+        take_turn();
+        start_scores(scores);
+        pass_turn();
+        wgmma_wait<0>();
+        wgmma_hold(scores);
+        rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
+        soften(scores, weights, rows, share, share.first, true);
+        release_k(share.own == 1);
+    }
+
+    /* The first step of a tile, while the last weights of the one before meet V. add: whether that one had others; part:
+     * whether they are of a short step. */
+    __device__ __forceinline__ void join(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], bool add, bool part,
+                                         hopper_rows &rows, const hopper_share &share) {
+        float scores[S::keys / 2];
+        wait_k();
+        take_turn();
+        start_scores(scores);
+        wait_v();
+        start_last_values(out, weights, add, part);
+        pass_turn();
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
+        soften(scores, weights, rows, share, share.first, true);
+        wgmma_hold(out);
+        release_k(share.own == 1);
+        release_v();
+    }
+
+    /* A step after the first, the i-th in the order of visiting, of so many keys. */
+    template <int KEYS>
+    __device__ __forceinline__ void go_on(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
+                                          const hopper_share &share, int i, int step) {
+        float scores[KEYS / 2];
+        wait_k();
+        take_turn();
+        start_scores(scores);
+        wait_v();
+        start_values<S::keys>(out, weights, i > 1);
+        pass_turn();
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        if (S::stages_o && i == 1) {
+            give_back_q(); /* the copy engine has long read the last tile's output */
+        }
+        const bool moved = soften(scores, weights, rows, share, step, false);
+        wgmma_hold(out);
+        release_k(i == share.whole + share.part - 1);
+        release_v();
+        if (moved) {
+            hopper_rescale<S>(out, rows);
+        }
+    }
+
+    /* The steps after the first. */
+    __device__ __forceinline__ void sweep(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
+                                          const hopper_share &share) {
+        int step = share.first;
+        for (int i = 1; i < share.whole; i++) {
+            step += share.stride;
+            go_on<S::keys>(out, weights, rows, share, i, step);
+        }
+        if constexpr (S::part > 0) {
+            if (share.part) {
+                go_on<S::part>(out, weights, rows, share, share.whole, step + share.stride);
+            }
+        }
+    }
+
+    /* The last weights of a tile meet V; add, part: see join(). */
+    __device__ __forceinline__ void close(float (&out)[S::depth / 2], const uint32_t (&weights)[S::keys / 4], bool add,
+                                          bool part) {
+        wait_v();
+        start_last_values(out, weights, add, part);
+        wgmma_wait<0>();
+        wgmma_hold(out);
+        release_v();
+    }
+};
+
+#endif

@@ -1,0 +1,210 @@
+#include "cuda/sm90/gemm/phases.h"
+
+#include <math.h>
+
+#include "cuda/sm90/gemm/time.h"
+
+weft_gemm_seen weft_gemm_see(const weft_gemm *p) {
+    const int a_mn = p->a_major == WEFT_COL_MAJOR, b_mn = p->b_major == WEFT_ROW_MAJOR;
+    if (p->c_major == WEFT_ROW_MAJOR) {
+        return (weft_gemm_seen){0, a_mn, b_mn, p->m, p->n, p->lda, p->ldb, p->a_stride, p->b_stride};
+    }
+    return (weft_gemm_seen){1, b_mn, a_mn, p->n, p->m, p->ldb, p->lda, p->b_stride, p->a_stride};
+}
+
+/* ---- the kernel ---- */
+
+static double time_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
+    const weft_gemm *p = &plan->gemm;
+    const weft_gemm_seen is = weft_gemm_see(p);
+    const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
+    const int64_t cluster_m = is.swapped ? pick->cluster_n : pick->cluster_m;
+    const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
+    const double bytes = elements * (double)size +
+                         (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
+    const weft_gemm_model model = {
+        .batch = p->batch,
+        .k = p->k,
+        .step = WEFT_GEMM_STEP,
+        .a = {is.m, pick->variant->tile_m, cluster_m,
+              weft_gemm_line_of_a(p, &is, pick->variant->tile_m, pick->variant->tile_n, cluster_m), is.a_mn},
+        .b = {is.n, pick->variant->tile_n, is.swapped ? pick->cluster_m : pick->cluster_n, is.ldb * size, is.b_mn},
+        .split = pick->split,
+        .workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors,
+        .per_sm = pick->variant->ctas,
+        .bytes = bytes * (double)p->batch,
+    };
+    return weft_model_gemm_time(&model);
+}
+
+int weft_gemm_takes_tickets_by_side(const weft_schedule *s) {
+    return s->order == WEFT_ORDER_SERPENTINE_SWIZZLED && s->dispatch == WEFT_DISPATCH_DYNAMIC;
+}
+
+/* Whether a choice is the schedule's, or left to us. */
+static int agrees(int64_t fixed, int64_t value) {
+    return fixed == 0 || fixed == value;
+}
+
+/* Clusters that were worth it. Those of four leave SMs over that no cluster fits; they are for products that wait for
+ * lines. */
+static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}};
+enum { CLUSTERS = sizeof clusters / sizeof *clusters };
+
+/* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */
+enum { MAX_WAYS = CLUSTERS + 1 };
+
+static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_gemm_pick ways[MAX_WAYS]) {
+    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
+    const weft_schedule *s = &plan->schedule;
+    const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
+    const int on_grid = s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
+    weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
+    const int by_side = weft_gemm_takes_tickets_by_side(s);
+    size_t count = 0;
+    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn ||
+        v->b_mn != is.b_mn || v->by_class != weft_gemm_wants_classes(&plan->gemm, &is, v->tile_m, v->tile_n) ||
+        !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
+        return 0;
+    }
+    if (most > 1 && most <= steps && on_grid &&
+        (s->split == most || (s->split == 0 && s->cluster_m <= 1 && s->cluster_n <= 1))) {
+        one.split = most;
+        one.cluster_m = s->cluster_m ? s->cluster_m : 1;
+        one.cluster_n = s->cluster_n ? s->cluster_n : 1;
+        ways[count++] = one;
+    }
+    one.split = 1;
+    for (size_t i = 0; i < CLUSTERS && s->split <= 1; i++) {
+        one.cluster_m = s->cluster_m ? s->cluster_m : clusters[i][0];
+        one.cluster_n = s->cluster_n ? s->cluster_n : clusters[i][1];
+        if (i == 0 || (agrees(s->cluster_m, clusters[i][0]) && agrees(s->cluster_n, clusters[i][1]) &&
+                       (s->cluster_m == 0 || s->cluster_n == 0))) {
+            ways[count++] = one;
+        }
+    }
+    return count;
+}
+
+int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const weft_plan *plan,
+                        const weft_cuda_device *device, weft_gemm_pick *pick) {
+    weft_gemm_pick ways[MAX_WAYS];
+    double least = 0;
+    pick->variant = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const size_t found = ways_of(&variants[i], plan, ways);
+        for (size_t j = 0; j < found; j++) {
+            const double time = time_of(plan, device, &ways[j]);
+            if (!pick->variant || time < least) {
+                least = time;
+                *pick = ways[j];
+            }
+        }
+    }
+    return pick->variant != NULL;
+}
+
+size_t weft_gemm_list(const weft_gemm_variant *variants, size_t count, const weft_plan *plan, weft_schedule *list,
+                      size_t room) {
+    weft_gemm_pick ways[MAX_WAYS];
+    size_t listed = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t found = ways_of(&variants[i], plan, ways);
+        for (size_t j = 0; j < found && listed < room; j++) {
+            weft_schedule *s = &list[listed++];
+            *s = plan->schedule;
+            s->tile_m = ways[j].tile_m;
+            s->tile_n = ways[j].tile_n;
+            s->cluster_m = ways[j].cluster_m;
+            s->cluster_n = ways[j].cluster_n;
+            s->split = ways[j].split;
+            s->dispatch = ways[j].split > 1 ? WEFT_DISPATCH_GRID : s->dispatch;
+        }
+    }
+    return listed;
+}
+
+/* ---- the order ---- */
+
+/* A wave of g columns of positions by h rows. */
+typedef struct wave {
+    int64_t across, along;
+    double lines; /* rows of A and columns of B that it reads */
+} wave;
+
+/* The wave that reads least, among those that take hardly more turns (2 %) than one of all workers would: an exact
+ * rectangle, so that the next wave reads one side of it again. SMs that are left idle leave their power to the others. */
+static wave best_wave(int64_t rows, int64_t cols, int64_t workers, double row_lines, double col_lines) {
+    wave best = {1, workers, -1};
+    const int64_t turns = weft_ceil_divide(rows * cols, workers);
+    for (int64_t g = 1; g <= workers && g <= cols; g++) {
+        const int64_t h = workers / g < rows ? workers / g : rows;
+        if (50 * weft_ceil_divide(rows * cols, g * h) > 51 * turns) {
+            continue;
+        }
+        const double ragged = (cols % g != 0 ? 1.05 : 1.0) * (rows % h != 0 ? 1.02 : 1.0);
+        const double lines = ((double)g * col_lines + (double)h * row_lines) * ragged;
+        if (best.lines < 0 || lines < best.lines) {
+            best = (wave){g, h, lines};
+        }
+    }
+    return best;
+}
+
+/* Bytes that come from DRAM, if a wave goes through k in step: a band's panel once, or in each of its waves where the L2
+ * cannot hold it, and the other operand in each band, unless the L2 holds it all. */
+static double bytes_read(double row_bytes, double col_bytes, int64_t rows, int64_t cols, double across, double along,
+                         double l2) {
+    const double bands = ceil((double)cols / across), waves = ceil((double)rows / along);
+    const double a = row_bytes * (double)rows, b = col_bytes * (double)cols;
+    return a * (a > 0.4 * l2 ? bands : 1) + b * (col_bytes * across > 0.4 * l2 ? waves : 1);
+}
+
+/* Whether a narrow product reads much less if all of its columns are one band, and a wave of all workers no rectangle. */
+static int is_one_band(const wave *w, int64_t rows, int64_t cols, int64_t workers, double row_bytes, double col_bytes,
+                       double l2) {
+    const double along = (double)workers / (double)cols;
+    return w->across < cols && along >= 1 &&
+           bytes_read(row_bytes, col_bytes, rows, cols, (double)cols, along, l2) <
+               0.9 * bytes_read(row_bytes, col_bytes, rows, cols, (double)w->across, (double)w->along, l2);
+}
+
+void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device, weft_schedule *s) {
+    const weft_gemm *p = &plan->gemm;
+    s->tile_k = WEFT_GEMM_STEP;
+    s->cluster_m = pick->cluster_m;
+    s->cluster_n = pick->cluster_n;
+    s->split = pick->split;
+    if (s->dispatch == WEFT_CHOOSE) {
+        s->dispatch = s->split > 1 ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_STATIC;
+    }
+    const int64_t ctas = s->cluster_m * s->cluster_n * s->split;
+    const int64_t rows = weft_ceil_divide(weft_ceil_divide(p->m, s->tile_m), s->cluster_m);
+    const int64_t cols = weft_ceil_divide(weft_ceil_divide(p->n, s->tile_n), s->cluster_n);
+    /* A worker more than fit would begin when others end. */
+    const int64_t fit = weft_gemm_filled(device->multiprocessors * pick->variant->ctas, ctas);
+    const int64_t workers = (s->workers ? s->workers : fit) / ctas;
+    const int open = s->order == WEFT_CHOOSE && s->group == 0;
+    const int bands = s->order == WEFT_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
+    if (workers < 1 || !bands || s->group != 0 || rows > INT64_C(1) << 31 || cols > INT64_C(1) << 31) {
+        return;
+    }
+    const double row_lines = (double)(s->tile_m * s->cluster_m), col_lines = (double)(s->tile_n * s->cluster_n);
+    const int across_rows = s->axis == WEFT_AXIS_M; /* only where the caller says so */
+    const wave w = across_rows ? best_wave(cols, rows, workers, col_lines, row_lines)
+                               : best_wave(rows, cols, workers, row_lines, col_lines);
+    const int several = p->batch > 1 || rows * cols > workers;
+    const double line = (double)p->k * (double)weft_dtype_bytes(p->dtype);
+    const double l2 = (double)plan->machine.l2_bytes * (double)plan->machine.domains;
+    const int narrow = open && !across_rows && several && p->batch == 1 &&
+                       is_one_band(&w, rows, cols, workers, row_lines * line, col_lines * line, l2);
+    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_SERPENTINE : s->order;
+    s->group = narrow ? cols : w.across; /* in positions: a cluster counts as one */
+    if (open && !narrow && s->workers == 0 && several && p->batch == 1 && s->dispatch != WEFT_DISPATCH_GRID) {
+        s->workers = w.across * w.along * ctas;
+    }
+    if (open && s->sweep == WEFT_CHOOSE) {
+        const double bytes = w.lines * line;
+        s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
+    }
+}

@@ -1,0 +1,207 @@
+/* The Hopper GEMM, from the host's side: which variant, and the parameters of a launch. */
+#include "cuda/sm90/gemm/params.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cuda/plan/backend.h"
+#include "cuda/sm90/gemm/l2.h"
+#include "cuda/sm90/gemm/phases.h"
+#include "base/status.h"
+
+static const weft_gemm_variant variants[] = {
+#define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__),
+#include "cuda/sm90/gemm/variants.def"
+};
+
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+/* The copy engine takes lines and matrices that begin at multiples of 16 bytes. */
+static weft_status check_distance(const char *name, int64_t distance, weft_dtype dtype, weft_message *why) {
+    const int64_t multiple = 16 / (int64_t)weft_dtype_bytes(dtype);
+    return distance % multiple == 0
+               ? WEFT_OK
+               : weft_fail(why, WEFT_UNSUPPORTED, "%s %" PRId64 " is not a multiple of %" PRId64, name, distance, multiple);
+}
+
+static int64_t at_least_1(int64_t value) {
+    return value > 1 ? value : 1;
+}
+
+static weft_status check(const weft_plan *plan, weft_message *why) {
+    const weft_gemm *p = &plan->gemm;
+    const weft_schedule *s = &plan->schedule;
+    const int64_t most = WEFT_MAX_DIMENSION - 4096; /* coordinates of tiles over the edge are 32-bit numbers, too */
+    weft_status status;
+    if (p->dtype == WEFT_FP32) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
+    }
+    if (p->m > most || p->n > most || p->k > most) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes dimensions up to %" PRId64, most);
+    }
+    if ((status = check_distance("lda", p->lda, p->dtype, why)) ||
+        (status = check_distance("ldb", p->ldb, p->dtype, why)) ||
+        (status = check_distance("ldc", p->ldc, p->c_dtype, why))) {
+        return status;
+    }
+    if (p->batch > 1 && ((status = check_distance("a_stride", p->a_stride, p->dtype, why)) ||
+                         (status = check_distance("b_stride", p->b_stride, p->dtype, why)) ||
+                         (status = check_distance("c_stride", p->c_stride, p->c_dtype, why)))) {
+        return status;
+    }
+    if (s->tile_k != 0 && s->tile_k != WEFT_GEMM_STEP) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "its steps are %d of k, not %" PRId64, WEFT_GEMM_STEP, s->tile_k);
+    }
+    if (s->sweep == WEFT_SWEEP_PAIR) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no pair sweep");
+    }
+    if (weft_gemm_takes_tickets_by_side(s) && s->tile_n > 0 && s->tile_m > 32768 / s->tile_n) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "its tiles of 256x192 have no %s under dynamic dispatch",
+                         weft_order_describe(s->order)->name);
+    }
+    if (at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > WEFT_GEMM_MAX_CLUSTER) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "its clusters have at most %d CTAs", WEFT_GEMM_MAX_CLUSTER);
+    }
+    if (s->split > 1 && s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it shares out the steps of a tile only under grid dispatch");
+    }
+    if (s->split > 1 && weft_ceil_divide(p->k, WEFT_GEMM_STEP) < s->split) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "split %" PRId64 " is more than there are steps of %d in k %" PRId64,
+                         s->split, WEFT_GEMM_STEP, p->k);
+    }
+    return WEFT_OK;
+}
+
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
+                          weft_message *why) {
+    const weft_schedule *s = &plan->schedule;
+    weft_status status = check(plan, why);
+    if (status) {
+        return status;
+    }
+    weft_gemm_pick pick;
+    if (!weft_gemm_pick_best(variants, VARIANTS, plan, device, &pick)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " with split %" PRId64, s->tile_m,
+                         s->tile_n, at_least_1(s->split));
+    }
+    const weft_gemm_variant *v = pick.variant;
+    *choice = (weft_cuda_choice){v->module,       v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS(v->tile_m),
+                                 v->shared_bytes, 1};
+    return WEFT_OK;
+}
+
+static void settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                   weft_schedule *schedule) {
+    (void)choice;
+    weft_gemm_pick pick;
+    if (weft_gemm_pick_best(variants, VARIANTS, plan, device, &pick)) { /* as choose() found */
+        weft_gemm_settle(&pick, plan, device, schedule);
+    }
+}
+
+/* Rows of a box of A or columns of one of B. CTAs that share them take a box each, as large as the layout allows: 8 rows
+ * are what the copy engine swizzles together. */
+static int32_t box_rows(int mn_major, int64_t tile, int64_t sharers) {
+    return mn_major || tile % (sharers * 8) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
+}
+
+/* A or C by classes of rows, `longer` of them, or of those that have one row less. */
+static weft_tensor_view by_class(weft_tensor_view v, const weft_gemm_classes *classes, int longer) {
+    const int64_t ld = v.stride[1];
+    v.length[1] = longer ? weft_ceil_divide(v.length[1], classes->count) : v.length[1] / classes->count;
+    v.length[2] = longer ? classes->longer : classes->count;
+    v.stride[1] = ld * classes->count;
+    v.stride[2] = ld;
+    return v;
+}
+
+/* One of A and B: `mn` is its length along m or n, and `mn_major` whether that axis is contiguous. */
+static weft_tensor_view view_of(const weft_gemm *p, const void *data, int mn_major, int64_t mn, int64_t ld, int64_t stride,
+                                int32_t rows) {
+    const int32_t step = WEFT_GEMM_STEP;
+    weft_tensor_view v = {.data = data, .dtype = p->dtype, .rank = 3, .stride = {1, ld, stride}, .swizzle = 1};
+    v.length[0] = mn_major ? mn : p->k;
+    v.length[1] = mn_major ? p->k : mn;
+    v.length[2] = p->batch;
+    v.box[0] = mn_major ? rows : step;
+    v.box[1] = mn_major ? step : rows;
+    v.box[2] = 1;
+    return v;
+}
+
+static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
+                        void *parameters, weft_message *message) {
+    const weft_cuda_plan *c = plan->placed;
+    const weft_gemm_data *data = buffers;
+    const weft_gemm *p = &plan->gemm;
+    const weft_schedule *s = &plan->schedule;
+    const weft_gemm_seen is = weft_gemm_see(p);
+    weft_gemm_class_params *all = parameters;
+    weft_gemm_params *to = &all->product;
+    memset(all, 0, sizeof *all);
+    to->cluster_m = (int32_t)(is.swapped ? s->cluster_n : s->cluster_m);
+    to->cluster_n = (int32_t)(is.swapped ? s->cluster_m : s->cluster_n);
+    to->a_rows = box_rows(is.a_mn, is.swapped ? s->tile_n : s->tile_m, to->cluster_n);
+    to->b_rows = box_rows(is.b_mn, is.swapped ? s->tile_m : s->tile_n, to->cluster_m);
+    weft_gemm_choose_l2(plan, to);
+    weft_tensor_view a = view_of(p, is.swapped ? data->b : data->a, is.a_mn, is.m, is.lda, is.a_stride, to->a_rows);
+    weft_tensor_view b = view_of(p, is.swapped ? data->a : data->b, is.b_mn, is.n, is.ldb, is.b_stride, to->b_rows);
+    /* Pairs of lines are for what streams through the L2 once: otherwise they cost, most where lines are crooked. */
+    a.narrow = to->a_keep != WEFT_KEEP_FIRST;
+    b.narrow = to->b_keep != WEFT_KEEP_FIRST;
+    const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
+    weft_tensor_view out = {data->c, p->c_dtype, 3, {is.n, is.m, p->batch}, {1, p->ldc, p->c_stride}, {row, 16, 1}, 1, 1};
+    weft_status status;
+    all->classes = is.swapped ? weft_gemm_classes_of(p, &is, s->tile_n, s->tile_m, a.data)
+                              : weft_gemm_classes_of(p, &is, s->tile_m, s->tile_n, a.data);
+    if (all->classes.count > 0) {
+        const weft_tensor_view a_short = by_class(a, &all->classes, 0), out_short = by_class(out, &all->classes, 0);
+        if ((status = weft_tensor_map_make(c->driver, is.swapped ? "b" : "a", &a_short, &all->a_short, message)) ||
+            (status = weft_tensor_map_make(c->driver, "c", &out_short, &all->c_short, message))) {
+            return status;
+        }
+        a = by_class(a, &all->classes, 1);
+        out = by_class(out, &all->classes, 1);
+    }
+    if ((status = weft_tensor_map_make(c->driver, is.swapped ? "b" : "a", &a, &to->a, message)) ||
+        (status = weft_tensor_map_make(c->driver, is.swapped ? "a" : "b", &b, &to->b, message)) ||
+        (status = weft_tensor_map_make(c->driver, "c", &out, &to->c, message))) {
+        return status;
+    }
+    to->walk = *walk;
+    to->side_of_sm = counters->own ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
+    to->counter = walk->dispatch == WEFT_DISPATCH_DYNAMIC || to->side_of_sm ? counters->own : NULL;
+    to->begun = to->lead > 0 ? (uint32_t *)(counters->pace + 1) : NULL;
+    to->alpha = (float)p->alpha;
+    to->beta = (float)p->beta;
+    to->c_dtype = (int32_t)p->c_dtype;
+    to->swapped = is.swapped;
+    to->split = (int32_t)s->split;
+    if (!to->counter) { /* which deals out tiles by side, too */
+        to->first = weft_first_of(walk);
+        to->first.down ^= is.swapped;
+    }
+    return WEFT_OK;
+}
+
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+    (void)device;
+    return weft_gemm_list(variants, VARIANTS, plan, list, room);
+}
+
+/* Workers that wait for each other count their tiles. */
+static int paces(const weft_plan *plan) {
+    return weft_gemm_choose_lead(plan) > 0;
+}
+
+const weft_cuda_family weft_cuda_hopper_gemm = {
+    .name = "hopper_gemm",
+    .parameter_bytes = sizeof(weft_gemm_class_params),
+    .choose = choose,
+    .settle = settle,
+    .fill = fill,
+    .candidates = candidates,
+    .by_side = 1,
+    .paces = paces,
+};
+_Static_assert(sizeof(weft_gemm_class_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");

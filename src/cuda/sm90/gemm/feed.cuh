@@ -1,0 +1,269 @@
+/* The warps that do not multiply: one asks for tiles, one loads them. */
+#ifndef WEFT_CUDA_KERNELS_GEMM_FEED_CUH
+#define WEFT_CUDA_KERNELS_GEMM_FEED_CUH
+
+#include "cuda/ptx/thread.cuh"
+#include "cuda/sm90/gemm/shape.cuh"
+
+/* Sends four numbers to shared memory of the cluster; they count as bytes at the barrier, which lies in the same CTA. Only
+ * in a cluster: alone, a CTA may not. */
+static __device__ __forceinline__ void gemm_send(uint32_t to, uint32_t barrier, const int32_t *from) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"(barrier)
+                 : "memory");
+}
+
+/* The same within the CTA; the barrier is told afterwards. */
+static __device__ __forceinline__ void gemm_put(uint32_t to, const int32_t *from) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]),
+                 "r"(from[3])
+                 : "memory");
+}
+
+/* Which of A and B the next wave reads again, as bits: 1, A; 2, B. All workers of a wave have the same answer. */
+static __device__ __forceinline__ int32_t gemm_again(const weft_gemm_params &p, int64_t wave) {
+    return p.band_waves != 0 && (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : 0;
+}
+
+/* The next job of the walk; no steps when it is over. */
+template <class S> static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, weft_worker &worker) {
+    weft_visit visit;
+    gemm_job job = {};
+    worker.counter = p.counter; /* which need not be kept in registers */
+    if (WEFT_GEMM_LEAN(S::tile_m, S::tile_n)) {
+        worker.side = -1; /* likewise: only tickets need it */
+    }
+    if (weft_worker_next(&p.walk, &worker, &visit)) {
+        job.row = (int32_t)(p.swapped ? visit.tile.n : visit.tile.m);
+        job.col = (int32_t)(p.swapped ? visit.tile.m : visit.tile.n);
+        job.batch = (int32_t)visit.tile.batch;
+        job.first = (int32_t)visit.first;
+        job.direction = visit.direction;
+        job.steps = (int32_t)visit.steps;
+        job.again = gemm_again(p, worker.turn);
+    }
+    return job;
+}
+
+/* Waits until all workers have loaded nearly all of their tiles of the wave before, so that what one reads is still there
+ * for the others. `target` tiles are that. Whoever waits in vain goes on alone: another kernel may hold the SMs that the
+ * others need. */
+static __device__ __forceinline__ bool gemm_fall_in(const uint32_t *begun, uint32_t target) {
+#pragma unroll 1
+    for (int i = 0; i < GEMM_PATIENCE; i++) {
+        uint32_t now;
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(begun) : "memory");
+        if (now >= target) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Hands a job to all CTAs of the cluster, as the one after `sent` others. */
+template <class S>
+static __device__ __forceinline__ void gemm_hand_out(const gemm_place &me, const gemm_job &job, uint32_t sent) {
+    const uint32_t at = sent % GEMM_JOBS;
+    const uint32_t slot = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * at;
+    const uint32_t slot_full = GEMM_DESK(S, me, job_full) + 8 * at;
+    if (me.ctas == 1) {
+        gemm_put(slot, &job.row);
+        gemm_put(slot + 16, &job.direction);
+        mbarrier_arrive(slot_full);
+        return;
+    }
+    for (uint32_t cta = 0; cta < me.ctas; cta++) {
+        const uint32_t to = cluster_address(slot, cta), full = cluster_address(slot_full, cta);
+        gemm_send(to, full, &job.row);
+        gemm_send(to + 16, full, &job.direction);
+    }
+}
+
+/* Walks the schedule for the whole cluster, the worker `index`, as far ahead as there is room for jobs. One thread of the
+ * first CTA. Only what reads memory waits for the launches before. Returns how many jobs it sent, the one without steps
+ * included. */
+template <class S>
+static __device__ __forceinline__ uint32_t gemm_schedule(const weft_gemm_params &p, const gemm_place &me, uint32_t index) {
+    weft_worker worker;
+    uint32_t sent = 0;
+    if (index < (uint32_t)p.first.count) {
+        worker = weft_first_worker(index); /* everybody knows its first tile */
+    } else {
+        if (p.counter || p.walk.order.table) {
+            grid_wait();
+        }
+        worker = p.side_of_sm ? weft_worker_start_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter)
+                              : weft_worker_start(&p.walk, index, p.counter);
+    }
+    for (;; sent++) {
+        mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * (sent % GEMM_JOBS), ~sent / GEMM_JOBS & 1);
+        const gemm_job job = gemm_next<S>(p, worker);
+        sent = settled(sent); /* nothing that follows from it is kept in registers meanwhile */
+        gemm_hand_out<S>(me, job, sent);
+        if (job.steps == 0) {
+            return settled(sent + 1);
+        }
+    }
+}
+
+/* Waits until all CTAs have given back all jobs: the first CTA stays until nobody will arrive at its barriers any more. */
+template <class S> static __device__ __forceinline__ void gemm_see_off(const gemm_place &me, uint32_t sent) {
+    for (uint32_t i = 0; i < GEMM_JOBS; i++, sent++) {
+        mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * (sent % GEMM_JOBS), ~sent / GEMM_JOBS & 1);
+    }
+}
+
+/* Who takes a job. In a cluster the warp that loads A makes the barrier wait for the bytes of the slot's next job. */
+enum gemm_taker { GEMM_MULTIPLIES, GEMM_LOADS_A, GEMM_LOADS_B };
+
+/* The next job after those `taken`, read by a whole warp, of which one lane then gives the slot back. */
+template <class S, gemm_taker WHO>
+static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, uint32_t &taken) {
+    gemm_job job;
+    const uint32_t at = taken % GEMM_JOBS;
+    mbarrier_wait(GEMM_DESK(S, me, job_full) + 8 * at, taken / GEMM_JOBS & 1);
+    const uint32_t from = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * at;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(job.row), "=r"(job.col), "=r"(job.batch), "=r"(job.first)
+                 : "r"(from)
+                 : "memory");
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(job.direction), "=r"(job.steps) : "r"(from + 16) : "memory");
+    if (WHO != GEMM_MULTIPLIES) {
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(job.again) : "r"(from + 24) : "memory");
+    }
+    __syncwarp();
+    const bool elected = elect_one();
+    if (WHO == GEMM_LOADS_A && elected && me.ctas > 1) {
+        mbarrier_expect(GEMM_DESK(S, me, job_full) + 8 * at, sizeof(gemm_job));
+    }
+    mbarrier_give_back_at(GEMM_DESK(S, me, job_empty) + 8 * at, 0, elected);
+    taken++;
+    return job;
+}
+
+/* The first job of the worker `index`, where it is known without the order. */
+static __device__ __forceinline__ gemm_job gemm_first(const weft_gemm_params &p, uint32_t index) {
+    gemm_job job = {};
+    weft_first_position(&p.first, (int32_t)index, &job.row, &job.col);
+    job.row *= p.cluster_m;
+    job.col *= p.cluster_n;
+    job.direction = 1;
+    job.steps = p.first.steps;
+    job.again = p.band_waves > 1 ? p.wave_again : 0;
+    return job;
+}
+
+/* The first job of this cluster: everybody works it out, or takes it from the one who walks the schedule. */
+template <class S, gemm_taker WHO>
+static __device__ __forceinline__ gemm_job gemm_first_or_take(const weft_gemm_params &p, const gemm_place &me,
+                                                              uint32_t &taken) {
+    const uint32_t index = cluster_index();
+    return index < (uint32_t)p.first.count ? gemm_first(p, index) : gemm_take<S, WHO>(me, taken);
+}
+
+/* Loads one box of A or B: for this CTA, or for all those that share it, whose bits are in `sharers`. */
+static __device__ __forceinline__ void gemm_load(uint32_t to, const weft_tensor_map *map, uint32_t full, uint32_t sharers,
+                                                 int32_t x, int32_t y, int32_t batch, uint64_t keep) {
+    if (sharers) {
+        tma_multicast_3d(to, map, full, (uint16_t)sharers, x, y, batch, keep);
+    } else {
+        tma_load_3d(to, map, full, x, y, batch, keep);
+    }
+}
+
+/* What a CTA loads of A or B in a step: its share of the boxes. */
+struct gemm_boxes {
+    uint32_t first, apart; /* rows of A or columns of B: where its first box is in the tile, and how far on the next */
+    uint32_t sharers;      /* the CTAs that it loads for, as bits; 0: for itself */
+};
+
+template <gemm_taker WHO>
+static __device__ __forceinline__ gemm_boxes gemm_boxes_of(const weft_gemm_params &p, const gemm_place &me) {
+    const uint32_t along_m = (uint32_t)p.cluster_m, along_n = (uint32_t)p.cluster_n;
+    gemm_boxes boxes = {me.in_n * (uint32_t)p.a_rows, along_n * (uint32_t)p.a_rows, 0};
+    if (WHO == GEMM_LOADS_A && along_n > 1) {
+        boxes.sharers = ((1u << along_n) - 1) << (me.first + me.in_m * along_n);
+    }
+    if (WHO == GEMM_LOADS_B) {
+        boxes = {me.in_m * (uint32_t)p.b_rows, along_m * (uint32_t)p.b_rows, 0};
+        for (uint32_t i = 0; i < along_m && along_m > 1; i++) {
+            boxes.sharers |= 1u << (me.first + i * along_n + me.in_n);
+        }
+    }
+    return boxes;
+}
+
+/* Where a CTA's boxes of a job lie: the map and its coordinates but for k, which begins `shift` before a multiple of 64. */
+struct gemm_source {
+    const weft_tensor_map *map;
+    int32_t at, z, shift;
+};
+
+template <class S, gemm_taker WHO>
+static __device__ __forceinline__ gemm_source gemm_source_of(const weft_gemm_params &p, const gemm_place &me,
+                                                             const gemm_boxes &boxes, const gemm_job &job) {
+    const int32_t first = (int32_t)boxes.first, shift = gemm_shift_of<S>(p, job.row);
+    if (WHO == GEMM_LOADS_B) {
+        return {&p.b, first + (job.col + (int32_t)me.in_n) * S::tile_n, job.batch, shift};
+    }
+    const gemm_rows rows = gemm_rows_of<S>(p, job.row + (int32_t)me.in_m, job.batch);
+    return {gemm_map_of_a<S>(p, rows.z), first + rows.tile * S::tile_m, rows.z, shift};
+}
+
+/* Keeps the ring full of A or of B, tile after tile without a break. A whole warp, of which one lane asks the copy engine;
+ * a warp for each, since what a step costs here is what limits small tiles. CTAs that share A or B take turns at its boxes
+ * and load them for all. Nothing is loaded before the launches before this one are over; the first job is known by then. At
+ * the end the warp of A waits until the stages are free, since others of the cluster arrive at their barriers. */
+template <class S, gemm_taker WHO>
+static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, const gemm_place &me) {
+    constexpr bool is_b = WHO == GEMM_LOADS_B, mn = is_b ? S::b_mn : S::a_mn;
+    constexpr uint32_t tile = is_b ? S::tile_n : S::tile_m, offset = is_b ? S::a_bytes : 0;
+    const gemm_boxes boxes = gemm_boxes_of<WHO>(p, me);
+    const bool single = boxes.first + boxes.apart >= tile && boxes.first < tile;
+    const bool elected = elect_one(), counts = elected && !is_b && p.begun && me.rank == 0;
+    uint32_t jobs = 0;
+    gemm_turn<S::stages> turn = {0, 1};
+    bool patient = !is_b && p.begun && me.rank == 0;
+    uint32_t target = 0;
+    gemm_job job = gemm_first_or_take<S, WHO>(p, me, jobs);
+    for (; job.steps != 0; job = gemm_take<S, WHO>(me, jobs)) {
+        gemm_share share = gemm_share_of<S>(p, me, job.steps);
+        uint64_t keep = job.again & (is_b ? 2 : 1) ? p.again_keep : is_b ? p.b_keep : p.a_keep;
+        gemm_source from = gemm_source_of<S, WHO>(p, me, boxes, job);
+        int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP - from.shift;
+        /* All of that is worked out before the launches before this one are over: it takes 500 clocks. */
+        asm volatile("" : "+r"(share.steps), "+l"(keep), "+r"(from.at), "+r"(from.z), "+r"(k));
+        grid_wait();
+        if (patient) {
+            patient = gemm_fall_in(p.begun, target);
+            target += (uint32_t)p.walk.workers;
+        }
+#pragma unroll 1
+        for (int32_t left = share.steps; left > 0; left--, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
+            const uint32_t full = GEMM_DESK(S, me, full) + 8 * turn.at;
+            const uint32_t stage = me.base + turn.at * S::stage_bytes + offset + boxes.first * 128;
+            mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
+            if (elected) {
+                mbarrier_expect(full, tile * 128);
+                if (single) {
+                    gemm_load(stage, from.map, full, boxes.sharers, mn ? from.at : k, mn ? k : from.at, from.z, keep);
+                } else {
+                    for (uint32_t r = 0; boxes.first + r < tile; r += boxes.apart) {
+                        const int32_t here = from.at + (int32_t)r;
+                        gemm_load(stage + r * 128, from.map, full, boxes.sharers, mn ? here : k, mn ? k : here, from.z,
+                                  keep);
+                    }
+                }
+            }
+            if (counts && left == (share.steps > p.lead ? p.lead : share.steps)) {
+                atomicAdd(p.begun, 1u);
+            }
+        }
+    }
+    grid_wait(); /* where there was no job */
+    for (int i = 0; i < S::stages && !is_b; i++, turn.next()) {
+        mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
+    }
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* The Hopper GEMM's parameters and variants: plain C for the host, and CUDA for the kernel.
+ *
+ * One source, src/cuda/sm90/gemm/kernel.cuh, multiplies 16-bit matrices with wgmma (sm_90a). variants.def lists what
+ * is compiled of it. Order, sweep, dispatch, workers and clusters are in the walk; the fields below are the rest. */
+#ifndef WEFT_CUDA_HOPPER_GEMM_H
+#define WEFT_CUDA_HOPPER_GEMM_H
+
+#include <weft/order/first.h>
+
+#include "cuda/plan/tensor_map.h"
+
+/* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
+ * transpose, with A and B in each other's place, and `swapped` set.
+ *
+ * The boxes of a and b are 64 elements of k, and a_rows or b_rows of m or n (64 where those are contiguous); the contiguous
+ * axis comes first, the batch last. The box of c is 128 bytes x 16 rows.
+ *
+ * Launch: a one-dimensional grid of clusters of split * cluster_m * cluster_n CTAs, as many as walk.order.count under grid
+ * dispatch, else walk.workers; threads and dynamic shared memory from the variant. */
+typedef struct weft_gemm_params {
+    weft_tensor_map a, b, c;
+    weft_walk walk;            /* tiles of the variant's tile_m x tile_n (swapped: its n x m), steps of WEFT_GEMM_STEP */
+    uint64_t *counter;         /* dynamic dispatch, or workers by side: 0 before the launch; else null */
+    const uint8_t *side_of_sm; /* the side of the L2 that each SM is on, for workers by side; else null */
+    /* How long the L2 is to keep what is read of A and B, and what of them the next wave reads again: see tensor_map.h. */
+    uint64_t a_keep, b_keep, again_keep;
+    float alpha, beta;
+    int32_t c_dtype;              /* a weft_dtype */
+    int32_t c_first;              /* 1: the L2 is to give up C first */
+    int32_t swapped;              /* 1: the walk's rows are columns here */
+    int32_t a_rows, b_rows;       /* rows of A and columns of B in a box: multiples of 8 (of 64 where m or n is contiguous)
+                                     that divide the tile's */
+    int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
+    uint32_t *begun; /* tiles that are nearly loaded, of all workers; 0 before the launch; null: nobody waits for others */
+    int32_t lead;    /* the steps that are left of a tile when it counts as that */
+    int32_t band_waves; /* waves of a band, after which the walk turns; 0: nothing is known to be read again */
+    int32_t wave_again; /* which of A and B the next wave of the band reads again: 1 A, 2 B */
+    weft_first first;   /* m and n as the kernel sees them */
+    int32_t split; /* 1, or WEFT_GEMM_SPLIT of the tile: so many times that many CTAs share out the steps of the same tiles,
+                      under grid dispatch, each at least one */
+} weft_gemm_params;
+
+/* Rows of A that begin at the same place of a line of the L2 (128 bytes) are a class: the rows c, c + count, c + 2 count,
+ * ... A tile then has rows of one class, its steps begin so many elements of k before a multiple of 64 that what is loaded
+ * of A is whole lines, and what lies before the row is read as zeros. Without a batch, whose axis of the tensor maps is
+ * taken: the classes are that of a and c. Those from `longer` on have one row less, and maps of their own. */
+typedef struct weft_gemm_classes {
+    int32_t count;      /* 2, 4 or 8; 0: rows are taken as they lie, and the variant is one without classes */
+    int32_t tiles;      /* of a class */
+    int32_t multiplier; /* 2^20 / tiles, rounded up: exact for what is below 2^10 */
+    int32_t longer;     /* classes that have one row more */
+    uint32_t order;     /* of the classes: four bits each */
+    uint32_t shifts;    /* of the steps of each of them, in that order: four bits, in units of 8 elements */
+} weft_gemm_classes;
+
+/* What variants with classes take. */
+typedef struct weft_gemm_class_params {
+    weft_gemm_params product; /* first, so that a variant without them can take the same */
+    weft_tensor_map a_short, c_short;
+    weft_gemm_classes classes;
+} weft_gemm_class_params;
+
+/* k of a step; m or n of an atom of shared memory; warps that multiply, at most. */
+enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_ATOM = 64, WEFT_GEMM_MOST_WARPS = 8 };
+
+/* Warpgroups that multiply: one for 64 rows, else two. Threads of a CTA, with the warpgroup that loads. */
+#define WEFT_GEMM_GROUPS(tile_m)  ((tile_m) == 64 ? 1 : 2)
+#define WEFT_GEMM_THREADS(tile_m) (128 * (WEFT_GEMM_GROUPS(tile_m) + 1))
+
+/* What is compiled: a row of variants.def. */
+typedef struct weft_gemm_variant {
+    const char *symbol; /* the entry point */
+    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    weft_dtype dtype;   /* of A and B */
+    int32_t a_mn, b_mn; /* 1: contiguous along m or n; 0: along k */
+    int32_t tile_m, tile_n;
+    int32_t ctas;     /* that share an SM */
+    int32_t by_class; /* 1: takes weft_gemm_class_params */
+    uint32_t shared_bytes;
+} weft_gemm_variant;
+
+/* Tiles whose sums leave few registers: their workers take no tickets by side. */
+#define WEFT_GEMM_LEAN(tile_m, tile_n) ((tile_m) * (tile_n) > 32768)
+
+/* Tiles of which there is a variant with classes: not the small ones, which wait for their launch. */
+#define WEFT_GEMM_HAS_CLASSES(tile_m, tile_n) ((tile_m) * (tile_n) >= 16384)
+
+/* CTAs that can share out the steps of a tile: each then stores 64 of its columns. */
+#define WEFT_GEMM_SPLIT(tile_m, tile_n) ((tile_m) == 128 && (tile_n) % 128 == 0 ? (tile_n) / 64 : 1)
+
+/* Dynamic shared memory: a ring of stages, each a step of A and B; two pieces of C for each warp, 16 rows of 128 bytes; the
+ * barriers. */
+#define WEFT_GEMM_STAGE_BYTES(tile_m, tile_n) (2 * WEFT_GEMM_STEP * ((tile_m) + (tile_n)))
+#define WEFT_GEMM_PIECE_BYTES                 2048
+#define WEFT_GEMM_PIECES_BYTES(tile_m)        (2 * 4 * WEFT_GEMM_GROUPS(tile_m) * WEFT_GEMM_PIECE_BYTES)
+#define WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages)                                                                     \
+    ((stages)*WEFT_GEMM_STAGE_BYTES(tile_m, tile_n) + WEFT_GEMM_PIECES_BYTES(tile_m) + 1024)
+
+/* The initialiser of a weft_gemm_variant from a row: #define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__), */
+/* clang-format off */
+#define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_class)                       \
+    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, ctas, by_class,                                          \
+      WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
+/* clang-format on */
+
+#endif

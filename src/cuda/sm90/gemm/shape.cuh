@@ -1,0 +1,167 @@
+/* What a CTA of the Hopper GEMM holds: its shape, its shared memory, its place in the cluster. */
+#ifndef WEFT_CUDA_KERNELS_GEMM_SHAPE_CUH
+#define WEFT_CUDA_KERNELS_GEMM_SHAPE_CUH
+
+#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/grid.cuh"
+#include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/thread.cuh"
+#include "cuda/ptx/tma.cuh"
+#include "cuda/ptx/wgmma.cuh"
+#include "cuda/sm90/gemm/params.h"
+
+/* Tiles that are known ahead. */
+enum { GEMM_JOBS = 4 };
+
+/* How often one looks whether the others have come as far: about 50 microseconds. */
+enum { GEMM_PATIENCE = 128 };
+
+/* A tile to compute, as the scheduler hands it out; 0 steps: there is none. */
+struct gemm_job {
+    int32_t row, col, batch; /* the first tile of the cluster, in tiles */
+    int32_t first;           /* the first step, and what to add for the next one */
+    int32_t direction;
+    int32_t steps;
+    int32_t again;  /* bits: 1, the next wave reads this A again; 2, this B */
+    int32_t unused; /* written 16 bytes at a time */
+};
+
+/* Barriers: a stage or a job is full when it can be used, empty when it can be filled. */
+struct gemm_desk {
+    gemm_job jobs[GEMM_JOBS];
+    uint64_t full[8], empty[8];
+    uint64_t job_full[GEMM_JOBS], job_empty[GEMM_JOBS];
+    uint64_t piece_full[WEFT_GEMM_MOST_WARPS][2];
+};
+static_assert(sizeof(gemm_desk) <= 1024, "WEFT_GEMM_SHARED_BYTES leaves 1024 bytes");
+
+template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int STAGES, bool BY_CLASS> struct gemm_shape {
+    static constexpr bool bf16 = DTYPE == WEFT_BF16, a_mn = A_MN_, b_mn = B_MN_;
+    static constexpr int tile_m = TILE_M, tile_n = TILE_N, stages = STAGES;
+    static constexpr int groups = WEFT_GEMM_GROUPS(TILE_M), warps = 4 * groups; /* that multiply */
+    static constexpr int group_m = TILE_M / groups;                             /* rows of a warpgroup */
+    static constexpr int blocks = group_m / 64;                                 /* its products of 64 rows */
+    /* Registers of a thread that multiplies and of one that loads: in all at most 168 for each of the CTA's threads. */
+    static constexpr bool by_class = BY_CLASS;
+    static constexpr int multiplier_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 232 : 216;
+    static constexpr int loader_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 40 : 72;
+    static constexpr int split = WEFT_GEMM_SPLIT(TILE_M, TILE_N);
+    static constexpr int atom_bytes = 64 * 64 * 2; /* of A or B: 64 rows or columns */
+    static constexpr int a_bytes = TILE_M * 128;   /* of A in a stage; B follows */
+    static constexpr int stage_bytes = WEFT_GEMM_STAGE_BYTES(TILE_M, TILE_N);
+    static constexpr int pieces_at = STAGES * stage_bytes;
+    static constexpr int desk_at = pieces_at + WEFT_GEMM_PIECES_BYTES(TILE_M);
+    static_assert(STAGES <= 8 && TILE_M % (64 * groups) == 0 && TILE_N % 64 == 0 && blocks * TILE_N <= 384, "");
+};
+
+/* Who and where a CTA is. A cluster is `split` times cluster_m x cluster_n CTAs: those of a part multicast to each other,
+ * and the parts share out the steps of the same tiles. */
+struct gemm_place {
+    uint32_t base;       /* shared address of the ring */
+    uint32_t rank, ctas; /* in the cluster, and of it */
+    uint32_t part;       /* which share of the steps */
+    uint32_t first;      /* rank of the part's first CTA */
+    uint32_t in_m, in_n; /* rank - first: in_m * cluster_n + in_n */
+};
+
+static __device__ __forceinline__ gemm_place gemm_find_place(const weft_gemm_params &p, uint32_t base) {
+    gemm_place me;
+    const uint32_t along_n = (uint32_t)p.cluster_n, together = (uint32_t)p.cluster_m * along_n;
+    me.base = base;
+    me.ctas = together * (uint32_t)p.split;
+    me.rank = me.ctas > 1 ? cluster_rank() : 0;
+    me.part = me.first = me.in_m = 0;
+    while (me.rank - me.first >= together) { /* of so few, quicker than a division */
+        me.first += together;
+        me.part++;
+    }
+    me.in_n = me.rank - me.first;
+    while (me.in_n >= along_n) {
+        me.in_n -= along_n;
+        me.in_m++;
+    }
+    return me;
+}
+
+/* The steps of a tile that are this CTA's: from `begin` on, in the order of the sweep. */
+struct gemm_share {
+    int32_t begin, steps;
+};
+
+template <class S>
+static __device__ __forceinline__ gemm_share gemm_share_of(const weft_gemm_params &p, const gemm_place &me, int32_t steps) {
+    gemm_share share = {0, steps};
+    if constexpr (S::split > 1) {
+        if (p.split > 1) {
+            share.begin = (int32_t)((int64_t)steps * me.part / S::split);
+            share.steps = (int32_t)((int64_t)steps * (me.part + 1) / S::split) - share.begin;
+        }
+    }
+    return share;
+}
+
+#define GEMM_DESK(S, place, field) ((place).base + S::desk_at + (uint32_t)offsetof(gemm_desk, field))
+
+/* What a variant with classes takes besides. */
+static __device__ __forceinline__ const weft_gemm_class_params &gemm_by_class(const weft_gemm_params &p) {
+    return reinterpret_cast<const weft_gemm_class_params &>(p);
+}
+
+static __device__ __forceinline__ int32_t gemm_class_place(const weft_gemm_params &p, int32_t row) {
+    return row * gemm_by_class(p).classes.multiplier >> WEFT_FIRST_SHIFT;
+}
+
+/* A row of tiles of C: its place in its class, and the third coordinate of A and C, the class or the batch. */
+struct gemm_rows {
+    int32_t tile, z;
+};
+
+/* A cluster's rows may end outside of all classes, where nothing is read or stored. */
+template <class S>
+static __device__ __forceinline__ gemm_rows gemm_rows_of(const weft_gemm_params &p, int32_t row, int32_t batch) {
+    if constexpr (S::by_class) {
+        const weft_gemm_classes &classes = gemm_by_class(p).classes;
+        const int32_t place = gemm_class_place(p, row);
+        return {row - place * classes.tiles, place < classes.count ? (int32_t)(classes.order >> (4 * place) & 15) : 8};
+    }
+    return {row, batch};
+}
+
+/* How many elements before a multiple of 64 the steps of a job begin: the same for the whole cluster, which shares B. */
+template <class S> static __device__ __forceinline__ int32_t gemm_shift_of(const weft_gemm_params &p, int32_t row) {
+    if constexpr (S::by_class) {
+        return (int32_t)(gemm_by_class(p).classes.shifts >> (4 * gemm_class_place(p, row)) & 15) * 8;
+    }
+    return 0;
+}
+
+template <class S>
+static __device__ __forceinline__ const weft_tensor_map *gemm_map_of_a(const weft_gemm_params &p, int32_t z) {
+    if constexpr (S::by_class) {
+        return z >= gemm_by_class(p).classes.longer ? &gemm_by_class(p).a_short : &p.a;
+    }
+    return &p.a;
+}
+
+template <class S>
+static __device__ __forceinline__ const weft_tensor_map *gemm_map_of_c(const weft_gemm_params &p, int32_t z) {
+    if constexpr (S::by_class) {
+        return z >= gemm_by_class(p).classes.longer ? &gemm_by_class(p).c_short : &p.c;
+    }
+    return &p.c;
+}
+
+/* Steps around a ring: `parity` flips each time it comes to the start. */
+template <int LENGTH> struct gemm_turn {
+    uint32_t at, parity;
+
+    __device__ __forceinline__ void next() {
+        at++;
+        if (at == LENGTH) {
+            at = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+#endif

@@ -1,0 +1,169 @@
+/* From sums in registers to C in memory: pieces of 16 rows x 128 bytes, through shared memory and the copy engine, each
+ * warp for itself. While a piece is on its way the warp goes on, into the next tile too. */
+#ifndef WEFT_CUDA_KERNELS_GEMM_STORE_CUH
+#define WEFT_CUDA_KERNELS_GEMM_STORE_CUH
+
+#include "cuda/ptx/math.cuh"
+#include "cuda/ptx/stmatrix.cuh"
+#include "cuda/ptx/thread.cuh"
+#include "cuda/sm90/gemm/shape.cuh"
+
+/* A warp's pieces: two places, taken in turns. Which warp it is, is worked out anew each time: there are few registers
+ * beside the sums. */
+struct gemm_pieces {
+    uint32_t first_at;   /* shared address of those of the first warp that multiplies */
+    uint32_t first_full; /* of its two barriers that say that an old piece of C is there */
+    uint32_t stored;     /* pieces so far */
+
+    __device__ __forceinline__ uint32_t at(uint32_t place) const {
+        return first_at + ((thread_index() / 32 - 4) * 2 + place) * WEFT_GEMM_PIECE_BYTES;
+    }
+
+    __device__ __forceinline__ uint32_t full(uint32_t place) const {
+        return first_full + ((thread_index() / 32 - 4) * 2 + place) * 8;
+    }
+};
+
+/* Asks for the old piece of C at (x, y), which will be stored after `later` others. One lane. */
+template <class S>
+static __device__ __forceinline__ void gemm_fetch_old(const weft_gemm_params &p, const gemm_pieces &pieces, uint32_t later,
+                                                      int32_t x, int32_t y, int32_t z, bool elected) {
+    const uint32_t place = (pieces.stored + later) & 1;
+    if (elected) {
+        tma_store_wait_read<0>();
+        mbarrier_expect(pieces.full(place), WEFT_GEMM_PIECE_BYTES);
+        tma_load_3d(pieces.at(place), gemm_map_of_c<S>(p, z), pieces.full(place), x, y, z);
+    }
+}
+
+static __device__ __forceinline__ float gemm_half_to_float(uint32_t half, bool bf16) {
+    float value;
+    if (bf16) {
+        value = __uint_as_float(half << 16);
+    } else {
+        asm("{.reg .b16 h;\nmov.b32 {h, _}, %1;\ncvt.f32.f16 %0, h;}" : "=f"(value) : "r"(half));
+    }
+    return value;
+}
+
+/* One piece of C in 16 bits: 16 rows x 64 columns, sum[4 j ..] as wgmma leaves them. Sixteen columns at a time and
+ * addresses worked out anew: there are few registers beside the sums. */
+template <bool BF16>
+static __device__ __forceinline__ void gemm_put_halves(const float *sum, uint32_t place, float alpha, bool with_old,
+                                                       float beta) {
+    const uint32_t lane = thread_index() % 32;
+    const uint32_t row = lane % 16, block = lane / 16; /* whose address this lane gives */
+#pragma unroll
+    for (uint32_t j = 0; j < 8; j += 2) {
+        float x[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            x[i] = alpha * sum[4 * j + i];
+        }
+        if (with_old) {
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) { /* row i % 2 of block i / 2 */
+                uint32_t old;
+                const uint32_t from =
+                    place + (lane / 4 + 8 * (i % 2)) * 128 + (((j + i / 2) ^ (lane / 4)) * 16) + lane % 4 * 4;
+                asm volatile("ld.shared.b32 %0, [%1];" : "=r"(old) : "r"(from) : "memory");
+                x[2 * i] += beta * gemm_half_to_float(old & 0xffff, BF16);
+                x[2 * i + 1] += beta * gemm_half_to_float(old >> 16, BF16);
+            }
+            __syncwarp();
+        }
+        const uint32_t four[4] = {pack_halves<BF16>(x[0], x[1]), pack_halves<BF16>(x[2], x[3]),
+                                  pack_halves<BF16>(x[4], x[5]), pack_halves<BF16>(x[6], x[7])};
+        stmatrix_x4(place + row * 128 + (((j + block) ^ (row % 8)) * 16), four);
+    }
+}
+
+/* One piece of C in fp32: 16 rows x 32 columns. Each lane reads and writes the same places. */
+static __device__ __forceinline__ void gemm_put_floats(const float *sum, uint32_t place, float alpha, bool with_old,
+                                                       float beta) {
+    const uint32_t lane = thread_index() % 32, row = lane / 4;
+#pragma unroll
+    for (uint32_t j = 0; j < 4; j++) {
+#pragma unroll
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t to = place + (row + 8 * half) * 128 + (((2 * j + lane % 4 / 2) ^ row) * 16) + lane % 2 * 8;
+            float x = alpha * sum[4 * j + 2 * half], y = alpha * sum[4 * j + 2 * half + 1];
+            if (with_old) {
+                float old_x, old_y;
+                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(old_x), "=f"(old_y) : "r"(to) : "memory");
+                x += beta * old_x;
+                y += beta * old_y;
+            }
+            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+        }
+    }
+}
+
+/* Columns of a piece. */
+template <weft_dtype C> static constexpr int gemm_piece_columns = C == WEFT_FP32 ? 32 : 64;
+
+/* Stores a warp's 16 rows of `sums`, N columns, at column x and row y of C. */
+template <class S, weft_dtype C, int N>
+static __device__ __forceinline__ void gemm_store_rows(const weft_gemm_params &p, gemm_pieces &pieces, float (&sums)[N / 2],
+                                                       int32_t x, int32_t y, int32_t z) {
+    constexpr int columns = gemm_piece_columns<C>, count = N / columns;
+    const bool with_old = p.beta != 0, elected = elect_one();
+#pragma unroll
+    for (int c = 0; c < count; c++, pieces.stored++) {
+        const uint32_t place = pieces.at(pieces.stored & 1);
+        if (with_old) {
+            if (c + 1 < count) {
+                gemm_fetch_old<S>(p, pieces, 1, x + (c + 1) * columns, y, z, elected);
+            }
+            mbarrier_wait(pieces.full(pieces.stored & 1), pieces.stored / 2 & 1);
+        } else {
+            if (elected) {
+                tma_store_wait_read<1>();
+            }
+            __syncwarp();
+        }
+        const float *piece = &sums[c * columns / 2]; /* in registers: all loops are unrolled */
+        if constexpr (C == WEFT_FP32) {
+            gemm_put_floats(piece, place, p.alpha, with_old, p.beta);
+        } else {
+            gemm_put_halves<C == WEFT_BF16>(piece, place, p.alpha, with_old, p.beta);
+        }
+        fence_shared_for_async();
+        __syncwarp();
+        if (elected) {
+            if (p.c_first) {
+                tma_store_first_3d(gemm_map_of_c<S>(p, z), place, x + c * columns, y, z);
+            } else {
+                tma_store_3d(gemm_map_of_c<S>(p, z), place, x + c * columns, y, z);
+            }
+            tma_store_commit();
+        }
+    }
+}
+
+/* Stores a warp's part of BLOCKS times 64 rows: 16 of each. The first old piece is on its way already. */
+template <class S, weft_dtype C, int N, int BLOCKS>
+static __device__ __forceinline__ void gemm_store_as(const weft_gemm_params &p, gemm_pieces &pieces,
+                                                     float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t z) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++) {
+        if (block > 0 && p.beta != 0) {
+            gemm_fetch_old<S>(p, pieces, 0, x, y + 64 * block, z, elect_one());
+        }
+        gemm_store_rows<S, C, N>(p, pieces, sums[block], x, y + 64 * block, z);
+    }
+}
+
+template <class S, int N, int BLOCKS>
+static __device__ __forceinline__ void gemm_store(const weft_gemm_params &p, gemm_pieces &pieces,
+                                                  float (&sums)[BLOCKS][N / 2], int32_t x, int32_t y, int32_t z) {
+    if (p.c_dtype == WEFT_FP32) {
+        gemm_store_as<S, WEFT_FP32, N>(p, pieces, sums, x, y, z);
+    } else if (p.c_dtype == WEFT_BF16) {
+        gemm_store_as<S, WEFT_BF16, N>(p, pieces, sums, x, y, z);
+    } else {
+        gemm_store_as<S, WEFT_FP16, N>(p, pieces, sums, x, y, z);
+    }
+}
+
+#endif

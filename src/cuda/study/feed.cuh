@@ -1,0 +1,57 @@
+/* How the pieces of K and V come into shared memory. */
+#ifndef WEFT_CUDA_KERNELS_STUDY_FEED_CUH
+#define WEFT_CUDA_KERNELS_STUDY_FEED_CUH
+
+#include "cuda/study/shape.cuh"
+
+/* A visit to a tile, and where its tensors are. */
+struct study_job {
+    weft_visit visit;
+    const char *q, *k, *v; /* the tile's first query, and key 0 */
+    char *o;
+    float *lse; /* of the tile's first query, or null */
+    int more;   /* 0: there is no such visit */
+};
+
+/* The pieces of one tile, on their way through the slots of the ring. */
+template <class S> struct study_feed {
+    const weft_study_params &p;
+    const study_job &job;
+    uint32_t ring;   /* shared address of the first slot */
+    int piece, left; /* the piece in hand, and how many are left with this one */
+
+    __device__ __forceinline__ study_feed(const weft_study_params &params, const study_job &of, uint32_t shared)
+        : p(params), job(of) {
+        ring = shared + S::ring_at;
+        left = (int)job.visit.steps * S::pieces;
+        piece = job.visit.direction < 0 ? left - 1 : 0;
+    }
+
+    __device__ __forceinline__ uint32_t slot(int index) const {
+        return ring + (uint32_t)(index * S::slot_bytes);
+    }
+
+    /* Starts copying K or V of the piece `ahead` pieces further, if there is one. */
+    template <bool IS_V> __device__ __forceinline__ void copy(int ahead, uint32_t to) const {
+        if (ahead < left) {
+            const uint32_t key = (uint32_t)(piece + ahead * job.visit.direction) * S::piece; /* below 2^31 + tile_n */
+            study_copy<S, S::piece>(to, IS_V ? job.v : job.k, 2 * (IS_V ? p.v_strides.seq : p.k_strides.seq), key,
+                                    (uint32_t)p.kv_seq);
+        }
+    }
+
+    /* Without prefetch, what was started is waited for at once, so that nothing is computed meanwhile. */
+    __device__ __forceinline__ void started() const {
+        cp_async_commit();
+        if (p.no_prefetch) {
+            cp_async_wait<0>();
+        }
+    }
+
+    __device__ __forceinline__ void next_piece() {
+        piece += job.visit.direction;
+        left--;
+    }
+};
+
+#endif

@@ -1,0 +1,147 @@
+/* The study kernel: attention forward, split over queries, one tile of the walk after the other.
+ *
+ * A CTA holds tile_m queries; each warp owns warp_rows of them from scores to output, so warps meet only to share K and V.
+ * Those come in pieces, K and V in turn, through a ring in shared memory: while one is computed the next are on their way.
+ * What is next is asked of weft_worker_next(), by one thread, while the tile's first loads are in flight. */
+#ifndef WEFT_CUDA_KERNELS_STUDY_CUH
+#define WEFT_CUDA_KERNELS_STUDY_CUH
+
+#include "cuda/study/sweep.cuh"
+
+/* What the threads of a CTA share beside the tiles. It is read again where it is needed, not held in registers. */
+struct study_desk {
+    weft_worker worker;
+    study_job job, next; /* the tile at work and the one after it */
+};
+
+static __device__ __forceinline__ int64_t study_row_bytes(const weft_strides &s, int64_t batch, int64_t row, int64_t head) {
+    return 2 * (batch * s.batch + row * s.seq + head * s.head);
+}
+
+template <class S>
+static __device__ __forceinline__ void study_fetch(const weft_study_params &p, weft_worker *at, study_job *job) {
+    weft_worker worker = *at;
+    weft_visit visit = {}; /* set, or it would hold registers all through the tile */
+    job->more = weft_worker_next(&p.walk, &worker, &visit);
+    const weft_tile &t = visit.tile;
+    const int64_t kv_head = weft_divide(t.head, &p.by_kv_group), row = t.block * S::tile_m;
+    job->visit = visit;
+    job->q = (const char *)p.q + study_row_bytes(p.q_strides, t.batch, row, t.head);
+    job->k = (const char *)p.k + study_row_bytes(p.k_strides, t.batch, 0, kv_head);
+    job->v = (const char *)p.v + study_row_bytes(p.v_strides, t.batch, 0, kv_head);
+    job->o = (char *)p.o + study_row_bytes(p.o_strides, t.batch, row, t.head);
+    job->lse = p.lse ? p.lse + (t.batch * p.heads + t.head) * p.seq + row : nullptr;
+    *at = worker;
+}
+
+/* Divides by the sums and stores output and LSE. `stage`: the warp's own rows of Q, not needed any more, through which the
+ * output goes so that lanes store 16 bytes in a row. first: the warp's first row of the tile. */
+template <class S>
+static __device__ __forceinline__ void study_store(const weft_study_params &p, const study_job &job, int first,
+                                                   study_rows<S> &rows, const float (&out)[S::bands][S::depth / 8][4],
+                                                   unsigned char *stage) {
+    const int lane = (int)(thread_index() % 32);
+    const int64_t below = p.seq - job.visit.tile.block * S::tile_m - first; /* rows from this one on do not exist */
+    const int present = below < S::warp_rows ? (int)below : S::warp_rows;   /* may be negative */
+#pragma unroll
+    for (int b = 0; b < S::bands; b++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float sum = rows.sum[b][half];
+            sum += __shfl_xor_sync(0xffffffffu, sum, 1); /* the four lanes that share the row */
+            sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+            const float inverse = sum == 0 ? 0 : S::precise ? 1 / sum : reciprocal_flushed(sum);
+            const int local = b * 16 + half * 8 + lane / 4;
+#pragma unroll
+            for (int n = 0; n < S::head_dim / 8; n++) {
+                const uint32_t two = pack_halves<S::bf16>(out[b][n][2 * half] * inverse, out[b][n][2 * half + 1] * inverse);
+                *(uint32_t *)(stage + study_offset<S>(local, n) + lane % 4 * 4) = two;
+            }
+            if (job.lse && lane % 4 == 0 && local < present) {
+                const float log2_sum = S::precise ? log2f(sum) : log2_flushed(sum);
+                const float ln2 = 0.693147181f;
+                job.lse[first + local] = sum == 0 ? -INFINITY : ln2 * (rows.max[b][half] * p.scale_log2 + log2_sum);
+            }
+        }
+    }
+    __syncwarp();
+    const int chunk = lane % S::lanes_per_row;
+    const int64_t stride = 2 * p.o_strides.seq;
+    char *o = job.o + first * stride + chunk * 16;
+#pragma unroll 4
+    for (int local = lane / S::lanes_per_row; local < S::warp_rows; local += 32 / S::lanes_per_row) {
+        if (local < present && chunk < S::head_dim / 8) {
+            *(uint4 *)(o + local * stride) = *(const uint4 *)(stage + study_offset<S>(local, chunk));
+        }
+    }
+}
+
+/* One tile, from its first copies on. q_at: where its queries are in shared memory. */
+template <class S>
+static __device__ __forceinline__ void study_tile(const weft_study_params &p, const study_job &job, const study_job &next,
+                                                  unsigned char *shared, uint32_t base, uint32_t q_at) {
+    study_feed<S> feed(p, job, base);
+    float out[S::bands][S::depth / 8][4];
+    study_rows<S> rows;
+#pragma unroll
+    for (int b = 0; b < S::bands; b++) {
+#pragma unroll
+        for (int n = 0; n < S::depth / 8; n++) {
+            out[b][n][0] = out[b][n][1] = out[b][n][2] = out[b][n][3] = 0;
+        }
+        rows.max[b][0] = rows.max[b][1] = -INFINITY;
+        rows.sum[b][0] = rows.sum[b][1] = 0;
+    }
+
+    const uint32_t q = settled(base + q_at + threadIdx.x / 32 * S::warp_rows * S::row_bytes + study_lane_at<S>());
+    uint32_t q_held[S::q_steps][S::bands][4];
+    if (S::q_held && feed.left > 0) {
+        study_hold_q<S>(q_held, q);
+    }
+    if constexpr (S::overlap) {
+        study_sweep_overlapped<S>(feed, rows, out, q, q_held);
+    } else {
+        study_sweep<S>(feed, next, rows, out, q, q_held, shared, base, S::q_bytes - q_at);
+    }
+    const int own = (int)(thread_index() / 32 * S::warp_rows); /* the warp's first row of the tile */
+    study_store<S>(p, job, own, rows, out, shared + q_at + own * S::row_bytes);
+}
+
+template <class S> static __device__ __forceinline__ void study_attention(const weft_study_params &p) {
+    extern __shared__ __align__(256) unsigned char study_shared[];
+    static __shared__ study_desk desk;
+    const uint32_t base = settled((uint32_t)__cvta_generic_to_shared(study_shared));
+    constexpr int words = sizeof(study_job) / 4;
+    static_assert(words <= 64, "the smallest CTA copies a job at once");
+    if (threadIdx.x == 0) {
+        desk.worker = weft_worker_start(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
+        desk.job.more = 1;
+        desk.job.visit.steps = -1; /* the first round has no tile yet, and only fetches */
+    }
+    __syncthreads();
+    uint32_t q_at = 0;
+    bool begun = false; /* with the tile before */
+    while (desk.job.more) {
+        if (!begun && desk.job.visit.steps > 0) {
+            study_begin<S>(p, desk.job, study_shared, base, q_at);
+        }
+        if (threadIdx.x == 0) {
+            study_fetch<S>(p, &desk.worker, &desk.next);
+        }
+        if (desk.job.visit.steps >= 0) {
+            study_tile<S>(p, desk.job, desk.next, study_shared, base, q_at);
+        }
+        if (S::ahead) {
+            begun = desk.job.visit.steps > 0 && study_begins_ahead(p, desk.next);
+            q_at = S::q_bytes - q_at;
+        }
+        __syncthreads(); /* nobody reads this tile's pieces or job any more, and the next job is there */
+        const uint32_t thread = thread_index();
+        if (thread < words) {
+            ((uint32_t *)&desk.job)[thread] = ((const uint32_t *)&desk.next)[thread];
+        }
+        __syncthreads();
+    }
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* What a caller gives with a problem: a schedule and a device. */
+#include "base/status.h"
+#include "base/struct.h"
+#include "plan/plan.h"
+
+weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs, weft_message *message) {
+    const weft_schedule none = WEFT_SCHEDULE_INIT;
+    *ours = none;
+    return theirs ? weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_SCHEDULE_INIT", message) : WEFT_OK;
+}
+
+weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_message *message) {
+    const weft_device none = WEFT_DEVICE_INIT;
+    *ours = none;
+    if (!theirs) {
+        return WEFT_OK;
+    }
+    const weft_status status = weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_DEVICE_INIT", message);
+    if (status) {
+        return status;
+    }
+    if (ours->kind != WEFT_DEVICE_CPU && ours->kind != WEFT_DEVICE_CUDA) {
+        return weft_fail(message, WEFT_INVALID, "kind %d is not WEFT_DEVICE_CPU or WEFT_DEVICE_CUDA", (int)ours->kind);
+    }
+    if (ours->mode != WEFT_ESTIMATE && ours->mode != WEFT_MEASURE && ours->mode != WEFT_STORED) {
+        return weft_fail(message, WEFT_INVALID, "mode %d is not WEFT_ESTIMATE, WEFT_MEASURE or WEFT_STORED",
+                         (int)ours->mode);
+    }
+    const struct {
+        const char *name;
+        int32_t value, most;
+    } knobs[] = {{"precise", ours->precise, 1},
+                 {"mask_every_block", ours->mask_every_block, 1},
+                 {"no_prefetch", ours->no_prefetch, 1},
+                 {"ctas", ours->ctas, 32}};
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
+        const int32_t most = ours->kind == WEFT_DEVICE_CPU ? 0 : knobs[i].most;
+        if (knobs[i].value < 0 || knobs[i].value > most) {
+            return weft_fail(message, WEFT_INVALID, "%s %d is not between 0 and %d%s", knobs[i].name, (int)knobs[i].value,
+                             (int)most, most == 0 ? ": the CPU has no such knob" : "");
+        }
+    }
+    if (ours->kernel && ours->kind == WEFT_DEVICE_CPU) {
+        return weft_fail(message, WEFT_INVALID, "kernel %.40s: the CPU has no such knob", ours->kernel);
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,260 @@
+/* Attention as a problem: its check and defaults, its buffers, its words. */
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/status.h"
+#include "problem/attention.h"
+#include "problem/problem.h"
+#include "problem/tensor.h"
+
+void weft_attention_init(weft_problem *problem) {
+    const weft_attention init = WEFT_ATTENTION_INIT;
+    problem->attention = init;
+}
+
+/* Fills in packed strides and checks what the tensor spans. */
+static weft_status resolve_strides(weft_strides *s, const weft_attention *p, char tensor, weft_message *message) {
+    const int of_queries = tensor == 'q' || tensor == 'o';
+    const int64_t seq = of_queries ? p->seq : p->kv_seq, heads = of_queries ? p->heads : p->kv_heads;
+    if (s->batch < 0 || s->seq < 0 || s->head < 0) {
+        return weft_fail(message, WEFT_INVALID,
+                         "%c_strides are negative: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, tensor, s->batch,
+                         s->seq, s->head);
+    }
+    if (s->batch == 0 && s->seq == 0 && s->head == 0) {
+        const int64_t row = p->head_dim; /* dimensions are below 2^31 and head_dim below 2^9: these fit */
+        s->seq = p->layout == WEFT_BSHD ? heads * row : row;
+        s->head = p->layout == WEFT_BSHD ? row : seq * row;
+        if (!weft_multiply(seq * row, heads, &s->batch)) {
+            s->batch = INT64_MAX; /* refused below, unless there is one batch and it fits */
+        }
+    }
+    weft_lower_stride(&s->batch, p->batch);
+    weft_lower_stride(&s->seq, seq);
+    weft_lower_stride(&s->head, heads);
+    weft_tensor_axis axes[] = {{p->batch, s->batch}, {seq, s->seq}, {heads, s->head}};
+    if (!weft_extent(axes, 3, p->head_dim)) {
+        return weft_fail(message, WEFT_INVALID, "%c spans more than 2^59 elements", tensor);
+    }
+    if (tensor == 'o' && weft_overlaps_itself(axes, 3, p->head_dim)) {
+        return weft_fail(message, WEFT_INVALID,
+                         "o_strides make rows of o overlap: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, s->batch,
+                         s->seq, s->head);
+    }
+    return WEFT_OK;
+}
+
+static weft_status resolve_mask(weft_attention *p, weft_message *message) {
+    switch (p->mask) {
+    case WEFT_MASK_NONE:
+    case WEFT_MASK_CAUSAL_BOTTOM_RIGHT:
+        if (p->offset != 0) {
+            return weft_fail(message, WEFT_INVALID, "offset %" PRId64 " is only for mask WEFT_MASK_CAUSAL", p->offset);
+        }
+        if (p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT) {
+            p->mask = WEFT_MASK_CAUSAL;
+            p->offset = p->kv_seq - p->seq;
+        }
+        return WEFT_OK;
+    case WEFT_MASK_CAUSAL:
+        if (p->offset < -WEFT_MAX_DIMENSION || p->offset > WEFT_MAX_DIMENSION) {
+            return weft_fail(message, WEFT_INVALID, "offset %" PRId64 " is not between -%" PRId64 " and %" PRId64,
+                             p->offset, WEFT_MAX_DIMENSION, WEFT_MAX_DIMENSION);
+        }
+        return WEFT_OK;
+    }
+    return weft_fail(message, WEFT_INVALID, "mask %d is not a weft_mask", (int)p->mask);
+}
+
+weft_status weft_attention_complete(weft_problem *problem, weft_message *message) {
+    weft_attention *p = &problem->attention;
+    weft_status status;
+    const weft_dimension fields[] = {{"batch", p->batch}, {"heads", p->heads},   {"kv_heads", p->kv_heads},
+                                     {"seq", p->seq},     {"kv_seq", p->kv_seq}, {"head_dim", p->head_dim}};
+    status = weft_check_dimensions(fields, sizeof fields / sizeof *fields, message);
+    if (status) {
+        return status;
+    }
+    if (p->heads % p->kv_heads != 0) {
+        return weft_fail(message, WEFT_INVALID, "kv_heads %" PRId64 " does not divide heads %" PRId64, p->kv_heads,
+                         p->heads);
+    }
+    if (p->head_dim % 8 != 0 || p->head_dim > 256) {
+        return weft_fail(message, WEFT_INVALID, "head_dim %" PRId64 " is not a multiple of 8 between 8 and 256",
+                         p->head_dim);
+    }
+    if (p->layout != WEFT_BSHD && p->layout != WEFT_BHSD) {
+        return weft_fail(message, WEFT_INVALID, "layout %d is not WEFT_BSHD or WEFT_BHSD", (int)p->layout);
+    }
+    if (!isfinite(p->scale)) {
+        return weft_fail(message, WEFT_INVALID, "scale %g is not finite", p->scale);
+    }
+    int64_t tiles; /* the smallest tile is one query, so this bounds every grid and the LSE */
+    if (!weft_multiply(p->batch * p->heads, p->seq, &tiles)) {
+        return weft_fail(message, WEFT_INVALID, "batch %" PRId64 " x heads %" PRId64 " x seq %" PRId64 " exceeds 2^62",
+                         p->batch, p->heads, p->seq);
+    }
+    if (p->scale == 0.0) {
+        p->scale = 1.0 / sqrt((double)p->head_dim);
+    }
+    if ((status = weft_check_dtype("dtype", p->dtype, message)) || (status = resolve_mask(p, message)) ||
+        (status = resolve_strides(&p->q_strides, p, 'q', message)) ||
+        (status = resolve_strides(&p->k_strides, p, 'k', message)) ||
+        (status = resolve_strides(&p->v_strides, p, 'v', message)) ||
+        (status = resolve_strides(&p->o_strides, p, 'o', message))) {
+        return status;
+    }
+    return WEFT_OK;
+}
+
+static size_t tensor_extent(const weft_attention *p, const weft_strides *s, int64_t seq, int64_t heads) {
+    const weft_tensor_axis axes[] = {{p->batch, s->batch}, {seq, s->seq}, {heads, s->head}};
+    return (size_t)weft_extent(axes, 3, p->head_dim);
+}
+
+weft_attention_extents weft_attention_sizes(const weft_attention *p) {
+    return (weft_attention_extents){tensor_extent(p, &p->q_strides, p->seq, p->heads),
+                                    tensor_extent(p, &p->k_strides, p->kv_seq, p->kv_heads),
+                                    tensor_extent(p, &p->v_strides, p->kv_seq, p->kv_heads),
+                                    tensor_extent(p, &p->o_strides, p->seq, p->heads),
+                                    (size_t)(p->batch * p->heads * p->seq)};
+}
+
+double weft_attention_forward_flops(const weft_problem *problem) {
+    const weft_attention *p = &problem->attention;
+    const double whole = 4.0 * (double)p->batch * (double)p->heads * (double)p->seq * (double)p->kv_seq * (double)p->head_dim;
+    return p->mask == WEFT_MASK_NONE ? whole : whole / 2;
+}
+
+static size_t buffers(const weft_problem *problem, weft_buffer *list) {
+    const weft_attention *p = &problem->attention;
+    const weft_attention_extents n = weft_attention_sizes(p);
+    size_t count = 0;
+#define BUFFER(field, dtype, elements, alignment, read, written, optional)                                                 \
+    list[count++] = (weft_buffer){sizeof(weft_buffer), #field,   offsetof(weft_attention_data, field),                     \
+                                  dtype,               elements, alignment,                                                \
+                                  read,                written,  optional}
+    BUFFER(q, p->dtype, n.q, 16, 1, 0, 0);
+    BUFFER(k, p->dtype, n.k, 16, 1, 0, 0);
+    BUFFER(v, p->dtype, n.v, 16, 1, 0, 0);
+    BUFFER(o, p->dtype, n.o, 16, 0, 1, 0);
+    BUFFER(lse, WEFT_FP32, n.lse, sizeof(float), 0, 1, 1);
+#undef BUFFER
+    return count;
+}
+
+int weft_attention_line(const char *name, const weft_attention *p, char *text, size_t size) {
+    char mask[64] = "no mask";
+    if (p->mask != WEFT_MASK_NONE) {
+        snprintf(mask, sizeof mask, "causal, offset %" PRId64, p->offset);
+    }
+    return snprintf(text, size,
+                    "%s  batch %" PRId64 ", heads %" PRId64 " over %" PRId64 " kv heads, %" PRId64 " queries x %" PRId64
+                    " keys, head dim %" PRId64 ", %s, %s\n",
+                    name, p->batch, p->heads, p->kv_heads, p->seq, p->kv_seq, p->head_dim, weft_dtype_name(p->dtype), mask);
+}
+
+static int text(const weft_problem *problem, char *to, size_t size) {
+    return weft_attention_line("attention", &problem->attention, to, size);
+}
+
+int weft_attention_caption(const char *pass, const weft_attention *p, char *text, size_t size) {
+    char queries[24], key_count[24], batch[40] = "", over[40] = "", keys[48] = " and keys";
+    if (p->batch > 1) {
+        snprintf(batch, sizeof batch, "batch %" PRId64 ", ", p->batch);
+    }
+    if (p->kv_heads != p->heads) {
+        snprintf(over, sizeof over, " over %" PRId64, p->kv_heads);
+    }
+    if (p->kv_seq != p->seq) {
+        snprintf(keys, sizeof keys, ", %s keys", weft_size_text(p->kv_seq, key_count, sizeof key_count));
+    }
+    return snprintf(text, size, "%s%s, %s%" PRId64 " head%s%s of %" PRId64 ", %s queries%s, %s",
+                    p->mask == WEFT_MASK_NONE ? "Attention" : "Causal attention", pass, batch, p->heads, p->heads == 1 ? "" : "s", over,
+                    p->head_dim, weft_size_text(p->seq, queries, sizeof queries), keys, weft_dtype_name(p->dtype));
+}
+
+static int title(const weft_problem *problem, char *to, size_t size) {
+    return weft_attention_caption("", &problem->attention, to, size);
+}
+
+/* Keys that the last query sees, which is where a causal mask with an offset ends. */
+static int64_t keys_seen(const weft_attention *p) {
+    return weft_visible_keys(p, p->seq - 1);
+}
+
+size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *n, char *text, size_t size) {
+    const int64_t numbers[] = {p->dtype,
+                               p->head_dim,
+                               p->mask != WEFT_MASK_NONE,
+                               p->heads / p->kv_heads,
+                               weft_bucket(p->batch * p->heads),
+                               weft_bucket(p->seq),
+                               weft_bucket(p->kv_seq),
+                               weft_bucket(keys_seen(p))};
+    const size_t count = sizeof numbers / sizeof *numbers;
+    char seen[48] = "";
+    for (size_t i = 0; i < count; i++) {
+        n[i] = numbers[i];
+    }
+    if (n[2]) {
+        snprintf(seen, sizeof seen, ", causal to %" PRId64, n[7]);
+    }
+    snprintf(text, size,
+             "%s %s, head dim %" PRId64 ", heads %" PRId64 " by %" PRId64 ", queries %" PRId64 ", keys %" PRId64 "%s", name,
+             weft_dtype_name(p->dtype), n[1], n[4], n[3], n[5], n[6], seen);
+    return count;
+}
+
+static size_t key(const weft_problem *problem, int64_t *numbers, char *to, size_t size) {
+    return weft_attention_key("attention", &problem->attention, numbers, to, size);
+}
+
+static const char *layout_name(int32_t i) {
+    static const char *const names[] = {"bshd", "bhsd"};
+    return i >= 0 && i < 2 ? names[i] : NULL;
+}
+
+#define AT(field) offsetof(weft_attention, field)
+/* clang-format off */
+const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
+    {"batch",    "sequences (1)", WEFT_FIELD_INTEGER, AT(batch), 0, NULL, 1, NULL},
+    {"heads",    "query heads (1)", WEFT_FIELD_INTEGER, AT(heads), 0, NULL, 1, NULL},
+    {"kv_heads", "key and value heads, dividing heads (as many as heads)", WEFT_FIELD_INTEGER, AT(kv_heads), 0, NULL, 0, "heads"},
+    {"seq",      "queries (1024)", WEFT_FIELD_INTEGER, AT(seq), 0, NULL, 1024, NULL},
+    {"kv_seq",   "keys (as many as queries)", WEFT_FIELD_INTEGER, AT(kv_seq), 0, NULL, 0, "seq"},
+    {"head_dim", "a multiple of 8 up to 256 (64)", WEFT_FIELD_INTEGER, AT(head_dim), 0, NULL, 64, NULL},
+    {"causal",   "query i sees keys 0 .. i + offset", WEFT_FIELD_FLAG, AT(mask), WEFT_MASK_CAUSAL, NULL, 0, NULL},
+    {"offset",   "causal: position of the first query among the keys (0)", WEFT_FIELD_INTEGER, AT(offset), 0, NULL, 0, NULL},
+    {"bottom_right", "causal: the last query sees the last key", WEFT_FIELD_FLAG, AT(mask), WEFT_MASK_CAUSAL_BOTTOM_RIGHT, NULL, 0, NULL},
+    {"scale",    "softmax scale (1 / sqrt(head dim))", WEFT_FIELD_REAL, AT(scale), 0, NULL, 0, NULL},
+    {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, layout_name, WEFT_BSHD, NULL},
+    {"dtype",    "fp32, fp16 or bf16 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
+};
+/* clang-format on */
+
+const weft_operation_row weft_operation_attention = {
+    .info = {.operation = WEFT_ATTENTION,
+             .name = "attention",
+             .text = "O = softmax(scale * Q K^T) V",
+             .problem_size = sizeof(weft_attention),
+             .data_size = sizeof(weft_attention_data),
+             .grid = WEFT_GRID_HEADS,
+             .fields = weft_attention_fields,
+             .field_count = WEFT_ATTENTION_FIELDS},
+    .init = weft_attention_init,
+    .resolve = weft_attention_complete,
+    .flops = weft_attention_forward_flops,
+    .buffers = buffers,
+    .sides = weft_attention_sides,
+    .choose = weft_attention_choose,
+    .lay_out = weft_attention_lay_out,
+    .pieces = weft_attention_pieces,
+    .reads = weft_attention_reads,
+    .step_bytes = weft_attention_step_bytes,
+    .text = text,
+    .title = title,
+    .key = key,
+};

@@ -1,0 +1,124 @@
+/* The tiles of a forward attention: blocks of queries, whose steps are blocks of keys. */
+#include <math.h>
+
+#include "problem/attention.h"
+#include "problem/sectors.h"
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Queries in a tile: its rows are (query, head). */
+static int64_t queries_in_tile(const weft_tiling *t) {
+    return t->schedule->tile_m / t->heads_in_tile;
+}
+
+size_t weft_attention_sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
+    const weft_attention *p = &t->problem->attention;
+    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "seq", p->seq * t->heads_in_tile, 64};
+    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64};
+    return 2;
+}
+
+/* K and V of one kv head, in bytes. */
+static double kv_bytes(const weft_attention *p) {
+    return 2.0 * (double)p->kv_seq * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
+}
+
+/* Heads whose K and V fit one domain's L2 together, in whole groups of query heads that share K and V. */
+static int64_t heads_in_l2(const weft_attention *p, const weft_machine *machine) {
+    const double fit = floor((double)machine->l2_bytes / kv_bytes(p));
+    const int64_t kv_heads = p->batch * p->kv_heads;
+    const int64_t section = fit < 1 ? 1 : fit > (double)kv_heads ? kv_heads : (int64_t)fit;
+    return section * (p->heads / p->kv_heads);
+}
+
+void weft_attention_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *s) {
+    const weft_attention *p = &problem->attention;
+    const int causal = p->mask != WEFT_MASK_NONE;
+    if (s->order == WEFT_CHOOSE) {
+        s->order = causal                 ? WEFT_ORDER_LONGEST_FIRST
+                   : machine->domains > 1 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED
+                                          : WEFT_ORDER_HEAD_FIRST;
+    }
+    if (s->sweep == WEFT_CHOOSE) {
+        s->sweep = kv_bytes(p) > (double)machine->l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
+    }
+    if (s->dispatch == WEFT_CHOOSE) {
+        s->dispatch = causal ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
+    }
+    if (s->group == 0 && s->order == WEFT_ORDER_LONGEST_FIRST) {
+        s->group = heads_in_l2(p, machine);
+    }
+}
+
+void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
+    const weft_attention *p = &t->problem->attention;
+    const int64_t queries = queries_in_tile(t);
+    *tiles = (weft_grid){p->batch, p->heads / t->heads_in_tile, weft_ceil_divide(p->seq, queries)};
+    *reach = weft_reach_make(p->seq, p->kv_seq, queries, t->schedule->tile_n, p->mask != WEFT_MASK_NONE, p->offset);
+}
+
+/* K and V of a block are always asked for together, so they are one piece. */
+static int64_t kv_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
+    return weft_sectors(keys, row, p->k_strides.seq * bytes, sector) +
+           weft_sectors(keys, row, p->v_strides.seq * bytes, sector);
+}
+
+void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *pieces) {
+    const weft_attention *p = &t->problem->attention;
+    const weft_schedule *s = t->schedule;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
+    /* Keys that some query sees: the last block of queries sees the most. */
+    const int64_t last = weft_ceil_divide(p->seq, queries_in_tile(t)) - 1;
+    const int64_t seen = smaller(p->kv_seq, s->tile_n * weft_reach_range(reach, last).steps);
+    const int64_t q = weft_sectors(p->seq, row, p->q_strides.seq * bytes, sector);
+    const int64_t o = weft_sectors(p->seq, row, p->o_strides.seq * bytes, sector);
+    *pieces = (weft_pieces){.sections = 1,
+                            .section = {{"K and V", "kv head", p->batch * p->kv_heads}},
+                            .steps = weft_ceil_divide(p->kv_seq, s->tile_n),
+                            .step = "key block",
+                            .read = "blocks of K and V",
+                            .per_piece = 2};
+    pieces->largest = ((double)row / (double)sector + 1) *
+                      fmax(2.0 * (double)s->tile_n, (double)(s->cluster_m * s->cluster_n) * (double)s->tile_m);
+    pieces->distinct = (uint64_t)(p->batch * (p->kv_heads * kv_sectors(p, seen, sector) + p->heads * q));
+    pieces->written = (uint64_t)(p->batch * p->heads * o);
+}
+
+/* A cluster of query blocks asks for K and V once. */
+void weft_attention_reads(const weft_tiling *t, const weft_visit *visit, int64_t sector, weft_visit_reads *reads) {
+    const weft_attention *p = &t->problem->attention;
+    const weft_schedule *s = t->schedule;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
+    const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), last_keys = p->kv_seq - (steps - 1) * s->tile_n;
+    const int64_t group = p->heads / p->kv_heads / t->heads_in_tile, each = queries_in_tile(t);
+    reads->streams = 0;
+    for (int64_t i = 0; i < s->cluster_m; i++) {
+        const int64_t kv_head = (visit->tile.head + i) / group;
+        if (i > 0 && kv_head == (visit->tile.head + i - 1) / group) { /* the same K and V as the head before */
+            reads->stream[reads->streams - 1].shared += s->cluster_n;
+            continue;
+        }
+        reads->stream[reads->streams].line = visit->tile.batch * p->kv_heads + kv_head;
+        reads->stream[reads->streams].sectors = kv_sectors(p, s->tile_n, sector);
+        reads->stream[reads->streams].at_end = kv_sectors(p, last_keys, sector);
+        reads->stream[reads->streams++].shared = s->cluster_n;
+    }
+    const int64_t queries = smaller(p->seq - visit->tile.block * each, each * s->cluster_n);
+    const int64_t heads = s->cluster_m * t->heads_in_tile;
+    reads->first_sectors = heads * weft_sectors(queries, row, p->q_strides.seq * bytes, sector);
+    reads->out_sectors = heads * weft_sectors(queries, row, p->o_strides.seq * bytes, sector);
+    reads->reads_out = 0;
+    reads->dtype = p->dtype;
+    reads->exponentials = (double)s->tile_m * (double)s->tile_n;
+    reads->flops = 4.0 * reads->exponentials * (double)p->head_dim;
+}
+
+/* One block each of Q, K and V. */
+double weft_attention_step_bytes(const weft_tiling *t) {
+    const weft_attention *p = &t->problem->attention;
+    const double lines = (double)t->schedule->tile_m + 2.0 * (double)t->schedule->tile_n;
+    return lines * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
+}

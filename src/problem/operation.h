@@ -1,0 +1,146 @@
+/* An operation from the inside: what weft must know of a kind of work to check it, lay it out in tiles, simulate it, tune it
+ * and describe it. operations.def lists them; docs/adding-an-operation.md walks through a small one. */
+#ifndef WEFT_PROBLEM_OPERATION_H
+#define WEFT_PROBLEM_OPERATION_H
+
+#include <weft/machine.h>
+
+/* Any descriptor. Each begins with struct_size and operation. */
+typedef union weft_problem {
+    struct {
+        size_t struct_size;
+        int32_t operation;
+    };
+    weft_attention attention; /* forward and backward */
+    weft_gemm gemm;
+    int64_t room[64]; /* for descriptors that operations of other files have */
+} weft_problem;
+
+/* A problem cut into tiles: what the functions below need of a plan. */
+typedef struct weft_tiling {
+    const weft_problem *problem; /* resolved */
+    const weft_schedule *schedule;
+    int64_t heads_in_tile; /* attention: query heads that share K and V in one tile, whose rows are (query, head) */
+    int64_t products;      /* GEMM: products of the batch that one walk covers; 0: all */
+} weft_tiling;
+
+/* A side of a tile: a field of the schedule that the operation uses. */
+typedef struct weft_tile_side {
+    int64_t *size;                /* &schedule->tile_m, ... */
+    const char *name, *dimension; /* "tile_m", "seq" */
+    int64_t length, usual;        /* of the dimension; the tile's side when nobody chose one */
+} weft_tile_side;
+
+enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 16, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 12 };
+
+/* The pieces that the tiles of a tiling read and write, for the simulator and its pictures. Tensors that are read step by
+ * step are sections: each has lines (heads, or tiles along one axis) of `steps` pieces. */
+typedef struct weft_pieces {
+    const char *refused; /* why the simulator cannot take the problem; null: it can */
+    int sections;
+    struct {
+        const char *name, *line; /* "K and V", "kv head" */
+        int64_t lines;
+    } section[WEFT_SECTIONS];
+    int64_t steps;
+    const char *step;   /* "key block" */
+    const char *read;  /* "blocks of K and V" */
+    int64_t per_piece; /* tensors that a piece is made of */
+    double largest;     /* sectors of the largest piece, at most */
+    uint64_t distinct;  /* sectors that are read, each once */
+    uint64_t written;   /* sectors that are written, each once */
+} weft_pieces;
+
+/* What one visit reads and writes, in sectors. A step reads its piece of every stream. */
+typedef struct weft_visit_reads {
+    int streams;
+    struct {
+        int64_t line;              /* over all sections, in their order */
+        int64_t sectors, at_end;   /* of a piece; of the line's last piece */
+        int64_t shared;            /* CTAs of the cluster that this one request serves */
+    } stream[WEFT_STREAMS];
+    int64_t first_sectors;         /* read once, when the tile begins */
+    int64_t out_sectors;           /* written when it ends */
+    int reads_out;                 /* 1: what is read first is the output itself */
+    weft_dtype dtype;              /* of the products */
+    double flops, exponentials;    /* of one step of one CTA */
+} weft_visit_reads;
+
+/* One kind of work. The pointers to functions may not be null unless it says so. */
+typedef struct weft_operation_row {
+    weft_operation_info info; /* what everyone may know: weft.h */
+
+    /* A descriptor with the defaults of its _INIT macro. */
+    void (*init)(weft_problem *problem);
+
+    /* Checks a descriptor, which has been copied over one from init(), and fills in what it leaves open. */
+    weft_status (*resolve)(weft_problem *problem, weft_message *message);
+
+    double (*flops)(const weft_problem *problem);
+
+    /* The buffers of a resolved problem, inputs and outputs, in the order of the data's fields; how many there are. */
+    size_t (*buffers)(const weft_problem *problem, weft_buffer *list);
+
+    /* The sides of a tile that it uses; how many. Others must be left at 0. */
+    size_t (*sides)(const weft_tiling *tiling, weft_schedule *schedule, weft_tile_side *list);
+
+    /* Chooses what is open in the schedule once tiles and workers are known. */
+    void (*choose)(const weft_problem *problem, const weft_machine *machine, weft_schedule *schedule);
+
+    /* The grid of tiles, and the steps of each. */
+    void (*lay_out)(const weft_tiling *tiling, weft_grid *tiles, weft_reach *reach);
+
+    /* For the simulator. */
+    void (*pieces)(const weft_tiling *tiling, const weft_reach *reach, int64_t sector, weft_pieces *pieces);
+    void (*reads)(const weft_tiling *tiling, const weft_visit *visit, int64_t sector, weft_visit_reads *reads);
+
+    /* Bytes of what a worker must hold for a step: its own memory bounds the tiles that are worth trying. */
+    double (*step_bytes)(const weft_tiling *tiling);
+
+    /* 1: clusters may reach over the edge of the grid, where the kernels do that. */
+    int clusters_reach_over;
+
+    /* A line for people ("attention  batch 1, ..."), and a title for a page. As snprintf. */
+    int (*text)(const weft_problem *problem, char *text, size_t size);
+    int (*title)(const weft_problem *problem, char *text, size_t size);
+
+    /* The class of problems that a tuning is for: at most WEFT_KEY_NUMBERS numbers, lengths in buckets, and the same in
+     * words. Returns how many numbers. */
+    size_t (*key)(const weft_problem *problem, int64_t *numbers, char *text, size_t size);
+
+    /* The work of one tile, without a kernel: for backends that have none of their own for this operation. Null: such
+     * backends refuse it. */
+    void (*tile)(const weft_tiling *tiling, const void *data, const weft_visit *visit);
+} weft_operation_row;
+
+/* The row of an operation; null when there is none. */
+const weft_operation_row *weft_operation_at(int32_t operation);
+
+/* Checks a caller's descriptor and copies it with every default filled in; *row is its operation's. */
+weft_status weft_problem_resolve(weft_problem *resolved, const weft_operation_row **row, const void *problem,
+                                 weft_message *message);
+
+/* Checks a caller's data for a resolved problem, and copies it: no pointer may be null that must not be, and nothing that
+ * is written may overlap anything else. `copy` is room for the data of any operation. */
+typedef union weft_data {
+    struct {
+        size_t struct_size;
+        int32_t operation;
+    };
+    weft_attention_data attention;
+    weft_attention_gradients gradients;
+    weft_gemm_data gemm;
+    void *room[32];
+} weft_data;
+weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
+                            weft_message *message);
+
+/* Names of dtypes as a field's choices; and 131072 as "128K", as people ask for it. */
+const char *weft_dtype_choice(int32_t dtype);
+const char *weft_size_text(int64_t number, char *text, size_t size);
+
+/* The bucket of a length: its least member. Lengths up to 16 are buckets of their own; from there on eight buckets to a
+ * doubling, so that the largest member is at most an eighth longer than the least. */
+int64_t weft_bucket(int64_t length);
+
+#endif
