@@ -28,7 +28,14 @@ static trial trial_new(uint64_t *random, const weft_attention *problem) {
         b.count[i] = i == 0 ? b.t.size.q : i == 1 ? b.t.size.k : b.t.size.v;
         b.grads[i] = guarded_new(b.count[i] * bytes);
     }
-    b.data = (weft_attention_gradients){b.t.q, b.t.k, b.t.v, b.grad_o, b.grads[0], b.grads[1], b.grads[2], NULL, NULL};
+    b.data = (weft_attention_gradients)WEFT_ATTENTION_GRADIENTS_INIT;
+    b.data.q = b.t.q;
+    b.data.k = b.t.k;
+    b.data.v = b.t.v;
+    b.data.grad_o = b.grad_o;
+    b.data.grad_q = b.grads[0];
+    b.data.grad_k = b.grads[1];
+    b.data.grad_v = b.grads[2];
     return b;
 }
 
@@ -136,9 +143,9 @@ static void orders_change_no_bit(void **state) {
 #ifdef _OPENMP
             omp_set_num_threads(1 + i % 5);
 #endif
-            const weft_walk walk =
-                walk_of(&b.t.p, tile_n, kinds[i % 4], WEFT_SWEEP_FORWARD, (weft_dispatch)(i % WEFT_DISPATCHES), 1 + i % 7);
-            run(&b, tile_n, &walk, NULL, NULL);
+            const weft_schedule s =
+                schedule_of(&p, 1 + round % 2, orders[i % 4], WEFT_SWEEP_FORWARD, i % WEFT_DISPATCHES, 1 + i % 7);
+            run(&b, &s, NULL, NULL);
             char *now = copy_of(&b);
             first = first ? first : now;
             assert_memory_equal(first, now, (b.count[0] + b.count[1] + b.count[2]) * weft_dtype_bytes(p.dtype));

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "../../plans.h"
 #include "cpu/thread/walk.h"
 
 #ifdef _OPENMP
@@ -54,9 +55,9 @@ static void visits_do_not_grow_with_workers(void **state) {
             const int steals = i % 2;
             tally t = {{0}};
             weft_plan *plan;
-            assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
+            assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
             const weft_cpu_visitor visitor = {.visit = count_visit, .context = &t, .scratch = 64, .steals = steals};
-            assert_int_equal(weft_cpu_walk(weft_plan_walk(plan), &visitor, NULL), WEFT_OK);
+            assert_int_equal(weft_cpu_walk(weft_plan_walk(plan, sizeof(weft_walk)), &visitor, NULL), WEFT_OK);
             weft_plan_destroy(plan);
             for (int tile = 0; tile < TILES; tile++) {
                 assert_in_range(t.visits[tile], 1, steals ? THREADS + 1 : 1); /* dynamic: its drawer looks again */
@@ -98,8 +99,8 @@ static void tiles_without_kernels(void **state) {
         const weft_schedule s = schedule_of(i < WEFT_DISPATCHES ? 1 : i, i % WEFT_DISPATCHES);
         weft_plan *plan;
         trace t = {.place = 0};
-        assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
-        const weft_walk *walk = weft_plan_walk(plan);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        const weft_walk *walk = weft_plan_walk(plan, sizeof(weft_walk));
         assert_int_equal(weft_cpu_run_tiles(walk, trace_visit, &t, tick, &t, NULL), WEFT_OK);
         assert_int_equal(t.place, TILES);
         for (int tile = 0; tile < TILES; tile++) {
@@ -128,8 +129,8 @@ static void very_many_workers(void **state) {
         const weft_schedule s = schedule_of(workers, WEFT_DISPATCH_STATIC);
         weft_plan *plan;
         tensors_poison_outputs(&t);
-        assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
-        assert_int_equal(weft_plan_run_attention(plan, &t.data, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_run(plan, &t.data, NULL), WEFT_OK);
         weft_plan_destroy(plan);
         if (workers == 1) {
             memcpy(first, t.data.o, t.size.o * sizeof *first);
