@@ -132,8 +132,8 @@ static void check_multiply(const weft_cpu_kernel *kernel) {
 
 /* Weights against exp2, sums against weights, over two blocks with a mask. */
 /* A where it lies gives the sums that A packed gives, bit for bit. */
-static void check_lying(const weft_cpu_kernel *kernel) {
-    if (!kernel->multiply_lying) {
+static void check_unpacked(const weft_cpu_kernel *kernel) {
+    if (!kernel->multiply_unpacked) {
         return;
     }
     enum { STEP = MOST_K + 3 }; /* elements between rows: unaligned */
@@ -156,7 +156,7 @@ static void check_lying(const weft_cpu_kernel *kernel) {
             c[i] = want[i] = random_float(&random);
         }
         kernel->multiply(k, a, b, want, round % 2);
-        kernel->multiply_lying(k, lying, STEP * (int64_t)weft_dtype_bytes(kernel->dtype), b, c, round % 2);
+        kernel->multiply_unpacked(k, lying, STEP * (int64_t)weft_dtype_bytes(kernel->dtype), b, c, round % 2);
         assert_memory_equal(c, want, sizeof c);
     }
     weft_cpu_free(a);
@@ -348,7 +348,7 @@ static void packing(void **state) {
 static void multiply(void **state) {
     (void)state;
     each(check_multiply);
-    each(check_lying);
+    each(check_unpacked);
 }
 static void soften(void **state) {
     (void)state;

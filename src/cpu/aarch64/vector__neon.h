@@ -1,6 +1,6 @@
 /* Vectors of four floats. Arithmetic on vec and ints is by operators. */
-#ifndef WEFT_CPU_VECTOR__NEON_H
-#define WEFT_CPU_VECTOR__NEON_H
+#ifndef WEFT_CPU_AARCH64_VECTOR__NEON_H
+#define WEFT_CPU_AARCH64_VECTOR__NEON_H
 
 #include <arm_neon.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Vectors of eight floats. Arithmetic on vec and ints is by operators. */
-#ifndef WEFT_CPU_VECTOR__AVX2_H
-#define WEFT_CPU_VECTOR__AVX2_H
+#ifndef WEFT_CPU_X86_VECTOR__AVX2_H
+#define WEFT_CPU_X86_VECTOR__AVX2_H
 
 #include <immintrin.h>
 #include <stdint.h>

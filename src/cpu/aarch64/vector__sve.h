@@ -1,13 +1,12 @@
-/* Vectors of BITS, which the file that includes this says and the compiler is told (-msve-vector-bits). Arithmetic on vec
- * and ints is by operators. */
-#ifndef WEFT_CPU_VECTOR__SVE_H
-#define WEFT_CPU_VECTOR__SVE_H
+/* Vectors as long as the compiler is told by -msve-vector-bits. Arithmetic on vec and ints is by operators. */
+#ifndef WEFT_CPU_AARCH64_VECTOR__SVE_H
+#define WEFT_CPU_AARCH64_VECTOR__SVE_H
 
 #include <arm_sve.h>
 
-#define WIDTH (BITS / 32)
-typedef svfloat32_t vec __attribute__((arm_sve_vector_bits(BITS)));
-typedef svint32_t ints __attribute__((arm_sve_vector_bits(BITS)));
+#define WIDTH (__ARM_FEATURE_SVE_BITS / 32)
+typedef svfloat32_t vec __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
+typedef svint32_t ints __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
 
 static inline vec vec_load(const float *from) {
     return svld1_f32(svptrue_b32(), from);

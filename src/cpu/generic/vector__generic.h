@@ -1,6 +1,6 @@
 /* Vectors of four floats in GNU C, for any processor. Arithmetic on vec and ints is by operators. */
-#ifndef WEFT_CPU_VECTOR__GENERIC_H
-#define WEFT_CPU_VECTOR__GENERIC_H
+#ifndef WEFT_CPU_GENERIC_VECTOR__GENERIC_H
+#define WEFT_CPU_GENERIC_VECTOR__GENERIC_H
 
 #include <stdint.h>
 #include <string.h>
@@ -43,16 +43,6 @@ static inline void vec_store_fp16(void *to, vec v) {
     const uint16_t halves[4] = {weft_narrow_fp16(v[0]), weft_narrow_fp16(v[1]), weft_narrow_fp16(v[2]),
                                 weft_narrow_fp16(v[3])};
     memcpy(to, halves, sizeof halves);
-}
-
-/* Four rows of four values, `step` bytes apart, become columns, `to_step` values apart. */
-static inline void transpose_floats(const char *from, int64_t step, float *to, int64_t to_step) {
-    for (int i = 0; i < 4; i++) {
-        const vec row = vec_load((const float *)(const void *)(from + i * step));
-        for (int j = 0; j < 4; j++) {
-            to[j * to_step + i] = row[j];
-        }
-    }
 }
 
 static inline vec vec_all(float x) {

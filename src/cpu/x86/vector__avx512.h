@@ -1,6 +1,6 @@
 /* Vectors of sixteen floats. Arithmetic on vec and ints is by operators. */
-#ifndef WEFT_CPU_VECTOR__AVX512_H
-#define WEFT_CPU_VECTOR__AVX512_H
+#ifndef WEFT_CPU_X86_VECTOR__AVX512_H
+#define WEFT_CPU_X86_VECTOR__AVX512_H
 
 #include <immintrin.h>
 #include <stdint.h>
