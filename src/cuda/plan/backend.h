@@ -8,7 +8,7 @@
 
 /* One kernel to launch, out of a family's. */
 typedef struct weft_cuda_choice {
-    const char *image, *kernel; /* the file of src/cuda/kernels, and the entry point in it */
+    const char *image, *kernel; /* of a .cu file, and an entry point in it */
     int64_t tile_m, tile_n;
     int32_t threads;       /* of a CTA */
     uint32_t shared_bytes; /* dynamic, of a CTA */
