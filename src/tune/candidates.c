@@ -211,8 +211,9 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
 /* Time by the backend's model, else by the simulator over two waves of tiles; 0 when neither can tell: the simulator takes
  * no split tiles and one product only. */
 static double predict(const weft_plan *plan) {
-    if (plan->backend->cost) {
-        return plan->backend->cost(plan);
+    const double own = plan->backend->cost ? plan->backend->cost(plan) : 0;
+    if (own > 0) {
+        return own;
     }
     const weft_reach *r = &plan->walk.reach;
     weft_simulate_options options = WEFT_SIMULATE_INIT;

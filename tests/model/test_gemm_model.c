@@ -29,8 +29,8 @@ static int64_t line_of_a(const product *p, int64_t tile_m, int64_t tile_n, int64
     problem.ldc = p->n;
     problem.b_major = p->kn ? WEFT_ROW_MAJOR : WEFT_COL_MAJOR;
     problem.ldb = p->kn ? p->n : p->k;
-    const weft_gemm_seen is = weft_gemm_see(&problem);
-    return weft_gemm_line_of_a(&problem, &is, tile_m, tile_n, cluster_m);
+    const weft_gemm_view view = weft_gemm_view_of(&problem);
+    return weft_gemm_line_of_a(&problem, &view, tile_m, tile_n, cluster_m);
 }
 
 static double model_time(const product *p, int64_t line, int64_t tile_m, int64_t tile_n, int64_t cluster_m,
@@ -47,7 +47,7 @@ static double model_time(const product *p, int64_t line, int64_t tile_m, int64_t
         .per_sm = tile_m < 128 ? 2 : 1,
         .bytes = 2 * elements,
     };
-    return weft_model_gemm_time(&model);
+    return weft_gemm_time(&model);
 }
 
 static product *find(product *list, size_t *count, int kn, int64_t m, int64_t n, int64_t k) {

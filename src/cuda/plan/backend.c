@@ -37,6 +37,7 @@ const weft_backend weft_backend_cuda = {
     .place = weft_cuda_place,
     .close = weft_cuda_close,
     .candidates = weft_cuda_candidates,
+    .cost = weft_cuda_cost,
     .attention_forward = attention_forward,
     .gemm = gemm,
     .enqueue_attention = weft_cuda_enqueue_attention,
