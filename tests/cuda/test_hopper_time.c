@@ -62,8 +62,16 @@ static void first_tiles_may_be_short(void **state) {
 
 /* One head in a tile, CTAs that share none, sections of all heads. */
 static weft_hopper_attention_layout layout(const weft_attention *p, int64_t workers) {
-    return (weft_hopper_attention_layout){
-        .pack = 1, .split = 1, .workers = workers, .section = p->heads, .l2_bytes = INT64_C(60) << 20};
+    return (weft_hopper_attention_layout){.pack = 1,
+                                          .split = 1,
+                                          .workers = workers,
+                                          .sms = workers,
+                                          .order = WEFT_ORDER_LONGEST_FIRST,
+                                          .group = p->heads,
+                                          .domains = 1,
+                                          .sweep = WEFT_SWEEP_FORWARD,
+                                          .dispatch = WEFT_DISPATCH_DYNAMIC,
+                                          .l2_bytes = INT64_C(60) << 20};
 }
 
 static double time_on(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t workers) {
