@@ -167,7 +167,7 @@ class Walk(Structure):
     """The first fields of weft_walk: what a picture of the order needs."""
 
     _fields_ = [
-        ("order", Order), ("sweep", c_int32), ("dispatch", c_int32), ("halves", c_int32), ("cluster_rows", c_int64),
+        ("order", Order), ("sweep", c_int32), ("dispatch", c_int32), ("visits", c_int32), ("cluster_rows", c_int64),
         ("cluster_cols", c_int64), ("cols", c_int64), ("workers", c_int64),
     ]  # fmt: skip
 

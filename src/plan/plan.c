@@ -187,8 +187,11 @@ static weft_status finish_attention(weft_plan *plan, weft_message *message) {
     choose_attention(s, p, &plan->machine);
     const int64_t queries = s->tile_m / plan->pack;
     const weft_grid tiles = {p->batch, p->heads / plan->pack, weft_ceil_divide(p->seq, queries)};
-    return make_walk(plan, tiles,
-                     weft_reach_make(p->seq, p->kv_seq, queries, s->tile_n, p->mask != WEFT_MASK_NONE, p->offset), message);
+    const weft_slice slice =
+        p->mask == WEFT_MASK_NONE ? weft_slice_full(p->seq, p->kv_seq) : weft_slice_causal(p->seq, p->kv_seq, p->offset);
+    weft_reach reach = weft_reach_make(p->seq, p->kv_seq, queries, s->tile_n, slice);
+    reach.lead = plan->lead;
+    return make_walk(plan, tiles, reach, message);
 }
 
 static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
@@ -204,7 +207,7 @@ static weft_status finish_gemm(weft_plan *plan, weft_message *message) {
     choose_gemm(s);
     const int64_t batch = fixed ? p->batch : plan->products; /* see weft_plan_run_gemm() */
     const weft_grid tiles = {batch, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
-    return make_walk(plan, tiles, weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0), message);
+    return make_walk(plan, tiles, weft_reach_make(p->n, p->k, s->tile_n, s->tile_k, weft_slice_full(p->n, p->k)), message);
 }
 
 weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const weft_machine *machine,
@@ -216,6 +219,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     }
     *plan = *draft;
     plan->pack = plan->products = 1;
+    plan->lead = 0;
     if (machine) {
         plan->machine = *machine;
     } else {

@@ -43,6 +43,7 @@ struct weft_plan {
     weft_schedule schedule;   /* every choice made */
     int64_t products;         /* GEMM on the CPU: of a walk, all of the batch or 1; walks follow each other */
     int64_t pack; /* attention: query heads that share K and V in one tile; its rows are (query, head); divides tile_m */
+    int64_t lead; /* attention: queries of a tile minus those of the first tile, see weft_reach; set by the backend */
     weft_machine machine;
     weft_walk walk;
     uint32_t *table; /* what walk.order.table points to, or null */

@@ -23,13 +23,14 @@ static int64_t sectors_of(int64_t rows, int64_t row_bytes, int64_t pitch, int64_
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->plan->walk;
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
-        return weft_worker_next(walk, &w->workers[worker], visit);
+        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.is_prefix};
+        return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
     }
     for (;;) {
-        if (w->halves[worker] < walk->halves && w->positions[worker] >= 0) {
+        if (w->visits[worker] < walk->visits && w->positions[worker] >= 0) {
             const int64_t position = w->positions[worker];
-            const int32_t half = w->halves[worker]++;
-            if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), half, visit)) {
+            const int32_t which = w->visits[worker]++;
+            if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), which, visit)) {
                 return 1;
             }
             continue;
@@ -41,7 +42,7 @@ static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_vis
             return 0;
         }
         w->positions[worker] = position;
-        w->halves[worker] = 0;
+        w->visits[worker] = 0;
     }
 }
 
@@ -109,7 +110,8 @@ static int next_attention(void *context, int64_t worker, int64_t domain, weft_si
         stream->last_weight = (uint32_t)(sectors_of(last_keys, row, p->k_strides.seq * bytes, m->l2_sector) +
                                          sectors_of(last_keys, row, p->v_strides.seq * bytes, m->l2_sector));
     }
-    const int64_t queries = smaller(p->seq - visit.tile.block * queries_each, queries_each * s->cluster_n);
+    const weft_rows rows = weft_reach_rows(&plan->walk.reach, visit.tile.block, s->cluster_n);
+    const int64_t queries = rows.end - rows.begin;
     const int64_t heads = s->cluster_m * plan->pack;
     const int64_t tile = (visit.tile.batch * (p->heads / plan->pack) + visit.tile.head) * blocks + visit.tile.block;
     job->lead = w->first_lead + (uint32_t)tile;
@@ -217,9 +219,10 @@ static void count_distinct(weft_sim_walk *w) {
     if (plan->subject == WEFT_SUBJECT_ATTENTION) {
         const weft_attention *p = &plan->attention;
         const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-        /* Keys that some query sees: the last query block sees the most. */
-        const int64_t reached = plan->schedule.tile_n * weft_reach_range(&plan->walk.reach, plan->walk.cols - 1).steps;
-        const int64_t seen = smaller(p->kv_seq, reached);
+        /* Keys of the steps that some query sees. */
+        const weft_reach *reach = &plan->walk.reach;
+        const weft_steps all = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
+        const int64_t seen = smaller(p->kv_seq, all.end * reach->tile_columns) - all.begin * reach->tile_columns;
         const int64_t k = sectors_of(seen, row, p->k_strides.seq * bytes, sector);
         const int64_t v = sectors_of(seen, row, p->v_strides.seq * bytes, sector);
         const int64_t q = sectors_of(p->seq, row, p->q_strides.seq * bytes, sector);
@@ -288,20 +291,20 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
                          WEFT_SIM_STREAMS);
     }
     walk->workers = calloc((size_t)source->workers, sizeof *walk->workers);
-    walk->halves = calloc((size_t)source->workers, sizeof *walk->halves);
+    walk->visits = calloc((size_t)source->workers, sizeof *walk->visits);
     walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
     walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
-    if (!walk->workers || !walk->halves || !walk->positions || !walk->next_of_domain) {
+    if (!walk->workers || !walk->visits || !walk->positions || !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
-    const int by_side = placed && plan->subject == WEFT_SUBJECT_GEMM && plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC &&
-                        plan->machine.domains == 2 && plan->schedule.domains == 2;
+    walk->by_side = placed && plan->subject == WEFT_SUBJECT_GEMM && plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC &&
+                    plan->machine.domains == 2 && plan->schedule.domains == 2;
     for (int64_t i = 0; i < source->workers; i++) {
         walk->positions[i] = -1;
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
-            walk->workers[i] = by_side ? weft_worker_start_by_side(&plan->walk, (int32_t)(i % 2), &walk->counter)
-                                       : weft_worker_start(&plan->walk, i, &walk->counter);
+            walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&plan->walk, (int32_t)(i % 2), &walk->counter)
+                                             : weft_worker_start(&plan->walk, i, &walk->counter);
         }
     }
     for (int64_t d = 0; d < plan->machine.domains; d++) {
@@ -314,15 +317,19 @@ uint64_t weft_sim_steps(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
     uint64_t steps = 0;
     for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {
-        const int64_t last = col + walk->cluster_cols - 1 < walk->cols ? col + walk->cluster_cols - 1 : walk->cols - 1;
-        steps += (uint64_t)weft_reach_range(&walk->reach, last).steps;
+        weft_visit visit = {.tile = weft_tile_at(0, 0, col), .direction = 1};
+        visit.ranges = weft_reach_ranges(&walk->reach, col);
+        for (int32_t i = 0; i < visit.ranges; i++) {
+            weft_visit_range(walk, &visit, i);
+            steps += (uint64_t)visit.steps;
+        }
     }
     return steps * (uint64_t)(walk->order.grid.batch * walk->order.grid.rows);
 }
 
 void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->workers);
-    free(walk->halves);
+    free(walk->visits);
     free(walk->positions);
     free(walk->next_of_domain);
 }
