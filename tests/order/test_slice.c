@@ -141,6 +141,9 @@ static void large_slices_do_not_overflow(void **state) {
         const int64_t tile_columns = 1 + any_up_to(&random, limit - 1);
         const weft_divisor by = weft_divisor_make((uint64_t)tile_columns);
         const weft_steps steps = weft_slice_steps(&s, begin, end, &by);
+        const weft_slice transposed = weft_slice_transpose(&s), back = weft_slice_transpose(&transposed),
+                         clamped = weft_slice_clamp(s);
+        assert_memory_equal(&back, &clamped, sizeof back);
         wide first = INT64_MAX, last = -1, full_begin = 0, full_end = INT64_MAX;
         for (int64_t i = begin; i < end; i++) {
             const wide from = at_least((wide)i + s.low, s.column_begin), to = at_most((wide)i + s.high, s.column_end - 1);

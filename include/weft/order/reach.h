@@ -42,9 +42,7 @@ WEFT_INLINE weft_reach weft_reach_make(int64_t rows, int64_t columns, int64_t ti
     r.tile_rows = tile_rows;
     r.tile_columns = tile_columns;
     r.lead = 0;
-    r.slice = weft_slice_band(slice.row_end, slice.column_end, slice.low, slice.high);
-    r.slice.row_begin = slice.row_begin;
-    r.slice.column_begin = slice.column_begin;
+    r.slice = weft_slice_clamp(slice);
     r.is_prefix = weft_slice_is_prefix(&r.slice, rows);
     r.by_tile_columns = weft_divisor_make((uint64_t)tile_columns);
     r.slices = 0;

@@ -45,15 +45,22 @@ WEFT_INLINE int64_t weft_larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/** All of rows x columns with a band. Ends beyond WEFT_BAND_OPEN become open. */
+/** The same slice with the band's ends at most WEFT_BAND_OPEN from 0, so that they can be added to a row's number. */
+WEFT_INLINE weft_slice weft_slice_clamp(weft_slice slice) {
+    slice.low = weft_larger(weft_smaller(slice.low, WEFT_BAND_OPEN), -WEFT_BAND_OPEN);
+    slice.high = weft_larger(weft_smaller(slice.high, WEFT_BAND_OPEN), -WEFT_BAND_OPEN);
+    return slice;
+}
+
+/** All of rows x columns with a band, clamped. */
 WEFT_INLINE weft_slice weft_slice_band(int64_t rows, int64_t columns, int64_t low, int64_t high) {
     weft_slice s;
     s.row_begin = s.column_begin = 0;
     s.row_end = rows;
     s.column_end = columns;
-    s.low = weft_larger(weft_smaller(low, WEFT_BAND_OPEN), -WEFT_BAND_OPEN);
-    s.high = weft_larger(weft_smaller(high, WEFT_BAND_OPEN), -WEFT_BAND_OPEN);
-    return s;
+    s.low = low;
+    s.high = high;
+    return weft_slice_clamp(s);
 }
 
 /** Every row sees every column. */
@@ -66,15 +73,16 @@ WEFT_INLINE weft_slice weft_slice_causal(int64_t rows, int64_t columns, int64_t 
     return weft_slice_band(rows, columns, -WEFT_BAND_OPEN, offset);
 }
 
-/** The same mask with rows and columns exchanged. */
+/** The same mask with rows and columns exchanged, clamped. */
 WEFT_INLINE weft_slice weft_slice_transpose(const weft_slice *slice) {
+    const weft_slice s = weft_slice_clamp(*slice);
     weft_slice t;
     t.row_begin = slice->column_begin;
     t.row_end = slice->column_end;
     t.column_begin = slice->row_begin;
     t.column_end = slice->row_end;
-    t.low = -slice->high;
-    t.high = -slice->low;
+    t.low = -s.high;
+    t.high = -s.low;
     return t;
 }
 
@@ -90,7 +98,7 @@ WEFT_INLINE int weft_slice_is_prefix(const weft_slice *slice, int64_t rows) {
     return slice->row_begin <= 0 && slice->row_end >= rows && slice->column_begin == 0 && slice->low <= -WEFT_BAND_OPEN;
 }
 
-/** weft_slice_steps() where the band's ends are at most WEFT_BAND_OPEN from 0. A kernel that takes nothing but prefixes
+/** weft_slice_steps() of a clamped slice. A kernel that takes nothing but prefixes
  * (see weft_slice_is_prefix) passes a constant 1, and what only other slices need is not compiled. */
 WEFT_INLINE weft_steps weft_slice_steps_of(const weft_slice *slice, int64_t row_begin, int64_t row_end,
                                            const weft_divisor *by_tile_columns, int is_prefix) {
@@ -129,9 +137,7 @@ WEFT_INLINE weft_steps weft_slice_steps_of(const weft_slice *slice, int64_t row_
  */
 WEFT_INLINE weft_steps weft_slice_steps(const weft_slice *slice, int64_t row_begin, int64_t row_end,
                                         const weft_divisor *by_tile_columns) {
-    weft_slice s = weft_slice_band(slice->row_end, slice->column_end, slice->low, slice->high);
-    s.row_begin = slice->row_begin;
-    s.column_begin = slice->column_begin;
+    const weft_slice s = weft_slice_clamp(*slice);
     return weft_slice_steps_of(&s, row_begin, row_end, by_tile_columns, 0);
 }
 
