@@ -185,7 +185,7 @@ class Reach(Structure):
 
 class Walk(Structure):
     _fields_ = _fields(
-        "Order order; int32 sweep dispatch halves; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; Reach reach"
+        "Order order; int32 sweep dispatch visits; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; Reach reach"
     )
 
 

@@ -33,8 +33,9 @@ weft_status weft_simulate_options_read(weft_simulate_options *o, const weft_simu
 
 /* Scales the counts of a part to the whole. */
 static void scale(weft_traffic *t, double factor) {
-    uint64_t *const counts[] = {&t->sectors_from_sm, &t->hits,            &t->misses,          &t->fabric_sectors,
-                                &t->llc_hits,        &t->dram_read_bytes, &t->dram_write_bytes};
+    uint64_t *const counts[] = {&t->sectors_from_sm, &t->hits,     &t->misses,
+                                &t->fabric_sectors,  &t->llc_hits, &t->dram_read_bytes,
+                                &t->dram_write_bytes};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         *counts[i] = (uint64_t)llround((double)*counts[i] * factor);
     }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "problem/problem.h"
 #include "base/status.h"
+#include "problem/problem.h"
 #include "sim/sources.h"
 
 enum { CELLS = 12288 }; /* of all domains together, at most */

@@ -143,8 +143,9 @@ static inline weft_study_params study_params(int variant, const weft_attention *
 
     const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, v->tile_m)};
     weft_order order;
-    const weft_reach reach =
-        weft_reach_make(p->seq, p->kv_seq, v->tile_m, v->tile_n, p->mask == WEFT_MASK_CAUSAL, p->offset);
+    const weft_slice slice =
+        p->mask == WEFT_MASK_CAUSAL ? weft_slice_causal(p->seq, p->kv_seq, p->offset) : weft_slice_full(p->seq, p->kv_seq);
+    const weft_reach reach = weft_reach_make(p->seq, p->kv_seq, v->tile_m, v->tile_n, slice);
     if (!weft_order_init(&order, k->order, weft_walk_positions(tiles, k->sweep, 1, 1), k->group, WEFT_AXIS_N, k->domains) ||
         !weft_walk_init(&s.walk, &order, tiles, k->sweep, k->dispatch, 1, 1, k->workers, reach)) {
         fprintf(stderr, "%s: the walk was refused\n", v->symbol);

@@ -17,7 +17,7 @@ static void walk_a_little(const weft_plan *plan) {
         for (int i = 0; i < 8 && weft_worker_next(walk, &worker, &v); i++) {
             if (v.tile.batch < 0 || v.tile.row < 0 || v.tile.col < 0 || v.tile.batch >= walk->order.grid.batch ||
                 v.tile.row >= walk->order.grid.rows * walk->cluster_rows || v.tile.col >= walk->cols || v.steps < 0 ||
-                v.unmasked < 0) {
+                v.full_begin < 0 || v.full_end < v.full_begin) {
                 abort();
             }
         }

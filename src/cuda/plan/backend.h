@@ -28,6 +28,8 @@ typedef struct weft_cuda_family {
 
     /* The plan's pack: see weft_plan. Null: 1. */
     int64_t (*pack)(const weft_plan *plan, const weft_cuda_device *device);
+    /* The plan's lead, once its pack is known. Null: 0. */
+    int64_t (*lead)(const weft_plan *plan, const weft_cuda_choice *choice);
 
     /* Makes the choices that the kernel's author knows best, among those that the schedule leaves open; or null. The device
      * is loaded with the kernel by then. */
@@ -50,7 +52,7 @@ typedef struct weft_cuda_family {
     double (*cost)(const weft_plan *plan, const weft_cuda_device *device);
 
     int by_side; /* 1: its persistent workers find their places by the side of the L2 that they are on, where the order has
-                    domains: see weft_worker_start_by_side() */
+                    domains: see order/deal.h */
 
     /* Whether the plan's workers keep pace by a counter: see weft_counters; or null. */
     int (*paces)(const weft_plan *plan);

@@ -106,6 +106,7 @@ static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_mess
     }
     plan->device.kernel = c->family->name;                                /* the caller's words are the caller's */
     plan->pack = c->family->pack ? c->family->pack(plan, &c->device) : 1; /* by what the schedule leaves open */
+    plan->lead = c->family->lead ? c->family->lead(plan, &c->choice) : 0;
     s->tile_m = c->choice.tile_m;
     s->tile_n = c->choice.tile_n;
     if (c->family->complete) {
