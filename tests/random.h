@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../src/plan/random.h"
+#include "../src/base/random.h"
 
 /* The case that a test is at. */
 typedef struct random_case {

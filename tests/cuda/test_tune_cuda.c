@@ -3,6 +3,7 @@
 
 #include "../tune/stores.h"
 #include "tune/search/candidates.h"
+#include "../plans.h"
 #include "tune/store/known.h"
 
 #include <weft/tune.h>
@@ -129,7 +130,7 @@ static void costs(void **state) {
         p.kv_seq = lengths[i / 2][1];
         p.head_dim = i < 4 ? 64 : 128;
         p.mask = i % 2 ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE;
-        assert_int_equal(weft_plan_draft_attention(&draft, &p, &s, &device, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_draft(&draft, &p, &s, &device, NULL), WEFT_OK);
         dropped += check_costs(&draft);
     }
     assert_true(dropped > 20);
@@ -142,7 +143,7 @@ static void costs(void **state) {
         p.k = products[i][2];
         p.dtype = p.c_dtype = WEFT_BF16;
         p.c_major = i % 2 ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
-        assert_int_equal(weft_plan_draft_gemm(&draft, &p, &s, &device, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_draft(&draft, &p, &s, &device, NULL), WEFT_OK);
         dropped += check_costs(&draft);
     }
     assert_true(dropped > 20);
@@ -168,7 +169,7 @@ static void costs_of_schedules(void **state) {
         s.order = i >= 2 ? WEFT_ORDER_HEAD_FIRST : WEFT_CHOOSE;
         s.dispatch = i == 3 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
         weft_plan *plan = NULL;
-        assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
         seconds[i] = cost_of(plan);
         weft_plan_destroy(plan);
     }

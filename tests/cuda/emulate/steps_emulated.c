@@ -43,10 +43,10 @@ static uint64_t check(const sample *s, int32_t dispatch, uint64_t *random) {
     problem x = problem_new(&p, random);
     weft_plan *plan = plan_new(&x.p, &schedule, "hopper_attention");
     weft_message message = {""};
-    weft_simulation simulation;
+    weft_simulation simulation = WEFT_SIMULATION_INIT;
     const uint64_t before = steps_done();
     poison(&x);
-    CHECK(weft_plan_run_attention(plan, &x.device, &message) == WEFT_OK, "%s", message.text);
+    CHECK(weft_plan_run(plan, &x.device, &message) == WEFT_OK, "%s", message.text);
     fetch(&x);
     compare(&x, "a problem whose steps are counted");
     const uint64_t done = steps_done() - before, counted = weft_sim_steps(plan), other = steps_without_lead(plan);
