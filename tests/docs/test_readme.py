@@ -99,6 +99,14 @@ class Readme(unittest.TestCase):
                     open_pages.append(target)
         self.assertEqual(found, pages)
 
+    def test_excerpts(self):
+        sources = [text(os.path.join(ROOT, "tests", "problem", f"row_sum.{end}")) for end in ("c", "h", "def")]
+        page = text(os.path.join(ROOT, "docs", "adding-an-operation.md"))
+        found = [block for kind, block in blocks(page) if kind == "c"]
+        self.assertEqual(len(found), 4)
+        for block in found:
+            self.assertTrue(any(block in source for source in sources), block)
+
     def test_pictures(self):
         drawings = {"architecture.svg": ["architecture.py"], "h200.svg": ["chart.py", "docs/results/peers/h200.csv"]}
         for picture, (script, *inputs) in drawings.items():
