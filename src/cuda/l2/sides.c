@@ -5,8 +5,7 @@
 #include <time.h>
 
 #include "cuda/driver/module.h"
-#include "cuda/plan/live.h"
-#include "base/clock.h"
+#include "cuda/l2/sides.h"
 #include "base/status.h"
 
 enum { ROUNDS = 3 }; /* of each SM, of which the best counts: others may use the GPU */

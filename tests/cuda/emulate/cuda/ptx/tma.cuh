@@ -2,7 +2,7 @@
 #ifndef WEFT_CUDA_PTX_TMA_CUH
 #define WEFT_CUDA_PTX_TMA_CUH
 
-#include "cuda/plan/tensor_map.h"
+#include "cuda/driver/tensor_map.h"
 #include "emulate.h"
 
 static inline void tma_prefetch_map(const void *) {
