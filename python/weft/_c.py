@@ -19,8 +19,8 @@ CPU, CUDA = 0, 1  # enum weft_device_kind
 
 
 _TYPES = {
-    "char": c_char, "char*": c_char_p, "double": c_double, "int": c_int, "int32": c_int32, "int64": c_int64, "size": c_size_t, "uint32": c_uint32,
-    "uint64": c_uint64, "void*": c_void_p,
+    "char": c_char, "char*": c_char_p, "double": c_double, "int": c_int, "int32": c_int32, "int64": c_int64, "size": c_size_t,
+    "uint32": c_uint32, "uint64": c_uint64, "void*": c_void_p,
 }  # fmt: skip
 
 
