@@ -32,7 +32,7 @@ static weft_status run_attention(const weft_plan *plan, const void *data, weft_m
 }
 
 static weft_status run_backward(const weft_plan *plan, const void *data, weft_message *message) {
-    return weft_cpu_attention_backward(&plan->attention, data, message);
+    return weft_cpu_attention_backward(plan, data, message);
 }
 
 /* One product after the other, or all at once, as the plan says. */
@@ -48,7 +48,7 @@ static weft_status run_gemm(const weft_plan *plan, const void *data, weft_messag
 static const cpu_operation operations[] = {
     [WEFT_ATTENTION] = {attention_kernel, weft_cpu_attention_choose, weft_cpu_attention_candidates, weft_cpu_attention_cost,
                         run_attention},
-    [WEFT_ATTENTION_BACKWARD] = {attention_kernel, NULL, NULL, NULL, run_backward},
+    [WEFT_ATTENTION_BACKWARD] = {attention_kernel, weft_cpu_backward_choose, NULL, NULL, run_backward},
     [WEFT_GEMM] = {gemm_kernel, weft_cpu_gemm_choose, weft_cpu_gemm_candidates, weft_cpu_gemm_plan_cost, run_gemm},
 };
 

@@ -164,6 +164,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
     }
     *plan = *draft;
+    plan->given_machine = machine != NULL;
     plan->pack = plan->products = 1;
     if (machine) {
         plan->machine = *machine;

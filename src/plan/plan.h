@@ -51,6 +51,7 @@ struct weft_plan {
     int64_t products; /* GEMM: of a walk; walks follow each other. 0: all of the batch */
     int64_t pack; /* attention: query heads that share K and V in one tile; its rows are (query, head); divides tile_m */
     weft_machine machine;
+    int given_machine; /* 1: the caller gave it; 0: it is the device's own */
     weft_walk walk;
     uint32_t *table; /* what walk.order.table points to, or null */
     weft_device device;

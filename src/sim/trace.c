@@ -293,7 +293,7 @@ weft_status weft_trace_make(weft_trace *trace, const weft_plan *plan, const weft
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)trace->domains);
     }
     lay_out(trace, plan);
-    status = weft_simulate(plan, &o, &trace->sim, trace->totals, message);
+    status = weft_sim_simulate(plan, &o, &trace->sim, trace->totals, message);
     return status ? status : record(trace, plan, &o, message);
 }
 

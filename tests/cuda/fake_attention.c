@@ -73,7 +73,7 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
 
 static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
     weft_attention problem;
-    const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
+    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, p->q, p->k, p->v, p->o, p->lse};
     fake_begin(p->counter);
     return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 0, 1, p->counter) : 1;
 }
@@ -124,7 +124,7 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
     problem.offset = p->walk.reach.offset + p->lead;
     problem.scale = (double)p->scale_log2 / 1.44269504088896340736;
     problem.o_strides = p->o_strides;
-    const weft_attention_data data = {(const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
+    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, (const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
                                       (const void *)(uintptr_t)v.data, p->o, p->lse};
     const int64_t first_end = p->walk.reach.tile_rows - p->lead;
     if ((p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) || p->lead % (64 / pack) != 0 ||

@@ -11,10 +11,6 @@
 #include "emulate/runtime.h"
 #endif
 
-#ifndef WEFT_STUDY_DEF
-#define WEFT_STUDY_DEF "cuda/study/variants.def"
-#endif
-
 #define CHECK(call)                                                                                                        \
     do {                                                                                                                   \
         const cudaError_t error = (call);                                                                                  \
@@ -25,16 +21,16 @@
     } while (0)
 
 #define WEFT_STUDY(symbol, ...) extern "C" __global__ void symbol(const __grid_constant__ weft_study_params p);
-#include WEFT_STUDY_DEF
+#include "cuda/study/variants.def"
 
 static const weft_study_variant variants[] = {
 #define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__),
-#include WEFT_STUDY_DEF
+#include "cuda/study/variants.def"
 };
 
 static const void *const entries[] = {
 #define WEFT_STUDY(symbol, ...) (const void *)symbol,
-#include WEFT_STUDY_DEF
+#include "cuda/study/variants.def"
 };
 
 enum { VARIANTS = sizeof variants / sizeof *variants };

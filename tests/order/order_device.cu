@@ -110,7 +110,7 @@ int main(void) {
     enum { MOST = 1 << 18 };
     int64_t *host = (int64_t *)malloc(MOST * sizeof *host), *device;
     uint32_t *table = (uint32_t *)malloc(MOST * sizeof *table), *device_table;
-    uint64_t random = 8, *counter;
+    uint64_t random = random_seed(8), *counter;
     if (!host || !table) {
         return 1;
     }

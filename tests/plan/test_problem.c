@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../plans.h"
 #include "problem/problem.h"
 
 static weft_attention good_attention(void) {
@@ -31,9 +32,9 @@ static weft_gemm good_gemm(void) {
         weft_##kind p_ = good_##kind();                                                                                    \
         weft_message m_;                                                                                                   \
         p_.field = value;                                                                                                  \
-        assert_int_equal(weft_##kind##_check(&p_, &m_), WEFT_INVALID);                                                     \
+        assert_int_equal(weft_problem_check(&p_, &m_), WEFT_INVALID);                                                     \
         assert_string_equal(m_.text, expected);                                                                            \
-        assert_int_equal(weft_##kind##_check(&p_, NULL), WEFT_INVALID);                                                    \
+        assert_int_equal(weft_problem_check(&p_, NULL), WEFT_INVALID);                                                    \
     } while (0)
 
 static void bad_attentions(void **state) {
@@ -54,22 +55,22 @@ static void bad_attentions(void **state) {
     REFUSED(attention, k_strides.batch, INT64_MAX, "k spans more than 2^59 elements");
     REFUSED(attention, o_strides.seq, 56, "o_strides make rows of o overlap: batch 0, seq 56, head 0");
     REFUSED(attention, struct_size, 0,
-            "struct_size 0 is not one that this library knows: initialise with WEFT_ATTENTION_INIT");
+            "struct_size 0 of the problem is not one that this library knows: initialise it with its _INIT");
 
     weft_attention large = good_attention();
     weft_message message;
     large.batch = large.heads = large.kv_heads = large.seq = WEFT_MAX_DIMENSION;
-    assert_int_equal(weft_attention_check(&large, &message), WEFT_INVALID);
+    assert_int_equal(weft_problem_check(&large, &message), WEFT_INVALID);
     assert_string_equal(message.text, "batch 2147483647 x heads 2147483647 x seq 2147483647 exceeds 2^62");
-    assert_int_equal(weft_attention_sizes(&large).q, 0);
+    assert_int_equal(attention_sizes(&large).q, 0);
     large.batch = 1;
     large.heads = large.kv_heads = 1 << 20;
-    assert_int_equal(weft_attention_check(&large, NULL), WEFT_OK);
+    assert_int_equal(weft_problem_check(&large, NULL), WEFT_OK);
     large.batch = 1 << 10;
-    assert_int_equal(weft_attention_check(&large, &message), WEFT_INVALID);
+    assert_int_equal(weft_problem_check(&large, &message), WEFT_INVALID);
     assert_string_equal(message.text, "q spans more than 2^59 elements");
-    assert_int_equal(weft_attention_check(NULL, &message), WEFT_INVALID);
-    assert_string_equal(message.text, "the problem or schedule is null");
+    assert_int_equal(weft_problem_check(NULL, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "the problem is null");
 }
 
 static void bad_gemms(void **state) {
@@ -89,7 +90,7 @@ static void defaults_are_filled_in(void **state) {
     (void)state;
     weft_attention p = good_attention(), r;
     p.mask = WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
-    assert_int_equal(weft_attention_resolve(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
     assert_int_equal(r.mask, WEFT_MASK_CAUSAL);
     assert_int_equal(r.offset, 100);
     assert_true(r.scale == 1 / sqrt(56.0));
@@ -98,22 +99,22 @@ static void defaults_are_filled_in(void **state) {
     assert_int_equal(r.q_strides.batch, 100 * 8 * 56);
     assert_int_equal(r.v_strides.batch, 200 * 2 * 56);
     p.layout = WEFT_BHSD;
-    assert_int_equal(weft_attention_resolve(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
     assert_int_equal(r.k_strides.seq, 56);
     assert_int_equal(r.k_strides.head, 200 * 56);
-    const weft_attention_extents sizes = weft_attention_sizes(&p);
+    const weft_attention_extents sizes = attention_sizes(&p);
     assert_int_equal(sizes.q, 2 * 8 * 100 * 56);
     assert_int_equal(sizes.k, 2 * 2 * 200 * 56);
     assert_int_equal(sizes.lse, 2 * 8 * 100);
-    assert_true(weft_attention_flops(&p) == 4.0 * 2 * 8 * 100 * 200 * 56 / 2);
+    assert_true(weft_problem_flops(&p) == 4.0 * 2 * 8 * 100 * 200 * 56 / 2);
 
     weft_gemm g = good_gemm(), h;
     g.a_major = WEFT_COL_MAJOR;
-    assert_int_equal(weft_gemm_resolve(&h, &g, NULL), WEFT_OK);
+    assert_int_equal(resolve_gemm(&h, &g, NULL), WEFT_OK);
     assert_int_equal(h.lda, 10);
     assert_int_equal(h.ldb, 20);
-    assert_int_equal(weft_gemm_sizes(&g).b, 600);
-    assert_true(weft_gemm_flops(&g) == 12000.0);
+    assert_int_equal(gemm_sizes(&g).b, 600);
+    assert_true(weft_problem_flops(&g) == 12000.0);
 }
 
 /* Nothing is a stride away where an axis has length 1: any stride is taken, and none is left that overflows in bytes. */
@@ -124,21 +125,21 @@ static void strides_of_single_rows(void **state) {
     p.batch = p.heads = p.kv_heads = p.seq = p.kv_seq = 1;
     p.head_dim = 8;
     p.q_strides = p.k_strides = p.v_strides = p.o_strides = (weft_strides){INT64_MAX, INT64_MAX, INT64_MAX};
-    assert_int_equal(weft_attention_resolve(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
     const weft_strides all[] = {r.q_strides, r.k_strides, r.v_strides, r.o_strides};
     for (size_t i = 0; i < 4; i++) {
         assert_true(all[i].batch <= most && all[i].seq <= most && all[i].head <= most);
     }
-    assert_int_equal(weft_attention_sizes(&p).o, 8);
+    assert_int_equal(attention_sizes(&p).o, 8);
 
     weft_gemm g = WEFT_GEMM_INIT, h;
     g.m = g.n = g.k = 1;
     g.lda = g.ldb = g.ldc = g.a_stride = g.b_stride = INT64_MAX;
     g.c_stride = INT64_MIN;
-    assert_int_equal(weft_gemm_resolve(&h, &g, NULL), WEFT_OK);
+    assert_int_equal(resolve_gemm(&h, &g, NULL), WEFT_OK);
     assert_true(h.lda <= most && h.ldb <= most && h.ldc <= most);
     assert_true(h.a_stride == 1 && h.b_stride == 1 && h.c_stride == 1);
-    assert_int_equal(weft_gemm_sizes(&g).c, 1);
+    assert_int_equal(gemm_sizes(&g).c, 1);
 }
 
 static void visible_keys(void **state) {
@@ -146,7 +147,7 @@ static void visible_keys(void **state) {
     weft_attention p = good_attention(), r;
     p.mask = WEFT_MASK_CAUSAL;
     p.offset = -3;
-    assert_int_equal(weft_attention_resolve(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
     assert_int_equal(weft_visible_keys(&r, 0), 0);
     assert_int_equal(weft_visible_keys(&r, 2), 0);
     assert_int_equal(weft_visible_keys(&r, 3), 1);
@@ -160,12 +161,12 @@ static void repeated_inputs(void **state) {
     (void)state;
     weft_attention p = good_attention();
     p.k_strides = (weft_strides){0, 112, 56}; /* the same keys for both batches */
-    assert_int_equal(weft_attention_check(&p, NULL), WEFT_OK);
-    assert_int_equal(weft_attention_sizes(&p).k, 199 * 112 + 56 + 56);
+    assert_int_equal(weft_problem_check(&p, NULL), WEFT_OK);
+    assert_int_equal(attention_sizes(&p).k, 199 * 112 + 56 + 56);
     p.o_strides = (weft_strides){0, 448, 56};
-    assert_int_equal(weft_attention_check(&p, NULL), WEFT_INVALID);
+    assert_int_equal(weft_problem_check(&p, NULL), WEFT_INVALID);
     p.o_strides = (weft_strides){100000, 448, 56};
-    assert_int_equal(weft_attention_check(&p, NULL), WEFT_OK);
+    assert_int_equal(weft_problem_check(&p, NULL), WEFT_OK);
 }
 
 int main(void) {

@@ -50,7 +50,7 @@ typedef enum weft_study_math {
 /* What is compiled: a row of variants.def. */
 typedef struct weft_study_variant {
     const char *symbol; /* the entry point */
-    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    const char *module; /* the image that holds it */
     weft_dtype dtype;
     int32_t head_dim;
     int32_t tile_m, tile_n; /* queries of a tile, keys of a step */

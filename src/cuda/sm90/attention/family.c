@@ -6,6 +6,7 @@
 
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/attention/choose.h"
+#include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
 #include "base/status.h"
 
@@ -152,7 +153,8 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
     to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
     if (alternates && walk->dispatch == WEFT_DISPATCH_DYNAMIC && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {
-        to->pace = (weft_hopper_pace){.steps = 32, .slack = 2};
+        to->pace = (weft_hopper_pace){.steps = (int32_t)weft_hopper_attention_cost.pace_steps,
+                                      .slack = (int32_t)weft_hopper_attention_cost.pace_slack};
     }
     to->counter = counters->own;
     to->pool = counters->pool;
@@ -173,7 +175,8 @@ const weft_cuda_family weft_cuda_hopper_attention = {
     .finds_counters = 1,
     .choose = choose,
     .pack = weft_hopper_attention_pack,
-    .settle = weft_hopper_attention_settle,
+    .complete = weft_hopper_attention_complete,
     .fill = fill,
     .candidates = weft_hopper_attention_candidates,
+    .cost = weft_hopper_attention_seconds,
 };

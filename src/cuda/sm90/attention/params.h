@@ -61,7 +61,7 @@ typedef struct weft_hopper_attention_params {
 /* What is compiled: a row of variants.def. */
 typedef struct weft_hopper_attention_variant {
     const char *symbol; /* the entry point */
-    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    const char *module; /* the image that holds it */
     weft_dtype dtype;
     int32_t depth;          /* head dims up to this one */
     int32_t tile_m, tile_n; /* queries of a tile, keys of a step */

@@ -70,7 +70,7 @@ enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_ATOM = 64, WEFT_GEMM_MOST_WARPS = 8 };
 /* What is compiled: a row of variants.def. */
 typedef struct weft_gemm_variant {
     const char *symbol; /* the entry point */
-    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    const char *module; /* the image that holds it */
     weft_dtype dtype;   /* of A and B */
     int32_t a_mn, b_mn; /* 1: contiguous along m or n; 0: along k */
     int32_t tile_m, tile_n;
