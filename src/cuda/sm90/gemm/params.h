@@ -5,9 +5,10 @@
 #ifndef WEFT_CUDA_SM90_GEMM_PARAMS_H
 #define WEFT_CUDA_SM90_GEMM_PARAMS_H
 
-#include <weft/order/first.h>
+#include <weft/weft.h>
 
 #include "cuda/driver/tensor_map.h"
+#include "order/first.h"
 
 /* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
  * transpose, with A and B in each other's place, and `swapped` set.
