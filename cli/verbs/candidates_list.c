@@ -5,7 +5,7 @@
 #include "cli.h"
 #include "plan/plan.h"
 #include "sim/sources.h"
-#include "tune/store/words.h"
+#include <weft/tune.h>
 #include "verbs/candidates.h"
 
 static int grow(candidate_list *all) {

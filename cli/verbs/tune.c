@@ -13,7 +13,7 @@
 #include "plan/describe.h"
 #include "base/json.h"
 #include "progress.h"
-#include "tune/store/words.h"
+#include <weft/tune.h>
 #include "verbs/tune_file.h"
 #include "verbs/tune_kept.h"
 

@@ -24,11 +24,11 @@ extern "C" {
 typedef struct weft_tuned {
     size_t struct_size;     /**< set by WEFT_TUNED_INIT */
     weft_schedule schedule; /**< what a plan is to take; it leaves open what depends on the length */
-    double seconds; /**< of a run, the median */
-    double spread;  /**< between the quartiles of the runs, relative to the median */
-    int64_t runs;   /**< that were timed */
-    int64_t date;   /**< of the last of them, in seconds since 1970 */
-    int32_t whole;  /**< 1: tuning ran to completion; 0: it was stopped early */
+    double seconds;         /**< of a run, the median */
+    double spread;          /**< between the quartiles of the runs, relative to the median */
+    int64_t runs;           /**< that were timed */
+    int64_t date;           /**< of the last of them, in seconds since 1970 */
+    int32_t whole;          /**< 1: tuning ran to completion; 0: it was stopped early */
 } weft_tuned;
 
 #define WEFT_TUNED_INIT                                                                                                    \
@@ -111,6 +111,16 @@ WEFT_API weft_status weft_tune(const void *problem, const weft_schedule *schedul
  * in memory, and read again only when nothing is found and the file has changed. */
 WEFT_API weft_status weft_tuned_find(const void *problem, const weft_schedule *schedule, const weft_device *device,
                                      weft_tuned *tuned, weft_message *message);
+
+/** A schedule as words: "tile_m=96 tile_n=480 order=head-first". What is open is left out. */
+enum { WEFT_WORDS = 320 }; /**< bytes that hold any schedule, with the final null */
+WEFT_API void weft_schedule_write(const weft_schedule *schedule, char text[WEFT_WORDS]);
+
+/** The other way round: fields that no word names are open. WEFT_INVALID when a word is not known. */
+WEFT_API weft_status weft_schedule_read(weft_schedule *schedule, const char *text, weft_message *message);
+
+/** Whether two schedules have the same choices made, and the same ones open. */
+WEFT_API int weft_schedule_same(const weft_schedule *a, const weft_schedule *b);
 
 /** A row of the store. Strings belong to the call that gives them. */
 typedef struct weft_tuning {

@@ -1,85 +1,194 @@
 #include "bench/bench.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/random.h"
+#include "base/statistics.h"
 #include "base/status.h"
-#include "ref/ref.h"
+#include "base/struct.h"
 
-/* A buffer of random normal numbers. Times do not depend on which, so a few million are drawn and repeated, by a number
- * that no row divides. */
-static void *make_input(weft_dtype dtype, size_t count, uint64_t *random) {
-    const size_t bytes = weft_dtype_bytes(dtype), period = 1048583, drawn = count < period ? count : period;
-    char *data = malloc(count * bytes);
-    for (size_t i = 0; data && i < drawn; i++) {
-        const double u = weft_random_real(random), v = weft_random_real(random);
-        weft_ref_store(dtype, data, i, sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v));
+/* Fills a buffer as it is before the first run. */
+static weft_status fill(const weft_bench *b, const weft_bench_memory *memory, size_t number, void *to,
+                        weft_message *message) {
+    const weft_buffer *buffer = &b->buffers[number];
+    const size_t bytes = weft_bench_bytes(buffer);
+    if (!buffer->is_read) {
+        return memory->poison(b, to, bytes, message);
     }
-    for (size_t i = drawn; data && i < count; i += drawn) {
-        memcpy(data + i * bytes, data, (count - i < drawn ? count - i : drawn) * bytes);
+    uint64_t state = b->options.seed, seed = 0;
+    for (size_t i = 0; i <= number; i++) { /* every input has a seed of its own */
+        seed = b->buffers[i].is_read ? weft_random(&state) : seed;
     }
-    return data;
+    void *numbers;
+    const size_t drawn = weft_bench_draw(buffer, seed, &numbers) * weft_dtype_bytes(buffer->dtype);
+    weft_status status = numbers ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+    for (size_t at = 0; at < bytes && status == WEFT_OK; at += drawn) {
+        status = memory->write(b, (char *)to + at, numbers, bytes - at < drawn ? bytes - at : drawn, message);
+    }
+    free(numbers);
+    return status;
 }
 
-void **weft_bench_at(weft_bench *b, size_t buffer) {
-    return (void **)(void *)((char *)&b->data + b->buffers[buffer].offset);
+/* Optional inputs are left out. */
+static int is_used(const weft_buffer *buffer) {
+    return buffer->is_written || !buffer->optional;
 }
 
-static size_t bytes_of(const weft_buffer *buffer) {
-    return buffer->elements * weft_dtype_bytes(buffer->dtype);
-}
-
-/* Optional inputs are left out: they would have to agree with the others. */
-static int is_taken(const weft_buffer *buffer) {
-    return !buffer->optional || !buffer->is_read;
-}
-
-weft_status weft_bench_open(weft_bench *b, const weft_plan *plan, weft_message *message) {
+static weft_status check_memory(const weft_bench *b, weft_message *message) {
     const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     double need = 0;
-    uint64_t random = 1;
-    b->count = plan->operation->buffers(&plan->problem, b->buffers);
-    b->data.struct_size = plan->operation->info.data_size;
-    b->data.operation = plan->operation->info.operation;
     for (size_t i = 0; i < b->count; i++) {
-        need += is_taken(&b->buffers[i]) ? (double)bytes_of(&b->buffers[i]) : 0;
+        need +=
+            is_used(&b->buffers[i]) ? (double)b->buffers[i].elements * (double)weft_dtype_bytes(b->buffers[i].dtype) : 0;
     }
-    if (need > 0.8 * have) {
-        return weft_fail(message, WEFT_NO_MEMORY, "the problem needs %.1f GiB and this host has %.1f", need / 0x1p30,
-                         have / 0x1p30);
-    }
-    weft_status status = plan->placed ? weft_bench_cuda_open(b, plan, message) : WEFT_OK;
+    return need > 0.9 * have ? weft_fail(message, WEFT_UNSUPPORTED, "the problem needs %.1f GiB and this host has %.1f",
+                                         need / 0x1p30, have / 0x1p30)
+                             : WEFT_OK;
+}
+
+static weft_status make_buffers(weft_bench *b, weft_message *message) {
+    weft_status status = WEFT_OK;
+    b->data.struct_size = b->operation->info.data_size;
+    b->data.operation = b->operation->info.operation;
     for (size_t i = 0; i < b->count && status == WEFT_OK; i++) {
-        if (!is_taken(&b->buffers[i])) {
-            continue;
-        }
-        void *data = make_input(b->buffers[i].dtype, b->buffers[i].elements, &random);
-        if (!data) {
-            return weft_fail(message, WEFT_NO_MEMORY, "no memory for the problem's inputs");
-        }
-        if (b->driver) {
-            status = weft_bench_cuda_copy(b, weft_bench_at(b, i), data, bytes_of(&b->buffers[i]), message);
-            free(data);
-        } else {
-            *weft_bench_at(b, i) = data;
+        void **at = weft_bench_pointer(&b->data, &b->buffers[i]);
+        if (is_used(&b->buffers[i])) {
+            status = b->memory->allocate(b, at, weft_bench_bytes(&b->buffers[i]), message);
+            status = status ? status : fill(b, b->memory, i, *at, message);
         }
     }
     return status;
 }
 
-weft_status weft_bench_run(const weft_bench *b, const weft_plan *plan, weft_message *message) {
-    return weft_plan_enqueue(plan, &b->data, b->stream, message);
+weft_status weft_bench_open(weft_bench **bench, const weft_plan *plan, const weft_bench_options *options,
+                            weft_message *message) {
+    const weft_bench_options init = WEFT_BENCH_INIT;
+    if (!bench || !plan) {
+        return weft_fail(message, WEFT_INVALID, "bench or plan is null");
+    }
+    weft_bench *b = *bench = calloc(1, sizeof *b);
+    if (!b) {
+        return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+    }
+    b->options = init;
+    b->operation = plan->operation;
+    b->problem = plan->problem;
+    b->count = plan->operation->buffers(&plan->problem, b->buffers);
+    b->memory = plan->placed ? &weft_bench_memory_cuda : &weft_bench_memory_host;
+    weft_status status =
+        options ? weft_struct_take(&b->options, sizeof b->options, sizeof b->options, options, "WEFT_BENCH_INIT", message)
+                : WEFT_OK;
+    b->options.seed = b->options.seed ? b->options.seed : 1;
+    status = status ? status : check_memory(b, message);
+    status = status || !plan->placed ? status : weft_bench_cuda_open(b, plan, message);
+    status = status ? status : make_buffers(b, message);
+    if (status) {
+        weft_bench_close(b);
+        *bench = NULL;
+    }
+    return status;
 }
 
 void weft_bench_close(weft_bench *b) {
-    if (b->driver) {
+    for (size_t i = 0; b && i < b->count; i++) {
+        void *here = *weft_bench_pointer(&b->data, &b->buffers[i]), *there = *weft_bench_pointer(&b->host, &b->buffers[i]);
+        if (there != here) {
+            free(there);
+        }
+        if (here) {
+            b->memory->release(b, here);
+        }
+    }
+    if (b && b->driver) {
         weft_bench_cuda_close(b);
     }
-    for (size_t i = 0; i < b->count && !b->driver; i++) {
-        free(*weft_bench_at(b, i));
+    free(b);
+}
+
+weft_status weft_bench_reset(weft_bench *b, weft_message *message) {
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < b->count && status == WEFT_OK; i++) {
+        if (b->buffers[i].is_written) {
+            status = fill(b, b->memory, i, *weft_bench_pointer(&b->data, &b->buffers[i]), message);
+        }
     }
-    memset(b, 0, sizeof *b);
+    return status;
+}
+
+weft_status weft_bench_enqueue(weft_bench *b, const weft_plan *plan, weft_message *message) {
+    return b->driver ? weft_plan_enqueue(plan, &b->data, b->stream, message)
+                     : weft_plan_run_with_progress(plan, &b->data, b->options.progress, b->options.progress_user, message);
+}
+
+weft_status weft_bench_run(weft_bench *b, const weft_plan *plan, weft_message *message) {
+    const weft_status status = weft_bench_enqueue(b, plan, message);
+    return status || !b->driver ? status : weft_bench_cuda_wait(b, message);
+}
+
+weft_status weft_bench_times(weft_bench *b, const weft_plan *const *plans, size_t count, size_t rounds, double *times,
+                             weft_message *message) {
+    weft_status status = WEFT_OK;
+    for (size_t round = 0; round < rounds; round++) {
+        for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+            status = weft_bench_time(b, plans[i], 1, &times[i * rounds + round], message);
+        }
+    }
+    return status;
+}
+
+/* A copy of a buffer in the host's memory: what the device has now, or for an input what it was made of. */
+static weft_status fetch(weft_bench *b, size_t i, weft_message *message) {
+    const weft_buffer *buffer = &b->buffers[i];
+    const void *from = *weft_bench_pointer(&b->data, buffer);
+    void **to = weft_bench_pointer(&b->host, buffer);
+    const int is_new = !*to;
+    if (is_new && !(*to = malloc(weft_bench_bytes(buffer)))) {
+        return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+    }
+    return buffer->is_written ? b->memory->read(b, *to, from, weft_bench_bytes(buffer), message)
+           : is_new           ? fill(b, &weft_bench_memory_host, i, *to, message)
+                              : WEFT_OK;
+}
+
+weft_status weft_bench_data(weft_bench *b, const void **data, weft_message *message) {
+    weft_status status = WEFT_OK;
+    if (!b->driver) {
+        b->host = b->data;
+    }
+    b->host.struct_size = b->data.struct_size;
+    b->host.operation = b->data.operation;
+    for (size_t i = 0; i < b->count && b->driver && status == WEFT_OK; i++) {
+        status = is_used(&b->buffers[i]) ? fetch(b, i, message) : WEFT_OK;
+    }
+    *data = &b->host;
+    return status;
+}
+
+weft_status weft_bench_check(weft_bench *b, weft_check *check, weft_message *message) {
+    const void *data;
+    weft_status status = weft_bench_data(b, &data, message);
+    weft_data before = b->host;
+    for (size_t i = 0; i < b->count; i++) {
+        void **at = weft_bench_pointer(&before, &b->buffers[i]);
+        if (b->buffers[i].is_read && b->buffers[i].is_written) {
+            *at = status ? NULL : malloc(weft_bench_bytes(&b->buffers[i]));
+            status = status ? status
+                     : *at  ? fill(b, &weft_bench_memory_host, i, *at, message)
+                            : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+        }
+    }
+    status = status ? status : weft_check_result(&b->problem, data, &before, check, message);
+    for (size_t i = 0; i < b->count; i++) {
+        if (b->buffers[i].is_read && b->buffers[i].is_written) {
+            free(*weft_bench_pointer(&before, &b->buffers[i]));
+        }
+    }
+    return status;
+}
+
+double weft_median(double *times, size_t count) {
+    weft_sort(times, count);
+    return count > 0 ? weft_quantile(times, count, 0.5) : 0;
 }

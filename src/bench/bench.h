@@ -1,46 +1,68 @@
-/* Timing plans of one problem: one set of inputs in the device's memory, shared by all of them. */
-#ifndef WEFT_TUNE_BENCH_H
-#define WEFT_TUNE_BENCH_H
+/* A bench from the inside: the buffers of a problem, and where they are. */
+#ifndef WEFT_BENCH_BENCH_H
+#define WEFT_BENCH_BENCH_H
+
+#include <weft/bench.h>
 
 #include "plan/plan.h"
 
-typedef struct weft_bench {
-    weft_data data;                   /* of the plans' operation: buffers in the host's memory, or the GPU's */
-    weft_buffer buffers[WEFT_BUFFERS]; /* what they are */
-    size_t count;
+/* Memory that plans read and write: the host's or a GPU's. */
+typedef struct weft_bench_memory {
+    weft_status (*allocate)(const weft_bench *b, void **memory, size_t bytes, weft_message *message);
+    void (*release)(const weft_bench *b, void *memory);
+    weft_status (*write)(const weft_bench *b, void *to, const void *from, size_t bytes, weft_message *message);
+    weft_status (*read)(const weft_bench *b, void *to, const void *from, size_t bytes, weft_message *message);
+    weft_status (*poison)(const weft_bench *b, void *to, size_t bytes, weft_message *message); /* all bits set: NaN */
+} weft_bench_memory;
+
+struct weft_bench {
+    weft_bench_options options;
+    const weft_operation_row *operation;
+    weft_problem problem; /* resolved */
+    weft_buffer buffers[WEFT_BUFFERS];
+    size_t count; /* of these */
+    const weft_bench_memory *memory;
+    weft_data data; /* where plans run */
+    weft_data host; /* the same in the host's memory: `data` itself, or copies that weft_bench_data() makes */
+
     const void *driver; /* of a GPU: a weft_cuda_driver; null for the CPU */
     void *context, *stream, *start, *end;
-    int mode;                   /* of captures, for weft_cuda_restore() */
-    int (*waiting)(void *user); /* asked while waiting for a quiet moment: anything but 0 ends that; or null */
-    void *waiting_user;
+    int mode; /* of captures, for weft_cuda_restore() */
+
     double
         settle; /* seconds that a plan runs alone until a GPU's clock is what its power allows; 0: clocks do not follow */
-    double patience;   /* seconds left to wait for moments without other programs */
+    double patience;            /* seconds left to wait for moments without other programs */
+    int (*waiting)(void *user); /* asked while waiting for such a moment: anything but 0 ends that; or null */
+    void *waiting_user;
     int64_t disturbed; /* runs that did not count */
-} weft_bench;
+};
 
-/* Makes inputs, random normal, where `plan` runs. weft_bench_close() takes it in any state, zeroed at first. */
-weft_status weft_bench_open(weft_bench *bench, const weft_plan *plan, weft_message *message);
-void weft_bench_close(weft_bench *bench);
+extern const weft_bench_memory weft_bench_memory_host, weft_bench_memory_cuda;
 
-/* bench_time.c: runs a plan `repeats` times and says how long one took. */
-weft_status weft_bench_time(weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
-                            weft_message *message);
+/* Where the pointer to a buffer stands in a data's struct. */
+static inline void **weft_bench_pointer(weft_data *data, const weft_buffer *buffer) {
+    return (void **)(void *)((char *)data + buffer->offset);
+}
+
+static inline size_t weft_bench_bytes(const weft_buffer *buffer) {
+    return buffer->elements * weft_dtype_bytes(buffer->dtype);
+}
+
+/* Draws the first of a buffer's random normal numbers, which are the same for any number of threads: all of them, or as
+ * many as are repeated from there on. Returns how many; *numbers, which the caller frees, is null when memory ran out. */
+size_t weft_bench_draw(const weft_buffer *buffer, uint64_t seed, void **numbers);
+
+/* Puts a run on the bench's stream; on the CPU it is done when this returns. */
+weft_status weft_bench_enqueue(weft_bench *bench, const weft_plan *plan, weft_message *message);
 
 /* bench_time.c: seconds of a clock that only goes forward. */
 double weft_bench_now(void);
 
-/* The same on a GPU: memory that holds `bytes` of `host`, and runs between events. */
+/* bench_cuda.c: the stream and events of a plan's GPU; runs between the events; waiting for the stream. */
 weft_status weft_bench_cuda_open(weft_bench *bench, const weft_plan *plan, weft_message *message);
-weft_status weft_bench_cuda_copy(const weft_bench *bench, void **to, const void *host, size_t bytes, weft_message *message);
-weft_status weft_bench_cuda_time(const weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
+weft_status weft_bench_cuda_time(weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
                                  weft_message *message);
+weft_status weft_bench_cuda_wait(const weft_bench *bench, weft_message *message);
 void weft_bench_cuda_close(weft_bench *bench);
-
-/* Runs a plan once, on the bench's stream or in this thread. */
-weft_status weft_bench_run(const weft_bench *bench, const weft_plan *plan, weft_message *message);
-
-/* The place in the data that holds a buffer's address. */
-void **weft_bench_at(weft_bench *bench, size_t buffer);
 
 #endif

@@ -1,8 +1,17 @@
-/* Timing on a GPU: memory, and events around runs on a stream of its own. */
+/* A GPU's memory, and times between events on a stream of the bench's own. */
 #include <stdint.h>
 
 #include "bench/bench.h"
 #include "cuda/plan/backend.h"
+
+static uint64_t address(const void *memory) {
+    return (uint64_t)(uintptr_t)memory;
+}
+
+static weft_status finish(const weft_bench *b, int pushed, weft_cu_result result, const char *what, weft_message *message) {
+    weft_cuda_leave(b->driver, pushed);
+    return result ? weft_cuda_fail(b->driver, result, what, message) : WEFT_OK;
+}
 
 weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_message *message) {
     const weft_cuda_plan *placed = plan->placed;
@@ -11,7 +20,7 @@ weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_mess
     b->driver = d;
     b->mode = weft_cuda_relax(d); /* until the bench is closed, by the same thread */
     b->settle = 0.15;
-    weft_status status = weft_cuda_enter(d, placed->context, &pushed, message);
+    const weft_status status = weft_cuda_enter(d, placed->context, &pushed, message);
     if (status) {
         return status;
     }
@@ -19,28 +28,77 @@ weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_mess
     weft_cu_result result = d->stream_new(&b->stream, WEFT_CU_STREAM_NON_BLOCKING);
     result = result ? result : d->event_new(&b->start, 0);
     result = result ? result : d->event_new(&b->end, 0);
-    weft_cuda_leave(d, pushed);
-    return result ? weft_cuda_fail(d, result, "the GPU has no stream or events", message) : WEFT_OK;
+    return finish(b, pushed, result, "the GPU has no stream or events", message);
 }
 
-weft_status weft_bench_cuda_copy(const weft_bench *b, void **to, const void *host, size_t bytes, weft_message *message) {
+static weft_status allocate(const weft_bench *b, void **memory, size_t bytes, weft_message *message) {
     const weft_cuda_driver *d = b->driver;
-    uint64_t memory = 0;
+    uint64_t at = 0;
     int pushed;
     const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
     if (status) {
         return status;
     }
-    weft_cu_result result = d->memory_new(&memory, bytes);
-    if (result == 0) {
-        *to = (void *)(uintptr_t)memory;
-        result = weft_cuda_copy_in(d, memory, host, bytes);
-    }
-    weft_cuda_leave(d, pushed);
-    return result ? weft_cuda_fail(d, result, "the problem cannot be copied to the GPU", message) : WEFT_OK;
+    const weft_cu_result result = d->memory_new(&at, (bytes + 3) / 4 * 4); /* it is set in words */
+    *memory = (void *)(uintptr_t)at;
+    return finish(b, pushed, result, "the problem does not fit the GPU's memory", message);
 }
 
-weft_status weft_bench_cuda_time(const weft_bench *b, const weft_plan *plan, int64_t repeats, double *seconds,
+static void release(const weft_bench *b, void *memory) {
+    const weft_cuda_driver *d = b->driver;
+    int pushed;
+    if (b->context && weft_cuda_enter(d, b->context, &pushed, NULL) == WEFT_OK) {
+        d->memory_free(address(memory));
+        weft_cuda_leave(d, pushed);
+    }
+}
+
+static weft_status write_in(const weft_bench *b, void *to, const void *from, size_t bytes, weft_message *message) {
+    const weft_cuda_driver *d = b->driver;
+    int pushed;
+    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
+    if (status) {
+        return status;
+    }
+    weft_cu_result result = d->copy_in_async(address(to), from, bytes, b->stream);
+    result = result ? result : d->stream_synchronize(b->stream);
+    return finish(b, pushed, result, "the problem cannot be copied to the GPU", message);
+}
+
+static weft_status read_out(const weft_bench *b, void *to, const void *from, size_t bytes, weft_message *message) {
+    const weft_cuda_driver *d = b->driver;
+    int pushed;
+    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
+    if (status) {
+        return status;
+    }
+    weft_cu_result result = d->copy_out_async(to, address(from), bytes, b->stream);
+    result = result ? result : d->stream_synchronize(b->stream);
+    return finish(b, pushed, result, "the result cannot be copied back", message);
+}
+
+static weft_status poison(const weft_bench *b, void *to, size_t bytes, weft_message *message) {
+    const weft_cuda_driver *d = b->driver;
+    int pushed;
+    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
+    if (status) {
+        return status;
+    }
+    weft_cu_result result = d->set_words(address(to), UINT32_MAX, (bytes + 3) / 4, b->stream);
+    result = result ? result : d->stream_synchronize(b->stream);
+    return finish(b, pushed, result, "the GPU's memory cannot be set", message);
+}
+
+const weft_bench_memory weft_bench_memory_cuda = {allocate, release, write_in, read_out, poison};
+
+weft_status weft_bench_cuda_wait(const weft_bench *b, weft_message *message) {
+    const weft_cuda_driver *d = b->driver;
+    int pushed;
+    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
+    return status ? status : finish(b, pushed, d->stream_synchronize(b->stream), "the kernel failed", message);
+}
+
+weft_status weft_bench_cuda_time(weft_bench *b, const weft_plan *plan, int64_t repeats, double *seconds,
                                  weft_message *message) {
     const weft_cuda_driver *d = b->driver;
     float milliseconds = 0;
@@ -51,41 +109,31 @@ weft_status weft_bench_cuda_time(const weft_bench *b, const weft_plan *plan, int
     }
     weft_cu_result result = d->event_record(b->start, b->stream);
     for (int64_t i = 0; i < repeats && !result && status == WEFT_OK; i++) {
-        status = weft_bench_run(b, plan, message);
+        status = weft_bench_enqueue(b, plan, message);
     }
     if (!result && status == WEFT_OK) {
         result = d->event_record(b->end, b->stream);
         result = result ? result : d->event_synchronize(b->end);
         result = result ? result : d->event_elapsed(&milliseconds, b->start, b->end);
     }
-    weft_cuda_leave(d, pushed);
     *seconds = 1e-3 * (double)milliseconds / (double)repeats;
-    return status ? status : result ? weft_cuda_fail(d, result, "the kernel failed", message) : WEFT_OK;
-}
-
-static void free_all(weft_bench *b) {
-    const weft_cuda_driver *d = b->driver;
-    for (size_t i = 0; i < b->count; i++) {
-        if (*weft_bench_at(b, i)) {
-            d->memory_free((uint64_t)(uintptr_t)*weft_bench_at(b, i));
-        }
-    }
-    if (b->start) {
-        d->event_free(b->start);
-    }
-    if (b->end) {
-        d->event_free(b->end);
-    }
-    if (b->stream) {
-        d->stream_free(b->stream);
-    }
+    const weft_status finished = finish(b, pushed, result, "the kernel failed", message);
+    return status ? status : finished;
 }
 
 void weft_bench_cuda_close(weft_bench *b) {
     const weft_cuda_driver *d = b->driver;
     int pushed;
     if (b->context && weft_cuda_enter(d, b->context, &pushed, NULL) == WEFT_OK) {
-        free_all(b);
+        if (b->start) {
+            d->event_free(b->start);
+        }
+        if (b->end) {
+            d->event_free(b->end);
+        }
+        if (b->stream) {
+            d->stream_free(b->stream);
+        }
         weft_cuda_leave(d, pushed);
     }
     weft_cuda_restore(d, b->mode);

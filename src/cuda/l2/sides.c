@@ -6,6 +6,7 @@
 
 #include "cuda/driver/module.h"
 #include "cuda/plan/live.h"
+#include "base/clock.h"
 #include "base/status.h"
 
 enum { ROUNDS = 3 }; /* of each SM, of which the best counts: others may use the GPU */
@@ -26,12 +27,6 @@ typedef struct bench {
     uint64_t scratch_bytes;
 } bench;
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static weft_cu_result launch(const bench *b, void *function, unsigned grid, unsigned block, void **values) {
     return b->driver->launch(function, grid, 1, 1, block, 1, 1, 0, b->stream, values, NULL);
 }
@@ -41,7 +36,7 @@ static weft_cu_result launch(const bench *b, void *function, unsigned grid, unsi
 static weft_cu_result fetch(const bench *b, void *to, uint64_t from, size_t bytes) {
     const struct timespec pause = {0, 20000};
     weft_cu_result result;
-    while ((result = b->driver->stream_query(b->stream)) == WEFT_CU_NOT_READY && now() < b->deadline) {
+    while ((result = b->driver->stream_query(b->stream)) == WEFT_CU_NOT_READY && weft_now() < b->deadline) {
         nanosleep(&pause, NULL);
     }
     result = result ? result : b->driver->copy_out_async(to, from, bytes, b->stream);
@@ -182,7 +177,7 @@ static void free_all(const bench *b) {
 /* The device's primary context is held. */
 static weft_status measure(const weft_cuda_driver *driver, const weft_cuda_device *device, void *context,
                            weft_cuda_sides *sides, weft_message *message) {
-    bench b = {.driver = driver, .deadline = now() + PATIENCE};
+    bench b = {.driver = driver, .deadline = weft_now() + PATIENCE};
     int pushed;
     weft_status status = weft_cuda_enter(driver, context, &pushed, message);
     if (status) {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weft/sim.h>
-
-#include "cpu/thread/team.h"
 #include "base/status.h"
+#include "cost/cost.h"
+#include "cpu/thread/team.h"
+#include "search/space.h"
 
 enum { MOST_SHAPES = 512, PRINTED = 4096 };
 
@@ -21,7 +21,7 @@ static uint64_t fingerprint(const weft_plan *plan) {
                                s->cluster_m, s->cluster_n, s->table,  s->split, w->order.count};
     uint64_t hash = 0;
 #define MIX(number) hash = (hash ^ (uint64_t)(number)) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 29
-    for (const char *c = weft_plan_kernel(plan); *c; c++) {
+    for (const char *c = plan->backend->kernel(plan); *c; c++) {
         MIX(*c);
     }
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
@@ -102,71 +102,19 @@ static void add(builder *b) {
         .schedule = b->draft.schedule, .plan = plan, .racing = 1, .stays = b->stays, .is_also = b->is_also};
 }
 
-/* Each function fixes one choice in every way there is, or leaves the caller's, and goes on to the next. */
-static void vary_dispatch(builder *b) {
-    if (b->draft.schedule.dispatch != WEFT_CHOOSE) {
-        add(b);
-        return;
-    }
-    for (int32_t i = 0; i < WEFT_DISPATCHES; i++) {
-        b->draft.schedule.dispatch = i;
-        add(b);
-    }
-    b->draft.schedule.dispatch = WEFT_CHOOSE;
-}
-
-static void vary_sweep(builder *b) {
-    if (b->draft.schedule.sweep != WEFT_CHOOSE) {
-        vary_dispatch(b);
-        return;
-    }
-    for (int32_t i = 0; i < WEFT_SWEEPS; i++) {
-        b->draft.schedule.sweep = i;
-        vary_dispatch(b);
-    }
-    b->draft.schedule.sweep = WEFT_CHOOSE;
-}
-
-/* Sections of heads follow the L2, whatever the length, so only the groups of matrices vary; 0 is the plan's own. */
-static void vary_group(builder *b) {
-    static const int64_t groups[] = {0, 4, 8, 16, 32};
-    weft_schedule *s = &b->draft.schedule;
-    const int takes =
-        b->draft.operation->info.grid == WEFT_GRID_MATRIX && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP;
-    if (s->group != 0 || !takes) {
-        vary_sweep(b);
-        return;
-    }
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        s->group = groups[i];
-        vary_sweep(b);
-    }
-    s->group = 0;
-}
-
-static void vary_order(builder *b) {
-    weft_schedule *s = &b->draft.schedule;
-    if (s->order != WEFT_CHOOSE) {
-        vary_group(b);
-        return;
-    }
-    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
-        if (weft_order_grid(order) == b->draft.operation->info.grid) {
-            s->order = order;
-            vary_group(b);
-        }
-    }
-    s->order = WEFT_CHOOSE;
-}
-
 void weft_candidates_fit(weft_plan *draft) {
-    weft_schedule *s = &draft->schedule;
-    const weft_tiling tiling = {&draft->problem, s, 1, 1};
+    const weft_tiling tiling = {.problem = &draft->problem, .schedule = &draft->schedule, .heads_in_tile = 1};
     weft_tile_side sides[WEFT_TILE_SIDES];
-    const size_t count = draft->operation->sides(&tiling, s, sides);
+    const size_t count = draft->operation->sides(&tiling, &draft->schedule, sides);
     for (size_t i = 0; i < count && draft->device.kind == WEFT_DEVICE_CPU; i++) {
         *sides[i].size = *sides[i].size < sides[i].length ? *sides[i].size : sides[i].length;
     }
+}
+
+static void add_visited(void *user, const weft_schedule *schedule) {
+    builder *b = user;
+    b->draft.schedule = *schedule;
+    add(b);
 }
 
 weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, const weft_schedule *also, size_t also_count,
@@ -185,16 +133,10 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
         add(&b);
     }
     b.is_also = b.stays = 0;
-    b.draft.schedule = draft->schedule;
     if (c->count > 0) {
         const size_t count = draft->backend->candidates ? draft->backend->candidates(draft, shapes, MOST_SHAPES) : 0;
-        for (size_t i = 0; i < count; i++) {
-            b.draft.schedule = shapes[i];
-            vary_order(&b);
-        }
-        if (count == 0) {
-            vary_order(&b);
-        }
+        const weft_space space = {shapes, count, 1, 1};
+        weft_space_walk(&space, &draft->schedule, draft->operation->info.grid, add_visited, &b);
     }
     free(shapes);
     free(b.prints);
@@ -207,23 +149,10 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
     return c->count == 0 ? WEFT_UNSUPPORTED : WEFT_OK;
 }
 
-/* Time by the backend's model, else by the simulator over two waves of tiles; 0 when neither can tell: the simulator takes
- * no split tiles and one product only. */
-static double predict(const weft_plan *plan) {
-    const double own = plan->backend->cost ? plan->backend->cost(plan) : 0;
-    if (own > 0) {
-        return own;
-    }
-    const weft_reach *r = &plan->walk.reach;
-    weft_simulate_options options = WEFT_SIMULATE_INIT;
-    weft_simulation simulation;
-    options.limit = 2 * (uint64_t)plan->walk.workers * (uint64_t)weft_ceil_divide(r->columns, r->tile_columns);
-    return weft_simulate(plan, &options, &simulation, NULL, NULL) == WEFT_OK ? simulation.seconds : 0;
-}
-
 static void predict_one(void *context, int64_t i) {
     weft_candidate *one = &((weft_candidates *)context)->list[i];
-    one->model = predict(one->plan);
+    weft_cost cost;
+    one->model = weft_cost_of(one->plan, &cost, NULL) == WEFT_OK ? cost.time : 0;
 }
 
 /* Those that nobody can price come after those with a price: they may be the best, but nothing says so. */

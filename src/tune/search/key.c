@@ -8,7 +8,6 @@
 
 #include "cpu/thread/team.h"
 #include "tune/search/identity.h"
-#include "tune/store/words.h"
 
 /* The knobs of the device that a caller can turn. */
 static const struct {
@@ -66,7 +65,7 @@ void weft_tune_number_make(weft_tune_number *number, const weft_plan *draft) {
     }
 #define WEFT_SCHEDULE_NUMBER(field)           v[count++] = (int64_t)draft->schedule.field;
 #define WEFT_SCHEDULE_CODE(field, find, name) v[count++] = (int64_t)draft->schedule.field;
-#include "tune/store/schedule_fields.def"
+#include "plan/schedule_fields.def"
     uint64_t hash = 0;
     for (size_t i = 0; i < count; i++) {
         hash = (hash ^ (uint64_t)v[i]) * UINT64_C(0x9e3779b97f4a7c15);

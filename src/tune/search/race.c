@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/random.h"
+#include "base/statistics.h"
 #include "base/status.h"
 
 enum {
@@ -17,27 +18,19 @@ static const double SAMPLE = 5e-4;    /* seconds that a sample should take at le
 static const double FIRST_CUT = 1.25; /* how far behind the best first run one may be to stay */
 static const double TIE = 1.01;       /* within this of the best, the model's own choice is taken */
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The value at a share of a sorted list. */
-static double quantile(const double *sorted, size_t count, double share) {
-    const double at = share * (double)(count - 1);
-    const size_t low = (size_t)at, high = low + 1 < count ? low + 1 : low;
-    return sorted[low] + (at - (double)low) * (sorted[high] - sorted[low]);
-}
-
 weft_tuned weft_race_figures(const weft_candidate *c) {
     double sorted[ROUNDS];
     const size_t count = c->count < ROUNDS ? c->count : ROUNDS;
-    weft_tuned t = {.struct_size = sizeof t, .schedule = c->schedule, .seconds = c->rough, .runs = (int64_t)count, .date = (int64_t)time(NULL)};
+    weft_tuned t = {.struct_size = sizeof t,
+                    .schedule = c->schedule,
+                    .seconds = c->rough,
+                    .runs = (int64_t)count,
+                    .date = (int64_t)time(NULL)};
     if (count > 0) {
         memcpy(sorted, c->times, count * sizeof *sorted);
-        qsort(sorted, count, sizeof *sorted, by_value);
-        t.seconds = quantile(sorted, count, 0.5);
-        t.spread = (quantile(sorted, count, 0.75) - quantile(sorted, count, 0.25)) / t.seconds;
+        weft_sort(sorted, count);
+        t.seconds = weft_quantile(sorted, count, 0.5);
+        t.spread = (weft_quantile(sorted, count, 0.75) - weft_quantile(sorted, count, 0.25)) / t.seconds;
     }
     return t;
 }

@@ -8,7 +8,6 @@
 #include "tune/search/race.h"
 #include "tune/store/known.h"
 #include "tune/store/store.h"
-#include "tune/store/words.h"
 
 /* The store while a race goes on. */
 typedef struct keeper {
@@ -42,8 +41,7 @@ static weft_status read_options(weft_tune_options *ours, const weft_tune_options
     const weft_tune_options init = WEFT_TUNE_INIT;
     *ours = init;
     if (theirs) {
-        const weft_status status =
-            weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_TUNE_INIT", message);
+        const weft_status status = weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_TUNE_INIT", message);
         if (status) {
             return status;
         }
@@ -72,32 +70,33 @@ static void show_candidates(const weft_tune_options *o, const weft_candidates *c
 static weft_status race(const weft_plan *draft, const weft_tune_options *o, keeper *k, weft_tuned *tuned,
                         weft_tune_state *state, weft_message *message) {
     weft_candidates *candidates = &k->candidates;
-    weft_bench bench;
-    memset(&bench, 0, sizeof bench);
+    weft_bench_options quiet = WEFT_BENCH_INIT;
+    weft_bench *bench = NULL;
+    quiet.retries = 4;
     weft_status status = weft_candidates_make(candidates, draft, o->also, o->also_count, message);
     const int64_t all = (int64_t)candidates->count;
     if (status == WEFT_OK && !o->exhaustive) {
         weft_candidates_drop(candidates, o->behind);
     }
-    if (status == WEFT_OK && (status = weft_bench_open(&bench, candidates->list[0].plan, message)) == WEFT_OK) {
-        weft_race r = {.candidates = candidates, .bench = &bench, .options = *o, .timed = keep_trial, .user = k};
+    if (status == WEFT_OK && (status = weft_bench_open(&bench, candidates->list[0].plan, &quiet, message)) == WEFT_OK) {
+        weft_race r = {.candidates = candidates, .bench = bench, .options = *o, .timed = keep_trial, .user = k};
         r.state.candidates = all;
         r.state.same = (int64_t)candidates->same;
         r.state.dropped = (int64_t)candidates->dropped;
         r.state.dropped_from = candidates->dropped_from;
         r.state.refused = (int64_t)candidates->refused;
-        bench.patience = o->patience;
+        bench->patience = o->patience;
         if (k->store && !o->again) {
             (void)weft_store_trials(k->store, &k->key, take_trial, k, NULL);
         }
         status = weft_race_run(&r, message);
         *tuned = r.best;
         *state = r.state;
-        state->disturbed = bench.disturbed;
+        state->disturbed = bench->disturbed;
         state->best = NULL;
         show_candidates(o, candidates);
     }
-    weft_bench_close(&bench);
+    weft_bench_close(bench);
     weft_candidates_free(candidates);
     return status;
 }

@@ -11,7 +11,6 @@
 #include "base/status.h"
 #include "tune/store/known.h"
 #include "tune/store/store.h"
-#include "tune/store/words.h"
 
 enum { FORMAT = 1 };
 

@@ -3,7 +3,6 @@
 
 #include "base/status.h"
 #include "tune/store/sqlite_store.h"
-#include "tune/store/words.h"
 
 #define MATCH " WHERE device = ?1 AND driver = ?2 AND build = ?3 AND problem = ?4 AND given = ?5"
 
@@ -17,8 +16,7 @@ static int bind_key(sqlite3_stmt *s, const weft_tuning *row) {
 }
 
 static weft_tuning row_of(const weft_tune_key *key, const weft_tuned *tuned) {
-    weft_tuning row = {sizeof row,   key->device, key->driver,     key->build,
-                       key->problem, key->given,  WEFT_TUNED_INIT};
+    weft_tuning row = {sizeof row, key->device, key->driver, key->build, key->problem, key->given, WEFT_TUNED_INIT};
     if (tuned) {
         row.tuned = *tuned;
     }

@@ -1,0 +1,97 @@
+/** @file
+ * Searching schedules by simulation: every way to order, sweep, dispatch and tile a problem that is left open, on any
+ * machine, without running anything.
+ */
+#ifndef WEFT_SEARCH_H
+#define WEFT_SEARCH_H
+
+#include "sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What to search. */
+typedef enum weft_search_space {
+    WEFT_SEARCH_ORDERS = 0, /**< orders and sweeps, each simulated whole */
+    WEFT_SEARCH_ALL = 1     /**< also dispatches, groups and tiles that fit the machine: a short race, then a final */
+} weft_search_space;
+
+/** How to search. A zero means the default. */
+typedef struct weft_search_options {
+    size_t struct_size;                    /**< set by WEFT_SEARCH_INIT */
+    weft_search_space space;               /**< what is varied */
+    const weft_simulate_options *simulate; /**< null: the defaults. Its progress is not used */
+    weft_progress progress;                /**< null, or told how much of a round of simulations is done, by one thread at
+                                              a time */
+    void *progress_user;                   /**< its first argument */
+} weft_search_options;
+
+#define WEFT_SEARCH_INIT                                                                                                   \
+    { sizeof(weft_search_options), WEFT_SEARCH_ORDERS, NULL, NULL, NULL }
+
+/** A schedule, and what it would cost. */
+typedef struct weft_ranked {
+    size_t struct_size;         /**< set by WEFT_RANKED_INIT */
+    weft_schedule schedule;     /**< every choice made */
+    weft_schedule given;        /**< the same as it was asked for: a plan chooses what is open in it */
+    uint64_t limit;             /**< of its simulation, in steps; 0: none */
+    weft_simulation simulation; /**< what it would cost */
+} weft_ranked;
+
+#define WEFT_RANKED_INIT                                                                                                   \
+    { sizeof(weft_ranked), WEFT_SCHEDULE_INIT, WEFT_SCHEDULE_INIT, 0, WEFT_SIMULATION_INIT }
+
+/** How a search went. */
+typedef struct weft_search_summary {
+    size_t struct_size;   /**< set by WEFT_SEARCH_SUMMARY_INIT */
+    int64_t count;        /**< schedules that are ranked: of WEFT_SEARCH_ALL, the finalists */
+    int64_t schedules;    /**< that there are */
+    int64_t searched;     /**< of these, raced: fewer where a wave of each would take too long */
+    int64_t last;         /**< of the finalists, the first so many: those that were simulated longest */
+    int32_t whole;        /**< 1: these were simulated whole */
+    int32_t has_baseline; /**< 0: there is no other schedule to compare with */
+    int32_t is_plain;     /**< 1: the baseline is the plain schedule; 0: it is the next best */
+} weft_search_summary;
+
+#define WEFT_SEARCH_SUMMARY_INIT                                                                                           \
+    { sizeof(weft_search_summary), 0, 0, 0, 0, 0, 0, 0 }
+
+/** Waves of tiles that each schedule is raced for, and the finalists that are picked by time, and as many by DRAM reads. */
+enum { WEFT_SEARCH_WAVES = 3, WEFT_SEARCH_PICKED = 12 };
+
+/** What was found. */
+typedef struct weft_search weft_search;
+
+/** Searches. On failure *search is null.
+ *
+ * @param search   what was found; the caller destroys it
+ * @param problem  what to compute
+ * @param plan     machine, device, and a schedule of which only what is open is varied; null: all open, this host
+ * @param options  null: the defaults
+ * @param message  null, or where to say what is wrong
+ *
+ * WEFT_INVALID or WEFT_UNSUPPORTED, with the reason, when no schedule can be simulated. */
+WEFT_API weft_status weft_search_run(weft_search **search, const void *problem, const weft_plan_options *plan,
+                                     const weft_search_options *options, weft_message *message);
+
+/** Releases it; null is fine. */
+WEFT_API void weft_search_destroy(weft_search *search);
+
+WEFT_API weft_status weft_search_summarize(const weft_search *search, weft_search_summary *summary, weft_message *message);
+
+/** The schedules in the order of the rule, the recommended one first. WEFT_NOT_FOUND past the last. */
+WEFT_API weft_status weft_search_row(const weft_search *search, size_t index, weft_ranked *row, weft_message *message);
+
+/** What the first is to be compared with: the plain schedule with its tile, simulated as it was; or the next best.
+ * WEFT_NOT_FOUND when there is none. */
+WEFT_API weft_status weft_search_baseline(const weft_search *search, weft_ranked *row, weft_message *message);
+
+/** The rule by which one schedule is put before another, in words. */
+WEFT_API const char *weft_search_rule(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,287 @@
+/* Results held to the reference, a function for each operation. */
+#include <weft/check.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "base/struct.h"
+#include "cpu/thread/team.h"
+#include "problem/problem.h"
+#include "ref/ref.h"
+
+/* The check costs as much as the reference, so large problems are checked on a sample of about this many operations. */
+static const double CHECK_OPERATIONS = 4e9;
+
+/* What was found so far. */
+typedef struct findings {
+    double max_error, bound;
+    double largest; /* of the exact results */
+    int64_t checked;
+    int wrong; /* an element that should be finite is not, or an LSE is off */
+} findings;
+
+static void compare(findings *f, double exact, double naive, double result) {
+    f->wrong |= isfinite(exact) && !isfinite(result);
+    f->max_error = fmax(f->max_error, fabs(result - exact));
+    f->bound = fmax(f->bound, 2 * fabs(naive - exact));
+    f->largest = fmax(f->largest, fabs(exact));
+}
+
+/* Adds what a thread has found to what all have. */
+static void add_up(findings *all, const findings *mine) {
+    all->max_error = fmax(all->max_error, mine->max_error);
+    all->bound = fmax(all->bound, mine->bound);
+    all->largest = fmax(all->largest, mine->largest);
+    all->checked += mine->checked;
+    all->wrong |= mine->wrong;
+}
+
+/* Rounding the exact result once cannot be avoided, so it is always allowed. In fp32 the sums have no more digits than the
+ * result: two units of its last place. */
+static void allow_rounding(findings *f, weft_dtype dtype) {
+    const double rounding = dtype == WEFT_FP32 ? 0x1p-22 : dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
+    f->bound = fmax(f->bound, rounding * f->largest);
+}
+
+/* How many of `count` items, each of `cost` operations, are checked: every `stride`-th. */
+static int64_t check_stride(int64_t count, double cost) {
+    const double affordable = fmax(1.0, CHECK_OPERATIONS / cost);
+    return affordable >= (double)count ? 1 : (int64_t)ceil((double)count / affordable);
+}
+
+/* Items that are checked over threads. */
+typedef struct checking {
+    const weft_problem *problem;
+    const weft_data *data, *before;
+    int64_t items, stride, next; /* next: the first item that nobody has taken */
+    pthread_mutex_t lock;        /* of what follows: the sum of what threads found */
+    findings found;
+    int no_memory;
+} checking;
+
+/* The next item for a thread; -1 when all are taken. */
+static int64_t take(checking *all) {
+    const int64_t item = __atomic_fetch_add(&all->next, all->stride, __ATOMIC_RELAXED);
+    return item < all->items ? item : -1;
+}
+
+static void put(checking *all, const findings *mine, int no_memory) {
+    pthread_mutex_lock(&all->lock);
+    add_up(&all->found, mine);
+    all->no_memory |= no_memory;
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* ---- attention: rows of O, and their LSE ---- */
+
+/* `weights` and `plain` are room for kv_seq numbers each. */
+static void check_row(const weft_attention *p, const weft_attention_data *data, int64_t number, double *weights,
+                      float *plain, findings *f) {
+    const int64_t row = number % p->seq, head = number / p->seq % p->heads, batch = number / p->seq / p->heads;
+    double exact[256], naive[256], lse;
+    weft_ref_attention_row(p, data, batch, head, row, weights, exact, &lse);
+    weft_ref_attention_row_naive(p, data, batch, head, row, plain, naive);
+    if (data->lse) {
+        const double got = (double)data->lse[(batch * p->heads + head) * p->seq + row];
+        f->wrong |= !(lse == -INFINITY ? got == lse : fabs(got - lse) <= 1e-4 * fmax(1.0, fabs(lse)));
+    }
+    const size_t at = weft_row_index(&p->o_strides, batch, row, head);
+    for (int64_t d = 0; d < p->head_dim; d++) {
+        compare(f, exact[d], naive[d], weft_ref_load(p->dtype, data->o, at + (size_t)d));
+    }
+    f->checked++;
+}
+
+static void check_rows(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    checking *all = context;
+    const weft_attention *p = &all->problem->attention;
+    double *weights = malloc((size_t)p->kv_seq * sizeof *weights);
+    float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
+    findings mine = {0};
+    int64_t row;
+    while (weights && plain && (row = take(all)) >= 0) {
+        check_row(p, &all->data->attention, row, weights, plain, &mine);
+    }
+    put(all, &mine, !weights || !plain);
+    free(weights);
+    free(plain);
+}
+
+static void check_attention(checking *all) {
+    const weft_attention *p = &all->problem->attention;
+    all->items = p->batch * p->heads * p->seq;
+    all->stride = check_stride(all->items, 8.0 * (double)p->kv_seq * (double)p->head_dim);
+    weft_cpu_team(0, check_rows, all);
+    allow_rounding(&all->found, p->dtype);
+}
+
+/* ---- attention backward: dQ, dK and dV of a kv head and its query heads ---- */
+
+/* A tensor's rows, the reference's and the caller's. Errors are relative to the largest element of the tensor, as its
+ * elements are sums of very different lengths. */
+static void check_gradient(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads,
+                           const void *exact, const void *result, findings *f) {
+    double worst = 0, largest = 1e-3;
+    for (int64_t i = 0; i < p->batch * seq * heads * p->head_dim; i++) {
+        const int64_t row = i / p->head_dim;
+        const size_t at =
+            weft_row_index(strides, row / heads / seq, row / heads % seq, row % heads) + (size_t)(i % p->head_dim);
+        const double want = weft_ref_load(p->dtype, exact, at), got = weft_ref_load(p->dtype, result, at);
+        f->wrong |= isfinite(want) && !isfinite(got);
+        worst = fmax(worst, fabs(got - want));
+        largest = isfinite(want) ? fmax(largest, fabs(want)) : largest;
+    }
+    f->max_error = fmax(f->max_error, worst / largest);
+    f->checked += p->batch * seq * heads;
+}
+
+static const void *moved(weft_dtype dtype, const void *from, int64_t elements) {
+    return from ? (const char *)from + elements * (int64_t)weft_dtype_bytes(dtype) : NULL;
+}
+
+/* A part of the problem that stands alone: all of it, or a kv head of a batch. */
+static int check_part(const weft_attention *p, const weft_attention_gradients *data, findings *f) {
+    const weft_attention_extents size = weft_attention_sizes(p);
+    const size_t bytes = weft_dtype_bytes(p->dtype);
+    void *exact[3] = {calloc(size.q, bytes), calloc(size.k, bytes), calloc(size.v, bytes)};
+    weft_attention_gradients reference = *data;
+    reference.grad_q = exact[0];
+    reference.grad_k = exact[1];
+    reference.grad_v = exact[2];
+    const int fits = exact[0] && exact[1] && exact[2] && weft_ref_attention_backward(p, &reference, NULL) == WEFT_OK;
+    if (fits) {
+        check_gradient(p, &p->q_strides, p->seq, p->heads, exact[0], data->grad_q, f);
+        check_gradient(p, &p->k_strides, p->kv_seq, p->kv_heads, exact[1], data->grad_k, f);
+        check_gradient(p, &p->v_strides, p->kv_seq, p->kv_heads, exact[2], data->grad_v, f);
+    }
+    for (int i = 0; i < 3; i++) {
+        free(exact[i]);
+    }
+    return fits;
+}
+
+static void check_kv_head(const weft_attention *p, const weft_attention_gradients *d, int64_t number, findings *f,
+                          int *no_memory) {
+    const int64_t batch = number / p->kv_heads, kv = number % p->kv_heads, group = p->heads / p->kv_heads;
+    const int64_t q = batch * p->q_strides.batch + kv * group * p->q_strides.head;
+    const int64_t o = batch * p->o_strides.batch + kv * group * p->o_strides.head;
+    const int64_t k = batch * p->k_strides.batch + kv * p->k_strides.head;
+    const int64_t v = batch * p->v_strides.batch + kv * p->v_strides.head;
+    weft_attention one = *p;
+    weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
+    one.batch = one.kv_heads = 1;
+    one.heads = group;
+    data.q = moved(p->dtype, d->q, q);
+    data.k = moved(p->dtype, d->k, k);
+    data.v = moved(p->dtype, d->v, v);
+    data.grad_o = moved(p->dtype, d->grad_o, o);
+    data.grad_q = (void *)(uintptr_t)moved(p->dtype, d->grad_q, q);
+    data.grad_k = (void *)(uintptr_t)moved(p->dtype, d->grad_k, k);
+    data.grad_v = (void *)(uintptr_t)moved(p->dtype, d->grad_v, v);
+    *no_memory |= !check_part(&one, &data, f);
+}
+
+static void check_kv_heads(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    checking *all = context;
+    findings mine = {0};
+    int no_memory = 0;
+    int64_t number;
+    while (!no_memory && (number = take(all)) >= 0) {
+        check_kv_head(&all->problem->attention, &all->data->gradients, number, &mine, &no_memory);
+    }
+    put(all, &mine, no_memory);
+}
+
+/* Whether heads or batches share elements, whose gradients then add up over all of them. */
+static int shares_elements(const weft_attention *p, const weft_strides *s, int64_t heads) {
+    return (p->batch > 1 && s->batch == 0) || (heads > 1 && s->head == 0);
+}
+
+static void check_gradients(checking *all) {
+    const weft_attention *p = &all->problem->attention;
+    const double queries = (double)(p->heads / p->kv_heads) * (double)p->seq;
+    if (shares_elements(p, &p->q_strides, p->heads) || shares_elements(p, &p->k_strides, p->kv_heads) ||
+        shares_elements(p, &p->v_strides, p->kv_heads)) {
+        all->no_memory = !check_part(p, &all->data->gradients, &all->found);
+    } else {
+        all->items = p->batch * p->kv_heads;
+        all->stride = check_stride(all->items, 14.0 * queries * (double)p->kv_seq * (double)p->head_dim);
+        weft_cpu_team(0, check_kv_heads, all);
+    }
+    all->found.bound = p->dtype == WEFT_FP32 ? 1e-5 : p->dtype == WEFT_FP16 ? 4e-3 : 3e-2;
+}
+
+/* ---- GEMM: elements of C ---- */
+
+static void check_elements(void *context, int64_t thread, int64_t threads) {
+    (void)thread;
+    (void)threads;
+    checking *all = context;
+    const weft_gemm *p = &all->problem->gemm;
+    const weft_gemm_data *data = &all->data->gemm;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
+    findings mine = {0};
+    int64_t i;
+    while ((i = take(all)) >= 0) {
+        const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
+        weft_gemm_data before = WEFT_GEMM_DATA_INIT;
+        before.a = (const char *)data->a + batch * p->a_stride * bytes;
+        before.b = (const char *)data->b + batch * p->b_stride * bytes;
+        before.c = (char *)all->before->gemm.c + batch * p->c_stride * c_bytes;
+        const size_t at = (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col);
+        compare(&mine, weft_ref_gemm_element(p, &before, row, col), weft_ref_gemm_element_naive(p, &before, row, col),
+                weft_ref_load(p->c_dtype, data->c, at));
+        mine.checked++;
+    }
+    put(all, &mine, 0);
+}
+
+static void check_gemm(checking *all) {
+    const weft_gemm *p = &all->problem->gemm;
+    all->items = p->batch * p->m * p->n; /* at most 2^59: all of them are in memory */
+    all->stride = check_stride(all->items, 4.0 * (double)p->k);
+    weft_cpu_team(0, check_elements, all);
+    allow_rounding(&all->found, p->c_dtype);
+}
+
+static const struct {
+    void (*run)(checking *all);
+    const char *unit;
+} checks[] = {[WEFT_ATTENTION] = {check_attention, "rows"},
+              [WEFT_ATTENTION_BACKWARD] = {check_gradients, "rows"},
+              [WEFT_GEMM] = {check_gemm, "elements"}};
+enum { CHECKS = sizeof checks / sizeof *checks };
+
+weft_status weft_check_result(const void *problem, const void *data, const void *before, weft_check *check,
+                              weft_message *message) {
+    const weft_operation_row *row;
+    weft_problem resolved;
+    weft_data after, old;
+    weft_status status = weft_problem_resolve(&resolved, &row, problem, message);
+    if (status || (status = weft_data_check(&after, row, &resolved, data, message)) ||
+        (status = weft_data_check(&old, row, &resolved, before ? before : data, message))) {
+        return status;
+    }
+    if (resolved.operation >= CHECKS || !checks[resolved.operation].run) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "there is no reference to hold %s to", row->info.name);
+    }
+    checking all = {.problem = &resolved, .data = &after, .before = &old, .stride = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+    checks[resolved.operation].run(&all);
+    if (all.no_memory) {
+        return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+    }
+    const findings *f = &all.found;
+    const weft_check found = {sizeof found,
+                              f->max_error,
+                              f->bound,
+                              f->checked,
+                              checks[resolved.operation].unit,
+                              f->max_error <= f->bound && !f->wrong};
+    return weft_struct_give(check, &found, sizeof found, sizeof(size_t), "WEFT_CHECK_INIT", message);
+}

@@ -1,0 +1,101 @@
+#include "search/space.h"
+
+/* A walk that is under way. */
+typedef struct walk {
+    const weft_space *space;
+    weft_grid_kind grid;
+    weft_schedule s; /* in the making */
+    void (*visit)(void *user, const weft_schedule *schedule);
+    void *user;
+} walk;
+
+/* Each function fixes one choice in every way there is, or leaves the caller's, and goes on to the next. */
+static void vary_dispatch(walk *w) {
+    if (w->s.dispatch != WEFT_CHOOSE || !w->space->dispatches) {
+        w->visit(w->user, &w->s);
+        return;
+    }
+    for (int32_t i = 0; i < WEFT_DISPATCHES; i++) {
+        w->s.dispatch = i;
+        w->visit(w->user, &w->s);
+    }
+    w->s.dispatch = WEFT_CHOOSE;
+}
+
+static void vary_sweep(walk *w) {
+    if (w->s.sweep != WEFT_CHOOSE) {
+        vary_dispatch(w);
+        return;
+    }
+    for (int32_t i = 0; i < WEFT_SWEEPS; i++) {
+        w->s.sweep = i;
+        vary_dispatch(w);
+    }
+    w->s.sweep = WEFT_CHOOSE;
+}
+
+/* Sections of heads follow the L2, whatever the length, so only groups of a matrix vary; 0 is the plan's own. */
+static void vary_group(walk *w) {
+    static const int64_t groups[] = {0, 4, 8, 12, 16, 24, 32};
+    const weft_order_info *order = weft_order_describe(w->s.order);
+    const int takes = order && order->grid == WEFT_GRID_MATRIX && order->parameter & WEFT_PARAMETER_GROUP;
+    if (w->s.group != 0 || !takes || !w->space->groups) {
+        vary_sweep(w);
+        return;
+    }
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        w->s.group = groups[i];
+        vary_sweep(w);
+    }
+    w->s.group = 0;
+}
+
+static void vary_order(walk *w) {
+    if (w->s.order != WEFT_CHOOSE) {
+        vary_group(w);
+        return;
+    }
+    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+        if (weft_order_grid(order) == w->grid) {
+            w->s.order = order;
+            vary_group(w);
+        }
+    }
+    w->s.order = WEFT_CHOOSE;
+}
+
+void weft_space_walk(const weft_space *space, const weft_schedule *given, weft_grid_kind grid,
+                     void (*visit)(void *user, const weft_schedule *schedule), void *user) {
+    walk w = {space, grid, *given, visit, user};
+    for (size_t i = 0; i < space->count; i++) {
+        w.s = space->shapes[i];
+        vary_order(&w);
+    }
+    if (space->count == 0) {
+        vary_order(&w);
+    }
+}
+
+int weft_space_fits(const weft_plan *plan) {
+    const weft_tiling tiling = weft_plan_tiling(plan);
+    return plan->operation->step_bytes(&tiling) <= (double)plan->machine.shared_bytes;
+}
+
+size_t weft_space_shapes(const weft_plan *draft, weft_schedule shapes[WEFT_SHAPES]) {
+    /* Tiles with two sides, and with three. */
+    static const int64_t two[][3] = {{32, 32, 0}, {64, 64, 0}, {128, 64, 0}, {128, 128, 0}, {256, 64, 0}, {256, 128, 0}};
+    static const int64_t three[][3] = {{128, 128, 64}, {128, 256, 64}, {256, 128, 64}};
+    weft_schedule schedule = draft->schedule;
+    const weft_tiling tiling = {.problem = &draft->problem, .schedule = &schedule, .heads_in_tile = 1};
+    weft_tile_side sides[WEFT_TILE_SIDES];
+    const size_t used = draft->operation->sides(&tiling, &schedule, sides);
+    const int64_t(*list)[3] = used < 3 ? two : three;
+    const size_t count = used < 3 ? sizeof two / sizeof *two : sizeof three / sizeof *three;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < used; k++) {
+            *sides[k].size = list[i][k];
+        }
+        shapes[i] = schedule;
+    }
+    return count;
+}
