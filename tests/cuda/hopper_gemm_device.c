@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda.h"
-#include "cuda/hopper_gemm.h"
-#include "plan/problem.h"
-#include "plan/random.h"
+#include "cuda/plan/backend.h"
+#include "cuda/sm90/gemm/params.h"
+#include "problem/problem.h"
+#include "base/random.h"
+#include "../plans.h"
 #include "ref/ref.h"
 
 enum { ROUNDS = 160, SKIPPED = 77, SAMPLES = 4000, REPEATS = 3 };
@@ -22,7 +23,7 @@ enum { PATTERN = 8 << 20 }; /* random numbers that are repeated in large matrice
 
 static const weft_gemm_variant variants[] = {
 #define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__),
-#include "cuda/hopper_gemm.def"
+#include "cuda/sm90/gemm/variants.def"
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
@@ -185,7 +186,7 @@ static int right(const weft_gemm *p, const matrix *a, const matrix *b, const mat
     int finite = 1;
     for (int64_t i = 0; i < count; i += stride) {
         const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
-        const weft_gemm_data one = {(const char *)a->host + batch * p->a_stride * bytes,
+        const weft_gemm_data one = {sizeof(weft_gemm_data), WEFT_GEMM, (const char *)a->host + batch * p->a_stride * bytes,
                                     (const char *)b->host + batch * p->b_stride * bytes,
                                     (char *)c->host + batch * p->c_stride * c_bytes};
         const double exact = weft_ref_gemm_element(p, &one, row, col);
@@ -267,10 +268,10 @@ static int has_all_features(void) {
 /* Runs it over poison, or over the old C where that is read; the result comes to `got`. */
 static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a, const matrix *b, const matrix *c,
                void *got, weft_message *message) {
-    const weft_gemm_data data = {(void *)(uintptr_t)a->there, (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)a->there, (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
     const int prepared = plan->gemm.beta != 0 ? d->copy_in(c->there, c->host, c->bytes)
                                               : d->set_words(c->there, UINT32_MAX, (c->bytes + 3) / 4, NULL);
-    return prepared == 0 && weft_plan_run_gemm(plan, &data, message) == WEFT_OK &&
+    return prepared == 0 && weft_plan_run(plan, &data, message) == WEFT_OK &&
            d->copy_out(got, c->there, c->bytes) == 0;
 }
 
@@ -278,14 +279,14 @@ static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a
 static int one_product(const weft_cuda_driver *d, const weft_gemm *product, const weft_schedule *s, const char *symbol,
                        int repeats, const char *name) {
     weft_gemm p = *product;
-    const weft_gemm_extents sizes = weft_gemm_sizes(&p);
+    const weft_gemm_extents sizes = gemm_sizes(&p);
     matrix a = {0}, b = {0}, c = {0};
     weft_device device = WEFT_DEVICE_INIT;
     weft_plan *plan = NULL;
     weft_message message = {""};
     char text[1024] = "";
     device.kind = WEFT_DEVICE_CUDA;
-    int ok = weft_plan_gemm_on(&plan, &p, s, NULL, &device, &message) == WEFT_OK;
+    int ok = plan_on(&plan, &p, s, NULL, &device, &message) == WEFT_OK;
     ok = ok && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->choice.kernel, symbol) == 0);
     ok = ok && make(d, &a, p.dtype, sizes.a) && make(d, &b, p.dtype, sizes.b) && make(d, &c, p.c_dtype, sizes.c);
     void *got = ok ? malloc(c.bytes) : NULL, *again = ok ? malloc(c.bytes) : NULL;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <weft/model.h>
+#include "../plans.h"
 #include "problems.h"
 #include <weft/stream.h>
 
