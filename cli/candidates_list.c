@@ -78,21 +78,21 @@ static void add(list_builder *b, const settings *s) {
 
 /* Each function fixes one choice in every way there is, or leaves the user's, and goes on to the next. */
 static void vary_dispatch(list_builder *b, settings s, const candidate_space *space) {
-    if (s.dispatch >= 0 || !space->dispatches) {
+    if (s.dispatch > 0 || !space->dispatches) {
         add(b, &s);
         return;
     }
-    for (s.dispatch = 0; s.dispatch < WEFT_DISPATCHES; s.dispatch++) {
+    for (s.dispatch = 1; s.dispatch <= WEFT_DISPATCHES; s.dispatch++) {
         add(b, &s);
     }
 }
 
 static void vary_sweep(list_builder *b, settings s, const candidate_space *space) {
-    if (s.sweep >= 0) {
+    if (s.sweep > 0) {
         vary_dispatch(b, s, space);
         return;
     }
-    for (s.sweep = 0; s.sweep < WEFT_SWEEPS; s.sweep++) {
+    for (s.sweep = 1; s.sweep <= WEFT_SWEEPS; s.sweep++) {
         vary_dispatch(b, s, space);
     }
 }
@@ -111,11 +111,11 @@ static void vary_group(list_builder *b, settings s, const candidate_space *space
 }
 
 static void vary_order(list_builder *b, settings s, const candidate_space *space, weft_subject subject) {
-    if (s.order >= 0) {
+    if (s.order > 0) {
         vary_group(b, s, space, subject);
         return;
     }
-    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+    for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
         if (weft_order_subject(order) == subject) {
             s.order = order;
             vary_group(b, s, space, subject);

@@ -151,10 +151,10 @@ static double units_of_comparison(weft_subject subject) {
     const double steps = subject == WEFT_SUBJECT_ATTENTION ? rows * (double)s.seq / (double)s.tile[1]
                                                            : tiles * (double)s.k / (double)s.tile[2];
     int orders = 0;
-    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+    for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
         orders += weft_order_subject(order) == subject;
     }
-    return steps * orders * (s.sweep < 0 ? WEFT_SWEEPS : 1);
+    return steps * orders * (s.sweep == 0 ? WEFT_SWEEPS : 1);
 }
 
 static double units_of_comparisons(void) {

@@ -197,9 +197,9 @@ WEFT_API size_t weft_release_memory(void);
 typedef struct weft_schedule {
     size_t struct_size;             /**< set by WEFT_SCHEDULE_INIT */
     int64_t tile_m, tile_n, tile_k; /**< attention: queries x keys (tile_k unused); GEMM: rows x columns x k step */
-    int32_t order;                  /**< a weft_order_kind, or WEFT_CHOOSE */
-    int32_t sweep;                  /**< a weft_sweep, or WEFT_CHOOSE */
-    int32_t dispatch;               /**< a weft_dispatch, or WEFT_CHOOSE */
+    int32_t order;                  /**< a weft_order_kind */
+    int32_t sweep;                  /**< a weft_sweep */
+    int32_t dispatch;               /**< a weft_dispatch */
     int32_t table;                  /**< 1: the order comes from a table built by the plan instead of being computed */
     int64_t workers;                /**< workers to use */
     int64_t group;                  /**< group size of the orders that take one */
@@ -210,9 +210,8 @@ typedef struct weft_schedule {
     int64_t split; /**< on a GPU: CTAs of a cluster that share out the steps of a tile, under grid dispatch */
 } weft_schedule;
 
-#define WEFT_CHOOSE (-1)
 #define WEFT_SCHEDULE_INIT                                                                                                 \
-    { sizeof(weft_schedule), 0, 0, 0, WEFT_CHOOSE, WEFT_CHOOSE, WEFT_CHOOSE, 0, 0, 0, WEFT_AXIS_N, 0, 0, 0, 0 }
+    { sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0 }
 
 typedef struct weft_machine weft_machine; /* weft/machine.h */
 
@@ -350,13 +349,13 @@ typedef struct weft_name {
     const char *name, *text;
 } weft_name;
 
-/** Rows by number; null when there is no such number. */
+/** Rows by number, from 1 on; null when there is no such number. */
 WEFT_API const weft_order_info *weft_order_describe(int32_t kind);
 WEFT_API const weft_name *weft_sweep_describe(int32_t sweep);
 WEFT_API const weft_name *weft_dispatch_describe(int32_t dispatch);
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
-/** Numbers by name; -1 when there is none. */
+/** Numbers by name; 0 when there is none, of a dtype -1. */
 WEFT_API int32_t weft_order_find(const char *name);
 WEFT_API int32_t weft_sweep_find(const char *name);
 WEFT_API int32_t weft_dispatch_find(const char *name);

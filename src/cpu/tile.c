@@ -57,7 +57,7 @@ static double attention_cost(const weft_cpu_kernel *kernel, const weft_attention
 }
 
 static int is_order_open(const weft_schedule *s) {
-    return s->order == WEFT_CHOOSE && s->group == 0 && s->cluster_m <= 1 && s->cluster_n <= 1;
+    return s->order == WEFT_ORDER_CHOOSE && s->group == 0 && s->cluster_m <= 1 && s->cluster_n <= 1;
 }
 
 /* A tile, and in which way such tiles come. */
@@ -132,8 +132,8 @@ static void choose_gemm(weft_plan *plan) {
 /* All tiles alike and as many workers for one head as for another: each keeps to its head, and helps when it is done. */
 static void choose_handing(weft_schedule *s, const weft_attention *p) {
     weft_schedule by_head = *s;
-    by_head.order = s->order == WEFT_CHOOSE ? WEFT_ORDER_BLOCK_FIRST : s->order;
-    by_head.dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    by_head.order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_BLOCK_FIRST : s->order;
+    by_head.dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
     if (p->mask == WEFT_MASK_NONE && s->workers > 1 && shares_by_head(&by_head, p)) {
         *s = by_head;
     }
@@ -174,7 +174,7 @@ size_t weft_cpu_candidates(const weft_plan *draft, weft_schedule *to, size_t roo
     size_t count = 0;
     for (size_t i = 0; i < ms * ns; i++) {
         for (int32_t dispatch = WEFT_DISPATCH_STATIC; dispatch <= WEFT_DISPATCH_DYNAMIC; dispatch++) {
-            if (count < room && (s->dispatch == WEFT_CHOOSE || s->dispatch == dispatch)) {
+            if (count < room && (s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == dispatch)) {
                 to[count] = *s;
                 to[count].tile_m = m[i / ns];
                 to[count].tile_n = n[i % ns];
@@ -223,7 +223,7 @@ weft_status weft_cpu_open(weft_plan *plan, int given_machine, weft_message *mess
         choose_handing(s, &plan->attention);
         choose_attention(s, &plan->attention);
     }
-    if (s->dispatch == WEFT_CHOOSE) {
+    if (s->dispatch == WEFT_DISPATCH_CHOOSE) {
         /* Threads are not equally fast; but one that has the same single tile in every call may find it in its cache. */
         s->dispatch = one_each ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
     }

@@ -51,8 +51,8 @@ static double wave_fill(int64_t tiles, int64_t workers) {
 static int nearly_stays(const request *r) {
     const weft_schedule *s = r->s;
     const double share = head_bytes(&r->p) / ((double)r->device->l2_bytes / 2);
-    return r->p.mask == WEFT_MASK_NONE && (s->sweep == WEFT_CHOOSE || s->sweep == WEFT_SWEEP_SAWTOOTH) &&
-           s->order == WEFT_CHOOSE && s->workers == 0 && share > 1 && share < 1.5;
+    return r->p.mask == WEFT_MASK_NONE && (s->sweep == WEFT_SWEEP_CHOOSE || s->sweep == WEFT_SWEEP_SAWTOOTH) &&
+           s->order == WEFT_ORDER_CHOOSE && s->workers == 0 && share > 1 && share < 1.5;
 }
 
 /* Heads of a section of longest-first, in packs: as many as have their K and V in one side of the L2, but no fewer than it
@@ -122,8 +122,8 @@ static void split_range(const request *r, const weft_hopper_attention_variant *v
                         int64_t *most) {
     enum { MOST_WAVES = 8 };
     const weft_schedule *s = r->s;
-    const int allowed = (s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID) &&
-                        (s->sweep == WEFT_CHOOSE || s->sweep == WEFT_SWEEP_FORWARD);
+    const int allowed = (s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID) &&
+                        (s->sweep == WEFT_SWEEP_CHOOSE || s->sweep == WEFT_SWEEP_FORWARD);
     *least = s->split > 0 ? s->split : 1;
     *most = s->split > 0 ? s->split : v->splits ? WEFT_HOPPER_MAX_SPLIT : 1;
     if (!v->splits) {
@@ -232,7 +232,7 @@ void weft_hopper_attention_settle(const weft_plan *plan, const weft_cuda_device 
     if (nearly_stays(&r) && wave_fill(tiles_of_kv, r.workers) > 0.95) {
         schedule->workers = weft_ceil_divide(tiles_of_kv, weft_ceil_divide(tiles_of_kv, r.workers));
     }
-    if (schedule->order == WEFT_CHOOSE) {
+    if (schedule->order == WEFT_ORDER_CHOOSE) {
         schedule->order = p->mask != WEFT_MASK_NONE                     ? WEFT_ORDER_LONGEST_FIRST
                           : ends_short(&r, choice->tile_m / plan->pack) ? WEFT_ORDER_BLOCK_FIRST
                                                                         : WEFT_ORDER_HEAD_FIRST;
@@ -247,7 +247,7 @@ void weft_hopper_attention_settle(const weft_plan *plan, const weft_cuda_device 
         schedule->dispatch = WEFT_DISPATCH_GRID;
         schedule->sweep = WEFT_SWEEP_FORWARD;
     }
-    if (schedule->dispatch == WEFT_CHOOSE) { /* a single wave needs no tickets */
+    if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) { /* a single wave needs no tickets */
         const double tiles = (double)p->batch * (double)(p->heads / plan->pack) * (double)blocks;
         schedule->dispatch = tiles <= (double)r.workers ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
     }

@@ -51,15 +51,15 @@ static int64_t heads_in_l2(const weft_attention *p, const weft_machine *machine)
 
 static void choose_attention(weft_schedule *s, const weft_attention *p, const weft_machine *machine) {
     const int causal = p->mask != WEFT_MASK_NONE;
-    if (s->order == WEFT_CHOOSE) {
+    if (s->order == WEFT_ORDER_CHOOSE) {
         s->order = causal                 ? WEFT_ORDER_LONGEST_FIRST
                    : machine->domains > 1 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED
                                           : WEFT_ORDER_HEAD_FIRST;
     }
-    if (s->sweep == WEFT_CHOOSE) {
+    if (s->sweep == WEFT_SWEEP_CHOOSE) {
         s->sweep = kv_bytes(p) > (double)machine->l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
-    if (s->dispatch == WEFT_CHOOSE) {
+    if (s->dispatch == WEFT_DISPATCH_CHOOSE) {
         s->dispatch = causal ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
     }
     if (s->group == 0 && s->order == WEFT_ORDER_LONGEST_FIRST) {
@@ -68,9 +68,9 @@ static void choose_attention(weft_schedule *s, const weft_attention *p, const we
 }
 
 static void choose_gemm(weft_schedule *s) {
-    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_GROUP : s->order;
-    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
-    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    s->order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_GROUP : s->order;
+    s->sweep = s->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
+    s->dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
     if (s->group == 0 && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         /* A wave of w workers touches g lines of one operand and w / g of the other: the sum is least at the square root.
          */
@@ -78,23 +78,18 @@ static void choose_gemm(weft_schedule *s) {
     }
 }
 
-/* A code left open, or one of `count`. */
-static weft_status check_code(const char *name, int32_t code, int32_t count, weft_message *message) {
-    return code == WEFT_CHOOSE ? WEFT_OK : check_range(name, code, 0, count - 1, message);
-}
-
 static weft_status check_codes(const weft_schedule *s, weft_subject subject, weft_message *message) {
     weft_status status;
-    if ((status = check_code("order", s->order, WEFT_ORDER_KINDS, message)) ||
-        (status = check_code("sweep", s->sweep, WEFT_SWEEPS, message)) ||
-        (status = check_code("dispatch", s->dispatch, WEFT_DISPATCHES, message))) {
+    if ((status = check_range("order", s->order, 0, WEFT_ORDER_KINDS, message)) ||
+        (status = check_range("sweep", s->sweep, 0, WEFT_SWEEPS, message)) ||
+        (status = check_range("dispatch", s->dispatch, 0, WEFT_DISPATCHES, message))) {
         return status;
     }
-    if (s->order != WEFT_CHOOSE && weft_order_subject(s->order) != subject) {
+    if (s->order != WEFT_ORDER_CHOOSE && weft_order_subject(s->order) != subject) {
         return weft_fail(message, WEFT_INVALID, "order %s is for %s problems", weft_order_describe(s->order)->name,
                          subject == WEFT_SUBJECT_GEMM ? "attention" : "gemm");
     }
-    if (s->axis != WEFT_AXIS_M && s->axis != WEFT_AXIS_N) {
+    if (s->axis != WEFT_AXIS_CHOOSE && s->axis != WEFT_AXIS_M && s->axis != WEFT_AXIS_N) {
         return weft_fail(message, WEFT_INVALID, "axis %d is not WEFT_AXIS_M or WEFT_AXIS_N", (int)s->axis);
     }
     return WEFT_OK;
@@ -115,7 +110,7 @@ static weft_status check_numbers(const weft_schedule *s, weft_message *message) 
     return WEFT_OK;
 }
 
-/* Workers, domains and cluster: the machine's where they are left open. */
+/* Workers, domains, cluster and axis: the machine's, or the usual, where they are left open. */
 static weft_status settle_workers(weft_schedule *s, const weft_machine *machine, weft_message *message) {
     weft_status status;
     s->workers = s->workers == 0 ? machine->workers : s->workers;
@@ -123,6 +118,7 @@ static weft_status settle_workers(weft_schedule *s, const weft_machine *machine,
     s->cluster_m = s->cluster_m == 0 ? 1 : s->cluster_m;
     s->cluster_n = s->cluster_n == 0 ? 1 : s->cluster_n;
     s->split = s->split == 0 ? 1 : s->split;
+    s->axis = s->axis == WEFT_AXIS_CHOOSE ? WEFT_AXIS_N : s->axis;
     if ((status = check_range("workers", s->workers, 1, WEFT_MAX_DIMENSION, message)) ||
         (status = check_range("domains", s->domains, 1, WEFT_MAX_DIMENSION, message))) {
         return status;

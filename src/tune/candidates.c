@@ -104,27 +104,27 @@ static void add(builder *b) {
 
 /* Each function fixes one choice in every way there is, or leaves the caller's, and goes on to the next. */
 static void vary_dispatch(builder *b) {
-    if (b->draft.schedule.dispatch != WEFT_CHOOSE) {
+    if (b->draft.schedule.dispatch != WEFT_DISPATCH_CHOOSE) {
         add(b);
         return;
     }
-    for (int32_t i = 0; i < WEFT_DISPATCHES; i++) {
+    for (int32_t i = 1; i <= WEFT_DISPATCHES; i++) {
         b->draft.schedule.dispatch = i;
         add(b);
     }
-    b->draft.schedule.dispatch = WEFT_CHOOSE;
+    b->draft.schedule.dispatch = WEFT_DISPATCH_CHOOSE;
 }
 
 static void vary_sweep(builder *b) {
-    if (b->draft.schedule.sweep != WEFT_CHOOSE) {
+    if (b->draft.schedule.sweep != WEFT_SWEEP_CHOOSE) {
         vary_dispatch(b);
         return;
     }
-    for (int32_t i = 0; i < WEFT_SWEEPS; i++) {
+    for (int32_t i = 1; i <= WEFT_SWEEPS; i++) {
         b->draft.schedule.sweep = i;
         vary_dispatch(b);
     }
-    b->draft.schedule.sweep = WEFT_CHOOSE;
+    b->draft.schedule.sweep = WEFT_SWEEP_CHOOSE;
 }
 
 /* Sections of heads follow the L2, whatever the length, so only a GEMM's groups vary; 0 is the plan's own. */
@@ -146,17 +146,17 @@ static void vary_group(builder *b) {
 
 static void vary_order(builder *b) {
     weft_schedule *s = &b->draft.schedule;
-    if (s->order != WEFT_CHOOSE) {
+    if (s->order != WEFT_ORDER_CHOOSE) {
         vary_group(b);
         return;
     }
-    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+    for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
         if (weft_order_subject(order) == b->draft.subject) {
             s->order = order;
             vary_group(b);
         }
     }
-    s->order = WEFT_CHOOSE;
+    s->order = WEFT_ORDER_CHOOSE;
 }
 
 void weft_candidates_fit(weft_plan *draft) {

@@ -48,7 +48,7 @@ static void visits_do_not_grow_with_workers(void **state) {
 #endif
     static const int64_t workers[] = {1, 3, THREADS, TILES, 64, 1000};
     const weft_attention p = problem();
-    for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
+    for (int32_t dispatch = 1; dispatch <= WEFT_DISPATCHES; dispatch++) {
         for (size_t i = 0; i < 2 * sizeof workers / sizeof *workers; i++) {
             const weft_schedule s = schedule_of(workers[i / 2], dispatch);
             const int steals = i % 2;
