@@ -76,7 +76,7 @@ typedef struct option {
     const char *text;
     size_t offset;                    /* in settings */
     const char *(*choice)(int32_t i); /* OPTION_CHOICE: the i-th name, null past the last */
-    int sides;                        /* OPTION_SHAPE: how many at most */
+    int number; /* OPTION_SHAPE: how many sides at most; OPTION_CHOICE: the number of the first, one more than of none */
 } option;
 
 /* The command's own options, ended by a null name. */

@@ -107,7 +107,7 @@ weft_schedule schedule_of(const settings *s) {
     schedule.table = s->table;
     schedule.workers = s->workers;
     schedule.group = s->group;
-    schedule.axis = (weft_axis)first_if_none(s->axis);
+    schedule.axis = (weft_axis)s->axis;
     schedule.domains = s->domains;
     schedule.cluster_m = s->cluster[0];
     schedule.cluster_n = s->cluster[1];

@@ -250,10 +250,9 @@ typedef struct weft_schedule {
     int64_t reserved[8]; /**< 0 */
 } weft_schedule;
 
-#define WEFT_CHOOSE (-1)
 #define WEFT_SCHEDULE_INIT                                                                                                 \
     {                                                                                                                      \
-        sizeof(weft_schedule), 0, 0, 0, WEFT_CHOOSE, WEFT_CHOOSE, WEFT_CHOOSE, 0, 0, 0, WEFT_AXIS_N, 0, 0, 0, 0, {         \
+        sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0, {                                   \
             0                                                                                                              \
         }                                                                                                                  \
     }
@@ -439,13 +438,13 @@ typedef struct weft_name {
     const char *name, *text;
 } weft_name;
 
-/** Rows by number; null when there is no such number. */
+/** Rows by number, from 1 on; null when there is no such number. */
 WEFT_API const weft_order_info *weft_order_describe(int32_t kind);
 WEFT_API const weft_name *weft_sweep_describe(int32_t sweep);
 WEFT_API const weft_name *weft_dispatch_describe(int32_t dispatch);
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
-/** Numbers by name; -1 when there is none. */
+/** Numbers by name; 0 when there is none, of a dtype -1. */
 WEFT_API int32_t weft_order_find(const char *name);
 WEFT_API int32_t weft_sweep_find(const char *name);
 WEFT_API int32_t weft_dispatch_find(const char *name);

@@ -68,7 +68,7 @@ static void values_reach_their_settings(void **state) {
     assert_int_equal(s.heads, 8);
     assert_true(s.causal && s.json && !s.help);
     assert_int_equal(s.order, WEFT_ORDER_HILBERT);
-    assert_int_equal(s.sweep, -1);
+    assert_int_equal(s.sweep, WEFT_SWEEP_CHOOSE);
     assert_true(s.tile[0] == 128 && s.tile[1] == 64 && s.tile[2] == 32);
     assert_true(s.cluster[0] == 2 && s.cluster[1] == 1);
     assert_true(s.scale == 0.5);

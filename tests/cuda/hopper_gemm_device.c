@@ -102,7 +102,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     s.tile_m = tile[swapped];
     s.tile_n = tile[!swapped];
     s.order = (int32_t)between(WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
-    s.dispatch = (int32_t)between(0, WEFT_DISPATCHES - 1);
+    s.dispatch = (int32_t)between(1, WEFT_DISPATCHES);
     if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
         s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
     }
@@ -370,7 +370,7 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
     s.cluster_n = cluster[!swapped];
     s.order = (int32_t)between(WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
     s.order = number % 4 == 1 ? WEFT_ORDER_SERPENTINE_SWIZZLED : s.order;
-    s.dispatch = number % WEFT_DISPATCHES;
+    s.dispatch = 1 + number % WEFT_DISPATCHES;
     if (WEFT_GEMM_LEAN(v->tile_m, v->tile_n) && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED &&
         s.dispatch == WEFT_DISPATCH_DYNAMIC) {
         s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */

@@ -85,7 +85,7 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         s.tile_m = tile[swapped];
         s.tile_n = tile[!swapped];
         s.order = (int32_t)random_between(random, WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
-        s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES - 1);
+        s.dispatch = (int32_t)random_between(random, 1, WEFT_DISPATCHES);
         if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
             s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
         }
@@ -200,7 +200,7 @@ static void no_kernel_fits(void **state) {
     s.split = 2;
     s.dispatch = WEFT_DISPATCH_STATIC;
     refused(&p, &s, WEFT_UNSUPPORTED, "it shares out the steps of a tile only under grid dispatch");
-    s.dispatch = WEFT_CHOOSE;
+    s.dispatch = WEFT_DISPATCH_CHOOSE;
     p.k = 64;
     p.lda = p.ldb = 0;
     refused(&p, &s, WEFT_UNSUPPORTED, "split 2 is more than there are steps of 64 in k 64");

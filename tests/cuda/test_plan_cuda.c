@@ -127,8 +127,8 @@ static void parameters(void **state) {
         const weft_attention p = random_attention(&random, round);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
-        s.sweep = round % WEFT_SWEEPS;
-        s.dispatch = round / 3 % WEFT_DISPATCHES;
+        s.sweep = 1 + round % WEFT_SWEEPS;
+        s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
         s.table = round % 2;
         s.tile_m = round % 5 == 1 ? 64 : 0;

@@ -134,13 +134,13 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
                      weft_schedule *schedule) {
     (void)device;
     (void)choice;
-    if (plan->attention.mask == WEFT_MASK_NONE || schedule->order != WEFT_CHOOSE) {
+    if (plan->attention.mask == WEFT_MASK_NONE || schedule->order != WEFT_ORDER_CHOOSE) {
         return;
     }
     const int is_short = plan->attention.head_dim == 64 && (double)plan->attention.kv_seq < cost.short_keys;
     const int32_t dispatch = is_short ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_GRID;
     schedule->order = is_short ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_REVERSE;
-    schedule->dispatch = schedule->dispatch == WEFT_CHOOSE ? dispatch : schedule->dispatch;
+    schedule->dispatch = schedule->dispatch == WEFT_DISPATCH_CHOOSE ? dispatch : schedule->dispatch;
 }
 
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t capacity) {

@@ -53,8 +53,8 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     if (s->split > WEFT_HOPPER_MAX_SPLIT) {
         return weft_fail(why, WEFT_UNSUPPORTED, "at most %d CTAs share out the steps of a tile", WEFT_HOPPER_MAX_SPLIT);
     }
-    if (s->split > 1 && ((s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) ||
-                         (s->sweep != WEFT_CHOOSE && s->sweep != WEFT_SWEEP_FORWARD))) {
+    if (s->split > 1 && ((s->dispatch != WEFT_DISPATCH_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) ||
+                         (s->sweep != WEFT_SWEEP_CHOOSE && s->sweep != WEFT_SWEEP_FORWARD))) {
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "it shares out the steps of a tile only under grid dispatch and with a forward sweep");
     }

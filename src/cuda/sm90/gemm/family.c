@@ -56,7 +56,7 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     if (at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > WEFT_GEMM_MAX_CLUSTER) {
         return weft_fail(why, WEFT_UNSUPPORTED, "its clusters have at most %d CTAs", WEFT_GEMM_MAX_CLUSTER);
     }
-    if (s->split > 1 && s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) {
+    if (s->split > 1 && s->dispatch != WEFT_DISPATCH_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it shares out the steps of a tile only under grid dispatch");
     }
     if (s->split > 1 && weft_ceil_divide(p->k, WEFT_GEMM_STEP) < s->split) {
