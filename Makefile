@@ -43,9 +43,9 @@ test: configure-test
 # Threads, built by clang with the thread sanitizer. Archer tells it what OpenMP's barriers order.
 test-threads: deps-test
 	cmake -S . -B $(BUILD)/threads -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE_THREADS=ON -DWEFT_CUDA=OFF
-	cmake --build $(BUILD)/threads -j $(JOBS) --target test_cpu test_decode test_stealing test_driver test_plan_cuda test_plan test_tune
+	cmake --build $(BUILD)/threads -j $(JOBS) --target test_cpu test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune
 	cd $(BUILD)/threads && TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
-	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -R '^(test_cpu|test_decode|test_stealing|test_driver|test_plan_cuda|test_plan|test_tune)$$'
+	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -R '^(test_cpu|test_backward|test_decode|test_stealing|test_driver|test_plan_cuda|test_plan|test_tune)$$'
 
 test-gpu: configure-test
 	cmake --build $(BUILD)/test -j $(JOBS) --target all gpu_tests
