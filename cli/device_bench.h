@@ -9,6 +9,7 @@
 #include <weft/sim.h>
 
 #include "counters/counters.h"
+#include "options.h"
 
 /* The GPU in use: its driver, its context, buffers that grow as problems ask for them. */
 typedef struct device_bench device_bench;
@@ -19,7 +20,9 @@ typedef struct device_case {
     weft_attention problem; /* of an attention */
     weft_gemm gemm;         /* of a GEMM */
     weft_schedule schedule; /* in: choices may be open. out: every choice made */
-    weft_device device;     /* the kernel's knobs; its kind is set by device_bench_run() */
+    weft_device device;     /* its kind is set by device_bench_run() */
+    kernel_options options; /* of a study's kernel */
+    char specification[64]; /* what device.kernel of a study is */
     int by_side;            /* 1: even workers run on one side of the L2, odd ones on the other (static dispatch) */
     int no_simulation;      /* 1: the simulator has no such schedule */
 

@@ -111,7 +111,9 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
         return 1;
     }
     for (size_t i = 0; i < count; i++) { /* the one kernel of attention that has every knob */
-        cases[i].device.kernel = cases[i].subject == WEFT_SUBJECT_ATTENTION ? "study" : NULL;
+        device_case *c = &cases[i];
+        const int fits = kernel_specification(c->specification, sizeof c->specification, "study", &c->options);
+        c->device.kernel = c->subject == WEFT_SUBJECT_ATTENTION && fits ? c->specification : NULL;
     }
     if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, skip)) {
         s->failed = 1;

@@ -62,8 +62,7 @@ class Schedule(Structure):
 
 class Device(Structure):
     _fields_ = [
-        ("struct_size", c_size_t), ("kind", c_int), ("index", c_int32), ("precise", c_int32), ("mask_every_block", c_int32),
-        ("no_prefetch", c_int32), ("ctas", c_int32), ("kernel", c_char_p),
+        ("struct_size", c_size_t), ("kind", c_int), ("index", c_int32), ("kernel", c_char_p),
         ("mode", c_int),
     ]  # fmt: skip
 

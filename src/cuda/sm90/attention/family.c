@@ -28,18 +28,17 @@ static weft_status check_strides(const char *name, const weft_strides *s, const 
     return WEFT_OK;
 }
 
-static weft_status check(const weft_plan *plan, weft_message *why) {
+static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const weft_device *d = &plan->device;
     const int64_t most = WEFT_HOPPER_MAX_LENGTH;
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
     }
-    if (d->precise || d->mask_every_block || d->no_prefetch || d->ctas > 1) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask_every_block, no_prefetch or CTAs that share");
+    if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
     }
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
@@ -70,9 +69,9 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     return driver->tensor_map ? WEFT_OK : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps");
 }
 
-static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
-                          weft_message *why) {
-    const weft_status status = check(plan, why);
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                          weft_cuda_choice *choice, weft_message *why) {
+    const weft_status status = check(plan, knobs, why);
     if (status) {
         return status;
     }

@@ -3,8 +3,8 @@
  * Steps follow each other across tiles: while the tensor cores multiply a step's weights by V, the exponentials of the next
  * step are computed, and where that one is the first of the next tile, it is that tile's. So a tile stays open after its
  * last step, until its last weights have met V and its output can be stored. */
-#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SWEEP_CUH
-#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SWEEP_CUH
+#ifndef WEFT_CUDA_SM90_ATTENTION_SWEEP_CUH
+#define WEFT_CUDA_SM90_ATTENTION_SWEEP_CUH
 
 #include "cuda/sm90/attention/softmax.cuh"
 

@@ -66,8 +66,9 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     return WEFT_OK;
 }
 
-static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
-                          weft_message *why) {
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                          weft_cuda_choice *choice, weft_message *why) {
+    (void)knobs; /* how many CTAs share an SM is not its own to say */
     const weft_schedule *s = &plan->schedule;
     weft_status status = check(plan, why);
     if (status) {
@@ -181,8 +182,10 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     return WEFT_OK;
 }
 
-static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t capacity) {
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                         weft_schedule *list, size_t capacity) {
     (void)device;
+    (void)knobs;
     return weft_gemm_list(plan, list, capacity);
 }
 

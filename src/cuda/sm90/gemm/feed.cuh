@@ -1,6 +1,6 @@
 /* The warps that do not multiply: one asks for tiles, one loads them. */
-#ifndef WEFT_CUDA_KERNELS_GEMM_FEED_CUH
-#define WEFT_CUDA_KERNELS_GEMM_FEED_CUH
+#ifndef WEFT_CUDA_SM90_GEMM_FEED_CUH
+#define WEFT_CUDA_SM90_GEMM_FEED_CUH
 
 #include "cuda/ptx/thread.cuh"
 #include "cuda/sm90/gemm/shape.cuh"

@@ -5,8 +5,8 @@
  * (gemm_feed.cuh), across tiles, so that a warpgroup that has stored its part finds the next tile's data there. The two
  * that multiply may drift apart by the length of the ring: while one stores, the other has the tensor cores to itself.
  * Tiles of 64 rows are one warpgroup's. */
-#ifndef WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
-#define WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
+#ifndef WEFT_CUDA_SM90_GEMM_KERNEL_CUH
+#define WEFT_CUDA_SM90_GEMM_KERNEL_CUH
 
 #include "cuda/sm90/gemm/feed.cuh"
 #include "cuda/sm90/gemm/split.cuh"

@@ -1,6 +1,6 @@
 /* What a CTA of the Hopper GEMM holds: its shape, its shared memory, its place in the cluster. */
-#ifndef WEFT_CUDA_KERNELS_GEMM_SHAPE_CUH
-#define WEFT_CUDA_KERNELS_GEMM_SHAPE_CUH
+#ifndef WEFT_CUDA_SM90_GEMM_SHAPE_CUH
+#define WEFT_CUDA_SM90_GEMM_SHAPE_CUH
 
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
