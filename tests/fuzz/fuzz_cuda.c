@@ -1,5 +1,7 @@
 /* Plans for a GPU that is none (tests/cuda/fake_driver.h), filled with anything: they are made or refused, and so are
  * launches, which the driver takes no further than their parameters. */
+#include <stdio.h>
+
 #include "../cuda/fake_images.h"
 #include "take.h"
 

@@ -23,7 +23,8 @@ typedef struct weft_cuda_family {
     int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
     int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */
 
-    /* Picks a kernel for the plan's problem and schedule, where a tile side of 0 is open. Says why when there is none. */
+    /* Picks a kernel for the plan's problem and schedule, where a tile dimension of 0 is open. Says why when there is none.
+     */
     weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                           weft_cuda_choice *choice, weft_message *why);
 

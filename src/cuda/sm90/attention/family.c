@@ -135,7 +135,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;
-    /* Beyond the lengths all queries see all keys, or none. */
+    /* Clamp: larger offsets change nothing. */
     const int64_t offset = p->mask == WEFT_MASK_NONE ? p->kv_seq : walk->reach.offset;
     to->offset = (int32_t)(offset > p->kv_seq ? p->kv_seq : offset < -p->seq ? -p->seq : offset);
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
@@ -143,12 +143,11 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
         to->pack_bits++;
     }
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->pack));
-    /* Turns keep warpgroups apart, but where three of them have steps of 64 keys at head dims near 128 they are by
-     * themselves. */
+    /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 de-phase unaided. */
     const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
-    to->turns = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
+    to->ping_pong = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
     /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
-     * room. Tiles have the same steps to go where there is no mask. */
+     * any of it. Tiles have the same steps to go where there is no mask. */
     const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
     to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
     if (alternates && walk->dispatch == WEFT_DISPATCH_DYNAMIC && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {

@@ -27,15 +27,16 @@ template <class S> struct hopper_consumer {
         }
     }
 
-    /* Warpgroups start their products in turns, so that one computes exponentials while another multiplies. */
+    /* Ping-pong: warpgroups start their products one after the other, so that one computes exponentials while another
+     * multiplies. */
     __device__ __forceinline__ void take_turn() const {
-        if (p.turns) {
+        if (p.ping_pong) {
             barrier_sync(1 + group, 256);
         }
     }
 
     __device__ __forceinline__ void pass_turn() const {
-        if (p.turns) {
+        if (p.ping_pong) {
             barrier_arrive(group == S::groups - 1 ? 1 : 2 + group, 256);
         }
     }
