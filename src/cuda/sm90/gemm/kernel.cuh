@@ -1,8 +1,8 @@
 /* The Hopper GEMM: tiles of C by wgmma, from a ring of stages in shared memory that the copy engine fills.
  *
  * A CTA has three warpgroups. Two multiply: each owns half of the tile's rows, 64 x N products straight from shared memory,
- * and stores them (gemm_store.cuh). Of the other, one warp walks the schedule a few tiles ahead and one keeps the ring full
- * (gemm_feed.cuh), across tiles, so that a warpgroup that has stored its part finds the next tile's data there. The two
+ * and stores them (store.cuh). Of the other, one warp walks the schedule a few tiles ahead and one keeps the ring full
+ * (feed.cuh), across tiles, so that a warpgroup that has stored its part finds the next tile's data there. The two
  * that multiply may drift apart by the length of the ring: while one stores, the other has the tensor cores to itself.
  * Tiles of 64 rows are one warpgroup's. */
 #ifndef WEFT_CUDA_SM90_GEMM_KERNEL_CUH
