@@ -15,7 +15,7 @@ set(WEFT_TESTS_gate "")
 set(WEFT_TESTS_nightly pages reproduce_numa reproduce_sawtooth reproduce_h200 cli_progress_all wheel)
 
 # Also run with the thread sanitizer.
-set(WEFT_TESTS_threads test_cpu test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
+set(WEFT_TESTS_threads test_cpu test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
 
 # Seconds after which a test hangs: far more than any takes on a slow and busy machine. No test has another limit of time.
 set(WEFT_TEST_TIMEOUT 7200)

@@ -43,6 +43,12 @@ typedef struct settings {
     int32_t verbose, json, help;
 } settings;
 
+/* Options of a kernel: see weft_device. */
+typedef struct kernel_options {
+    int32_t precise, mask_every_block, no_prefetch;
+    int64_t ctas; /* 0: as many as fit */
+} kernel_options;
+
 /* What an option applies to: an option is offered by the verbs that name one of its sets. */
 enum option_set {
     SET_COMMON = 1,

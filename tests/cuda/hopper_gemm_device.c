@@ -69,7 +69,7 @@ static weft_gemm random_gemm(int round) {
     weft_gemm p = WEFT_GEMM_INIT;
     p.m = between(1, round % 4 == 3 ? 70 : 1500); /* some have few rows, some few columns */
     p.n = between(1, round % 8 == 2 ? 70 : 1500);
-    p.m = round % 10 == 4 ? 1024 - p.m % 24 : p.m; /* some can have rows by classes without more tiles */
+    p.m = round % 10 == 4 ? 1024 - p.m % 24 : p.m; /* some can have rows by phases without more tiles */
     p.k = between(1, 1200);                        /* any: only lines begin at multiples of 8 */
     p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
     p.c_dtype = round % 3 == 0 ? WEFT_FP32 : round % 3 == 1 ? p.dtype : WEFT_BF16;

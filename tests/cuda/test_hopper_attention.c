@@ -182,7 +182,7 @@ static void candidates(void **state) {
     for (int64_t seq = 1; seq <= 1 << 20; seq *= 4) {
         const weft_attention p = large(1, 16, seq, 128, WEFT_MASK_NONE);
         const weft_plan plan = draft(&p);
-        const size_t count = weft_hopper_attention_candidates(&plan, &h200, list, 64);
+        const size_t count = weft_hopper_attention_candidates(&plan, &h200, NULL, list, 64);
         assert_in_range(count, 3, 11); /* three tiles that are whole, and a shared one in up to eight ways */
         for (size_t i = 0; i < count; i++) {
             assert_true(list[i].tile_m >= 64 && list[i].tile_n >= 64);
@@ -339,7 +339,7 @@ static void left_to_others(void **state) {
     p.q_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 3);
     refused(&p, NULL, &device, "strides of q (");
     p.q_strides = (weft_strides){0, 0, 0};
-    device.precise = 1;
+    device.kernel = "hopper_attention:precise";
     refused(&p, NULL, &device, "it has no precise math");
 }
 

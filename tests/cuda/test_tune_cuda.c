@@ -210,7 +210,7 @@ static void tuned(void **state) {
     device.mode = WEFT_STORED;
     assert_int_equal(plan_on(&plan, &p, &given, NULL, &device, NULL), WEFT_OK);
     weft_plan_destroy(plan);
-    device.precise = 1; /* another kernel: nothing was tuned for it */
+    device.kernel = ":precise"; /* another kernel: nothing was tuned for it */
     assert_int_equal(plan_on(&plan, &p, &given, NULL, &device, &message), WEFT_NOT_FOUND);
     nothing_left();
     store_end();

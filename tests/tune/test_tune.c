@@ -270,7 +270,7 @@ static void bad_calls(void **state) {
     o.behind = 0.5;
     assert_int_equal(weft_tune(&p, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_INVALID);
     weft_device device = WEFT_DEVICE_INIT;
-    device.ctas = 1;
+    device.kernel = ":ctas=1";
     assert_int_equal(weft_tuned_find(&p, NULL, &device, &tuned, NULL), WEFT_INVALID);
     assert_int_equal(weft_tunings_import("/none/such.json", NULL, NULL), WEFT_NOT_FOUND);
     assert_int_equal(weft_tunings_import(NULL, NULL, NULL), WEFT_INVALID);

@@ -221,8 +221,9 @@ int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device
 }
 
 /* Every tile, and every number of CTAs that share one. */
-size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list,
-                                        size_t capacity) {
+size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                                        weft_schedule *list, size_t capacity) {
+    (void)knobs; /* it has none */
     const request r = request_of(plan, device);
     size_t count = 0;
     for (size_t i = 0; i < VARIANTS; i++) {

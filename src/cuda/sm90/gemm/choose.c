@@ -88,7 +88,7 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     const int by_side = weft_gemm_takes_tickets_by_side(s);
     size_t count = 0;
     if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != view.a_mn ||
-        v->b_mn != view.b_mn || v->by_class != weft_gemm_wants_classes(&plan->gemm, &view, v->tile_m, v->tile_n) ||
+        v->b_mn != view.b_mn || v->by_phase != weft_gemm_wants_phases(&plan->gemm, &view, v->tile_m, v->tile_n) ||
         !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
