@@ -62,6 +62,7 @@ docs: all
 	@scripts/deps.sh docs
 	scripts/picture.sh $(BUILD)/release/weft docs/sawtooth.svg
 	scripts/chart.py docs/results/peers/h200.csv docs/h200.svg
+	scripts/architecture.py docs/architecture.svg
 	doxygen docs/Doxyfile
 	@echo "open $(BUILD)/docs/html/index.html"
 

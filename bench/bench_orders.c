@@ -63,7 +63,7 @@ int main(void) {
         offline = online;
         offline.table = table;
         weft_walk_init(&walk, &online, grid, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_STATIC, 1, 1, 132,
-                       weft_reach_make(600 * 64, 600 * 64, 64, 64, 1, 0));
+                       weft_reach_make(600 * 64, 600 * 64, 64, 64, weft_slice_causal(600 * 64, 600 * 64, 0)));
         double times[VARIANTS][REPETITIONS];
         for (int i = 0; i < REPETITIONS; i++) {
             for (int variant = 0; variant < VARIANTS; variant++) {

@@ -62,7 +62,7 @@ int main(void) {
         weft_order_init(&order, (weft_order_kind)kind, grid, 12, WEFT_AXIS_N, 8);
         weft_order_fill_table(&order, table);
         weft_walk_init(&walk, &order, grid, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_STATIC, 1, 1, 132,
-                       weft_reach_make(600 * 64, 600 * 64, 64, 64, 1, 0));
+                       weft_reach_make(600 * 64, 600 * 64, 64, 64, weft_slice_causal(600 * 64, 600 * 64, 0)));
         check(cudaMemcpy(device_table, table, tiles * sizeof *table, cudaMemcpyHostToDevice));
         for (int i = 0; i < 2; i++) { /* the second time with warm caches */
             ask<<<1, 1>>>(walk, device_table, device_cycles, sum);

@@ -34,8 +34,9 @@ static void print_row(const char *name, const weft_simulation *sim) {
 static int run_attention(const bench_case *c) {
     weft_attention p = WEFT_ATTENTION_INIT;
     weft_schedule s = WEFT_SCHEDULE_INIT;
-    weft_machine machine;
-    weft_simulation sim;
+    weft_machine machine = WEFT_MACHINE_INIT;
+    weft_simulation sim = WEFT_SIMULATION_INIT;
+    weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
     weft_message message;
     weft_plan *plan = NULL;
     p.batch = c->batch;
@@ -49,7 +50,9 @@ static int run_attention(const bench_case *c) {
     s.order = c->order;
     s.sweep = c->sweep;
     s.dispatch = c->dispatch;
-    if (weft_machine_load(&machine, c->machine, &message) || weft_plan_attention(&plan, &p, &s, &machine, &message) ||
+    options.schedule = &s;
+    options.machine = &machine;
+    if (weft_machine_load(&machine, c->machine, &message) || weft_plan_create(&plan, &p, &options, &message) ||
         weft_simulate(plan, NULL, &sim, NULL, &message)) {
         fprintf(stderr, "%s: %s\n", c->name, message.text);
         weft_plan_destroy(plan);
@@ -63,14 +66,17 @@ static int run_attention(const bench_case *c) {
 static int run_gemm(void) {
     weft_gemm p = WEFT_GEMM_INIT;
     weft_schedule s = WEFT_SCHEDULE_INIT;
-    weft_machine machine;
-    weft_simulation sim;
+    weft_machine machine = WEFT_MACHINE_INIT;
+    weft_simulation sim = WEFT_SIMULATION_INIT;
+    weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
     weft_message message;
     weft_plan *plan = NULL;
     p.m = p.n = p.k = 16384;
     p.dtype = p.c_dtype = WEFT_BF16;
     s.order = WEFT_ORDER_HILBERT;
-    if (weft_machine_load(&machine, "h100", &message) || weft_plan_gemm(&plan, &p, &s, &machine, &message) ||
+    options.schedule = &s;
+    options.machine = &machine;
+    if (weft_machine_load(&machine, "h100", &message) || weft_plan_create(&plan, &p, &options, &message) ||
         weft_simulate(plan, NULL, &sim, NULL, &message)) {
         fprintf(stderr, "gemm: %s\n", message.text);
         weft_plan_destroy(plan);

@@ -1,8 +1,35 @@
-# The CUDA kernels: every src/cuda/kernels/<name>.cu becomes an image that is carried inside the library, all of them listed in
-# ${weft_images}. Without nvcc the list is empty, and the library says so when it is asked for one.
+# The CUDA kernels: every .cu file of src/cuda and every module of a family becomes an image that is carried inside the
+# library, all of them listed in ${weft_images}. Without nvcc the list is empty, and the library says so when it is asked for one.
 #
 # Files named *_sm90a.cu use what only Hopper has; the others are for every chip from 8.0 on. Code for 8.0 serves 8.x, for 10.0
 # 10.x and for 12.0 12.x (GB10 is 12.1); later chips compile the PTX when they load it.
+
+# Writes the modules of the family in src/cuda/<folder> to the build tree and sets `out` to their files. Each row of its
+# variants.def, MACRO(symbol, module, ...), is an entry point of <module>.cu; entries.cuh says what the macro expands to.
+function(weft_modules out folder macro)
+  set(def src/cuda/${folder}/variants.def)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${def})
+  file(STRINGS ${def} rows REGEX "^${macro}\\(")
+  set(modules "")
+  foreach(row IN LISTS rows)
+    string(REGEX MATCH "^${macro}\\([^,]+, *([^, ]+)" matched "${row}")
+    list(APPEND modules ${CMAKE_MATCH_1})
+    string(APPEND rows_of_${CMAKE_MATCH_1} "${row}\n")
+  endforeach()
+  list(REMOVE_DUPLICATES modules)
+  set(files "")
+  foreach(module IN LISTS modules)
+    set(file ${PROJECT_BINARY_DIR}/kernels/${module}.cu)
+    file(CONFIGURE OUTPUT ${file} @ONLY
+         CONTENT "/* Made by cmake/kernels.cmake from ${def}. */\n#include \"cuda/${folder}/entries.cuh\"\n\n${rows_of_${module}}")
+    list(APPEND files ${file})
+  endforeach()
+  set(${out} ${files} PARENT_SCOPE)
+endfunction()
+
+weft_modules(weft_study_modules study WEFT_STUDY)
+weft_modules(weft_attention_modules sm90/attention WEFT_HOPPER_ATTENTION)
+weft_modules(weft_gemm_modules sm90/gemm WEFT_GEMM)
 
 set(weft_images ${PROJECT_BINARY_DIR}/cuda_images.c)
 set(image_rows "")
@@ -12,7 +39,8 @@ set(toolkit 0)
 set(portable_chips "")
 set(nvcc_flags -std=c++17 -O3)
 if(WEFT_HAS_CUDA)
-  file(GLOB kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu ${PROJECT_SOURCE_DIR}/src/cuda/l2/*.cu)
+  file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
+  list(APPEND kernel_files ${weft_study_modules} ${weft_attention_modules} ${weft_gemm_modules})
   string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" matched "${CMAKE_CUDA_COMPILER_VERSION}")
   math(EXPR toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
   set(portable_chips 80 90)
@@ -22,7 +50,6 @@ if(WEFT_HAS_CUDA)
   if(WEFT_CUDA_CHIPS) # compiles faster, for those who know where it will run
     set(portable_chips ${WEFT_CUDA_CHIPS})
   endif()
-  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/kernels)
   list(LENGTH kernel_files kernel_count)
   foreach(source ${kernel_files})
     get_filename_component(name ${source} NAME_WE)
@@ -58,7 +85,7 @@ endif()
 
 # The assembler takes the bytes as they are: a C array of this size would take a compiler minutes.
 file(CONFIGURE OUTPUT ${weft_images} @ONLY CONTENT [[
-/* Made by cmake/kernels.cmake from src/cuda/kernels/. */
+/* Made by cmake/kernels.cmake. */
 #include "cuda/driver/module.h"
 
 #define EMBED(name, file)                                                                                                  \

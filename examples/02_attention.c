@@ -12,15 +12,19 @@ int main(void) {
     problem.head_dim = 64;
     problem.mask = WEFT_MASK_CAUSAL;
 
-    const weft_attention_extents sizes = weft_attention_sizes(&problem);
-    float *q = calloc(sizes.q, sizeof *q), *k = calloc(sizes.k, sizeof *k);
-    float *v = calloc(sizes.v, sizeof *v), *o = calloc(sizes.o, sizeof *o);
+    const size_t queries = 100 * 4 * 64, keys = 100 * 2 * 64; /* (seq, heads, head_dim) */
+    float *q = calloc(queries, sizeof *q), *o = calloc(queries, sizeof *o);
+    float *k = calloc(keys, sizeof *k), *v = calloc(keys, sizeof *v);
     int failed = 1;
     if (q && k && v && o) {
-        for (size_t i = 0; i < sizes.v; i++) {
+        for (size_t i = 0; i < keys; i++) {
             v[i] = (float)(i / 128); /* every value of key j is j */
         }
-        const weft_attention_data data = {q, k, v, o, NULL};
+        weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
+        data.q = q;
+        data.k = k;
+        data.v = v;
+        data.o = o;
         weft_message message;
         const weft_status status = weft_attention_forward(&problem, &data, &message);
         if (status) {

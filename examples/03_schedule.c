@@ -13,11 +13,13 @@ int main(void) {
     schedule.tile_m = schedule.tile_n = 64;
     schedule.sweep = WEFT_SWEEP_SAWTOOTH;
 
-    weft_machine machine;
+    weft_machine machine = WEFT_MACHINE_INIT;
     weft_plan *plan = NULL;
     weft_message message;
-    if (weft_machine_load(&machine, "gb10", &message) ||
-        weft_plan_attention(&plan, &problem, &schedule, &machine, &message)) {
+    weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
+    options.schedule = &schedule;
+    options.machine = &machine;
+    if (weft_machine_load(&machine, "gb10", &message) || weft_plan_create(&plan, &problem, &options, &message)) {
         fprintf(stderr, "%s\n", message.text);
         return 1;
     }
@@ -25,7 +27,7 @@ int main(void) {
     weft_plan_text(plan, text, sizeof text);
     fputs(text, stdout);
 
-    const weft_walk *walk = weft_plan_walk(plan);
+    const weft_walk *walk = weft_plan_walk(plan, sizeof(weft_walk));
     weft_worker worker = weft_worker_start(walk, 7, NULL);
     weft_visit visit;
     for (int i = 0; i < 3 && weft_worker_next(walk, &worker, &visit); i++) {

@@ -5,7 +5,7 @@
 #include <weft/sim.h>
 
 int main(void) {
-    weft_machine machine;
+    weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message;
     if (weft_machine_load(&machine, "gb10", &message)) {
         fprintf(stderr, "%s\n", message.text);
@@ -20,10 +20,12 @@ int main(void) {
     for (int sawtooth = 0; sawtooth < 2; sawtooth++) {
         weft_schedule schedule = WEFT_SCHEDULE_INIT;
         schedule.sweep = sawtooth ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
+        weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
+        options.schedule = &schedule;
+        options.machine = &machine;
         weft_plan *plan = NULL;
-        weft_simulation sim;
-        if (weft_plan_attention(&plan, &problem, &schedule, &machine, &message) ||
-            weft_simulate(plan, NULL, &sim, NULL, &message)) {
+        weft_simulation sim = WEFT_SIMULATION_INIT;
+        if (weft_plan_create(&plan, &problem, &options, &message) || weft_simulate(plan, NULL, &sim, NULL, &message)) {
             fprintf(stderr, "%s\n", message.text);
             weft_plan_destroy(plan);
             return 1;

@@ -64,7 +64,7 @@ def main():
     for i, (head_dim, causal) in enumerate(PANELS):
         title = f"head dim {head_dim}{', causal' if causal else ''}"
         out += panel_svg(LEFT + i * (WIDTH + GAP), title, found[head_dim, causal])
-    out.append(f'<text x="{LEFT}" y="{height - 6}">TFLOP/s by sequence length, bf16, forward; every library in one process, in random turns</text>')  # fmt: skip
+    out.append(f'<text x="{LEFT}" y="{height - 6}">TFLOP/s by sequence length, bf16, forward; all libraries in one process, in random order</text>')  # fmt: skip
     out.append("</svg>")
     with open(target, "w", encoding="utf-8") as file:
         file.write("\n".join(out) + "\n")

@@ -29,12 +29,12 @@ static weft_simulation run(study *s, int64_t seq, int64_t tile_m, int64_t tile_n
 
 /* Steps that need a mask, in per cent of all. */
 static double masked_share(int64_t seq, int64_t tile_m, int64_t tile_n) {
-    const weft_reach reach = weft_reach_make(seq, seq, tile_m, tile_n, 1, 0);
+    const weft_reach reach = weft_reach_make(seq, seq, tile_m, tile_n, weft_slice_causal(seq, seq, 0));
     double steps = 0, masked = 0;
     for (int64_t block = 0; block * tile_m < seq; block++) {
-        const weft_range range = weft_reach_range(&reach, block);
-        steps += (double)range.steps;
-        masked += (double)(range.steps - range.unmasked);
+        const weft_steps range = weft_reach_steps(&reach, block, 0);
+        steps += (double)(range.end - range.begin);
+        masked += (double)(range.end - range.begin - (range.full_end - range.full_begin));
     }
     return 100 * masked / steps;
 }

@@ -26,9 +26,9 @@ static weft_tile tile_at(const picture *p, int64_t index) {
 static void walk_grid(const weft_walk *walk, picture *p, int what) {
     int64_t visited = 0;
     for (int64_t position = 0; position < walk->order.count; position++) {
-        for (int32_t half = 0; half < walk->halves; half++) {
+        for (int32_t which = 0; which < walk->visits; which++) {
             weft_visit visit;
-            if (!weft_walk_visit(walk, position, 0, half, &visit)) {
+            if (!weft_walk_visit(walk, position, 0, which, &visit)) {
                 continue;
             }
             for (int64_t i = 0; i < walk->cluster_rows * walk->cluster_cols; i++) {

@@ -8,19 +8,38 @@
 weft.torch and weft.jax hold what is of one framework: a torch operator, transformers' attention, functions that can be traced.
 """
 
-from . import _c
+from typing import Any
+
+from . import _c, frameworks, picture  # noqa: F401 (picture registers what notebooks show)
 from .compute import attention, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
 from .plans import Plan, plan
-from .problems import Attention, Gemm
+from .problems import Attention, AttentionBackward, Gemm
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
 from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
-    "Attention", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order", "Plan",
-    "Schedule", "Simulation", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches", "matmul",
-    "orders", "plan", "release_memory", "simulate", "sweeps", "tune",
+    "Attention", "AttentionBackward", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order",
+    "Plan", "Schedule", "Simulation", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches",
+    "matmul", "orders", "plan", "release_memory", "simulate", "sweeps", "tune",
 ]  # fmt: skip
+
+
+def _torch() -> Any:
+    from . import torch
+
+    return torch.OPERATORS
+
+
+def _jax() -> Any:
+    from . import jax
+
+    return jax
+
+
+# Each imports its framework, so it is imported with the first array that needs it.
+frameworks.register(frameworks.TORCH, _torch)
+frameworks.register(frameworks.JAX, _jax)

@@ -9,202 +9,212 @@ import ctypes
 import os
 import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
-from ctypes import c_uint32, c_uint64, c_void_p
+from ctypes import c_uint32, c_uint64, c_void_p, sizeof
 
 from . import errors
 
+ATTENTION, ATTENTION_BACKWARD, GEMM = 1, 2, 3  # enum weft_operation
+CPU, CUDA = 0, 1  # enum weft_device_kind
+
+
+
+_TYPES = {
+    "char": c_char, "char*": c_char_p, "double": c_double, "int": c_int, "int32": c_int32, "int64": c_int64, "size": c_size_t, "uint32": c_uint32,
+    "uint64": c_uint64, "void*": c_void_p,
+}  # fmt: skip
+
+
+def _type(name: str):
+    """The ctypes type of a C type: one of _TYPES, a structure of this file, a pointer to either, or an array."""
+    if name in _TYPES:
+        return _TYPES[name]
+    if name.endswith("]"):
+        element, count = name[:-1].split("[")
+        return _type(element) * int(count)
+    return POINTER(_type(name[:-1])) if name.endswith("*") else globals()[name]
+
+
+def _fields(text: str):
+    """The _fields_ of a structure from its declarations: "int64 seq kv_seq; double scale"."""
+    declarations = (declaration.split() for declaration in text.split(";"))
+    return [(name, _type(kind)) for kind, *names in declarations for name in names]
+
+
+class Sized(Structure):
+    """A structure that begins with its size, so that fields can be added at its end."""
+
+    _fields_ = _fields("size struct_size")
+
+    def __init__(self, *values, **fields):
+        super().__init__(sizeof(type(self)), *values, **fields)
+
+
+_HEAD = "size struct_size; int32 operation;"  # what a problem and its data begin with
+
 
 class Message(Structure):
-    _fields_ = [("text", c_char * 256)]
+    _fields_ = _fields("char[256] text")
 
 
 class Strides(Structure):
-    _fields_ = [("batch", c_int64), ("seq", c_int64), ("head", c_int64)]
+    _fields_ = _fields("int64 batch seq head")
 
 
 class Attention(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t), ("batch", c_int64), ("heads", c_int64), ("kv_heads", c_int64), ("seq", c_int64),
-        ("kv_seq", c_int64), ("head_dim", c_int64), ("dtype", c_int), ("mask", c_int), ("offset", c_int64), ("scale", c_double),
-        ("layout", c_int), ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides), ("o_strides", Strides),
-    ]  # fmt: skip
+    _fields_ = _fields(
+        f"{_HEAD} int64 batch heads kv_heads seq kv_seq head_dim; int dtype mask; int64 offset; double scale; int layout;"
+        "Strides q_strides k_strides v_strides o_strides"
+    )
 
 
 class Gemm(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t), ("m", c_int64), ("n", c_int64), ("k", c_int64), ("dtype", c_int), ("c_dtype", c_int),
-        ("a_major", c_int), ("b_major", c_int), ("c_major", c_int), ("lda", c_int64), ("ldb", c_int64), ("ldc", c_int64),
-        ("alpha", c_double), ("beta", c_double), ("batch", c_int64), ("a_stride", c_int64), ("b_stride", c_int64),
-        ("c_stride", c_int64),
-    ]  # fmt: skip
+    _fields_ = _fields(
+        f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta;"
+        "int64 batch a_stride b_stride c_stride"
+    )
 
 
 class AttentionData(Structure):
-    _fields_ = [("q", c_void_p), ("k", c_void_p), ("v", c_void_p), ("o", c_void_p), ("lse", c_void_p)]
+    _fields_ = _fields(f"{_HEAD} void* q k v o lse")
 
 
 class AttentionGradients(Structure):
-    _fields_ = [(name, c_void_p) for name in ("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v", "o", "lse")]
+    _fields_ = _fields(f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse")
 
 
 class GemmData(Structure):
-    _fields_ = [("a", c_void_p), ("b", c_void_p), ("c", c_void_p)]
+    _fields_ = _fields(f"{_HEAD} void* a b c")
 
 
-class Schedule(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t), ("tile_m", c_int64), ("tile_n", c_int64), ("tile_k", c_int64), ("order", c_int32),
-        ("sweep", c_int32), ("dispatch", c_int32), ("table", c_int32), ("workers", c_int64), ("group", c_int64),
-        ("axis", c_int), ("domains", c_int64), ("cluster_m", c_int64), ("cluster_n", c_int64),
-        ("split", c_int64),
-    ]  # fmt: skip
+class Schedule(Sized):
+    _fields_ = _fields(
+        "int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis;"
+        "int64 domains cluster_m cluster_n split; int64[8] reserved"
+    )
 
 
-class Device(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t), ("kind", c_int), ("index", c_int32), ("precise", c_int32), ("mask_every_block", c_int32),
-        ("no_prefetch", c_int32), ("ctas", c_int32), ("kernel", c_char_p),
-        ("mode", c_int),
-    ]  # fmt: skip
+class Device(Sized):
+    _fields_ = _fields("int kind; int32 index precise mask_every_block no_prefetch ctas; char* kernel; int mode")
 
 
-class Tuned(Structure):
-    _fields_ = [
-        ("schedule", Schedule), ("seconds", c_double), ("spread", c_double), ("runs", c_int64), ("date", c_int64),
-        ("whole", c_int32),
-    ]  # fmt: skip
+class Machine(Sized):
+    _fields_ = _fields(
+        "char[32] name; char[96] title; int64 workers domains handout handout_run; double clock;"
+        "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home;"
+        "double l2_usable l2_slack l2_crowded l2_merge; int64 l2_write; double l2_bandwidth; int64 llc_bytes;"
+        "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16 exp_rate"
+        " drift drift_load"
+    )
 
 
-class TuneState(Structure):
-    _fields_ = [
-        ("candidates", c_int64), ("same", c_int64), ("dropped", c_int64), ("dropped_from", c_double), ("refused", c_int64),
-        ("untimed", c_int64), ("racing", c_int64), ("runs", c_int64), ("disturbed", c_int64), ("elapsed", c_double),
-        ("left", c_double), ("best", POINTER(Tuned)), ("estimate", c_double),
-    ]  # fmt: skip
+class PlanOptions(Sized):
+    _fields_ = _fields("Schedule* schedule; Machine* machine; Device* device")
 
 
-TUNE_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(TuneState))
+class Tuned(Sized):
+    _fields_ = _fields("Schedule schedule; double seconds spread; int64 runs date; int32 whole")
 
 
-class TuneOptions(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t), ("seconds", c_double), ("behind", c_double), ("patience", c_double), ("exhaustive", c_int32),
-        ("again", c_int32), ("forgetful", c_int32), ("also", POINTER(Schedule)), ("also_count", c_size_t),
-        ("progress", TUNE_PROGRESS), ("candidate", c_void_p), ("user", c_void_p),
-    ]  # fmt: skip
+class TuneState(Sized):
+    _fields_ = _fields(
+        "int64 candidates same dropped; double dropped_from; int64 refused untimed racing runs disturbed; double elapsed left;"
+        "Tuned* best; double estimate"
+    )
 
 
-class Machine(Structure):
-    _fields_ = [
-        ("name", c_char * 32), ("title", c_char * 96), ("workers", c_int64), ("domains", c_int64), ("handout", c_int64),
-        ("handout_run", c_int64), ("clock", c_double), ("shared_bytes", c_int64), ("l2_bytes", c_int64), ("l2_line", c_int64), ("l2_sector", c_int64),
-        ("l2_ways", c_int64), ("l2_replacement", c_int64), ("l2_home", c_int64), ("l2_usable", c_double), ("l2_slack", c_double),
-        ("l2_crowded", c_double), ("l2_merge", c_double), ("l2_write", c_int64), ("l2_bandwidth", c_double), ("llc_bytes", c_int64),
-        ("llc_bandwidth", c_double), ("dram_bandwidth", c_double), ("near_latency", c_double), ("far_latency", c_double),
-        ("dram_latency", c_double), ("matrix_fp32", c_double), ("matrix_fp16", c_double), ("matrix_bf16", c_double),
-        ("exp_rate", c_double), ("drift", c_double), ("drift_load", c_double),
-    ]  # fmt: skip
+TUNE_PROGRESS = _TYPES["TUNE_PROGRESS"] = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(TuneState))
 
 
-class MachineValue(Structure):
-    _fields_ = [
-        ("section", c_char_p), ("key", c_char_p), ("unit", c_char_p), ("text", c_char_p), ("value", c_char * 96),
-        ("source", c_char * 160),
-    ]  # fmt: skip
+class TuneOptions(Sized):
+    _fields_ = _fields(
+        "double seconds behind patience; int32 exhaustive again forgetful; Schedule* also; size also_count;"
+        "TUNE_PROGRESS progress; void* candidate user"
+    )
 
 
-class Traffic(Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in ("sectors", "sectors_from_sm", "hits", "misses", "fabric_sectors", "llc_hits", "dram_read_bytes",
-                     "dram_write_bytes")
-    ]  # fmt: skip
+class MachineValue(Sized):
+    _fields_ = _fields("char* section key unit text; char[96] value; char[160] source")
 
 
-class SimulateOptions(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t), ("drift", c_double), ("seed", c_uint64), ("stages", c_int64), ("limit", c_uint64),
-        ("progress", c_void_p), ("progress_user", c_void_p),
-    ]  # fmt: skip
+class Traffic(Sized):
+    _fields_ = _fields(
+        "uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes; uint64[7] reserved"
+    )
 
 
-class Simulation(Structure):
-    _fields_ = [
-        ("total", Traffic), ("compulsory_misses", c_uint64), ("piece_visits", c_uint64), ("seconds", c_double),
-        ("tflops", c_double), ("elapsed_seconds", c_double), ("seed", c_uint64), ("simulated", c_double),
-    ]  # fmt: skip
+class SimulateOptions(Sized):
+    _fields_ = _fields("double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user")
+
+
+class Simulation(Sized):
+    _fields_ = _fields(
+        "Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; double simulated"
+    )
 
 
 class CurvePoint(Structure):
-    _fields_ = [("l2_bytes", c_int64), ("misses", c_uint64)]
+    _fields_ = _fields("int64 l2_bytes; uint64 misses")
 
 
 class OrderInfo(Structure):
-    _fields_ = [("name", c_char_p), ("text", c_char_p), ("subject", c_int), ("parameter", c_int)]
+    _fields_ = _fields("char* name text; int grid parameter")
 
 
 class Name(Structure):
-    _fields_ = [("name", c_char_p), ("text", c_char_p)]
+    _fields_ = _fields("char* name text")
 
 
 class Divisor(Structure):
-    _fields_ = [("value", c_uint64), ("multiplier", c_uint64), ("shift", c_uint32)]
+    _fields_ = _fields("uint64 value multiplier; uint32 shift")
 
 
 class Grid(Structure):
-    _fields_ = [("batch", c_int64), ("rows", c_int64), ("cols", c_int64)]
+    _fields_ = _fields("int64 batch rows cols")
 
 
 class Order(Structure):
-    _fields_ = [
-        ("kind", c_int32), ("axis", c_int32), ("grid", Grid), ("count", c_int64), ("group", c_int64), ("domains", c_int64),
-        ("bands", c_int64), ("by_batch", Divisor), ("by_rows", Divisor), ("by_cols", Divisor), ("by_domains", Divisor),
-        ("by_band", Divisor), ("by_group", Divisor), ("by_last_group", Divisor), ("table", POINTER(c_uint32)),
-    ]  # fmt: skip
+    _fields_ = _fields(
+        "int32 kind axis; Grid grid; int64 count group domains bands;"
+        "Divisor by_batch by_rows by_cols by_domains by_band by_group by_last_group; uint32* table"
+    )
+
+
+class Reach(Structure):
+    _fields_ = _fields("int64 rows columns tile_rows tile_columns offset; int32 causal; Divisor by_tile_columns")
 
 
 class Walk(Structure):
-    """The first fields of weft_walk: what a picture of the order needs."""
-
-    _fields_ = [
-        ("order", Order), ("sweep", c_int32), ("dispatch", c_int32), ("halves", c_int32), ("cluster_rows", c_int64),
-        ("cluster_cols", c_int64), ("cols", c_int64), ("workers", c_int64),
-    ]  # fmt: skip
+    _fields_ = _fields(
+        "Order order; int32 sweep dispatch visits; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; Reach reach"
+    )
 
 
-_MESSAGE = POINTER(Message)
-_STATUS_FUNCTIONS = {
-    "weft_attention_check": [POINTER(Attention)],
-    "weft_gemm_check": [POINTER(Gemm)],
-    "weft_attention_backward": [POINTER(Attention), POINTER(AttentionGradients)],
-    "weft_plan_attention_on": [POINTER(c_void_p), POINTER(Attention), POINTER(Schedule), POINTER(Machine), POINTER(Device)],
-    "weft_plan_gemm_on": [POINTER(c_void_p), POINTER(Gemm), POINTER(Schedule), POINTER(Machine), POINTER(Device)],
-    "weft_plan_enqueue_attention": [c_void_p, POINTER(AttentionData), c_void_p],
-    "weft_plan_enqueue_gemm": [c_void_p, POINTER(GemmData), c_void_p],
-    "weft_tune_attention": [POINTER(Attention), POINTER(Schedule), POINTER(Device), POINTER(TuneOptions), POINTER(Tuned), POINTER(TuneState)],
-    "weft_tune_gemm": [POINTER(Gemm), POINTER(Schedule), POINTER(Device), POINTER(TuneOptions), POINTER(Tuned), POINTER(TuneState)],
-    "weft_machine_load": [POINTER(Machine), c_char_p],
-    "weft_machine_parse": [POINTER(Machine), c_char_p, c_size_t, c_char_p],
-    "weft_machine_gpu": [POINTER(Machine), c_int32],
-    "weft_machine_values": [c_char_p, POINTER(Machine), POINTER(MachineValue), c_size_t, POINTER(c_size_t)],
-    "weft_simulate": [c_void_p, POINTER(SimulateOptions), POINTER(Simulation), POINTER(Traffic)],
-    "weft_simulate_curve": [c_void_p, POINTER(SimulateOptions), POINTER(CurvePoint), c_size_t],
+_STATUS_FUNCTIONS = {  # each takes a message besides, last
+    "weft_problem_check": "void*",
+    "weft_plan_create": "void** void* PlanOptions*",
+    "weft_plan_enqueue": "void* void* void*",
+    "weft_tune": "void* Schedule* Device* TuneOptions* Tuned* TuneState*",
+    "weft_machine_load": "Machine* char*",
+    "weft_machine_parse": "Machine* char* size char*",
+    "weft_machine_host": "Machine*",
+    "weft_machine_gpu": "Machine* int32",
+    "weft_machine_values": "char* Machine* MachineValue* size size*",
+    "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
+    "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
 }
-_OTHER_FUNCTIONS = {
-    "weft_version": (c_char_p, []),
-    "weft_release_memory": (c_size_t, []),
-    "weft_attention_flops": (c_double, [POINTER(Attention)]),
-    "weft_gemm_flops": (c_double, [POINTER(Gemm)]),
-    "weft_plan_destroy": (None, [c_void_p]),
-    "weft_plan_schedule": (Schedule, [c_void_p]),
-    "weft_plan_walk": (POINTER(Walk), [c_void_p]),
-    "weft_plan_text": (c_size_t, [c_void_p, c_char_p, c_size_t]),
-    "weft_plan_json": (c_size_t, [c_void_p, c_char_p, c_size_t]),
-    "weft_machine_host": (None, [POINTER(Machine)]),
-    "weft_machine_name": (c_char_p, [c_size_t]),
-    "weft_order_describe": (POINTER(OrderInfo), [c_int32]),
-    "weft_sweep_describe": (POINTER(Name), [c_int32]),
-    "weft_dispatch_describe": (POINTER(Name), [c_int32]),
+_OTHER_FUNCTIONS = {  # what it gives, and what it takes
+    "weft_version": ("char*", ""),
+    "weft_release_memory": ("size", ""),
+    "weft_problem_flops": ("double", "void*"),
+    "weft_plan_destroy": (None, "void*"),
+    "weft_plan_schedule": ("Schedule", "void*"),
+    "weft_plan_walk": ("Walk*", "void* size"),
+    "weft_plan_text": ("size", "void* char* size"),
+    "weft_plan_json": ("size", "void* char* size"),
+    "weft_machine_name": ("char*", "size"),
+    "weft_order_describe": ("OrderInfo*", "int32"),
+    "weft_sweep_describe": ("Name*", "int32"),
+    "weft_dispatch_describe": ("Name*", "int32"),
 }
 
 
@@ -220,12 +230,10 @@ def _load() -> ctypes.CDLL:
     if not os.path.exists(path):
         raise ImportError(f"weft: there is no library at {path}: run `pip install .`, or name one in WEFT_LIBRARY")
     library = ctypes.CDLL(path)
-    for name, arguments in _STATUS_FUNCTIONS.items():
-        getattr(library, name).argtypes = [*arguments, _MESSAGE]
-        getattr(library, name).restype = c_int
-    for name, (result, arguments) in _OTHER_FUNCTIONS.items():
-        getattr(library, name).argtypes = arguments
-        getattr(library, name).restype = result
+    functions = {name: ("int", f"{takes} Message*") for name, takes in _STATUS_FUNCTIONS.items()}
+    for name, (gives, takes) in {**functions, **_OTHER_FUNCTIONS}.items():
+        getattr(library, name).argtypes = [_type(kind) for kind in takes.split()]
+        getattr(library, name).restype = gives and _type(gives)
     return library
 
 
@@ -239,3 +247,18 @@ def call(function, *arguments) -> None:
     if status:
         text = message.text.decode(errors="replace")
         raise errors.BY_STATUS.get(status, errors.Failed)(text or "the library gives no reason")
+
+
+def head(structure, operation: int) -> tuple:
+    """The values of the fields that a problem and its data begin with."""
+    return sizeof(structure), operation
+
+
+def problem(structure, operation: int, **fields):
+    """A problem of an operation."""
+    return structure(*head(structure, operation), **fields)
+
+
+def array(structure, count: int):
+    """An array of structures, each as its own __init__ makes it."""
+    return (structure * count)(*(structure() for _ in range(count)))

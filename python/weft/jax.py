@@ -13,11 +13,17 @@ from typing import Any, Optional, Tuple
 import jax
 import numpy
 
-from . import _c, arrays, compute, dlpack, plans, problems, schedules
+from . import _c, arrays, compute, frameworks, plans, problems, schedules
 from .arrays import View
 from .errors import Invalid, Unsupported
+from .operations import ATTENTION, GEMM, Operation, attention_options
 
-_HANDLERS = {"weft_attention": "weft_xla_attention", "weft_gemm": "weft_xla_gemm"}  # XLA's name: the library's, less its platform
+_HANDLED = (ATTENTION, GEMM)
+
+
+def _target(operation: Operation) -> str:
+    """XLA's name of an operation."""
+    return f"weft_{operation.problem.subject}"
 
 
 @functools.lru_cache(maxsize=None)
@@ -26,10 +32,10 @@ def why_no_ffi() -> Optional[str]:
     if not hasattr(jax, "ffi"):
         return f"JAX {jax.__version__} has no jax.ffi, which came with 0.5"
     try:
-        for target, name in _HANDLERS.items():
+        for operation in _HANDLED:
             for platform, suffix in (("cpu", "cpu"), ("CUDA", "cuda")):
-                handler = ctypes.cast(getattr(_c.library, f"{name}_{suffix}"), ctypes.c_void_p)
-                jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler), platform=platform)
+                handler = ctypes.cast(getattr(_c.library, f"weft_xla_{operation.problem.subject}_{suffix}"), ctypes.c_void_p)
+                jax.ffi.register_ffi_target(_target(operation), jax.ffi.pycapsule(handler), platform=platform)
     except Exception as error:  # XLA says in its own way that it does not know this version of the interface
         return f"XLA does not take weft's handlers: {error}"
     return None
@@ -37,14 +43,10 @@ def why_no_ffi() -> Optional[str]:
 
 def _view(x: Any, name: str, device: Tuple[int, int]) -> View:
     """A JAX array or tracer as the handlers will see it: packed."""
-    dtype = arrays.numpy_dtype(numpy.dtype(x.dtype))
+    dtype = frameworks.numpy_dtype(numpy.dtype(x.dtype))
     if dtype is None:
         raise Invalid(f"{name} has dtype {x.dtype}, not float32, float16 or bfloat16")
-    return View(0, x.shape, dlpack.packed_strides(x.shape), dtype, device, None)
-
-
-def _views(device: Tuple[int, int], **given: Any) -> Tuple[View, ...]:
-    return arrays.alike(given, tuple(_view(x, name, device) for name, x in given.items()))
+    return arrays.packed(x.shape, dtype, device)
 
 
 def _words(structure: ctypes.Structure) -> numpy.ndarray:
@@ -52,59 +54,48 @@ def _words(structure: ctypes.Structure) -> numpy.ndarray:
     return numpy.frombuffer(bytes(structure), numpy.int64)
 
 
-def _call(target: str, results: Any, problem: ctypes.Structure, schedule: _c.Schedule, device: Optional[Tuple[int, int]],
+def _call(operation: Operation, options: Any, count: int, schedule: schedules.Schedule, device: Optional[Tuple[int, int]],
           *given: Any) -> Any:  # fmt: skip
-    """A call of a handler. Where the device is known, what it cannot do is raised here, as weft's own error; else by XLA."""
+    """A list of an operation's first `count` outputs, by its handler. Where the device is known, what it cannot do is raised here, as
+    weft's own error; else by XLA."""
+    where = device or (plans.CPU, 0)
+    views = arrays.alike(operation.inputs, tuple(_view(x, name, where) for name, x in zip(operation.inputs, given)))
+    outputs = operation.outputs_of(views, options)
+    made = [arrays.packed(output.shape, views[0].dtype, where) for output in outputs[: operation.required_outputs]]
+    problem = operation.problem_of((*views, *made), options)
+    _c.call(_c.library.weft_problem_check, ctypes.byref(problem))
+    chosen = schedules.to_c(schedule)
     if device is not None:
-        plans.Plan(problem, schedule, None, device)
-    call = jax.ffi.ffi_call(target, results, vmap_method="sequential")
-    return call(*given, problem=_words(problem), schedule=_words(schedule))
-
-
-def _attention(q: Any, k: Any, v: Any, causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
-               return_lse: bool, schedule: schedules.Schedule, device: Optional[Tuple[int, int]] = None) -> Any:  # fmt: skip
-    views = _views(device or (plans.CPU, 0), q=q, k=k, v=v)
-    problem = compute.problem_of((*views, views[0]), causal, scale, offset, layout)
-    _c.call(_c.library.weft_attention_check, ctypes.byref(problem))
-    results = [jax.ShapeDtypeStruct(q.shape, q.dtype)]
-    if return_lse:
-        results.append(jax.ShapeDtypeStruct((problem.batch, problem.heads, problem.seq), numpy.float32))
-    return _call("weft_attention", results, problem, schedules.to_c(schedule), device, q, k, v)
-
-
-def _matmul(a: Any, b: Any, schedule: schedules.Schedule, device: Optional[Tuple[int, int]] = None) -> Any:
-    views = _views(device or (plans.CPU, 0), a=a, b=b)
-    problem = compute.gemm_of(*views)
-    _c.call(_c.library.weft_gemm_check, ctypes.byref(problem))
-    result = jax.ShapeDtypeStruct((problem.m, problem.n), a.dtype)
-    return _call("weft_gemm", result, problem, schedules.to_c(schedule), device, a, b)
+        plans.Plan(problem, chosen, None, device)
+    results = [jax.ShapeDtypeStruct(x.shape, numpy.float32 if x.fp32 else given[0].dtype) for x in outputs[:count]]
+    call = jax.ffi.ffi_call(_target(operation), results, vmap_method="sequential")
+    return call(*given, problem=_words(problem), schedule=_words(chosen))
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(function: Any, device: Optional[Tuple[int, int]], options: Tuple[Any, ...]) -> Any:
-    """A function for arrays that hold values; JAX keeps what it compiles for each of their shapes."""
-    return jax.jit(lambda *given: function(*given, *options, device))
+def _compiled(*options: Any) -> Any:
+    """_call() for arrays that hold values; JAX keeps what it compiles for each of their shapes."""
+    return jax.jit(functools.partial(_call, *options))
 
 
-def _device_of(**given: Any) -> Optional[Tuple[int, int]]:
+def _device_of(names: Tuple[str, ...], given: Tuple[Any, ...]) -> Optional[Tuple[int, int]]:
     """(kind, index) of arrays that hold values; None where they are spread over several devices."""
-    places = {name: x.devices() for name, x in given.items()}
-    first = next(iter(places))
-    for name, place in places.items():
-        if place != places[first]:
-            raise Invalid(f"{name} and {first} are on different devices")
-    if len(places[first]) != 1:
+    places = [x.devices() for x in given]
+    for name, place in zip(names, places):
+        if place != places[0]:
+            raise Invalid(f"{name} and {names[0]} are on different devices")
+    if len(places[0]) != 1:
         return None
-    (device,) = places[first]
+    (device,) = places[0]
     if device.platform not in ("cpu", "gpu", "cuda"):
-        raise Unsupported(f"{first} is on {device}: weft runs on the CPU and on NVIDIA GPUs")
+        raise Unsupported(f"{names[0]} is on {device}: weft runs on the CPU and on NVIDIA GPUs")
     return (plans.CPU, 0) if device.platform == "cpu" else (plans.CUDA, device.local_hardware_id)
 
 
-def _run(function: Any, options: Tuple[Any, ...], **given: Any) -> Any:
-    if any(isinstance(x, jax.core.Tracer) for x in given.values()):
-        return function(*given.values(), *options)
-    return _compiled(function, _device_of(**given), options)(*given.values())
+def _run(operation: Operation, options: Any, count: int, schedule: schedules.Schedule, *given: Any) -> Any:
+    if any(isinstance(x, jax.core.Tracer) for x in given):
+        return _call(operation, options, count, schedule, None, *given)
+    return _compiled(operation, options, count, schedule, _device_of(operation.inputs, given))(*given)
 
 
 def _callback(function: Any, results: Any, *given: Any) -> Any:
@@ -125,11 +116,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
         raise Invalid(f"q has {q.ndim} dimensions, not the 4 of {layout}: {q.shape}")
     chosen = schedules.of(schedule)
     if why_no_ffi() is None:
-        number = None if scale is None else problems.scale_of(scale)
-        shift = None if offset is None else schedules.whole("offset", offset)
-        results = _run(_attention, (bool(causal), number, shift, layout, bool(return_lse), chosen), q=q, k=k, v=v)
+        options = attention_options(causal, scale, offset, layout)
+        results = _run(ATTENTION, options, 2 if return_lse else 1, chosen, q, k, v)
         return tuple(results) if return_lse else results[0]
-    seq, head = (1, 2) if layout == "bshd" else (2, 1)
+    seq, head = problems.SEQ_AND_HEAD[layout]
     lse_shape = (q.shape[0], q.shape[head], q.shape[seq])
     shapes = (jax.ShapeDtypeStruct(q.shape, q.dtype), jax.ShapeDtypeStruct(lse_shape, numpy.float32) if return_lse else None)
 
@@ -146,9 +136,9 @@ def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:
         raise Invalid(f"a is {a.shape} and b is {b.shape}: both must have 2 dimensions")
     chosen = schedules.of(schedule)
     if why_no_ffi() is None:
-        return _run(_matmul, (chosen,), a=a, b=b)
+        return _run(GEMM, None, 1, chosen, a, b)[0]
     shape = jax.ShapeDtypeStruct((a.shape[0], b.shape[1]), a.dtype)
-    return _callback(lambda a, b: compute.matmul(a, b, schedule=chosen), shape, a, b)
+    return _callback(lambda a, b: compute.matmul_forward(a, b, chosen), shape, a, b)
 
 
 why_no_ffi()  # so that a stored program finds the handlers

@@ -43,7 +43,7 @@ class Machine:
     def host(cls) -> "Machine":
         """This host's CPU: cores as workers, its largest shared cache as the L2."""
         machine = cls._bare()
-        _c.library.weft_machine_host(ctypes.byref(machine._c))
+        _c.call(_c.library.weft_machine_host, ctypes.byref(machine._c))
         return machine
 
     @classmethod
@@ -72,7 +72,7 @@ class Machine:
         """Every value with its unit and its source; for machines that come from a file or a name."""
         if self._origin is None:
             raise Invalid(f"{self.name} comes from no file, so its values have no sources")
-        values, count, name = (_c.MachineValue * 256)(), ctypes.c_size_t(), self._origin.encode()
+        values, count, name = _c.array(_c.MachineValue, 256), ctypes.c_size_t(), self._origin.encode()
         _c.call(_c.library.weft_machine_values, name, None, values, len(values), ctypes.byref(count))
         fields = ("section", "key", "value", "unit", "source", "text")
         rows = values[: min(count.value, len(values))]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from html import escape
-from typing import Any, Iterable, List, Tuple
+from typing import Dict, Iterable, List, Tuple
 
-from . import plans
-from .problems import Attention, Gemm
+from . import notebook
+from .plans import Plan, plan
+from .problems import Attention, Gemm, Problem
 from .schedules import Schedule, orders
+from .simulation import Comparison
 
 _CELL_WITH_NUMBER = 20  # pixels
 _MOST_ROWS, _MOST_COLS = 64, 96  # positions drawn; the rest of a larger grid is said in words
-_SAMPLE_ROWS, _SAMPLE_COLS = 11, 18  # the grid on which a schedule without a problem is drawn
+_SAMPLES: Dict[str, Tuple[Problem, Tuple[int, ...]]] = {  # problem and tile with which a schedule is drawn, by its order's subject
+    "attention": (Attention(18, 8, heads=11), (1, 1)),
+    "gemm": (Gemm(11, 18, 1), (1, 1, 1)),
+}
 
 
 def _colour(share: float) -> str:
@@ -43,11 +48,11 @@ def _numbers(positions: List[Tuple[int, int, int]], cell: float) -> str:
     return f'<g {style} fill="#1a1a1a">{"".join(texts)}</g>'
 
 
-def order_svg(plan: "plans.Plan") -> str:
+def order_svg(drawn: Plan) -> str:
     """The order of a plan: a cell for each position of the first batch, dark to pale in the order of visits, and the path."""
-    batches, all_rows, all_cols = plan.grid
+    _, all_rows, all_cols = drawn.grid
     rows, cols = min(all_rows, _MOST_ROWS), min(all_cols, _MOST_COLS)
-    tiles = plan.tiles(1 << 17)
+    tiles = drawn.tiles(1 << 17)
     seen = [(i, row, col) for i, (batch, row, col) in enumerate(tiles) if batch == 0 and row < rows and col < cols]
     cell = max(6.0, min(24.0, 640.0 / cols))
     width, height = cols * cell, rows * cell
@@ -71,33 +76,32 @@ def _fields(schedule: Schedule) -> str:
     return ", ".join(f"{escape(name)} <b>{escape(str(value))}</b>" for name, value in said)
 
 
-def plan(plan: "plans.Plan") -> str:
+@notebook.html.register(Plan)
+def _of_plan(drawn: Plan) -> str:
     """A plan: its schedule in words and its order as a picture."""
-    batches, rows, cols = plan.grid
-    across = ("query blocks", "heads") if plan.subject == "attention" else ("columns of tiles", "rows of tiles")
+    batches, rows, cols = drawn.grid
+    down, across = drawn.operation.axes
     more = ""
     if rows > _MOST_ROWS or cols > _MOST_COLS:
         more = f", of which {min(rows, _MOST_ROWS)} x {min(cols, _MOST_COLS)} are drawn"
     if batches > 1:
         more += f"; the first of {batches} batches"
     return (
-        f'<figure style="margin:0"><figcaption>{plan.subject} on {plan.device}: {_fields(plan.schedule)}<br>'
-        f"{rows} {across[1]} down, {cols} {across[0]} across{more}</figcaption>{order_svg(plan)}</figure>"
+        f'<figure style="margin:0"><figcaption>{drawn.subject} on {drawn.device}: {_fields(drawn.schedule)}<br>'
+        f"{rows} {down} down, {cols} {across} across{more}</figcaption>{order_svg(drawn)}</figure>"
     )
 
 
-def schedule(schedule: Schedule) -> str:
+@notebook.html.register(Schedule)
+def _of_schedule(schedule: Schedule) -> str:
     """A schedule: in words, and its order over a sample grid where it names one."""
     words = f"<p>schedule: {_fields(schedule) or 'all chosen by the plan'}</p>"
     if schedule.order is None:
         return words
     (order,) = [order for order in orders() if order.name == schedule.order]
-    sample: Any = Gemm(_SAMPLE_ROWS, _SAMPLE_COLS, 1)
-    tile: Tuple[int, ...] = (1, 1, 1)
-    if order.subject == "attention":
-        sample, tile = Attention(_SAMPLE_COLS, 8, heads=_SAMPLE_ROWS), (1, 1)
+    problem, tile = _SAMPLES[order.subject]
     drawn = Schedule(tile, schedule.order, group=schedule.group, axis=schedule.axis, domains=schedule.domains)
-    return f"<figure style='margin:0'><figcaption>{words}</figcaption>{order_svg(plans.plan(sample, drawn))}</figure>"
+    return f"<figure style='margin:0'><figcaption>{words}</figcaption>{order_svg(plan(problem, drawn))}</figure>"
 
 
 def _bar(value: float, most: float, text: str) -> str:
@@ -108,7 +112,8 @@ def _bar(value: float, most: float, text: str) -> str:
     )
 
 
-def comparison(comparison: Any) -> str:
+@notebook.html.register(Comparison)
+def _of_comparison(comparison: Comparison) -> str:
     """A table: a row for each schedule, bars for the predicted time, the misses and the hits."""
     rows = comparison.rows
     slowest = max(s.seconds for _, s in rows)

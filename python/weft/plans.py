@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from . import _c, machines, schedules
+from . import _c, machines, notebook, operations, problems, schedules
+from ._c import CPU, CUDA
 from .errors import Invalid, NoMemory
-from .problems import Attention, Gemm, number_of
+from .problems import Problem, number_of
 
-CPU, CUDA = 0, 1  # enum weft_device_kind
 MODES = ("estimate", "measure", "stored")  # enum weft_mode
-
-Problem = Union[Attention, Gemm]
 
 
 def device_of(name: str) -> Tuple[int, int]:
@@ -26,24 +24,32 @@ def device_of(name: str) -> Tuple[int, int]:
     raise Invalid(f'device {name!r} is not "cpu", "cuda" or "cuda:" and a number')
 
 
-class Plan:
+class Plan(notebook.Shown):
     """A plan of the library, from weft.plan()."""
 
-    def __init__(self, problem, schedule: _c.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int],
+    def __init__(self, problem: _c.Structure, schedule: _c.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int],
                  kernel: Optional[str] = None, mode: int = 0):  # fmt: skip
         self._handle = ctypes.c_void_p()
         self._made_from = (problem, schedule, machine, device, kernel)
-        self.subject = "attention" if isinstance(problem, _c.Attention) else "gemm"
-        make = _c.library.weft_plan_attention_on if self.subject == "attention" else _c.library.weft_plan_gemm_on
-        where = _c.Device(ctypes.sizeof(_c.Device), *device)
-        where.kernel = None if kernel is None else str(kernel).encode()
-        where.mode = mode
-        given = None if machine is None else ctypes.byref(machine)
-        _c.call(make, ctypes.byref(self._handle), ctypes.byref(problem), ctypes.byref(schedule), given, ctypes.byref(where))
+        self.operation = operations.BY_NUMBER[problem.operation]
+        self._data_head = _c.head(self.operation.data, problem.operation)
+        where = _c.Device(*device, kernel=None if kernel is None else str(kernel).encode(), mode=mode)
+        options = _c.PlanOptions(ctypes.pointer(schedule), machine and ctypes.pointer(machine), ctypes.pointer(where))
+        _c.call(_c.library.weft_plan_create, ctypes.byref(self._handle), ctypes.byref(problem), ctypes.byref(options))
 
     def __del__(self):
         if getattr(self, "_handle", None) and _c is not None:
             _c.library.weft_plan_destroy(self._handle)
+
+    def enqueue(self, pointers: Sequence[Optional[int]], stream: int = 0) -> None:
+        """Puts a run on a stream; on the CPU it has run when this returns. The pointers are those of the operation's data, in order."""
+        data = self.operation.data(*self._data_head, *pointers)
+        _c.call(_c.library.weft_plan_enqueue, self._handle, ctypes.byref(data), stream or None)
+
+    @property
+    def subject(self) -> str:
+        """The operation: "attention", "attention-backward" or "gemm"."""
+        return self.operation.problem.subject
 
     @property
     def device(self) -> str:
@@ -72,11 +78,15 @@ class Plan:
         """The plan as a dict: problem, schedule, machine."""
         return json.loads(self._described(_c.library.weft_plan_json))
 
+    def _order(self) -> _c.Order:
+        """The plan's own, valid as long as it."""
+        return _c.library.weft_plan_walk(self._handle, ctypes.sizeof(_c.Walk)).contents.order
+
     @property
     def grid(self) -> Tuple[int, int, int]:
         """The grid of positions: (batch, rows, columns), with a position a tile, or a cluster or pair of them. Rows and
         columns are m and n of a GEMM, heads and query blocks of an attention."""
-        grid = _c.library.weft_plan_walk(self._handle).contents.order.grid
+        grid = self._order().grid
         return grid.batch, grid.rows, grid.cols
 
     def tiles(self, count: Optional[int] = None) -> List[Tuple[int, int, int]]:
@@ -85,7 +95,7 @@ class Plan:
         with_table = _c.Schedule.from_buffer_copy(schedule)
         with_table.table = 1
         plan = Plan(problem, with_table, *where)
-        order = _c.library.weft_plan_walk(plan._handle).contents.order
+        order = plan._order()
         rows, cols = order.grid.rows, order.grid.cols
         indices = order.table[: order.count if count is None else min(count, order.count)]
         return [(index // (rows * cols), index // cols % rows, index % cols) for index in indices]
@@ -93,17 +103,12 @@ class Plan:
     def __repr__(self) -> str:
         return f"<weft.Plan {self.subject} on {self.device}: {self.schedule}>"
 
-    def _repr_html_(self) -> str:
-        from . import picture
-
-        return picture.plan(self)
-
 
 def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
          device: str = "cpu", kernel: Optional[str] = None, mode: str = "estimate") -> Plan:  # fmt: skip
     """Makes a plan, with every choice made that `schedule` leaves open.
 
-    problem   a weft.Attention or a weft.Gemm
+    problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
     schedule  a weft.Schedule, a dict of its fields, or None: all chosen
     machine   a weft.Machine, a name, a path, or None: this host, or the GPU
     device    "cpu", "cuda" or "cuda:1"
@@ -111,8 +116,7 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
     mode      how to choose what is open: "estimate" by the model, "measure" as it was tuned before or else by timing candidates
               for some seconds, "stored" as it was tuned before or weft.NotFound
     """
-    if not isinstance(problem, (Attention, Gemm)):
-        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention or a weft.Gemm")
+    problems.check(problem)
     made = machines.of(machine)
     given = schedules.to_c(schedules.of(schedule))
     return Plan(problem.to_c(), given, None if made is None else made._c, device_of(device), kernel,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import math
-from typing import Optional
+from typing import Any, ClassVar, Optional
 
 from . import _c
 from .errors import Invalid
@@ -13,7 +13,8 @@ from .schedules import whole
 
 DTYPES = ("fp32", "fp16", "bf16")  # in the order of enum weft_dtype
 LAYOUTS = ("bshd", "bhsd")  # in the order of enum weft_layout
-MASK_NONE, MASK_CAUSAL, MASK_BOTTOM_RIGHT = 0, 1, 2
+SEQ_AND_HEAD = {"bshd": (1, 2), "bhsd": (2, 1)}  # axes of a layout
+MASK_NONE, MASK_CAUSAL, MASK_BOTTOM_RIGHT = 0, 1, 2  # enum weft_mask
 
 
 def mask_of(causal: bool, offset: Optional[int]) -> int:
@@ -42,14 +43,36 @@ def number_of(what: str, name: str, names: tuple) -> int:
     return names.index(name)
 
 
+class Problem:
+    """What every problem has: an operation, a form for C, a count of its work."""
+
+    operation: ClassVar[int]  # enum weft_operation
+    subject: ClassVar[str]
+
+    def to_c(self) -> _c.Structure:
+        raise NotImplementedError
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations by the usual count, which the problem's class gives."""
+        return _c.library.weft_problem_flops(ctypes.byref(self.to_c()))
+
+
+def check(problem: Any) -> None:
+    """Refuses what is no problem."""
+    if not isinstance(problem, Problem):
+        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention, a weft.AttentionBackward or a weft.Gemm")
+
+
 @dataclasses.dataclass(frozen=True)
-class Attention:
+class Attention(Problem):
     """O = softmax(scale Q K^T) V for each batch and head: Q and O are (batch, seq, heads, head_dim), K and V
     (batch, kv_seq, kv_heads, head_dim), packed. kv_heads and kv_seq are heads and seq where they are left out.
 
     causal  query i sees keys 0 .. i + offset; offset None: the last query sees the last key
     scale   None: 1 / sqrt(head_dim)
     dtype   "fp32", "fp16" or "bf16"; layout "bshd" or "bhsd"
+    flops   4 batch heads seq kv_seq head_dim, halved when causal
     """
 
     seq: int
@@ -64,42 +87,40 @@ class Attention:
     scale: Optional[float] = None
     layout: str = "bshd"
 
-    subject = "attention"
+    operation: ClassVar[int] = _c.ATTENTION
+    subject: ClassVar[str] = "attention"
 
     def to_c(self) -> _c.Attention:
-        kv_heads = self.heads if self.kv_heads is None else self.kv_heads
-        kv_seq = self.seq if self.kv_seq is None else self.kv_seq
-        sizes = {"batch": self.batch, "heads": self.heads, "kv_heads": kv_heads, "seq": self.seq, "kv_seq": kv_seq,
-                 "head_dim": self.head_dim}  # fmt: skip
-        return _c.Attention(
-            ctypes.sizeof(_c.Attention), *(whole(name, size) for name, size in sizes.items()),
-            number_of("dtype", self.dtype, DTYPES), mask_of(self.causal, self.offset), whole("offset", self.offset or 0),
-            scale_of(self.scale), number_of("layout", self.layout, LAYOUTS),
+        sizes = {"batch": self.batch, "heads": self.heads, "kv_heads": self.heads if self.kv_heads is None else self.kv_heads,
+                 "seq": self.seq, "kv_seq": self.seq if self.kv_seq is None else self.kv_seq, "head_dim": self.head_dim}  # fmt: skip
+        return _c.problem(
+            _c.Attention, self.operation, **{name: whole(name, size) for name, size in sizes.items()},
+            dtype=number_of("dtype", self.dtype, DTYPES), mask=mask_of(self.causal, self.offset),
+            offset=whole("offset", self.offset or 0), scale=scale_of(self.scale), layout=number_of("layout", self.layout, LAYOUTS),
         )  # fmt: skip
 
-    @property
-    def flops(self) -> float:
-        """Floating-point operations by the usual count: 4 batch heads seq kv_seq head_dim, halved when causal."""
-        return _c.library.weft_attention_flops(ctypes.byref(self.to_c()))
+
+class AttentionBackward(Attention):
+    """The gradients of an attention: dQ, dK and dV from Q, K, V and dO, each laid out like the tensor it belongs to. The fields are
+    those of weft.Attention; flops are 2.5 times as many. The CPU runs it."""
+
+    operation: ClassVar[int] = _c.ATTENTION_BACKWARD
+    subject: ClassVar[str] = "attention-backward"
 
 
 @dataclasses.dataclass(frozen=True)
-class Gemm:
-    """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16" or "bf16"."""
+class Gemm(Problem):
+    """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16" or "bf16"; flops are 2 m n k."""
 
     m: int
     n: int
     k: int
     dtype: str = "fp32"
 
-    subject = "gemm"
+    operation: ClassVar[int] = _c.GEMM
+    subject: ClassVar[str] = "gemm"
 
     def to_c(self) -> _c.Gemm:
         dtype = number_of("dtype", self.dtype, DTYPES)
-        sizes = [whole(name, getattr(self, name)) for name in ("m", "n", "k")]
-        return _c.Gemm(ctypes.sizeof(_c.Gemm), *sizes, dtype, dtype, 0, 0, 0, 0, 0, 0, 1.0, 0.0, 1)
-
-    @property
-    def flops(self) -> float:
-        """2 m n k."""
-        return _c.library.weft_gemm_flops(ctypes.byref(self.to_c()))
+        sizes = {name: whole(name, getattr(self, name)) for name in ("m", "n", "k")}
+        return _c.problem(_c.Gemm, self.operation, **sizes, dtype=dtype, c_dtype=dtype, alpha=1.0, batch=1)

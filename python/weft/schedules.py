@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import functools
 from typing import Any, List, Mapping, Optional, Tuple, Union
 
-from . import _c
+from . import _c, notebook
 from .errors import Invalid
 
 _AXES = ("n", "m")
+_SUBJECTS = ("gemm", "attention")  # by enum weft_grid_kind: what has such a grid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ def _orders() -> Tuple[Order, ...]:
     while _c.library.weft_order_describe(len(rows)):
         row = _c.library.weft_order_describe(len(rows)).contents
         parameters = tuple(name for bit, name in ((1, "group"), (2, "domains")) if row.parameter & bit)
-        rows.append(Order(row.name.decode(), ("gemm", "attention")[row.subject], parameters, row.text.decode()))
+        rows.append(Order(row.name.decode(), _SUBJECTS[row.grid], parameters, row.text.decode()))
     return tuple(rows)
 
 
@@ -46,7 +46,7 @@ def _names(what: str) -> Tuple[str, ...]:
 
 def orders(subject: Optional[str] = None) -> List[Order]:
     """Every order, or those for `subject`: "gemm" or "attention"."""
-    if subject not in (None, "gemm", "attention"):
+    if subject not in (None, *_SUBJECTS):
         raise Invalid(f'subject {subject!r} is not "gemm" or "attention"')
     return [order for order in _orders() if subject in (None, order.subject)]
 
@@ -74,7 +74,7 @@ def _name(what: str, number: int) -> Optional[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Schedule:
+class Schedule(notebook.Shown):
     """Tile shape, order, sweep, dispatch and cluster. What is left out, the plan chooses.
 
     tile     (queries, keys) of an attention, (rows, columns, k step) of a GEMM; a 0 is chosen
@@ -107,11 +107,6 @@ class Schedule:
         parts += [f"{name} {getattr(self, name)}" for name in ("group", "domains", "workers") if getattr(self, name)]
         parts += ["cluster " + "x".join(map(str, self.cluster))] if self.cluster else []
         return ", ".join(parts) or "chosen by the plan"
-
-    def _repr_html_(self) -> str:
-        from . import picture
-
-        return picture.schedule(self)
 
 
 ScheduleLike = Union[Schedule, Mapping[str, Any], None]
@@ -167,7 +162,7 @@ def to_c(schedule: Schedule) -> _c.Schedule:
         raise Invalid(f'axis {schedule.axis!r} is not "n" or "m"')
     numbers = [whole(name, getattr(schedule, name)) for name in ("workers", "group")]
     return _c.Schedule(
-        ctypes.sizeof(_c.Schedule), *tile, _number("order", schedule.order), _number("sweep", schedule.sweep),
+        *tile, _number("order", schedule.order), _number("sweep", schedule.sweep),
         _number("dispatch", schedule.dispatch), int(bool(schedule.table)), *numbers, _AXES.index(schedule.axis),
         whole("domains", schedule.domains), *cluster, whole("split", schedule.split),
     )  # fmt: skip

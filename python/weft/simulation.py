@@ -6,8 +6,9 @@ import ctypes
 import dataclasses
 from typing import Iterable, List, Mapping, Optional, Tuple, Union
 
-from . import _c, machines, plans, schedules
+from . import _c, machines, notebook, plans, schedules
 from .errors import Invalid
+from .problems import Problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,18 +54,19 @@ class Simulation:
 def _options(drift: Optional[float], seed: int, stages: int, limit: int) -> _c.SimulateOptions:
     if drift is not None and drift < 0:
         raise Invalid(f"drift {drift} is negative; None is the machine's")
-    size, numbers = ctypes.sizeof(_c.SimulateOptions), {"seed": seed, "stages": stages, "limit": limit}
+    numbers = {"seed": seed, "stages": stages, "limit": limit}
     for name, number in numbers.items():
         if schedules.whole(name, number) < 0:
             raise Invalid(f"{name} {number} is negative")
-    return _c.SimulateOptions(size, -1.0 if drift is None else drift, seed, stages, limit)
+    # In C, 0 is the default and a negative number is none.
+    return _c.SimulateOptions(0.0 if drift is None else drift or -1.0, seed, stages or -1, limit)
 
 
-def simulate(problem: plans.Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
+def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
              drift: Optional[float] = None, seed: int = 1, stages: int = 2, limit: int = 0) -> Simulation:  # fmt: skip
     """Predicts the L2 and DRAM traffic and the time of a problem under a schedule on a machine.
 
-    problem   a weft.Attention or a weft.Gemm
+    problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
     schedule  a weft.Schedule, a dict of its fields, or None: chosen
     machine   a weft.Machine, a name such as "h200", a path, or None: this host
     drift     relative spread of step times between workers; None: the machine's
@@ -73,7 +75,7 @@ def simulate(problem: plans.Problem, schedule: schedules.ScheduleLike = None, ma
     """
     where = machines.of(machine) or machines.Machine.host()
     plan = plans.plan(problem, schedule, where)
-    out, domains = _c.Simulation(), (_c.Traffic * max(1, where.domains))()
+    out, domains = _c.Simulation(), _c.array(_c.Traffic, max(1, where.domains))
     options = _options(drift, seed, stages, limit)
     _c.call(_c.library.weft_simulate, plan._handle, ctypes.byref(options), ctypes.byref(out), domains)
     return Simulation(
@@ -82,7 +84,7 @@ def simulate(problem: plans.Problem, schedule: schedules.ScheduleLike = None, ma
     )  # fmt: skip
 
 
-def curve(problem: plans.Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
+def curve(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
           count: int = 64) -> List[Tuple[int, int]]:  # fmt: skip
     """(bytes of one domain's L2, misses) for `count` sizes of the L2, from almost nothing to all of the data."""
     if not 2 <= schedules.whole("count", count) <= 1 << 20:
@@ -93,10 +95,10 @@ def curve(problem: plans.Problem, schedule: schedules.ScheduleLike = None, machi
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class Comparison(notebook.Shown):
     """One problem under several schedules on one machine: (name, simulation) for each, in the order they were given."""
 
-    problem: plans.Problem
+    problem: Problem
     machine: str
     rows: Tuple[Tuple[str, Simulation], ...]
 
@@ -115,16 +117,11 @@ class Comparison:
             )
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        from . import picture
-
-        return picture.comparison(self)
-
 
 Schedules = Union[Mapping[str, schedules.ScheduleLike], Iterable[schedules.ScheduleLike]]
 
 
-def compare(problem: plans.Problem, candidates: Schedules, machine: machines.MachineLike = None, **options) -> Comparison:
+def compare(problem: Problem, candidates: Schedules, machine: machines.MachineLike = None, **options) -> Comparison:
     """Simulates a problem under several schedules: a dict of them by name, or a list. Options are those of weft.simulate()."""
     where = machines.of(machine) or machines.Machine.host()
     named = candidates.items() if isinstance(candidates, Mapping) else [(str(schedules.of(s)), s) for s in candidates]

@@ -5,16 +5,17 @@ The operator torch.ops.weft.attention is opaque to torch.compile, which sees its
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
+import functools
 import json
+import types
 import warnings
 from typing import Any, Optional, Set, Tuple
 
 import torch
 from torch import Tensor
 
-from . import _c, arrays, compute, problems, schedules
+from . import compute, frameworks, problems, schedules, transformers
 from .errors import Invalid, NotFound, Unsupported
 
 _announced: Set[str] = set()
@@ -88,8 +89,8 @@ def _torch_lse(q: Tensor, k: Tensor, causal: bool, scale: Optional[float], offse
 
 def _empty_results(q: Tensor, layout: str, lse: bool) -> Tuple[Tensor, Tensor]:
     """What the operator returns, unfilled: o laid out like q, lse (batch, heads, seq), or (0,) where it is not wanted."""
-    seq, heads = (1, 2) if layout == "bshd" else (2, 1)
-    shape = (q.shape[0], q.shape[heads], q.shape[seq]) if lse else (0,)
+    seq, head = problems.SEQ_AND_HEAD[layout]
+    shape = (q.shape[0], q.shape[head], q.shape[seq]) if lse else (0,)
     return torch.empty_like(q), q.new_empty(shape, dtype=torch.float32)
 
 
@@ -127,11 +128,7 @@ def _attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tens
     q, k, v, o = (_dense(x) for x in (q, k, v, o))
     if grad_o.stride() != o.stride():
         grad_o = torch.empty_like(o).copy_(grad_o)
-    grads = [torch.empty_like(x) for x in (q, k, v)]
-    views = arrays.views_of(arrays.framework_of(q=q), q=q, k=k, v=v, o=o)
-    problem = compute.problem_of(views, causal, scale, offset, layout)
-    data = _c.AttentionGradients(*(x.data_ptr() for x in (q, k, v, grad_o, *grads, o, lse)))
-    _c.call(_c.library.weft_attention_backward, ctypes.byref(problem), ctypes.byref(data))
+    grads = compute.attention_backward(q, k, v, grad_o, o, lse, causal, scale, offset, layout)
     grad_q, grad_k, grad_v = (x.contiguous() for x in grads)
     return grad_q, grad_k, grad_v
 
@@ -192,8 +189,16 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: O
     return (o, lse) if return_lse else o
 
 
+def _matmul(a: Tensor, b: Tensor, schedule: schedules.ScheduleLike) -> Tensor:
+    if frameworks.needs_grad((a, b)):
+        raise Unsupported("a matrix product has no gradient yet: detach a and b, or use torch.no_grad()")
+    return compute.matmul_forward(a, b, schedule)
+
+
+# What weft.attention() and weft.matmul() call for tensors that torch differentiates or compiles.
+OPERATORS = types.SimpleNamespace(attention=functools.partial(attention, fallback=False), matmul=_matmul)
+
+
 def register_with_transformers(name: str = "weft") -> None:
     """Makes attn_implementation="weft" known to Hugging Face transformers."""
-    from . import transformers
-
-    transformers.register(name)
+    transformers.register(name, attention, announce)

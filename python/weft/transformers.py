@@ -7,7 +7,7 @@ and a warning says so. What both would drop is refused by name, as the result wo
 from __future__ import annotations
 
 import inspect
-from typing import Any, Collection, Mapping, Optional
+from typing import Any, Callable, Collection, Mapping, Optional
 
 from .errors import Unsupported
 
@@ -86,11 +86,9 @@ def _collects_weights(module) -> bool:
     return any(name.endswith("attentions") for name in _active_collector.get() or ())
 
 
-def _attention_function():
+def _attention_function(weft_attention: Callable[..., Any], announce: Callable[[str], None]):
     """transformers' attention function: q, k, v (batch, heads, seq, head_dim) in, (batch, seq, heads, head_dim) out."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-    from . import torch as weft_torch
 
     by_torch = {"position_bias"} & set(inspect.signature(sdpa_attention_forward).parameters)
 
@@ -102,14 +100,14 @@ def _attention_function():
             refuse(PACKED[0])
         reason = _why_torch(attention_mask, dropout, options, key, value)
         if reason:
-            weft_torch.announce(reason)
+            announce(reason)
             kept = {name: options[name] for name in by_torch if name in options}
             return sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling,
                                           is_causal=is_causal, **kept)  # fmt: skip
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         # Without a mask, one query is the newest and sees every key; more queries are as many as there are keys.
         causal = bool(query.shape[2] > 1 and causal)
-        o = weft_torch.attention(query, key, value, causal=causal, scale=scaling, offset=0 if causal else None, layout="bhsd")
+        o = weft_attention(query, key, value, causal=causal, scale=scaling, offset=0 if causal else None, layout="bhsd")
         return o.transpose(1, 2).contiguous(), None
 
     return attention
@@ -146,8 +144,9 @@ def _mask_function():
     return mask
 
 
-def register(name: str = "weft") -> None:
+def register(name: str, weft_attention: Callable[..., Any], announce: Callable[[str], None]) -> None:
+    """Makes an attention function known by name: weft.torch.attention(), with what says why torch does the work instead."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    AttentionInterface.register(name, _attention_function())
+    AttentionInterface.register(name, _attention_function(weft_attention, announce))
     AttentionMaskInterface.register(name, _mask_function())

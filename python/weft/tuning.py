@@ -6,9 +6,7 @@ import ctypes
 import dataclasses
 from typing import Callable, Optional
 
-from . import _c, plans, schedules
-from .errors import Invalid
-from .problems import Attention, Gemm
+from . import _c, plans, problems, schedules
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,19 +22,18 @@ class Tuned:
     estimate_seconds: Optional[float]  # of the schedule that mode "estimate" takes; None where nothing was timed now
 
 
-def tune(problem: plans.Problem, schedule: schedules.ScheduleLike = None, *, device: str = "cpu", seconds: float = 10.0,
+def tune(problem: problems.Problem, schedule: schedules.ScheduleLike = None, *, device: str = "cpu", seconds: float = 10.0,
          again: bool = False, progress: Optional[Callable[[float, float], bool]] = None) -> Tuned:  # fmt: skip
     """Times candidates for a problem, which stands for its class, and stores the best.
 
-    problem   a weft.Attention or a weft.Gemm
+    problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
     schedule  what is not open in it stays as it is
     device    "cpu", "cuda" or "cuda:1"
     seconds   to spend at most, about
     again     time even what was tuned before
     progress  called with the seconds so far and those that remain; when it returns True, tuning stops, and what was measured is kept
     """
-    if not isinstance(problem, (Attention, Gemm)):
-        raise Invalid(f"problem is a {type(problem).__name__}, not a weft.Attention or a weft.Gemm")
+    problems.check(problem)
     raised = []
 
     def on_progress(_, state):
@@ -46,13 +43,11 @@ def tune(problem: plans.Problem, schedule: schedules.ScheduleLike = None, *, dev
             raised.append(error)
             return 1
 
-    kind, index = plans.device_of(device)
-    where = _c.Device(ctypes.sizeof(_c.Device), kind, index)
-    options = _c.TuneOptions(ctypes.sizeof(_c.TuneOptions), seconds=float(seconds), again=int(bool(again)))
+    where = _c.Device(*plans.device_of(device))
+    options = _c.TuneOptions(seconds=float(seconds), again=int(bool(again)))
     options.progress = _c.TUNE_PROGRESS(on_progress)
     tuned, state = _c.Tuned(), _c.TuneState()
-    function = _c.library.weft_tune_attention if isinstance(problem, Attention) else _c.library.weft_tune_gemm
-    _c.call(function, ctypes.byref(problem.to_c()), ctypes.byref(schedules.to_c(schedules.of(schedule))), ctypes.byref(where),
+    _c.call(_c.library.weft_tune, ctypes.byref(problem.to_c()), ctypes.byref(schedules.to_c(schedules.of(schedule))), ctypes.byref(where),
             ctypes.byref(options), ctypes.byref(tuned), ctypes.byref(state))  # fmt: skip
     if raised:
         raise raised[0]

@@ -8,6 +8,7 @@
 #include "cpu/gemm/tile.h"
 #include "cpu/kernel/kernel.h"
 #include "cpu/thread/team.h"
+#include "cpu/thread/walk.h"
 #include "problem/problem.h"
 
 /* What this backend has for an operation. One without a row runs by the operation's own function for a tile. */
@@ -32,7 +33,7 @@ static weft_status run_attention(const weft_plan *plan, const void *data, weft_m
 }
 
 static weft_status run_backward(const weft_plan *plan, const void *data, weft_message *message) {
-    return weft_cpu_attention_backward(&plan->attention, data, message);
+    return weft_cpu_attention_backward(plan, data, message);
 }
 
 /* One product after the other, or all at once, as the plan says. */
@@ -48,7 +49,7 @@ static weft_status run_gemm(const weft_plan *plan, const void *data, weft_messag
 static const cpu_operation operations[] = {
     [WEFT_ATTENTION] = {attention_kernel, weft_cpu_attention_choose, weft_cpu_attention_candidates, weft_cpu_attention_cost,
                         run_attention},
-    [WEFT_ATTENTION_BACKWARD] = {attention_kernel, NULL, NULL, NULL, run_backward},
+    [WEFT_ATTENTION_BACKWARD] = {attention_kernel, weft_cpu_backward_choose, NULL, NULL, run_backward},
     [WEFT_GEMM] = {gemm_kernel, weft_cpu_gemm_choose, weft_cpu_gemm_candidates, weft_cpu_gemm_plan_cost, run_gemm},
 };
 
@@ -90,10 +91,28 @@ static double cost(const weft_plan *plan) {
     return o->cost ? o->cost(plan) : 0;
 }
 
+/* An operation without kernels here: its own function for a tile, over threads. */
+typedef struct tiled {
+    const weft_plan *plan;
+    weft_tiling tiling;
+    const void *data;
+} tiled;
+
+static void visit_tile(void *context, const weft_visit *visit) {
+    const tiled *t = context;
+    t->plan->operation->tile(&t->tiling, t->data, visit);
+}
+
 static weft_status run(const weft_plan *plan, const void *data, weft_message *message) {
     const cpu_operation *o = operation_of(plan);
-    return o->run ? o->run(plan, data, message)
-                  : weft_fail(message, WEFT_UNSUPPORTED, "the CPU does not run %s", plan->operation->info.name);
+    if (o->run) {
+        return o->run(plan, data, message);
+    }
+    if (!plan->operation->tile) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the CPU does not run %s", plan->operation->info.name);
+    }
+    tiled t = {plan, weft_plan_tiling(plan), data};
+    return weft_cpu_run_tiles(&plan->walk, visit_tile, &t, plan->progress, plan->progress_user, message);
 }
 
 const weft_backend weft_backend_cpu = {

@@ -1,7 +1,7 @@
 #include "cpu/tile.h"
 
-#include "cpu/sizes.h"
 #include "base/status.h"
+#include "cpu/sizes.h"
 
 const int64_t weft_cpu_lengths[WEFT_CPU_ALL_LENGTHS] = {48, 64, 96, 128, 192, 256, 288, 384, 512, 768};
 

@@ -130,7 +130,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
 }
 
 weft_tiling weft_plan_tiling(const weft_plan *plan) {
-    return (weft_tiling){&plan->problem, &plan->schedule, plan->pack, plan->products};
+    return (weft_tiling){&plan->problem, &plan->schedule, plan->pack, plan->products, plan->lead};
 }
 
 /* Settles the tile, chooses what is still open and lays the schedule over the grid of tiles. */
@@ -166,6 +166,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     *plan = *draft;
     plan->given_machine = machine != NULL;
     plan->pack = plan->products = 1;
+    plan->lead = 0;
     if (machine) {
         plan->machine = *machine;
     } else {

@@ -50,6 +50,7 @@ struct weft_plan {
     weft_schedule schedule;   /* every choice made */
     int64_t products; /* GEMM: of a walk; walks follow each other. 0: all of the batch */
     int64_t pack; /* attention: query heads that share K and V in one tile; its rows are (query, head); divides tile_m */
+    int64_t lead; /* attention: queries of a tile minus those of the first tile, see weft_reach; set by the backend */
     weft_machine machine;
     int given_machine; /* 1: the caller gave it; 0: it is the device's own */
     weft_walk walk;

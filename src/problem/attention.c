@@ -115,16 +115,16 @@ static size_t tensor_extent(const weft_attention *p, const weft_strides *s, int6
 }
 
 weft_attention_extents weft_attention_sizes(const weft_attention *p) {
-    return (weft_attention_extents){tensor_extent(p, &p->q_strides, p->seq, p->heads),
-                                    tensor_extent(p, &p->k_strides, p->kv_seq, p->kv_heads),
-                                    tensor_extent(p, &p->v_strides, p->kv_seq, p->kv_heads),
-                                    tensor_extent(p, &p->o_strides, p->seq, p->heads),
-                                    (size_t)(p->batch * p->heads * p->seq)};
+    return (weft_attention_extents){
+        tensor_extent(p, &p->q_strides, p->seq, p->heads), tensor_extent(p, &p->k_strides, p->kv_seq, p->kv_heads),
+        tensor_extent(p, &p->v_strides, p->kv_seq, p->kv_heads), tensor_extent(p, &p->o_strides, p->seq, p->heads),
+        (size_t)(p->batch * p->heads * p->seq)};
 }
 
 double weft_attention_forward_flops(const weft_problem *problem) {
     const weft_attention *p = &problem->attention;
-    const double whole = 4.0 * (double)p->batch * (double)p->heads * (double)p->seq * (double)p->kv_seq * (double)p->head_dim;
+    const double whole =
+        4.0 * (double)p->batch * (double)p->heads * (double)p->seq * (double)p->kv_seq * (double)p->head_dim;
     return p->mask == WEFT_MASK_NONE ? whole : whole / 2;
 }
 
@@ -133,9 +133,15 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const weft_attention_extents n = weft_attention_sizes(p);
     size_t count = 0;
 #define BUFFER(field, dtype, elements, alignment, read, written, optional)                                                 \
-    list[count++] = (weft_buffer){sizeof(weft_buffer), #field,   offsetof(weft_attention_data, field),                     \
-                                  dtype,               elements, alignment,                                                \
-                                  read,                written,  optional}
+    list[count++] = (weft_buffer){sizeof(weft_buffer),                                                                     \
+                                  #field,                                                                                  \
+                                  offsetof(weft_attention_data, field),                                                    \
+                                  dtype,                                                                                   \
+                                  elements,                                                                                \
+                                  alignment,                                                                               \
+                                  read,                                                                                    \
+                                  written,                                                                                 \
+                                  optional}
     BUFFER(q, p->dtype, n.q, 16, 1, 0, 0);
     BUFFER(k, p->dtype, n.k, 16, 1, 0, 0);
     BUFFER(v, p->dtype, n.v, 16, 1, 0, 0);
@@ -172,8 +178,9 @@ int weft_attention_caption(const char *pass, const weft_attention *p, char *text
         snprintf(keys, sizeof keys, ", %s keys", weft_size_text(p->kv_seq, key_count, sizeof key_count));
     }
     return snprintf(text, size, "%s%s, %s%" PRId64 " head%s%s of %" PRId64 ", %s queries%s, %s",
-                    p->mask == WEFT_MASK_NONE ? "Attention" : "Causal attention", pass, batch, p->heads, p->heads == 1 ? "" : "s", over,
-                    p->head_dim, weft_size_text(p->seq, queries, sizeof queries), keys, weft_dtype_name(p->dtype));
+                    p->mask == WEFT_MASK_NONE ? "Attention" : "Causal attention", pass, batch, p->heads,
+                    p->heads == 1 ? "" : "s", over, p->head_dim, weft_size_text(p->seq, queries, sizeof queries), keys,
+                    weft_dtype_name(p->dtype));
 }
 
 static int title(const weft_problem *problem, char *to, size_t size) {

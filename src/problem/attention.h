@@ -1,5 +1,5 @@
-/* What forward and backward attention share as operations: the descriptor, its check, its words; and the tiles of the forward
- * pass. */
+/* What forward and backward attention share as operations: the descriptor, its check, its words; and the tiles of the
+ * forward pass. */
 #ifndef WEFT_PROBLEM_ATTENTION_H
 #define WEFT_PROBLEM_ATTENTION_H
 
@@ -17,12 +17,14 @@ int weft_attention_line(const char *name, const weft_attention *p, char *text, s
 int weft_attention_caption(const char *pass, const weft_attention *p, char *text, size_t size);
 size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *numbers, char *text, size_t size);
 
-/* attention_tiles.c: tiles of queries, steps over keys. */
+/* attention_tiles.c: the mask, queries as rows; tiles of queries, steps over keys. */
+weft_slice weft_attention_slice(const weft_attention *p);
 size_t weft_attention_sides(const weft_tiling *tiling, weft_schedule *schedule, weft_tile_side *list);
 void weft_attention_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *schedule);
 void weft_attention_lay_out(const weft_tiling *tiling, weft_grid *tiles, weft_reach *reach);
 void weft_attention_pieces(const weft_tiling *tiling, const weft_reach *reach, int64_t sector, weft_pieces *pieces);
-void weft_attention_reads(const weft_tiling *tiling, const weft_visit *visit, int64_t sector, weft_visit_reads *reads);
+void weft_attention_reads(const weft_tiling *tiling, const weft_reach *reach, const weft_visit *visit, int64_t sector,
+                          weft_visit_reads *reads);
 double weft_attention_step_bytes(const weft_tiling *tiling);
 
 #endif

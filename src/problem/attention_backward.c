@@ -1,5 +1,5 @@
-/* Attention backward as an operation: dQ, dK and dV. A tile is a block of keys of one kv head, for which it holds dK and dV;
- * its steps are blocks of queries, which it takes from every query head of the group. */
+/* Attention backward as an operation: dQ, dK and dV. A tile is a block of keys of one kv head, for which it holds dK and
+ * dV; its steps are blocks of queries, which it takes from every query head of the group. */
 #include <math.h>
 #include <stddef.h>
 
@@ -25,9 +25,15 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const weft_attention_extents n = weft_attention_sizes(p);
     size_t count = 0;
 #define BUFFER(field, dtype, elements, alignment, read, written, optional)                                                 \
-    list[count++] = (weft_buffer){sizeof(weft_buffer), #field,   offsetof(weft_attention_gradients, field),                \
-                                  dtype,               elements, alignment,                                                \
-                                  read,                written,  optional}
+    list[count++] = (weft_buffer){sizeof(weft_buffer),                                                                     \
+                                  #field,                                                                                  \
+                                  offsetof(weft_attention_gradients, field),                                               \
+                                  dtype,                                                                                   \
+                                  elements,                                                                                \
+                                  alignment,                                                                               \
+                                  read,                                                                                    \
+                                  written,                                                                                 \
+                                  optional}
     BUFFER(q, p->dtype, n.q, 16, 1, 0, 0);
     BUFFER(k, p->dtype, n.k, 16, 1, 0, 0);
     BUFFER(v, p->dtype, n.v, 16, 1, 0, 0);
@@ -52,7 +58,8 @@ static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     *tiles = (weft_grid){p->batch, p->kv_heads, weft_ceil_divide(p->kv_seq, s->tile_n)};
-    *reach = weft_reach_make(p->kv_seq, p->seq, s->tile_n, s->tile_m, 0, 0);
+    const weft_slice slice = weft_attention_slice(p); /* of queries x keys; here keys are the rows */
+    *reach = weft_reach_make(p->kv_seq, p->seq, s->tile_n, s->tile_m, weft_slice_transpose(&slice));
 }
 
 /* Q, dO and the sums of dQ, which are fp32, of a block of queries, for all heads of a group. */
@@ -73,7 +80,6 @@ static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector
 static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *to) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    (void)reach;
     *to = (weft_pieces){.sections = 1,
                         .section = {{"Q, dO and dQ", "kv head", p->batch * p->kv_heads}},
                         .steps = weft_ceil_divide(p->seq, s->tile_m),
@@ -83,13 +89,17 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
     const double row = (double)p->head_dim * 4.0 / (double)sector + 1, group = (double)(p->heads / p->kv_heads);
     to->largest = row * fmax(3.0 * group * (double)s->tile_m, 2.0 * (double)s->tile_n);
     const int64_t lines = p->batch * p->kv_heads, keys = key_sectors(p, p->kv_seq, sector);
-    to->distinct = (uint64_t)(lines * (query_sectors(p, p->seq, sector) + keys));
+    const weft_steps all = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
+    const int64_t seen = (all.end * s->tile_m < p->seq ? all.end * s->tile_m : p->seq) - all.begin * s->tile_m;
+    to->distinct = (uint64_t)(lines * (query_sectors(p, seen, sector) + keys));
     to->written = (uint64_t)(lines * keys);
 }
 
-static void reads(const weft_tiling *t, const weft_visit *visit, int64_t sector, weft_visit_reads *to) {
+static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
+                  weft_visit_reads *to) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
+    (void)reach;
     const int64_t last = (p->seq - 1) % s->tile_m + 1, left = p->kv_seq - visit->tile.block * s->tile_n;
     to->streams = 1;
     to->stream[0].line = visit->tile.batch * p->kv_heads + visit->tile.head;

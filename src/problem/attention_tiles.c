@@ -52,11 +52,16 @@ void weft_attention_choose(const weft_problem *problem, const weft_machine *mach
     }
 }
 
+weft_slice weft_attention_slice(const weft_attention *p) {
+    return p->mask == WEFT_MASK_NONE ? weft_slice_full(p->seq, p->kv_seq) : weft_slice_causal(p->seq, p->kv_seq, p->offset);
+}
+
 void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     const weft_attention *p = &t->problem->attention;
     const int64_t queries = queries_in_tile(t);
     *tiles = (weft_grid){p->batch, p->heads / t->heads_in_tile, weft_ceil_divide(p->seq, queries)};
-    *reach = weft_reach_make(p->seq, p->kv_seq, queries, t->schedule->tile_n, p->mask != WEFT_MASK_NONE, p->offset);
+    *reach = weft_reach_make(p->seq, p->kv_seq, queries, t->schedule->tile_n, weft_attention_slice(p));
+    reach->lead = t->lead;
 }
 
 /* K and V of a block are always asked for together, so they are one piece. */
@@ -70,9 +75,9 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-    /* Keys that some query sees: the last block of queries sees the most. */
-    const int64_t last = weft_ceil_divide(p->seq, queries_in_tile(t)) - 1;
-    const int64_t seen = smaller(p->kv_seq, s->tile_n * weft_reach_range(reach, last).steps);
+    /* Keys of the steps that some query sees. */
+    const weft_steps all = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
+    const int64_t seen = smaller(p->kv_seq, all.end * reach->tile_columns) - all.begin * reach->tile_columns;
     const int64_t q = weft_sectors(p->seq, row, p->q_strides.seq * bytes, sector);
     const int64_t o = weft_sectors(p->seq, row, p->o_strides.seq * bytes, sector);
     *pieces = (weft_pieces){.sections = 1,
@@ -88,12 +93,13 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
 }
 
 /* A cluster of query blocks asks for K and V once. */
-void weft_attention_reads(const weft_tiling *t, const weft_visit *visit, int64_t sector, weft_visit_reads *reads) {
+void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
+                          weft_visit_reads *reads) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
     const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), last_keys = p->kv_seq - (steps - 1) * s->tile_n;
-    const int64_t group = p->heads / p->kv_heads / t->heads_in_tile, each = queries_in_tile(t);
+    const int64_t group = p->heads / p->kv_heads / t->heads_in_tile;
     reads->streams = 0;
     for (int64_t i = 0; i < s->cluster_m; i++) {
         const int64_t kv_head = (visit->tile.head + i) / group;
@@ -106,7 +112,8 @@ void weft_attention_reads(const weft_tiling *t, const weft_visit *visit, int64_t
         reads->stream[reads->streams].at_end = kv_sectors(p, last_keys, sector);
         reads->stream[reads->streams++].shared = s->cluster_n;
     }
-    const int64_t queries = smaller(p->seq - visit->tile.block * each, each * s->cluster_n);
+    const weft_rows rows = weft_reach_rows(reach, visit->tile.block, s->cluster_n);
+    const int64_t queries = rows.end - rows.begin;
     const int64_t heads = s->cluster_m * t->heads_in_tile;
     reads->first_sectors = heads * weft_sectors(queries, row, p->q_strides.seq * bytes, sector);
     reads->out_sectors = heads * weft_sectors(queries, row, p->o_strides.seq * bytes, sector);

@@ -125,8 +125,9 @@ static const char *major_name(int32_t i) {
 
 static size_t key(const weft_problem *problem, int64_t *n, char *to, size_t size) {
     const weft_gemm *p = &problem->gemm;
-    const int64_t numbers[] = {p->dtype,         p->c_dtype,       p->a_major,        p->b_major, p->c_major, p->beta != 0,
-                               weft_bucket(p->m), weft_bucket(p->n), weft_bucket(p->k), weft_bucket(p->batch)};
+    const int64_t numbers[] = {p->dtype,          p->c_dtype,           p->a_major,        p->b_major,
+                               p->c_major,        p->beta != 0,         weft_bucket(p->m), weft_bucket(p->n),
+                               weft_bucket(p->k), weft_bucket(p->batch)};
     const size_t count = sizeof numbers / sizeof *numbers;
     for (size_t i = 0; i < count; i++) {
         n[i] = numbers[i];

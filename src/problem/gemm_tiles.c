@@ -34,7 +34,7 @@ void weft_gemm_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach
     const weft_schedule *s = t->schedule;
     const int64_t products = t->products ? t->products : p->batch;
     *tiles = (weft_grid){products, weft_ceil_divide(p->m, s->tile_m), weft_ceil_divide(p->n, s->tile_n)};
-    *reach = weft_reach_make(p->m, p->k, s->tile_m, s->tile_k, 0, 0);
+    *reach = weft_reach_make(p->n, p->k, s->tile_n, s->tile_k, weft_slice_full(p->n, p->k));
 }
 
 void weft_gemm_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *pieces) {
@@ -61,12 +61,14 @@ void weft_gemm_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sec
 }
 
 /* A cluster asks once for each of its rows of A and columns of B (multicast). */
-void weft_gemm_reads(const weft_tiling *t, const weft_visit *visit, int64_t sector, weft_visit_reads *reads) {
+void weft_gemm_reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
+                     weft_visit_reads *reads) {
     const weft_gemm *p = &t->problem->gemm;
     const weft_schedule *s = t->schedule;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), c_bytes = (int64_t)weft_dtype_bytes(p->c_dtype);
     const int64_t steps = weft_ceil_divide(p->k, s->tile_k), last_k = p->k - (steps - 1) * s->tile_k;
     const int64_t tiles_m = weft_ceil_divide(p->m, s->tile_m), tiles_n = weft_ceil_divide(p->n, s->tile_n);
+    (void)reach;
     reads->streams = 0;
     for (int64_t i = 0; i < s->cluster_m + s->cluster_n; i++) {
         const int is_a = i < s->cluster_m;
@@ -82,8 +84,8 @@ void weft_gemm_reads(const weft_tiling *t, const weft_visit *visit, int64_t sect
         reads->stream[reads->streams].line = is_a ? line : tiles_m + line;
         reads->stream[reads->streams].sectors = k_inner ? weft_sectors(length, s->tile_k * bytes, ld, sector)
                                                         : weft_sectors(s->tile_k, length * bytes, ld, sector);
-        reads->stream[reads->streams].at_end = k_inner ? weft_sectors(length, last_k * bytes, ld, sector)
-                                                       : weft_sectors(last_k, length * bytes, ld, sector);
+        reads->stream[reads->streams].at_end =
+            k_inner ? weft_sectors(length, last_k * bytes, ld, sector) : weft_sectors(last_k, length * bytes, ld, sector);
         reads->stream[reads->streams++].shared = is_a ? s->cluster_n : s->cluster_m;
     }
     const int64_t rows = smaller(p->m - visit->tile.m * s->tile_m, s->tile_m * s->cluster_m);

@@ -1,5 +1,5 @@
-/* An operation from the inside: what weft must know of a kind of work to check it, lay it out in tiles, simulate it, tune it
- * and describe it. operations.def lists them; docs/adding-an-operation.md walks through a small one. */
+/* An operation from the inside: what weft must know of a kind of work to check it, lay it out in tiles, simulate it, tune
+ * it and describe it. operations.def lists them; docs/adding-an-operation.md walks through a small one. */
 #ifndef WEFT_PROBLEM_OPERATION_H
 #define WEFT_PROBLEM_OPERATION_H
 
@@ -22,6 +22,7 @@ typedef struct weft_tiling {
     const weft_schedule *schedule;
     int64_t heads_in_tile; /* attention: query heads that share K and V in one tile, whose rows are (query, head) */
     int64_t products;      /* GEMM: products of the batch that one walk covers; 0: all */
+    int64_t lead;          /* attention: rows that the first tile lacks, see weft_reach */
 } weft_tiling;
 
 /* A side of a tile: a field of the schedule that the operation uses. */
@@ -43,27 +44,27 @@ typedef struct weft_pieces {
         int64_t lines;
     } section[WEFT_SECTIONS];
     int64_t steps;
-    const char *step;   /* "key block" */
+    const char *step;  /* "key block" */
     const char *read;  /* "blocks of K and V" */
     int64_t per_piece; /* tensors that a piece is made of */
-    double largest;     /* sectors of the largest piece, at most */
-    uint64_t distinct;  /* sectors that are read, each once */
-    uint64_t written;   /* sectors that are written, each once */
+    double largest;    /* sectors of the largest piece, at most */
+    uint64_t distinct; /* sectors that are read, each once */
+    uint64_t written;  /* sectors that are written, each once */
 } weft_pieces;
 
 /* What one visit reads and writes, in sectors. A step reads its piece of every stream. */
 typedef struct weft_visit_reads {
     int streams;
     struct {
-        int64_t line;              /* over all sections, in their order */
-        int64_t sectors, at_end;   /* of a piece; of the line's last piece */
-        int64_t shared;            /* CTAs of the cluster that this one request serves */
+        int64_t line;            /* over all sections, in their order */
+        int64_t sectors, at_end; /* of a piece; of the line's last piece */
+        int64_t shared;          /* CTAs of the cluster that this one request serves */
     } stream[WEFT_STREAMS];
-    int64_t first_sectors;         /* read once, when the tile begins */
-    int64_t out_sectors;           /* written when it ends */
-    int reads_out;                 /* 1: what is read first is the output itself */
-    weft_dtype dtype;              /* of the products */
-    double flops, exponentials;    /* of one step of one CTA */
+    int64_t first_sectors;      /* read once, when the tile begins */
+    int64_t out_sectors;        /* written when it ends */
+    int reads_out;              /* 1: what is read first is the output itself */
+    weft_dtype dtype;           /* of the products */
+    double flops, exponentials; /* of one step of one CTA */
 } weft_visit_reads;
 
 /* One kind of work. The pointers to functions may not be null unless it says so. */
@@ -92,7 +93,8 @@ typedef struct weft_operation_row {
 
     /* For the simulator. */
     void (*pieces)(const weft_tiling *tiling, const weft_reach *reach, int64_t sector, weft_pieces *pieces);
-    void (*reads)(const weft_tiling *tiling, const weft_visit *visit, int64_t sector, weft_visit_reads *reads);
+    void (*reads)(const weft_tiling *tiling, const weft_reach *reach, const weft_visit *visit, int64_t sector,
+                  weft_visit_reads *reads);
 
     /* Bytes of what a worker must hold for a step: its own memory bounds the tiles that are worth trying. */
     double (*step_bytes)(const weft_tiling *tiling);

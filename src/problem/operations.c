@@ -137,10 +137,11 @@ weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, cons
         return status;
     }
     if (given != row) {
-        return weft_fail(message, WEFT_INVALID, "the plan is for %s, and the data for %s", row->info.name, given->info.name);
+        return weft_fail(message, WEFT_INVALID, "the plan is for %s, and the data for %s", row->info.name,
+                         given->info.name);
     }
-    if ((status = weft_struct_take(copy, row->info.data_size, sizeof(size_t) + sizeof(int64_t), data, "its _INIT",
-                                   message))) {
+    if ((status =
+             weft_struct_take(copy, row->info.data_size, sizeof(size_t) + sizeof(int64_t), data, "its _INIT", message))) {
         return status;
     }
     const size_t count = row->buffers(problem, list);

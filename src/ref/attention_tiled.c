@@ -86,7 +86,7 @@ static void attention_work(void *context, const weft_visit *visit, weft_tile til
         for (int64_t slot = 0; slot < rows; slot++) {
             const int64_t begin = step * t->tile_keys;
             int64_t end = begin + t->tile_keys;
-            if (step >= visit->unmasked) { /* the diagonal, or the ragged edge */
+            if (step < visit->full_begin || step >= visit->full_end) { /* the diagonal, or the ragged edge */
                 const int64_t visible = weft_visible_keys(t->p, first_row + slot);
                 end = visible < end ? visible : end;
             }

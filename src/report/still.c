@@ -57,7 +57,7 @@ double weft_still_held(const weft_trace *t, int64_t col, int64_t cols, int64_t s
 }
 
 weft_traffic weft_still_traffic(const weft_trace *t, int64_t frame) {
-    weft_traffic sum = {0};
+    weft_traffic sum = WEFT_TRAFFIC_INIT;
     for (int64_t d = 0; frame >= 0 && d < t->domains; d++) {
         const weft_traffic *c = &t->traffic[frame * t->domains + d];
         sum.sectors += c->sectors;

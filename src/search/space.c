@@ -86,7 +86,7 @@ size_t weft_space_shapes(const weft_plan *draft, weft_schedule shapes[WEFT_SHAPE
     static const int64_t two[][3] = {{32, 32, 0}, {64, 64, 0}, {128, 64, 0}, {128, 128, 0}, {256, 64, 0}, {256, 128, 0}};
     static const int64_t three[][3] = {{128, 128, 64}, {128, 256, 64}, {256, 128, 64}};
     weft_schedule schedule = draft->schedule;
-    const weft_tiling tiling = {&draft->problem, &schedule, 1, 1};
+    const weft_tiling tiling = {.problem = &draft->problem, .schedule = &schedule, .heads_in_tile = 1};
     weft_tile_side sides[WEFT_TILE_SIDES];
     const size_t used = draft->operation->sides(&tiling, &schedule, sides);
     const int64_t(*list)[3] = used < 3 ? two : three;

@@ -60,6 +60,10 @@ typedef struct weft_sim_outcome {
 weft_status weft_simulate_options_read(weft_simulate_options *options, const weft_simulate_options *given,
                                        weft_message *message);
 
+/* weft_simulate() with options that have been read and structs of this library. */
+weft_status weft_sim_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
+                              weft_traffic *domains, weft_message *message);
+
 /* Runs all jobs. WEFT_NO_MEMORY is the only failure. */
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
                          double drift, weft_sim_outcome *outcome, weft_message *message);

@@ -247,6 +247,7 @@ void weft_memory_write(weft_memory *memory, int64_t domain, uint32_t piece, uint
 weft_traffic weft_memory_traffic(const weft_memory *memory, int64_t domain) {
     const weft_memory_domain *d = &memory->domain[domain];
     weft_traffic t = d->traffic;
+    t.struct_size = sizeof t;
     const uint64_t merged = (uint64_t)llround((double)d->in_flight * (1.0 - 1.0 / memory->merge));
     t.sectors -= merged;
     t.sectors_from_sm -= merged;

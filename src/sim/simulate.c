@@ -2,6 +2,7 @@
 #include <weft/sim.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -32,12 +33,69 @@ weft_status weft_simulate_options_read(weft_simulate_options *o, const weft_simu
 
 /* Scales the counts of a part to the whole. */
 static void scale(weft_traffic *t, double factor) {
-    uint64_t *const counts[] = {&t->sectors_from_sm, &t->hits,            &t->misses,          &t->fabric_sectors,
-                                &t->llc_hits,        &t->dram_read_bytes, &t->dram_write_bytes};
+    uint64_t *const counts[] = {&t->sectors_from_sm, &t->hits,     &t->misses,
+                                &t->fabric_sectors,  &t->llc_hits, &t->dram_read_bytes,
+                                &t->dram_write_bytes};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         *counts[i] = (uint64_t)llround((double)*counts[i] * factor);
     }
     t->sectors = t->hits + t->misses; /* each was rounded on its own */
+}
+
+weft_status weft_sim_simulate(const weft_plan *plan, const weft_simulate_options *o, weft_simulation *result,
+                              weft_traffic *domains, weft_message *message) {
+    const weft_simulation none = WEFT_SIMULATION_INIT;
+    const double begin = weft_now();
+    weft_sim_source source;
+    weft_sim_walk walk;
+    weft_memory memory;
+    weft_sim_outcome outcome = {0, 0, 0};
+    memset(&memory, 0, sizeof memory);
+    *result = none;
+    weft_status status = weft_sim_source_make(&source, &walk, plan, message);
+    if (status == WEFT_OK && !weft_memory_init(&memory, &plan->machine, source.pieces, o->seed)) {
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
+    }
+    if (status == WEFT_OK) {
+        source.steps = o->limit != 0 || o->progress ? weft_simulate_steps(plan) : 0;
+        status = weft_sim_run(&memory, &source, o, o->drift < 0 ? plan->machine.drift : o->drift, &outcome, message);
+    }
+    if (status == WEFT_OK) {
+        const uint64_t steps = o->limit != 0 ? source.steps : 0;
+        result->simulated = steps > 0 ? (double)outcome.steps / (double)steps : 1.0;
+        for (int64_t d = 0; d < plan->machine.domains; d++) {
+            weft_traffic t = weft_memory_traffic(&memory, d);
+            if (steps > 0) {
+                scale(&t, 1.0 / result->simulated);
+            }
+            weft_traffic_add(&result->total, &t);
+            if (domains) {
+                domains[d] = t;
+            }
+        }
+        result->compulsory_misses = walk.pieces.distinct + (memory.writes_hit ? 0 : walk.pieces.written);
+        result->piece_visits = outcome.pieces * (uint64_t)walk.pieces.per_piece;
+        result->seconds = outcome.seconds / result->simulated;
+        const double flops = plan->operation->flops(&plan->problem);
+        result->tflops = result->seconds > 0 ? flops / result->seconds / 1e12 : 0;
+        result->seed = o->seed;
+        result->elapsed_seconds = weft_now() - begin;
+    }
+    weft_memory_release(&memory);
+    weft_sim_walk_release(&walk);
+    return status;
+}
+
+/* Copies the domains' counts to the caller's structs, which lie as far apart as the first of them is long. */
+static weft_status give_domains(weft_traffic *theirs, const weft_traffic *ours, int64_t count, weft_message *message) {
+    const size_t step = theirs->struct_size;
+    weft_status status = WEFT_OK;
+    for (int64_t d = 0; d < count && status == WEFT_OK; d++) {
+        char *at = (char *)theirs + (size_t)d * step;
+        memcpy(at, &step, sizeof step);
+        status = weft_struct_give(at, &ours[d], sizeof ours[d], sizeof(size_t), "WEFT_TRAFFIC_INIT", message);
+    }
+    return status;
 }
 
 weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
@@ -52,48 +110,16 @@ weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *op
         (status = weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT", message))) {
         return status;
     }
-    const double begin = weft_now();
-    weft_sim_source source;
-    weft_sim_walk walk;
-    weft_memory memory;
-    weft_sim_outcome outcome = {0, 0, 0};
-    memset(&memory, 0, sizeof memory);
-    status = weft_sim_source_make(&source, &walk, plan, message);
-    if (status == WEFT_OK && !weft_memory_init(&memory, &plan->machine, source.pieces, o.seed)) {
-        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
+    weft_traffic *each = calloc((size_t)plan->machine.domains, sizeof *each);
+    if (!each) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)plan->machine.domains);
+    }
+    if ((status = weft_sim_simulate(plan, &o, &result, each, message)) == WEFT_OK && domains) {
+        status = give_domains(domains, each, plan->machine.domains, message);
     }
     if (status == WEFT_OK) {
-        source.steps = o.limit != 0 || o.progress ? weft_simulate_steps(plan) : 0;
-        status = weft_sim_run(&memory, &source, &o, o.drift < 0 ? plan->machine.drift : o.drift, &outcome, message);
+        status = weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT", message);
     }
-    if (status == WEFT_OK) {
-        const uint64_t steps = o.limit != 0 ? source.steps : 0;
-        result.simulated = steps > 0 ? (double)outcome.steps / (double)steps : 1.0;
-        for (int64_t d = 0; d < plan->machine.domains; d++) {
-            weft_traffic t = weft_memory_traffic(&memory, d);
-            if (steps > 0) {
-                scale(&t, 1.0 / result.simulated);
-            }
-            weft_traffic_add(&result.total, &t);
-            if (domains && status == WEFT_OK) {
-                char *at = (char *)domains + (size_t)d * domains->struct_size;
-                memcpy(at, &domains->struct_size, sizeof domains->struct_size);
-                status = weft_struct_give(at, &t, sizeof t, sizeof(size_t), "WEFT_TRAFFIC_INIT", message);
-            }
-        }
-        result.compulsory_misses = walk.pieces.distinct + (memory.writes_hit ? 0 : walk.pieces.written);
-        result.piece_visits = outcome.pieces * (uint64_t)walk.pieces.per_piece;
-        outcome.seconds /= result.simulated;
-        result.seconds = outcome.seconds;
-        const double flops = plan->operation->flops(&plan->problem);
-        result.tflops = outcome.seconds > 0 ? flops / outcome.seconds / 1e12 : 0;
-        result.seed = o.seed;
-        result.elapsed_seconds = weft_now() - begin;
-        status = status ? status
-                        : weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT",
-                                           message);
-    }
-    weft_memory_release(&memory);
-    weft_sim_walk_release(&walk);
+    free(each);
     return status;
 }

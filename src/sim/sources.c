@@ -16,13 +16,14 @@ static int64_t smaller(int64_t a, int64_t b) {
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->plan->walk;
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
-        return weft_worker_next(walk, &w->workers[worker], visit);
+        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.is_prefix};
+        return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
     }
     for (;;) {
-        if (w->halves[worker] < walk->halves && w->positions[worker] >= 0) {
+        if (w->visits[worker] < walk->visits && w->positions[worker] >= 0) {
             const int64_t position = w->positions[worker];
-            const int32_t half = w->halves[worker]++;
-            if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), half, visit)) {
+            const int32_t which = w->visits[worker]++;
+            if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), which, visit)) {
                 return 1;
             }
             continue;
@@ -34,7 +35,7 @@ static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_vis
             return 0;
         }
         w->positions[worker] = position;
-        w->halves[worker] = 0;
+        w->visits[worker] = 0;
     }
 }
 
@@ -86,7 +87,7 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     }
     const weft_tiling tiling = weft_plan_tiling(plan);
     weft_visit_reads reads;
-    plan->operation->reads(&tiling, &visit, m->l2_sector, &reads);
+    plan->operation->reads(&tiling, &plan->walk.reach, &visit, m->l2_sector, &reads);
     fill_visit(job, plan, &visit, w->pieces.steps - 1);
     job->streams = reads.streams;
     double apart = 0; /* sectors that the cluster's CTAs would ask for, each for itself */
@@ -163,20 +164,21 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
                          WEFT_SIM_STREAMS);
     }
     walk->workers = calloc((size_t)source->workers, sizeof *walk->workers);
-    walk->halves = calloc((size_t)source->workers, sizeof *walk->halves);
+    walk->visits = calloc((size_t)source->workers, sizeof *walk->visits);
     walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
     walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
-    if (!walk->workers || !walk->halves || !walk->positions || !walk->next_of_domain) {
+    if (!walk->workers || !walk->visits || !walk->positions || !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
-    const int by_side = placed && plan->operation->info.grid == WEFT_GRID_MATRIX && plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC &&
-                        plan->machine.domains == 2 && plan->schedule.domains == 2;
+    walk->by_side = placed && plan->operation->info.grid == WEFT_GRID_MATRIX &&
+                    plan->walk.dispatch == WEFT_DISPATCH_DYNAMIC && plan->machine.domains == 2 &&
+                    plan->schedule.domains == 2;
     for (int64_t i = 0; i < source->workers; i++) {
         walk->positions[i] = -1;
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
-            walk->workers[i] = by_side ? weft_worker_start_by_side(&plan->walk, (int32_t)(i % 2), &walk->counter)
-                                       : weft_worker_start(&plan->walk, i, &walk->counter);
+            walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&plan->walk, (int32_t)(i % 2), &walk->counter)
+                                             : weft_worker_start(&plan->walk, i, &walk->counter);
         }
     }
     for (int64_t d = 0; d < plan->machine.domains; d++) {
@@ -189,15 +191,19 @@ uint64_t weft_simulate_steps(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
     uint64_t steps = 0;
     for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {
-        const int64_t last = col + walk->cluster_cols - 1 < walk->cols ? col + walk->cluster_cols - 1 : walk->cols - 1;
-        steps += (uint64_t)weft_reach_range(&walk->reach, last).steps;
+        weft_visit visit = {.tile = weft_tile_at(0, 0, col), .direction = 1};
+        visit.ranges = weft_reach_ranges(&walk->reach, col);
+        for (int32_t i = 0; i < visit.ranges; i++) {
+            weft_visit_range(walk, &visit, i);
+            steps += (uint64_t)visit.steps;
+        }
     }
     return steps * (uint64_t)(walk->order.grid.batch * walk->order.grid.rows);
 }
 
 void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->workers);
-    free(walk->halves);
+    free(walk->visits);
     free(walk->positions);
     free(walk->next_of_domain);
 }

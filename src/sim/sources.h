@@ -2,6 +2,7 @@
 #ifndef WEFT_SIM_SOURCES_H
 #define WEFT_SIM_SOURCES_H
 
+#include "order/deal.h"
 #include "plan/plan.h"
 #include "sim/engine.h"
 
@@ -9,9 +10,10 @@
 typedef struct weft_sim_walk {
     const weft_plan *plan;
     weft_worker *workers;           /* (workers) persistent ones */
+    int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
     int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
     int64_t lanes;                  /* domains that have a worker */
-    int32_t *halves;                /* (workers) grid dispatch: the next half of the position in hand */
+    int32_t *visits;                /* (workers) grid dispatch: visits of the position in hand that are done */
     int64_t *positions;             /* (workers) grid dispatch: the position in hand */
     uint64_t counter;               /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */

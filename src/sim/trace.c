@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "problem/problem.h"
 #include "base/status.h"
+#include "problem/problem.h"
 #include "sim/sources.h"
 
 enum { CELLS = 12288 }; /* of all domains together, at most */
@@ -293,7 +293,7 @@ weft_status weft_trace_make(weft_trace *trace, const weft_plan *plan, const weft
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)trace->domains);
     }
     lay_out(trace, plan);
-    status = weft_simulate(plan, &o, &trace->sim, trace->totals, message);
+    status = weft_sim_simulate(plan, &o, &trace->sim, trace->totals, message);
     return status ? status : record(trace, plan, &o, message);
 }
 

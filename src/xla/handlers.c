@@ -24,7 +24,7 @@ static weft_status read_buffers(const xla_call_frame *frame, const weft_operatio
         int64_t *next = b->is_written ? &results : &arguments;
         void *at = NULL;
         if (b->is_written && b->is_read) {
-            return weft_fail(message, WEFT_INVALID, "%s is a result, with nothing in it: beta must be 0", b->name);
+            return weft_fail(message, WEFT_INVALID, "%s would be read, and a result holds nothing", b->name);
         }
         if (b->optional && *next >= values->size) {
             continue;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cpu/kernel/kernel.h"
+#include "../plans.h"
 #include "plan/plan.h"
 
 #ifdef _OPENMP
@@ -47,7 +48,7 @@ static void run(const tensors *t, const weft_attention *p, const weft_schedule *
     weft_message message = {""};
     weft_plan *plan;
     tensors_poison_outputs(t);
-    if (weft_plan_attention(&plan, p, s, NULL, &message) || weft_plan_run_attention(plan, &t->data, &message)) {
+    if (plan_for(&plan, p, s, NULL, &message) || weft_plan_run(plan, &t->data, &message)) {
         fail_msg("%s", message.text);
     }
     weft_plan_destroy(plan);
@@ -89,9 +90,9 @@ static void attention(void **state) {
     int usable;
     const weft_cpu_kernel *kernels;
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
-        uint64_t random = 10; /* every kernel has the same problems */
+        uint64_t random = random_seed(10); /* every kernel has the same problems */
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
-        for (int round = 0; usable && round < 100; round++) {
+        for (int round = 0; usable && random_round(&random, &round, 100); round++) {
             const weft_attention p = random_attention(&random, round);
             const weft_schedule s = random_schedule(&random, &p);
             tensors t = tensors_new(&random, &p);
@@ -109,9 +110,9 @@ static void few(void **state) {
     int usable;
     const weft_cpu_kernel *kernels;
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
-        uint64_t random = 60;
+        uint64_t random = random_seed(60);
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
-        for (int round = 0; usable && round < 18; round++) {
+        for (int round = 0; usable && random_round(&random, &round, 18); round++) {
             weft_attention p = random_attention(&random, round);
             p.batch = 1;
             p.head_dim =
@@ -140,9 +141,9 @@ static void few(void **state) {
 /* A masked key adds nothing, whatever it holds; a visible NaN spreads as in the reference. */
 static void not_finite(void **state) {
     (void)state;
-    uint64_t random = 20;
+    uint64_t random = random_seed(20);
     unsetenv("WEFT_CPU");
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; random_round(&random, &round, 100); round++) {
         weft_attention p = random_attention(&random, 3 * round);
         p.mask = WEFT_MASK_CAUSAL;
         p.offset = random_between(&random, -5, 20);
@@ -188,8 +189,8 @@ static void not_finite(void **state) {
 static void threads_change_nothing(void **state) {
     (void)state;
 #ifdef _OPENMP
-    uint64_t random = 30;
-    for (int round = 0; round < 20; round++) {
+    uint64_t random = random_seed(30);
+    for (int round = 0; random_round(&random, &round, 20); round++) {
         const weft_attention p = random_attention(&random, round);
         weft_schedule s = random_schedule(&random, &p);
         s.dispatch = round % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
@@ -220,9 +221,9 @@ static void heads_are_held(void **state) {
     int usable;
     const weft_cpu_kernel *kernels;
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
-        uint64_t random = 80;
+        uint64_t random = random_seed(80);
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
-        for (int round = 0; usable && round < 24; round++) {
+        for (int round = 0; usable && random_round(&random, &round, 24); round++) {
             weft_attention p = random_attention(&random, round);
             p.seq = random_between(&random, 256, 300); /* with two workers a head, 128 queries each */
             p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -40, 60) : 0;
@@ -295,9 +296,9 @@ static void check_backward(uint64_t *random, const weft_attention *problem, int 
     }
     tensors_poison_outputs(&t);
     assert_int_equal(weft_ref_attention(p, &t.data, NULL), WEFT_OK);
-    weft_attention_gradients data = {t.q, t.k, t.v, grad_o, theirs[0], theirs[1], theirs[2], NULL, NULL};
+    weft_attention_gradients data = {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, t.q, t.k, t.v, grad_o, theirs[0], theirs[1], theirs[2], NULL, NULL};
     assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
-    data = (weft_attention_gradients){
+    data = (weft_attention_gradients){sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, 
         t.q, t.k, t.v, grad_o, ours[0], ours[1], ours[2], round % 2 ? t.data.o : NULL, round % 2 ? t.data.lse : NULL};
     weft_message message = {""};
     if (weft_attention_backward(p, &data, &message)) {
@@ -324,9 +325,9 @@ static void backward(void **state) {
     int usable;
     const weft_cpu_kernel *kernels;
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
-        uint64_t random = 50;
+        uint64_t random = random_seed(50);
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
-        for (int round = 0; usable && round < 40; round++) {
+        for (int round = 0; usable && random_round(&random, &round, 40); round++) {
             weft_attention p = random_attention(&random, round);
             p.seq = round % 8 ? p.seq : 200; /* several blocks */
             p.kv_seq = round % 8 ? p.kv_seq : 250;
@@ -343,9 +344,9 @@ static void backward(void **state) {
 }
 
 /* Products by the kernel that WEFT_CPU names. */
-static void check_gemm(uint64_t seed) {
-    uint64_t random = seed;
-    for (int round = 0; round < 100; round++) {
+static void check_gemm(void) {
+    uint64_t random = random_seed(40);
+    for (int round = 0; random_round(&random, &round, 100); round++) {
         weft_gemm p = WEFT_GEMM_INIT, r;
         p.m = random_between(&random, 1, 70);
         p.n = random_between(&random, 1, 70);
@@ -366,18 +367,18 @@ static void check_gemm(uint64_t seed) {
         s.sweep = round % WEFT_SWEEPS;
         s.dispatch = round / 3 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 1, 4);
-        assert_int_equal(weft_gemm_resolve(&r, &p, NULL), WEFT_OK);
-        const weft_gemm_extents size = weft_gemm_sizes(&p);
+        assert_int_equal(resolve_gemm(&r, &p, NULL), WEFT_OK);
+        const weft_gemm_extents size = gemm_sizes(&p);
         void *a = random_buffer(&random, p.dtype, size.a), *b = random_buffer(&random, p.dtype, size.b);
         void *c =
             p.beta != 0 ? random_buffer(&random, p.c_dtype, size.c) : guarded_new(size.c * weft_dtype_bytes(p.c_dtype));
         void *before = malloc(size.c * weft_dtype_bytes(p.c_dtype));
         assert_non_null(before);
         memcpy(before, c, size.c * weft_dtype_bytes(p.c_dtype));
-        const weft_gemm_data data = {a, b, c}, old = {a, b, before};
+        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c}, old = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, before};
         weft_plan *plan;
-        assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
-        assert_int_equal(weft_plan_run_gemm(plan, &data, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
         weft_plan_destroy(plan);
         for (int64_t i = 0; i < p.m * p.n; i++) {
             const double exact = weft_ref_gemm_element(&r, &old, i / p.n, i % p.n);
@@ -400,7 +401,7 @@ static void gemm(void **state) {
     for (size_t i = 0; (kernels = weft_cpu_kernel_at(i, &usable)); i++) {
         assert_int_equal(setenv("WEFT_CPU", kernels->name, 1), 0);
         if (usable) {
-            check_gemm(40);
+            check_gemm();
         }
     }
     unsetenv("WEFT_CPU");
@@ -412,11 +413,11 @@ static void run_alone(const weft_gemm *batch, const weft_schedule *schedule, con
     weft_gemm p = *batch;
     weft_plan *plan;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p.dtype), c_bytes = (int64_t)weft_dtype_bytes(p.c_dtype);
-    const weft_gemm_data one = {(const char *)all->a + i * p.a_stride * bytes,
+    const weft_gemm_data one = {sizeof(weft_gemm_data), WEFT_GEMM, (const char *)all->a + i * p.a_stride * bytes,
                                 (const char *)all->b + i * p.b_stride * bytes, (char *)c + i * p.c_stride * c_bytes};
     p.batch = 1;
-    assert_int_equal(weft_plan_gemm(&plan, &p, schedule, NULL, NULL), WEFT_OK);
-    assert_int_equal(weft_plan_run_gemm(plan, &one, NULL), WEFT_OK);
+    assert_int_equal(plan_for(&plan, &p, schedule, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_run(plan, &one, NULL), WEFT_OK);
     weft_plan_destroy(plan);
 }
 
@@ -424,9 +425,9 @@ static void run_alone(const weft_gemm *batch, const weft_schedule *schedule, con
  * alone. */
 static void batches(void **state) {
     (void)state;
-    uint64_t random = 60;
+    uint64_t random = random_seed(60);
     int at_once = 0;
-    for (int round = 0; round < 90; round++) {
+    for (int round = 0; random_round(&random, &round, 90); round++) {
         const int64_t most = round % 9 == 8 ? 400 : 60;
         weft_gemm p = WEFT_GEMM_INIT, r;
         p.m = random_between(&random, most / 2, most);
@@ -449,17 +450,17 @@ static void batches(void **state) {
             s.dispatch = round / 3 % WEFT_DISPATCHES;
             s.workers = random_between(&random, 1, 5);
         }
-        assert_int_equal(weft_gemm_resolve(&r, &p, NULL), WEFT_OK);
-        const weft_gemm_extents size = weft_gemm_sizes(&r);
+        assert_int_equal(resolve_gemm(&r, &p, NULL), WEFT_OK);
+        const weft_gemm_extents size = gemm_sizes(&r);
         const size_t bytes = size.c * weft_dtype_bytes(p.c_dtype);
         void *a = random_buffer(&random, p.dtype, size.a), *b = random_buffer(&random, p.dtype, size.b),
              *c = random_buffer(&random, p.c_dtype, size.c), *want = malloc(bytes);
         assert_non_null(want);
         memcpy(want, c, bytes);
-        const weft_gemm_data data = {a, b, c};
+        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c};
         weft_plan *plan;
-        assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
-        assert_int_equal(weft_plan_run_gemm(plan, &data, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
         s = weft_plan_schedule(plan);
         at_once += plan->products > 1;
         weft_plan_destroy(plan);
@@ -472,13 +473,13 @@ static void batches(void **state) {
         guarded_free(b);
         guarded_free(c);
     }
-    assert_true(at_once > 20);
+    assert_true(at_once >= random_rounds(90) * 7 / 30);
 }
 
 #ifdef _OPENMP
 static void check_threads_of_product(void) {
-    uint64_t random = 50;
-    for (int round = 0; round < 24; round++) {
+    uint64_t random = random_seed(50);
+    for (int round = 0; random_round(&random, &round, 24); round++) {
         weft_gemm p = WEFT_GEMM_INIT;
         weft_schedule s = WEFT_SCHEDULE_INIT;
         weft_plan *plan;
@@ -494,17 +495,17 @@ static void check_threads_of_product(void) {
         s.sweep = round % WEFT_SWEEPS;
         s.dispatch = round % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
         s.workers = 12;
-        const weft_gemm_extents size = weft_gemm_sizes(&p);
+        const weft_gemm_extents size = gemm_sizes(&p);
         const size_t bytes = size.c * weft_dtype_bytes(p.c_dtype);
         void *a = random_buffer(&random, p.dtype, size.a), *b = random_buffer(&random, p.dtype, size.b),
              *c = guarded_new(bytes), *first = malloc(bytes);
         assert_non_null(first);
-        const weft_gemm_data data = {a, b, c};
+        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c};
         for (int threads = 1; threads <= 16; threads *= 4) {
             omp_set_num_threads(threads);
             memset(c, 0x7f, bytes);
-            assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
-            assert_int_equal(weft_plan_run_gemm(plan, &data, NULL), WEFT_OK);
+            assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
+            assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
             weft_plan_destroy(plan);
             if (threads == 1) {
                 memcpy(first, c, bytes);
@@ -541,7 +542,7 @@ static void threads_change_no_product(void **state) {
 /* A child of a process that has threads gets the same result, and does not wait for threads that it does not have. */
 static void after_a_fork(void **state) {
     (void)state;
-    uint64_t random = 70;
+    uint64_t random = random_seed(70);
     weft_attention p = random_attention(&random, 0);
     p.seq = p.kv_seq = 200;
     const weft_strides packed = {0, 0, 0};
@@ -557,8 +558,8 @@ static void after_a_fork(void **state) {
         alarm(3600); /* ends a child that hangs */
         weft_plan *plan;
         tensors_poison_outputs(&t);
-        const int failed = weft_plan_attention(&plan, &p, NULL, NULL, NULL) ||
-                           weft_plan_run_attention(plan, &t.data, NULL) ||
+        const int failed = plan_for(&plan, &p, NULL, NULL, NULL) ||
+                           weft_plan_run(plan, &t.data, NULL) ||
                            memcmp(first, t.data.o, t.size.o * sizeof(float)) != 0;
         _exit(failed);
     }
@@ -582,7 +583,7 @@ static void schedules_are_completed(void **state) {
         p.dtype = p.c_dtype = (weft_dtype)(n % 3);
         s.tile_n = n % 2 ? 0 : 1;
         s.dispatch = n % 2 ? WEFT_CHOOSE : WEFT_DISPATCH_STATIC;
-        assert_int_equal(weft_plan_gemm(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         settled = weft_plan_schedule(plan);
         assert_true(settled.tile_m >= 1 && settled.tile_m <= p.m && settled.tile_k >= 1 && settled.tile_k <= p.k);
         assert_true(n % 2 ? settled.tile_n >= 1 && settled.tile_n <= p.n : settled.tile_n == 1);
@@ -609,7 +610,7 @@ static void workers_keep_to_a_head(void **state) {
         s.workers = round == 2 ? 6 : 8;
         s.order = round == 3 ? WEFT_ORDER_HEAD_FIRST : WEFT_CHOOSE;
         s.dispatch = round == 4 ? WEFT_DISPATCH_DYNAMIC : WEFT_CHOOSE;
-        assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         const weft_schedule settled = weft_plan_schedule(plan);
         assert_int_equal(settled.dispatch, round == 0 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC);
         assert_int_equal(settled.order == WEFT_ORDER_BLOCK_FIRST, round == 0);
@@ -627,10 +628,10 @@ static void tiles_have_a_limit(void **state) {
     p.head_dim = 8;
     s.tile_m = s.tile_n = p.seq;
     float some[4] = {0};
-    const weft_attention_data data = {&some[0], &some[1], &some[2],
+    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, &some[0], &some[1], &some[2],
                                       (float *)(void *)((uintptr_t)some + (UINT64_C(1) << 40)), NULL};
-    assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
-    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_UNSUPPORTED);
+    assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_run(plan, &data, &message), WEFT_UNSUPPORTED);
     assert_string_equal(message.text,
                         "a tile of 2097152x2097152 is too large for a thread: at most 2^28 elements, 2^20 a side");
     weft_plan_destroy(plan);
@@ -649,10 +650,10 @@ static void huge_tiles_are_refused(void **state) {
         a.head_dim = 8;
         s.tile_m = round & 1 ? huge : 0;
         s.tile_n = round & 2 ? huge : 0;
-        assert_int_equal(weft_plan_attention(&plan, &a, &s, NULL, NULL), round % 4 ? WEFT_INVALID : WEFT_OK);
+        assert_int_equal(plan_for(&plan, &a, &s, NULL, NULL), round % 4 ? WEFT_INVALID : WEFT_OK);
         weft_plan_destroy(plan);
         s.tile_k = round & 4 ? huge : 0;
-        assert_int_equal(weft_plan_gemm(&plan, &g, &s, NULL, NULL), round % 8 ? WEFT_INVALID : WEFT_OK);
+        assert_int_equal(plan_for(&plan, &g, &s, NULL, NULL), round % 8 ? WEFT_INVALID : WEFT_OK);
         weft_plan_destroy(plan);
     }
 }

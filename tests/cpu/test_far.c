@@ -31,7 +31,7 @@ enum { TENSORS = 8 }; /* q, k, v, o, the gradient of o, and those of q, k, v */
 /* Runs forward and backward with rows of `length` elements side by side and far apart, and compares o and all gradients. */
 static void check_attention(const weft_attention *near_problem, const weft_attention *far_problem, int64_t q_rows,
                             int64_t kv_rows, int64_t q_length, int64_t kv_length) {
-    uint64_t random = 1;
+    uint64_t random = random_seed(1);
     uint16_t *near[TENSORS], *far[TENSORS], *got;
     int64_t rows[TENSORS], length[TENSORS], has_all = 1;
     for (int i = 0; i < TENSORS; i++) {
@@ -48,8 +48,8 @@ static void check_attention(const weft_attention *near_problem, const weft_atten
     for (int is_far = 0; has_all && is_far < 2; is_far++) {
         uint16_t **t = is_far ? far : near;
         const weft_attention *p = is_far ? far_problem : near_problem;
-        const weft_attention_data data = {t[0], t[1], t[2], t[3], NULL};
-        const weft_attention_gradients gradients = {t[0], t[1], t[2], t[4], t[5], t[6], t[7], NULL, NULL};
+        const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, t[0], t[1], t[2], t[3], NULL};
+        const weft_attention_gradients gradients = {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, t[0], t[1], t[2], t[4], t[5], t[6], t[7], NULL, NULL};
         weft_message message = {""};
         if (weft_attention_forward(p, &data, &message) || weft_attention_backward(p, &gradients, &message)) {
             fail_msg("%s", message.text);
@@ -105,12 +105,12 @@ static void gemm(void **state) {
     p.n = 7;
     p.k = 6;
     p.dtype = p.c_dtype = WEFT_BF16;
-    uint64_t random = 2;
+    uint64_t random = random_seed(2);
     uint16_t *a = random_buffer(&random, WEFT_BF16, 30), *b = random_buffer(&random, WEFT_BF16, 42), c[35], got[35];
     uint16_t *far_a = far_new(p.m), *far_b = far_new(p.k), *far_c = far_new(p.m);
     const int has_all = far_a && far_b && far_c;
     if (has_all) {
-        const weft_gemm_data near = {a, b, c}, far = {far_a, far_b, far_c};
+        const weft_gemm_data near = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c}, far = {sizeof(weft_gemm_data), WEFT_GEMM, far_a, far_b, far_c};
         spread(far_a, a, p.m, p.k, 0);
         spread(far_b, b, p.k, p.n, 0);
         assert_int_equal(weft_gemm_multiply(&p, &near, NULL), WEFT_OK);

@@ -12,6 +12,7 @@
 #include "cuda/driver/module.h"
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
+#include "../plans.h"
 #include "ref/ref.h"
 
 static const weft_cuda_driver *driver;
@@ -88,16 +89,16 @@ static void *there(const void *from, size_t bytes) {
 static problem problem_new(const weft_attention *p, uint64_t *random) {
     problem x;
     weft_message message = {""};
-    if (weft_attention_resolve(&x.p, p, &message)) {
+    if (resolve_attention(&x.p, p, &message)) {
         fprintf(stderr, "%s\n", message.text);
         exit(1);
     }
-    x.size = weft_attention_sizes(&x.p);
+    x.size = attention_sizes(&x.p);
     const size_t bytes = weft_dtype_bytes(p->dtype);
-    x.host = (weft_attention_data){make(p->dtype, x.size.q, random), make(p->dtype, x.size.k, random),
+    x.host = (weft_attention_data){sizeof(weft_attention_data), WEFT_ATTENTION, make(p->dtype, x.size.q, random), make(p->dtype, x.size.k, random),
                                    make(p->dtype, x.size.v, random), make(p->dtype, x.size.o, NULL),
                                    make(WEFT_FP32, x.size.lse, NULL)};
-    x.device = (weft_attention_data){there(x.host.q, x.size.q * bytes), there(x.host.k, x.size.k * bytes),
+    x.device = (weft_attention_data){sizeof(weft_attention_data), WEFT_ATTENTION, there(x.host.q, x.size.q * bytes), there(x.host.k, x.size.k * bytes),
                                      there(x.host.v, x.size.v * bytes), there(x.host.o, x.size.o * bytes),
                                      there(x.host.lse, x.size.lse * sizeof(float))};
     return x;
@@ -223,7 +224,7 @@ static weft_plan *plan_new(const weft_attention *p, const weft_schedule *s, cons
     weft_plan *plan;
     gpu.kind = WEFT_DEVICE_CUDA;
     gpu.kernel = kernel;
-    if (weft_plan_attention_on(&plan, p, s, NULL, &gpu, &message)) {
+    if (plan_on(&plan, p, s, NULL, &gpu, &message)) {
         fprintf(stderr, "%s\n", message.text);
         exit(1);
     }
@@ -253,7 +254,7 @@ static int by_value(const void *a, const void *b) {
  * of some series, since other programs may have the core for a while. */
 static inline double enqueue_cost(int32_t dispatch, const char *kernel) {
     enum { CALLS = 200, SERIES = 15 };
-    uint64_t random = 73;
+    uint64_t random = random_seed(73);
     const weft_attention p = attention(1, 1, 1, 64, 64, 64, WEFT_BF16, WEFT_MASK_NONE);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     struct timespec begin, end;
@@ -261,11 +262,11 @@ static inline double enqueue_cost(int32_t dispatch, const char *kernel) {
     s.dispatch = dispatch;
     problem x = problem_new(&p, &random);
     weft_plan *plan = plan_new(&p, &s, kernel);
-    DEMAND(weft_plan_run_attention(plan, &x.device, NULL));
+    DEMAND(weft_plan_run(plan, &x.device, NULL));
     for (int i = 0; i < SERIES; i++) {
         clock_gettime(CLOCK_MONOTONIC, &begin);
         for (int call = 0; call < CALLS; call++) {
-            DEMAND(weft_plan_enqueue_attention(plan, &x.device, NULL, NULL));
+            DEMAND(weft_plan_enqueue(plan, &x.device, NULL, NULL));
         }
         clock_gettime(CLOCK_MONOTONIC, &end);
         DEMAND(driver->context_synchronize());

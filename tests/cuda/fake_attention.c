@@ -9,6 +9,13 @@
 #include "problem/problem.h"
 #include "ref/ref.h"
 
+/* The kernels take one full or causal slice. */
+static void set_mask(weft_attention *problem, const weft_reach *reach) {
+    const int causal = reach->slice.high < WEFT_BAND_OPEN;
+    problem->mask = causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+    problem->offset = causal ? reach->slice.high : 0;
+}
+
 /* The problem that the parameters describe; dtype, head dim and tile are in the kernel's name. */
 static int problem_of(const char *kernel, const weft_study_params *p, weft_attention *problem) {
     char dtype[8];
@@ -25,8 +32,7 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     problem->kv_seq = p->kv_seq;
     problem->head_dim = dim;
     problem->dtype = (weft_dtype)weft_dtype_find(dtype);
-    problem->mask = p->walk.reach.causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
-    problem->offset = p->walk.reach.offset;
+    set_mask(problem, &p->walk.reach);
     problem->scale = (p->negative ? -1 : 1) * (double)p->scale_log2 / 1.44269504088896340736;
     problem->q_strides = p->q_strides;
     problem->k_strides = p->k_strides;
@@ -35,10 +41,10 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     return 1;
 }
 
-/* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads;
- * the first tile ends `lead` queries early. A tile has the steps that its last query sees, no more and no fewer. */
+/* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads. A tile has the steps
+ * that its last query sees, no more and no fewer. */
 static int run_walk(unsigned workers, const weft_attention *problem, const weft_attention_data *data, const weft_walk *walk,
-                    int lead, int pack, uint64_t *counter) {
+                    int pack, uint64_t *counter) {
     double *weights = malloc((size_t)problem->kv_seq * sizeof *weights), out[256], lse;
     if (!weights) {
         return 1;
@@ -47,7 +53,7 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
         weft_worker worker = weft_worker_start(walk, index, counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
-            const int64_t from = visit.tile.block * walk->reach.tile_rows - lead, first = from > 0 ? from : 0;
+            const int64_t from = visit.tile.block * walk->reach.tile_rows - walk->reach.lead, first = from > 0 ? from : 0;
             const int64_t end = from + walk->reach.tile_rows < problem->seq ? from + walk->reach.tile_rows : problem->seq;
             const int64_t keys = weft_visible_keys(problem, end - 1);
             if (end <= first || visit.steps != weft_ceil_divide(keys, walk->reach.tile_columns)) {
@@ -73,9 +79,9 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
 
 static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
     weft_attention problem;
-    const weft_attention_data data = {p->q, p->k, p->v, p->o, p->lse};
+    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, p->q, p->k, p->v, p->o, p->lse};
     fake_begin(p->counter);
-    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 0, 1, p->counter) : 1;
+    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 1, p->counter) : 1;
 }
 
 /* A tensor of (head_dim, seq, heads, batch), in boxes of 64 x rows. */
@@ -120,15 +126,14 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
     problem.seq = p->seq;
     problem.kv_seq = p->kv_seq;
     problem.head_dim = p->head_dim;
-    problem.mask = p->walk.reach.causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
-    problem.offset = p->walk.reach.offset + p->lead;
+    set_mask(&problem, &p->walk.reach);
     problem.scale = (double)p->scale_log2 / 1.44269504088896340736;
     problem.o_strides = p->o_strides;
-    const weft_attention_data data = {(const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
+    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, (const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
                                       (const void *)(uintptr_t)v.data, p->o, p->lse};
-    const int64_t first_end = p->walk.reach.tile_rows - p->lead;
-    if ((p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) || p->lead % (64 / pack) != 0 ||
-        p->first_end != (first_end < p->seq ? first_end : p->seq)) {
+    const int64_t lead = p->walk.reach.lead;
+    if ((p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) || !p->walk.reach.is_prefix || lead < 0 ||
+        lead >= p->walk.reach.tile_rows || lead % (64 / pack) != 0) {
         return 1;
     }
     const int64_t split = p->walk.dispatch == WEFT_DISPATCH_GRID ? grid / p->walk.order.count : 1; /* CTAs of a cluster */
@@ -140,8 +145,7 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
         return 1;
     }
     fake_begin(p->counter);
-    const int failed =
-        run_walk(grid / (unsigned)split, &problem, &data, &p->walk, p->lead, pack, p->pool ? own : p->counter);
+    const int failed = run_walk(grid / (unsigned)split, &problem, &data, &p->walk, pack, p->pool ? own : p->counter);
     if (p->counter) { /* as the kernel leaves it */
         p->counter[WEFT_HOPPER_TICKETS] = 0;
     }

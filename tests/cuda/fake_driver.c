@@ -101,10 +101,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
         *value = fake_script("capability", 90) % 10;
         return 0;
     case WEFT_CU_DEVICE_MULTIPROCESSOR_COUNT:
-        *value = 12;
+        *value = fake_script("sms", 12);
         return 0;
     case WEFT_CU_DEVICE_L2_CACHE_SIZE:
-        *value = 6 << 20;
+        *value = fake_script("l2", 6 << 20);
         return 0;
     case WEFT_CU_DEVICE_MAX_SHARED_MEMORY_OPTIN:
         *value = fake_script("shared", 232448);

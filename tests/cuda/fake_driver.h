@@ -5,6 +5,8 @@
  *   devices=N       how many GPUs there are (1)
  *   version=N       of the driver (13000)
  *   capability=N    10 major + minor (90)
+ *   sms=N           SMs (12)
+ *   l2=N            bytes of the L2 (6 MiB)
  *   shared=N        bytes that a CTA can have (232448)
  *   sides=N         of the L2: 1 or 2 (2)
  *   anywhere=1      every address is memory of the GPU

@@ -8,6 +8,7 @@
 
 #include "cuda/sm90/attention/params.h"
 #include "cuda/sm90/gemm/params.h"
+#include "../plans.h"
 #include "cuda/study/params.h"
 
 /* CUDA_KERNEL_NODE_PARAMS_v2. */
@@ -98,9 +99,9 @@ static uint64_t result_of(const subject *s, int i) {
 
 static weft_status enqueue(const subject *s, int i, void *stream, weft_message *message) {
     void *a = (void *)(uintptr_t)s->a;
-    const weft_gemm_data data = {a, a, (void *)(uintptr_t)s->c[i]};
-    return s->a ? weft_plan_enqueue_gemm(s->plan, &data, stream, message)
-                : weft_plan_enqueue_attention(s->plan, &s->x[i].device, stream, message);
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, a, (void *)(uintptr_t)s->c[i]};
+    return s->a ? weft_plan_enqueue(s->plan, &data, stream, message)
+                : weft_plan_enqueue(s->plan, &s->x[i].device, stream, message);
 }
 
 /* Gives a launch's parameters the buffers of another's; all else stays as it was captured, the counters too. */
@@ -218,7 +219,7 @@ static void subject_free(subject *s) {
 
 /* Fewer workers than SMs, so that two launches run at the same time; tiles of all lengths. */
 static void attentions(const char *kernel, int64_t workers, int32_t sweep, int rounds) {
-    uint64_t random = 90;
+    uint64_t random = random_seed(90);
     const weft_attention p =
         attention(1, 4, 4, 2048, 2048, 64, WEFT_BF16, sweep == WEFT_SWEEP_FORWARD ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
@@ -236,7 +237,7 @@ static void attentions(const char *kernel, int64_t workers, int32_t sweep, int r
 
 static void products(int32_t order, int32_t dispatch, int64_t workers, int rounds) {
     enum { SIDE = 2048 };
-    uint64_t random = 91;
+    uint64_t random = random_seed(91);
     weft_gemm p = WEFT_GEMM_INIT;
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
     weft_device device = WEFT_DEVICE_INIT;
@@ -251,7 +252,7 @@ static void products(int32_t order, int32_t dispatch, int64_t workers, int round
     schedule.tile_m = schedule.tile_n = 128;
     schedule.cluster_m = schedule.cluster_n = 1;
     schedule.workers = workers;
-    if (weft_plan_gemm_on(&s.plan, &p, &schedule, NULL, &device, &message)) {
+    if (plan_on(&s.plan, &p, &schedule, NULL, &device, &message)) {
         CHECK(0, "%s", message.text);
         return;
     }
@@ -268,7 +269,7 @@ static void products(int32_t order, int32_t dispatch, int64_t workers, int round
 
 /* A captured launch after a memset, which is no kernel. */
 static void after_memset(int32_t dispatch) {
-    uint64_t random = 92;
+    uint64_t random = random_seed(92);
     const weft_attention p = attention(1, 4, 4, 512, 512, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     weft_message message = {""};
@@ -278,7 +279,7 @@ static void after_memset(int32_t dispatch) {
     weft_plan *plan = plan_new(&p, &s, NULL);
     DEMAND(capture_begin(stream, 0));
     DEMAND(driver->set_words((uint64_t)(uintptr_t)x.device.o, UINT32_MAX, x.size.o / 2, stream));
-    CHECK(weft_plan_enqueue_attention(plan, &x.device, stream, &message) == WEFT_OK, "dispatch %d after a memset: %s",
+    CHECK(weft_plan_enqueue(plan, &x.device, stream, &message) == WEFT_OK, "dispatch %d after a memset: %s",
           (int)dispatch, message.text);
     const int ended = capture_end(stream, &graph);
     CHECK(ended == 0, "dispatch %d after a memset: the capture ends with %d", (int)dispatch, ended);
@@ -310,9 +311,9 @@ static void *make_plans(void *context) {
     for (int i = 0; i < 20; i++) {
         weft_message message = {""};
         weft_plan *plan = NULL;
-        CHECK(weft_plan_attention_on(&plan, &p, &table, NULL, &device, &message) == WEFT_OK, "%s", message.text);
+        CHECK(plan_on(&plan, &p, &table, NULL, &device, &message) == WEFT_OK, "%s", message.text);
         weft_plan_destroy(plan);
-        CHECK(weft_plan_gemm_on(&plan, &g, &by_side, NULL, &device, &message) == WEFT_OK, "%s", message.text);
+        CHECK(plan_on(&plan, &g, &by_side, NULL, &device, &message) == WEFT_OK, "%s", message.text);
         weft_plan_destroy(plan);
     }
     return NULL;
@@ -320,7 +321,7 @@ static void *make_plans(void *context) {
 
 /* Another thread makes plans while this one captures a stream, one that the default stream waits for or not. */
 static void while_capturing(void *context, unsigned flags) {
-    uint64_t random = 93;
+    uint64_t random = random_seed(93);
     const weft_attention p = attention(1, 4, 4, 512, 512, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
     void *graph, *stream = stream_new(flags);
     pthread_t thread;
@@ -328,10 +329,10 @@ static void while_capturing(void *context, unsigned flags) {
     weft_plan *plan = plan_new(&p, NULL, NULL);
     DEMAND(driver->context_synchronize());
     DEMAND(capture_begin(stream, 0));
-    DEMAND(weft_plan_enqueue_attention(plan, &x.device, stream, NULL));
+    DEMAND(weft_plan_enqueue(plan, &x.device, stream, NULL));
     DEMAND(pthread_create(&thread, NULL, make_plans, context));
     pthread_join(thread, NULL);
-    const weft_status status = weft_plan_enqueue_attention(plan, &x.device, stream, NULL);
+    const weft_status status = weft_plan_enqueue(plan, &x.device, stream, NULL);
     const int ended = capture_end(stream, &graph);
     CHECK(status == WEFT_OK && ended == 0, "a capture of a stream with flags %u, while plans are made: %d, ends with %d",
           flags, (int)status, ended);

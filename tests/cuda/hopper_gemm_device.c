@@ -10,6 +10,7 @@
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
 #include "base/random.h"
+#include "../plans.h"
 #include "ref/ref.h"
 
 enum { ROUNDS = 160, SKIPPED = 77, SAMPLES = 4000, REPEATS = 3 };
@@ -170,7 +171,7 @@ static int right(const weft_gemm *p, const matrix *a, const matrix *b, const mat
     int finite = 1;
     for (int64_t i = 0; i < count; i += stride) {
         const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
-        const weft_gemm_data one = {(const char *)a->host + batch * p->a_stride * bytes,
+        const weft_gemm_data one = {sizeof(weft_gemm_data), WEFT_GEMM, (const char *)a->host + batch * p->a_stride * bytes,
                                     (const char *)b->host + batch * p->b_stride * bytes,
                                     (char *)c->host + batch * p->c_stride * c_bytes};
         const double exact = weft_ref_gemm_element(p, &one, row, col);
@@ -195,10 +196,10 @@ static int right(const weft_gemm *p, const matrix *a, const matrix *b, const mat
 /* Runs it over poison, or over the old C where that is read; the result comes to `got`. */
 static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a, const matrix *b, const matrix *c,
                void *got, weft_message *message) {
-    const weft_gemm_data data = {(void *)(uintptr_t)a->there, (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)a->there, (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
     const int prepared = plan->gemm.beta != 0 ? d->copy_in(c->there, c->host, c->bytes)
                                               : d->set_words(c->there, UINT32_MAX, (c->bytes + 3) / 4, NULL);
-    return prepared == 0 && weft_plan_run_gemm(plan, &data, message) == WEFT_OK &&
+    return prepared == 0 && weft_plan_run(plan, &data, message) == WEFT_OK &&
            d->copy_out(got, c->there, c->bytes) == 0;
 }
 
@@ -206,12 +207,12 @@ static int one_round(const weft_cuda_driver *d, const weft_device *device, int r
     seed = (uint64_t)round + 1;
     weft_gemm p = round == LONG ? long_gemm() : random_gemm(round);
     const weft_schedule s = round == LONG ? long_schedule() : random_schedule(&p, round);
-    const weft_gemm_extents sizes = weft_gemm_sizes(&p);
+    const weft_gemm_extents sizes = gemm_sizes(&p);
     matrix a = {0}, b = {0}, c = {0};
     weft_plan *plan = NULL;
     weft_message message = {""};
     char text[1024] = "";
-    int ok = weft_plan_gemm_on(&plan, &p, &s, NULL, device, &message) == WEFT_OK;
+    int ok = plan_on(&plan, &p, &s, NULL, device, &message) == WEFT_OK;
     ok = ok && (round != LONG || ((const weft_cuda_plan *)plan->placed)->tickets); /* whose second number they count in */
     ok = ok && make(d, &a, p.dtype, sizes.a) && make(d, &b, p.dtype, sizes.b) && make(d, &c, p.c_dtype, sizes.c);
     void *got = ok ? malloc(c.bytes) : NULL, *again = ok ? malloc(c.bytes) : NULL;

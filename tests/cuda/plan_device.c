@@ -49,7 +49,7 @@ static int every_kernel_loads(void) {
 }
 
 static int schedules(void) {
-    uint64_t random = 70;
+    uint64_t random = random_seed(70);
     static const int64_t dims[] = {64, 128, 56, 80, 96};
     int count = 0;
     for (int32_t order = WEFT_ORDER_BLOCK_FIRST; order <= WEFT_ORDER_LONGEST_FIRST; order++) {
@@ -71,7 +71,7 @@ static int schedules(void) {
             weft_message message = {""};
             char what[1024];
             poison(&x);
-            CHECK(weft_plan_run_attention(plan, &x.device, &message) == WEFT_OK, "%s", message.text);
+            CHECK(weft_plan_run(plan, &x.device, &message) == WEFT_OK, "%s", message.text);
             fetch(&x);
             weft_plan_text(plan, what, sizeof what);
             compare(&x, what);
@@ -84,7 +84,7 @@ static int schedules(void) {
 
 /* What a captured run computes when it is replayed is what it computes when it is run, to the bit. */
 static int captured(void) {
-    uint64_t random = 71;
+    uint64_t random = random_seed(71);
     const weft_attention p = attention(2, 8, 2, 700, 900, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
     for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -97,14 +97,14 @@ static int captured(void) {
         void *stream, *graph, *executable, *first = malloc(bytes);
         DEMAND(!first);
         poison(&x);
-        DEMAND(weft_plan_run_attention(plan, &x.device, &message));
+        DEMAND(weft_plan_run(plan, &x.device, &message));
         fetch(&x);
         compare(&x, "before a capture");
         memcpy(first, x.host.o, bytes);
         DEMAND(stream_new(&stream, 1)); /* one that does not wait for the default stream */
         DEMAND(capture_begin(stream, 0));
         for (int i = 0; i < 3; i++) {
-            CHECK(weft_plan_enqueue_attention(plan, &x.device, stream, &message) == WEFT_OK, "%s", message.text);
+            CHECK(weft_plan_enqueue(plan, &x.device, stream, &message) == WEFT_OK, "%s", message.text);
         }
         DEMAND(capture_end(stream, &graph));
         DEMAND(graph_instantiate(&executable, graph, 0));
@@ -139,7 +139,7 @@ static void *run_many(void *argument) {
     DEMAND(stream_new(&stream, 1));
     for (int i = 0; i < RUNS; i++) {
         weft_message message = {""};
-        CHECK(weft_plan_enqueue_attention(o->plan, &o->x.device, stream, &message) == WEFT_OK, "%s", message.text);
+        CHECK(weft_plan_enqueue(o->plan, &o->x.device, stream, &message) == WEFT_OK, "%s", message.text);
     }
     DEMAND(driver->stream_synchronize(stream));
     DEMAND(driver->copy_out(o->x.host.o, (uint64_t)(uintptr_t)o->x.device.o, bytes));
@@ -148,7 +148,7 @@ static void *run_many(void *argument) {
 }
 
 static int threads(void *context) {
-    uint64_t random = 72;
+    uint64_t random = random_seed(72);
     const weft_attention p = attention(1, 6, 3, 500, 600, 64, WEFT_FP16, WEFT_MASK_CAUSAL);
     weft_schedule s = WEFT_SCHEDULE_INIT;
     one_thread all[THREADS];
@@ -161,7 +161,7 @@ static int threads(void *context) {
         const size_t bytes = all[i].x.size.o * weft_dtype_bytes(p.dtype);
         all[i].want = malloc(bytes);
         DEMAND(!all[i].want);
-        DEMAND(weft_plan_run_attention(plan, &all[i].x.device, NULL));
+        DEMAND(weft_plan_run(plan, &all[i].x.device, NULL));
         fetch(&all[i].x);
         compare(&all[i].x, "before threads");
         memcpy(all[i].want, all[i].x.host.o, bytes);

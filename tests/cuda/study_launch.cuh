@@ -11,10 +11,6 @@
 #include "emulate/runtime.h"
 #endif
 
-#ifndef WEFT_STUDY_DEF
-#define WEFT_STUDY_DEF "cuda/study/variants.def"
-#endif
-
 #define CHECK(call)                                                                                                        \
     do {                                                                                                                   \
         const cudaError_t error = (call);                                                                                  \
@@ -25,16 +21,16 @@
     } while (0)
 
 #define WEFT_STUDY(symbol, ...) extern "C" __global__ void symbol(const __grid_constant__ weft_study_params p);
-#include WEFT_STUDY_DEF
+#include "cuda/study/variants.def"
 
 static const weft_study_variant variants[] = {
 #define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__),
-#include WEFT_STUDY_DEF
+#include "cuda/study/variants.def"
 };
 
 static const void *const entries[] = {
 #define WEFT_STUDY(symbol, ...) (const void *)symbol,
-#include WEFT_STUDY_DEF
+#include "cuda/study/variants.def"
 };
 
 enum { VARIANTS = sizeof variants / sizeof *variants };
@@ -147,8 +143,9 @@ static inline weft_study_params study_params(int variant, const weft_attention *
 
     const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, v->tile_m)};
     weft_order order;
-    const weft_reach reach =
-        weft_reach_make(p->seq, p->kv_seq, v->tile_m, v->tile_n, p->mask == WEFT_MASK_CAUSAL, p->offset);
+    const weft_slice slice =
+        p->mask == WEFT_MASK_CAUSAL ? weft_slice_causal(p->seq, p->kv_seq, p->offset) : weft_slice_full(p->seq, p->kv_seq);
+    const weft_reach reach = weft_reach_make(p->seq, p->kv_seq, v->tile_m, v->tile_n, slice);
     if (!weft_order_init(&order, k->order, weft_walk_positions(tiles, k->sweep, 1, 1), k->group, WEFT_AXIS_N, k->domains) ||
         !weft_walk_init(&s.walk, &order, tiles, k->sweep, k->dispatch, 1, 1, k->workers, reach)) {
         fprintf(stderr, "%s: the walk was refused\n", v->symbol);

@@ -10,6 +10,7 @@
 
 extern "C" {
 #include "problem/problem.h"
+#include "../plans.h"
 #include "ref/ref.h"
 }
 
@@ -107,11 +108,11 @@ static trial trial_new(uint64_t *state, weft_dtype dtype, int head_dim, int kind
     p.o_strides = random_strides(state, p.seq, p.heads, head_dim);
     trial t;
     weft_message message;
-    if (weft_attention_resolve(&t.p, &p, &message) != WEFT_OK) {
+    if (resolve_attention(&t.p, &p, &message) != WEFT_OK) {
         fprintf(stderr, "%s\n", message.text);
         exit(1);
     }
-    t.size = weft_attention_sizes(&p);
+    t.size = attention_sizes(&p);
     t.host.q = random_tensor(state, &p, &p.q_strides, p.seq, p.heads, t.size.q, (void **)&t.device.q);
     t.host.k = random_tensor(state, &p, &p.k_strides, p.kv_seq, p.kv_heads, t.size.k, (void **)&t.device.k);
     t.host.v = random_tensor(state, &p, &p.v_strides, p.kv_seq, p.kv_heads, t.size.v, (void **)&t.device.v);

@@ -8,6 +8,7 @@
 #include <weft/sim.h>
 
 #include "cuda/plan/backend.h"
+#include "../plans.h"
 #include "cuda/sm90/attention/choose.h"
 
 static weft_device hopper(void) {
@@ -32,7 +33,7 @@ static weft_plan *planned(const weft_attention *p, const weft_schedule *s, const
     weft_message message = {""};
     weft_plan *plan;
     script(NULL);
-    if (weft_plan_attention_on(&plan, p, s, NULL, device, &message)) {
+    if (plan_on(&plan, p, s, NULL, device, &message)) {
         fail_msg("%s", message.text);
     }
     return plan;
@@ -109,7 +110,7 @@ static int64_t pack_of(const weft_attention *p) {
     const weft_device device = hopper();
     weft_plan *plan = planned(p, NULL, &device);
     const int64_t pack = plan->pack;
-    weft_simulation sim;
+    weft_simulation sim = WEFT_SIMULATION_INIT;
     const int simulated = weft_simulate(plan, NULL, &sim, NULL, NULL) == WEFT_OK;
     assert_int_equal(simulated, plan->schedule.split == 1);
     if (simulated && pack == p->heads / p->kv_heads && p->seq == 1) { /* a tile for each K and V reads them once */
@@ -197,7 +198,7 @@ static void splits(void **state) {
     const weft_device device = hopper();
     weft_schedule s = WEFT_SCHEDULE_INIT;
     weft_attention p = large(1, 16, 1, 128, WEFT_MASK_NONE);
-    weft_simulation sim;
+    weft_simulation sim = WEFT_SIMULATION_INIT;
     weft_message message = {""};
     p.kv_heads = 2;
     p.kv_seq = 8192;
@@ -247,7 +248,7 @@ static const weft_hopper_attention_params *filled(const weft_attention *p, const
     static weft_hopper_attention_params params;
     static uint64_t counter[WEFT_HOPPER_COUNTERS];
     const weft_device device = hopper();
-    const weft_attention_data data = {(void *)16, (void *)16, (void *)16, (void *)16, NULL};
+    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, (void *)16, (void *)16, (void *)16, (void *)16, NULL};
     weft_plan *plan = planned(p, s, &device);
     const weft_cuda_plan *c = plan->placed;
     const weft_counters counters = {.own = c->tickets ? counter : NULL};
@@ -298,7 +299,7 @@ static void refused(const weft_attention *p, const weft_schedule *s, const weft_
     weft_message message = {""};
     weft_plan *plan;
     script(NULL);
-    assert_int_equal(weft_plan_attention_on(&plan, p, s, NULL, device, &message), WEFT_UNSUPPORTED);
+    assert_int_equal(plan_on(&plan, p, s, NULL, device, &message), WEFT_UNSUPPORTED);
     if (!strstr(message.text, text)) {
         fail_msg("\"%s\" is not in \"%s\"", text, message.text);
     }
@@ -359,10 +360,10 @@ static void run_alike(const weft_attention *p, const weft_schedule *s, uint64_t 
     const size_t o_bytes = t.size.o * 2, lse_bytes = t.size.lse * sizeof(float);
     uint64_t at[] = {there(d, t.q, t.size.q * 2), there(d, t.k, t.size.k * 2), there(d, t.v, t.size.v * 2),
                      there(d, t.data.o, o_bytes), there(d, t.data.lse, lse_bytes)};
-    const weft_attention_data data = {(void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1], (void *)(uintptr_t)at[2],
+    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, (void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1], (void *)(uintptr_t)at[2],
                                       (void *)(uintptr_t)at[3], (float *)(uintptr_t)at[4]};
     weft_message message = {""};
-    if (weft_plan_run_attention(plan, &data, &message)) {
+    if (weft_plan_run(plan, &data, &message)) {
         fail_msg("%s", message.text);
     }
     char *o = malloc(o_bytes);
@@ -381,7 +382,7 @@ static void run_alike(const weft_attention *p, const weft_schedule *s, uint64_t 
         assert_true(lse[i] == t.data.lse[i] || fabsf(lse[i] - t.data.lse[i]) < 1e-4f);
     }
     script("tensor_map=1");
-    assert_int_equal(weft_plan_run_attention(plan, &data, &message), WEFT_FAILED);
+    assert_int_equal(weft_plan_run(plan, &data, &message), WEFT_FAILED);
     assert_non_null(strstr(message.text, "a tensor cannot be described to the copy engine"));
     script(NULL);
     for (int i = 0; i < 5; i++) {
@@ -396,8 +397,8 @@ static void run_alike(const weft_attention *p, const weft_schedule *s, uint64_t 
 
 static void launches_describe_problems(void **state) {
     (void)state;
-    uint64_t random = 8;
-    for (int round = 0; round < 40; round++) {
+    uint64_t random = random_seed(8);
+    for (int round = 0; random_round(&random, &round, 40); round++) {
         weft_attention p = WEFT_ATTENTION_INIT;
         weft_schedule s = WEFT_SCHEDULE_INIT;
         p.batch = random_between(&random, 1, 2);

@@ -79,7 +79,7 @@ static choice choose(const weft_attention *p) {
     current(&placed.context);
     plan.placed = &placed;
     plan.pack = weft_hopper_attention_pack(&plan, &h200);
-    weft_hopper_attention_settle(&plan, &h200, &placed.choice, &plan.schedule);
+    weft_hopper_attention_complete(&plan, &h200, &placed.choice, &plan.schedule);
     return (choice){v, plan.schedule};
 }
 

@@ -7,6 +7,7 @@
 
 #include "../ref/tensors.h"
 #include "cuda/plan/backend.h"
+#include "../plans.h"
 #include "cuda/sm90/gemm/params.h"
 
 static weft_device gpu(void) {
@@ -106,33 +107,33 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
 /* Every layout, dtype, order, sweep, dispatch, cluster and split; ragged edges, batches, alpha and beta. */
 static void parameters(void **state) {
     (void)state;
-    uint64_t random = 70;
+    uint64_t random = random_seed(70);
     const weft_device device = gpu();
     const weft_cuda_driver *d;
     script(NULL);
     assert_int_equal(weft_cuda_driver_get(&d, NULL), WEFT_OK);
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; random_round(&random, &round, 60); round++) {
         const weft_gemm p = random_gemm(&random, round);
         const weft_schedule s = random_schedule(&random, &p, round);
-        const weft_gemm_extents sizes = weft_gemm_sizes(&p);
+        const weft_gemm_extents sizes = gemm_sizes(&p);
         const size_t bytes = weft_dtype_bytes(p.dtype), c_bytes = weft_dtype_bytes(p.c_dtype);
         void *a = random_matrix(&random, p.dtype, sizes.a), *b = random_matrix(&random, p.dtype, sizes.b);
         void *c = random_matrix(&random, p.c_dtype, sizes.c), *got = malloc(sizes.c * c_bytes);
         assert_non_null(got);
         const uint64_t da = there(d, a, sizes.a * bytes), db = there(d, b, sizes.b * bytes);
         const uint64_t dc = there(d, c, sizes.c * c_bytes);
-        const weft_gemm_data data = {(void *)(uintptr_t)da, (void *)(uintptr_t)db, (void *)(uintptr_t)dc};
+        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)da, (void *)(uintptr_t)db, (void *)(uintptr_t)dc};
         weft_plan *plan;
         weft_message message = {""};
-        if (weft_plan_gemm_on(&plan, &p, &s, NULL, &device, &message) != WEFT_OK) {
+        if (plan_on(&plan, &p, &s, NULL, &device, &message) != WEFT_OK) {
             fail_msg("round %d: %s", round, message.text);
         }
         script(round % 2 ? "capture=5 twice=1" : NULL); /* captured, it is not disturbed by another executable */
-        if (weft_plan_run_gemm(plan, &data, &message) != WEFT_OK) {
+        if (weft_plan_run(plan, &data, &message) != WEFT_OK) {
             fail_msg("round %d: %s", round, message.text);
         }
         d->copy_out(got, dc, sizes.c * c_bytes);
-        const weft_gemm_data host = {a, b, c};
+        const weft_gemm_data host = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c};
         assert_int_equal(weft_gemm_multiply(&p, &host, &message), WEFT_OK); /* what is between the lines stays as it was */
         for (size_t i = 0; i < sizes.c; i++) {
             const double x = weft_ref_load(p.c_dtype, got, i), y = weft_ref_load(p.c_dtype, c, i);
@@ -154,7 +155,7 @@ static void refused(const weft_gemm *p, const weft_schedule *s, weft_status expe
     const weft_device device = gpu();
     weft_message message = {""};
     weft_plan *plan;
-    assert_int_equal(weft_plan_gemm_on(&plan, p, s, NULL, &device, &message), expected);
+    assert_int_equal(plan_on(&plan, p, s, NULL, &device, &message), expected);
     assert_null(plan);
     if (!strstr(message.text, text)) {
         fail_msg("\"%s\" does not say \"%s\"", message.text, text);
@@ -208,7 +209,7 @@ static void no_kernel_fits(void **state) {
     script("tensor_map=1");
     weft_plan *plan;
     const weft_device device = gpu();
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     weft_plan_destroy(plan);
     script(NULL);
 }
@@ -221,7 +222,7 @@ static void choices(void **state) {
     weft_plan *plan;
     script(NULL); /* 12 SMs */
     p.m = p.n = p.k = 4096;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     weft_schedule s = weft_plan_schedule(plan);
     assert_int_equal(s.tile_m, 128);
     assert_int_equal(s.tile_n, 256);
@@ -233,7 +234,7 @@ static void choices(void **state) {
     p.m = 128;
     p.n = 256;
     p.k = 32768;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     s = weft_plan_schedule(plan);
     assert_true(s.split > 1);
     assert_int_equal(s.dispatch, WEFT_DISPATCH_GRID);
@@ -243,7 +244,7 @@ static void choices(void **state) {
 
 static weft_gemm_class_params all_parameters_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
-    const weft_gemm_data data = {(void *)(uintptr_t)4096, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096};
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096};
     uint64_t counter[2] = {0, 0};
     const weft_counters counters = {.own = c->tickets ? counter : NULL, .pace = c->tickets ? counter : NULL};
     weft_gemm_class_params to;
@@ -277,7 +278,7 @@ static void locality(void **state) {
     s.workers = 8;
     s.cluster_m = s.cluster_n = 1;
     s.group = 4; /* 4 columns of 32 rows are 16 waves; 4 * 256 * 512 * 2 is 1 MiB of B */
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     weft_gemm_params to = parameters_of(plan);
     assert_true(to.band_waves == 16 && to.wave_again == 2 && to.again_keep == WEFT_KEEP_LAST);
     assert_true(to.a_keep == WEFT_KEEP_NORMAL && to.b_keep == WEFT_KEEP_NORMAL && to.c_first == 1);
@@ -288,7 +289,7 @@ static void locality(void **state) {
     s.tile_m = 256;
     s.tile_n = 128;
     s.axis = WEFT_AXIS_M;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     to = parameters_of(plan);
     assert_true(to.swapped && to.band_waves == 16 && to.wave_again == 2);
     weft_plan_destroy(plan);
@@ -298,7 +299,7 @@ static void locality(void **state) {
     s.tile_m = 128;
     s.tile_n = 256;
     s.axis = WEFT_AXIS_N;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     to = parameters_of(plan);
     assert_true(to.band_waves == 0 && to.b_keep == WEFT_KEEP_NORMAL && to.lead > 0 && to.begun && !to.counter);
     weft_plan_destroy(plan);
@@ -306,7 +307,7 @@ static void locality(void **state) {
     s.order = WEFT_ORDER_SERPENTINE_SWIZZLED;
     s.group = 2;
     p.k = 512;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     to = parameters_of(plan);
     assert_true(to.side_of_sm && to.counter && to.walk.workers == 8 && to.band_waves == 16);
     assert_int_equal(((const weft_cuda_plan *)plan->placed)->side_grid, 12); /* more than are needed */
@@ -315,7 +316,7 @@ static void locality(void **state) {
     weft_plan_destroy(plan);
 
     s.dispatch = WEFT_DISPATCH_GRID;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     assert_null(parameters_of(plan).side_of_sm);
     weft_plan_destroy(plan);
     assert_int_equal(counts()->allocations, 0);
@@ -335,7 +336,7 @@ static void classes(void **state) {
     s.tile_m = 128;
     s.tile_n = 192;
     s.cluster_m = s.cluster_n = 1;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     weft_gemm_classes to = classes_of(plan);
     assert_true(to.count == 8 && to.tiles == 1 && to.longer == 1);
     assert_int_equal(to.order, 0x73516240);
@@ -343,14 +344,14 @@ static void classes(void **state) {
     weft_plan_destroy(plan);
 
     p.k = 104; /* 24 elements to spare: what is more is off by whole sectors */
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     to = classes_of(plan);
     assert_int_equal(to.shifts, 0x33132220);
     weft_plan_destroy(plan);
 
     p.k = 72;
     s.tile_m = 256; /* four rows of tiles: four classes */
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     to = classes_of(plan);
     assert_true(to.count == 4 && to.order == 0x3120 && to.shifts == 0x3120);
     weft_plan_destroy(plan);
@@ -367,7 +368,7 @@ static void classes(void **state) {
         p.k = none[i].k;
         p.batch = none[i].batch;
         p.a_major = (weft_major)none[i].a_major;
-        assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
         to = classes_of(plan);
         assert_true(to.count == 0);
         weft_plan_destroy(plan);
@@ -390,7 +391,7 @@ static void bands(void **state) {
     s.tile_m = s.tile_n = 128;
     s.cluster_m = 2;
     s.cluster_n = 1;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     weft_schedule settled = weft_plan_schedule(plan);
     assert_int_equal(settled.order, WEFT_ORDER_SERPENTINE);
     assert_int_equal(settled.group, 5);
@@ -399,13 +400,13 @@ static void bands(void **state) {
 
     p.m = 256; /* the L2 holds A: bands of whole rectangles */
     p.n = 25600;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     assert_true(weft_plan_schedule(plan).group < 200);
     weft_plan_destroy(plan);
 
     p.m = p.n = 4096;
     s.cluster_m = 4;
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     assert_int_equal(weft_plan_schedule(plan).workers, 8);
     weft_plan_destroy(plan);
     assert_int_equal(counts()->allocations, 0);
@@ -414,7 +415,7 @@ static void bands(void **state) {
 static uint32_t grid_of(const weft_gemm *p, const weft_schedule *s) {
     const weft_device device = gpu();
     weft_plan *plan;
-    assert_int_equal(weft_plan_gemm_on(&plan, p, s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, p, s, NULL, &device, NULL), WEFT_OK);
     const uint32_t grid = ((const weft_cuda_plan *)plan->placed)->grid;
     weft_plan_destroy(plan);
     return grid;
@@ -446,7 +447,7 @@ static void every_sm(void **state) {
 
 static void run_refused(const weft_plan *plan, const weft_gemm_data *data, weft_status expected, const char *text) {
     weft_message message = {""};
-    assert_int_equal(weft_plan_enqueue_gemm(plan, data, NULL, &message), expected);
+    assert_int_equal(weft_plan_enqueue(plan, data, NULL, &message), expected);
     assert_string_equal(message.text, text);
 }
 
@@ -455,7 +456,7 @@ static void launching_fails(void **state) {
     const weft_gemm p = small();
     const weft_device device = gpu();
     const weft_cuda_driver *d;
-    const weft_gemm_extents sizes = weft_gemm_sizes(&p);
+    const weft_gemm_extents sizes = gemm_sizes(&p);
     uint64_t at[3];
     weft_plan *plan;
     script(NULL);
@@ -463,8 +464,8 @@ static void launching_fails(void **state) {
     assert_int_equal(d->memory_new(&at[0], 2 * sizes.a + 16), 0);
     assert_int_equal(d->memory_new(&at[1], 2 * sizes.b), 0);
     assert_int_equal(d->memory_new(&at[2], 2 * sizes.c), 0);
-    const weft_gemm_data good = {(void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1], (void *)(uintptr_t)at[2]};
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    const weft_gemm_data good = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1], (void *)(uintptr_t)at[2]};
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     weft_gemm_data data = good;
     data.a = NULL;
     run_refused(plan, &data, WEFT_INVALID, "a is null");
@@ -477,7 +478,7 @@ static void launching_fails(void **state) {
     script("launch=701");
     run_refused(plan, &good, WEFT_FAILED, "the kernel cannot be launched: as scripted (CUDA_ERROR_SCRIPTED)");
     script(NULL);
-    assert_int_equal(weft_plan_enqueue_gemm(plan, &good, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_enqueue(plan, &good, NULL, NULL), WEFT_OK);
     weft_plan_destroy(plan);
     for (int i = 0; i < 3; i++) {
         d->memory_free(at[i]);

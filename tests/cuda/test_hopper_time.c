@@ -33,8 +33,8 @@ static int64_t rows_of(const weft_hopper_attention_variant *v, const weft_attent
  * leave warpgroups out of the first and the last tile takes less time. */
 static void first_tiles_may_be_short(void **state) {
     (void)state;
-    uint64_t random = 6;
-    for (int i = 0; i < 600; i++) {
+    uint64_t random = random_seed(6);
+    for (int i = 0; random_round(&random, &i, 600); i++) {
         const weft_hopper_attention_variant *v = &variants[i % VARIANTS];
         weft_attention p = problem(1, random_between(&random, 1, 2000), 1000, (weft_mask)(i / VARIANTS % 2));
         const int64_t blocks = weft_ceil_divide(p.seq, v->tile_m), last = blocks - 1;
@@ -62,8 +62,16 @@ static void first_tiles_may_be_short(void **state) {
 
 /* One head in a tile, CTAs that share none, sections of all heads. */
 static weft_hopper_attention_layout layout(const weft_attention *p, int64_t workers) {
-    return (weft_hopper_attention_layout){
-        .pack = 1, .split = 1, .workers = workers, .section = p->heads, .l2_bytes = INT64_C(60) << 20};
+    return (weft_hopper_attention_layout){.pack = 1,
+                                          .split = 1,
+                                          .workers = workers,
+                                          .sms = workers,
+                                          .order = WEFT_ORDER_LONGEST_FIRST,
+                                          .group = p->heads,
+                                          .domains = 1,
+                                          .sweep = WEFT_SWEEP_FORWARD,
+                                          .dispatch = WEFT_DISPATCH_DYNAMIC,
+                                          .l2_bytes = INT64_C(60) << 20};
 }
 
 static double time_on(const weft_hopper_attention_variant *v, const weft_attention *p, int64_t workers) {
@@ -105,8 +113,8 @@ static void tiles_come_in_waves(void **state) {
 /* More keys, queries or heads never take less time, more workers never more. */
 static void more_work_takes_longer(void **state) {
     (void)state;
-    uint64_t random = 5;
-    for (int i = 0; i < 2000; i++) {
+    uint64_t random = random_seed(5);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
         const weft_hopper_attention_variant *v = &variants[i % VARIANTS];
         const weft_attention p = problem(random_between(&random, 1, 40), random_between(&random, 1, 5000),
                                          random_between(&random, 1, 5000), WEFT_MASK_NONE);
@@ -123,8 +131,8 @@ static void more_work_takes_longer(void **state) {
 /* Keys that no query sees are not read, so they take no time. */
 static void unseen_keys_take_no_time(void **state) {
     (void)state;
-    uint64_t random = 8;
-    for (int i = 0; i < 200; i++) {
+    uint64_t random = random_seed(8);
+    for (int i = 0; random_round(&random, &i, 200); i++) {
         const weft_hopper_attention_variant *v = &variants[i % VARIANTS];
         weft_attention p = problem(4, random_between(&random, 1, 4000), 50000, WEFT_MASK_CAUSAL);
         p.offset = random_between(&random, -100, 1000);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "../ref/tensors.h"
+#include "../plans.h"
 #include "cuda/plan/backend.h"
 
 /* The study kernel, which has every knob. */
@@ -49,7 +50,7 @@ static buffers buffers_new(const tensors *t) {
     b.v = there(b.driver, t->v, t->size.v * bytes);
     b.o = there(b.driver, t->data.o, t->size.o * bytes);
     b.lse = there(b.driver, t->data.lse, t->size.lse * sizeof(float));
-    b.data = (weft_attention_data){(void *)(uintptr_t)b.q, (void *)(uintptr_t)b.k, (void *)(uintptr_t)b.v,
+    b.data = (weft_attention_data){sizeof(weft_attention_data), WEFT_ATTENTION, (void *)(uintptr_t)b.q, (void *)(uintptr_t)b.k, (void *)(uintptr_t)b.v,
                                    (void *)(uintptr_t)b.o, (float *)(uintptr_t)b.lse};
     return b;
 }
@@ -119,10 +120,10 @@ static weft_attention random_attention(uint64_t *random, int round) {
 /* Every order, sweep and dispatch, computed and from a table, problems smaller than a tile too. */
 static void parameters(void **state) {
     (void)state;
-    uint64_t random = 50;
+    uint64_t random = random_seed(50);
     script(NULL);
     const weft_device device = gpu();
-    for (int round = 0; round < 45; round++) {
+    for (int round = 0; random_round(&random, &round, 45); round++) {
         const weft_attention p = random_attention(&random, round);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
@@ -136,8 +137,8 @@ static void parameters(void **state) {
         const buffers b = buffers_new(&t);
         weft_message message = {""};
         weft_plan *plan;
-        if (weft_plan_attention_on(&plan, &p, &s, NULL, &device, &message) ||
-            weft_plan_run_attention(plan, &b.data, &message)) {
+        if (plan_on(&plan, &p, &s, NULL, &device, &message) ||
+            weft_plan_run(plan, &b.data, &message)) {
             fail_msg("round %d: %s", round, message.text);
         }
         assert_int_equal(plan->schedule.tile_m, plan->walk.reach.tile_rows);
@@ -156,7 +157,7 @@ static void refused(const char *scripted, const weft_attention *p, const weft_sc
     weft_message message = {""};
     weft_plan *plan;
     script(scripted);
-    assert_int_equal(weft_plan_attention_on(&plan, p, s, NULL, device, &message), expected);
+    assert_int_equal(plan_on(&plan, p, s, NULL, device, &message), expected);
     assert_null(plan);
     if (!strstr(message.text, text)) {
         fail_msg("\"%s\" is not in \"%s\"", text, message.text);
@@ -210,7 +211,7 @@ static void no_kernel_fits(void **state) {
     refused(NULL, &p, NULL, &device, WEFT_INVALID, "ctas 1 is not between 0 and 0: the CPU has no such knob");
     device = gpu();
     s.order = WEFT_ORDER_HILBERT;
-    refused(NULL, &p, &s, &device, WEFT_INVALID, "order hilbert is for gemm problems");
+    refused(NULL, &p, &s, &device, WEFT_INVALID, "order hilbert is not for attention");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
     refused("memory=2", &p, &s, &device, WEFT_NO_MEMORY, "no memory on the GPU for a plan's counters: out of memory");
@@ -221,7 +222,7 @@ static void no_kernel_fits(void **state) {
     weft_message message;
     g.m = g.n = g.k = 64;
     device.kernel = NULL;
-    assert_int_equal(weft_plan_gemm_on(&plan, &g, NULL, NULL, &device, &message), WEFT_UNSUPPORTED);
+    assert_int_equal(plan_on(&plan, &g, NULL, NULL, &device, &message), WEFT_UNSUPPORTED);
     assert_string_equal(message.text, "no CUDA kernel fits: hopper_gemm: it takes bf16 and fp16, not fp32");
     nothing_left();
 }
@@ -234,7 +235,7 @@ static void choices(void **state) {
     weft_plan *plan, *fewer;
     char text[1024];
     script(NULL);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     const weft_cuda_plan *placed = plan->placed;
     assert_int_equal(placed->ctas, 3);
     assert_int_equal(plan->schedule.workers, 12 * 3);
@@ -246,7 +247,7 @@ static void choices(void **state) {
     assert_non_null(strstr(text, "\"kernel\": \"attention_bf16_d64_128x128__study_fast\""));
     device.ctas = 2;
     device.precise = 1;
-    assert_int_equal(weft_plan_attention_on(&fewer, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&fewer, &p, NULL, NULL, &device, NULL), WEFT_OK);
     const weft_cuda_plan *less = fewer->placed;
     assert_int_equal(less->ctas, 2);
     assert_int_equal(fewer->schedule.workers, 24);
@@ -259,21 +260,21 @@ static void choices(void **state) {
 
 static void run_refused(const weft_plan *plan, const weft_attention_data *data, weft_status expected, const char *text) {
     weft_message message = {""};
-    assert_int_equal(weft_plan_run_attention(plan, data, &message), expected);
+    assert_int_equal(weft_plan_run(plan, data, &message), expected);
     assert_string_equal(message.text, text);
-    assert_int_equal(weft_plan_enqueue_attention(plan, data, NULL, NULL), expected);
+    assert_int_equal(weft_plan_enqueue(plan, data, NULL, NULL), expected);
 }
 
 static void bad_pointers(void **state) {
     (void)state;
-    uint64_t random = 60;
+    uint64_t random = random_seed(60);
     const weft_attention p = small();
     const weft_device device = gpu();
     weft_plan *plan;
     script(NULL);
     tensors t = tensors_new(&random, &p);
     const buffers b = buffers_new(&t);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     weft_attention_data data = b.data;
     data.k = NULL;
     run_refused(plan, &data, WEFT_INVALID, "k is null");
@@ -294,7 +295,7 @@ static void bad_pointers(void **state) {
     script(NULL);
     data = b.data;
     data.lse = NULL; /* not asked for: fine */
-    assert_int_equal(weft_plan_run_attention(plan, &data, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
     weft_plan_destroy(plan);
     buffers_free(&b);
     tensors_free(&t);
@@ -303,7 +304,7 @@ static void bad_pointers(void **state) {
 
 static void launching_fails(void **state) {
     (void)state;
-    uint64_t random = 61;
+    uint64_t random = random_seed(61);
     const weft_attention p = small();
     const weft_device device = gpu();
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -313,17 +314,17 @@ static void launching_fails(void **state) {
     script(NULL);
     tensors t = tensors_new(&random, &p);
     const buffers b = buffers_new(&t);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     script("launch=701");
     run_refused(plan, &b.data, WEFT_FAILED, "the kernel cannot be launched: as scripted (CUDA_ERROR_SCRIPTED)");
     script("set=1");
     run_refused(plan, &b.data, WEFT_FAILED,
                 "the plan's counters cannot be had on the stream: as scripted (CUDA_ERROR_SCRIPTED)");
     script("synchronize=700");
-    assert_int_equal(weft_plan_run_attention(plan, &b.data, &message), WEFT_FAILED);
+    assert_int_equal(weft_plan_run(plan, &b.data, &message), WEFT_FAILED);
     assert_string_equal(message.text, "the kernel failed: as scripted (CUDA_ERROR_SCRIPTED)");
     script(NULL);
-    assert_int_equal(weft_plan_run_attention(plan, &b.data, &message), WEFT_OK);
+    assert_int_equal(weft_plan_run(plan, &b.data, &message), WEFT_OK);
     weft_plan_destroy(plan);
     buffers_free(&b);
     tensors_free(&t);
@@ -333,7 +334,7 @@ static void launching_fails(void **state) {
 /* Launches that may overlap never share a counter, and it is 0 when they begin. */
 static void counters(void **state) {
     (void)state;
-    uint64_t random = 62;
+    uint64_t random = random_seed(62);
     weft_attention p = small();
     p.seq = p.kv_seq = 8;
     const weft_device device = gpu();
@@ -343,11 +344,11 @@ static void counters(void **state) {
     script(NULL);
     tensors t = tensors_new(&random, &p);
     const buffers b = buffers_new(&t);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     uint64_t of[6];
     void *streams[] = {NULL, (void *)0x100, (void *)0x200};
     for (int i = 0; i < 6; i++) {
-        assert_int_equal(weft_plan_enqueue_attention(plan, &b.data, streams[i % 3], NULL), WEFT_OK);
+        assert_int_equal(weft_plan_enqueue(plan, &b.data, streams[i % 3], NULL), WEFT_OK);
         of[i] = counts()->last_counter;
         assert_int_equal(of[i] % 8, 0);
     }
@@ -355,7 +356,7 @@ static void counters(void **state) {
     assert_true(of[0] != of[1] && of[1] != of[2] && of[0] != of[2]);
     script(NULL);
     for (uintptr_t i = 0; i < 3 * WEFT_TICKETS_STREAMS; i++) { /* streams come and go */
-        assert_int_equal(weft_plan_enqueue_attention(plan, &b.data, (void *)(0x1000 + i), NULL), WEFT_OK);
+        assert_int_equal(weft_plan_enqueue(plan, &b.data, (void *)(0x1000 + i), NULL), WEFT_OK);
     }
     weft_plan_destroy(plan);
     buffers_free(&b);
@@ -368,7 +369,7 @@ static void counters(void **state) {
 static void captured_twice(void **state) {
     (void)state;
     static const char *const kernels[] = {"study", "hopper_attention"};
-    uint64_t random = 66;
+    uint64_t random = random_seed(66);
     for (int i = 0; i < 2 * 3; i++) {
         weft_attention p = small();
         weft_device device = gpu();
@@ -381,9 +382,9 @@ static void captured_twice(void **state) {
         script(NULL);
         tensors t = tensors_new(&random, &p);
         const buffers b = buffers_new(&t);
-        assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
         script(i / 2 == 0 ? "capture=5 twice=1" : i / 2 == 1 ? "capture=6 twice=1 node=2" : "twice=1");
-        if (weft_plan_enqueue_attention(plan, &b.data, (void *)0x100, &message)) {
+        if (weft_plan_enqueue(plan, &b.data, (void *)0x100, &message)) {
             fail_msg("%s: %s", kernels[i % 2], message.text);
         }
         assert_true((counts()->last_counter == 0) == (i / 2 < 2));
@@ -405,7 +406,7 @@ static void captured_twice(void **state) {
 /* Plans are made, enqueued and destroyed while another thread captures, which its capture survives. */
 static void another_captures(void **state) {
     (void)state;
-    uint64_t random = 65;
+    uint64_t random = random_seed(65);
     weft_attention p = small();
     p.seq = p.kv_seq = 8;
     weft_device device = gpu();
@@ -420,8 +421,8 @@ static void another_captures(void **state) {
     s.table = 1;
     script("capturing=1");
     assert_int_equal(b.driver->capture_mode(&mode), 0);
-    if (weft_plan_attention_on(&plan, &p, &s, NULL, &device, &message) ||
-        weft_plan_enqueue_attention(plan, &b.data, (void *)0x100, &message)) {
+    if (plan_on(&plan, &p, &s, NULL, &device, &message) ||
+        weft_plan_enqueue(plan, &b.data, (void *)0x100, &message)) {
         fail_msg("%s", message.text);
     }
     weft_plan_destroy(plan);
@@ -433,7 +434,7 @@ static void another_captures(void **state) {
     by_side.order = WEFT_ORDER_SERPENTINE_SWIZZLED;
     by_side.domains = 2;
     device.kernel = NULL;
-    if (weft_plan_gemm_on(&plan, &g, &by_side, NULL, &device, &message)) { /* measures the L2 */
+    if (plan_on(&plan, &g, &by_side, NULL, &device, &message)) { /* measures the L2 */
         fail_msg("%s", message.text);
     }
     weft_plan_destroy(plan);
@@ -457,7 +458,7 @@ static void context_is_gone(void **state) {
     weft_plan *plan;
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
     script(NULL);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     assert_int_equal(counts()->allocations, 1);
     script("push=709");
     weft_plan_destroy(plan);
@@ -478,7 +479,7 @@ static void *run_many(void *argument) {
     one_thread *o = argument;
     for (int i = 0; i < 20 && o->status == WEFT_OK; i++) {
         const buffers b = buffers_new(&o->t);
-        o->status = weft_plan_enqueue_attention(o->plan, &b.data, (void *)(uintptr_t)(0x100 * (o->number + 1)), NULL);
+        o->status = weft_plan_enqueue(o->plan, &b.data, (void *)(uintptr_t)(0x100 * (o->number + 1)), NULL);
         b.driver->copy_out(o->t.data.o, b.o, o->t.size.o * weft_dtype_bytes(o->t.p.dtype));
         b.driver->copy_out(o->t.data.lse, b.lse, o->t.size.lse * sizeof(float));
         buffers_free(&b);
@@ -490,7 +491,7 @@ static void *run_many(void *argument) {
 static void threads(void **state) {
     (void)state;
     enum { THREADS = 6 };
-    uint64_t random = 63;
+    uint64_t random = random_seed(63);
     weft_attention p = small();
     p.seq = p.kv_seq = 40;
     const weft_device device = gpu();
@@ -500,7 +501,7 @@ static void threads(void **state) {
     pthread_t handles[THREADS];
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
     script(NULL);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     for (int i = 0; i < THREADS; i++) {
         all[i] = (one_thread){plan, tensors_new(&random, &p), WEFT_OK, i};
         assert_int_equal(pthread_create(&handles[i], NULL, run_many, &all[i]), 0);
@@ -517,16 +518,16 @@ static void threads(void **state) {
 
 static void cpu_has_no_streams(void **state) {
     (void)state;
-    uint64_t random = 64;
+    uint64_t random = random_seed(64);
     weft_attention p = small();
     p.dtype = WEFT_FP32;
     weft_plan *plan;
     weft_message message = {""};
     tensors t = tensors_new(&random, &p);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, NULL, NULL), WEFT_OK);
-    assert_int_equal(weft_plan_enqueue_attention(plan, &t.data, (void *)0x100, &message), WEFT_INVALID);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_enqueue(plan, &t.data, (void *)0x100, &message), WEFT_INVALID);
     assert_string_equal(message.text, "stream is not null, and the plan is for the CPU");
-    assert_int_equal(weft_plan_enqueue_attention(plan, &t.data, NULL, &message), WEFT_OK);
+    assert_int_equal(weft_plan_enqueue(plan, &t.data, NULL, &message), WEFT_OK);
     compare(&t);
     weft_plan_destroy(plan);
     tensors_free(&t);

@@ -41,7 +41,7 @@ static void measured(const char *scripted, int sides) {
     weft_cuda_sides *s = malloc(sizeof *s);
     weft_sheet *sheet = malloc(sizeof *sheet);
     static char text[WEFT_SHEET_MAX_BYTES];
-    weft_machine machine;
+    weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message = {""};
     assert_true(s && sheet);
     script(scripted);
@@ -61,6 +61,7 @@ static void measured(const char *scripted, int sides) {
     if (weft_machine_parse(&machine, text, length, "written", &message) != WEFT_OK) {
         fail_msg("%s\n%s", message.text, text);
     }
+    sheet->machine.struct_size = sizeof machine;
     assert_memory_equal(&machine, &sheet->machine, sizeof machine);
     assert_string_equal(machine.name, "fake-h200-live");
     assert_int_equal(machine.workers, 12);
@@ -112,7 +113,7 @@ static void not_alone(void **state) {
 
 static void from_outside(void **state) {
     (void)state;
-    weft_machine machine;
+    weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message = {""};
     script(NULL);
     assert_int_equal(weft_machine_gpu(&machine, 0, &message), WEFT_OK);
@@ -145,7 +146,7 @@ static void strangers(void **state) {
                                    .memory_clock = 1215000,
                                    .memory_bus = 5120};
         static char text[WEFT_SHEET_MAX_BYTES];
-        weft_machine machine;
+        weft_machine machine = WEFT_MACHINE_INIT;
         weft_message message = {""};
         memcpy(device.name, chips[i].name, strlen(chips[i].name) + 1);
         if (weft_cuda_sheet(sheet, &device, NULL, &message) != WEFT_OK) {

@@ -1,8 +1,10 @@
-"""README.md tells the truth: its commands print what it shows, its C program compiles and runs, its links lead somewhere.
+"""README.md and docs/ tell the truth: commands print what is shown, the C program compiles and runs, links lead
+somewhere, pictures are what their scripts draw.
 
     test_readme.py PATH_TO_WEFT PATH_TO_SHARED_LIBRARY
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -13,9 +15,31 @@ import unittest
 LIBRARY = os.path.abspath(sys.argv.pop(2))
 WEFT = os.path.abspath(sys.argv.pop(1))
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-    README = file.read()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def links(page):
+    """What a page links to in this tree."""
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text(page)) if "://" not in link]
+
+
+def headings(page):
+    """The anchors of a page, as GitHub makes them."""
+    prose = re.sub(r"^```.*?^```", "", text(page), flags=re.MULTILINE | re.DOTALL)
+    plain = (re.sub(r"[^\w\- ]", "", line.lower()) for line in re.findall(r"^#+ (.*)$", prose, re.MULTILINE))
+    return {line.replace(" ", "-") for line in plain}
+
+
+def blocks(page):
+    """The languages and contents of a page's blocks of code."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+BLOCKS = blocks(text(os.path.join(ROOT, "README.md")))
 
 
 class Readme(unittest.TestCase):
@@ -33,8 +57,9 @@ class Readme(unittest.TestCase):
             self.assertEqual(self.weft(command[len("$ weft ") :]), output)
 
     def test_listed_commands_run(self):
-        lines = [line for _, block in BLOCKS for line in block.splitlines() if line.startswith("weft ")]
-        self.assertGreaterEqual(len(lines), 5)
+        listed = BLOCKS + blocks(text(os.path.join(ROOT, "docs", "command.md")))
+        lines = [line for _, block in listed for line in block.splitlines() if line.startswith("weft ")]
+        self.assertGreaterEqual(len(lines), 10)
         for line in lines:
             self.weft(re.split(r" {2,}", line[len("weft ") :])[0])
 
@@ -52,10 +77,36 @@ class Readme(unittest.TestCase):
         self.assertEqual(sorted(output.split()), sorted(f"{m}{n}" for m in range(3) for n in range(4)))
 
     def test_links(self):
-        links = re.findall(r"\]\(([^)#]+)\)", README)
-        self.assertTrue(links)
-        for link in links:
-            self.assertTrue(os.path.exists(os.path.join(ROOT, link)), link)
+        pages = [os.path.join(ROOT, "README.md"), *glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)]
+        self.assertGreater(len(pages), 20)
+        for page in pages:
+            for link in links(page):
+                path, _, heading = link.partition("#")
+                target = os.path.join(os.path.dirname(page), path) if path else page
+                self.assertTrue(os.path.exists(target), f"{page}: {link}")
+                if heading:
+                    self.assertIn(heading, headings(target), f"{page}: {link}")
+
+    def test_pages_are_linked(self):
+        pages = set(map(os.path.realpath, glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)))
+        found, open_pages = set(), [os.path.join(ROOT, "README.md")]
+        while open_pages:  # every page is reached from the README
+            page = open_pages.pop()
+            for link in links(page):
+                target = os.path.realpath(os.path.join(os.path.dirname(page), link.partition("#")[0]))
+                if target in pages - found:
+                    found.add(target)
+                    open_pages.append(target)
+        self.assertEqual(found, pages)
+
+    def test_pictures(self):
+        drawings = {"architecture.svg": ["architecture.py"], "h200.svg": ["chart.py", "docs/results/peers/h200.csv"]}
+        for picture, (script, *inputs) in drawings.items():
+            with tempfile.TemporaryDirectory() as folder:
+                drawn = os.path.join(folder, picture)
+                paths = [os.path.join(ROOT, name) for name in [f"scripts/{script}", *inputs]]
+                subprocess.run([sys.executable, *paths, drawn], check=True)
+                self.assertEqual(text(drawn), text(os.path.join(ROOT, "docs", picture)), f"{picture}: run make docs")
 
 
 if __name__ == "__main__":

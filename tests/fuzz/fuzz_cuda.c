@@ -1,6 +1,7 @@
 /* Plans for a GPU that is none (tests/cuda/fake_driver.h), filled with anything: they are made or refused, and so are
  * launches, which the driver takes no further than their parameters. */
 #include "../cuda/fake_images.h"
+#include "../plans.h"
 #include "take.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -75,18 +76,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (tidy) {
             tidy_attention(&p);
         }
-        expect(weft_plan_attention_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
-        const weft_attention_data where = {take_pointer(&in, 1), take_pointer(&in, 2), take_pointer(&in, 3),
+        expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
+        const weft_attention_data where = {sizeof(weft_attention_data), WEFT_ATTENTION, take_pointer(&in, 1), take_pointer(&in, 2), take_pointer(&in, 3),
                                            take_pointer(&in, 4), take_pointer(&in, 5)};
-        status = plan ? weft_plan_enqueue_attention(plan, &where, NULL, &message) : WEFT_FAILED;
+        status = plan ? weft_plan_enqueue(plan, &where, NULL, &message) : WEFT_FAILED;
     } else {
         weft_gemm p = take_gemm(&in);
         if (tidy) {
             tidy_gemm(&p);
         }
-        expect(weft_plan_gemm_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
-        const weft_gemm_data where = {take_pointer(&in, 1), take_pointer(&in, 2), take_pointer(&in, 3)};
-        status = plan ? weft_plan_enqueue_gemm(plan, &where, NULL, &message) : WEFT_FAILED;
+        expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
+        const weft_gemm_data where = {sizeof(weft_gemm_data), WEFT_GEMM, take_pointer(&in, 1), take_pointer(&in, 2), take_pointer(&in, 3)};
+        status = plan ? weft_plan_enqueue(plan, &where, NULL, &message) : WEFT_FAILED;
     }
     char text[64];
     if (status == WEFT_OK || (plan && weft_plan_text(plan, text, sizeof text) == 0)) {

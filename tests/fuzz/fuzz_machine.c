@@ -39,7 +39,7 @@ static void check_machine(const weft_machine *m) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const weft_machine zero = {0};
-    weft_machine machine;
+    weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message = {""};
     memset(&machine, 0x5a, sizeof machine);
     weft_status status = weft_machine_parse(&machine, (const char *)data, size, "fuzz", &message);

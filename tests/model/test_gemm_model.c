@@ -1,120 +1,130 @@
-/* The model of the Hopper GEMM against the sweep that it was fitted to: what it takes for the fastest of each product is
- * nearly that. */
+/* The model of the Hopper GEMM behaves as a time does, on launches that are drawn at random. What it chooses is held to
+ * measured launches in tests/cuda/test_gemm_choice.c. */
 #include "../cmocka_all.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <math.h>
 
-#include "cuda/sm90/gemm/phases.h"
 #include "cuda/sm90/gemm/time.h"
 
-enum { MOST_PRODUCTS = 320 };
+static const int64_t tiles[][2] = {{64, 128}, {128, 64}, {128, 128}, {128, 192}, {128, 256}, {256, 128}, {256, 192}};
+static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}};
+enum { TILES = sizeof tiles / sizeof *tiles, CLUSTERS = sizeof clusters / sizeof *clusters };
 
-/* A product of the sweep: its fastest way, and the one that the model takes for that. */
-typedef struct product {
-    int64_t m, n, k;
-    int kn;
-    double best, least, taken; /* measured; by the model; what was measured of the model's choice */
-} product;
-
-/* Where lines of A begin is the kernel's to say: see phases.h. */
-static int64_t line_of_a(const product *p, int64_t tile_m, int64_t tile_n, int64_t cluster_m) {
-    weft_gemm problem = WEFT_GEMM_INIT;
-    problem.m = p->m;
-    problem.n = p->n;
-    problem.k = p->k;
-    problem.dtype = problem.c_dtype = WEFT_BF16;
-    problem.lda = p->k;
-    problem.ldc = p->n;
-    problem.b_major = p->kn ? WEFT_ROW_MAJOR : WEFT_COL_MAJOR;
-    problem.ldb = p->kn ? p->n : p->k;
-    const weft_gemm_seen is = weft_gemm_see(&problem);
-    return weft_gemm_line_of_a(&problem, &is, tile_m, tile_n, cluster_m);
+static double bytes_of(const weft_gemm_model *m) {
+    const double rows = (double)m->a.length, cols = (double)m->b.length, k = (double)m->k;
+    return 2 * (double)m->batch * (rows * k + cols * k + rows * cols);
 }
 
-static double model_time(const product *p, int64_t line, int64_t tile_m, int64_t tile_n, int64_t cluster_m,
-                         int64_t cluster_n, int64_t split) {
-    const double elements = (double)p->m * (double)p->k + (double)p->n * (double)p->k + (double)p->m * (double)p->n;
-    const weft_gemm_model model = {
-        .batch = 1,
-        .k = p->k,
-        .step = 64,
-        .a = {p->m, tile_m, cluster_m, line, 0},
-        .b = {p->n, tile_n, cluster_n, 2 * (p->kn ? p->n : p->k), p->kn},
-        .split = split,
-        .workers = 132,
-        .per_sm = tile_m < 128 ? 2 : 1,
-        .bytes = 2 * elements,
-    };
-    return weft_model_gemm_time(&model);
+/* A product with lines that are aligned to 128 bytes, to 32 or to 16. */
+static weft_gemm_model draw(uint64_t *random) {
+    const int64_t tile = random_between(random, 0, TILES - 1), cluster = random_between(random, 0, CLUSTERS - 1);
+    weft_gemm_model m = {.batch = random_between(random, 1, 3),
+                         .k = 8 * random_between(random, 1, 2000),
+                         .step = 64,
+                         .split = random_between(random, 0, 3) ? 1 : 2,
+                         .workers = 132,
+                         .per_sm = tiles[tile][0] < 128 ? 2 : 1};
+    m.a = (weft_gemm_side){random_between(random, 1, 16384), tiles[tile][0], clusters[cluster][0], 0, 0};
+    m.b = (weft_gemm_side){8 * random_between(random, 1, 2000), tiles[tile][1], clusters[cluster][1], 0, 0};
+    m.b.contiguous = (int)random_between(random, 0, 1);
+    m.a.line_bytes = INT64_C(16) << random_between(random, 0, 3);
+    m.b.line_bytes = INT64_C(16) << random_between(random, 0, 3);
+    m.bytes = bytes_of(&m);
+    return m;
 }
 
-static product *find(product *list, size_t *count, int kn, int64_t m, int64_t n, int64_t k) {
-    for (size_t i = 0; i < *count; i++) {
-        if (list[i].kn == kn && list[i].m == m && list[i].n == n && list[i].k == k) {
-            return &list[i];
-        }
-    }
-    assert_true(*count < MOST_PRODUCTS);
-    list[*count] = (product){.m = m, .n = n, .k = k, .kn = kn};
-    return &list[(*count)++];
+static double time_of(weft_gemm_model m) {
+    m.bytes = bytes_of(&m);
+    const double time = weft_model_gemm_time(&m);
+    assert_true(isfinite(time) && time > 0);
+    return time;
 }
 
-/* At least nine of ten within 3 %. */
-static void chooses_well(void **state) {
+static void deeper_products_take_longer(void **state) {
     (void)state;
-    FILE *file = fopen(WEFT_GEMM_TILES, "r");
-    product list[MOST_PRODUCTS];
-    size_t count = 0, rows = 0, near = 0;
-    char text[256];
-    assert_non_null(file);
-    while (fgets(text, sizeof text, file)) {
-        long long m, n, k, tile_m, tile_n, cluster_m, cluster_n, split;
-        double measured;
-        char layout[3];
-        if (sscanf(text, "%2[kn],%lld,%lld,%lld,weft,%lldx%lld,%lldx%lld,%lld,%lf", layout, &m, &n, &k, &tile_m, &tile_n,
-                   &cluster_m, &cluster_n, &split, &measured) != 10) {
-            continue;
-        }
-        product *p = find(list, &count, strcmp(layout, "kn") == 0, m, n, k);
-        const double time =
-            model_time(p, line_of_a(p, tile_m, tile_n, cluster_m), tile_m, tile_n, cluster_m, cluster_n, split);
-        assert_true(time > 0);
-        p->best = p->best == 0 || measured < p->best ? measured : p->best;
-        if (p->least == 0 || time < p->least) {
-            p->least = time;
-            p->taken = measured;
-        }
-        rows++;
-    }
-    (void)fclose(file);
-    assert_true(count >= 30 && rows >= 600);
-    for (size_t i = 0; i < count; i++) {
-        near += list[i].taken <= 1.03 * list[i].best;
-    }
-    if (10 * near < 9 * count) {
-        fail_msg("within 3 %% of the best on %zu of %zu products", near, count);
+    uint64_t random = random_seed(1);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
+        weft_gemm_model m = draw(&random);
+        const double time = time_of(m);
+        m.k += 64 * m.split;
+        assert_true(time_of(m) > time);
+        m.k *= 3;
+        assert_true(time_of(m) > 1.2 * time || time < 10); /* short ones last as long as their launch */
     }
 }
 
-/* More work takes longer, and clusters of four leave SMs over. */
-static void grows(void **state) {
+/* Positions are what one CTA, cluster or group of splits computes. As many as there are SMs are a wave. */
+static int64_t positions_of(const weft_gemm_model *m) {
+    const int64_t rows = m->a.tile * m->a.cluster, cols = m->b.tile * m->b.cluster;
+    return m->batch * ((m->a.length + rows - 1) / rows) * ((m->b.length + cols - 1) / cols);
+}
+
+static void more_waves_take_longer(void **state) {
     (void)state;
-    const product small = {.m = 4096, .n = 4096, .k = 4096}, deeper = {.m = 4096, .n = 4096, .k = 8192};
-    const product wider = {.m = 4096, .n = 8192, .k = 4096}, odd = {.m = 4096, .n = 4096, .k = 4104};
-    const double time = model_time(&small, 2 * small.k, 128, 256, 1, 1, 1);
-    assert_true(model_time(&deeper, 2 * deeper.k, 128, 256, 1, 1, 1) > 1.8 * time);
-    assert_true(model_time(&wider, 2 * wider.k, 128, 256, 1, 1, 1) > 1.8 * time);
-    assert_true(model_time(&odd, 2 * odd.k, 128, 256, 1, 1, 1) > 1.2 * time);
-    assert_true(model_time(&odd, 2 * odd.k, 128, 256, 2, 1, 1) < model_time(&odd, 2 * odd.k, 128, 256, 1, 1, 1));
-    assert_true(model_time(&small, 2 * small.k, 128, 256, 2, 2, 1) > time);
+    uint64_t random = random_seed(2);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
+        weft_gemm_model m = draw(&random);
+        const double time = time_of(m);
+        const int64_t before = positions_of(&m);
+        const int whole =
+            m.a.length >= m.a.tile; /* rows that a tile has outside of the matrix cost more than those inside */
+        m.a.length += m.a.tile * m.a.cluster * random_between(&random, 1, 200);
+        const int64_t ctas = m.a.cluster * m.b.cluster * m.split;
+        if (whole && (positions_of(&m) - before) * ctas >= m.workers) { /* a wave more */
+            assert_true(time_of(m) > time);
+        }
+    }
+}
+
+/* Never less time for twice the work, and hardly more than twice. */
+static void batches_add_up(void **state) {
+    (void)state;
+    uint64_t random = random_seed(3);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
+        weft_gemm_model m = draw(&random);
+        const double time = time_of(m);
+        m.batch *= 2;
+        assert_true(time_of(m) > 0.98 * time && time_of(m) < 2.5 * time);
+    }
+}
+
+static void misaligned_lines_take_longer(void **state) {
+    (void)state;
+    uint64_t random = random_seed(4);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
+        weft_gemm_model m = draw(&random);
+        weft_gemm_side *side = i % 2 ? &m.a : &m.b;
+        double last = 0;
+        for (side->line_bytes = 128; side->line_bytes >= 16; side->line_bytes /= 2) {
+            const double time = time_of(m);
+            assert_true(time >= last);
+            last = time;
+        }
+    }
+}
+
+/* With fewer SMs nothing ends sooner than the clock gains by it, and the peak of the chip is the end. */
+static void chips_have_limits(void **state) {
+    (void)state;
+    uint64_t random = random_seed(5);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
+        weft_gemm_model m = draw(&random);
+        const double time = time_of(m);
+        const double flops = 2.0 * (double)m.batch * (double)m.a.length * (double)m.b.length * (double)m.k;
+        assert_true(flops / time < 990e6);        /* in a microsecond: the peak of an H200 */
+        assert_true(bytes_of(&m) / time < 4.9e6); /* and its memory */
+        m.workers = 66;
+        assert_true(time_of(m) > 0.7 * time);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chooses_well),
-        cmocka_unit_test(grows),
+        cmocka_unit_test(deeper_products_take_longer),
+        cmocka_unit_test(more_waves_take_longer),
+        cmocka_unit_test(batches_add_up),
+        cmocka_unit_test(misaligned_lines_take_longer),
+        cmocka_unit_test(chips_have_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

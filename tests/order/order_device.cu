@@ -34,7 +34,7 @@ __global__ void all_visits(weft_walk walk, uint64_t *counter, unsigned long long
     weft_visit v;
     while (weft_worker_next(&walk, &worker, &v)) {
         const int64_t tile = (v.tile.batch * walk.order.grid.rows + v.tile.row) * walk.cols + v.tile.col;
-        atomicAdd(&visits[tile], 1000003ull + (unsigned long long)(v.steps * 7 + v.unmasked));
+        atomicAdd(&visits[tile], 1000003ull + (unsigned long long)(v.steps * 7 + v.full_end * 3 + v.full_begin));
     }
 }
 
@@ -80,7 +80,10 @@ static void check_walks(uint64_t *random, unsigned long long *device, unsigned l
         weft_walk walk;
         weft_order_init(&order, (weft_order_kind)(i % WEFT_ORDER_KINDS), weft_walk_positions(tiles, sweep, 1, 1),
                         random_between(random, 0, 9), WEFT_AXIS_N, random_between(random, 1, 8));
-        const weft_reach reach = weft_reach_make(tiles.cols * 64, 5000, 64, 80, i % 2, random_between(random, -3000, 3000));
+        const int64_t rows = tiles.cols * 64, high = random_between(random, -3000, 3000);
+        const weft_slice slices[] = {weft_slice_full(rows, 5000), weft_slice_causal(rows, 5000, high),
+                                     weft_slice_band(rows, 5000, high - random_between(random, 0, 900), high)};
+        const weft_reach reach = weft_reach_make(rows, 5000, 64, 80, slices[i / 2 % 3]);
         if (!weft_walk_init(&walk, &order, tiles, sweep, dispatch, 1, 1, random_between(random, 1, 300), reach)) {
             fprintf(stderr, "walk %d was refused\n", i);
             exit(1);
@@ -92,8 +95,9 @@ static void check_walks(uint64_t *random, unsigned long long *device, unsigned l
         CHECK(cudaGetLastError());
         CHECK(cudaMemcpy(host, device, count * sizeof *host, cudaMemcpyDeviceToHost));
         for (size_t tile = 0; tile < count; tile++) {
-            const weft_range range = weft_reach_range(&walk.reach, (int64_t)tile % tiles.cols);
-            if (host[tile] != 1000003ull + (unsigned long long)(range.steps * 7 + range.unmasked)) {
+            const weft_steps range = weft_reach_steps(&walk.reach, (int64_t)tile % tiles.cols, 0);
+            const int64_t digest = (range.end - range.begin) * 7 + range.full_end * 3 + range.full_begin;
+            if (host[tile] != 1000003ull + (unsigned long long)digest) {
                 fprintf(stderr, "walk %d: tile %zu was not visited exactly once and as on the host\n", i, tile);
                 exit(1);
             }
@@ -110,7 +114,7 @@ int main(void) {
     enum { MOST = 1 << 18 };
     int64_t *host = (int64_t *)malloc(MOST * sizeof *host), *device;
     uint32_t *table = (uint32_t *)malloc(MOST * sizeof *table), *device_table;
-    uint64_t random = 8, *counter;
+    uint64_t random = random_seed(8), *counter;
     if (!host || !table) {
         return 1;
     }

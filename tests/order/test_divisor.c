@@ -23,9 +23,9 @@ static void every_small_pair(void **state) {
 
 static void edges_of_every_size(void **state) {
     (void)state;
-    uint64_t random = 1;
+    uint64_t random = random_seed(1);
     for (int bits = 0; bits <= 62; bits++) {
-        for (int i = 0; i < 400; i++) {
+        for (int i = 0; random_round(&random, &i, 400); i++) {
             uint64_t d = (random_bits(&random) >> 1) >> (62 - bits);
             d = d == 0 ? 1 : d > UINT64_C(1) << 62 ? UINT64_C(1) << 62 : d;
             const int64_t most = INT64_MAX / (int64_t)d;

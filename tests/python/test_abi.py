@@ -13,35 +13,60 @@ from weft import _c
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
+
 def c_name(structure):
     return "weft_" + re.sub(r"(?<!^)(?=[A-Z])", "_", structure.__name__).lower()
 
 
 def structures():
-    return [x for x in vars(_c).values() if isinstance(x, type) and issubclass(x, ctypes.Structure) and x is not ctypes.Structure]
+    found = [x for x in vars(_c).values() if isinstance(x, type) and issubclass(x, ctypes.Structure)]
+    return [x for x in found if x not in (ctypes.Structure, _c.Sized)]
+
+
+def fields(structure):
+    """The names of its fields, those of the structure that it extends first."""
+    return [name for part in reversed(structure.__mro__) for name, _ in vars(part).get("_fields_", ())]
+
+
+def differences(structures, folder):
+    """Where structures differ from the headers: a C program prints the offset and the size of every field."""
+    lines = []
+    for structure in structures:
+        name = f"struct {c_name(structure)}"
+        for field in fields(structure):
+            lines.append(f'printf("{structure.__name__}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
+        lines.append(f'printf("{structure.__name__} 0 %zu\\n", sizeof({name}));')
+    source, program = folder / "offsets.c", folder / "offsets"
+    head = "#include <stdio.h>\n#include <stddef.h>\n#include <weft/sim.h>\n#include <weft/tune.h>\nint main(void) {\n"
+    source.write_text(head + "\n".join(lines) + "\n}\n")
+    subprocess.run(["cc", "-std=c11", f"-I{ROOT}/include", str(source), "-o", str(program)], check=True)
+    output = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
+    in_c = {name: (int(offset), int(size)) for name, offset, size in map(str.split, output.splitlines())}
+    mine = {}
+    for structure in structures:
+        for field in fields(structure):
+            mine[f"{structure.__name__}.{field}"] = getattr(structure, field).offset, getattr(structure, field).size
+        mine[structure.__name__] = 0, ctypes.sizeof(structure)
+    assert mine.keys() == in_c.keys()
+    return [name for name in mine if mine[name] != in_c[name]]
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
 def test_offsets_and_sizes(tmp_path):
-    lines = []
-    for structure in structures():
-        for field, _ in structure._fields_:
-            lines.append(f'printf("{structure.__name__}.{field} %zu %zu\\n", offsetof(struct {c_name(structure)}, {field}),'
-                         f" sizeof(((struct {c_name(structure)} *)0)->{field}));")  # fmt: skip
-        lines.append(f'printf("{structure.__name__} %zu 0\\n", sizeof(struct {c_name(structure)}));')
-    source = tmp_path / "offsets.c"
-    head = "#include <stdio.h>\n#include <stddef.h>\n#include <weft/sim.h>\n#include <weft/tune.h>\nint main(void) {\n"
-    source.write_text(head + "\n".join(lines) + "\n}\n")
-    binary = tmp_path / "offsets"
-    subprocess.run(["cc", "-std=c11", f"-I{ROOT}/include", str(source), "-o", str(binary)], check=True)
-    output = subprocess.check_output([str(binary)], text=True)
-    said = {name: (int(offset), int(size)) for name, offset, size in map(str.split, output.splitlines())}
-    for structure in structures():
-        for field, _ in structure._fields_:
-            mine = getattr(structure, field)
-            assert (mine.offset, mine.size) == said[f"{structure.__name__}.{field}"], f"{structure.__name__}.{field}"
-        if structure is not _c.Walk:  # of which only the first fields are known
-            assert ctypes.sizeof(structure) == said[structure.__name__][0], structure.__name__
+    assert len(structures()) >= 20 and _c.Attention in structures()
+    assert differences(structures(), tmp_path) == []
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+def test_moved_missing_and_resized_fields_are_found(tmp_path):
+    def variant(*changed):
+        return type("Schedule", (_c.Sized,), {"_fields_": [*changed]})
+
+    right = _c.Schedule._fields_
+    assert differences([variant(*right)], tmp_path) == []
+    assert differences([variant(right[0], right[2], right[1], *right[3:])], tmp_path) == ["Schedule.tile_k", "Schedule.tile_n"]
+    assert differences([variant(*right[:-1])], tmp_path) == ["Schedule"]
+    assert "Schedule.order" in differences([variant(*right[:3], ("order", ctypes.c_int64), *right[4:])], tmp_path)
 
 
 def test_version_is_the_header_s():

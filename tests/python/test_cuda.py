@@ -102,21 +102,21 @@ def products(monkeypatch):
     """The fake driver has no kernels for products: plans for its GPU run on the CPU. Gives (device, stream) of each product."""
     seen, Plan, call = [], weft.plans.Plan, weft._c.call
 
-    def plan(problem, schedule, machine, device):
+    def plan(problem, schedule, machine, device, kernel):
         seen.append([device])
-        return Plan(problem, schedule, machine, (weft.plans.CPU, 0))
+        return Plan(problem, schedule, machine, (weft.plans.CPU, 0), kernel)
 
     def without_stream(function, *arguments):
-        if function.__name__ == "weft_plan_enqueue_gemm":
+        if function.__name__ == "weft_plan_enqueue":
             seen[-1].append(arguments[-1])
             arguments = (*arguments[:-1], None)
         return call(function, *arguments)
 
     monkeypatch.setattr(weft.plans, "Plan", plan)
     monkeypatch.setattr(weft._c, "call", without_stream)
-    weft.compute._planned_gemm.cache_clear()
+    weft.compute._planned.cache_clear()
     yield seen
-    weft.compute._planned_gemm.cache_clear()
+    weft.compute._planned.cache_clear()
 
 
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])

@@ -68,6 +68,16 @@ def test_simulate_and_compare():
         weft.simulate(ATTENTION, None, "gb10", seed=-1)
 
 
+def test_zero_is_none_and_none_is_the_machine_s():
+    def counted(**options):
+        return weft.simulate(ATTENTION, {"tile": (64, 64), "dispatch": "static"}, "gb10", **options).seconds
+
+    machine = weft.Machine("gb10")
+    assert machine.drift > 0 and counted(drift=machine.drift) == counted() != counted(drift=0)
+    assert counted(drift=0, seed=1) == counted(drift=0, seed=2)
+    assert counted(stages=0) != counted(stages=2) == counted()
+
+
 def test_a_curve_falls():
     points = weft.curve(weft.Gemm(8192, 8192, 1024, "bf16"), {"order": "raster-n"}, "h100", count=8)
     misses = [misses for _, misses in points]

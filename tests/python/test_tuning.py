@@ -34,6 +34,14 @@ def test_given_schedules(store):
     assert weft.plan(weft.Gemm(40, 50, 60), {"order": "hilbert"}, mode="stored").schedule.order == "hilbert"
 
 
+def test_backward_is_tuned_by_itself(store):
+    backward, forward = weft.AttentionBackward(72, 16), weft.Attention(72, 16)
+    assert weft.tune(backward, seconds=0.3).runs > 0
+    assert weft.plan(backward, mode="stored").subject == "attention-backward"
+    with pytest.raises(weft.NotFound):
+        weft.plan(forward, mode="stored")
+
+
 def test_mistakes(store):
     with pytest.raises(weft.Invalid, match="mode 'fast' is not one of estimate, measure, stored"):
         weft.plan(PROBLEM, mode="fast")

@@ -9,6 +9,7 @@
 #include "../cmocka_all.h"
 #include "../random.h"
 #include "problem/problem.h"
+#include "../plans.h"
 #include "ref/ref.h"
 
 /* Evenly between -1 and 1. */
@@ -99,13 +100,15 @@ typedef struct tensors {
 static inline tensors tensors_new(uint64_t *state, const weft_attention *problem) {
     tensors t;
     weft_message message;
-    if (weft_attention_resolve(&t.p, problem, &message) != WEFT_OK) {
+    if (resolve_attention(&t.p, problem, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
     }
-    t.size = weft_attention_sizes(&t.p);
+    t.size = attention_sizes(&t.p);
     t.q = random_buffer(state, t.p.dtype, t.size.q);
     t.k = random_buffer(state, t.p.dtype, t.size.k);
     t.v = random_buffer(state, t.p.dtype, t.size.v);
+    const weft_attention_data none = WEFT_ATTENTION_DATA_INIT;
+    t.data = none;
     t.data.q = t.q;
     t.data.k = t.k;
     t.data.v = t.v;

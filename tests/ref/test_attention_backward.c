@@ -77,7 +77,7 @@ static void check_problem(uint64_t *seed, const weft_attention *problem) {
     const weft_attention *p = &t.p;
     const size_t bytes = weft_dtype_bytes(p->dtype);
     void *grad_o = random_buffer(seed, p->dtype, t.size.o);
-    const weft_attention_gradients data = {
+    const weft_attention_gradients data = {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, 
         t.q,  t.k, t.v, grad_o, guarded_new(t.size.q * bytes), guarded_new(t.size.k * bytes), guarded_new(t.size.v * bytes),
         NULL, NULL};
     assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
@@ -114,7 +114,7 @@ static weft_attention problem_of(int64_t seq, int64_t kv_seq, int64_t heads, int
 
 static void masks(void **state) {
     (void)state;
-    uint64_t seed = 1;
+    uint64_t seed = random_seed(1);
     const int64_t offsets[] = {0, 2, -2, -9};
     weft_attention p = problem_of(5, 6, 1, 1);
     check_problem(&seed, &p);
@@ -129,7 +129,7 @@ static void masks(void **state) {
 
 static void heads_of_a_group_add_up(void **state) {
     (void)state;
-    uint64_t seed = 2;
+    uint64_t seed = random_seed(2);
     for (int layout = WEFT_BSHD; layout <= WEFT_BHSD; layout++) {
         weft_attention p = problem_of(3, 4, 4, 2);
         p.batch = 2;
@@ -143,7 +143,7 @@ static void heads_of_a_group_add_up(void **state) {
 
 static void storage_dtypes(void **state) {
     (void)state;
-    uint64_t seed = 3;
+    uint64_t seed = random_seed(3);
     weft_attention p = problem_of(4, 3, 2, 1);
     p.scale = 0.7;
     p.dtype = WEFT_FP16;
@@ -155,7 +155,7 @@ static void storage_dtypes(void **state) {
 /* Through a stride of 0 both batches read the same K and V: their gradients add up in one place. */
 static void repeated_inputs_add_up(void **state) {
     (void)state;
-    uint64_t seed = 4;
+    uint64_t seed = random_seed(4);
     weft_attention p = problem_of(3, 4, 2, 2);
     p.batch = 2;
     p.k_strides = p.v_strides = padded_strides(p.layout, p.kv_seq, p.kv_heads, p.head_dim, 0);
@@ -166,7 +166,7 @@ static void repeated_inputs_add_up(void **state) {
 /* A query whose scores are all -inf has a constant output: it adds nothing to any gradient, not even NaN. */
 static void hopeless_queries_add_nothing(void **state) {
     (void)state;
-    uint64_t seed = 5;
+    uint64_t seed = random_seed(5);
     const weft_attention problem = problem_of(2, 3, 1, 1);
     tensors t = tensors_new(&seed, &problem);
     void *grad_o = random_buffer(&seed, WEFT_FP32, t.size.o);
@@ -177,7 +177,7 @@ static void hopeless_queries_add_nothing(void **state) {
         weft_ref_store(WEFT_FP32, t.q, i, 1);
     }
     float grad_q[2 * 8], grad_k[3 * 8], grad_v[3 * 8];
-    const weft_attention_gradients data = {t.q, t.k, t.v, grad_o, grad_q, grad_k, grad_v, NULL, NULL};
+    const weft_attention_gradients data = {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, t.q, t.k, t.v, grad_o, grad_q, grad_k, grad_v, NULL, NULL};
     assert_int_equal(weft_ref_attention_backward(&t.p, &data, NULL), WEFT_OK);
     for (size_t i = 0; i < 3 * 8; i++) {
         assert_true(grad_k[i] == 0 && grad_v[i] == 0 && grad_q[i % 16] == 0);

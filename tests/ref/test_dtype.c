@@ -96,11 +96,11 @@ static uint16_t nearest(format f, double x) {
 
 static void random_doubles_go_to_the_nearest(void **state) {
     (void)state;
-    uint64_t seed = 1;
+    uint64_t seed = random_seed(1);
     for (size_t i = 0; i < 2; i++) {
         const format f = formats[i];
         const int low = f.dtype == WEFT_FP16 ? -28 : -137, high = f.dtype == WEFT_FP16 ? 18 : 130;
-        for (int n = 0; n < 200000; n++) {
+        for (int n = 0; random_round(&seed, &n, 200000); n++) {
             const double x = ldexp(1 + fabs(random_even(&seed)), (int)random_between(&seed, low, high));
             assert_int_equal(pattern_of(f.dtype, x), nearest(f, x));
             assert_int_equal(pattern_of(f.dtype, -x), nearest(f, x) | 0x8000);
@@ -110,8 +110,8 @@ static void random_doubles_go_to_the_nearest(void **state) {
 
 static void fp32_is_float(void **state) {
     (void)state;
-    uint64_t seed = 2;
-    for (int n = 0; n < 10000; n++) {
+    uint64_t seed = random_seed(2);
+    for (int n = 0; random_round(&seed, &n, 10000); n++) {
         const double x = ldexp(random_even(&seed), (int)random_between(&seed, -160, 130));
         assert_true(weft_ref_round(WEFT_FP32, x) == (double)(float)x);
     }

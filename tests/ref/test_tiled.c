@@ -1,5 +1,6 @@
 /* Tile by tile is row by row: every order, sweep and dispatch gives the result of the reference, to one ulp of fp32. */
 #include "ref/rounds.h"
+#include "../plans.h"
 #include "tensors.h"
 
 /* A schedule's numbers, apart from the codes that are walked through. */
@@ -35,11 +36,11 @@ typedef void (*check_schedule)(const weft_schedule *schedule, void *context);
 
 /* Calls check() for every order of a subject with every sweep and dispatch, computed and from a table; with the setting's
  * own number of workers, with a single cluster of them, and with two. */
-static void for_every_schedule(weft_subject subject, const setting *s, check_schedule check, void *context) {
+static void for_every_schedule(weft_grid_kind grid, const setting *s, check_schedule check, void *context) {
     const int64_t cluster = s->cluster_m * s->cluster_n;
     const int64_t workers[] = {s->workers, cluster, 2 * cluster};
     for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
-        for (int n = 0; n < 6 * WEFT_SWEEPS * WEFT_DISPATCHES && weft_order_subject(order) == subject; n++) {
+        for (int n = 0; n < 6 * WEFT_SWEEPS * WEFT_DISPATCHES && weft_order_grid(order) == grid; n++) {
             setting here = *s;
             here.workers = workers[n / 2 % 3];
             const weft_schedule schedule = schedule_of(&here, order, n / 6 % WEFT_SWEEPS, n / 6 / WEFT_SWEEPS, n % 2);
@@ -94,7 +95,7 @@ static void attention_case_free(attention_case *c) {
 static weft_plan *attention_plan(const attention_case *c, const weft_schedule *schedule) {
     weft_plan *plan;
     weft_message message;
-    if (weft_plan_attention(&plan, &c->t.p, schedule, NULL, &message) != WEFT_OK) {
+    if (plan_for(&plan, &c->t.p, schedule, NULL, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
     }
     return plan;
@@ -150,14 +151,14 @@ static void attention_every_schedule(void **state) {
         {3, 1, 5, 6, WEFT_MASK_CAUSAL, -40, 0, {2, 6, 0, 2, 1, 8, 1, 1}},
         {1, 1, 1, 1, WEFT_MASK_NONE, 0, 0, {1, 1, 0, 2, 1, 2, 1, 1}},
     };
-    uint64_t seed = 1;
+    uint64_t seed = random_seed(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_attention p =
             attention_of(cases[i].heads, cases[i].kv_heads, cases[i].seq, cases[i].kv_seq, cases[i].mask, cases[i].offset);
         p.layout = (weft_layout)(i % 2);
         pad_problem(&p, cases[i].pad);
         attention_case c = attention_expect(tensors_new(&seed, &p));
-        for_every_schedule(WEFT_SUBJECT_ATTENTION, &cases[i].s, check_attention, &c);
+        for_every_schedule(WEFT_GRID_HEADS, &cases[i].s, check_attention, &c);
         attention_case_free(&c);
     }
 }
@@ -182,9 +183,9 @@ static void attention_ragged_clusters(void **state) {
     (void)state;
     const setting s = {2, 3, 0, 3, 2, 2, 1, 1};
     const weft_attention p = attention_of(5, 5, 13, 12, WEFT_MASK_CAUSAL, -1);
-    uint64_t seed = 2;
+    uint64_t seed = random_seed(2);
     attention_case c = attention_expect(tensors_new(&seed, &p));
-    for_every_schedule(WEFT_SUBJECT_ATTENTION, &s, check_ragged_clusters, &c);
+    for_every_schedule(WEFT_GRID_HEADS, &s, check_ragged_clusters, &c);
     attention_case_free(&c);
 }
 
@@ -193,7 +194,7 @@ static void attention_special_values(void **state) {
     (void)state;
     const setting s = {4, 3, 0, 3, 2, 2, 1, 1};
     const double values[] = {NAN, INFINITY, -INFINITY};
-    uint64_t seed = 3;
+    uint64_t seed = random_seed(3);
     for (size_t n = 0; n < 9; n++) {
         weft_attention p = attention_of(2, 1, 9, 10, WEFT_MASK_CAUSAL, 0);
         p.batch = 1;
@@ -206,7 +207,7 @@ static void attention_special_values(void **state) {
             weft_ref_store(WEFT_FP32, n / 3 == 1 ? t.v : t.k, key * 8 + n % 8, values[n % 3]);
         }
         attention_case c = attention_expect(t);
-        for_every_schedule(WEFT_SUBJECT_ATTENTION, &s, check_attention, &c);
+        for_every_schedule(WEFT_GRID_HEADS, &s, check_attention, &c);
         attention_case_free(&c);
     }
 }
@@ -215,7 +216,7 @@ static void lse_may_be_null(void **state) {
     (void)state;
     const setting s = {4, 4, 0, 2, 1, 1, 1, 1};
     const weft_attention p = attention_of(1, 1, 6, 6, WEFT_MASK_NONE, 0);
-    uint64_t seed = 4;
+    uint64_t seed = random_seed(4);
     attention_case c = attention_expect(tensors_new(&seed, &p));
     const weft_schedule schedule = schedule_of(&s, WEFT_ORDER_HEAD_FIRST, WEFT_SWEEP_PAIR, WEFT_DISPATCH_DYNAMIC, 0);
     weft_plan *plan = attention_plan(&c, &schedule);
@@ -238,7 +239,7 @@ static void check_gemm(const weft_schedule *schedule, void *context) {
     const gemm_case *c = context;
     weft_plan *plan;
     weft_message message;
-    if (weft_plan_gemm(&plan, &c->p, schedule, NULL, &message) != WEFT_OK) {
+    if (plan_for(&plan, &c->p, schedule, NULL, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
     }
     ticks t = {0, 0};
@@ -246,7 +247,7 @@ static void check_gemm(const weft_schedule *schedule, void *context) {
     plan->progress_user = &t;
     float *got = guarded_new(c->size.c * sizeof *got);
     memcpy(got, c->before, c->size.c * sizeof *got);
-    const weft_gemm_data data = {c->a, c->b, got};
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, c->a, c->b, got};
     assert_int_equal(weft_ref_gemm_tiled(plan, &data, NULL), WEFT_OK);
     assert_floats_near(got, c->want, c->size.c, schedule);
     guarded_check(got, c->size.c * sizeof *got, NULL);
@@ -267,7 +268,7 @@ static void gemm_every_schedule(void **state) {
         {15, 22, 8, -1, {4, 3, 8, 9, 1, 2, 2, 4}}, {9, 7, 30, 0, {3, 2, 7, 100, 0, 1, 3, 2}},
         {1, 1, 1, 1, {1, 1, 1, 2, 1, 1, 1, 1}},
     };
-    uint64_t seed = 5;
+    uint64_t seed = random_seed(5);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_gemm p = WEFT_GEMM_INIT;
         p.m = cases[i].m;
@@ -280,19 +281,19 @@ static void gemm_every_schedule(void **state) {
         p.c_major = (weft_major)(i & 1);
         p.ldc = p.m + p.n; /* more than either major needs: the gaps must stay as they are */
         gemm_case c;
-        assert_int_equal(weft_gemm_resolve(&c.p, &p, NULL), WEFT_OK);
-        c.size = weft_gemm_sizes(&c.p);
+        assert_int_equal(resolve_gemm(&c.p, &p, NULL), WEFT_OK);
+        c.size = gemm_sizes(&c.p);
         void *a = random_buffer(&seed, WEFT_FP32, c.size.a), *b = random_buffer(&seed, WEFT_FP32, c.size.b);
         float *before = p.beta == 0 ? guarded_new(c.size.c * sizeof(float)) : random_buffer(&seed, WEFT_FP32, c.size.c);
         float *want = guarded_new(c.size.c * sizeof *want);
         memcpy(want, before, c.size.c * sizeof *want);
-        const weft_gemm_data data = {a, b, want};
+        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, want};
         assert_int_equal(weft_ref_gemm(&c.p, &data, NULL), WEFT_OK);
         c.a = a;
         c.b = b;
         c.before = before;
         c.want = want;
-        for_every_schedule(WEFT_SUBJECT_GEMM, &cases[i].s, check_gemm, &c);
+        for_every_schedule(WEFT_GRID_MATRIX, &cases[i].s, check_gemm, &c);
         guarded_free(a);
         guarded_free(b);
         guarded_free(before);
@@ -317,7 +318,7 @@ static void workers_take_turns(void **state) {
         const weft_schedule schedule = schedule_of(&s, WEFT_ORDER_HEAD_FIRST, WEFT_SWEEP_SAWTOOTH, dispatch, 0);
         weft_plan *plan;
         int64_t next = 0;
-        assert_int_equal(weft_plan_attention(&plan, &p, &schedule, NULL, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, &schedule, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_ref_rounds(plan, tiles, positions_in_turn, &next, NULL), WEFT_OK);
         assert_int_equal(next, 16);
         weft_plan_destroy(plan);
@@ -331,7 +332,7 @@ static void no_memory_is_a_status(void **state) {
     memset(&plan, 0, sizeof plan);
     plan.gemm.m = plan.gemm.n = plan.schedule.tile_m = plan.schedule.tile_n = WEFT_MAX_DIMENSION;
     weft_message message = {""};
-    const weft_gemm_data none = {NULL, NULL, NULL};
+    const weft_gemm_data none = {sizeof(weft_gemm_data), WEFT_GEMM, NULL, NULL, NULL};
     assert_int_equal(weft_ref_gemm_tiled(&plan, &none, &message), WEFT_NO_MEMORY);
     assert_string_equal(message.text, "no memory for a tile of 2147483647 x 2147483647");
     assert_int_equal(weft_ref_gemm_tiled(&plan, &none, NULL), WEFT_NO_MEMORY);
@@ -339,8 +340,8 @@ static void no_memory_is_a_status(void **state) {
     weft_attention wide = attention_of(1, 1, 1, 1, WEFT_MASK_NONE, 0);
     wide.q_strides.batch = INT64_C(1) << 58;
     weft_attention p;
-    const weft_attention_gradients nothing = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
-    assert_int_equal(weft_attention_resolve(&p, &wide, NULL), WEFT_OK);
+    const weft_attention_gradients nothing = {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    assert_int_equal(resolve_attention(&p, &wide, NULL), WEFT_OK);
     assert_int_equal(weft_ref_attention_backward(&p, &nothing, NULL), WEFT_NO_MEMORY);
 }
 

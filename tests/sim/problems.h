@@ -6,11 +6,12 @@
 
 #include "../cmocka_all.h"
 #include "../random.h"
+#include "../plans.h"
 #include "plan/plan.h"
 #include <weft/sim.h>
 
 static inline weft_machine machine_named(const char *name) {
-    weft_machine machine;
+    weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message = {""};
     if (weft_machine_load(&machine, name, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
@@ -35,7 +36,7 @@ static inline weft_machine machine_in_step(void) {
 
 /* A problem with a schedule for it. */
 typedef struct subject {
-    weft_subject kind;
+    int32_t kind;
     weft_attention attention;
     weft_gemm gemm;
     weft_schedule schedule;
@@ -44,9 +45,9 @@ typedef struct subject {
 static inline weft_plan *plan_of(const subject *s, const weft_machine *machine) {
     weft_plan *plan;
     weft_message message = {""};
-    const weft_status status = s->kind == WEFT_SUBJECT_ATTENTION
-                                   ? weft_plan_attention(&plan, &s->attention, &s->schedule, machine, &message)
-                                   : weft_plan_gemm(&plan, &s->gemm, &s->schedule, machine, &message);
+    const weft_status status = s->kind == WEFT_ATTENTION
+                                   ? plan_for(&plan, &s->attention, &s->schedule, machine, &message)
+                                   : plan_for(&plan, &s->gemm, &s->schedule, machine, &message);
     if (status != WEFT_OK) {
         fail_msg("%s", message.text);
     }
@@ -55,7 +56,7 @@ static inline weft_plan *plan_of(const subject *s, const weft_machine *machine) 
 
 /* Simulates a plan and destroys it. */
 static inline weft_simulation simulate(weft_plan *plan, const weft_simulate_options *options, weft_traffic *domains) {
-    weft_simulation simulation;
+    weft_simulation simulation = WEFT_SIMULATION_INIT;
     weft_message message = {""};
     if (weft_simulate(plan, options, &simulation, domains, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
@@ -112,11 +113,16 @@ static inline int64_t random_divisor(uint64_t *seed, int64_t count) {
     return count % divisor == 0 ? divisor : 1;
 }
 
-static inline int32_t random_order(uint64_t *seed, weft_subject kind) {
+/* So many stages as an option, where 0 would be the default. */
+static inline int64_t stages_of(int64_t count) {
+    return count > 0 ? count : -1;
+}
+
+static inline int32_t random_order(uint64_t *seed, int32_t kind) {
     int32_t order;
     do {
         order = (int32_t)random_between(seed, 0, WEFT_ORDER_KINDS - 1);
-    } while (weft_order_subject(order) != kind);
+    } while (weft_order_grid(order) != weft_operation_describe(kind)->grid);
     return order;
 }
 
@@ -127,7 +133,7 @@ static inline int64_t random_tile(uint64_t *seed, int64_t length, int64_t unit) 
 /* Any schedule that fits the problem. */
 static inline void random_schedule(uint64_t *seed, subject *s, shape shape, int clusters) {
     const weft_schedule init = WEFT_SCHEDULE_INIT;
-    const int64_t unit = shape == SHAPE_ALIGNED && s->kind == WEFT_SUBJECT_GEMM ? 64 : 1;
+    const int64_t unit = shape == SHAPE_ALIGNED && s->kind == WEFT_GEMM ? 64 : 1;
     weft_schedule *t = &s->schedule;
     *t = init;
     t->order = random_order(seed, s->kind);
@@ -138,7 +144,7 @@ static inline void random_schedule(uint64_t *seed, subject *s, shape shape, int 
     t->axis = random_between(seed, 0, 1) ? WEFT_AXIS_N : WEFT_AXIS_M;
     t->domains = random_between(seed, 0, 4);
     int64_t rows = s->attention.heads, cols;
-    if (s->kind == WEFT_SUBJECT_ATTENTION) {
+    if (s->kind == WEFT_ATTENTION) {
         t->tile_m = random_tile(seed, s->attention.seq, unit);
         t->tile_n = random_tile(seed, s->attention.kv_seq, unit);
         cols = weft_ceil_divide(s->attention.seq, t->tile_m);
@@ -159,7 +165,7 @@ static inline void random_schedule(uint64_t *seed, subject *s, shape shape, int 
 static inline subject random_subject(uint64_t *seed, shape shape, int clusters) {
     subject s;
     memset(&s, 0, sizeof s);
-    s.kind = random_between(seed, 0, 1) ? WEFT_SUBJECT_GEMM : WEFT_SUBJECT_ATTENTION;
+    s.kind = random_between(seed, 0, 1) ? WEFT_GEMM : WEFT_ATTENTION;
     s.attention = random_attention(seed, shape);
     s.gemm = random_gemm(seed, shape);
     random_schedule(seed, &s, shape, clusters);

@@ -37,13 +37,13 @@ static weft_gemm gemm_of(int64_t m, int64_t n, int64_t k, weft_dtype dtype, weft
 
 /* Two problems of each subject. The second ones are ragged, and show shared heads, a mask and C read before it is written.
  * Only their tiles are chosen here; orders, sweeps, dispatches and clusters are the table's. */
-static subject problem(weft_subject kind, int second, const char **name) {
+static subject problem(int32_t kind, int second, const char **name) {
     const weft_schedule init = WEFT_SCHEDULE_INIT;
     subject s;
     memset(&s, 0, sizeof s);
     s.kind = kind;
     s.schedule = init;
-    if (kind == WEFT_SUBJECT_ATTENTION) {
+    if (kind == WEFT_ATTENTION) {
         *name = second ? "attention-causal" : "attention";
         s.attention = second ? attention_of(8, 2, 1000, 1300, 128, WEFT_MASK_CAUSAL_BOTTOM_RIGHT)
                              : attention_of(6, 6, 1024, 1024, 64, WEFT_MASK_NONE);
@@ -63,7 +63,7 @@ static subject problem(weft_subject kind, int second, const char **name) {
 /* One row: everything that decides it, then the counts. The L2 is cut down, so that small problems do not fit. */
 static void write_row(FILE *file, const char *machine_name, int32_t order, int32_t n) {
     const char *name;
-    subject s = problem(weft_order_subject(order), n % 2, &name);
+    subject s = problem(weft_order_grid(order), n % 2, &name);
     s.schedule.order = order;
     s.schedule.sweep = n % WEFT_SWEEPS;
     s.schedule.dispatch = n / WEFT_SWEEPS % WEFT_DISPATCHES;
@@ -74,12 +74,12 @@ static void write_row(FILE *file, const char *machine_name, int32_t order, int32
     m.l2_bytes = m.domains > 2 ? 64 * 1024 : 512 * 1024;
     m.llc_bytes = m.llc_bytes > 0 ? 1024 * 1024 : 0;
     weft_simulate_options o = WEFT_SIMULATE_INIT;
-    o.stages = n % 4;
+    o.stages = stages_of(n % 4);
     o.seed = (uint64_t)n;
     const weft_traffic t = simulate(plan_of(&s, &m), &o, NULL).total;
     fprintf(file, "%s %s %s %s %s %dx%d stages=%d seed=%d:", machine_name, name, weft_order_describe(order)->name,
             weft_sweep_describe(s.schedule.sweep)->name, weft_dispatch_describe(s.schedule.dispatch)->name,
-            (int)s.schedule.cluster_m, (int)s.schedule.cluster_n, (int)o.stages, (int)o.seed);
+            (int)s.schedule.cluster_m, (int)s.schedule.cluster_n, n % 4, (int)o.seed);
     fprintf(file, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", t.sectors_from_sm,
             t.sectors, t.hits, t.misses, t.fabric_sectors, t.dram_read_bytes);
 }

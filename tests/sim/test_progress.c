@@ -14,7 +14,7 @@ static void tell(void *user, int64_t done, int64_t total) {
 
 static weft_plan *long_plan(const char *name) {
     const weft_machine machine = machine_named(name);
-    subject s = {.kind = WEFT_SUBJECT_ATTENTION, .attention = WEFT_ATTENTION_INIT, .schedule = WEFT_SCHEDULE_INIT};
+    subject s = {.kind = WEFT_ATTENTION, .attention = WEFT_ATTENTION_INIT, .schedule = WEFT_SCHEDULE_INIT};
     s.attention.seq = s.attention.kv_seq = 32768;
     s.attention.head_dim = 64;
     s.attention.dtype = WEFT_BF16;

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include <weft/model.h>
-#include "problems.h"
 #include <weft/stream.h>
+
+#include "problems.h"
+#include "../plans.h"
 
 /* A strict LRU of single sectors: a ring in order of age, with sector `count` as its end. */
 typedef struct sectors {
@@ -69,7 +71,7 @@ static int64_t least(int64_t a, int64_t b) {
 static void attention_event(sectors *l, const weft_plan *plan, const weft_visit *visit, int64_t event) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const weft_attention_extents size = weft_attention_sizes(p);
+    const weft_attention_extents size = attention_sizes(p);
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), run = p->head_dim * bytes;
     const int64_t k_at = (int64_t)size.q, v_at = k_at + (int64_t)size.k, o_at = v_at + (int64_t)size.v;
     const weft_tile t = visit->tile;
@@ -97,7 +99,7 @@ static void touch_part(sectors *l, int64_t base, weft_major major, int64_t ld, i
 static void gemm_event(sectors *l, const weft_plan *plan, const weft_visit *visit, int64_t event) {
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
-    const weft_gemm_extents size = weft_gemm_sizes(p);
+    const weft_gemm_extents size = gemm_sizes(p);
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
     const int64_t b_at = (int64_t)size.a * bytes, c_at = b_at + (int64_t)size.b * bytes;
     const int64_t m = visit->tile.m * s->tile_m, rows = least(s->tile_m, p->m - m);
@@ -114,7 +116,7 @@ static void gemm_event(sectors *l, const weft_plan *plan, const weft_visit *visi
 }
 
 static void event_of(sectors *l, const weft_plan *plan, const weft_visit *visit, int64_t event) {
-    (plan->subject == WEFT_SUBJECT_ATTENTION ? attention_event : gemm_event)(l, plan, visit, event);
+    (plan->problem.operation == WEFT_ATTENTION ? attention_event : gemm_event)(l, plan, visit, event);
 }
 
 enum { MOST_WORKERS = 48 };
@@ -157,9 +159,9 @@ static void replay(sectors *l, const weft_plan *plan) {
 }
 
 static int64_t bytes_of(const subject *s) {
-    const weft_attention_extents a = weft_attention_sizes(&s->attention);
-    const weft_gemm_extents g = weft_gemm_sizes(&s->gemm);
-    return s->kind == WEFT_SUBJECT_ATTENTION
+    const weft_attention_extents a = attention_sizes(&s->attention);
+    const weft_gemm_extents g = gemm_sizes(&s->gemm);
+    return s->kind == WEFT_ATTENTION
                ? (int64_t)((a.q + a.k + a.v + a.o) * weft_dtype_bytes(s->attention.dtype))
                : (int64_t)((g.a + g.b) * weft_dtype_bytes(s->gemm.dtype) + g.c * weft_dtype_bytes(s->gemm.c_dtype));
 }
@@ -170,8 +172,8 @@ static int64_t bytes_of(const subject *s) {
  * size keeps all of them or none. No tolerance is needed. */
 static void sector_by_sector(void **state) {
     (void)state;
-    uint64_t seed = 1;
-    for (int i = 0; i < 300; i++) {
+    uint64_t seed = random_seed(1);
+    for (int i = 0; random_round(&seed, &i, 300); i++) {
         weft_machine m = machine_in_step();
         subject s = random_subject(&seed, SHAPE_ALIGNED, 0);
         s.schedule.dispatch = i % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC; /* grid has no workers to ask */
@@ -184,7 +186,7 @@ static void sector_by_sector(void **state) {
         const int64_t bytes = bytes_of(&s);
         m.l2_bytes = m.l2_line * random_between(&seed, 1, 1 + bytes / m.l2_line);
         weft_simulate_options o = WEFT_SIMULATE_INIT;
-        o.stages = 0;
+        o.stages = -1;
         sectors l = sectors_new(bytes, &m);
         weft_plan *plan = plan_of(&s, &m);
         replay(&l, plan);
@@ -198,12 +200,12 @@ static void sector_by_sector(void **state) {
 
 static void more_never_misses_more(void **state) {
     (void)state;
-    uint64_t seed = 2;
-    for (int i = 0; i < 60; i++) {
+    uint64_t seed = random_seed(2);
+    for (int i = 0; random_round(&seed, &i, 60); i++) {
         weft_machine m = machine_in_step();
         const subject s = random_subject(&seed, SHAPE_ANY, i % 2);
         weft_simulate_options o = WEFT_SIMULATE_INIT;
-        o.stages = random_between(&seed, 0, 4);
+        o.stages = stages_of(random_between(&seed, 0, 4));
         uint64_t before = UINT64_MAX;
         const int64_t step = m.l2_line * random_between(&seed, 1, 40);
         for (m.l2_bytes = m.l2_line; m.l2_bytes < 12 * step; m.l2_bytes += step) {
@@ -219,7 +221,7 @@ enum { POINTS = 9 };
 /* Each point of the curve is what a simulation with an L2 of that size misses. */
 static void check_curve(const subject *s, weft_machine m, weft_curve_point *points) {
     weft_simulate_options o = WEFT_SIMULATE_INIT;
-    o.drift = 0;
+    o.drift = -1;
     weft_plan *plan = plan_of(s, &m);
     assert_int_equal(weft_simulate_curve(plan, &o, points, POINTS, NULL), WEFT_OK);
     weft_plan_destroy(plan);
@@ -239,8 +241,8 @@ static subject curve_subject(uint64_t *seed) {
 
 static void curve_of_one_domain(void **state) {
     (void)state;
-    uint64_t seed = 3;
-    for (int i = 0; i < 40; i++) {
+    uint64_t seed = random_seed(3);
+    for (int i = 0; random_round(&seed, &i, 40); i++) {
         const weft_machine m = machine_in_step();
         const subject s = curve_subject(&seed);
         weft_curve_point points[POINTS];
@@ -255,8 +257,8 @@ static void curve_of_one_domain(void **state) {
 /* Writes count on the curve as they do in a simulation: all as misses, even of what was just read, or all as hits. */
 static void curve_counts_writes(void **state) {
     (void)state;
-    uint64_t seed = 4;
-    for (int i = 0; i < 20; i++) {
+    uint64_t seed = random_seed(4);
+    for (int i = 0; random_round(&seed, &i, 20); i++) {
         weft_machine m = machine_in_step();
         subject s = curve_subject(&seed);
         s.gemm.beta = i % 2;
@@ -268,8 +270,8 @@ static void curve_counts_writes(void **state) {
 
 static void curve_of_two_domains(void **state) {
     (void)state;
-    uint64_t seed = 5;
-    for (int i = 0; i < 20; i++) {
+    uint64_t seed = random_seed(5);
+    for (int i = 0; random_round(&seed, &i, 20); i++) {
         weft_machine m = i % 2 ? machine_in_step() : machine_named("h200");
         m.domains = 2;
         m.l2_home = i % 2 ? WEFT_HOME_PRIVATE : WEFT_HOME_SPLIT;
@@ -285,13 +287,13 @@ static void curve_of_two_domains(void **state) {
 static void streams(void **state) {
     (void)state;
     weft_machine m = machine_in_step();
-    weft_stream s = {1, 64 * 4096, 4096, 8, WEFT_STREAM_SHARED, 0, 0.0};
+    weft_stream s = {sizeof s, 1, 64 * 4096, 4096, 8, WEFT_STREAM_SHARED, 0, 0.0};
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     for (int i = 0; i < 2 * 70; i++) {
         s.sawtooth = i % 2;
-        o.stages = least(i % 5, i / 2); /* what is asked for ahead must fit */
+        o.stages = stages_of(least(i % 5, i / 2)); /* what is asked for ahead must fit */
         m.l2_bytes = (i / 2 + 1) * s.block_bytes;
-        weft_traffic t;
+        weft_traffic t = WEFT_TRAFFIC_INIT;
         uint64_t distinct;
         assert_int_equal(weft_simulate_stream(&m, &s, &o, &t, &distinct, NULL), WEFT_OK);
         const double form = weft_model_passes((double)s.buffer_bytes, (double)m.l2_bytes, 8, s.sawtooth);

@@ -64,8 +64,8 @@ static uint32_t next_id(uint64_t *seed, uint32_t ids, uint32_t before, int i) {
 /* The tree has room for 2 ids + 64 moments: this many touches number them anew dozens of times. */
 static void naive_stack(void **state) {
     (void)state;
-    uint64_t seed = 1;
-    for (int round = 0; round < 40; round++) {
+    uint64_t seed = random_seed(1);
+    for (int round = 0; random_round(&seed, &round, 40); round++) {
         const uint32_t ids = (uint32_t)random_between(&seed, 1, MOST_IDS);
         uint32_t weight_of[MOST_IDS], id = 0;
         uint64_t sectors = 0;
@@ -113,8 +113,8 @@ static void cache_touch(counted_cache *c, uint32_t id, uint32_t weight) {
 static void caches_of_every_size(void **state) {
     (void)state;
     enum { SIZES = 12 };
-    uint64_t seed = 2;
-    for (int round = 0; round < 30; round++) {
+    uint64_t seed = random_seed(2);
+    for (int round = 0; random_round(&seed, &round, 30); round++) {
         const uint32_t ids = (uint32_t)random_between(&seed, 2, MOST_IDS);
         const uint32_t common = (uint32_t)random_between(&seed, 1, 6);
         uint32_t weight_of[MOST_IDS], id = 0;

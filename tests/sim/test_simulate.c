@@ -101,17 +101,17 @@ static demand gemm_demand(const weft_plan *plan) {
 }
 
 static demand demand_of(const weft_plan *plan) {
-    return plan->subject == WEFT_SUBJECT_ATTENTION ? attention_demand(plan) : gemm_demand(plan);
+    return plan->problem.operation == WEFT_ATTENTION ? attention_demand(plan) : gemm_demand(plan);
 }
 
 static void assert_traffic_equal(const weft_traffic *a, const weft_traffic *b) {
-    assert_memory_equal(a, b, sizeof *a); /* eight counters of 64 bits: nothing between them */
+    assert_memory_equal(a, b, sizeof *a); /* words of 64 bits: nothing between them */
 }
 
 static void add_traffic(weft_traffic *sum, const weft_traffic *t) {
     uint64_t *to = (uint64_t *)sum;
     const uint64_t *from = (const uint64_t *)t;
-    for (size_t i = 0; i < sizeof *t / sizeof *from; i++) {
+    for (size_t i = 1; i < sizeof *t / sizeof *from; i++) { /* all but struct_size */
         to[i] += from[i];
     }
 }
@@ -121,8 +121,7 @@ static weft_simulation check(weft_plan *plan, const weft_simulate_options *optio
     const weft_machine m = plan->machine;
     const demand d = demand_of(plan);
     const uint64_t asked = d.read + d.written, sector = (uint64_t)m.l2_sector;
-    weft_traffic domains[MOST_DOMAINS], sum;
-    memset(&sum, 0, sizeof sum);
+    weft_traffic domains[MOST_DOMAINS] = {WEFT_TRAFFIC_INIT}, sum = WEFT_TRAFFIC_INIT;
     const weft_simulation r = simulate(plan, options, domains);
     for (int64_t i = 0; i < m.domains; i++) {
         assert_int_equal(domains[i].hits + domains[i].misses, domains[i].sectors);
@@ -169,15 +168,15 @@ static weft_machine random_machine(uint64_t *seed) {
 static weft_simulate_options random_options(uint64_t *seed) {
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     o.seed = random_bits(seed);
-    o.stages = random_between(seed, 0, 16);
+    o.stages = stages_of(random_between(seed, 0, 16));
     o.drift = (double)random_between(seed, -1, 4) / 4.0;
     return o;
 }
 
 static void any_problem(void **state) {
     (void)state;
-    uint64_t seed = 1;
-    for (int i = 0; i < 1200; i++) {
+    uint64_t seed = random_seed(1);
+    for (int i = 0; random_round(&seed, &i, 1200); i++) {
         const weft_machine m = random_machine(&seed);
         const subject s = random_subject(&seed, SHAPE_ANY, i % 2);
         const weft_simulate_options o = random_options(&seed);
@@ -189,8 +188,8 @@ static void any_problem(void **state) {
 static void every_schedule(void **state) {
     (void)state;
     static const char *const exact[] = {"gb10", "mi300x"};
-    uint64_t seed = 2;
-    for (int i = 0; i < 12; i++) {
+    uint64_t seed = random_seed(2);
+    for (int i = 0; random_round(&seed, &i, 12); i++) {
         const weft_machine m = machine_named(exact[i % 2]);
         subject s = random_subject(&seed, SHAPE_ANY, 0);
         uint64_t first = 0;
@@ -198,7 +197,7 @@ static void every_schedule(void **state) {
             s.schedule.order = n % WEFT_ORDER_KINDS;
             s.schedule.sweep = n / WEFT_ORDER_KINDS % WEFT_SWEEPS;
             s.schedule.dispatch = n / WEFT_ORDER_KINDS / WEFT_SWEEPS;
-            if (weft_order_subject(s.schedule.order) == s.kind) {
+            if (weft_order_grid(s.schedule.order) == weft_operation_describe(s.kind)->grid) {
                 const weft_simulation r = check(plan_of(&s, &m), NULL);
                 first = first == 0 ? r.total.sectors_from_sm : first;
                 assert_int_equal(r.total.sectors_from_sm, first);
@@ -211,8 +210,8 @@ static void every_schedule(void **state) {
  * misses no more. */
 static void compulsory_misses(void **state) {
     (void)state;
-    uint64_t seed = 3;
-    for (int i = 0; i < 300; i++) {
+    uint64_t seed = random_seed(3);
+    for (int i = 0; random_round(&seed, &i, 300); i++) {
         const subject s = random_subject(&seed, SHAPE_ALIGNED, i % 2);
         weft_machine m = i % 3 ? machine_in_step() : machine_named("gb10");
         m.l2_bytes = 1024 * random_between(&seed, 1, 256);
@@ -231,8 +230,8 @@ static void compulsory_misses(void **state) {
 
 static void same_seed_same_result(void **state) {
     (void)state;
-    uint64_t seed = 4;
-    for (int i = 0; i < 60; i++) {
+    uint64_t seed = random_seed(4);
+    for (int i = 0; random_round(&seed, &i, 60); i++) {
         const weft_machine m = random_machine(&seed);
         const subject s = random_subject(&seed, SHAPE_ANY, i % 2);
         const weft_simulate_options o = random_options(&seed);
@@ -249,7 +248,7 @@ static void same_seed_same_result(void **state) {
 static subject many_tiles(void) {
     subject s;
     memset(&s, 0, sizeof s);
-    s.kind = WEFT_SUBJECT_ATTENTION;
+    s.kind = WEFT_ATTENTION;
     const weft_attention a = WEFT_ATTENTION_INIT;
     const weft_schedule t = WEFT_SCHEDULE_INIT;
     s.attention = a;
@@ -283,7 +282,7 @@ static void limits_of_any_kind(void **state) {
     subject s = many_tiles();
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     for (o.limit = 100; o.limit < 16384; o.limit += 1000) {
-        weft_traffic domains[MOST_DOMAINS];
+        weft_traffic domains[MOST_DOMAINS] = {WEFT_TRAFFIC_INIT};
         const weft_simulation r = simulate(plan_of(&s, &m), &o, domains);
         assert_int_equal(r.total.hits + r.total.misses, r.total.sectors);
         assert_int_equal(domains[0].hits + domains[0].misses, domains[0].sectors);
@@ -312,10 +311,10 @@ static void crowded_sets(void **state) {
             m.l2_crowded = crowded ? 0.05 : 0;
             for (int nearly = 0; nearly < 2; nearly++) {
                 const int64_t bytes = m.l2_bytes / 100 * (nearly ? 95 : 80) / BLOCK * BLOCK;
-                const weft_stream stream = {1, bytes, BLOCK, PASSES, WEFT_STREAM_SHARED, 0, 0};
+                const weft_stream stream = {sizeof stream, 1, bytes, BLOCK, PASSES, WEFT_STREAM_SHARED, 0, 0};
                 weft_simulate_options o = WEFT_SIMULATE_INIT;
-                o.drift = 0;
-                weft_traffic t;
+                o.drift = -1;
+                weft_traffic t = WEFT_TRAFFIC_INIT;
                 uint64_t distinct;
                 assert_int_equal(weft_simulate_stream(&m, &stream, &o, &t, &distinct, NULL), WEFT_OK);
                 const double reads = (double)t.dram_read_bytes / (double)m.l2_sector / (double)distinct;
@@ -342,24 +341,22 @@ static void assert_refused(const weft_plan *plan, const weft_simulate_options *o
 
 static void bad_arguments(void **state) {
     (void)state;
-    uint64_t seed = 5;
+    uint64_t seed = random_seed(5);
     const weft_machine m = machine_named("gb10");
     const subject s = random_subject(&seed, SHAPE_ALIGNED, 0);
     weft_plan *plan = plan_of(&s, &m);
-    weft_simulation r;
+    weft_simulation r = WEFT_SIMULATION_INIT;
     const weft_simulate_options init = WEFT_SIMULATE_INIT;
     assert_refused(NULL, NULL, &r, "plan");
     assert_refused(plan, NULL, NULL, "simulation");
     weft_simulate_options o = init;
-    o.stages = -1;
-    assert_refused(plan, &o, &r, "stages -1");
     o.stages = 17;
     assert_refused(plan, &o, &r, "stages 17");
     o = init;
     o.drift = 2;
     assert_refused(plan, &o, &r, "drift 2");
     o = init;
-    o.struct_size--;
+    o.struct_size = 3;
     assert_refused(plan, &o, &r, "struct_size");
     o = init;
     o.stages = 16;

@@ -100,8 +100,8 @@ static void check_distances(const weft_trace *t, const weft_machine *m) {
 static void test_replays_to_the_same_counters(void **state) {
     (void)state;
     static const char *const names[] = {"gb10", "h100", "h200", "mi300x", "b200"};
-    uint64_t seed = 9;
-    for (int round = 0; round < ROUNDS; round++) {
+    uint64_t seed = random_seed(9);
+    for (int round = 0; random_round(&seed, &round, ROUNDS); round++) {
         weft_machine machine = machine_named(names[round % 5]);
         const subject s = random_subject(&seed, SHAPE_ANY, round % 2);
         if (round % 3 == 0) { /* small enough to evict */
@@ -109,8 +109,8 @@ static void test_replays_to_the_same_counters(void **state) {
         }
         weft_simulate_options options = WEFT_SIMULATE_INIT;
         options.seed = (uint64_t)round;
-        options.stages = random_between(&seed, 0, 3);
-        weft_traffic domains[8];
+        options.stages = stages_of(random_between(&seed, 0, 3));
+        weft_traffic domains[8] = {WEFT_TRAFFIC_INIT};
         const weft_simulation sim = simulate(plan_of(&s, &machine), &options, domains);
         weft_plan *plan = plan_of(&s, &machine);
         weft_trace trace = trace_of(plan, &options);
@@ -133,7 +133,7 @@ static void test_what_is_held(void **state) {
     memset(&s, 0, sizeof s);
     const weft_attention attention = WEFT_ATTENTION_INIT;
     const weft_schedule schedule = WEFT_SCHEDULE_INIT;
-    s.kind = WEFT_SUBJECT_ATTENTION;
+    s.kind = WEFT_ATTENTION;
     s.attention = attention;
     s.attention.seq = 128;
     s.attention.kv_seq = 4096;
@@ -167,7 +167,7 @@ static void test_seats(void **state) {
     memset(&s, 0, sizeof s);
     const weft_attention attention = WEFT_ATTENTION_INIT;
     const weft_schedule schedule = WEFT_SCHEDULE_INIT;
-    s.kind = WEFT_SUBJECT_ATTENTION;
+    s.kind = WEFT_ATTENTION;
     s.attention = attention;
     s.attention.heads = s.attention.kv_heads = 16;
     s.attention.seq = s.attention.kv_seq = 2048;

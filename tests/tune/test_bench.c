@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../plans.h"
 #include "bench/bench.h"
 
 static int stop(void *user) {
@@ -22,7 +23,7 @@ static void plans_take_time(void **state) {
     weft_bench bench;
     int asked = 0;
     memset(&bench, 0, sizeof bench);
-    assert_int_equal(weft_plan_attention(&plan, &p, NULL, NULL, NULL), WEFT_OK);
+    assert_int_equal(plan_for(&plan, &p, NULL, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_bench_open(&bench, plan, NULL), WEFT_OK);
     const double begin = weft_bench_now();
     for (int64_t repeats = 1; repeats <= 100; repeats *= 10) {

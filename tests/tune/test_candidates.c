@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cpu/backend.h"
 #include "tune/search/candidates.h"
 
 /* The CPU's backend, without its model: the simulator is asked. */
@@ -19,7 +20,7 @@ static weft_candidates candidates_of(int64_t batch) {
     p.batch = batch;
     weft_plan draft;
     weft_candidates c;
-    assert_int_equal(weft_plan_draft_gemm(&draft, &p, NULL, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_draft(&draft, &p, NULL, NULL, NULL), WEFT_OK);
     draft.backend = without_model();
     assert_int_equal(weft_candidates_make(&c, &draft, NULL, 0, NULL), WEFT_OK);
     assert_true(c.count > 20);

@@ -12,7 +12,7 @@ static weft_plan draft(int64_t number) {
     p.batch = p.heads = p.kv_heads = 1;
     p.seq = p.kv_seq = p.head_dim = 64;
     s.workers = number;
-    assert_int_equal(weft_plan_draft_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_draft(&plan, &p, &s, NULL, NULL), WEFT_OK);
     return plan;
 }
 

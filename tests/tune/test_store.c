@@ -57,7 +57,7 @@ static int count_row(void *user, const weft_tuning *t) {
 static void rows(void **state) {
     (void)state;
     weft_store *store = NULL;
-    weft_tuned tuned;
+    weft_tuned tuned = WEFT_TUNED_INIT;
     store_begin();
     assert_int_equal(weft_store_open(&store, 0, NULL), WEFT_NOT_FOUND); /* reading makes no file */
     assert_int_equal(store_files("tuning.db"), 0);
@@ -130,7 +130,7 @@ static void sql(const char *text) {
 /* What is there is set aside, said, and a new store works. */
 static void is_set_aside(const char *what) {
     weft_message notice = {""};
-    weft_tuned tuned;
+    weft_tuned tuned = WEFT_TUNED_INIT;
     (void)weft_tunings_notice(NULL);
     put(7);
     assert_true(weft_tunings_notice(&notice));
@@ -195,7 +195,7 @@ static void older_and_newer(void **state) {
     (void)state;
     weft_store *store = NULL;
     weft_message message = {""};
-    weft_tuned tuned;
+    weft_tuned tuned = WEFT_TUNED_INIT;
     store_begin();
     sql("CREATE TABLE tunings(device TEXT, driver INTEGER, build TEXT, problem TEXT, schedule TEXT, seconds REAL, date "
         "INTEGER, "
@@ -219,7 +219,7 @@ static void older_and_newer(void **state) {
 /* A row whose schedule means nothing here, as an order that was taken out, is no row. */
 static void strange_rows(void **state) {
     (void)state;
-    weft_tuned tuned;
+    weft_tuned tuned = WEFT_TUNED_INIT;
     int seen = 0;
     store_begin();
     put(1);

@@ -11,6 +11,7 @@
 #include "plan/plan.h"
 #include "tune/search/race.h"
 #include "tune/store/known.h"
+#include "../plans.h"
 #include "tune/store/store.h"
 
 static weft_attention small(int64_t seq) {
@@ -73,36 +74,36 @@ static void modes(void **state) {
     const weft_attention p = small(65), near = small(71), far = small(200);
     weft_device measure = in_mode(WEFT_MEASURE), stored = in_mode(WEFT_STORED), wrong = in_mode((weft_mode)3);
     weft_schedule open = WEFT_SCHEDULE_INIT;
-    weft_machine host;
+    weft_machine host = WEFT_MACHINE_INIT;
     weft_message message = {""};
     weft_plan *plan = NULL;
-    weft_tuned tuned;
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &stored, &message), WEFT_NOT_FOUND);
+    weft_tuned tuned = WEFT_TUNED_INIT;
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &stored, &message), WEFT_NOT_FOUND);
     assert_null(plan);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &wrong, &message), WEFT_INVALID);
-    weft_machine_host(&host);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, &host, &measure, &message), WEFT_INVALID);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &wrong, &message), WEFT_INVALID);
+    weft_machine_host(&host, NULL);
+    assert_int_equal(plan_on(&plan, &p, NULL, &host, &measure, &message), WEFT_INVALID);
     assert_non_null(strstr(message.text, "mode measure"));
 
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &measure, &message), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &measure, &message), WEFT_OK);
     const weft_schedule first = weft_plan_schedule(plan);
     weft_plan_destroy(plan);
-    assert_int_equal(weft_tuned_attention(&p, NULL, NULL, &tuned, NULL), WEFT_OK);
+    assert_int_equal(weft_tuned_find(&p, NULL, NULL, &tuned, NULL), WEFT_OK);
     assert_true(tuned.seconds > 0 && tuned.runs > 0 && tuned.whole && tuned.date > 1500000000);
 
     weft_known_clear(); /* as another process: from the file */
-    assert_int_equal(weft_plan_attention_on(&plan, &near, &open, NULL, &stored, &message), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &near, &open, NULL, &stored, &message), WEFT_OK);
     const weft_schedule again = weft_plan_schedule(plan);
     weft_plan_destroy(plan);
     assert_int_equal(again.order, first.order);
     assert_int_equal(again.tile_m <= 75 && again.tile_n <= 75, 1);
-    assert_int_equal(weft_plan_attention_on(&plan, &far, NULL, NULL, &stored, &message), WEFT_NOT_FOUND);
+    assert_int_equal(plan_on(&plan, &far, NULL, NULL, &stored, &message), WEFT_NOT_FOUND);
     open.order = WEFT_ORDER_REVERSE; /* something else was given */
-    assert_int_equal(weft_plan_attention_on(&plan, &p, &open, NULL, &stored, &message), WEFT_NOT_FOUND);
+    assert_int_equal(plan_on(&plan, &p, &open, NULL, &stored, &message), WEFT_NOT_FOUND);
     int64_t count = 0;
-    assert_int_equal(weft_tuned_forget_attention(&near, NULL, NULL, &count, NULL), WEFT_OK);
+    assert_int_equal(weft_tuned_forget(&near, NULL, NULL, &count, NULL), WEFT_OK);
     assert_int_equal(count, 1);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &stored, &message), WEFT_NOT_FOUND);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &stored, &message), WEFT_NOT_FOUND);
     store_end();
 }
 
@@ -121,9 +122,9 @@ static void gemm_measured(void **state) {
     for (int i = 0; i < 40 * 90; i++) {
         b[i] = (float)(i % 5);
     }
-    assert_int_equal(weft_plan_gemm_on(&plan, &p, NULL, NULL, &measure, NULL), WEFT_OK);
-    const weft_gemm_data data = {a, b, c};
-    assert_int_equal(weft_plan_run_gemm(plan, &data, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &measure, NULL), WEFT_OK);
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c};
+    assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
     float sum = 0;
     for (int k = 0; k < 40; k++) {
         sum += a[3 * 40 + k] * b[k * 90 + 11];
@@ -152,16 +153,16 @@ static void given_and_also(void **state) {
     o.also = also;
     o.also_count = 2;
     o.behind = 100;
-    weft_tuned tuned;
-    weft_tune_state s;
-    assert_int_equal(weft_tune_attention(&p, &given, NULL, &o, &tuned, &s, NULL), WEFT_OK);
+    weft_tuned tuned = WEFT_TUNED_INIT;
+    weft_tune_state s = WEFT_TUNE_STATE_INIT;
+    assert_int_equal(weft_tune(&p, &given, NULL, &o, &tuned, &s, NULL), WEFT_OK);
     assert_true(tuned.schedule.order == WEFT_ORDER_BLOCK_FIRST || tuned.schedule.order == WEFT_CHOOSE);
     assert_int_equal(w.candidates, s.candidates - s.dropped);
     assert_int_equal(w.estimates, 1);
     assert_int_equal(w.also, 2);
     assert_true(s.runs > 0 && s.estimate > 0);
     const int64_t runs = s.runs;
-    assert_int_equal(weft_tune_attention(&p, &given, NULL, NULL, &tuned, &s, NULL), WEFT_OK); /* known: nothing runs */
+    assert_int_equal(weft_tune(&p, &given, NULL, NULL, &tuned, &s, NULL), WEFT_OK); /* known: nothing runs */
     assert_true(runs > 0 && s.runs == 0);
     store_end();
 }
@@ -190,12 +191,12 @@ static void final(void **state) {
     o.user = &w;
     o.behind = 100;
     o.forgetful = 1;
-    weft_tuned tuned;
-    weft_tune_state s;
+    weft_tuned tuned = WEFT_TUNED_INIT;
+    weft_tune_state s = WEFT_TUNE_STATE_INIT;
     for (int i = 0; i < 2; i++) {
         w = (watch){0};
         scripted_bench(scripts[i]);
-        assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, &tuned, &s, NULL), WEFT_OK);
+        assert_int_equal(weft_tune(&p, NULL, NULL, &o, &tuned, &s, NULL), WEFT_OK);
         assert_int_equal(w.best_tile_m, 64);
         assert_int_equal(tuned.runs, 15);
         assert_true(tuned.seconds >= w.least && tuned.seconds <= 1.01 * w.least); /* the model's own wins a tie */
@@ -205,7 +206,7 @@ static void final(void **state) {
     }
     w = (watch){0};
     o.seconds = 1e-3;
-    assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, &tuned, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_tune(&p, NULL, NULL, &o, &tuned, &s, NULL), WEFT_OK);
     assert_int_equal(s.untimed, s.candidates - s.dropped - 1); /* all but the model's own */
     assert_true(w.finals == 0 && tuned.seconds > 0);
     scripted_bench(NULL);
@@ -222,18 +223,18 @@ static void stopped(void **state) {
     o.progress = on_progress;
     o.user = &w;
     o.exhaustive = 1;
-    weft_tuned tuned, whole;
-    weft_tune_state s;
-    assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, &tuned, &s, NULL), WEFT_OK);
+    weft_tuned tuned = WEFT_TUNED_INIT, whole = WEFT_TUNED_INIT;
+    weft_tune_state s = WEFT_TUNE_STATE_INIT;
+    assert_int_equal(weft_tune(&p, NULL, NULL, &o, &tuned, &s, NULL), WEFT_OK);
     assert_int_equal(tuned.whole, 0);
     assert_true(tuned.seconds > 0 && s.runs > 0);
     const weft_device stored = in_mode(WEFT_STORED);
     weft_plan *plan = NULL;
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &stored, NULL), WEFT_OK); /* better than nothing */
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &stored, NULL), WEFT_OK); /* better than nothing */
     weft_plan_destroy(plan);
     w = (watch){0};
     o.exhaustive = 0;
-    assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, &whole, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_tune(&p, NULL, NULL, &o, &whole, &s, NULL), WEFT_OK);
     assert_int_equal(whole.whole, 1);
     store_end();
 }
@@ -243,34 +244,34 @@ static void not_writable(void **state) {
     weft_known_clear();
     assert_int_equal(setenv("WEFT_TUNING_DB", "/none/such/tuning.db", 1), 0);
     const weft_attention p = small(64);
-    weft_tuned tuned;
+    weft_tuned tuned = WEFT_TUNED_INIT;
     weft_message message = {""};
-    assert_int_equal(weft_tune_attention(&p, NULL, NULL, NULL, &tuned, NULL, &message), WEFT_IO);
+    assert_int_equal(weft_tune(&p, NULL, NULL, NULL, &tuned, NULL, &message), WEFT_IO);
     assert_true(tuned.seconds > 0 && strstr(message.text, "/none/such/tuning.db"));
     weft_known_clear();
     const weft_device measure = in_mode(WEFT_MEASURE), stored = in_mode(WEFT_STORED);
     weft_plan *plan = NULL;
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &measure, NULL), WEFT_OK);
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &measure, NULL), WEFT_OK);
     weft_plan_destroy(plan);
-    assert_int_equal(weft_plan_attention_on(&plan, &p, NULL, NULL, &stored, NULL), WEFT_OK); /* this process remembers */
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &stored, NULL), WEFT_OK); /* this process remembers */
     weft_plan_destroy(plan);
 }
 
 static void bad_calls(void **state) {
     (void)state;
     const weft_attention p = small(64);
-    weft_tuned tuned;
+    weft_tuned tuned = WEFT_TUNED_INIT;
     weft_tune_options o = WEFT_TUNE_INIT;
-    assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, NULL, NULL, NULL), WEFT_INVALID);
-    assert_int_equal(weft_tune_attention(NULL, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_INVALID);
+    assert_int_equal(weft_tune(&p, NULL, NULL, &o, NULL, NULL, NULL), WEFT_INVALID);
+    assert_int_equal(weft_tune(NULL, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_INVALID);
     o.struct_size = 3;
-    assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_INVALID);
+    assert_int_equal(weft_tune(&p, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_INVALID);
     o.struct_size = sizeof o;
     o.behind = 0.5;
-    assert_int_equal(weft_tune_attention(&p, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_INVALID);
+    assert_int_equal(weft_tune(&p, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_INVALID);
     weft_device device = WEFT_DEVICE_INIT;
     device.ctas = 1;
-    assert_int_equal(weft_tuned_attention(&p, NULL, &device, &tuned, NULL), WEFT_INVALID);
+    assert_int_equal(weft_tuned_find(&p, NULL, &device, &tuned, NULL), WEFT_INVALID);
     assert_int_equal(weft_tunings_import("/none/such.json", NULL, NULL), WEFT_NOT_FOUND);
     assert_int_equal(weft_tunings_import(NULL, NULL, NULL), WEFT_INVALID);
     assert_int_equal(weft_tunings_list(NULL, NULL, NULL), WEFT_INVALID);
@@ -283,31 +284,31 @@ static void seen_later(void **state) {
     store_begin();
     weft_known_clear();
     const weft_attention p = small(90);
-    weft_tuned tuned = {.schedule = WEFT_SCHEDULE_INIT, .seconds = 1, .runs = 3, .date = 5, .whole = 1}, found;
+    weft_tuned tuned = {.schedule = WEFT_SCHEDULE_INIT, .seconds = 1, .runs = 3, .date = 5, .whole = 1}, found = WEFT_TUNED_INIT;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(weft_tuned_attention(&p, NULL, NULL, &found, NULL), WEFT_NOT_FOUND);
+        assert_int_equal(weft_tuned_find(&p, NULL, NULL, &found, NULL), WEFT_NOT_FOUND);
     }
     weft_plan draft;
     weft_tune_key key;
     weft_store *store;
-    assert_int_equal(weft_plan_draft_attention(&draft, &p, NULL, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_draft(&draft, &p, NULL, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_tune_key_make(&key, &draft, NULL), WEFT_OK);
     assert_int_equal(weft_store_open(&store, 1, NULL), WEFT_OK);
     assert_int_equal(weft_store_put(store, &key, &tuned, NULL), WEFT_OK);
-    assert_int_equal(weft_tuned_attention(&p, NULL, NULL, &found, NULL), WEFT_OK); /* also while the writer is open */
+    assert_int_equal(weft_tuned_find(&p, NULL, NULL, &found, NULL), WEFT_OK); /* also while the writer is open */
     weft_store_close(store);
     assert_true(found.seconds == 1 && found.date == 5);
     assert_int_equal(unlink(store_path), 0); /* what is known needs no file */
-    assert_int_equal(weft_tuned_attention(&p, NULL, NULL, &found, NULL), WEFT_OK);
+    assert_int_equal(weft_tuned_find(&p, NULL, NULL, &found, NULL), WEFT_OK);
     store_end();
 }
 
 /* Any number of threads may look up at once. */
 static void *look_up(void *user) {
     const weft_attention p = small(111);
-    weft_tuned tuned;
+    weft_tuned tuned = WEFT_TUNED_INIT;
     for (int i = 0; i < 20000; i++) {
-        if (weft_tuned_attention(&p, NULL, NULL, &tuned, NULL) != WEFT_OK) {
+        if (weft_tuned_find(&p, NULL, NULL, &tuned, NULL) != WEFT_OK) {
             *(int *)user = 1;
         }
     }
@@ -322,7 +323,7 @@ static void from_threads(void **state) {
         const weft_attention other = small(seq);
         weft_plan draft;
         const weft_tuned tuned = {.schedule = WEFT_SCHEDULE_INIT, .seconds = 1, .whole = 1};
-        assert_int_equal(weft_plan_draft_attention(&draft, &other, NULL, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_draft(&draft, &other, NULL, NULL, NULL), WEFT_OK);
         weft_known_put(&draft, &tuned);
     }
     pthread_t threads[4];
@@ -369,7 +370,7 @@ static void exchanged(void **state) {
         weft_tuned t = {
             .schedule = WEFT_SCHEDULE_INIT, .seconds = (double)seq, .spread = 0.5, .runs = 7, .date = 50, .whole = 1};
         t.schedule.tile_m = 48;
-        assert_int_equal(weft_plan_draft_attention(&draft, &p, NULL, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_draft(&draft, &p, NULL, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_tune_key_make(&key, &draft, NULL), WEFT_OK);
         assert_int_equal(weft_store_open(&store, 1, NULL), WEFT_OK);
         assert_int_equal(weft_store_put(store, &key, &t, NULL), WEFT_OK);

@@ -2,8 +2,8 @@
  * a time. */
 #include "cpu/aarch64/narrow.h"
 #include "cpu/aarch64/transpose.h"
+#include "cpu/aarch64/vector__neon.h"
 #include "cpu/kernel/kernel.h"
-#include "cpu/kernel/vector__neon.h"
 
 /* Two accumulators side by side hold two rows of four columns. */
 static inline void store_rows(float *c, float32x4_t left, float32x4_t right, int add) {
@@ -70,35 +70,21 @@ static void narrow(int64_t k, const float *c, void *to) {
     narrow_fours(k, 12, c, to);
 }
 
-#define PACKED    uint16_t
-#define AS        WEFT_BF16
-#define A_LINES   8
-#define A_GROUP   4
-#define B_LINES   12
-#define B_GROUP   4
-#define DEPTH     4
-#define SQUARE    4
-#define TRANSPOSE transpose_halves
-#define NARROW    narrow_run
-#include "cpu/kernel/pack.inc"
-
-extern const weft_cpu_panel weft_cpu_panel_12_short__neon;
-extern const weft_cpu_few weft_cpu_few__neon_bfmmla;
-extern const weft_cpu_rows weft_cpu_rows__neon;
-
-const weft_cpu_kernel weft_cpu_bf16_8x12__neon_bfmmla = {
-    .name = "bf16_8x12__neon_bfmmla",
-    .dtype = WEFT_BF16,
-    .a = {A_LINES, A_GROUP},
-    .b = {B_LINES, B_GROUP},
-    .depth = DEPTH,
-    .fetch = 12,
-    .fetch_across = 6,
-    .multiply = multiply,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .narrow = narrow,
-    .panel = &weft_cpu_panel_12_short__neon,
-    .few = &weft_cpu_few__neon_bfmmla,
-    .rows = &weft_cpu_rows__neon,
-};
+#define NAME         bf16_8x12__neon_bfmmla
+#define PACKED       uint16_t
+#define AS           WEFT_BF16
+#define A_LINES      8
+#define A_GROUP      4
+#define B_LINES      12
+#define B_GROUP      4
+#define DEPTH        4
+#define SQUARE       4
+#define TRANSPOSE    transpose_halves
+#define NARROW_RUN   narrow_run
+#define PANEL        panel_12_short__neon
+#define DECODE       decode__neon_bfmmla
+#define RESULTS      rows__neon
+#define FETCH        12
+#define FETCH_ACROSS 6
+#define NARROW       narrow
+#include "cpu/kernel/block.inc"

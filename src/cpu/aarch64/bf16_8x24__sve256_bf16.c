@@ -1,13 +1,12 @@
 /* bf16, 8 x 24, by the instruction that multiplies 2 x 4 by 4 x 2 in each 128 bits of a register: the same two rows of A in
  * both, four columns of B. 24 accumulators of 2 x 4, 4 pairs of rows of A, one at a time, 6 vectors of B. */
-#define BITS 256
 #include "cpu/aarch64/narrow.h"
 #include "cpu/aarch64/transpose.h"
+#include "cpu/aarch64/vector__sve.h"
 #include "cpu/kernel/kernel.h"
-#include "cpu/kernel/vector__sve.h"
 
 enum { PAIRS = 4, VECTORS = 6, COLS = 24 };
-typedef svbfloat16_t halves __attribute__((arm_sve_vector_bits(BITS)));
+typedef svbfloat16_t halves __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
 
 static inline vec load_or_zero(const float *from, int load) {
     return load ? vec_load(from) : vec_all(0);
@@ -54,35 +53,21 @@ static void narrow(int64_t k, const float *c, void *to) {
     narrow_fours(k, COLS, c, to);
 }
 
-#define PACKED    uint16_t
-#define AS        WEFT_BF16
-#define A_LINES   8
-#define A_GROUP   4
-#define B_LINES   24
-#define B_GROUP   4
-#define DEPTH     4
-#define SQUARE    4
-#define TRANSPOSE transpose_halves
-#define NARROW    narrow_run
-#include "cpu/kernel/pack.inc"
-
-extern const weft_cpu_panel weft_cpu_panel_24_short__sve256;
-extern const weft_cpu_few weft_cpu_few__neon_bfmmla;
-extern const weft_cpu_rows weft_cpu_rows__neon;
-
-const weft_cpu_kernel weft_cpu_bf16_8x24__sve256_bf16 = {
-    .name = "bf16_8x24__sve256_bf16",
-    .dtype = WEFT_BF16,
-    .a = {A_LINES, A_GROUP},
-    .b = {B_LINES, B_GROUP},
-    .depth = DEPTH,
-    .fetch = 12,
-    .fetch_across = 6,
-    .multiply = multiply,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .narrow = narrow,
-    .panel = &weft_cpu_panel_24_short__sve256,
-    .few = &weft_cpu_few__neon_bfmmla,
-    .rows = &weft_cpu_rows__neon,
-};
+#define NAME         bf16_8x24__sve256_bf16
+#define PACKED       uint16_t
+#define AS           WEFT_BF16
+#define A_LINES      8
+#define A_GROUP      4
+#define B_LINES      24
+#define B_GROUP      4
+#define DEPTH        4
+#define SQUARE       4
+#define TRANSPOSE    transpose_halves
+#define NARROW_RUN   narrow_run
+#define PANEL        panel_24_short__sve256
+#define DECODE       decode__neon_bfmmla
+#define RESULTS      rows__neon
+#define FETCH        12
+#define FETCH_ACROSS 6
+#define NARROW       narrow
+#include "cpu/kernel/block.inc"

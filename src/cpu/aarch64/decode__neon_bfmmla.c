@@ -2,10 +2,10 @@
  * key by key. Two to eight: blocks of two by two, which take queries in pairs; scores of two are of pairs too. */
 #include <string.h>
 
+#include "cpu/aarch64/vector__neon.h"
 #include "cpu/kernel/kernel.h"
-#include "cpu/kernel/vector__neon.h"
 
-extern const weft_cpu_few weft_cpu_few_short__neon;
+extern const weft_cpu_few weft_cpu_decode_short__neon;
 
 /* KEYS: keys whose sums are kept in registers for one row; half as many for more rows. VALUES: values added in one go.
  * ROWS, PAIRS: the most queries. BLOCK: keys whose values are gone through dim by dim, from the L1, while the next are
@@ -287,7 +287,7 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
 }
 
 static float soften(int64_t keys, float *scores, float factor, float *max, float *sum) {
-    return weft_cpu_few_short__neon.soften(keys, scores, factor, max, sum);
+    return weft_cpu_decode_short__neon.soften(keys, scores, factor, max, sum);
 }
 
 static int takes(int64_t rows, int64_t dim) {
@@ -295,4 +295,4 @@ static int takes(int64_t rows, int64_t dim) {
     return rows <= ROWS;
 }
 
-const weft_cpu_few weft_cpu_few__neon_bfmmla = {takes, dots, sums, soften};
+const weft_cpu_few weft_cpu_decode__neon_bfmmla = {takes, dots, sums, soften};

@@ -1,8 +1,8 @@
 /* fp16, 8 x 12, by the instruction that multiplies halves and adds to floats: products are exact, sums are those of fp32.
  */
 #include "cpu/aarch64/transpose.h"
+#include "cpu/aarch64/vector__neon.h"
 #include "cpu/kernel/kernel.h"
-#include "cpu/kernel/vector__neon.h"
 
 #define FMLA     "fmlal"
 #define VECTOR   ".4h"
@@ -23,34 +23,20 @@ static void narrow(int64_t k, const float *c, void *to) {
     }
 }
 
-#define PACKED    uint16_t
-#define AS        WEFT_FP16
-#define A_LINES   8
-#define A_GROUP   1
-#define B_LINES   12
-#define B_GROUP   1
-#define DEPTH     2
-#define SQUARE    4
-#define TRANSPOSE transpose_halves
-#include "cpu/kernel/pack.inc"
-
-extern const weft_cpu_panel weft_cpu_panel_12__neon;
-extern const weft_cpu_few weft_cpu_few__neon;
-extern const weft_cpu_rows weft_cpu_rows__neon;
-
-const weft_cpu_kernel weft_cpu_fp16_8x12__neon_fhm = {
-    .name = "fp16_8x12__neon_fhm",
-    .dtype = WEFT_FP16,
-    .a = {A_LINES, A_GROUP},
-    .b = {B_LINES, B_GROUP},
-    .depth = DEPTH,
-    .fetch = 12,
-    .fetch_across = 6,
-    .multiply = multiply,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .narrow = narrow,
-    .panel = &weft_cpu_panel_12__neon,
-    .few = &weft_cpu_few__neon,
-    .rows = &weft_cpu_rows__neon,
-};
+#define NAME         fp16_8x12__neon_fhm
+#define PACKED       uint16_t
+#define AS           WEFT_FP16
+#define A_LINES      8
+#define A_GROUP      1
+#define B_LINES      12
+#define B_GROUP      1
+#define DEPTH        2
+#define SQUARE       4
+#define TRANSPOSE    transpose_halves
+#define PANEL        panel_12__neon
+#define DECODE       decode__neon
+#define RESULTS      rows__neon
+#define FETCH        12
+#define FETCH_ACROSS 6
+#define NARROW       narrow
+#include "cpu/kernel/block.inc"

@@ -1,31 +1,30 @@
 /* Attention backward. With S the scores, P the weights, g the gradient of the output and delta = g . o of each query:
  *   P = 2^(factor S - lse2)    dP = g V^T    dS = P (dP - delta)    dV = P^T g    dQ = scale dS K    dK = scale dS^T Q
- * All of it transposed, as forward: panels of keys x queries. A part of a head's keys is worked on by one thread, which
- * alone adds to their gradients; it has its own sums of dQ, which are added up at the end in the order of the parts. So the
- * result does not depend on the number of threads. */
-#include <math.h>
-#include <stdlib.h>
+ * All of it transposed, as forward: panels of keys x queries. A tile is a stretch of a kv head's keys. One thread works on
+ * it and alone adds to the gradients of its keys. Each stretch of keys has its own sums of dQ; they are added up at the end
+ * in the order of the keys. So the result depends neither on the number of threads nor on the order of the tiles. */
 #include <string.h>
 
+#include "base/status.h"
 #include "cpu/attention/attention.h"
 #include "cpu/attention/gradients.h"
 #include "cpu/attention/kv.h"
 #include "cpu/kernel/convert.h"
 #include "cpu/memory.h"
+#include "cpu/thread/walk.h"
 #include "problem/problem.h"
-#include "base/status.h"
 #include "ref/ref.h"
 
-enum { TILE = WEFT_CPU_GRADIENT_TILE };
+enum { BLOCK = WEFT_CPU_BACKWARD_BLOCK };
 
 /* Memory of one thread: a block of keys against a block of queries. */
 typedef struct buffers {
     char *k, *v;            /* keys as rows, k over dims */
     char *k_dims;           /* dims as rows, k over keys */
-    float *scores, *grads;  /* (TILE, width): one panel */
+    float *scores, *grads;  /* (BLOCK, width): one panel */
     char *narrow;           /* grads as an operand */
     char *weights, *slopes; /* P and dS as right operands: keys as columns, k over queries */
-    float *grad_k, *grad_v; /* (dims, TILE) in blocks: rows of blocks, in each its columns of blocks */
+    float *grad_k, *grad_v; /* (dims, BLOCK) in blocks: rows of blocks, in each its columns of blocks */
     int32_t *seen;          /* (width) */
     float *row;             /* (dims) */
 } buffers;
@@ -33,33 +32,33 @@ typedef struct buffers {
 static buffers lay_out(const weft_cpu_gradients *w, char *room, size_t *size) {
     const weft_cpu_kernel *kernel = w->kernel;
     const size_t width = (size_t)kernel->b.lines, dims = (size_t)w->dims;
-    const size_t keys = weft_cpu_panel_bytes(kernel, kernel->a, w->p->head_dim) * (size_t)(TILE / kernel->a.lines);
-    const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, TILE) * (size_t)(TILE / kernel->b.lines);
+    const size_t keys = weft_cpu_panel_bytes(kernel, kernel->a, w->p->head_dim) * (size_t)(BLOCK / kernel->a.lines);
+    const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK) * (size_t)(BLOCK / kernel->b.lines);
     buffers b;
     *size = 0;
     b.k = weft_cpu_take(room, size, keys);
     b.v = weft_cpu_take(room, size, keys);
     b.k_dims =
-        weft_cpu_take(room, size, weft_cpu_panel_bytes(kernel, kernel->a, TILE) * (size_t)(w->dims / kernel->a.lines));
-    b.scores = weft_cpu_take(room, size, TILE * width * sizeof(float));
-    b.grads = weft_cpu_take(room, size, TILE * width * sizeof(float));
-    b.narrow = weft_cpu_take(room, size, weft_cpu_panel_bytes(kernel, kernel->b, TILE));
+        weft_cpu_take(room, size, weft_cpu_panel_bytes(kernel, kernel->a, BLOCK) * (size_t)(w->dims / kernel->a.lines));
+    b.scores = weft_cpu_take(room, size, BLOCK * width * sizeof(float));
+    b.grads = weft_cpu_take(room, size, BLOCK * width * sizeof(float));
+    b.narrow = weft_cpu_take(room, size, weft_cpu_panel_bytes(kernel, kernel->b, BLOCK));
     b.weights = weft_cpu_take(room, size, across);
     b.slopes = weft_cpu_take(room, size, across);
-    b.grad_k = weft_cpu_take(room, size, dims * TILE * sizeof(float));
-    b.grad_v = weft_cpu_take(room, size, dims * TILE * sizeof(float));
+    b.grad_k = weft_cpu_take(room, size, dims * BLOCK * sizeof(float));
+    b.grad_v = weft_cpu_take(room, size, dims * BLOCK * sizeof(float));
     b.seen = weft_cpu_take(room, size, width * sizeof(int32_t));
     b.row = weft_cpu_take(room, size, dims * sizeof(float));
     return b;
 }
 
-/* Packs a block of keys and values; returns whether a value is infinite or NaN. */
+/* Packs a block of keys and values; returns whether a value is not finite. */
 static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batch, int64_t kv_head, int64_t begin,
                      int64_t keys) {
     const weft_attention *p = w->p;
     const weft_cpu_kernel *kernel = w->kernel;
     const int64_t lines = kernel->a.lines;
-    const size_t panel = weft_cpu_panel_bytes(kernel, kernel->a, p->head_dim), all = panel * (size_t)(TILE / lines);
+    const size_t panel = weft_cpu_panel_bytes(kernel, kernel->a, p->head_dim), all = panel * (size_t)(BLOCK / lines);
     const size_t k = weft_row_index(&p->k_strides, batch, begin, kv_head);
     const size_t v = weft_row_index(&p->v_strides, batch, begin, kv_head);
     memset(b->k, 0, all);
@@ -74,7 +73,7 @@ static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batc
         source.line_stride = p->v_strides.seq;
         kernel->pack_a(&source, b->v + (size_t)(key / lines) * panel);
     }
-    const size_t down = weft_cpu_panel_bytes(kernel, kernel->a, TILE);
+    const size_t down = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
     memset(b->k_dims, 0, down * (size_t)(w->dims / lines));
     for (int64_t d = 0; d < p->head_dim; d += lines) {
         const weft_cpu_source source = {
@@ -107,10 +106,11 @@ static void visit_panel(const weft_cpu_gradients *w, const buffers *b, size_t it
         kernel->multiply(w->depth, b->k + (size_t)(key / lines) * rows, q, b->scores + key * width, 0);
         kernel->multiply(w->depth, b->v + (size_t)(key / lines) * rows, g, b->grads + key * width, 0);
     }
-    const size_t at = item * TILE + (size_t)(panel * width);
+    const size_t at = item * BLOCK + (size_t)(panel * width);
     kernel->panel->differentiate(padded, b->scores, b->grads, (float)(w->p->scale * 1.44269504088896340736), b->seen,
                                  w->lse2 + at, w->delta + at);
-    const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, TILE), offset = (size_t)(panel * width * width) * element;
+    const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK),
+                 offset = (size_t)(panel * width * width) * element;
     for (int64_t key = 0; key < keys; key += width) {
         weft_cpu_source source = {
             WEFT_FP32, b->scores, (size_t)(key * width), width, 1, weft_cpu_smaller(width, padded - key), width};
@@ -123,7 +123,7 @@ static void visit_panel(const weft_cpu_gradients *w, const buffers *b, size_t it
         kernel->narrow(weft_cpu_pad(keys, kernel->depth), b->grads, b->narrow);
         slopes = b->narrow;
     }
-    const size_t down = weft_cpu_panel_bytes(kernel, kernel->a, TILE);
+    const size_t down = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
     for (int64_t d = 0; d < w->dims; d += lines) {
         kernel->multiply(weft_cpu_pad(keys, kernel->depth), b->k_dims + (size_t)(d / lines) * down, slopes,
                          sums + (panel * w->dims + d) * width, 1);
@@ -135,10 +135,10 @@ static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t 
                           int64_t keys, float *sums) {
     const weft_cpu_kernel *kernel = w->kernel;
     const int64_t lines = kernel->a.lines, width = kernel->b.lines;
-    const int64_t panels = (weft_cpu_smaller(TILE, w->p->seq - block * TILE) + width - 1) / width;
+    const int64_t panels = (weft_cpu_smaller(BLOCK, w->p->seq - block * BLOCK) + width - 1) / width;
     int64_t first = panels;
     for (int64_t panel = 0; panel < panels; panel++) {
-        if (count_seen(w, b->seen, block * TILE + panel * width, begin, keys) > 0 || first < panels) {
+        if (count_seen(w, b->seen, block * BLOCK + panel * width, begin, keys) > 0 || first < panels) {
             first = weft_cpu_smaller(first, panel);
             visit_panel(w, b, item, panel, keys, sums);
         }
@@ -147,14 +147,14 @@ static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t 
         return;
     }
     const int64_t skipped = first * width, depth = panels * width - skipped;
-    const size_t element = weft_dtype_bytes(kernel->dtype), across = weft_cpu_panel_bytes(kernel, kernel->b, TILE);
+    const size_t element = weft_dtype_bytes(kernel->dtype), across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK);
     const size_t left_at = (size_t)(skipped * lines) * element, right_at = (size_t)(skipped * width) * element;
     for (int64_t key = 0; key < keys; key += width) {
         const char *weights = b->weights + (size_t)(key / width) * across + right_at;
         const char *slopes = b->slopes + (size_t)(key / width) * across + right_at;
         for (int64_t d = 0; d < w->dims; d += lines) {
             const size_t panel = (size_t)(d / lines);
-            const int64_t to = d * TILE + key * lines;
+            const int64_t to = d * BLOCK + key * lines;
             kernel->multiply(depth, w->g.left + item * w->g.left_block + panel * w->g.left_panel + left_at, weights,
                              b->grad_v + to, 1);
             kernel->multiply(depth, w->q.left + item * w->q.left_block + panel * w->q.left_panel + left_at, slopes,
@@ -168,35 +168,37 @@ static void store_keys(const weft_cpu_gradients *w, const buffers *b, const floa
     const int64_t lines = w->kernel->a.lines, width = w->kernel->b.lines;
     for (int64_t key = 0; key < keys; key++) {
         for (int64_t d = 0; d < w->p->head_dim; d++) {
-            const int64_t at = d / lines * lines * TILE + key / width * width * lines + d % lines * width + key % width;
+            const int64_t at = d / lines * lines * BLOCK + key / width * width * lines + d % lines * width + key % width;
             b->row[d] = (float)scale * sums[at];
         }
         weft_cpu_store(w->p->dtype, to, weft_row_index(strides, batch, begin + key, kv_head), w->p->head_dim, b->row);
     }
 }
 
-/* One part of a kv head's keys. */
-static void visit_chunk(void *context, void *room, int64_t item) {
+/* Adds a stretch of a kv head's keys up, block of keys by block of keys: each meets the visit's blocks of queries, of one
+ * head after the other. */
+static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
     weft_cpu_gradients *w = context;
     const weft_attention *p = w->p;
-    const int64_t chunk = item % w->chunks, kv_head = item / w->chunks % p->kv_heads;
-    const int64_t batch = item / w->chunks / p->kv_heads, group = p->heads / p->kv_heads;
-    const int64_t key_blocks = (p->kv_seq + TILE - 1) / TILE;
+    const int64_t batch = visit->tile.batch, kv_head = visit->tile.head, group = p->heads / p->kv_heads;
+    const int64_t first = visit->tile.block * w->tile_n;
+    if (kv_head >= p->kv_heads || first >= p->kv_seq) { /* a cluster may reach beyond the grid */
+        return;
+    }
     size_t unused;
-    const buffers b = lay_out(w, room, &unused);
-    for (int64_t j = key_blocks * chunk / w->chunks; j < key_blocks * (chunk + 1) / w->chunks; j++) {
-        const int64_t begin = j * TILE, keys = weft_cpu_smaller(TILE, p->kv_seq - begin);
+    const buffers b = lay_out(w, scratch, &unused);
+    float *sums = w->sums + (size_t)visit->tile.block * w->query_items * (size_t)(w->dims * BLOCK);
+    for (int64_t begin = first; begin < weft_cpu_smaller(first + w->tile_n, p->kv_seq); begin += BLOCK) {
+        const int64_t keys = weft_cpu_smaller(BLOCK, p->kv_seq - begin);
         if (pack_keys(w, &b, batch, kv_head, begin, keys)) {
-            __atomic_store_n(&w->is_odd, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&w->has_nonfinite, 1, __ATOMIC_RELAXED);
         }
-        memset(b.grad_k, 0, (size_t)(w->dims * TILE) * sizeof(float));
-        memset(b.grad_v, 0, (size_t)(w->dims * TILE) * sizeof(float));
+        memset(b.grad_k, 0, (size_t)(w->dims * BLOCK) * sizeof(float));
+        memset(b.grad_v, 0, (size_t)(w->dims * BLOCK) * sizeof(float));
         for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
-            for (int64_t block = 0; block < w->blocks; block++) {
-                const size_t query_item = weft_cpu_gradients_item(w, batch, head, block);
-                const size_t all = (size_t)(p->batch * p->heads * w->blocks);
-                visit_queries(w, &b, query_item, block, begin, keys,
-                              w->sums + ((size_t)chunk * all + query_item) * (size_t)(w->dims * TILE));
+            for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
+                const size_t item = weft_cpu_gradients_item(w, batch, head, step);
+                visit_queries(w, &b, item, step, begin, keys, sums + item * (size_t)(w->dims * BLOCK));
             }
         }
         store_keys(w, &b, b.grad_k, p->scale, w->data->grad_k, &p->k_strides, batch, kv_head, begin, keys);
@@ -204,25 +206,25 @@ static void visit_chunk(void *context, void *room, int64_t item) {
     }
 }
 
-/* Adds up the parts' gradients of one block of queries. */
-static void store_queries(void *context, void *room, int64_t item) {
+/* Adds up the gradients of one block of queries, in the order of the keys. */
+static void store_queries(void *context, void *scratch, int64_t item) {
     const weft_cpu_gradients *w = context;
     const weft_attention *p = w->p;
     const int64_t block = item % w->blocks, head = item / w->blocks % p->heads, batch = item / w->blocks / p->heads;
     const int64_t width = w->kernel->b.lines;
-    const size_t size = (size_t)(w->dims * TILE), all = (size_t)(p->batch * p->heads * w->blocks) * size;
-    float *row = room;
-    for (int64_t i = 0; i < weft_cpu_smaller(TILE, p->seq - block * TILE); i++) {
+    const size_t size = (size_t)(w->dims * BLOCK), all = w->query_items * size;
+    float *row = scratch;
+    for (int64_t i = 0; i < weft_cpu_smaller(BLOCK, p->seq - block * BLOCK); i++) {
         for (int64_t d = 0; d < p->head_dim; d++) {
             const size_t at = (size_t)item * size + (size_t)((i / width * w->dims + d) * width + i % width);
             float sum = 0;
-            for (int64_t chunk = 0; chunk < w->chunks; chunk++) {
-                sum += w->sums[(size_t)chunk * all + at];
+            for (int64_t tile = 0; tile < w->tiles; tile++) {
+                sum += w->sums[(size_t)tile * all + at];
             }
             row[d] = (float)p->scale * sum;
         }
-        weft_cpu_store(p->dtype, w->data->grad_q, weft_row_index(&p->q_strides, batch, block * TILE + i, head), p->head_dim,
-                       row);
+        weft_cpu_store(p->dtype, w->data->grad_q, weft_row_index(&p->q_strides, batch, block * BLOCK + i, head),
+                       p->head_dim, row);
     }
 }
 
@@ -231,43 +233,51 @@ static int repeats(const weft_strides *s, int64_t batch, int64_t seq, int64_t he
     return (s->batch == 0 && batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1);
 }
 
-static weft_status run(weft_cpu_gradients *w, weft_message *message) {
-    const weft_attention *p = w->p;
-    /* Parts: enough for many threads, the same number whatever there are. */
-    const int64_t key_blocks = (p->kv_seq + TILE - 1) / TILE, heads = p->batch * p->kv_heads,
-                  wanted = (16 + heads - 1) / heads;
-    w->chunks = weft_cpu_smaller(wanted, key_blocks);
-    const size_t query_blocks = (size_t)(p->batch * p->heads * w->blocks);
-    const double bytes = (double)w->chunks * (double)query_blocks * (double)(w->dims * TILE) * sizeof(float);
+static weft_status run(weft_cpu_gradients *w, const weft_plan *plan, weft_message *message) {
+    const double bytes = (double)w->tiles * (double)w->query_items * (double)(w->dims * BLOCK) * sizeof(float);
     w->sums = bytes < 0x1p62 ? weft_cpu_alloc((size_t)bytes) : NULL;
     if (!w->sums) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %.0f bytes of sums", bytes);
     }
     memset(w->sums, 0, (size_t)bytes);
-    size_t room;
-    lay_out(w, NULL, &room);
-    const weft_status status = weft_cpu_each(heads * w->chunks, w->kernel, room, visit_chunk, w, message);
+    weft_cpu_visitor visitor = {.kernel = w->kernel,
+                                .visit = visit_tile,
+                                .context = w,
+                                .progress = plan->progress,
+                                .progress_user = plan->progress_user};
+    lay_out(w, NULL, &visitor.scratch);
+    const weft_status status = weft_cpu_walk(&plan->walk, &visitor, message);
     return status ? status
-                  : weft_cpu_each((int64_t)query_blocks, w->kernel, (size_t)w->dims * sizeof(float), store_queries, w,
+                  : weft_cpu_each((int64_t)w->query_items, w->kernel, (size_t)w->dims * sizeof(float), store_queries, w,
                                   message);
 }
 
-weft_status weft_cpu_attention_backward(const weft_attention *problem, const weft_attention_gradients *data,
+weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attention_gradients *data,
                                         weft_message *message) {
-    const weft_attention *p = problem;
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    if (s->tile_m != weft_cpu_smaller(BLOCK, p->seq) || (s->tile_n % BLOCK != 0 && s->tile_n < p->kv_seq)) {
+        return weft_fail(message, WEFT_UNSUPPORTED,
+                         "a tile of %lldx%lld is not %d queries and whole blocks of %d keys, as backward needs it here",
+                         (long long)s->tile_m, (long long)s->tile_n, BLOCK, BLOCK);
+    }
     if (repeats(&p->q_strides, p->batch, p->seq, p->heads) || repeats(&p->k_strides, p->batch, p->kv_seq, p->kv_heads) ||
         repeats(&p->v_strides, p->batch, p->kv_seq, p->kv_heads)) {
-        return weft_ref_attention_backward(problem, data, message);
+        return weft_ref_attention_backward(p, data, message);
     }
     /* The gradient of a score may be beyond what fp16 holds, whatever the gradients that are asked for. */
     const weft_dtype working = p->dtype == WEFT_FP16 ? WEFT_FP32 : p->dtype;
-    weft_cpu_gradients w = {.p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, working)};
+    weft_cpu_gradients w = {.p = p,
+                            .data = data,
+                            .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, working),
+                            .tile_n = s->tile_n,
+                            .tiles = weft_ceil_divide(p->kv_seq, s->tile_n)};
     weft_status status = weft_cpu_gradients_prepare(&w, message);
-    if (status == WEFT_OK && !w.is_odd) {
-        status = run(&w, message);
+    if (status == WEFT_OK && !w.has_nonfinite) {
+        status = run(&w, plan, message);
     }
-    const int is_odd = w.is_odd;
+    const int has_nonfinite = w.has_nonfinite;
     weft_cpu_gradients_free(&w);
-    /* A value that is infinite or NaN must not reach queries that do not see it, nor be lost in a product with 0. */
-    return status == WEFT_OK && is_odd ? weft_ref_attention_backward(problem, data, message) : status;
+    /* A value that is not finite must not reach queries that do not see it, nor be lost in a product with 0. */
+    return status == WEFT_OK && has_nonfinite ? weft_ref_attention_backward(p, data, message) : status;
 }

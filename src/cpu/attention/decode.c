@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cpu/attention/queries.h"
 #include "cpu/kernel/convert.h"
 #include "cpu/memory.h"
 #include "problem/problem.h"
-#include "base/status.h"
 
 /* PART: keys of one part. STRETCH: keys between two looks at the maximum where they are multiplied as they lie, many, so
  * that memory is read in long runs. BLOCK: keys of a packed block, which fits the L1. */

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cpu/attention/attention.h"
 #include "cpu/attention/decode.h"
 #include "cpu/attention/queries.h"
 #include "cpu/attention/tile.h"
 #include "cpu/tile.h"
 #include "problem/problem.h"
-#include "base/status.h"
 
 static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
                        int64_t rows) {

@@ -6,21 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cpu/attention/kv.h"
 #include "cpu/kernel/convert.h"
 #include "cpu/memory.h"
 #include "cpu/thread/walk.h"
 #include "problem/problem.h"
-#include "base/status.h"
 
-enum { TILE = WEFT_CPU_GRADIENT_TILE };
+enum { BLOCK = WEFT_CPU_BACKWARD_BLOCK };
 
 static void pack_queries(weft_cpu_gradients *w, weft_cpu_queries *to, const void *data, const weft_strides *strides,
                          int64_t batch, int64_t head, int64_t block) {
     const weft_cpu_kernel *kernel = w->kernel;
-    const int64_t rows = weft_cpu_smaller(TILE, w->p->seq - block * TILE);
+    const int64_t rows = weft_cpu_smaller(BLOCK, w->p->seq - block * BLOCK);
     const size_t item = weft_cpu_gradients_item(w, batch, head, block);
-    const size_t index = weft_row_index(strides, batch, block * TILE, head);
+    const size_t index = weft_row_index(strides, batch, block * BLOCK, head);
     char *right = to->right + item * to->right_block, *left = to->left + item * to->left_block;
     memset(right, 0, to->right_block); /* queries past the last are 0 */
     memset(left, 0, to->left_block);
@@ -37,7 +37,7 @@ static void pack_queries(weft_cpu_gradients *w, weft_cpu_queries *to, const void
         kernel->pack_a(&source, left + (size_t)(d / kernel->a.lines) * to->left_panel);
     }
     if (weft_cpu_has_odd(kernel, right, to->right_block)) {
-        __atomic_store_n(&w->is_odd, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&w->has_nonfinite, 1, __ATOMIC_RELAXED);
     }
 }
 
@@ -48,8 +48,8 @@ static void measure_queries(weft_cpu_gradients *w, const float *lse, const void 
     const weft_attention *p = w->p;
     const size_t item = weft_cpu_gradients_item(w, batch, head, block);
     float out[256], grad[256];
-    for (int64_t i = 0; i < TILE; i++) {
-        const int64_t row = block * TILE + i;
+    for (int64_t i = 0; i < BLOCK; i++) {
+        const int64_t row = block * BLOCK + i;
         double dot = 0, log2_sum = INFINITY;
         if (row < p->seq) {
             weft_cpu_load(p->dtype, o, weft_row_index(o_strides, batch, row, head), p->head_dim, out);
@@ -60,11 +60,11 @@ static void measure_queries(weft_cpu_gradients *w, const float *lse, const void 
             const double natural = (double)lse[(batch * p->heads + head) * p->seq + row];
             log2_sum = natural == -INFINITY ? INFINITY : natural * 1.44269504088896340736;
             if (!isfinite(dot) || isnan(natural)) {
-                __atomic_store_n(&w->is_odd, 1, __ATOMIC_RELAXED);
+                __atomic_store_n(&w->has_nonfinite, 1, __ATOMIC_RELAXED);
             }
         }
-        w->delta[item * TILE + (size_t)i] = (float)dot;
-        w->lse2[item * TILE + (size_t)i] = (float)log2_sum;
+        w->delta[item * BLOCK + (size_t)i] = (float)dot;
+        w->lse2[item * BLOCK + (size_t)i] = (float)log2_sum;
     }
 }
 
@@ -88,8 +88,8 @@ static void prepare_block(void *context, void *room, int64_t item) {
 static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_queries *q, size_t items) {
     const weft_cpu_kernel *kernel = w->kernel;
     q->right_panel = weft_cpu_panel_bytes(kernel, kernel->b, w->p->head_dim);
-    q->left_panel = weft_cpu_panel_bytes(kernel, kernel->a, TILE);
-    q->right_block = q->right_panel * (size_t)(TILE / kernel->b.lines);
+    q->left_panel = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
+    q->right_block = q->right_panel * (size_t)(BLOCK / kernel->b.lines);
     q->left_block = q->left_panel * (size_t)(w->dims / kernel->a.lines);
     q->right = weft_cpu_alloc(items * q->right_block);
     q->left = weft_cpu_alloc(items * q->left_block);
@@ -117,11 +117,12 @@ weft_status weft_cpu_gradients_prepare(weft_cpu_gradients *w, weft_message *mess
     const weft_attention *p = w->p;
     w->dims = weft_cpu_pad(p->head_dim, w->kernel->a.lines);
     w->depth = weft_cpu_pad(p->head_dim, w->kernel->depth);
-    w->blocks = (p->seq + TILE - 1) / TILE;
+    w->blocks = (p->seq + BLOCK - 1) / BLOCK;
     const double items = (double)p->batch * (double)p->heads * (double)w->blocks;
-    const size_t count = items * TILE * (double)w->dims < 0x1p56 ? (size_t)(p->batch * p->heads * w->blocks) : 0;
-    w->lse2 = count ? weft_cpu_alloc(count * TILE * sizeof(float)) : NULL;
-    w->delta = count ? weft_cpu_alloc(count * TILE * sizeof(float)) : NULL;
+    const size_t count = items * BLOCK * (double)w->dims < 0x1p56 ? (size_t)(p->batch * p->heads * w->blocks) : 0;
+    w->query_items = count;
+    w->lse2 = count ? weft_cpu_alloc(count * BLOCK * sizeof(float)) : NULL;
+    w->delta = count ? weft_cpu_alloc(count * BLOCK * sizeof(float)) : NULL;
     if (!w->lse2 || !w->delta || !alloc_queries(w, &w->q, count) || !alloc_queries(w, &w->g, count)) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory to pack queries and gradients");
     }

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/status.h"
 #include "cpu/memory.h"
 #include "problem/problem.h"
-#include "base/status.h"
 
 int weft_cpu_has_odd(const weft_cpu_kernel *kernel, const void *packed, size_t bytes) {
     const uint32_t *words = packed; /* one fp32, or two halves: operands come in whole words */

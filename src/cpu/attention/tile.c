@@ -1,6 +1,7 @@
 /* Tiles of attention for this host. */
 #include "cpu/attention/tile.h"
 
+#include "cpu/attention/attention.h"
 #include "cpu/attention/decode.h"
 #include "cpu/kernel/kernel.h"
 #include "cpu/tile.h"
@@ -96,4 +97,22 @@ double weft_cpu_attention_cost(const weft_plan *plan) {
     return cost_of(weft_cpu_choose(WEFT_CPU_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m, s->tile_n,
                    s->workers, weft_cpu_shares_by_head(plan)) *
            all * (1 + PER_BLOCK / (double)s->tile_n);
+}
+
+int64_t weft_cpu_backward_tile(const weft_attention *p) {
+    enum { THREADS = 16 }; /* tiles for so many, whatever there are: the result depends on where keys are cut */
+    const int64_t blocks = weft_ceil_divide(p->kv_seq, WEFT_CPU_BACKWARD_BLOCK),
+                  wanted = weft_ceil_divide(THREADS, p->batch * p->kv_heads);
+    const int64_t in_tile = weft_ceil_divide(blocks, weft_cpu_smaller(wanted, blocks));
+    return weft_cpu_smaller(in_tile * WEFT_CPU_BACKWARD_BLOCK, p->kv_seq);
+}
+
+/* Head by head, tiles to threads as they come free. */
+void weft_cpu_backward_choose(weft_plan *plan) {
+    weft_schedule *s = &plan->schedule;
+    s->tile_m = s->tile_m ? s->tile_m : weft_cpu_smaller(WEFT_CPU_BACKWARD_BLOCK, plan->attention.seq);
+    s->tile_n = s->tile_n ? s->tile_n : weft_cpu_backward_tile(&plan->attention);
+    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_HEAD_FIRST : s->order;
+    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
+    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_DYNAMIC : s->dispatch;
 }

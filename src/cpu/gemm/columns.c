@@ -8,8 +8,8 @@
 #include "cpu/thread/team.h"
 
 /* A block with A where it lies; what is not whole, below or at the end of k, is packed. */
-static void multiply_lying(const weft_cpu_gemm_job *g, int64_t panel, int64_t slice, const char *b, float *c, int add,
-                           char *room) {
+static void multiply_unpacked(const weft_cpu_gemm_job *g, int64_t panel, int64_t slice, const char *b, float *c, int add,
+                              char *room) {
     const int64_t tile_k = g->plan->schedule.tile_k, lines = g->a.layout.lines, depth = g->kernel->depth;
     const int64_t k = weft_cpu_smaller(tile_k, g->a.source.k - slice * tile_k);
     const int64_t element = (int64_t)weft_dtype_bytes(g->kernel->dtype);
@@ -18,8 +18,8 @@ static void multiply_lying(const weft_cpu_gemm_job *g, int64_t panel, int64_t sl
     const int64_t whole = s.lines == lines ? k / depth * depth : 0;
     s.index += (size_t)(panel * lines * s.line_stride + slice * tile_k);
     if (whole > 0) {
-        g->kernel->multiply_lying(whole, (const char *)s.data + (int64_t)s.index * element, s.line_stride * element, b, c,
-                                  add);
+        g->kernel->multiply_unpacked(whole, (const char *)s.data + (int64_t)s.index * element, s.line_stride * element, b,
+                                     c, add);
     }
     if (whole < k) {
         s.index += (size_t)whole;
@@ -48,7 +48,7 @@ void weft_cpu_gemm_columns(void *context, void *room, const weft_visit *visit) {
         for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
             weft_cpu_gemm_pack(g, &g->b, step, col, col + 1, w.b);
             for (int64_t row = t.row; row < t.row_end; row++) {
-                multiply_lying(g, row, step, w.b, w.sums + (row - t.row) * rows * cols, i > 0, w.a);
+                multiply_unpacked(g, row, step, w.b, w.sums + (row - t.row) * rows * cols, i > 0, w.a);
             }
         }
         weft_cpu_gemm_store(g, t.row * rows, weft_cpu_smaller(t.row_end * rows, p->m), col * cols,
@@ -65,7 +65,7 @@ static int64_t tiles_of(const weft_cpu_gemm_job *g) {
 int weft_cpu_gemm_by_columns(const weft_cpu_gemm_job *g) {
     const weft_walk *walk = &g->plan->walk;
     return g->plan->products == 1 && walk->dispatch != WEFT_DISPATCH_DYNAMIC && walk->order.count > 1 &&
-           tiles_of(g) <= weft_cpu_threads() && weft_cpu_takes_lying(g->kernel, &g->plan->gemm);
+           tiles_of(g) <= weft_cpu_threads() && weft_cpu_takes_unpacked(g->kernel, &g->plan->gemm);
 }
 
 int weft_cpu_gemm_alloc_columns(weft_cpu_gemm_job *g) {

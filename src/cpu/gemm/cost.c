@@ -65,13 +65,13 @@ static weft_cpu_fetching fetching_of(const weft_cpu_kernel *kernel, const weft_g
                                p->b_major == WEFT_ROW_MAJOR ? kernel->fetch_across : kernel->fetch};
 }
 
-int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *p) {
-    return kernel->multiply_lying && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
+int weft_cpu_takes_unpacked(const weft_cpu_kernel *kernel, const weft_gemm *p) {
+    return kernel->multiply_unpacked && p->dtype == kernel->dtype && p->a_major == WEFT_ROW_MAJOR;
 }
 
 int weft_cpu_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
                         int64_t workers) {
-    return m.tiles * n.tiles > 1 && m.tiles * n.tiles <= (double)workers && weft_cpu_takes_lying(kernel, p);
+    return m.tiles * n.tiles > 1 && m.tiles * n.tiles <= (double)workers && weft_cpu_takes_unpacked(kernel, p);
 }
 
 /* Then all have as much to do, up to the last column. Each column packs its B; each worker fetches the A of its tile, and

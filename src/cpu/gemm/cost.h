@@ -26,6 +26,6 @@ double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int
 int weft_cpu_packs_alone(const weft_plan *plan);
 
 /* Whether a GEMM with no more tiles than workers takes A unpacked. Then tiles are shared out by columns of blocks. */
-int weft_cpu_takes_lying(const weft_cpu_kernel *kernel, const weft_gemm *problem);
+int weft_cpu_takes_unpacked(const weft_cpu_kernel *kernel, const weft_gemm *problem);
 
 #endif

@@ -1,12 +1,12 @@
 /* GEMM: operands packed slice of k by slice of k, then blocks over each tile. */
 #include "cpu/gemm/gemm.h"
 
+#include "base/status.h"
 #include "cpu/gemm/columns.h"
 #include "cpu/gemm/cost.h"
 #include "cpu/gemm/job.h"
 #include "cpu/memory.h"
 #include "cpu/tile.h"
-#include "base/status.h"
 
 /* The panels of a slice, packed now if they are not. */
 static const char *panels_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,

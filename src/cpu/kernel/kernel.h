@@ -12,6 +12,12 @@
 
 #include "cpu/sizes.h"
 
+/* The symbol of a kernel or of a part of one, and its name as text. */
+#define WEFT_CPU_SYMBOL(name)  WEFT_CPU_PREFIX(name)
+#define WEFT_CPU_PREFIX(name)  weft_cpu_##name
+#define WEFT_CPU_TEXT(name)    WEFT_CPU_LITERAL(name)
+#define WEFT_CPU_LITERAL(name) #name
+
 /* How a kernel takes an operand: panels of `lines` rows of A or columns of B. Value k of a line is at
  * ((k / group) * lines + line) * group + k % group. Lines and values that are missing are 0. */
 typedef struct weft_cpu_operand {
@@ -95,8 +101,8 @@ typedef struct weft_cpu_kernel {
     /* The same where only the first `rows` of c matter; null where that is not faster. */
     void (*multiply_part)(int rows, int64_t k, const void *a, const void *b, float *c, int add);
 
-    /* The same with A where it lies, its rows `step` bytes apart, k a multiple of depth; null where A must be packed. */
-    void (*multiply_lying)(int64_t k, const void *a, int64_t step, const void *b, float *c, int add);
+    /* The same with A unpacked, its rows `step` bytes apart, k a multiple of depth; null where A must be packed. */
+    void (*multiply_unpacked)(int64_t k, const void *a, int64_t step, const void *b, float *c, int add);
 
     /* Packs a panel, with k padded to `depth`. */
     void (*pack_a)(const weft_cpu_source *source, void *to);

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base/status.h"
 #include "cpu/memory.h"
 #include "cpu/thread/team.h"
-#include "base/status.h"
 
 /* The job of all threads: the items of a stage, then what a thread does of worker 0 .. workers - 1. */
 typedef struct crew {

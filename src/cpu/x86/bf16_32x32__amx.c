@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "cpu/kernel/kernel.h"
-#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/narrow.h"
 #include "cpu/x86/transpose.h"
+#include "cpu/x86/vector__avx512.h"
 
 /* What the processor is told about its tile registers. */
 typedef struct tile_config {
@@ -80,7 +80,7 @@ static void multiply(int64_t k, const void *a, const void *b, float *c, int add)
     multiply_from(k, a, LINE, STEP, 2, 1, b, c, add);
 }
 
-static void multiply_lying(int64_t k, const void *a, int64_t step, const void *b, float *c, int add) {
+static void multiply_unpacked(int64_t k, const void *a, int64_t step, const void *b, float *c, int add) {
     multiply_from(k, a, step, LINE, 4, 0, b, c, add);
 }
 
@@ -88,40 +88,26 @@ static void narrow(int64_t k, const float *c, void *to) {
     narrow_pairs(k, 32, c, to);
 }
 
-#define PACKED          uint16_t
-#define AS              WEFT_BF16
-#define A_LINES         32
-#define A_GROUP         32
-#define B_LINES         32
-#define B_GROUP         2
-#define DEPTH           32
-#define SQUARE          8
-#define TRANSPOSE       transpose_halves
-#define PAIR            pair_rows
-#define TRANSPOSE_PAIRS transpose_pairs
-#define NARROW          narrow_run
-#include "cpu/kernel/pack.inc"
-
-extern const weft_cpu_panel weft_cpu_panel_32_short__avx512;
-extern const weft_cpu_few weft_cpu_few__amx;
-extern const weft_cpu_rows weft_cpu_rows__avx512;
-
-const weft_cpu_kernel weft_cpu_bf16_32x32__amx = {
-    .name = "bf16_32x32__amx",
-    .dtype = WEFT_BF16,
-    .a = {A_LINES, A_GROUP},
-    .b = {B_LINES, B_GROUP},
-    .depth = DEPTH,
-    .fetch = 60,
-    .fetch_across = 60,
-    .multiply = multiply,
-    .multiply_lying = multiply_lying,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .narrow = narrow,
-    .panel = &weft_cpu_panel_32_short__avx512,
-    .few = &weft_cpu_few__amx,
-    .rows = &weft_cpu_rows__avx512,
-    .start = start,
-    .stop = stop,
-};
+#define NAME              bf16_32x32__amx
+#define PACKED            uint16_t
+#define AS                WEFT_BF16
+#define A_LINES           32
+#define A_GROUP           32
+#define B_LINES           32
+#define B_GROUP           2
+#define DEPTH             32
+#define SQUARE            8
+#define TRANSPOSE         transpose_halves
+#define PAIR              pair_rows
+#define TRANSPOSE_PAIRS   transpose_pairs
+#define NARROW_RUN        narrow_run
+#define PANEL             panel_32_short__avx512
+#define DECODE            decode__amx
+#define RESULTS           rows__avx512
+#define FETCH             60
+#define FETCH_ACROSS      60
+#define MULTIPLY_UNPACKED multiply_unpacked
+#define NARROW            narrow
+#define START             start
+#define STOP              stop
+#include "cpu/kernel/block.inc"

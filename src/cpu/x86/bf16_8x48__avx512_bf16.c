@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "cpu/kernel/kernel.h"
-#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/narrow.h"
 #include "cpu/x86/transpose.h"
+#include "cpu/x86/vector__avx512.h"
 
 enum { ROWS = 8, VECTORS = 3, COLS = VECTORS * WIDTH };
 
@@ -45,6 +45,7 @@ static void narrow(int64_t k, const float *c, void *to) {
     narrow_pairs(k, COLS, c, to);
 }
 
+#define NAME            bf16_8x48__avx512_bf16
 #define PACKED          uint16_t
 #define AS              WEFT_BF16
 #define A_LINES         8
@@ -54,26 +55,11 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define DEPTH           2
 #define PAIR            pair_rows
 #define TRANSPOSE_PAIRS transpose_pairs
-#define NARROW          narrow_run
-#include "cpu/kernel/pack.inc"
-
-extern const weft_cpu_panel weft_cpu_panel_48_short__avx512;
-extern const weft_cpu_few weft_cpu_few__avx512;
-extern const weft_cpu_rows weft_cpu_rows__avx512;
-
-const weft_cpu_kernel weft_cpu_bf16_8x48__avx512_bf16 = {
-    .name = "bf16_8x48__avx512_bf16",
-    .dtype = WEFT_BF16,
-    .a = {A_LINES, A_GROUP},
-    .b = {B_LINES, B_GROUP},
-    .depth = DEPTH,
-    .fetch = 12,
-    .fetch_across = 12,
-    .multiply = multiply,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .narrow = narrow,
-    .panel = &weft_cpu_panel_48_short__avx512,
-    .few = &weft_cpu_few__avx512,
-    .rows = &weft_cpu_rows__avx512,
-};
+#define NARROW_RUN      narrow_run
+#define PANEL           panel_48_short__avx512
+#define DECODE          decode__avx512
+#define RESULTS         rows__avx512
+#define FETCH           12
+#define FETCH_ACROSS    12
+#define NARROW          narrow
+#include "cpu/kernel/block.inc"

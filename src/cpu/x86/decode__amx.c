@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "cpu/kernel/kernel.h"
-#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/narrow.h"
 #include "cpu/x86/transpose.h"
+#include "cpu/x86/vector__avx512.h"
 
-extern const weft_cpu_few weft_cpu_few__avx512;
+extern const weft_cpu_few weft_cpu_decode__avx512;
 
 /* ROWS: queries, rows of a tile. STEP: dims of a step of scores, or keys of a step of sums. BLOCK: keys whose values are
  * gone through once for each half of the dims, and stay in the L1 meanwhile. AHEAD: bytes between a key that is multiplied
@@ -44,8 +44,8 @@ static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
                  float *scores, int64_t pitch) {
     if (rows <= WEFT_CPU_FEW_ROWS || keys < ROWS) {
         for (int r = 0; r < rows; r += WEFT_CPU_FEW_ROWS) {
-            weft_cpu_few__avx512.dots(dtype, (int)weft_cpu_smaller(WEFT_CPU_FEW_ROWS, rows - r), keys, dim, q + r * dim, k,
-                                      step, scores + r * pitch, pitch);
+            weft_cpu_decode__avx512.dots(dtype, (int)weft_cpu_smaller(WEFT_CPU_FEW_ROWS, rows - r), keys, dim, q + r * dim,
+                                         k, step, scores + r * pitch, pitch);
         }
         return;
     }
@@ -119,17 +119,17 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
         }
     }
     for (int r = 0; r < rows && whole < keys; r += WEFT_CPU_FEW_ROWS) {
-        weft_cpu_few__avx512.sums(dtype, (int)weft_cpu_smaller(WEFT_CPU_FEW_ROWS, rows - r), keys - whole, dim,
-                                  weights + r * pitch + whole, pitch, v + whole * step, step, out + r * dim);
+        weft_cpu_decode__avx512.sums(dtype, (int)weft_cpu_smaller(WEFT_CPU_FEW_ROWS, rows - r), keys - whole, dim,
+                                     weights + r * pitch + whole, pitch, v + whole * step, step, out + r * dim);
     }
 }
 
 static float soften(int64_t keys, float *scores, float factor, float *max, float *sum) {
-    return weft_cpu_few__avx512.soften(keys, scores, factor, max, sum);
+    return weft_cpu_decode__avx512.soften(keys, scores, factor, max, sum);
 }
 
 static int takes(int64_t rows, int64_t dim) {
     return rows <= WEFT_CPU_FEW_ROWS || (rows <= ROWS && dim % 64 == 0);
 }
 
-const weft_cpu_few weft_cpu_few__amx = {takes, dots, sums, soften};
+const weft_cpu_few weft_cpu_decode__amx = {takes, dots, sums, soften};

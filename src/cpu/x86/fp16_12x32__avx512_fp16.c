@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cpu/kernel/kernel.h"
-#include "cpu/kernel/vector__avx512.h"
 #include "cpu/x86/transpose.h"
+#include "cpu/x86/vector__avx512.h"
 
 enum { ROWS = 12, VECTORS = 2, COLS = VECTORS * WIDTH, STRETCH = 64 };
 
@@ -74,35 +74,21 @@ static void narrow(int64_t k, const float *c, void *to) {
     }
 }
 
-#define PACKED    uint16_t
-#define AS        WEFT_FP16
-#define A_LINES   12
-#define A_GROUP   1
-#define B_LINES   32
-#define B_GROUP   1
-#define DEPTH     1
-#define SQUARE    4
-#define TRANSPOSE transpose_four_halves
-#include "cpu/kernel/pack.inc"
-
-extern const weft_cpu_panel weft_cpu_panel_32__avx512;
-extern const weft_cpu_few weft_cpu_few__avx512;
-extern const weft_cpu_rows weft_cpu_rows__avx512;
-
-const weft_cpu_kernel weft_cpu_fp16_12x32__avx512_fp16 = {
-    .name = "fp16_12x32__avx512_fp16",
-    .dtype = WEFT_FP16,
-    .a = {A_LINES, A_GROUP},
-    .b = {B_LINES, B_GROUP},
-    .depth = DEPTH,
-    .fetch = 20,
-    .fetch_across = 20,
-    .multiply = multiply,
-    .multiply_part = multiply_part,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .narrow = narrow,
-    .panel = &weft_cpu_panel_32__avx512,
-    .few = &weft_cpu_few__avx512,
-    .rows = &weft_cpu_rows__avx512,
-};
+#define NAME          fp16_12x32__avx512_fp16
+#define PACKED        uint16_t
+#define AS            WEFT_FP16
+#define A_LINES       12
+#define A_GROUP       1
+#define B_LINES       32
+#define B_GROUP       1
+#define DEPTH         1
+#define SQUARE        4
+#define TRANSPOSE     transpose_four_halves
+#define PANEL         panel_32__avx512
+#define DECODE        decode__avx512
+#define RESULTS       rows__avx512
+#define FETCH         20
+#define FETCH_ACROSS  20
+#define MULTIPLY_PART multiply_part
+#define NARROW        narrow
+#include "cpu/kernel/block.inc"

@@ -4,7 +4,7 @@
 
 #include "cuda/driver/driver.h"
 
-/* What nvcc made of one file of src/cuda/kernels: code for several chips, and PTX for later ones, in one image. */
+/* What nvcc made of one .cu file: code for several chips, and PTX for later ones, in one image. */
 typedef struct weft_cuda_image {
     const char *name; /* the file's, without .cu */
     const void *bytes;

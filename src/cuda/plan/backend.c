@@ -32,6 +32,7 @@ const weft_backend weft_backend_cuda = {
     .place = weft_cuda_place,
     .close = weft_cuda_close,
     .candidates = weft_cuda_candidates,
+    .cost = weft_cuda_cost,
     .run = run,
     .enqueue = weft_cuda_enqueue,
 };

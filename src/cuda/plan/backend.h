@@ -8,7 +8,7 @@
 
 /* One kernel to launch, out of a family's. */
 typedef struct weft_cuda_choice {
-    const char *image, *kernel; /* the file of src/cuda/kernels, and the entry point in it */
+    const char *image, *kernel; /* of a .cu file, and an entry point in it */
     int64_t tile_m, tile_n;
     int32_t threads;       /* of a CTA */
     uint32_t shared_bytes; /* dynamic, of a CTA */
@@ -28,11 +28,13 @@ typedef struct weft_cuda_family {
 
     /* The plan's pack: see weft_plan. Null: 1. */
     int64_t (*pack)(const weft_plan *plan, const weft_cuda_device *device);
+    /* The plan's lead, once its pack is known. Null: 0. */
+    int64_t (*lead)(const weft_plan *plan, const weft_cuda_choice *choice);
 
     /* Makes the choices that the kernel's author knows best, among those that the schedule leaves open; or null. The device
      * is loaded with the kernel by then. */
-    void (*settle)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
-                   weft_schedule *schedule);
+    void (*complete)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                     weft_schedule *schedule);
 
     /* Fills the parameters of a launch. `data` is the struct of the plan's operation;
      * `walk`, which tells the launch's dispatch, has its table in device memory; `counters` are all null where the plan
@@ -42,11 +44,15 @@ typedef struct weft_cuda_family {
 
     /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart
      * (tile, cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns
-     * how many there are, at most `room`. Null: only the one that `choose` takes. */
-    size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room);
+     * how many there are, at most `capacity`. Null: only the one that `choose` takes. */
+    size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t capacity);
+
+    /* How long a finished plan takes by the family's model, in seconds; what `choose` and `complete` rank by. Null, 0 or
+     * less: it cannot tell. */
+    double (*cost)(const weft_plan *plan, const weft_cuda_device *device);
 
     int by_side; /* 1: its persistent workers find their places by the side of the L2 that they are on, where the order has
-                    domains: see weft_worker_start_by_side() */
+                    domains: see order/deal.h */
 
     /* Whether the plan's workers keep pace by a counter: see weft_counters; or null. */
     int (*paces)(const weft_plan *plan);
@@ -79,7 +85,10 @@ weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *devi
                              weft_cuda_choice *choice, weft_message *message);
 
 /* The candidates of the family that takes the plan: see weft_backend. */
-size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room);
+size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t capacity);
+
+/* How long a finished plan takes by its family's model, in seconds; 0 where there is none: see weft_backend. */
+double weft_cuda_cost(const weft_plan *plan);
 
 /* Clusters of so many CTAs of the plan's kernel, which is loaded, that the GPU holds at a time. They do not span the groups
  * of SMs that the chip is made of, so that some SMs may be left over. */

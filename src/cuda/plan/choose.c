@@ -62,21 +62,26 @@ weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *devi
                      used ? reasons.text : "there is none yet for this kind of problem");
 }
 
-size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t room) {
+size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t capacity) {
     const weft_cuda_driver *driver;
     const weft_cuda_family *family;
     weft_cuda_device device;
     weft_cuda_choice choice;
-    if (room == 0 || weft_cuda_driver_get(&driver, NULL) ||
+    if (capacity == 0 || weft_cuda_driver_get(&driver, NULL) ||
         weft_cuda_device_get(driver, plan->device.index, &device, NULL) ||
         weft_cuda_choose(plan, &device, &family, &choice, NULL)) {
         return 0;
     }
     if (family->candidates) {
-        return family->candidates(plan, &device, list, room);
+        return family->candidates(plan, &device, list, capacity);
     }
     list[0] = plan->schedule;
     list[0].tile_m = choice.tile_m;
     list[0].tile_n = choice.tile_n;
     return 1;
+}
+
+double weft_cuda_cost(const weft_plan *plan) {
+    const weft_cuda_plan *c = plan->placed;
+    return c->family->cost ? c->family->cost(plan, &c->device) : 0;
 }

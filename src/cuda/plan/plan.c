@@ -99,17 +99,18 @@ static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_mess
     weft_schedule *s = &plan->schedule;
     weft_status status;
     if ((status = weft_cuda_device_get(c->driver, plan->device.index, &c->device, message)) ||
-        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->choice, message)) ||
         (!given_machine && (status = weft_cuda_describe(&plan->machine, &c->device, message))) ||
+        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->choice, message)) ||
         (status = take_context(c, message)) || (status = load(c, plan->device.ctas, message))) {
         return status;
     }
     plan->device.kernel = c->family->name;                                /* the caller's words are the caller's */
     plan->pack = c->family->pack ? c->family->pack(plan, &c->device) : 1; /* by what the schedule leaves open */
+    plan->lead = c->family->lead ? c->family->lead(plan, &c->choice) : 0;
     s->tile_m = c->choice.tile_m;
     s->tile_n = c->choice.tile_n;
-    if (c->family->settle) {
-        c->family->settle(plan, &c->device, &c->choice, s);
+    if (c->family->complete) {
+        c->family->complete(plan, &c->device, &c->choice, s);
     }
     s->workers = s->workers ? s->workers : count_workers(c, s);
     return WEFT_OK;

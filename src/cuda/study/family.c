@@ -19,9 +19,19 @@ _Static_assert(sizeof(weft_study_params) <= WEFT_CUDA_MAX_PARAMETERS, "the param
 /* Static shared memory that a CTA has beside the variant's, at most. */
 enum { STATIC_SHARED_BYTES = 1024 };
 
-/* Tiles in the order in which they are taken when the schedule leaves the choice open, by speed on an H200 (see
- * docs/results/attention-study-h200.txt); at head dim 64 the second comes first, by 1 to 3 %. */
-static const int64_t preferred[][2] = {{128, 64}, {128, 128}, {64, 64}, {80, 80}};
+static const struct study_costs {
+#define WEFT_COST(name, value, unit, source, meaning) double name;
+#include "cuda/study/costs.def"
+} cost = {
+#define WEFT_COST(name, value, unit, source, meaning) value,
+#include "cuda/study/costs.def"
+};
+
+static const int32_t preferred[][3] = {
+#define WEFT_PREFERRED(head_dim, tile_m, tile_n) {head_dim, tile_m, tile_n},
+#include "cuda/study/costs.def"
+};
+enum { PREFERRED = sizeof preferred / sizeof *preferred };
 
 /* The tile's keys, 0 open. */
 static int tile_fits(const weft_study_variant *v, const weft_schedule *s) {
@@ -31,13 +41,11 @@ static int tile_fits(const weft_study_variant *v, const weft_schedule *s) {
 /* How early a tile comes among the preferred ones: less is earlier. */
 static size_t rank(const weft_study_variant *v) {
     size_t i = 0;
-    if (v->head_dim == 64 && v->tile_m == 128 && v->tile_n == 128) {
-        return 0;
-    }
-    while (i < sizeof preferred / sizeof *preferred && (preferred[i][0] != v->tile_m || preferred[i][1] != v->tile_n)) {
+    while (i < PREFERRED && ((preferred[i][0] != 0 && preferred[i][0] != v->head_dim) || preferred[i][1] != v->tile_m ||
+                             preferred[i][2] != v->tile_n)) {
         i++;
     }
-    return i + 1;
+    return i;
 }
 
 /* Adds " text" to a list of words, as far as there is room. */
@@ -122,26 +130,22 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
-/* Heavy tiles first. With no waiting for tickets it is 353 TFLOP/s on an H200 at head dim 128 and 8K keys, where dynamic
- * dispatch reached 337; with few keys at head dim 64 tiles are short and launching CTAs shows: 4 % at 512, 1 % at 2K. */
-enum { FEW_KEYS = 4096 };
-
-static void settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
-                   weft_schedule *schedule) {
+static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                     weft_schedule *schedule) {
     (void)device;
     (void)choice;
     if (plan->attention.mask == WEFT_MASK_NONE || schedule->order != WEFT_CHOOSE) {
         return;
     }
-    const int few = plan->attention.head_dim == 64 && plan->attention.kv_seq < FEW_KEYS;
-    const int32_t dispatch = few ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_GRID;
-    schedule->order = few ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_REVERSE;
+    const int is_short = plan->attention.head_dim == 64 && (double)plan->attention.kv_seq < cost.short_keys;
+    const int32_t dispatch = is_short ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_GRID;
+    schedule->order = is_short ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_REVERSE;
     schedule->dispatch = schedule->dispatch == WEFT_CHOOSE ? dispatch : schedule->dispatch;
 }
 
-static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t capacity) {
     size_t count = 0;
-    for (size_t i = 0; i < VARIANTS && count < room; i++) {
+    for (size_t i = 0; i < VARIANTS && count < capacity; i++) {
         if (fits(&variants[i], plan, device)) {
             list[count] = plan->schedule;
             list[count].tile_m = variants[i].tile_m;
@@ -184,7 +188,7 @@ const weft_cuda_family weft_cuda_study = {
     .name = "study",
     .parameter_bytes = sizeof(weft_study_params),
     .choose = choose,
-    .settle = settle,
+    .complete = complete,
     .fill = fill,
     .candidates = candidates,
 };

@@ -8,6 +8,8 @@
 
 #include <weft/weft.h>
 
+#include "order/deal.h"
+
 /* Passed by value. Pointers are to device memory, aligned to 16 bytes; strides are in elements, multiples of 8.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
@@ -18,7 +20,7 @@ typedef struct weft_study_params {
     float *lse; /* (batch, heads, seq), or null */
     weft_strides q_strides, k_strides, v_strides, o_strides;
     int64_t heads;
-    int32_t seq, kv_seq;      /* walk.reach holds the causal mask and its offset */
+    int32_t seq, kv_seq;      /* walk.reach holds the mask: one full or causal slice */
     weft_divisor by_kv_group; /* heads / kv_heads: query heads that share a K and V */
     float scale_log2;         /* |scale| * log2(e) */
     int32_t negative;         /* scale is below 0 */
@@ -50,7 +52,7 @@ typedef enum weft_study_math {
 /* What is compiled: a row of variants.def. */
 typedef struct weft_study_variant {
     const char *symbol; /* the entry point */
-    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    const char *module; /* the image that holds it */
     weft_dtype dtype;
     int32_t head_dim;
     int32_t tile_m, tile_n; /* queries of a tile, keys of a step */

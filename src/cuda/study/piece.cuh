@@ -61,16 +61,16 @@ static __device__ __forceinline__ void study_scores(float (&scores)[S::bands][S:
 }
 
 /* Scores of keys that a row does not see become -inf. visible: keys that this lane's row 0 of band 0 sees, counted from the
- * piece's first key; each row further down sees `causal` (0 or 1) more, and none sees more than `present`. */
+ * piece's first key; each row further down sees one more, and none sees more than `present`. */
 template <class S>
-static __device__ __forceinline__ void study_mask(float (&scores)[S::bands][S::piece / 8][4], int64_t visible, int causal,
+static __device__ __forceinline__ void study_mask(float (&scores)[S::bands][S::piece / 8][4], int64_t visible,
                                                   int present) {
     const int column = (int)(thread_index() % 4 * 2);
 #pragma unroll
     for (int b = 0; b < S::bands; b++) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int64_t seen = visible + causal * (b * 16 + half * 8);
+            const int64_t seen = visible + b * 16 + half * 8;
             const int limit = seen < present ? (seen < 0 ? 0 : (int)seen) : present;
 #pragma unroll
             for (int n = 0; n < S::piece / 8; n++) {

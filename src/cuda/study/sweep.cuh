@@ -10,16 +10,15 @@
 template <class S>
 static __device__ __forceinline__ void study_mask_piece(const weft_study_params &p, const study_job &job, int piece,
                                                         float (&scores)[S::bands][S::piece / 8][4]) {
-    if (!p.mask_every_block && piece < (int)job.visit.unmasked * S::pieces) {
+    if (!p.mask_every_block && piece < (int)job.visit.full_end * S::pieces) {
         return;
     }
     const int64_t key = (int64_t)piece * S::piece, left = p.kv_seq - key;
     const int present = left < 0 ? 0 : left < S::piece ? (int)left : S::piece;
     const uint32_t thread = thread_index();
     const int row = (int)(thread / 32 * S::warp_rows + thread % 32 / 4);
-    const weft_reach &reach = p.walk.reach;
-    const int64_t visible = reach.causal ? job.visit.tile.block * S::tile_m + row + reach.offset + 1 - key : present;
-    study_mask<S>(scores, visible, reach.causal, present);
+    const int64_t visible = job.visit.tile.block * S::tile_m + row + p.walk.reach.slice.high + 1 - key;
+    study_mask<S>(scores, visible, present);
 }
 
 /* Starts item ITEM, counted from the K of the piece in hand: K and V take turns. */

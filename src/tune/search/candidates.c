@@ -103,7 +103,7 @@ static void add(builder *b) {
 }
 
 void weft_candidates_fit(weft_plan *draft) {
-    const weft_tiling tiling = {&draft->problem, &draft->schedule, 1, 0};
+    const weft_tiling tiling = {.problem = &draft->problem, .schedule = &draft->schedule, .heads_in_tile = 1};
     weft_tile_side sides[WEFT_TILE_SIDES];
     const size_t count = draft->operation->sides(&tiling, &draft->schedule, sides);
     for (size_t i = 0; i < count && draft->device.kind == WEFT_DEVICE_CPU; i++) {

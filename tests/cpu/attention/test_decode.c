@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "../../plans.h"
 #include "cpu/attention/decode.h"
 
 #ifdef _OPENMP
@@ -68,7 +69,7 @@ static void trace(const weft_plan *plan, const weft_attention_data *data, ticks 
     caller = pthread_self();
     assert_int_equal(mprotect(keys, TOUCHES * PART_BYTES, PROT_NONE), 0);
     assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
-    const weft_status status = weft_plan_run_attention_with_progress(plan, data, tick, ticked, NULL);
+    const weft_status status = weft_plan_run_with_progress(plan, data, tick, ticked, NULL);
     assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
     assert_int_equal(status, WEFT_OK);
     assert_int_equal(touches, TOUCHES);
@@ -76,7 +77,7 @@ static void trace(const weft_plan *plan, const weft_attention_data *data, ticks 
 
 /* What one worker would touch, by the plan's own walk. */
 static void check_order(const weft_plan *plan) {
-    const weft_walk *walk = weft_plan_walk(plan);
+    const weft_walk *walk = weft_plan_walk(plan, sizeof(weft_walk));
     uint64_t counter = 0;
     int place = 0;
     for (int64_t index = 0; index < (walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : 1); index++) {
@@ -93,13 +94,13 @@ static void check_order(const weft_plan *plan) {
 
 static void plans_are_obeyed(void **state) {
     (void)state;
-    uint64_t random = 3;
+    uint64_t random = random_seed(3);
 #ifdef _OPENMP
     omp_set_num_threads(4);
 #endif
     keys = mmap(NULL, TOUCHES * PART_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(keys != MAP_FAILED);
-    for (int round = 0; round < 2 * WEFT_SWEEPS * WEFT_DISPATCHES; round++) {
+    for (int round = 0; random_round(&random, &round, 2 * WEFT_SWEEPS * WEFT_DISPATCHES); round++) {
         const int64_t group = round % 2 ? GROUP : 1;
         const weft_attention p = problem(group);
         tensors t = tensors_new(&random, &p);
@@ -119,7 +120,7 @@ static void plans_are_obeyed(void **state) {
         s.domains = 2;
         weft_plan *plan;
         ticks ticked = {0, 0, 0};
-        assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         tensors_poison_outputs(&t);
         trace(plan, &t.data, &ticked);
         check_order(plan);
@@ -141,23 +142,23 @@ static void plans_say_so(void **state) {
         const weft_attention p = problem(group);
         char text[1024], again[1024];
         weft_plan *plan;
-        assert_int_equal(weft_plan_attention(&plan, &p, NULL, NULL, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, NULL, NULL, NULL), WEFT_OK);
         weft_schedule s = weft_plan_schedule(plan);
         assert_int_equal(s.tile_m, group);
         assert_int_equal(s.tile_n, PART);
         assert_int_equal(plan->pack, group);
-        assert_int_equal(weft_plan_walk(plan)->order.count, HEADS);
+        assert_int_equal(weft_plan_walk(plan, sizeof(weft_walk))->order.count, HEADS);
         assert_true(weft_cpu_decodes(plan));
         weft_plan_text(plan, text, sizeof text);
         weft_plan_destroy(plan);
-        assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         weft_plan_text(plan, again, sizeof again);
         assert_string_equal(text, again);
         weft_plan_destroy(plan);
         s.tile_m = 1;
         s.tile_n = 64;
-        assert_int_equal(weft_plan_attention(&plan, &p, &s, NULL, NULL), WEFT_OK);
-        assert_int_equal(weft_plan_walk(plan)->order.count, HEADS * group);
+        assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_plan_walk(plan, sizeof(weft_walk))->order.count, HEADS * group);
         assert_false(weft_cpu_decodes(plan));
         weft_plan_destroy(plan);
     }
@@ -166,16 +167,16 @@ static void plans_say_so(void **state) {
 /* The kernel may change between plan and run: WEFT_CPU. A tile of more heads than its blocks have columns is still one. */
 static void other_kernels(void **state) {
     (void)state;
-    uint64_t random = 4;
+    uint64_t random = random_seed(4);
     weft_attention p = problem(12);
     weft_message message;
     weft_plan *plan;
     p.kv_heads = 1;
     p.heads = 12;
     tensors t = tensors_new(&random, &p);
-    assert_int_equal(weft_plan_attention(&plan, &p, NULL, NULL, &message), WEFT_OK);
+    assert_int_equal(plan_for(&plan, &p, NULL, NULL, &message), WEFT_OK);
     assert_int_equal(setenv("WEFT_CPU", "generic", 1), 0);
-    assert_int_equal(weft_plan_run_attention(plan, &t.data, &message), WEFT_OK);
+    assert_int_equal(weft_plan_run(plan, &t.data, &message), WEFT_OK);
     unsetenv("WEFT_CPU");
     double weights[PARTS * PART], exact[DIM], lse;
     for (int64_t head = 0; head < p.heads; head++) {

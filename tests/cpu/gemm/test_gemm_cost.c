@@ -44,8 +44,8 @@ static void sides_are_padded(void **state) {
 /* What the chooser leaves tiles out by: no order beats tiles that could be cut anywhere. */
 static void fluid_is_least(void **state) {
     (void)state;
-    uint64_t random = 5;
-    for (int i = 0; i < 2000; i++) {
+    uint64_t random = random_seed(5);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
         const trial t = draw(&random);
         for (int64_t workers = 1; workers <= 20; workers += WORKERS) {
             const double least = cost(&t, workers, WEFT_CPU_FLUID) * (1 - 1e-12);
@@ -58,8 +58,8 @@ static void fluid_is_least(void **state) {
 /* One worker has all tiles, in whatever order. */
 static void one_worker_waits_for_nobody(void **state) {
     (void)state;
-    uint64_t random = 6;
-    for (int i = 0; i < 500; i++) {
+    uint64_t random = random_seed(6);
+    for (int i = 0; random_round(&random, &i, 500); i++) {
         const trial t = draw(&random);
         const double down = cost(&t, 1, WEFT_CPU_DOWN), along = cost(&t, 1, WEFT_CPU_ALONG);
         assert_true(down <= along * (1 + 1e-12) && along <= down * (1 + 1e-12));

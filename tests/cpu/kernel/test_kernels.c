@@ -46,11 +46,11 @@ static double packed_value(const weft_cpu_kernel *kernel, weft_cpu_operand o, co
 /* Packing: every dtype and both directions, whole and ragged panels; what is missing is 0. */
 static void check_packing(const weft_cpu_kernel *kernel) {
     static unsigned char source[MOST_LINES * (MOST_K + 3) * 4];
-    uint64_t random = 1;
+    uint64_t random = random_seed(1);
     void *panel = weft_cpu_alloc(MOST_LINES * MOST_K * sizeof(float));
     assert_non_null(panel);
     assert_int_equal(kernel->a.lines % kernel->depth, 0); /* attention relies on it */
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; random_round(&random, &round, 300); round++) {
         const weft_cpu_operand o = round % 2 ? kernel->a : kernel->b;
         weft_cpu_source s = {(weft_dtype)(round % 3),
                              source,
@@ -89,12 +89,12 @@ static void check_packing(const weft_cpu_kernel *kernel) {
 }
 
 static void check_multiply(const weft_cpu_kernel *kernel) {
-    uint64_t random = 2;
+    uint64_t random = random_seed(2);
     const int64_t rows = kernel->a.lines, cols = kernel->b.lines;
     static float from[MOST_LINES * MOST_K], c[MOST_LINES * MOST_LINES], before[MOST_LINES * MOST_LINES];
     void *a = weft_cpu_alloc(MOST_LINES * MOST_K * 4), *b = weft_cpu_alloc(MOST_LINES * MOST_K * 4);
     assert_true(a && b);
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; random_round(&random, &round, 100); round++) {
         const int64_t k = random_between(&random, 1, MOST_K / kernel->depth) * kernel->depth;
         weft_cpu_source s = {WEFT_FP32, from, 0, MOST_K, 1, rows, k};
         for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
@@ -132,18 +132,18 @@ static void check_multiply(const weft_cpu_kernel *kernel) {
 
 /* Weights against exp2, sums against weights, over two blocks with a mask. */
 /* A where it lies gives the sums that A packed gives, bit for bit. */
-static void check_lying(const weft_cpu_kernel *kernel) {
-    if (!kernel->multiply_lying) {
+static void check_unpacked(const weft_cpu_kernel *kernel) {
+    if (!kernel->multiply_unpacked) {
         return;
     }
     enum { STEP = MOST_K + 3 }; /* elements between rows: unaligned */
-    uint64_t random = 7;
+    uint64_t random = random_seed(7);
     const int64_t rows = kernel->a.lines, cols = kernel->b.lines;
     static unsigned char lying[MOST_LINES * STEP * 4], from[MOST_LINES * MOST_K * 4];
     static float c[MOST_LINES * MOST_LINES], want[MOST_LINES * MOST_LINES];
     void *a = weft_cpu_alloc(MOST_LINES * MOST_K * 4), *b = weft_cpu_alloc(MOST_LINES * MOST_K * 4);
     assert_true(a && b);
-    for (int round = 0; round < 50; round++) {
+    for (int round = 0; random_round(&random, &round, 50); round++) {
         const int64_t k = random_between(&random, 1, MOST_K / kernel->depth) * kernel->depth;
         weft_cpu_source s = {kernel->dtype, lying, 0, STEP, 1, rows, k}, t = {kernel->dtype, from, 0, MOST_K, 1, cols, k};
         for (size_t i = 0; i < MOST_LINES * MOST_K; i++) {
@@ -156,7 +156,7 @@ static void check_lying(const weft_cpu_kernel *kernel) {
             c[i] = want[i] = random_float(&random);
         }
         kernel->multiply(k, a, b, want, round % 2);
-        kernel->multiply_lying(k, lying, STEP * (int64_t)weft_dtype_bytes(kernel->dtype), b, c, round % 2);
+        kernel->multiply_unpacked(k, lying, STEP * (int64_t)weft_dtype_bytes(kernel->dtype), b, c, round % 2);
         assert_memory_equal(c, want, sizeof c);
     }
     weft_cpu_free(a);
@@ -170,8 +170,8 @@ static void check_soften(const weft_cpu_kernel *kernel) {
     float max[MOST_LINES], sum[MOST_LINES], rescale[MOST_LINES];
     int32_t seen[MOST_LINES];
     assert_true(scores && was);
-    uint64_t random = 3;
-    for (int round = 0; round < 300; round++) {
+    uint64_t random = random_seed(3);
+    for (int round = 0; random_round(&random, &round, 300); round++) {
         double total[MOST_LINES] = {0};
         const float factor = 0.1f + (float)weft_random_real(&random), spread = round % 2 ? 4 : 120;
         for (int64_t q = 0; q < width; q++) {
@@ -239,8 +239,8 @@ static void check_differentiate(const weft_cpu_kernel *kernel) {
         g[MOST_LINES * MOST_LINES];
     float lse2[MOST_LINES], delta[MOST_LINES], factors[MOST_LINES];
     int32_t seen[MOST_LINES];
-    uint64_t random = 4;
-    for (int round = 0; round < 100; round++) {
+    uint64_t random = random_seed(4);
+    for (int round = 0; random_round(&random, &round, 100); round++) {
         for (int64_t i = 0; i < keys * width; i++) {
             scores[i] = s[i] = random_float(&random) * 5;
             grads[i] = g[i] = random_float(&random);
@@ -270,8 +270,8 @@ static void check_rows(const weft_cpu_kernel *kernel) {
     enum { MOST = 200 };
     float from[2 * MOST], turned[2 * MOST];
     unsigned char to[MOST * 4 + 8], want[4];
-    uint64_t random = 6;
-    for (int round = 0; round < 200; round++) {
+    uint64_t random = random_seed(6);
+    for (int round = 0; random_round(&random, &round, 200); round++) {
         const weft_dtype dtype = (weft_dtype)(round % 3);
         const size_t bytes = weft_dtype_bytes(dtype);
         const int64_t count = random_between(&random, 1, MOST), width = round % 2 ? 32 : count, pitch = round % 2 ? 40 : 0;
@@ -327,7 +327,7 @@ static void check_narrow(const weft_cpu_kernel *kernel) {
     const int64_t k = 4 * kernel->depth < MOST_K ? 4 * kernel->depth : MOST_K;
     static float c[MOST_K * MOST_LINES];
     void *panel = weft_cpu_alloc(sizeof c);
-    uint64_t random = 5;
+    uint64_t random = random_seed(5);
     assert_non_null(panel);
     for (int64_t i = 0; i < k * kernel->b.lines; i++) {
         c[i] = i % 97 ? random_float(&random) : NAN;
@@ -348,7 +348,7 @@ static void packing(void **state) {
 static void multiply(void **state) {
     (void)state;
     each(check_multiply);
-    each(check_lying);
+    each(check_unpacked);
 }
 static void soften(void **state) {
     (void)state;
@@ -370,7 +370,7 @@ static void narrow(void **state) {
 static void converts(void **state) {
     (void)state;
     static const weft_dtype dtypes[] = {WEFT_FP16, WEFT_BF16};
-    uint64_t random = 4;
+    uint64_t random = random_seed(4);
     for (int t = 0; t < 2; t++) {
         for (uint32_t pattern = 0; pattern < 65536; pattern++) {
             const uint16_t half = (uint16_t)pattern;

@@ -11,6 +11,7 @@
 
 #include "cpu/thread/team.h"
 #include "report/view.h"
+#include "../../plans.h"
 #include "tune/search/candidates.h"
 
 enum { ITEMS = 1000 };
@@ -60,7 +61,7 @@ static int ask_model(void) {
     p.m = p.n = p.k = 300;
     weft_candidates c;
     weft_plan draft;
-    if (weft_plan_draft_gemm(&draft, &p, NULL, NULL, NULL) || weft_candidates_make(&c, &draft, NULL, 0, NULL)) {
+    if (weft_plan_draft(&draft, &p, NULL, NULL, NULL) || weft_candidates_make(&c, &draft, NULL, 0, NULL)) {
         return 0;
     }
     weft_candidates_drop(&c, 1e9);
@@ -82,7 +83,7 @@ static int make_view(void) {
     for (int32_t i = 0; i < 2 && made; i++) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.sweep = i;
-        made = weft_plan_gemm(&view->schedule[i].plan, &p, &s, NULL, NULL) == WEFT_OK;
+        made = plan_for(&view->schedule[i].plan, &p, &s, NULL, NULL) == WEFT_OK;
     }
     made = made && weft_view_make(view, NULL, 1, NULL) == WEFT_OK && view->schedule[1].trace.sim.seconds > 0;
     weft_view_release(view);

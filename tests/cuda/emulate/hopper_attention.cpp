@@ -1,8 +1,16 @@
 /* The Hopper attention kernel behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
 #include "cuda/sm90/attention/shape.cuh"
 
+#include <atomic>
+
+static std::atomic<uint64_t> steps; /* that all CTAs of all launches so far have done */
+
 extern "C" {
 #include "fake_driver.h"
+
+uint64_t emulated_attention_steps(void) {
+    return steps;
+}
 
 #define WEFT_HOPPER_ATTENTION(symbol, ...) void symbol(weft_hopper_attention_params p);
 #include "cuda/sm90/attention/variants.def"
@@ -42,6 +50,7 @@ template <class S> static void end() {
     for (int i = 0; i < S::stages; i++) {
         check_stage(&desk, &desk.k_full[i], &desk.k_empty[i], "K", i);
         check_stage(&desk, &desk.v_full[i], &desk.v_empty[i], "V", i);
+        steps += barrier_of(&desk, &desk.k_full[i]).flips; /* a block of K for each */
     }
     for (int i = 0; i < S::q_slots; i++) {
         filled += barrier_of(&desk, &desk.q_full[i]).flips;

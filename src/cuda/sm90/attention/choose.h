@@ -17,10 +17,13 @@ int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device
 
 /* Schedules worth timing, one for each tile that is not far from the best. Returns how many. */
 size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list,
-                                        size_t room);
+                                        size_t capacity);
 
-/* Fills what the schedule leaves open. */
-void weft_hopper_attention_settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
-                                  weft_schedule *schedule);
+/* Chooses what the schedule leaves open. */
+void weft_hopper_attention_complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                                    weft_schedule *schedule);
+
+/* How long a finished plan takes by the model, in seconds: what its tile was chosen by. */
+double weft_hopper_attention_seconds(const weft_plan *plan, const weft_cuda_device *device);
 
 #endif

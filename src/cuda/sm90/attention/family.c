@@ -6,6 +6,7 @@
 
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/attention/choose.h"
+#include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
 #include "base/status.h"
 
@@ -86,6 +87,10 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
+static int64_t lead(const weft_plan *plan, const weft_cuda_choice *choice) {
+    return weft_hopper_attention_lead(weft_hopper_attention_variant_of(choice), &plan->attention, plan->pack);
+}
+
 /* Of Q or O, in boxes of so many rows: (query, head) pairs. */
 static weft_status make_map_of_q(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
                                  int64_t rows, weft_tensor_map *map, weft_message *message) {
@@ -135,8 +140,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;
-    /* Beyond the lengths all queries see all keys, or none. */
-    const int64_t offset = p->mask == WEFT_MASK_NONE ? p->kv_seq : walk->reach.offset;
+    const int64_t offset = walk->reach.slice.high; /* Clamp: larger offsets change nothing. */
     to->offset = (int32_t)(offset > p->kv_seq ? p->kv_seq : offset < -p->seq ? -p->seq : offset);
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
     while (1 << to->pack_bits < plan->pack) {
@@ -152,17 +156,13 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
     to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
     if (alternates && walk->dispatch == WEFT_DISPATCH_DYNAMIC && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {
-        to->pace = (weft_hopper_pace){.steps = 32, .slack = 2};
+        to->pace = (weft_hopper_pace){.steps = (int32_t)weft_hopper_attention_cost.pace_steps,
+                                      .slack = (int32_t)weft_hopper_attention_cost.pace_slack};
     }
     to->counter = counters->own;
     to->pool = counters->pool;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
-    const int64_t queries = plan->schedule.tile_m / plan->pack;
-    to->lead = (int32_t)weft_hopper_attention_lead(variant, p, plan->pack);
-    to->first_end = (int32_t)(p->seq < queries ? p->seq : queries - to->lead);
-    to->walk.reach.rows += to->lead;
-    to->walk.reach.offset -= to->lead;
     return WEFT_OK;
 }
 
@@ -173,7 +173,9 @@ const weft_cuda_family weft_cuda_hopper_attention = {
     .finds_counters = 1,
     .choose = choose,
     .pack = weft_hopper_attention_pack,
-    .settle = weft_hopper_attention_settle,
+    .lead = lead,
+    .complete = weft_hopper_attention_complete,
     .fill = fill,
     .candidates = weft_hopper_attention_candidates,
+    .cost = weft_hopper_attention_seconds,
 };

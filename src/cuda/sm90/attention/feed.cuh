@@ -70,8 +70,8 @@ template <class S> struct hopper_producer {
     /* At the start of a tile. The last wave is not whole: its workers would wait for those that have no tile. */
     __device__ __forceinline__ void set_pace(const weft_visit &visit) {
         until_look = p.pace.steps;
-        desk.looks = desk.worker.turn * (visit.steps / p.pace.steps);
-        desk.paced = desk.paced && (desk.worker.turn + 1) * p.walk.workers <= p.walk.order.count;
+        desk.looks = desk.worker.wave * (visit.steps / p.pace.steps);
+        desk.paced = desk.paced && (desk.worker.wave + 1) * p.walk.workers <= p.walk.order.count;
     }
 
     /* Waits until the consumers are done with the queries that are where the next ones go, and tells them what is next.
@@ -84,7 +84,8 @@ template <class S> struct hopper_producer {
 
     /* The first K of a tile, its Q, and what follows. */
     __device__ __forceinline__ void start(const weft_visit &visit) {
-        const int head = (int)visit.tile.head, row = max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - p.lead, 0);
+        const int lead = (int)p.walk.reach.lead, head = (int)visit.tile.head;
+        const int row = max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - lead, 0);
         const uint32_t to = base + tiles % S::q_slots * S::q_bytes;
         batch = (int)visit.tile.batch;
         kv_head = (int)weft_divide(head, &p.by_kv_group);
@@ -127,9 +128,9 @@ template <class S> struct hopper_producer {
     /* The worker's next tile, if there is one. */
     __device__ __forceinline__ bool next_visit(weft_visit &visit) const {
         weft_worker worker = desk.worker;
-        worker.side = -1;                                  /* what the compiler may know of it */
+        const weft_deal deal = {p.walk.workers, -1, 1};    /* one full or causal slice */
         worker.counter = tiles > 0 ? counters() : nullptr; /* the first tile needs none */
-        const bool more = weft_worker_next_after(&p.walk, &worker, p.walk.workers, &visit);
+        const bool more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
         desk.worker = worker;
         return more;
     }

@@ -9,6 +9,7 @@
 
 #include "cuda/plan/counter_pool.h"
 #include "cuda/plan/tensor_map.h"
+#include "order/deal.h"
 
 /* Counters of a launch: tickets, looks of all workers (see weft_hopper_pace), and CTAs that are done. */
 enum { WEFT_HOPPER_TICKETS, WEFT_HOPPER_LOOKS, WEFT_HOPPER_DONE, WEFT_HOPPER_COUNTERS };
@@ -43,7 +44,6 @@ typedef struct weft_hopper_attention_params {
     int64_t heads;
     int32_t seq, kv_seq, head_dim; /* seq and kv_seq at most WEFT_HOPPER_MAX_LENGTH */
     int32_t offset;                /* query i sees keys 0 .. i + offset; kv_seq where there is no mask */
-    int32_t first_end, lead;       /* queries of the first tile, and how many fewer than a tile's those are */
     float scale_log2;              /* scale * log2(e), above 0 */
     int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
@@ -55,13 +55,13 @@ typedef struct weft_hopper_attention_params {
     weft_hopper_pace pace; /* dynamic dispatch only */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;
-    weft_walk walk; /* tiles of the variant's tile_m x tile_n, the first one ending `lead` queries early; no clusters */
+    weft_walk walk; /* tiles of the variant's tile_m x tile_n under one full or causal slice; no clusters */
 } weft_hopper_attention_params;
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_hopper_attention_variant {
     const char *symbol; /* the entry point */
-    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    const char *module; /* the image that holds it */
     weft_dtype dtype;
     int32_t depth;          /* head dims up to this one */
     int32_t tile_m, tile_n; /* queries of a tile, keys of a step */

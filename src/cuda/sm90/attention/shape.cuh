@@ -45,7 +45,7 @@ struct hopper_job {
 
 /* Where a tile's queries end: the first tile may have fewer than there is room for, the last one what is left. */
 static __device__ __forceinline__ int hopper_end(const weft_hopper_attention_params &p, const hopper_job &job) {
-    return job.row == 0 ? p.first_end : p.seq;
+    return job.row == 0 ? min((int)p.walk.reach.tile_rows - (int)p.walk.reach.lead, p.seq) : p.seq;
 }
 
 /* The 64 queries of a warpgroup, and the keys they see. */

@@ -2,25 +2,17 @@
 
 #include <math.h>
 
-/* Workers and waves of tiles that are followed one by one; what comes before takes its mean. */
-enum { MOST_WORKERS = 256, WAVES = 4 };
+#include "cuda/sm90/attention/costs.h"
 
-/* Of an H200, fitted with the variants' own times: docs/kernels/attention-hopper.md. */
-static const double launch_ns = 1870;     /* of any launch */
-static const double start_ns = 1990;      /* of a worker's first tile, where it goes from tile to tile */
-static const double diagonal_ns = 500;    /* that a tile's steps on the diagonal take longer */
-static const double cta_ns = 280;         /* of each further CTA that a tile is split over */
-static const double idle_share = 0.66;    /* of a tile's own time, what is there with no warpgroup at work */
-static const double lone_step = 0.81;     /* of two warpgroups' step, what it takes one while the other has none */
-static const double l2_rate = 10210;      /* bytes a ns that tiles read at most */
-static const double resident_rate = 5500; /* bytes a ns of distinct K and V, where they stay in the L2 */
-static const double resident_share = 0.6; /* of the L2, that stays from launch to launch */
-static const double overlap_loss = 0.1;   /* of the shorter of computing and fetching, what the longer does not hide */
+/* Workers and waves of tiles that are followed one by one; what comes before takes its mean. Workers with tiles of their
+ * own never make up for longer ones, so that more waves tell. */
+enum { MOST_WORKERS = 256, WAVES = 4, STATIC_WAVES = 64 };
 
-/* Bytes a ns of K and V from memory. Clusters of 7 or 8 get less: a group of SMs has its own way there, and clusters fill
- * one such group after the other. */
+#define COST(name) weft_hopper_attention_cost.name
+
+/* Bytes a ns of K and V from memory. */
 static double memory_rate(int64_t split) {
-    return split <= 2 ? 4000 : split <= 6 ? 3900 : 3100;
+    return split <= 2 ? COST(memory_rate_2) : split <= 6 ? COST(memory_rate_6) : COST(memory_rate_8);
 }
 
 /* A problem cut into tiles by a variant. */
@@ -28,10 +20,11 @@ typedef struct cut {
     const weft_hopper_attention_variant *v;
     const weft_attention *p;
     int64_t queries, blocks; /* of a tile, and of a head */
-    int64_t heads, section;  /* in packs, over all batches */
+    int64_t heads;           /* in packs, over all batches */
     int64_t split;           /* CTAs that share a tile's steps */
     int64_t offset;          /* causal: query i sees keys 0 .. i + offset */
     int64_t lead;            /* queries that the first tile has fewer than others */
+    weft_order order;        /* under a mask; empty where there is none, or more tiles than an order can have */
 } cut;
 
 static int64_t between(int64_t value, int64_t low, int64_t high) {
@@ -42,7 +35,7 @@ static int64_t between(int64_t value, int64_t low, int64_t high) {
 static double steps_over(int64_t keys, int64_t tile_n) {
     const int64_t whole = keys / tile_n, rest = keys % tile_n;
     const int is_short = whole > 0 && rest > 0 && rest <= 64 && tile_n > 64;
-    return (double)(whole + (rest > 0)) - (is_short ? 0.65 * (double)(tile_n - 64) / (double)tile_n : 0);
+    return (double)(whole + (rest > 0)) - (is_short ? COST(short_step) * (double)(tile_n - 64) / (double)tile_n : 0);
 }
 
 /* Keys that the queries before `end` see. */
@@ -56,8 +49,8 @@ static int64_t keys_before(const cut *c, int64_t end) {
 static double split_steps_time(const cut *c, int64_t end) {
     const int64_t steps = weft_ceil_divide(keys_before(c, end), c->v->tile_n);
     const int64_t whole = steps / (2 * c->split), rest = steps % (2 * c->split);
-    const double last = rest > c->split ? 1 : rest > 0 ? lone_step : 0;
-    return ((double)whole + last) * 2 * c->v->step_ns[0] + cta_ns * (double)(c->split - 1);
+    const double last = rest > c->split ? 1 : rest > 0 ? COST(lone_step) : 0;
+    return ((double)whole + last) * 2 * c->v->step_ns[0] + COST(cta_ns) * (double)(c->split - 1);
 }
 
 /* The same of warpgroups that have queries of their own: a step takes the longer the more warpgroups have a part in it, and
@@ -77,19 +70,15 @@ static double tile_time(const cut *c, int64_t block) {
     const int64_t first = block > 0 ? block * c->queries - c->lead : 0, end = (block + 1) * c->queries - c->lead;
     const int64_t rows = ((end < c->p->seq ? end : c->p->seq) - first) * (c->v->tile_m / c->queries);
     const int64_t groups = weft_ceil_divide(rows, 64), most = c->v->tile_m / 64;
-    const double at_work = idle_share + (1 - idle_share) * (double)groups / (double)most;
-    return c->v->tile_ns * at_work + (c->p->mask == WEFT_MASK_NONE ? 0 : diagonal_ns) +
+    const double at_work = COST(idle_share) + (1 - COST(idle_share)) * (double)groups / (double)most;
+    return c->v->tile_ns * at_work + (c->p->mask == WEFT_MASK_NONE ? 0 : COST(diagonal_ns)) +
            (c->v->splits ? split_steps_time(c, end) : steps_time(c, first, groups));
 }
 
-/* The block of a position: head-first without a mask, else longest-first. */
+/* The block of a position. Without a mask tiles are alike but for a head's first and last, so that any order is as good as
+ * head-first. */
 static int64_t block_of(const cut *c, int64_t position) {
-    if (c->p->mask == WEFT_MASK_NONE) {
-        return position % c->blocks;
-    }
-    const int64_t begin = position / (c->section * c->blocks) * c->section;
-    const int64_t heads = c->heads - begin < c->section ? c->heads - begin : c->section;
-    return c->blocks - 1 - (position - begin * c->blocks) / heads;
+    return c->order.count ? weft_order_tile(&c->order, position).block : position % c->blocks;
 }
 
 /* All tiles, one after the other. Without a mask all but the first and the last of a head are alike. Under a mask a tile's
@@ -139,8 +128,8 @@ static double fetch_time(const cut *c, int64_t l2_bytes) {
     const double row_bytes = 4.0 * (double)p->head_dim;
     const double bytes = row_bytes * (double)p->batch * (double)p->kv_heads * (double)weft_hopper_attention_seen_keys(p);
     const double read = row_bytes * (double)c->heads * pairs_of(c) / (double)(c->queries < p->seq ? c->queries : p->seq);
-    const double rate = bytes <= resident_share * (double)l2_bytes ? resident_rate : memory_rate(c->split);
-    return fmax(bytes / rate, read / l2_rate);
+    const double rate = bytes <= COST(resident_share) * (double)l2_bytes ? COST(resident_rate) : memory_rate(c->split);
+    return fmax(bytes / rate, read / COST(l2_rate));
 }
 
 /* A step of the first tile and one of the last, so many of their warpgroups having no queries, `first` of the first. */
@@ -163,36 +152,73 @@ int64_t weft_hopper_attention_seen_keys(const weft_attention *p) {
     return p->mask == WEFT_MASK_CAUSAL ? between(p->seq + p->offset, 1, p->kv_seq) : p->kv_seq;
 }
 
-/* The end of the last tile, dealt out in order to the worker that is free first. */
-static double dealt_time(const cut *c, int64_t workers) {
+/* The end of the last tile. Under static dispatch a worker has every so manieth tile; else a tile goes to the worker that
+ * is free first. */
+static double dealt_time(const cut *c, int64_t workers, int is_static) {
     const int64_t count = c->heads * c->blocks, at_work = between(workers, 1, MOST_WORKERS);
-    const int64_t skipped = between(count / at_work - WAVES, 0, count) * at_work; /* whole waves */
+    const int64_t waves = is_static ? STATIC_WAVES : WAVES;
+    const int64_t skipped = between(count / at_work - waves, 0, count) * at_work; /* whole waves */
     double free_at[MOST_WORKERS] = {0}, followed = 0, end = 0;
     for (int64_t i = skipped; i < count; i++) {
         const double time = tile_time(c, block_of(c, i));
-        take(free_at, at_work, time);
+        if (is_static) {
+            free_at[i % at_work] += time;
+        } else {
+            take(free_at, at_work, time);
+        }
         followed += time;
     }
     for (int64_t i = 0; i < at_work; i++) {
         end = free_at[i] > end ? free_at[i] : end;
     }
     const double all = skipped > 0 ? time_of_all(c) : followed;
-    return end + (all > followed ? (all - followed) / (double)at_work : 0);
+    const double before = all > followed ? all - followed : 0;
+    return is_static && followed > 0 ? end * (1 + before / followed) : end + before / (double)at_work;
+}
+
+double weft_hopper_attention_head_bytes(const weft_attention *p) {
+    return 4.0 * (double)p->kv_seq * (double)p->head_dim;
+}
+
+double weft_hopper_attention_wave_fill(int64_t tiles, int64_t workers) {
+    return (double)tiles / (double)(weft_ceil_divide(tiles, workers) * workers);
+}
+
+/* Whether K and V of a head exceed one side of the L2, half of a Hopper's, by so little that most of them stay there from
+ * wave to wave, under a sweep that alternates or with tiles that are split: then it matters which waves read two heads. */
+static int nearly_stays(const cut *c, const weft_hopper_attention_layout *layout) {
+    const double share = weft_hopper_attention_head_bytes(c->p) / ((double)layout->l2_bytes / 2);
+    return c->p->mask == WEFT_MASK_NONE && share > 1 && share < COST(nearly_stays) &&
+           (layout->sweep == WEFT_SWEEP_SAWTOOTH || c->v->splits);
 }
 
 double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
                                   const weft_hopper_attention_layout *layout) {
     const int64_t queries = v->tile_m / layout->pack;
-    const cut c = {v,
-                   p,
-                   queries,
-                   weft_ceil_divide(p->seq, queries),
-                   p->batch * (p->heads / layout->pack),
-                   layout->section > 0 ? layout->section : 1,
-                   layout->split,
-                   p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset,
-                   weft_hopper_attention_lead(v, p, layout->pack)};
-    const double compute = fmax(dealt_time(&c, layout->workers), time_by_power(&c));
+    cut c = {.v = v,
+             .p = p,
+             .queries = queries,
+             .blocks = weft_ceil_divide(p->seq, queries),
+             .heads = p->batch * (p->heads / layout->pack),
+             .split = layout->split,
+             .offset = p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset,
+             .lead = weft_hopper_attention_lead(v, p, layout->pack)};
+    if (p->mask != WEFT_MASK_NONE) {
+        const weft_grid tiles = {p->batch, p->heads / layout->pack, c.blocks};
+        weft_order_init(&c.order, (weft_order_kind)layout->order, tiles, layout->group, WEFT_AXIS_N, layout->domains);
+    }
+    /* Workers in whole waves, so that none reads two heads, may be fewer than the SMs: those that are idle leave their
+     * power to the others, so that all count. */
+    const int64_t tiles_of_kv = c.blocks * (p->heads / p->kv_heads / layout->pack), sms = layout->sms / layout->split;
+    const int is_near = nearly_stays(&c, layout);
+    const int is_whole = weft_hopper_attention_wave_fill(tiles_of_kv, layout->workers * layout->split) > COST(whole_waves);
+    const int all_count = is_near && is_whole && layout->workers < sms &&
+                          weft_ceil_divide(tiles_of_kv, layout->workers) == weft_ceil_divide(tiles_of_kv, sms);
+    const int is_static = layout->dispatch == WEFT_DISPATCH_STATIC;
+    const double dealt = dealt_time(&c, all_count ? sms : layout->workers, is_static);
+    const double compute = fmax(dealt, time_by_power(&c));
     const double fetch = fetch_time(&c, layout->l2_bytes);
-    return launch_ns + (v->splits ? 0 : start_ns) + fmax(compute, fetch) + overlap_loss * fmin(compute, fetch);
+    const double time = COST(launch_ns) + (v->splits ? 0 : COST(start_ns)) + fmax(compute, fetch) +
+                        COST(overlap_loss) * fmin(compute, fetch);
+    return is_near && !is_whole ? time / COST(straddle) : time;
 }

@@ -1,19 +1,30 @@
 /* How long a launch of the Hopper attention kernel takes, by what its tiles take: measured, variant by variant, and dealt
- * out to workers as dynamic and grid dispatch do. */
+ * out to workers as the dispatch does. */
 #ifndef WEFT_CUDA_HOPPER_ATTENTION_TIME_H
 #define WEFT_CUDA_HOPPER_ATTENTION_TIME_H
 
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/attention/params.h"
 
-/* How a variant takes a problem. */
+/* How a variant takes a problem: what a plan's schedule says of it, every choice made. */
 typedef struct weft_hopper_attention_layout {
-    int64_t pack;    /* query heads in a tile: see weft_plan */
-    int64_t split;   /* CTAs that share the steps of a tile; 1 for a variant that does not split */
-    int64_t workers; /* tiles at work at a time: as many as CTAs or, of a split tile, clusters */
-    int64_t section; /* causal: heads of a section of longest-first */
-    int64_t l2_bytes;
+    int64_t pack;           /* query heads in a tile: see weft_plan */
+    int64_t split;          /* CTAs that share the steps of a tile; 1 for a variant that does not split */
+    int64_t workers;        /* tiles at work at a time: as many as CTAs or, of a split tile, clusters */
+    int64_t sms;            /* of the GPU */
+    int32_t order;          /* a weft_order_kind */
+    int64_t group, domains; /* of the order: see weft_order_init() */
+    int32_t sweep;          /* a weft_sweep */
+    int32_t dispatch;       /* a weft_dispatch */
+    int64_t l2_bytes;       /* of the whole GPU */
 } weft_hopper_attention_layout;
+
+/* Bytes of K and V of a head. */
+double weft_hopper_attention_head_bytes(const weft_attention *p);
+
+/* Of the workers' time, what the tiles of one K and V fill when they take whole waves, so that no wave reads two of them.
+ */
+double weft_hopper_attention_wave_fill(int64_t tiles, int64_t workers);
 
 /* Where the queries are not whole tiles, some warpgroups have none. They may be of the first tile, of the last, or of both:
  * under a mask of the first, since the last queries see the most keys; else as takes the least time. How many queries the

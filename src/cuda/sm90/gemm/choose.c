@@ -1,24 +1,49 @@
-#include "cuda/sm90/gemm/phases.h"
+#include "cuda/sm90/gemm/choose.h"
 
 #include <math.h>
 
+#include "cuda/sm90/gemm/costs.h"
+#include "cuda/sm90/gemm/phases.h"
 #include "cuda/sm90/gemm/time.h"
 
-weft_gemm_seen weft_gemm_see(const weft_gemm *p) {
-    const int a_mn = p->a_major == WEFT_COL_MAJOR, b_mn = p->b_major == WEFT_ROW_MAJOR;
-    if (p->c_major == WEFT_ROW_MAJOR) {
-        return (weft_gemm_seen){0, a_mn, b_mn, p->m, p->n, p->lda, p->ldb, p->a_stride, p->b_stride};
+#define COST(name) weft_gemm_cost.name
+
+static const weft_gemm_variant variants[] = {
+#define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__),
+#include "cuda/sm90/gemm/variants.def"
+};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+const weft_gemm_variant *weft_gemm_variant_of(const weft_cuda_choice *choice) {
+    const weft_gemm_variant *v = variants;
+    while (v->symbol != choice->kernel) { /* it came from here */
+        v++;
     }
-    return (weft_gemm_seen){1, b_mn, a_mn, p->n, p->m, p->ldb, p->lda, p->b_stride, p->a_stride};
+    return v;
 }
 
 /* ---- the kernel ---- */
 
+/* SMs that are at work with so many workers, or as many as fit where that is 0. */
+static int64_t sms_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
+    const weft_gemm *p = &plan->gemm;
+    const int64_t ctas = pick->cluster_m * pick->cluster_n * pick->split, sms = device->multiprocessors;
+    const int64_t workers = plan->schedule.workers / ctas, all = weft_gemm_filled(sms * pick->variant->ctas, ctas) / ctas;
+    const double positions = (double)p->batch * (double)weft_ceil_divide(p->m, pick->tile_m * pick->cluster_m) *
+                             (double)weft_ceil_divide(p->n, pick->tile_n * pick->cluster_n);
+    if (workers < 1 || workers >= all || positions > 1e15 ||
+        weft_gemm_has_spare_workers((int64_t)positions, workers, all)) {
+        return sms;
+    }
+    return plan->schedule.workers < sms ? plan->schedule.workers : sms;
+}
+
+/* Microseconds. */
 static double time_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
     const weft_gemm *p = &plan->gemm;
-    const weft_gemm_seen is = weft_gemm_see(p);
+    const weft_gemm_view view = weft_gemm_view_of(p);
     const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
-    const int64_t cluster_m = is.swapped ? pick->cluster_n : pick->cluster_m;
+    const int64_t cluster_m = view.swapped ? pick->cluster_n : pick->cluster_m;
     const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
     const double bytes = elements * (double)size +
                          (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
@@ -26,15 +51,15 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
         .batch = p->batch,
         .k = p->k,
         .step = WEFT_GEMM_STEP,
-        .a = {is.m, pick->variant->tile_m, cluster_m,
-              weft_gemm_line_of_a(p, &is, pick->variant->tile_m, pick->variant->tile_n, cluster_m), is.a_mn},
-        .b = {is.n, pick->variant->tile_n, is.swapped ? pick->cluster_m : pick->cluster_n, is.ldb * size, is.b_mn},
+        .a = {view.m, pick->variant->tile_m, cluster_m,
+              weft_gemm_line_of_a(p, &view, pick->variant->tile_m, pick->variant->tile_n, cluster_m), view.a_mn},
+        .b = {view.n, pick->variant->tile_n, view.swapped ? pick->cluster_m : pick->cluster_n, view.ldb * size, view.b_mn},
         .split = pick->split,
-        .workers = plan->schedule.workers ? plan->schedule.workers : device->multiprocessors,
+        .workers = sms_of(plan, device, pick),
         .per_sm = pick->variant->ctas,
         .bytes = bytes * (double)p->batch,
     };
-    return weft_model_gemm_time(&model);
+    return weft_gemm_time(&model);
 }
 
 int weft_gemm_takes_tickets_by_side(const weft_schedule *s) {
@@ -55,15 +80,15 @@ enum { CLUSTERS = sizeof clusters / sizeof *clusters };
 enum { MAX_WAYS = CLUSTERS + 1 };
 
 static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_gemm_pick ways[MAX_WAYS]) {
-    const weft_gemm_seen is = weft_gemm_see(&plan->gemm);
+    const weft_gemm_view view = weft_gemm_view_of(&plan->gemm);
     const weft_schedule *s = &plan->schedule;
     const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
     const int on_grid = s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
-    weft_gemm_pick one = {v, is.swapped ? v->tile_n : v->tile_m, is.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
+    weft_gemm_pick one = {v, view.swapped ? v->tile_n : v->tile_m, view.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
     const int by_side = weft_gemm_takes_tickets_by_side(s);
     size_t count = 0;
-    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != is.a_mn ||
-        v->b_mn != is.b_mn || v->by_class != weft_gemm_wants_classes(&plan->gemm, &is, v->tile_m, v->tile_n) ||
+    if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != view.a_mn ||
+        v->b_mn != view.b_mn || v->by_class != weft_gemm_wants_classes(&plan->gemm, &view, v->tile_m, v->tile_n) ||
         !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
@@ -86,12 +111,11 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     return count;
 }
 
-int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const weft_plan *plan,
-                        const weft_cuda_device *device, weft_gemm_pick *pick) {
+int weft_gemm_pick_best(const weft_plan *plan, const weft_cuda_device *device, weft_gemm_pick *pick) {
     weft_gemm_pick ways[MAX_WAYS];
     double least = 0;
     pick->variant = NULL;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < VARIANTS; i++) {
         const size_t found = ways_of(&variants[i], plan, ways);
         for (size_t j = 0; j < found; j++) {
             const double time = time_of(plan, device, &ways[j]);
@@ -104,13 +128,12 @@ int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const w
     return pick->variant != NULL;
 }
 
-size_t weft_gemm_list(const weft_gemm_variant *variants, size_t count, const weft_plan *plan, weft_schedule *list,
-                      size_t room) {
+size_t weft_gemm_list(const weft_plan *plan, weft_schedule *list, size_t capacity) {
     weft_gemm_pick ways[MAX_WAYS];
     size_t listed = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < VARIANTS; i++) {
         const size_t found = ways_of(&variants[i], plan, ways);
-        for (size_t j = 0; j < found && listed < room; j++) {
+        for (size_t j = 0; j < found && listed < capacity; j++) {
             weft_schedule *s = &list[listed++];
             *s = plan->schedule;
             s->tile_m = ways[j].tile_m;
@@ -132,17 +155,16 @@ typedef struct wave {
     double lines; /* rows of A and columns of B that it reads */
 } wave;
 
-/* The wave that reads least, among those that take hardly more turns (2 %) than one of all workers would: an exact
- * rectangle, so that the next wave reads one side of it again. SMs that are left idle leave their power to the others. */
+/* The wave that reads least, among those that take hardly more waves than one of all workers would: an exact rectangle, so
+ * that the next wave reads its rows or its columns again. */
 static wave best_wave(int64_t rows, int64_t cols, int64_t workers, double row_lines, double col_lines) {
     wave best = {1, workers, -1};
-    const int64_t turns = weft_ceil_divide(rows * cols, workers);
     for (int64_t g = 1; g <= workers && g <= cols; g++) {
         const int64_t h = workers / g < rows ? workers / g : rows;
-        if (50 * weft_ceil_divide(rows * cols, g * h) > 51 * turns) {
+        if (!weft_gemm_has_spare_workers(rows * cols, g * h, workers)) {
             continue;
         }
-        const double ragged = (cols % g != 0 ? 1.05 : 1.0) * (rows % h != 0 ? 1.02 : 1.0);
+        const double ragged = (cols % g != 0 ? COST(ragged_across) : 1.0) * (rows % h != 0 ? COST(ragged_along) : 1.0);
         const double lines = ((double)g * col_lines + (double)h * row_lines) * ragged;
         if (best.lines < 0 || lines < best.lines) {
             best = (wave){g, h, lines};
@@ -157,7 +179,7 @@ static double bytes_read(double row_bytes, double col_bytes, int64_t rows, int64
                          double l2) {
     const double bands = ceil((double)cols / across), waves = ceil((double)rows / along);
     const double a = row_bytes * (double)rows, b = col_bytes * (double)cols;
-    return a * (a > 0.4 * l2 ? bands : 1) + b * (col_bytes * across > 0.4 * l2 ? waves : 1);
+    return a * (a > COST(panel_stays) * l2 ? bands : 1) + b * (col_bytes * across > COST(panel_stays) * l2 ? waves : 1);
 }
 
 /* Whether a narrow product reads much less if all of its columns are one band, and a wave of all workers no rectangle. */
@@ -166,10 +188,11 @@ static int is_one_band(const wave *w, int64_t rows, int64_t cols, int64_t worker
     const double along = (double)workers / (double)cols;
     return w->across < cols && along >= 1 &&
            bytes_read(row_bytes, col_bytes, rows, cols, (double)cols, along, l2) <
-               0.9 * bytes_read(row_bytes, col_bytes, rows, cols, (double)w->across, (double)w->along, l2);
+               COST(one_band) * bytes_read(row_bytes, col_bytes, rows, cols, (double)w->across, (double)w->along, l2);
 }
 
-void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device, weft_schedule *s) {
+void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
+                        weft_schedule *s) {
     const weft_gemm *p = &plan->gemm;
     s->tile_k = WEFT_GEMM_STEP;
     s->cluster_m = pick->cluster_m;
@@ -207,4 +230,12 @@ void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const w
         const double bytes = w.lines * line;
         s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
+}
+
+double weft_gemm_seconds(const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_cuda_plan *c = plan->placed;
+    const weft_schedule *s = &plan->schedule;
+    const weft_gemm_pick pick = {
+        weft_gemm_variant_of(&c->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
+    return 1e-6 * time_of(plan, device, &pick);
 }

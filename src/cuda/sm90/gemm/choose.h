@@ -8,14 +8,6 @@
 
 enum { WEFT_GEMM_MAX_CLUSTER = 8 };
 
-/* The problem as the kernel sees it: with a row-major C. A column-major one is its transpose, and A and B change places. */
-typedef struct weft_gemm_seen {
-    int swapped, a_mn, b_mn; /* whether A and B are contiguous along m and n */
-    int64_t m, n, lda, ldb, a_stride, b_stride;
-} weft_gemm_seen;
-
-weft_gemm_seen weft_gemm_see(const weft_gemm *p);
-
 /* Whether workers draw their tiles from a counter for each side of the L2, which needs more registers than the largest
  * tiles leave: see WEFT_GEMM_LEAN. */
 int weft_gemm_takes_tickets_by_side(const weft_schedule *schedule);
@@ -26,16 +18,20 @@ typedef struct weft_gemm_pick {
     int64_t tile_m, tile_n, cluster_m, cluster_n, split;
 } weft_gemm_pick;
 
+/* The variant of a choice that was made here. */
+const weft_gemm_variant *weft_gemm_variant_of(const weft_cuda_choice *choice);
+
 /* The fastest by the model among those that fit what the schedule has fixed. Returns 0 when none does. */
-int weft_gemm_pick_best(const weft_gemm_variant *variants, size_t count, const weft_plan *plan,
-                        const weft_cuda_device *device, weft_gemm_pick *pick);
+int weft_gemm_pick_best(const weft_plan *plan, const weft_cuda_device *device, weft_gemm_pick *pick);
 
-/* All of them, as copies of the schedule with what tells them apart filled in. Returns how many, at most `room`. */
-size_t weft_gemm_list(const weft_gemm_variant *variants, size_t count, const weft_plan *plan, weft_schedule *list,
-                      size_t room);
+/* All of them, as copies of the schedule with what tells them apart filled in. Returns how many, at most `capacity`. */
+size_t weft_gemm_list(const weft_plan *plan, weft_schedule *list, size_t capacity);
 
-/* Fills in what the schedule leaves open. */
-void weft_gemm_settle(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
-                      weft_schedule *schedule);
+/* Chooses what the schedule leaves open. */
+void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
+                        weft_schedule *schedule);
+
+/* How long a finished plan takes by the model, in seconds: what its tile, cluster and split were picked by. */
+double weft_gemm_seconds(const weft_plan *plan, const weft_cuda_device *device);
 
 #endif

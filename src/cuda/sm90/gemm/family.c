@@ -5,16 +5,10 @@
 #include <string.h>
 
 #include "cuda/plan/backend.h"
+#include "cuda/sm90/gemm/choose.h"
 #include "cuda/sm90/gemm/l2.h"
 #include "cuda/sm90/gemm/phases.h"
 #include "base/status.h"
-
-static const weft_gemm_variant variants[] = {
-#define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__),
-#include "cuda/sm90/gemm/variants.def"
-};
-
-enum { VARIANTS = sizeof variants / sizeof *variants };
 
 /* The copy engine takes lines and matrices that begin at multiples of 16 bytes. */
 static weft_status check_distance(const char *name, int64_t distance, weft_dtype dtype, weft_message *why) {
@@ -80,7 +74,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         return status;
     }
     weft_gemm_pick pick;
-    if (!weft_gemm_pick_best(variants, VARIANTS, plan, device, &pick)) {
+    if (!weft_gemm_pick_best(plan, device, &pick)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " with split %" PRId64, s->tile_m,
                          s->tile_n, at_least_1(s->split));
     }
@@ -90,12 +84,12 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
-static void settle(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
-                   weft_schedule *schedule) {
+static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                     weft_schedule *schedule) {
     (void)choice;
     weft_gemm_pick pick;
-    if (weft_gemm_pick_best(variants, VARIANTS, plan, device, &pick)) { /* as choose() found */
-        weft_gemm_settle(&pick, plan, device, schedule);
+    if (weft_gemm_pick_best(plan, device, &pick)) { /* as choose() found */
+        weft_gemm_complete(&pick, plan, device, schedule);
     }
 }
 
@@ -135,36 +129,39 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     const weft_gemm_data *data = buffers;
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
-    const weft_gemm_seen is = weft_gemm_see(p);
+    const weft_gemm_view view = weft_gemm_view_of(p);
     weft_gemm_class_params *all = parameters;
     weft_gemm_params *to = &all->product;
     memset(all, 0, sizeof *all);
-    to->cluster_m = (int32_t)(is.swapped ? s->cluster_n : s->cluster_m);
-    to->cluster_n = (int32_t)(is.swapped ? s->cluster_m : s->cluster_n);
-    to->a_rows = box_rows(is.a_mn, is.swapped ? s->tile_n : s->tile_m, to->cluster_n);
-    to->b_rows = box_rows(is.b_mn, is.swapped ? s->tile_m : s->tile_n, to->cluster_m);
+    to->cluster_m = (int32_t)(view.swapped ? s->cluster_n : s->cluster_m);
+    to->cluster_n = (int32_t)(view.swapped ? s->cluster_m : s->cluster_n);
+    to->a_rows = box_rows(view.a_mn, view.swapped ? s->tile_n : s->tile_m, to->cluster_n);
+    to->b_rows = box_rows(view.b_mn, view.swapped ? s->tile_m : s->tile_n, to->cluster_m);
     weft_gemm_choose_l2(plan, to);
-    weft_tensor_view a = view_of(p, is.swapped ? data->b : data->a, is.a_mn, is.m, is.lda, is.a_stride, to->a_rows);
-    weft_tensor_view b = view_of(p, is.swapped ? data->a : data->b, is.b_mn, is.n, is.ldb, is.b_stride, to->b_rows);
+    weft_tensor_view a =
+        view_of(p, view.swapped ? data->b : data->a, view.a_mn, view.m, view.lda, view.a_stride, to->a_rows);
+    weft_tensor_view b =
+        view_of(p, view.swapped ? data->a : data->b, view.b_mn, view.n, view.ldb, view.b_stride, to->b_rows);
     /* Pairs of lines are for what streams through the L2 once: otherwise they cost, most where lines are crooked. */
     a.narrow = to->a_keep != WEFT_KEEP_FIRST;
     b.narrow = to->b_keep != WEFT_KEEP_FIRST;
     const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
-    weft_tensor_view out = {data->c, p->c_dtype, 3, {is.n, is.m, p->batch}, {1, p->ldc, p->c_stride}, {row, 16, 1}, 1, 1};
+    weft_tensor_view out = {data->c,      p->c_dtype, 3, {view.n, view.m, p->batch}, {1, p->ldc, p->c_stride},
+                            {row, 16, 1}, 1,          1};
     weft_status status;
-    all->classes = is.swapped ? weft_gemm_classes_of(p, &is, s->tile_n, s->tile_m, a.data)
-                              : weft_gemm_classes_of(p, &is, s->tile_m, s->tile_n, a.data);
+    all->classes = view.swapped ? weft_gemm_classes_of(p, &view, s->tile_n, s->tile_m, a.data)
+                                : weft_gemm_classes_of(p, &view, s->tile_m, s->tile_n, a.data);
     if (all->classes.count > 0) {
         const weft_tensor_view a_short = by_class(a, &all->classes, 0), out_short = by_class(out, &all->classes, 0);
-        if ((status = weft_tensor_map_make(c->driver, is.swapped ? "b" : "a", &a_short, &all->a_short, message)) ||
+        if ((status = weft_tensor_map_make(c->driver, view.swapped ? "b" : "a", &a_short, &all->a_short, message)) ||
             (status = weft_tensor_map_make(c->driver, "c", &out_short, &all->c_short, message))) {
             return status;
         }
         a = by_class(a, &all->classes, 1);
         out = by_class(out, &all->classes, 1);
     }
-    if ((status = weft_tensor_map_make(c->driver, is.swapped ? "b" : "a", &a, &to->a, message)) ||
-        (status = weft_tensor_map_make(c->driver, is.swapped ? "a" : "b", &b, &to->b, message)) ||
+    if ((status = weft_tensor_map_make(c->driver, view.swapped ? "b" : "a", &a, &to->a, message)) ||
+        (status = weft_tensor_map_make(c->driver, view.swapped ? "a" : "b", &b, &to->b, message)) ||
         (status = weft_tensor_map_make(c->driver, "c", &out, &to->c, message))) {
         return status;
     }
@@ -175,18 +172,18 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->alpha = (float)p->alpha;
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
-    to->swapped = is.swapped;
+    to->swapped = view.swapped;
     to->split = (int32_t)s->split;
     if (!to->counter) { /* which deals out tiles by side, too */
         to->first = weft_first_of(walk);
-        to->first.down ^= is.swapped;
+        to->first.down ^= view.swapped;
     }
     return WEFT_OK;
 }
 
-static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t room) {
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t capacity) {
     (void)device;
-    return weft_gemm_list(variants, VARIANTS, plan, list, room);
+    return weft_gemm_list(plan, list, capacity);
 }
 
 /* Workers that wait for each other count their tiles. */
@@ -198,9 +195,10 @@ const weft_cuda_family weft_cuda_hopper_gemm = {
     .name = "hopper_gemm",
     .parameter_bytes = sizeof(weft_gemm_class_params),
     .choose = choose,
-    .settle = settle,
+    .complete = complete,
     .fill = fill,
     .candidates = candidates,
+    .cost = weft_gemm_seconds,
     .by_side = 1,
     .paces = paces,
 };

@@ -25,22 +25,21 @@ static __device__ __forceinline__ int32_t gemm_again(const weft_gemm_params &p, 
     return p.band_waves != 0 && (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : 0;
 }
 
-/* The next job of the walk; no steps when it is over. */
-template <class S> static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, weft_worker &worker) {
+/* The next job of the walk; no steps when it is over. `side` is the worker's where positions are dealt out by side. */
+template <class S>
+static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, weft_worker &worker, int32_t side) {
     weft_visit visit;
     gemm_job job = {};
     worker.counter = p.counter; /* which need not be kept in registers */
-    if (WEFT_GEMM_LEAN(S::tile_m, S::tile_n)) {
-        worker.side = -1; /* likewise: only tickets need it */
-    }
-    if (weft_worker_next(&p.walk, &worker, &visit)) {
+    const weft_deal deal = {0, WEFT_GEMM_LEAN(S::tile_m, S::tile_n) ? -1 : side, 1};
+    if (weft_worker_next_dealt(&p.walk, &worker, deal, &visit)) {
         job.row = (int32_t)(p.swapped ? visit.tile.n : visit.tile.m);
         job.col = (int32_t)(p.swapped ? visit.tile.m : visit.tile.n);
         job.batch = (int32_t)visit.tile.batch;
         job.first = (int32_t)visit.first;
         job.direction = visit.direction;
         job.steps = (int32_t)visit.steps;
-        job.again = gemm_again(p, worker.turn);
+        job.again = gemm_again(p, worker.wave);
     }
     return job;
 }
@@ -86,18 +85,20 @@ template <class S>
 static __device__ __forceinline__ uint32_t gemm_schedule(const weft_gemm_params &p, const gemm_place &me, uint32_t index) {
     weft_worker worker;
     uint32_t sent = 0;
+    int32_t side = -1;
     if (index < (uint32_t)p.first.count) {
         worker = weft_first_worker(index); /* everybody knows its first tile */
     } else {
         if (p.counter || p.walk.order.table) {
             grid_wait();
         }
-        worker = p.side_of_sm ? weft_worker_start_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter)
-                              : weft_worker_start(&p.walk, index, p.counter);
+        side = p.side_of_sm ? p.side_of_sm[sm_index()] : -1;
+        worker =
+            side < 0 ? weft_worker_start(&p.walk, index, p.counter) : weft_worker_start_by_side(&p.walk, side, p.counter);
     }
     for (;; sent++) {
         mbarrier_wait(GEMM_DESK(S, me, job_empty) + 8 * (sent % GEMM_JOBS), ~sent / GEMM_JOBS & 1);
-        const gemm_job job = gemm_next<S>(p, worker);
+        const gemm_job job = gemm_next<S>(p, worker, side);
         sent = settled(sent); /* nothing that follows from it is kept in registers meanwhile */
         gemm_hand_out<S>(me, job, sent);
         if (job.steps == 0) {

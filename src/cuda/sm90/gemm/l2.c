@@ -1,5 +1,9 @@
 #include "cuda/sm90/gemm/l2.h"
 
+#include "cuda/sm90/gemm/costs.h"
+
+#define COST(name) weft_gemm_cost.name
+
 /* The lines of positions that a wave covers, across its band and along it, and bytes of all k of one. */
 typedef struct wave {
     int64_t across, along;
@@ -30,7 +34,6 @@ static double l2_bytes(const weft_plan *plan) {
 }
 
 int32_t weft_gemm_choose_lead(const weft_plan *plan) {
-    enum { LEAD = 8, LONG = 4096 }; /* steps: a small part of what the L2 holds of a wave; in fewer none lose step */
     const weft_schedule *s = &plan->schedule;
     const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP);
     if (s->dispatch != WEFT_DISPATCH_STATIC || !has_bands(s) || plan->walk.order.count < plan->walk.workers) {
@@ -38,7 +41,9 @@ int32_t weft_gemm_choose_lead(const weft_plan *plan) {
     }
     const wave w = wave_of(plan);
     const double panels = (double)w.across * w.across_bytes + (double)w.along * w.along_bytes;
-    return w.waves >= 4 && steps >= 4 * LEAD && w.waves >= LONG / steps && panels > l2_bytes(plan) ? LEAD : 0;
+    const int is_long = (double)w.waves >= COST(pace_least_waves) && (double)steps >= COST(pace_least_steps) &&
+                        w.waves >= (int64_t)COST(pace_least_all) / steps;
+    return is_long && panels > l2_bytes(plan) ? (int32_t)COST(pace_steps) : 0;
 }
 
 /* Whether all waves of a band are alike, so that all workers turn at the same time. */
@@ -74,7 +79,7 @@ void weft_gemm_choose_l2(const weft_plan *plan, weft_gemm_params *to) {
         const wave w = wave_of(plan);
         const int32_t across =
             s->axis == WEFT_AXIS_N ? 2 : 1; /* what a band reads again and again: columns of B, rows of A */
-        const int fits = (double)w.across * w.across_bytes <= 0.75 * l2_bytes(plan);
+        const int fits = (double)w.across * w.across_bytes <= COST(kept_last) * l2_bytes(plan);
         int64_t waves;
         if (fits && has_whole_waves(plan, &w, &waves)) {
             to->again_keep = WEFT_KEEP_LAST;

@@ -5,9 +5,9 @@
 #ifndef WEFT_CUDA_HOPPER_GEMM_H
 #define WEFT_CUDA_HOPPER_GEMM_H
 
-#include <weft/order/first.h>
-
 #include "cuda/plan/tensor_map.h"
+#include "order/deal.h"
+#include "order/first.h"
 
 /* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
  * transpose, with A and B in each other's place, and `swapped` set.
@@ -70,7 +70,7 @@ enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_ATOM = 64, WEFT_GEMM_MOST_WARPS = 8 };
 /* What is compiled: a row of variants.def. */
 typedef struct weft_gemm_variant {
     const char *symbol; /* the entry point */
-    const char *module; /* the file that holds it, src/cuda/kernels/<module>.cu */
+    const char *module; /* the image that holds it */
     weft_dtype dtype;   /* of A and B */
     int32_t a_mn, b_mn; /* 1: contiguous along m or n; 0: along k */
     int32_t tile_m, tile_n;

@@ -15,14 +15,14 @@ static int64_t spare_of(const weft_gemm *p) {
 }
 
 /* How many classes; 1: none. */
-static int64_t count_of(const weft_gemm *p, const weft_gemm_seen *is, int64_t tile_m, int64_t tile_n) {
-    const int64_t rows = weft_ceil_divide(is->m, tile_m), most = INT64_C(1) << 32;
-    int64_t count = LINE / divisor(is->lda / UNIT);
-    if (!WEFT_GEMM_HAS_CLASSES(tile_m, tile_n) || is->a_mn || p->batch > 1 || spare_of(p) == 0 || is->m < MOST_CLASSES ||
-        rows >= WEFT_FIRST_MOST - MOST_CLASSES || is->lda > most || p->ldc > most) {
+static int64_t count_of(const weft_gemm *p, const weft_gemm_view *view, int64_t tile_m, int64_t tile_n) {
+    const int64_t rows = weft_ceil_divide(view->m, tile_m), most = INT64_C(1) << 32;
+    int64_t count = LINE / divisor(view->lda / UNIT);
+    if (!WEFT_GEMM_HAS_CLASSES(tile_m, tile_n) || view->a_mn || p->batch > 1 || spare_of(p) == 0 ||
+        view->m < MOST_CLASSES || rows >= WEFT_FIRST_MOST - MOST_CLASSES || view->lda > most || p->ldc > most) {
         return 1;
     }
-    while (count > 1 && count * weft_ceil_divide(weft_ceil_divide(is->m, count), tile_m) != rows) {
+    while (count > 1 && count * weft_ceil_divide(weft_ceil_divide(view->m, count), tile_m) != rows) {
         count /= 2;
     }
     return count;
@@ -37,18 +37,18 @@ static uint32_t shift_of(int64_t class, int64_t apart, const void *a, int64_t st
     return (uint32_t)(shift > 0 ? shift : 0);
 }
 
-weft_gemm_classes weft_gemm_classes_of(const weft_gemm *p, const weft_gemm_seen *is, int64_t tile_m, int64_t tile_n,
+weft_gemm_classes weft_gemm_classes_of(const weft_gemm *p, const weft_gemm_view *view, int64_t tile_m, int64_t tile_n,
                                        const void *a) {
-    const int64_t count = count_of(p, is, tile_m, tile_n), apart = is->lda / UNIT, spare = spare_of(p);
+    const int64_t count = count_of(p, view, tile_m, tile_n), apart = view->lda / UNIT, spare = spare_of(p);
     const int64_t step = divisor(count * apart); /* what the rows of a class begin at multiples of, but for the first */
     weft_gemm_classes to = {0, 0, 0, 0, 0, 0};
     if (count == 1) {
         return to;
     }
     to.count = (int32_t)count;
-    to.tiles = (int32_t)(weft_ceil_divide(is->m, tile_m) / count);
+    to.tiles = (int32_t)(weft_ceil_divide(view->m, tile_m) / count);
     to.multiplier = ((1 << WEFT_FIRST_SHIFT) + to.tiles - 1) / to.tiles;
-    to.longer = (int32_t)(is->m % count ? is->m % count : count);
+    to.longer = (int32_t)(view->m % count ? view->m % count : count);
     /* Neighbours are far apart, so that a cluster of two of them is off by whole sectors only. */
     to.order = count == 8 ? 0x73516240 : count == 4 ? 0x3120 : 0x10;
     for (int32_t i = 0; i < to.count; i++) {
@@ -58,16 +58,16 @@ weft_gemm_classes weft_gemm_classes_of(const weft_gemm *p, const weft_gemm_seen 
     return to;
 }
 
-int weft_gemm_wants_classes(const weft_gemm *p, const weft_gemm_seen *is, int64_t tile_m, int64_t tile_n) {
-    return count_of(p, is, tile_m, tile_n) > 1;
+int weft_gemm_wants_classes(const weft_gemm *p, const weft_gemm_view *view, int64_t tile_m, int64_t tile_n) {
+    return count_of(p, view, tile_m, tile_n) > 1;
 }
 
-int64_t weft_gemm_line_of_a(const weft_gemm *p, const weft_gemm_seen *is, int64_t tile_m, int64_t tile_n,
+int64_t weft_gemm_line_of_a(const weft_gemm *p, const weft_gemm_view *view, int64_t tile_m, int64_t tile_n,
                             int64_t cluster_m) {
-    const int64_t count = count_of(p, is, tile_m, tile_n), step = divisor(count * (is->lda / UNIT));
+    const int64_t count = count_of(p, view, tile_m, tile_n), step = divisor(count * (view->lda / UNIT));
     if (count == 1) {
-        return is->lda * (int64_t)weft_dtype_bytes(p->dtype);
+        return view->lda * (int64_t)weft_dtype_bytes(p->dtype);
     }
-    const int64_t tiles = weft_ceil_divide(is->m, tile_m) / count;
+    const int64_t tiles = weft_ceil_divide(view->m, tile_m) / count;
     return 16 * (tiles % cluster_m == 0 && spare_of(p) >= step - 1 ? step : SECTOR);
 }

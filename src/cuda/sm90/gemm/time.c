@@ -2,37 +2,11 @@
 
 #include <math.h>
 
-/* Microseconds, where nothing else is said. */
-static const double launch = 2.24;         /* beginning, the first loads, the last stores */
-static const double early = 0.0782;        /* less where the next launch finds room to begin beside this one */
-static const double next = 1.4;            /* from one tile of 128 x 256 to the next of the same CTA */
-static const double multiply = 0.484;      /* a step of such a tile while the other SMs rest */
-static const double load = 0.413;          /* how much longer it takes when all of them multiply: the clock falls */
-static const double narrow = 1.043;        /* products of 64 columns */
-static const double narrow_shared = 1.293; /* the same in clusters along n */
-static const double half = 1.009;          /* products of 128 columns */
-static const double wide = 1.005;          /* products of 256 columns */
-static const double tall = 1.002;          /* tiles of 256 x 192 */
-static const double small = 1.026;         /* tiles of 128 x 128: more barriers */
-static const double single = 1.155;        /* tiles of 64 rows: one warpgroup, which nobody relieves while it stores */
-static const double least = 0.15;          /* a step of any tile: barriers, and asking for loads and products */
-static const double least_single = 0.171;  /* one of tiles of 64 rows: the way of a stage around their short ring */
-static const double line = 1.03e-3;        /* a line of 128 bytes that each SM loads */
-static const double line_alone = 0.552e-3; /* one that only this SM loads */
-static const double zeros = 15; /* how much more one costs that is outside of the matrix, where all tiles have such */
-static const double rows_of_k = 1.092;    /* how much more one costs of a matrix that is contiguous along m or n */
-static const double shared = 0.767;       /* how much of what crooked lines cost is left where several CTAs share them */
-static const double cluster_up = 0.259;   /* to set a cluster up */
-static const double join = 1.99;          /* to add up the parts of a tile, for each further part */
-static const double dram = 4.57e6;        /* bytes in a microsecond */
-static const double dram_single = 2.97e6; /* the same with tiles of 64 rows, whose ring is too short for the way there */
-static const double multicast = 0.015; /* of the whole, for each operand whose lines are crooked and go to several CTAs */
-static const double power = 0.012;     /* how much more time small tiles take the longer a product lasts: see below */
-static const double sharpness = 4.8;   /* of the larger of what goes on at once, which disturbs each other */
+#include <weft/order.h>
 
-/* How much more a line costs that does not begin at a multiple of 128 bytes: at a sector, or within one; and how much more
- * where this SM alone loads. */
-static const double crooked[] = {0, 0.37, 1.06}, crooked_alone[] = {0, 0.854, 1.46};
+#include "cuda/sm90/gemm/costs.h"
+
+#define COST(name) weft_gemm_cost.name
 
 static double ceil_divide(double a, double b) {
     return ceil(a / b);
@@ -40,45 +14,65 @@ static double ceil_divide(double a, double b) {
 
 /* The largest of three that go on at once, and somewhat more where they are alike. */
 static double larger(double a, double b, double c) {
-    return pow(pow(a, sharpness) + pow(b, sharpness) + pow(c, sharpness), 1 / sharpness);
+    return pow(pow(a, COST(sharpness)) + pow(b, COST(sharpness)) + pow(c, COST(sharpness)), 1 / COST(sharpness));
 }
 
 /* 0: lines begin at multiples of 128 bytes; 1: at sectors; 2: within them. */
-static int crookedness(const weft_gemm_side *side) {
-    return side->line_bytes % 128 == 0 ? 0 : side->line_bytes % 32 == 0 ? 1 : 2;
+static int misalignment(const weft_gemm_operand *o) {
+    return o->line_bytes % 128 == 0 ? 0 : o->line_bytes % 32 == 0 ? 1 : 2;
 }
 
-/* What the lines of a side cost in a step of one CTA, where `sharers` of the other axis share them: in lines that are
- * straight. */
-static double lines_of(const weft_gemm_side *side, double sharers) {
-    const double tile = (double)side->tile;
-    const double most = side->contiguous ? 64 * ceil_divide(tile / 64, sharers) : tile / sharers;
-    const double outside = side->contiguous ? 0 : fmax(0, tile - (double)side->length) / sharers;
-    return most * (side->contiguous ? rows_of_k : 1) * (1 + crooked_alone[crookedness(side)]) + outside * zeros;
+/* What such a line costs more than an aligned one, while all SMs load and while only one does. */
+static double line_cost(const weft_gemm_operand *o) {
+    const double more[] = {0, COST(at_sector), COST(in_sector)};
+    return more[misalignment(o)];
+}
+
+static double alone_cost(const weft_gemm_operand *o) {
+    const double more[] = {0, COST(at_sector_alone), COST(in_sector_alone)};
+    return more[misalignment(o)];
+}
+
+/* What the lines of an operand cost in a step of one CTA, where `sharers` along the other axis share them: in aligned
+ * lines.
+ */
+static double lines_of(const weft_gemm_operand *o, double sharers) {
+    const double tile = (double)o->tile;
+    const double most = o->contiguous ? 64 * ceil_divide(tile / 64, sharers) : tile / sharers;
+    const double outside = o->contiguous ? 0 : fmax(0, tile - (double)o->length) / sharers;
+    return most * (o->contiguous ? COST(rows_of_k) : 1) * (1 + alone_cost(o)) + outside * COST(outside);
 }
 
 /* The same in the mean over all tiles, while all SMs load: what is outside of the matrix is not read. */
-static double mean_lines_of(const weft_gemm_side *side, double sharers) {
-    const double tiles = ceil_divide((double)side->length, (double)side->tile);
-    const double more = crooked[crookedness(side)] * (sharers > 1 ? shared : 1);
-    return (double)side->length / tiles / sharers * (side->contiguous ? rows_of_k : 1) * (1 + more);
+static double mean_lines_of(const weft_gemm_operand *o, double sharers) {
+    const double tiles = ceil_divide((double)o->length, (double)o->tile);
+    const double more = line_cost(o) * (sharers > 1 ? COST(shared) : 1);
+    return (double)o->length / tiles / sharers * (o->contiguous ? COST(rows_of_k) : 1) * (1 + more);
 }
 
 /* One step of a wave that fills a share of the chip. */
 static double step_of(const weft_gemm_model *m, double share) {
     const double along_m = (double)m->a.cluster, along_n = (double)m->b.cluster;
     const double unit = (double)m->a.tile * (double)m->b.tile * (double)m->step / (128.0 * 256 * 64);
-    const double sixty_four = along_n > 1 ? narrow_shared : narrow;
-    const double most = m->b.tile == 256 ? wide : m->a.tile == 256 ? tall : 1;
-    const double columns = m->b.tile <= 64 ? sixty_four : m->b.tile <= 128 ? half : most;
-    const double products = multiply * unit * columns * (1 + load * share);
-    const double alone = line_alone * (lines_of(&m->a, along_n) + lines_of(&m->b, along_m));
-    const double together = line * share * (mean_lines_of(&m->a, along_n) + mean_lines_of(&m->b, along_m));
-    const double kind = m->a.tile < 128 ? single : m->a.tile * m->b.tile == 128 * 128 ? small : 1;
-    return fmax(larger(products, alone, together) * kind, m->a.tile < 128 ? least_single : least);
+    const double sixty_four = along_n > 1 ? COST(narrow_shared) : COST(narrow);
+    const double most = m->b.tile == 256 ? COST(wide) : m->a.tile == 256 ? COST(tall) : 1;
+    const double columns = m->b.tile <= 64 ? sixty_four : m->b.tile <= 128 ? COST(half) : most;
+    const double products = COST(multiply) * unit * columns * (1 + COST(load) * share);
+    const double alone = COST(line_alone) * (lines_of(&m->a, along_n) + lines_of(&m->b, along_m));
+    const double together = COST(line) * share * (mean_lines_of(&m->a, along_n) + mean_lines_of(&m->b, along_m));
+    const double kind = m->a.tile < 128 ? COST(single) : m->a.tile * m->b.tile == 128 * 128 ? COST(small) : 1;
+    return fmax(larger(products, alone, together) * kind, m->a.tile < 128 ? COST(least_single) : COST(least));
 }
 
-double weft_model_gemm_time(const weft_gemm_model *m) {
+int64_t weft_gemm_filled(int64_t places, int64_t ctas) {
+    return ctas < 4 ? places : places - weft_ceil_divide(places, (int64_t)COST(left_over));
+}
+
+int weft_gemm_has_spare_workers(int64_t positions, int64_t workers, int64_t all) {
+    return (double)weft_ceil_divide(positions, workers) <= COST(wave_slack) * (double)weft_ceil_divide(positions, all);
+}
+
+double weft_gemm_time(const weft_gemm_model *m) {
     const double along_m = (double)m->a.cluster, along_n = (double)m->b.cluster, split = (double)m->split;
     const double ctas = along_m * along_n * split;
     const double rows = ceil_divide((double)m->a.length, (double)m->a.tile * along_m);
@@ -90,15 +84,14 @@ double weft_model_gemm_time(const weft_gemm_model *m) {
     const double steps = ceil_divide(ceil_divide((double)m->k, (double)m->step), split);
     const double unit = (double)m->a.tile * (double)m->b.tile / (128.0 * 256);
     const double sms = (double)m->workers,
-                 begin = 2 * positions * ctas <= sms * (double)m->per_sm ? launch - early : launch;
+                 begin = 2 * positions * ctas <= sms * (double)m->per_sm ? COST(launch) - COST(early) : COST(launch);
 
     double time = begin + steps * (full * step_of(m, fmin(1, at_once * ctas / sms)) +
                                    (rest > 0 ? step_of(m, fmin(1, rest * ctas / sms)) : 0));
-    time += (waves - 1) * next * pow(unit, 1.4); /* more than in proportion: less of a tall tile's stores is hidden */
-    time += ctas > 1 ? cluster_up : 0;
-    time += join * (split - 1) * waves;
-    time = larger(time, begin + m->bytes / (m->a.tile < 128 ? dram_single : dram), 0);
-    time *= 1 + multicast * ((along_n > 1 && crookedness(&m->a) > 0) + (along_m > 1 && crookedness(&m->b) > 0));
-    /* Small tiles move more bytes for a FLOP, which costs clock once the card is at its power, after some 300 us. */
-    return time * pow(fmin(time, 300) / 100, -power * log(unit));
+    time += (waves - 1) * COST(next) * pow(unit, COST(next_power));
+    time += ctas > 1 ? COST(cluster_up) : 0;
+    time += COST(join) * (split - 1) * waves;
+    time = larger(time, begin + m->bytes / (m->a.tile < 128 ? COST(dram_single) : COST(dram)), 0);
+    time *= 1 + COST(multicast) * ((along_n > 1 && misalignment(&m->a) > 0) + (along_m > 1 && misalignment(&m->b) > 0));
+    return time * pow(fmin(time, COST(power_until)) / COST(power_from), -COST(power) * log(unit));
 }

@@ -1,3 +1,0 @@
-/* The study kernel in bf16 with a head dim of 56. */
-#define WEFT_STUDY_IN_study_bf16_d56(x) x
-#include "cuda/study/entries.cuh"

@@ -1,3 +1,0 @@
-/* The study kernel in bf16 with a head dim of 80. */
-#define WEFT_STUDY_IN_study_bf16_d80(x) x
-#include "cuda/study/entries.cuh"

@@ -1,0 +1,107 @@
+/* What the Hopper GEMM chooses, held to launches that were measured on an H200 and that its time model was not fitted to:
+ * docs/results/tuning/h200-gemm-tiles.csv has every tile, cluster and split of 35 products that were drawn afterwards. */
+#include "../cmocka_all.h"
+
+#include <math.h>
+
+#include "cuda/cuda.h"
+
+extern const weft_cuda_family weft_cuda_hopper_gemm;
+
+static const weft_cuda_device h200 = {.multiprocessors = 132, .l2_bytes = 62914560, .shared_bytes = 232448};
+
+/* A line of the file: the fastest of the orders, sweeps and dispatches that a tile, cluster and split was run with. */
+typedef struct launch {
+    long long seed, m, n, k, tile_m, tile_n, cluster_m, cluster_n, split, schedules;
+    double us;
+} launch;
+
+static int read_launch(FILE *file, launch *l) {
+    char line[256];
+    do {
+        if (!fgets(line, sizeof line, file)) {
+            return 0;
+        }
+    } while (line[0] < '0' || line[0] > '9');
+    assert_int_equal(sscanf(line, "%lld,%lld,%lld,%lld,%lldx%lld,%lldx%lld,%lld,%lld,%lf", &l->seed, &l->m, &l->n, &l->k,
+                            &l->tile_m, &l->tile_n, &l->cluster_m, &l->cluster_n, &l->split, &l->schedules, &l->us),
+                     11);
+    return 1;
+}
+
+static weft_schedule choose(const launch *l) {
+    weft_plan plan = {.gemm = WEFT_GEMM_INIT, .schedule = WEFT_SCHEDULE_INIT};
+    weft_cuda_choice choice;
+    weft_message why;
+    plan.machine.l2_bytes = h200.l2_bytes / 2; /* a side */
+    plan.machine.domains = 2;
+    plan.gemm.m = l->m;
+    plan.gemm.n = plan.gemm.ldb = plan.gemm.ldc = l->n;
+    plan.gemm.k = plan.gemm.lda = l->k;
+    plan.gemm.dtype = plan.gemm.c_dtype = WEFT_BF16;
+    assert_int_equal(weft_cuda_hopper_gemm.choose(&plan, &h200, &choice, &why), WEFT_OK);
+    plan.schedule.tile_m = choice.tile_m;
+    plan.schedule.tile_n = choice.tile_n;
+    weft_cuda_hopper_gemm.settle(&plan, &h200, &choice, &plan.schedule);
+    return plan.schedule;
+}
+
+static int is_of(const launch *l, const weft_schedule *s) {
+    return l->tile_m == s->tile_m && l->tile_n == s->tile_n && l->cluster_m == s->cluster_m &&
+           l->cluster_n == s->cluster_n && l->split == s->split;
+}
+
+/* How much longer than the best of a product each of its ways took, added up over products. */
+enum { PRODUCTS = 35, WAYS = 37 };
+typedef struct tally {
+    int near;
+    double loss, largest, always[WAYS]; /* of what is chosen; of one and the same way for all products */
+} tally;
+
+static void count(tally *t, const launch ways[WAYS]) {
+    const weft_schedule chosen = choose(&ways[0]);
+    double best = INFINITY, loss = -1;
+    for (int i = 0; i < WAYS; i++) {
+        best = fmin(best, ways[i].us);
+    }
+    for (int i = 0; i < WAYS; i++) {
+        t->always[i] += ways[i].us / best - 1;
+        loss = is_of(&ways[i], &chosen) ? ways[i].us / best - 1 : loss;
+    }
+    assert_true(loss >= 0); /* it was measured */
+    t->near += loss <= 0.03;
+    t->loss += loss;
+    t->largest = fmax(t->largest, loss);
+}
+
+/* The times are the best of short runs, which differ by a few per cent from those of long ones. */
+static void choices_are_near_the_best(void **state) {
+    (void)state;
+    FILE *file = fopen(WEFT_HELD_OUT, "r");
+    launch ways[WAYS], more;
+    tally t = {0};
+    assert_non_null(file);
+    for (int product = 0; product < PRODUCTS; product++) {
+        for (int i = 0; i < WAYS; i++) {
+            assert_true(read_launch(file, &ways[i]));
+            assert_true(ways[i].m == ways[0].m && ways[i].n == ways[0].n && ways[i].k == ways[0].k);
+        }
+        count(&t, ways);
+    }
+    assert_false(read_launch(file, &more));
+    fclose(file);
+    double always = INFINITY;
+    for (int i = 0; i < WAYS; i++) {
+        always = fmin(always, t.always[i]);
+    }
+    print_message("%d of %d within 3 %%, mean loss %.1f %%, largest %.1f %%; the best way for all of them: %.1f %%\n",
+                  t.near, PRODUCTS, 100 * t.loss / PRODUCTS, 100 * t.largest, 100 * always / PRODUCTS);
+    assert_true(t.near >= 27);
+    assert_true(t.loss < 0.025 * PRODUCTS && t.largest < 0.26);
+    assert_true(t.loss < always / 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(choices_are_near_the_best)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

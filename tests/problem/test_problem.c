@@ -1,0 +1,177 @@
+/* Problems: every bad field is named, with its value and what is allowed; defaults are filled in. */
+#include "../cmocka_all.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../plans.h"
+#include "problem/problem.h"
+
+static weft_attention good_attention(void) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.batch = 2;
+    p.heads = 8;
+    p.kv_heads = 2;
+    p.seq = 100;
+    p.kv_seq = 200;
+    p.head_dim = 56;
+    return p;
+}
+
+static weft_gemm good_gemm(void) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = 10;
+    p.n = 20;
+    p.k = 30;
+    return p;
+}
+
+/* Sets one field of a good problem and expects one message. */
+#define REFUSED(kind, field, value, expected)                                                                              \
+    do {                                                                                                                   \
+        weft_##kind p_ = good_##kind();                                                                                    \
+        weft_message m_;                                                                                                   \
+        p_.field = value;                                                                                                  \
+        assert_int_equal(weft_problem_check(&p_, &m_), WEFT_INVALID);                                                     \
+        assert_string_equal(m_.text, expected);                                                                            \
+        assert_int_equal(weft_problem_check(&p_, NULL), WEFT_INVALID);                                                    \
+    } while (0)
+
+static void bad_attentions(void **state) {
+    (void)state;
+    REFUSED(attention, kv_heads, 3, "kv_heads 3 does not divide heads 8");
+    REFUSED(attention, seq, 0, "seq 0 is not between 1 and 2147483647");
+    REFUSED(attention, batch, -1, "batch -1 is not between 1 and 2147483647");
+    REFUSED(attention, kv_seq, INT64_C(1) << 40, "kv_seq 1099511627776 is not between 1 and 2147483647");
+    REFUSED(attention, heads, INT64_MIN, "heads -9223372036854775808 is not between 1 and 2147483647");
+    REFUSED(attention, head_dim, 60, "head_dim 60 is not a multiple of 8 between 8 and 256");
+    REFUSED(attention, head_dim, 264, "head_dim 264 is not a multiple of 8 between 8 and 256");
+    REFUSED(attention, dtype, (weft_dtype)9, "dtype 9 is not WEFT_FP32, WEFT_FP16 or WEFT_BF16");
+    REFUSED(attention, mask, (weft_mask)7, "mask 7 is not a weft_mask");
+    REFUSED(attention, layout, (weft_layout)5, "layout 5 is not WEFT_BSHD or WEFT_BHSD");
+    REFUSED(attention, offset, 4, "offset 4 is only for mask WEFT_MASK_CAUSAL");
+    REFUSED(attention, scale, (double)INFINITY, "scale inf is not finite");
+    REFUSED(attention, q_strides.seq, -8, "q_strides are negative: batch 0, seq -8, head 0");
+    REFUSED(attention, k_strides.batch, INT64_MAX, "k spans more than 2^59 elements");
+    REFUSED(attention, o_strides.seq, 56, "o_strides make rows of o overlap: batch 0, seq 56, head 0");
+    REFUSED(attention, struct_size, 0,
+            "struct_size 0 of the problem is not one that this library knows: initialise it with its _INIT");
+
+    weft_attention large = good_attention();
+    weft_message message;
+    large.batch = large.heads = large.kv_heads = large.seq = WEFT_MAX_DIMENSION;
+    assert_int_equal(weft_problem_check(&large, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "batch 2147483647 x heads 2147483647 x seq 2147483647 exceeds 2^62");
+    assert_int_equal(attention_sizes(&large).q, 0);
+    large.batch = 1;
+    large.heads = large.kv_heads = 1 << 20;
+    assert_int_equal(weft_problem_check(&large, NULL), WEFT_OK);
+    large.batch = 1 << 10;
+    assert_int_equal(weft_problem_check(&large, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "q spans more than 2^59 elements");
+    assert_int_equal(weft_problem_check(NULL, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "the problem is null");
+}
+
+static void bad_gemms(void **state) {
+    (void)state;
+    REFUSED(gemm, m, 0, "m 0 is not between 1 and 2147483647");
+    REFUSED(gemm, k, -4, "k -4 is not between 1 and 2147483647");
+    REFUSED(gemm, n, INT64_C(1) << 40, "n 1099511627776 is not between 1 and 2147483647");
+    REFUSED(gemm, lda, 29, "lda 29 is less than 30, the length of a row of a");
+    REFUSED(gemm, ldb, -1, "ldb -1 is less than 20, the length of a row of b");
+    REFUSED(gemm, ldc, INT64_MAX, "c spans more than 2^59 elements");
+    REFUSED(gemm, a_major, (weft_major)2, "a_major 2 is not WEFT_ROW_MAJOR or WEFT_COL_MAJOR");
+    REFUSED(gemm, c_dtype, (weft_dtype)-1, "c_dtype -1 is not WEFT_FP32, WEFT_FP16 or WEFT_BF16");
+    REFUSED(gemm, beta, (double)NAN, "alpha 1 and beta nan must be finite");
+}
+
+static void defaults_are_filled_in(void **state) {
+    (void)state;
+    weft_attention p = good_attention(), r;
+    p.mask = WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(r.mask, WEFT_MASK_CAUSAL);
+    assert_int_equal(r.offset, 100);
+    assert_true(r.scale == 1 / sqrt(56.0));
+    assert_int_equal(r.q_strides.head, 56);
+    assert_int_equal(r.q_strides.seq, 8 * 56);
+    assert_int_equal(r.q_strides.batch, 100 * 8 * 56);
+    assert_int_equal(r.v_strides.batch, 200 * 2 * 56);
+    p.layout = WEFT_BHSD;
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(r.k_strides.seq, 56);
+    assert_int_equal(r.k_strides.head, 200 * 56);
+    const weft_attention_extents sizes = attention_sizes(&p);
+    assert_int_equal(sizes.q, 2 * 8 * 100 * 56);
+    assert_int_equal(sizes.k, 2 * 2 * 200 * 56);
+    assert_int_equal(sizes.lse, 2 * 8 * 100);
+    assert_true(weft_problem_flops(&p) == 4.0 * 2 * 8 * 100 * 200 * 56 / 2);
+
+    weft_gemm g = good_gemm(), h;
+    g.a_major = WEFT_COL_MAJOR;
+    assert_int_equal(resolve_gemm(&h, &g, NULL), WEFT_OK);
+    assert_int_equal(h.lda, 10);
+    assert_int_equal(h.ldb, 20);
+    assert_int_equal(gemm_sizes(&g).b, 600);
+    assert_true(weft_problem_flops(&g) == 12000.0);
+}
+
+/* Nothing is a stride away where an axis has length 1: any stride is taken, and none is left that overflows in bytes. */
+static void strides_of_single_rows(void **state) {
+    (void)state;
+    const int64_t most = INT64_MAX / (int64_t)sizeof(float);
+    weft_attention p = WEFT_ATTENTION_INIT, r;
+    p.batch = p.heads = p.kv_heads = p.seq = p.kv_seq = 1;
+    p.head_dim = 8;
+    p.q_strides = p.k_strides = p.v_strides = p.o_strides = (weft_strides){INT64_MAX, INT64_MAX, INT64_MAX};
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    const weft_strides all[] = {r.q_strides, r.k_strides, r.v_strides, r.o_strides};
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(all[i].batch <= most && all[i].seq <= most && all[i].head <= most);
+    }
+    assert_int_equal(attention_sizes(&p).o, 8);
+
+    weft_gemm g = WEFT_GEMM_INIT, h;
+    g.m = g.n = g.k = 1;
+    g.lda = g.ldb = g.ldc = g.a_stride = g.b_stride = INT64_MAX;
+    g.c_stride = INT64_MIN;
+    assert_int_equal(resolve_gemm(&h, &g, NULL), WEFT_OK);
+    assert_true(h.lda <= most && h.ldb <= most && h.ldc <= most);
+    assert_true(h.a_stride == 1 && h.b_stride == 1 && h.c_stride == 1);
+    assert_int_equal(gemm_sizes(&g).c, 1);
+}
+
+static void visible_keys(void **state) {
+    (void)state;
+    weft_attention p = good_attention(), r;
+    p.mask = WEFT_MASK_CAUSAL;
+    p.offset = -3;
+    assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+    assert_int_equal(weft_visible_keys(&r, 0), 0);
+    assert_int_equal(weft_visible_keys(&r, 2), 0);
+    assert_int_equal(weft_visible_keys(&r, 3), 1);
+    assert_int_equal(weft_visible_keys(&r, 99), 97);
+    r.offset = 150;
+    assert_int_equal(weft_visible_keys(&r, 99), 200);
+}
+
+/* A stride that repeats an input is fine; an output that would be written twice is not. */
+static void repeated_inputs(void **state) {
+    (void)state;
+    weft_attention p = good_attention();
+    p.k_strides = (weft_strides){0, 112, 56}; /* the same keys for both batches */
+    assert_int_equal(weft_problem_check(&p, NULL), WEFT_OK);
+    assert_int_equal(attention_sizes(&p).k, 199 * 112 + 56 + 56);
+    p.o_strides = (weft_strides){0, 448, 56};
+    assert_int_equal(weft_problem_check(&p, NULL), WEFT_INVALID);
+    p.o_strides = (weft_strides){100000, 448, 56};
+    assert_int_equal(weft_problem_check(&p, NULL), WEFT_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bad_attentions),         cmocka_unit_test(bad_gemms),
+                                       cmocka_unit_test(defaults_are_filled_in), cmocka_unit_test(strides_of_single_rows),
+                                       cmocka_unit_test(visible_keys),           cmocka_unit_test(repeated_inputs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
