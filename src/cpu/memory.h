@@ -8,9 +8,9 @@
 void *weft_cpu_alloc(size_t bytes);
 void weft_cpu_free(void *buffer);
 
-/* The next `bytes` of a thread's room, on a cache line; with no room, only counts them. */
-static inline void *weft_cpu_take(char *room, size_t *used, size_t bytes) {
-    char *here = room ? room + *used : NULL;
+/* The next `bytes` of scratch memory, on a cache line; null: only counts them. */
+static inline void *weft_cpu_carve(char *scratch, size_t *used, size_t bytes) {
+    char *here = scratch ? scratch + *used : NULL;
     *used += (bytes + 63) / 64 * 64;
     return here;
 }

@@ -9,7 +9,7 @@ static inline int64_t weft_cpu_pad(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
-static inline int64_t weft_cpu_smaller(int64_t a, int64_t b) {
+static inline int64_t weft_cpu_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 

@@ -38,7 +38,7 @@ int64_t weft_cpu_fitting_lines(int64_t bytes, int64_t memory) {
 }
 
 weft_cpu_axis weft_cpu_cut_axis(int64_t length, int64_t asked, int64_t lines) {
-    const int64_t tile = weft_cpu_smaller(asked, length); /* any size may be asked for */
+    const int64_t tile = weft_cpu_min(asked, length); /* any size may be asked for */
     const int64_t whole = length / tile, rest = length - whole * tile, one = weft_cpu_pad(tile, lines);
     return (weft_cpu_axis){(double)(whole + (rest > 0)), (double)one,
                            (double)whole * (double)one + (double)weft_cpu_pad(rest, lines)};

@@ -13,9 +13,9 @@ static inline void store_rows(float *c, float32x4_t left, float32x4_t right, int
     vst1q_f32(c + 12, add ? vaddq_f32(lower, vld1q_f32(c + 12)) : lower);
 }
 
-/* A row of accumulators, pairs of rows of A in `a`; in between, the next pair goes to `next`. The last row also loads the
- * next B, each vector after its last use. Loads must be spread among the multiplications: in a run, these all wait for the
- * same half of a Neoverse V1's four pipes. */
+/* A row of accumulators, pairs of rows of A in `a`; in between, the next pair is loaded to `next`. The last row also loads
+ * the next B, each vector after its last use. Loads must be spread among the multiplications: without loads in between, all
+ * multiplications wait for the same two of a Neoverse V1's four pipes. */
 #define CELL(i, j, a, b) "bfmmla %[s" #i #j "].4s, " a ".8h, v" #b ".8h\n"
 /* clang-format off */
 #define ROW(i, a, next, at)                                                                                                \
@@ -38,7 +38,7 @@ static inline void store_rows(float *c, float32x4_t left, float32x4_t right, int
     [s##i##0] "=&w"(sum[i][0]), [s##i##1] "=&w"(sum[i][1]), [s##i##2] "=&w"(sum[i][2]), [s##i##3] "=&w"(sum[i][3]),        \
         [s##i##4] "=&w"(sum[i][4]), [s##i##5] "=&w"(sum[i][5])
 
-/* Reads one group of k beyond the panels' ends: buffers have room for that. */
+/* Reads four k beyond the panels' ends: weft_cpu_alloc() allows it. */
 static void multiply(int64_t k, const void *a, const void *b, float *c, int add) {
     float32x4_t sum[4][6];
     /* clang-format off */
@@ -74,9 +74,9 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define PACKED       uint16_t
 #define AS           WEFT_BF16
 #define A_LINES      8
-#define A_GROUP      4
+#define A_INTERLEAVE 4
 #define B_LINES      12
-#define B_GROUP      4
+#define B_INTERLEAVE 4
 #define DEPTH        4
 #define SQUARE       4
 #define TRANSPOSE    transpose_halves

@@ -57,9 +57,9 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define PACKED       uint16_t
 #define AS           WEFT_BF16
 #define A_LINES      8
-#define A_GROUP      4
+#define A_INTERLEAVE 4
 #define B_LINES      24
-#define B_GROUP      4
+#define B_INTERLEAVE 4
 #define DEPTH        4
 #define SQUARE       4
 #define TRANSPOSE    transpose_halves

@@ -1,15 +1,15 @@
-/* A few queries against a long cache of keys and values in bf16, multiplied as they are. One query: products of pairs,
- * key by key. Two to eight: blocks of two by two, which take queries in pairs; scores of two are of pairs too. */
+/* Decode in bf16: up to eight queries against a long cache of keys and values, read unpacked. One query takes bfdot, key by
+ * key. Two to eight take bfmmla, whose blocks of two by two hold pairs of queries; scores of two queries take bfdot. */
 #include <string.h>
 
 #include "cpu/aarch64/vector__neon.h"
 #include "cpu/kernel/kernel.h"
 
-extern const weft_cpu_few weft_cpu_decode_short__neon;
+extern const weft_cpu_decode weft_cpu_decode_short__neon;
 
-/* KEYS: keys whose sums are kept in registers for one row; half as many for more rows. VALUES: values added in one go.
- * ROWS, PAIRS: the most queries. BLOCK: keys whose values are gone through dim by dim, from the L1, while the next are
- * asked for. LINE: elements of a cache line. */
+/* KEYS: keys whose sums are in registers for one row; half as many for more rows. VALUES: values added at a time. ROWS,
+ * PAIRS: the most queries. BLOCK: keys whose values are read dim by dim from the L1 while the next are prefetched. LINE:
+ * elements of a cache line. */
 enum { KEYS = 8, VALUES = 8, STEP = 8, MOST_DIM = 256, ROWS = 8, PAIRS = ROWS / 2, BLOCK = 20, LINE = 32 };
 
 static inline bfloat16x8_t load_bf16(const void *from) {
@@ -28,7 +28,7 @@ static inline bfloat16x8_t upper_halves(bfloat16x8_t a, bfloat16x8_t b) {
 
 static inline __attribute__((always_inline)) void dot_keys(int count, int rows, int64_t dim, const bfloat16_t *q,
                                                            const char *k, int64_t step, float *scores, int64_t pitch) {
-    float32x4_t sum[WEFT_CPU_FEW_ROWS][KEYS];
+    float32x4_t sum[WEFT_CPU_DECODE_ROWS][KEYS];
     for (int r = 0; r < rows; r++) {
         for (int i = 0; i < count; i++) {
             sum[r][i] = vdupq_n_f32(0);
@@ -141,32 +141,32 @@ static void sums_of_one(int64_t keys, int64_t dim, const float *weights, const c
     }
 }
 
-/* Four keys of eight dims, turned: each vector has four keys of one dim and four of the next. */
-static inline void turn_values(const char *v, int64_t step, bfloat16x8_t turned[4]) {
+/* Four keys of eight dims, transposed: each vector has four keys of one dim and four of the next. */
+static inline void transpose_values(const char *v, int64_t step, bfloat16x8_t transposed[4]) {
     uint16x8_t row[4];
     for (int i = 0; i < 4; i++) {
         memcpy(&row[i], v + i * step, sizeof row[i]);
     }
     const uint16x8_t a = vzip1q_u16(row[0], row[2]), b = vzip1q_u16(row[1], row[3]);
     const uint16x8_t c = vzip2q_u16(row[0], row[2]), d = vzip2q_u16(row[1], row[3]);
-    turned[0] = vreinterpretq_bf16_u16(vzip1q_u16(a, b));
-    turned[1] = vreinterpretq_bf16_u16(vzip2q_u16(a, b));
-    turned[2] = vreinterpretq_bf16_u16(vzip1q_u16(c, d));
-    turned[3] = vreinterpretq_bf16_u16(vzip2q_u16(c, d));
+    transposed[0] = vreinterpretq_bf16_u16(vzip1q_u16(a, b));
+    transposed[1] = vreinterpretq_bf16_u16(vzip2q_u16(a, b));
+    transposed[2] = vreinterpretq_bf16_u16(vzip1q_u16(c, d));
+    transposed[3] = vreinterpretq_bf16_u16(vzip2q_u16(c, d));
 }
 
-/* Where the next values are asked for: line by line, value by value. */
+/* Prefetches values line by line. */
 typedef struct ahead {
     const char *value;
-    int64_t bytes, asked; /* of a value */
+    int64_t bytes, fetched; /* of a value */
 } ahead;
 
-static inline void ask_for(ahead *next, int lines, int64_t step) {
+static inline void prefetch_lines(ahead *next, int lines, int64_t step) {
     for (int i = 0; i < lines; i++) {
-        __builtin_prefetch(next->value + next->asked);
-        next->asked += LINE * 2;
-        next->value += next->asked < next->bytes ? 0 : step;
-        next->asked = next->asked < next->bytes ? next->asked : 0;
+        __builtin_prefetch(next->value + next->fetched);
+        next->fetched += LINE * 2;
+        next->value += next->fetched < next->bytes ? 0 : step;
+        next->fetched = next->fetched < next->bytes ? next->fetched : 0;
     }
 }
 
@@ -181,13 +181,13 @@ static inline __attribute__((always_inline)) void add_dims(int pairs, int times,
             vld1q_f32(sums + i / 4 % pairs * 2 * dim + i / 4 / pairs * 16 + i % 4 * 4);
     }
     for (int64_t key = 0; key < keys; key += 4) {
-        ask_for(next, times, step);
+        prefetch_lines(next, times, step);
         for (int h = 0; h < times; h++) {
-            bfloat16x8_t turned[4];
-            turn_values(v + key * step + h * STEP * 2, step, turned);
+            bfloat16x8_t transposed[4];
+            transpose_values(v + key * step + h * STEP * 2, step, transposed);
             for (int p = 0; p < pairs; p++) {
                 for (int i = 0; i < 4; i++) {
-                    sum[h][p][i] = vbfmmlaq_f32(sum[h][p][i], weight[key / 4 * PAIRS + p], turned[i]);
+                    sum[h][p][i] = vbfmmlaq_f32(sum[h][p][i], weight[key / 4 * PAIRS + p], transposed[i]);
                 }
             }
         }
@@ -239,7 +239,7 @@ static inline __attribute__((always_inline)) void sums_by_pairs(int pairs, int r
     const int64_t whole = keys / 4 * 4;
     square(pairs, dim, out, sums, 0);
     for (int64_t key = 0; key < whole; key += BLOCK) {
-        const int64_t count = weft_cpu_smaller(BLOCK, whole - key);
+        const int64_t count = weft_cpu_min(BLOCK, whole - key);
         add_pairs(pairs, count, dim, weights + key, pitch, v + key * step, step, sums);
     }
     square(pairs, dim, out, sums, 1);
@@ -254,19 +254,19 @@ static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
     (void)dtype;
     if (rows > 4 && keys >= KEYS) {
         dots_by_pairs(4, rows, keys, dim, q, k, step, scores, pitch);
-    } else if (rows > WEFT_CPU_FEW_ROWS && keys >= KEYS) {
+    } else if (rows > WEFT_CPU_DECODE_ROWS && keys >= KEYS) {
         dots_by_pairs(2, rows, keys, dim, q, k, step, scores, pitch);
     } else {
-        for (int r = 0; r < rows; r += WEFT_CPU_FEW_ROWS) {
-            const int count = rows - r < WEFT_CPU_FEW_ROWS ? 1 : WEFT_CPU_FEW_ROWS;
-            bfloat16_t narrow[WEFT_CPU_FEW_ROWS * MOST_DIM]; /* exact: queries were bf16 */
+        for (int r = 0; r < rows; r += WEFT_CPU_DECODE_ROWS) {
+            const int count = rows - r < WEFT_CPU_DECODE_ROWS ? 1 : WEFT_CPU_DECODE_ROWS;
+            bfloat16_t narrow[WEFT_CPU_DECODE_ROWS * MOST_DIM]; /* exact: queries were bf16 */
             for (int64_t i = 0; i < count * dim; i++) {
                 narrow[i / dim * MOST_DIM + i % dim] = vcvth_bf16_f32(q[r * dim + i]);
             }
             if (count == 1) {
                 dots_of(1, keys, dim, narrow, k, step, scores + r * pitch, pitch);
             } else {
-                dots_of(WEFT_CPU_FEW_ROWS, keys, dim, narrow, k, step, scores + r * pitch, pitch);
+                dots_of(WEFT_CPU_DECODE_ROWS, keys, dim, narrow, k, step, scores + r * pitch, pitch);
             }
         }
     }
@@ -286,8 +286,8 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
     }
 }
 
-static float soften(int64_t keys, float *scores, float factor, float *max, float *sum) {
-    return weft_cpu_decode_short__neon.soften(keys, scores, factor, max, sum);
+static float softmax(int64_t keys, float *scores, float factor, float *max, float *sum) {
+    return weft_cpu_decode_short__neon.softmax(keys, scores, factor, max, sum);
 }
 
 static int takes(int64_t rows, int64_t dim) {
@@ -295,4 +295,4 @@ static int takes(int64_t rows, int64_t dim) {
     return rows <= ROWS;
 }
 
-const weft_cpu_few weft_cpu_decode__neon_bfmmla = {takes, dots, sums, soften};
+const weft_cpu_decode weft_cpu_decode__neon_bfmmla = {takes, dots, sums, softmax};

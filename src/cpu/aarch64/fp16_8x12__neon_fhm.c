@@ -27,9 +27,9 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define PACKED       uint16_t
 #define AS           WEFT_FP16
 #define A_LINES      8
-#define A_GROUP      1
+#define A_INTERLEAVE 1
 #define B_LINES      12
-#define B_GROUP      1
+#define B_INTERLEAVE 1
 #define DEPTH        2
 #define SQUARE       4
 #define TRANSPOSE    transpose_halves

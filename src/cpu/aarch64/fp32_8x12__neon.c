@@ -14,9 +14,9 @@
 #define PACKED       float
 #define AS           WEFT_FP32
 #define A_LINES      8
-#define A_GROUP      1
+#define A_INTERLEAVE 1
 #define B_LINES      12
-#define B_GROUP      1
+#define B_INTERLEAVE 1
 #define DEPTH        2
 #define SQUARE       4
 #define TRANSPOSE    transpose_floats

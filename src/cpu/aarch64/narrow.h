@@ -1,4 +1,4 @@
-/* Floats to bf16, in groups of four of a column: what the kernels of bf16 take as B. */
+/* Floats to bf16, four values of a column after each other: what the bf16 kernels take as B. */
 #ifndef WEFT_CPU_AARCH64_NARROW_H
 #define WEFT_CPU_AARCH64_NARROW_H
 

@@ -29,30 +29,30 @@ typedef struct buffers {
     float *row;             /* (dims) */
 } buffers;
 
-static buffers lay_out(const weft_cpu_gradients *w, char *room, size_t *size) {
+static buffers lay_out(const weft_cpu_gradients *w, char *scratch, size_t *size) {
     const weft_cpu_kernel *kernel = w->kernel;
     const size_t width = (size_t)kernel->b.lines, dims = (size_t)w->dims;
     const size_t keys = weft_cpu_panel_bytes(kernel, kernel->a, w->p->head_dim) * (size_t)(BLOCK / kernel->a.lines);
     const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK) * (size_t)(BLOCK / kernel->b.lines);
     buffers b;
     *size = 0;
-    b.k = weft_cpu_take(room, size, keys);
-    b.v = weft_cpu_take(room, size, keys);
+    b.k = weft_cpu_carve(scratch, size, keys);
+    b.v = weft_cpu_carve(scratch, size, keys);
     b.k_dims =
-        weft_cpu_take(room, size, weft_cpu_panel_bytes(kernel, kernel->a, BLOCK) * (size_t)(w->dims / kernel->a.lines));
-    b.scores = weft_cpu_take(room, size, BLOCK * width * sizeof(float));
-    b.grads = weft_cpu_take(room, size, BLOCK * width * sizeof(float));
-    b.narrow = weft_cpu_take(room, size, weft_cpu_panel_bytes(kernel, kernel->b, BLOCK));
-    b.weights = weft_cpu_take(room, size, across);
-    b.slopes = weft_cpu_take(room, size, across);
-    b.grad_k = weft_cpu_take(room, size, dims * BLOCK * sizeof(float));
-    b.grad_v = weft_cpu_take(room, size, dims * BLOCK * sizeof(float));
-    b.seen = weft_cpu_take(room, size, width * sizeof(int32_t));
-    b.row = weft_cpu_take(room, size, dims * sizeof(float));
+        weft_cpu_carve(scratch, size, weft_cpu_panel_bytes(kernel, kernel->a, BLOCK) * (size_t)(w->dims / kernel->a.lines));
+    b.scores = weft_cpu_carve(scratch, size, BLOCK * width * sizeof(float));
+    b.grads = weft_cpu_carve(scratch, size, BLOCK * width * sizeof(float));
+    b.narrow = weft_cpu_carve(scratch, size, weft_cpu_panel_bytes(kernel, kernel->b, BLOCK));
+    b.weights = weft_cpu_carve(scratch, size, across);
+    b.slopes = weft_cpu_carve(scratch, size, across);
+    b.grad_k = weft_cpu_carve(scratch, size, dims * BLOCK * sizeof(float));
+    b.grad_v = weft_cpu_carve(scratch, size, dims * BLOCK * sizeof(float));
+    b.seen = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
+    b.row = weft_cpu_carve(scratch, size, dims * sizeof(float));
     return b;
 }
 
-/* Packs a block of keys and values; returns whether a value is not finite. */
+/* Packs a block of keys and values; returns whether any is non-finite. */
 static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batch, int64_t kv_head, int64_t begin,
                      int64_t keys) {
     const weft_attention *p = w->p;
@@ -65,7 +65,7 @@ static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batc
     memset(b->v, 0, all);
     for (int64_t key = 0; key < keys; key += lines) {
         weft_cpu_source source = {p->dtype,         w->data->k, k + (size_t)(key * p->k_strides.seq),
-                                  p->k_strides.seq, 1,          weft_cpu_smaller(lines, keys - key),
+                                  p->k_strides.seq, 1,          weft_cpu_min(lines, keys - key),
                                   p->head_dim};
         kernel->pack_a(&source, b->k + (size_t)(key / lines) * panel);
         source.data = w->data->v;
@@ -77,10 +77,10 @@ static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batc
     memset(b->k_dims, 0, down * (size_t)(w->dims / lines));
     for (int64_t d = 0; d < p->head_dim; d += lines) {
         const weft_cpu_source source = {
-            p->dtype, w->data->k, k + (size_t)d, 1, p->k_strides.seq, weft_cpu_smaller(lines, p->head_dim - d), keys};
+            p->dtype, w->data->k, k + (size_t)d, 1, p->k_strides.seq, weft_cpu_min(lines, p->head_dim - d), keys};
         kernel->pack_a(&source, b->k_dims + (size_t)(d / lines) * down);
     }
-    return weft_cpu_has_odd(kernel, b->k, all) || weft_cpu_has_odd(kernel, b->v, all);
+    return weft_cpu_has_nonfinite(kernel, b->k, all) || weft_cpu_has_nonfinite(kernel, b->v, all);
 }
 
 /* How many of the keys from `begin` each query of a panel sees; returns the most. */
@@ -88,7 +88,7 @@ static int64_t count_seen(const weft_cpu_gradients *w, int32_t *seen, int64_t fi
     int64_t most = 0;
     for (int64_t j = 0; j < w->kernel->b.lines; j++) {
         const int64_t left = first + j < w->p->seq ? weft_visible_keys(w->p, first + j) - begin : 0;
-        seen[j] = (int32_t)(left < 0 ? 0 : weft_cpu_smaller(left, keys));
+        seen[j] = (int32_t)(left < 0 ? 0 : weft_cpu_min(left, keys));
         most = seen[j] > most ? seen[j] : most;
     }
     return most;
@@ -112,8 +112,8 @@ static void visit_panel(const weft_cpu_gradients *w, const buffers *b, size_t it
     const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK),
                  offset = (size_t)(panel * width * width) * element;
     for (int64_t key = 0; key < keys; key += width) {
-        weft_cpu_source source = {
-            WEFT_FP32, b->scores, (size_t)(key * width), width, 1, weft_cpu_smaller(width, padded - key), width};
+        weft_cpu_source source = {WEFT_FP32, b->scores, (size_t)(key * width), width, 1, weft_cpu_min(width, padded - key),
+                                  width};
         kernel->pack_b(&source, b->weights + (size_t)(key / width) * across + offset);
         source.data = b->grads;
         kernel->pack_b(&source, b->slopes + (size_t)(key / width) * across + offset);
@@ -135,11 +135,11 @@ static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t 
                           int64_t keys, float *sums) {
     const weft_cpu_kernel *kernel = w->kernel;
     const int64_t lines = kernel->a.lines, width = kernel->b.lines;
-    const int64_t panels = (weft_cpu_smaller(BLOCK, w->p->seq - block * BLOCK) + width - 1) / width;
+    const int64_t panels = (weft_cpu_min(BLOCK, w->p->seq - block * BLOCK) + width - 1) / width;
     int64_t first = panels;
     for (int64_t panel = 0; panel < panels; panel++) {
         if (count_seen(w, b->seen, block * BLOCK + panel * width, begin, keys) > 0 || first < panels) {
-            first = weft_cpu_smaller(first, panel);
+            first = weft_cpu_min(first, panel);
             visit_panel(w, b, item, panel, keys, sums);
         }
     }
@@ -175,8 +175,7 @@ static void store_keys(const weft_cpu_gradients *w, const buffers *b, const floa
     }
 }
 
-/* Adds a stretch of a kv head's keys up, block of keys by block of keys: each meets the visit's blocks of queries, of one
- * head after the other. */
+/* One stretch of a kv head's keys, block by block. Each block meets the visit's blocks of queries, head after head. */
 static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
     weft_cpu_gradients *w = context;
     const weft_attention *p = w->p;
@@ -188,8 +187,8 @@ static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
     size_t unused;
     const buffers b = lay_out(w, scratch, &unused);
     float *sums = w->sums + (size_t)visit->tile.block * w->query_items * (size_t)(w->dims * BLOCK);
-    for (int64_t begin = first; begin < weft_cpu_smaller(first + w->tile_n, p->kv_seq); begin += BLOCK) {
-        const int64_t keys = weft_cpu_smaller(BLOCK, p->kv_seq - begin);
+    for (int64_t begin = first; begin < weft_cpu_min(first + w->tile_n, p->kv_seq); begin += BLOCK) {
+        const int64_t keys = weft_cpu_min(BLOCK, p->kv_seq - begin);
         if (pack_keys(w, &b, batch, kv_head, begin, keys)) {
             __atomic_store_n(&w->has_nonfinite, 1, __ATOMIC_RELAXED);
         }
@@ -214,7 +213,7 @@ static void store_queries(void *context, void *scratch, int64_t item) {
     const int64_t width = w->kernel->b.lines;
     const size_t size = (size_t)(w->dims * BLOCK), all = w->query_items * size;
     float *row = scratch;
-    for (int64_t i = 0; i < weft_cpu_smaller(BLOCK, p->seq - block * BLOCK); i++) {
+    for (int64_t i = 0; i < weft_cpu_min(BLOCK, p->seq - block * BLOCK); i++) {
         for (int64_t d = 0; d < p->head_dim; d++) {
             const size_t at = (size_t)item * size + (size_t)((i / width * w->dims + d) * width + i % width);
             float sum = 0;
@@ -256,7 +255,7 @@ weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attent
                                         weft_message *message) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    if (s->tile_m != weft_cpu_smaller(BLOCK, p->seq) || (s->tile_n % BLOCK != 0 && s->tile_n < p->kv_seq)) {
+    if (s->tile_m != weft_cpu_min(BLOCK, p->seq) || (s->tile_n % BLOCK != 0 && s->tile_n < p->kv_seq)) {
         return weft_fail(message, WEFT_UNSUPPORTED,
                          "a tile of %lldx%lld is not %d queries and whole blocks of %d keys, as backward needs it here",
                          (long long)s->tile_m, (long long)s->tile_n, BLOCK, BLOCK);
@@ -265,7 +264,7 @@ weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attent
         repeats(&p->v_strides, p->batch, p->kv_seq, p->kv_heads)) {
         return weft_ref_attention_backward(p, data, message);
     }
-    /* The gradient of a score may be beyond what fp16 holds, whatever the gradients that are asked for. */
+    /* The gradient of a score may overflow fp16 even when the results do not. */
     const weft_dtype working = p->dtype == WEFT_FP16 ? WEFT_FP32 : p->dtype;
     weft_cpu_gradients w = {.p = p,
                             .data = data,
@@ -278,6 +277,6 @@ weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attent
     }
     const int has_nonfinite = w.has_nonfinite;
     weft_cpu_gradients_free(&w);
-    /* A value that is not finite must not reach queries that do not see it, nor be lost in a product with 0. */
+    /* A non-finite value must not reach queries that do not see it, nor vanish in a product with 0. */
     return status == WEFT_OK && has_nonfinite ? weft_ref_attention_backward(p, data, message) : status;
 }

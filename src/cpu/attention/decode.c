@@ -1,8 +1,8 @@
-/* Decode: attention of a few queries against many keys, as when a model writes one token at a time. The time goes into
- * reading K and V, so they are read once, where they lie, by all threads. A tile has all queries that share a kv head, and
- * its steps are parts of the keys, of a fixed length. The walk says which worker begins which tile, and in which direction
- * its parts are taken; threads that are done steal parts. The parts' results are merged in the order of the keys, so the
- * result does not depend on any of that. */
+/* Decode: attention of a few queries against many keys, as when a model writes one token at a time. Reading K and V takes
+ * the time, so all threads share the keys and read them once, unpacked. A tile has all queries that share a kv head; its
+ * steps are parts of the keys, of a fixed length (split-K). The walk says which worker begins which tile and in which
+ * direction it takes the parts; idle threads steal parts. The parts' results are merged in the order of the keys, so the
+ * schedule does not change the result. */
 #include "cpu/attention/decode.h"
 
 #include <math.h>
@@ -14,11 +14,11 @@
 #include "cpu/memory.h"
 #include "problem/problem.h"
 
-/* PART: keys of one part. STRETCH: keys between two looks at the maximum where they are multiplied as they lie, many, so
- * that memory is read in long runs. BLOCK: keys of a packed block, which fits the L1. */
+/* PART: keys of one part. STRETCH: unpacked keys between two softmax steps, many, so that memory is read in long runs.
+ * BLOCK: keys of a packed block, which fits the L1. */
 enum { PART = 1536, STRETCH = 768, BLOCK = 96 };
 
-typedef struct few {
+typedef struct decode_job {
     weft_attention p; /* each kv head with its queries: see gather() */
     const weft_attention_data *data;
     const weft_cpu_kernel *kernel;
@@ -26,32 +26,32 @@ typedef struct few {
     int64_t parts;
     weft_cpu_taken *taken; /* (batch, heads): parts */
     float *results;        /* (batch, heads, parts, seq, head_dim + 2): output, max, sum */
-} few;
+} decode_job;
 
 /* All queries of a kv head fit one panel. */
-static int are_few(const weft_attention *p) {
+static int is_decode(const weft_attention *p) {
     const int64_t group = p->heads / p->kv_heads;
     return (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines &&
            p->kv_seq > PART;
 }
 
-int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *pack) {
+int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *heads_in_tile) {
     const int64_t group = p->heads / p->kv_heads, rows = group * p->seq;
-    if (!are_few(p) || (s->tile_m != 0 && s->tile_m != rows) || (s->tile_n != 0 && s->tile_n != PART)) {
+    if (!is_decode(p) || (s->tile_m != 0 && s->tile_m != rows) || (s->tile_n != 0 && s->tile_n != PART)) {
         return 0;
     }
-    *pack = group;
+    *heads_in_tile = group;
     s->tile_m = rows;
     s->tile_n = PART;
-    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep; /* no tile comes after another of its head */
+    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep; /* a head has one tile */
     s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
     return 1;
 }
 
-/* The kernel may be another than when the plan was made: WEFT_CPU says. Tiles of several heads are for decode alone. */
+/* WEFT_CPU may have changed the kernel since the plan was made. Only decode has tiles of several heads. */
 int weft_cpu_decodes(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
-    return plan->pack > 1 || (are_few(&plan->attention) && s->tile_m == plan->attention.seq && s->tile_n == PART);
+    return plan->pack > 1 || (is_decode(&plan->attention) && s->tile_m == plan->attention.seq && s->tile_n == PART);
 }
 
 /* The heads that share a kv head, one query each, as queries of one head: they see the same keys. */
@@ -71,11 +71,11 @@ static weft_attention gather(const weft_attention *p) {
     return q;
 }
 
-/* Turns `keys` scores of one row into weights and scales what the row has so far. */
-static void soften(const few *f, float *scores, int64_t keys, float *out) {
-    const int64_t dim = f->p.head_dim;
+/* Softmax of `keys` scores of one row; rescales what the row has so far. */
+static void softmax_row(const decode_job *w, float *scores, int64_t keys, float *out) {
+    const int64_t dim = w->p.head_dim;
     float *max = out + dim, *sum = max + 1;
-    const float rescale = f->kernel->few->soften(keys, scores, (float)(f->p.scale * 1.44269504088896340736), max, sum);
+    const float rescale = w->kernel->decode->softmax(keys, scores, (float)(w->p.scale * 1.44269504088896340736), max, sum);
     for (int64_t d = 0; d < dim && rescale != 1; d++) {
         out[d] *= rescale;
     }
@@ -87,45 +87,45 @@ typedef struct part {
     float *results; /* (seq, head_dim + 2) */
 } part;
 
-static int64_t seen_keys(const few *f, int64_t row, int64_t begin, int64_t keys) {
-    const int64_t left = weft_visible_keys(&f->p, row) - begin;
-    return left < 0 ? 0 : weft_cpu_smaller(left, keys);
+static int64_t seen_keys(const decode_job *w, int64_t row, int64_t begin, int64_t keys) {
+    const int64_t left = weft_visible_keys(&w->p, row) - begin;
+    return left < 0 ? 0 : weft_cpu_min(left, keys);
 }
 
-/* K and V as they lie in memory. */
-static void visit_direct(const few *f, const part *part, float *room) {
-    const weft_attention *p = &f->p;
+/* K and V unpacked. */
+static void visit_unpacked(const decode_job *w, const part *part, float *scratch) {
+    const weft_attention *p = &w->p;
     const int64_t dim = p->head_dim, bytes = (int64_t)weft_dtype_bytes(p->dtype);
-    float *q = room, *scores = q + WEFT_CPU_MOST_ROWS * dim, *out = scores + WEFT_CPU_MOST_ROWS * STRETCH;
+    float *q = scratch, *scores = q + WEFT_CPU_DECODE_MOST_ROWS * dim, *out = scores + WEFT_CPU_DECODE_MOST_ROWS * STRETCH;
     for (int64_t row = 0; row < p->seq; row++) {
-        weft_cpu_load(p->dtype, f->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head), dim,
+        weft_cpu_load(p->dtype, w->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head), dim,
                       q + row * dim);
     }
     for (int64_t begin = part->begin; begin < part->end; begin += STRETCH) {
-        const int64_t keys = weft_cpu_smaller(STRETCH, part->end - begin);
+        const int64_t keys = weft_cpu_min(STRETCH, part->end - begin);
         const size_t k_at = weft_row_index(&p->k_strides, part->batch, begin, part->head);
         const size_t v_at = weft_row_index(&p->v_strides, part->batch, begin, part->head);
-        const char *k = (const char *)f->data->k + k_at * (size_t)bytes,
-                   *v = (const char *)f->data->v + v_at * (size_t)bytes;
-        f->kernel->few->dots(p->dtype, (int)p->seq, keys, dim, q, k, p->k_strides.seq * bytes, scores, STRETCH);
+        const char *k = (const char *)w->data->k + k_at * (size_t)bytes,
+                   *v = (const char *)w->data->v + v_at * (size_t)bytes;
+        w->kernel->decode->dots(p->dtype, (int)p->seq, keys, dim, q, k, p->k_strides.seq * bytes, scores, STRETCH);
         int together = 1; /* all rows see all keys */
         for (int64_t row = 0; row < p->seq; row++) {
-            const int64_t seen = seen_keys(f, row, begin, keys);
+            const int64_t seen = seen_keys(w, row, begin, keys);
             float *result = part->results + row * (dim + 2);
             together &= seen == keys;
             if (seen > 0) {
-                soften(f, scores + row * STRETCH, seen, result);
+                softmax_row(w, scores + row * STRETCH, seen, result);
             }
             memcpy(out + row * dim, result, (size_t)dim * sizeof *out);
         }
         if (together) {
-            f->kernel->few->sums(p->dtype, (int)p->seq, keys, dim, scores, STRETCH, v, p->v_strides.seq * bytes, out);
+            w->kernel->decode->sums(p->dtype, (int)p->seq, keys, dim, scores, STRETCH, v, p->v_strides.seq * bytes, out);
         }
         for (int64_t row = 0; row < p->seq; row++) {
-            const int64_t seen = seen_keys(f, row, begin, keys);
-            if (!together && seen > 0) { /* a value that is not seen may be infinite: each row stops at its last key */
-                f->kernel->few->sums(p->dtype, 1, seen, dim, scores + row * STRETCH, STRETCH, v, p->v_strides.seq * bytes,
-                                     out + row * dim);
+            const int64_t seen = seen_keys(w, row, begin, keys);
+            if (!together && seen > 0) { /* a hidden value may be non-finite: each row stops at its last key */
+                w->kernel->decode->sums(p->dtype, 1, seen, dim, scores + row * STRETCH, STRETCH, v,
+                                        p->v_strides.seq * bytes, out + row * dim);
             }
             memcpy(part->results + row * (dim + 2), out + row * dim, (size_t)dim * sizeof *out);
         }
@@ -133,20 +133,20 @@ static void visit_direct(const few *f, const part *part, float *room) {
 }
 
 /* K and V packed, block by block, for all queries that share them. */
-static void visit_packed(const few *f, const part *part, char *room) {
-    const weft_attention *p = &f->p;
-    const weft_cpu_attention_job *job = &f->job;
-    const int64_t dim = p->head_dim, dims = job->kv.dims, width = f->kernel->b.lines;
+static void visit_packed(const decode_job *w, const part *part, char *scratch) {
+    const weft_attention *p = &w->p;
+    const weft_cpu_attention_job *job = &w->job;
+    const int64_t dim = p->head_dim, dims = job->kv.dims, width = w->kernel->b.lines;
     weft_tile tile = {.batch = part->batch, .head = part->head, .block = 0};
-    char *k = room, *v = k + job->kv.k_block;
+    char *k = scratch, *v = k + job->kv.k_block;
     size_t unused;
-    const weft_cpu_tile b = weft_cpu_tile_lay_out(job, v + job->kv.v_block, &unused);
-    weft_cpu_tile_load(job, &b, tile, 0, p->seq);
+    const weft_cpu_query_tile b = weft_cpu_queries_lay_out(job, v + job->kv.v_block, &unused);
+    weft_cpu_queries_load(job, &b, tile, 0, p->seq);
     for (int64_t begin = part->begin; begin < part->end; begin += BLOCK) {
-        const int64_t keys = weft_cpu_smaller(BLOCK, part->end - begin);
-        const weft_cpu_kv_block block = weft_cpu_kv_pack_block(&job->kv, f->kernel, p, f->data->k, f->data->v, part->batch,
+        const int64_t keys = weft_cpu_min(BLOCK, part->end - begin);
+        const weft_cpu_kv_block block = weft_cpu_kv_pack_block(&job->kv, w->kernel, p, w->data->k, w->data->v, part->batch,
                                                                part->head, begin, keys, k, v);
-        weft_cpu_tile_visit(job, &b, tile, 0, p->seq, &block, begin, keys);
+        weft_cpu_queries_visit(job, &b, tile, 0, p->seq, &block, begin, keys);
     }
     for (int64_t row = 0; row < p->seq; row++) {
         float *result = part->results + row * (dim + 2);
@@ -158,45 +158,45 @@ static void visit_packed(const few *f, const part *part, char *room) {
     }
 }
 
-static void visit_part(const few *f, void *room, int64_t batch, int64_t head, int64_t step) {
-    const weft_attention *p = &f->p;
+static void visit_part(const decode_job *w, void *scratch, int64_t batch, int64_t head, int64_t step) {
+    const weft_attention *p = &w->p;
     const int64_t begin = step * PART, size = p->seq * (p->head_dim + 2);
-    const part part = {batch, head, begin, weft_cpu_smaller(begin + PART, p->kv_seq),
-                       f->results + ((batch * p->heads + head) * f->parts + step) * size};
+    const part part = {batch, head, begin, weft_cpu_min(begin + PART, p->kv_seq),
+                       w->results + ((batch * p->heads + head) * w->parts + step) * size};
     memset(part.results, 0, (size_t)size * sizeof *part.results);
     for (int64_t row = 0; row < p->seq; row++) {
         part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;
     }
-    if (f->kernel->few->takes(p->seq, p->head_dim)) {
-        visit_direct(f, &part, room);
+    if (w->kernel->decode->takes(p->seq, p->head_dim)) {
+        visit_unpacked(w, &part, scratch);
     } else {
-        visit_packed(f, &part, room);
+        visit_packed(w, &part, scratch);
     }
 }
 
 /* The parts of a tile that nobody else has taken. */
-static void visit_tile(void *context, void *room, const weft_visit *visit) {
-    const few *f = context;
-    weft_cpu_taken *taken = &f->taken[visit->tile.batch * f->p.heads + visit->tile.head];
+static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
+    const decode_job *w = context;
+    weft_cpu_taken *taken = &w->taken[visit->tile.batch * w->p.heads + visit->tile.head];
     int64_t i;
     while ((i = weft_cpu_take_part(taken, visit->steps)) >= 0) {
-        visit_part(f, room, visit->tile.batch, visit->tile.head, visit->first + i * visit->direction);
+        visit_part(w, scratch, visit->tile.batch, visit->tile.head, visit->first + i * visit->direction);
     }
 }
 
 /* Merges the parts of one row: exact, up to the rounding of the sums. */
-static void merge_row(void *context, void *room, int64_t item) {
-    const few *f = context;
-    const weft_attention *p = &f->p;
+static void merge_row(void *context, void *scratch, int64_t item) {
+    const decode_job *w = context;
+    const weft_attention *p = &w->p;
     const int64_t row = item % p->seq, head = item / p->seq % p->heads, batch = item / p->seq / p->heads;
     const int64_t dim = p->head_dim, pitch = p->seq * (dim + 2);
-    const float *part = f->results + (batch * p->heads + head) * f->parts * pitch + row * (dim + 2);
-    float *out = room, max = -INFINITY, sum = 0;
+    const float *part = w->results + (batch * p->heads + head) * w->parts * pitch + row * (dim + 2);
+    float *out = scratch, max = -INFINITY, sum = 0;
     memset(out, 0, (size_t)dim * sizeof *out);
-    for (int64_t i = 0; i < f->parts; i++) {
+    for (int64_t i = 0; i < w->parts; i++) {
         max = part[i * pitch + dim] > max ? part[i * pitch + dim] : max;
     }
-    for (int64_t i = 0; i < f->parts; i++, part += pitch) {
+    for (int64_t i = 0; i < w->parts; i++, part += pitch) {
         const float factor = max == -INFINITY ? 1 : exp2f(part[dim] - max);
         sum += part[dim + 1] * factor;
         for (int64_t d = 0; d < dim; d++) {
@@ -206,45 +206,45 @@ static void merge_row(void *context, void *room, int64_t item) {
     for (int64_t d = 0; d < dim; d++) {
         out[d] = sum == 0 ? 0 : out[d] / sum;
     }
-    weft_cpu_store(p->dtype, f->data->o, weft_row_index(&p->o_strides, batch, row, head), dim, out);
-    if (f->data->lse) {
-        f->data->lse[item] = weft_cpu_lse(max, sum);
+    weft_cpu_store(p->dtype, w->data->o, weft_row_index(&p->o_strides, batch, row, head), dim, out);
+    if (w->data->lse) {
+        w->data->lse[item] = weft_cpu_lse(max, sum);
     }
 }
 
-static size_t room_of(const few *f) {
+static size_t scratch_of(const decode_job *w) {
     size_t packed;
-    weft_cpu_tile_lay_out(&f->job, NULL, &packed);
-    packed += f->job.kv.k_block + f->job.kv.v_block;
-    const size_t direct = (size_t)(WEFT_CPU_MOST_ROWS * (2 * f->p.head_dim + STRETCH)) * sizeof(float);
-    return packed > direct ? packed : direct;
+    weft_cpu_queries_lay_out(&w->job, NULL, &packed);
+    packed += w->job.kv.k_block + w->job.kv.v_block;
+    const size_t unpacked = (size_t)(WEFT_CPU_DECODE_MOST_ROWS * (2 * w->p.head_dim + STRETCH)) * sizeof(float);
+    return packed > unpacked ? packed : unpacked;
 }
 
-weft_status weft_cpu_attention_few(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
+weft_status weft_cpu_attention_decode(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
     const weft_attention *problem = &plan->attention;
-    few f = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype)};
-    const weft_attention *p = &f.p;
-    weft_cpu_attention_job_init(&f.job, p, data, p->seq, BLOCK);
-    f.parts = weft_ceil_divide(weft_visible_keys(p, p->seq - 1), PART);
+    decode_job w = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype)};
+    const weft_attention *p = &w.p;
+    weft_cpu_attention_job_init(&w.job, p, data, p->seq, BLOCK);
+    w.parts = weft_ceil_divide(weft_visible_keys(p, p->seq - 1), PART);
     const int64_t tiles = p->batch * p->heads;
-    const double floats = (double)tiles * (double)f.parts * (double)(p->seq * (p->head_dim + 2));
+    const double floats = (double)tiles * (double)w.parts * (double)(p->seq * (p->head_dim + 2));
     weft_status status = WEFT_OK;
-    f.results = floats < 0x1p59 ? weft_cpu_alloc((size_t)floats * sizeof *f.results) : NULL;
-    f.taken = f.results ? weft_cpu_taken_new(tiles) : NULL;
-    if (!f.taken) {
+    w.results = floats < 0x1p59 ? weft_cpu_alloc((size_t)floats * sizeof *w.results) : NULL;
+    w.taken = w.results ? weft_cpu_taken_new(tiles) : NULL;
+    if (!w.taken) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the parts of %.0f floats", floats);
     }
-    const weft_cpu_visitor visitor = {.kernel = f.kernel,
+    const weft_cpu_visitor visitor = {.kernel = w.kernel,
                                       .visit = visit_tile,
-                                      .context = &f,
-                                      .scratch = room_of(&f),
+                                      .context = &w,
+                                      .scratch = scratch_of(&w),
                                       .steals = 1,
                                       .progress = plan->progress,
                                       .progress_user = plan->progress_user};
     if (status == WEFT_OK && (status = weft_cpu_walk(&plan->walk, &visitor, message)) == WEFT_OK) {
-        status = weft_cpu_each(tiles * p->seq, f.kernel, visitor.scratch, merge_row, &f, message);
+        status = weft_cpu_each(tiles * p->seq, w.kernel, visitor.scratch, merge_row, &w, message);
     }
-    weft_cpu_free(f.taken);
-    weft_cpu_free(f.results);
+    weft_cpu_free(w.taken);
+    weft_cpu_free(w.results);
     return status;
 }

@@ -11,13 +11,13 @@
 #include "cpu/tile.h"
 #include "problem/problem.h"
 
-static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
+static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t first,
                        int64_t rows) {
     const weft_attention *p = a->p;
     const int64_t width = a->kernel->b.lines, dims = a->kv.dims;
     for (int64_t i = 0; i < rows; i++) {
         if (i % width == 0) {
-            a->kernel->rows->turn(dims, width, b->out + i * dims, b->rows);
+            a->kernel->rows->transpose(dims, width, b->out + i * dims, b->rows);
         }
         float *row = b->rows + i % width * dims;
         if (b->sum[i] == 0) { /* no key was seen */
@@ -32,14 +32,14 @@ static void store_rows(const weft_cpu_attention_job *a, const weft_cpu_tile *b, 
     }
 }
 
-/* Whether somebody else has begun the tile; otherwise the caller has now. */
+/* Whether another thread has begun the tile; if not, the caller has now. */
 static int is_begun(const weft_cpu_attention_job *a, weft_tile tile) {
     unsigned char *begun = a->begun ? &a->begun[(tile.batch * a->p->heads + tile.head) * a->blocks + tile.block] : NULL;
     return begun && (__atomic_load_n(begun, __ATOMIC_RELAXED) || /* looking is cheaper than taking */
                      __atomic_exchange_n(begun, 1, __ATOMIC_RELAXED));
 }
 
-static void attention_tile(void *context, void *room, const weft_visit *visit) {
+static void attention_tile(void *context, void *scratch, const weft_visit *visit) {
     const weft_cpu_attention_job *a = context;
     const int64_t kv_head = visit->tile.head / (a->p->heads / a->p->kv_heads);
     if (is_begun(a, visit->tile)) {
@@ -47,21 +47,21 @@ static void attention_tile(void *context, void *room, const weft_visit *visit) {
     }
     size_t unused;
     const size_t held = a->held ? weft_cpu_kv_held_bytes(&a->kv) : 0;
-    const weft_cpu_tile b = weft_cpu_tile_lay_out(a, (char *)room + held, &unused);
-    const weft_cpu_kv kv = a->held ? weft_cpu_kv_hold(a->held, visit->tile.batch, kv_head, room) : a->kv;
-    const int64_t first = visit->tile.block * a->tile_m, rows = weft_cpu_smaller(a->p->seq - first, a->tile_m);
-    weft_cpu_tile_load(a, &b, visit->tile, first, rows);
+    const weft_cpu_query_tile b = weft_cpu_queries_lay_out(a, (char *)scratch + held, &unused);
+    const weft_cpu_kv kv = a->held ? weft_cpu_kv_hold(a->held, visit->tile.batch, kv_head, scratch) : a->kv;
+    const int64_t first = visit->tile.block * a->tile_m, rows = weft_cpu_min(a->p->seq - first, a->tile_m);
+    weft_cpu_queries_load(a, &b, visit->tile, first, rows);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t begin = step * a->kv.tile, keys = weft_cpu_smaller(a->p->kv_seq - begin, a->kv.tile);
+        const int64_t begin = step * a->kv.tile_n, keys = weft_cpu_min(a->p->kv_seq - begin, a->kv.tile_n);
         const weft_cpu_kv_block block =
             a->held ? weft_cpu_kv_at(&kv, 0, 0, step) : weft_cpu_kv_at(&kv, visit->tile.batch, kv_head, step);
-        weft_cpu_tile_visit(a, &b, visit->tile, first, rows, &block, begin, keys);
+        weft_cpu_queries_visit(a, &b, visit->tile, first, rows, &block, begin, keys);
     }
     store_rows(a, &b, visit->tile, first, rows);
 }
 
-/* Whether each thread packs for itself: where it works on one head, and finds what it packed in its own cache. LEAST:
- * queries of a worker; with fewer, packing would take it too long. MOST: bytes of a head, about an L2. */
+/* Whether each thread packs for itself: it works on one head and finds what it packed in its own cache. LEAST: queries of a
+ * worker; with fewer, packing takes too long. MOST: bytes of a head, about an L2. */
 static int holds_heads(const weft_cpu_attention_job *a, const weft_plan *plan) {
     enum { LEAST = 128, MOST = 5 << 19 };
     const double queries = (double)a->p->batch * (double)a->p->heads * (double)a->p->seq / (double)plan->walk.workers;
@@ -76,7 +76,7 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
     }
     const weft_attention *p = &plan->attention;
     if (weft_cpu_decodes(plan)) {
-        return weft_cpu_attention_few(plan, data, message);
+        return weft_cpu_attention_decode(plan, data, message);
     }
     weft_cpu_attention_job a;
     weft_cpu_attention_job_init(&a, p, data, plan->schedule.tile_m, plan->schedule.tile_n);
@@ -86,14 +86,14 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
                                 .context = &a,
                                 .progress = plan->progress,
                                 .progress_user = plan->progress_user};
-    weft_cpu_tile_lay_out(&a, NULL, &visitor.scratch);
+    weft_cpu_queries_lay_out(&a, NULL, &visitor.scratch);
     if (holds_heads(&a, plan)) {
         a.held = &packing;
         visitor.scratch += weft_cpu_kv_held_bytes(&a.kv);
     } else if ((status = weft_cpu_kv_alloc(&a.kv, p, message)) == WEFT_OK) {
         visitor.before = weft_cpu_kv_stage(&packing);
     }
-    if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* those that are done steal from the others */
+    if (status == WEFT_OK && plan->walk.dispatch == WEFT_DISPATCH_STATIC) { /* work stealing */
         visitor.steals = 1;
         a.begun = calloc((size_t)(p->batch * p->heads * a.blocks), 1);
         status = a.begun ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory to share out tiles");

@@ -15,10 +15,10 @@
 
 enum { BLOCK = WEFT_CPU_BACKWARD_BLOCK };
 
-static void pack_queries(weft_cpu_gradients *w, weft_cpu_queries *to, const void *data, const weft_strides *strides,
+static void pack_queries(weft_cpu_gradients *w, weft_cpu_packed_queries *to, const void *data, const weft_strides *strides,
                          int64_t batch, int64_t head, int64_t block) {
     const weft_cpu_kernel *kernel = w->kernel;
-    const int64_t rows = weft_cpu_smaller(BLOCK, w->p->seq - block * BLOCK);
+    const int64_t rows = weft_cpu_min(BLOCK, w->p->seq - block * BLOCK);
     const size_t item = weft_cpu_gradients_item(w, batch, head, block);
     const size_t index = weft_row_index(strides, batch, block * BLOCK, head);
     char *right = to->right + item * to->right_block, *left = to->left + item * to->left_block;
@@ -26,17 +26,16 @@ static void pack_queries(weft_cpu_gradients *w, weft_cpu_queries *to, const void
     memset(left, 0, to->left_block);
     for (int64_t i = 0; i < rows; i += kernel->b.lines) {
         const weft_cpu_source source = {w->p->dtype,   data, index + (size_t)(i * strides->seq),
-                                        strides->seq,  1,    weft_cpu_smaller(kernel->b.lines, rows - i),
+                                        strides->seq,  1,    weft_cpu_min(kernel->b.lines, rows - i),
                                         w->p->head_dim};
         kernel->pack_b(&source, right + (size_t)(i / kernel->b.lines) * to->right_panel);
     }
     for (int64_t d = 0; d < w->p->head_dim; d += kernel->a.lines) {
-        const weft_cpu_source source = {w->p->dtype, data,         index + (size_t)d,
-                                        1,           strides->seq, weft_cpu_smaller(kernel->a.lines, w->p->head_dim - d),
-                                        rows};
+        const weft_cpu_source source = {
+            w->p->dtype, data, index + (size_t)d, 1, strides->seq, weft_cpu_min(kernel->a.lines, w->p->head_dim - d), rows};
         kernel->pack_a(&source, left + (size_t)(d / kernel->a.lines) * to->left_panel);
     }
-    if (weft_cpu_has_odd(kernel, right, to->right_block)) {
+    if (weft_cpu_has_nonfinite(kernel, right, to->right_block)) {
         __atomic_store_n(&w->has_nonfinite, 1, __ATOMIC_RELAXED);
     }
 }
@@ -75,17 +74,17 @@ typedef struct preparation {
     const float *lse;
 } preparation;
 
-static void prepare_block(void *context, void *room, int64_t item) {
+static void prepare_block(void *context, void *scratch, int64_t item) {
     preparation *prepare = context;
     weft_cpu_gradients *w = prepare->w;
     const int64_t block = item % w->blocks, head = item / w->blocks % w->p->heads, batch = item / w->blocks / w->p->heads;
-    (void)room;
+    (void)scratch;
     pack_queries(w, &w->q, w->data->q, &w->p->q_strides, batch, head, block);
     pack_queries(w, &w->g, w->data->grad_o, &w->p->o_strides, batch, head, block);
     measure_queries(w, prepare->lse, prepare->o, &prepare->o_strides, batch, head, block);
 }
 
-static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_queries *q, size_t items) {
+static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_packed_queries *q, size_t items) {
     const weft_cpu_kernel *kernel = w->kernel;
     q->right_panel = weft_cpu_panel_bytes(kernel, kernel->b, w->p->head_dim);
     q->left_panel = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
@@ -96,8 +95,7 @@ static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_queries *q, size_
     return q->right && q->left;
 }
 
-/* The forward pass, for callers who did not keep its results. Its rows lie side by side, whatever is between the caller's.
- */
+/* The forward pass, for callers who did not keep its results. Its rows are contiguous, even where the caller's are not. */
 static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strides *strides, float **lse,
                                weft_message *message) {
     weft_attention p = *w->p;

@@ -27,32 +27,32 @@ static void negate(const weft_cpu_kernel *kernel, void *packed, size_t bytes) {
     }
 }
 
-weft_cpu_tile weft_cpu_tile_lay_out(const weft_cpu_attention_job *a, void *room, size_t *size) {
+weft_cpu_query_tile weft_cpu_queries_lay_out(const weft_cpu_attention_job *a, void *scratch, size_t *size) {
     const size_t width = (size_t)a->kernel->b.lines, dims = (size_t)a->kv.dims, keys = (size_t)a->kv.keys;
     const size_t panels = (size_t)weft_cpu_pad(a->tile_m, a->kernel->b.lines) / width;
-    weft_cpu_tile b;
+    weft_cpu_query_tile b;
     *size = 0;
-    b.q = weft_cpu_take(room, size, panels * a->q_panel);
-    b.out = weft_cpu_take(room, size, panels * dims * width * sizeof(float));
-    b.max = weft_cpu_take(room, size, panels * width * sizeof(float));
-    b.sum = weft_cpu_take(room, size, panels * width * sizeof(float));
-    b.scores = weft_cpu_take(room, size, keys * width * sizeof(float));
+    b.q = weft_cpu_carve(scratch, size, panels * a->q_panel);
+    b.out = weft_cpu_carve(scratch, size, panels * dims * width * sizeof(float));
+    b.max = weft_cpu_carve(scratch, size, panels * width * sizeof(float));
+    b.sum = weft_cpu_carve(scratch, size, panels * width * sizeof(float));
+    b.scores = weft_cpu_carve(scratch, size, keys * width * sizeof(float));
     b.weights =
-        weft_cpu_take(room, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
-    b.rescale = weft_cpu_take(room, size, width * sizeof(float));
-    b.seen = weft_cpu_take(room, size, width * sizeof(int32_t));
-    b.rows = weft_cpu_take(room, size, width * dims * sizeof(float));
+        weft_cpu_carve(scratch, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
+    b.rescale = weft_cpu_carve(scratch, size, width * sizeof(float));
+    b.seen = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
+    b.rows = weft_cpu_carve(scratch, size, width * dims * sizeof(float));
     return b;
 }
 
-void weft_cpu_tile_load(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
-                        int64_t rows) {
+void weft_cpu_queries_load(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t first,
+                           int64_t rows) {
     const weft_attention *p = a->p;
     const int64_t width = a->kernel->b.lines;
     for (int64_t i = 0; i < rows; i += width) {
         const weft_cpu_source source = {
             p->dtype,         a->data->q, weft_row_index(&p->q_strides, tile.batch, first + i, tile.head),
-            p->q_strides.seq, 1,          weft_cpu_smaller(width, rows - i),
+            p->q_strides.seq, 1,          weft_cpu_min(width, rows - i),
             p->head_dim};
         char *panel = b->q + (size_t)(i / width) * a->q_panel;
         a->kernel->pack_b(&source, panel);
@@ -67,9 +67,9 @@ void weft_cpu_tile_load(const weft_cpu_attention_job *a, const weft_cpu_tile *b,
     memset(b->out, 0, (size_t)(weft_cpu_pad(rows, width) * a->kv.dims) * sizeof *b->out);
 }
 
-/* Adds weights times values where a hidden value is infinite or NaN, which a weight of 0 would not take out of the sum:
- * each query stops at the last key that it sees. */
-static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_tile *b, float *out, weft_tile tile,
+/* Adds weights times values when a hidden value is non-finite: a weight of 0 would not remove it, so each query stops at
+ * the last key that it sees. */
+static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, float *out, weft_tile tile,
                             int64_t begin) {
     const weft_attention *p = a->p;
     const int64_t width = a->kernel->b.lines;
@@ -87,7 +87,7 @@ static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_tile
 
 /* One panel of queries against one block of keys, of which the queries see at most `keys`; `hidden`: some see fewer, as
  * b->seen says. */
-static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t panel,
+static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t panel,
                         const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int hidden) {
     const weft_cpu_kernel *kernel = a->kernel;
     const int64_t lines = kernel->a.lines, width = kernel->b.lines, rows = weft_cpu_pad(keys, lines);
@@ -96,12 +96,12 @@ static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_tile *b,
         kernel->multiply(a->kv.depth, block->k + (size_t)(key / lines) * a->kv.k_panel, b->q + (size_t)panel * a->q_panel,
                          b->scores + key * width, 0);
     }
-    if (kernel->panel->soften(rows, b->scores, a->factor, hidden || rows > keys ? b->seen : NULL, b->max + panel * width,
-                              b->sum + panel * width, b->rescale)) {
+    if (kernel->panel->softmax(rows, b->scores, a->factor, hidden || rows > keys ? b->seen : NULL, b->max + panel * width,
+                               b->sum + panel * width, b->rescale)) {
         kernel->panel->scale(a->kv.dims, out, b->rescale);
     }
     const int64_t depth = weft_cpu_pad(keys, kernel->depth);
-    if ((hidden || depth > keys) && block->is_odd) {
+    if ((hidden || depth > keys) && block->has_nonfinite) {
         add_seen_values(a, b, out, tile, begin);
         return;
     }
@@ -116,17 +116,17 @@ static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_tile *b,
     }
 }
 
-void weft_cpu_tile_visit(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
-                         int64_t rows, const weft_cpu_kv_block *block, int64_t begin, int64_t keys) {
+void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t first,
+                            int64_t rows, const weft_cpu_kv_block *block, int64_t begin, int64_t keys) {
     const int64_t width = a->kernel->b.lines;
     for (int64_t panel = 0; panel * width < rows; panel++) {
         int64_t most = 0, least = keys;
         for (int64_t j = 0; j < width; j++) {
-            const int64_t row = first + weft_cpu_smaller(panel * width + j, rows - 1); /* lanes past the last repeat it */
-            const int64_t left = weft_visible_keys(a->p, row) - begin, seen = left < 0 ? 0 : weft_cpu_smaller(left, keys);
+            const int64_t row = first + weft_cpu_min(panel * width + j, rows - 1); /* lanes past the last repeat it */
+            const int64_t left = weft_visible_keys(a->p, row) - begin, seen = left < 0 ? 0 : weft_cpu_min(left, keys);
             b->seen[j] = (int32_t)seen;
             most = seen > most ? seen : most;
-            least = weft_cpu_smaller(seen, least);
+            least = weft_cpu_min(seen, least);
         }
         if (most > 0) {
             visit_panel(a, b, tile, panel, block, begin, most, least < most);

@@ -11,17 +11,17 @@ typedef struct weft_cpu_attention_job {
     int64_t tile_m; /* queries of a tile */
     int64_t blocks; /* tiles of a head */
     weft_cpu_kv kv;
-    const weft_cpu_kv_packing *held; /* each thread packs the head that it works on; null: all is packed first, by all */
-    unsigned char *begun;            /* for each tile, whether somebody has; null where each tile has but one visit */
+    const weft_cpu_kv_packing *held; /* each thread packs the head that it works on; null: all heads are packed first */
+    unsigned char *begun;            /* for each tile, whether a thread has begun it; null when nobody steals */
     size_t q_panel;                  /* bytes */
-    float factor;                    /* scale times log2(e), made positive: a negative scale turns the queries around */
+    float factor;                    /* |scale| times log2(e): for a negative scale, the queries are negated */
 } weft_cpu_attention_job;
 
 void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention *problem, const weft_attention_data *data,
                                  int64_t tile_m, int64_t tile_n);
 
 /* A tile of queries at work: memory of one thread. A panel has as many queries as the kernel's blocks have columns. */
-typedef struct weft_cpu_tile {
+typedef struct weft_cpu_query_tile {
     char *q;          /* packed panels of queries */
     float *out;       /* (panels, dims, width) */
     float *max, *sum; /* (panels, width) */
@@ -30,16 +30,16 @@ typedef struct weft_cpu_tile {
     float *rescale;   /* (width) */
     int32_t *seen;    /* (width) keys of the block that a query sees */
     float *rows;      /* (width, dims): the output of one panel, query by query */
-} weft_cpu_tile;
+} weft_cpu_query_tile;
 
-/* Divides a thread's room; with none given, only counts what is needed. */
-weft_cpu_tile weft_cpu_tile_lay_out(const weft_cpu_attention_job *a, void *room, size_t *size);
+/* Carves it out of scratch memory; null: only counts the bytes. */
+weft_cpu_query_tile weft_cpu_queries_lay_out(const weft_cpu_attention_job *a, void *scratch, size_t *size);
 
-/* Loads `rows` queries from the first and starts their sums; then each block of keys is visited once, in any order. */
-void weft_cpu_tile_load(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
-                        int64_t rows);
-void weft_cpu_tile_visit(const weft_cpu_attention_job *a, const weft_cpu_tile *b, weft_tile tile, int64_t first,
-                         int64_t rows, const weft_cpu_kv_block *block, int64_t begin, int64_t keys);
+/* Loads `rows` queries from `first` and starts their sums. Then each block of keys is visited once, in any order. */
+void weft_cpu_queries_load(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t first,
+                           int64_t rows);
+void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t first,
+                            int64_t rows, const weft_cpu_kv_block *block, int64_t begin, int64_t keys);
 
 /* The natural logarithm of sum times 2^max; -inf where no key was seen. */
 float weft_cpu_lse(float max, float sum);

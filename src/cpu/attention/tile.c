@@ -11,7 +11,7 @@
 static const int64_t blocks[] = {96, 192, 288, 384, 480};
 enum { BLOCKS = sizeof blocks / sizeof *blocks };
 
-/* Block-first, head by head, as many workers for one head as for another: worker w has tiles of head w mod heads. */
+/* Block-first with a whole number of workers per head: worker w has tiles of head w mod heads only. */
 static int shares_by_head(const weft_schedule *s, const weft_attention *p) {
     return s->dispatch == WEFT_DISPATCH_STATIC && s->order == WEFT_ORDER_BLOCK_FIRST && s->cluster_m <= 1 &&
            s->cluster_n <= 1 && s->sweep != WEFT_SWEEP_PAIR && s->workers > 0 && s->workers % (p->batch * p->heads) == 0;
@@ -21,11 +21,11 @@ int weft_cpu_shares_by_head(const weft_plan *plan) {
     return shares_by_head(&plan->schedule, &plan->attention);
 }
 
-/* Queries are the columns here. The last tile makes all wait for 0.4 of its time. A worker that has tiles of one head only
+/* Queries are the columns here. Threads wait for 0.4 of the last tile's time. A worker that has tiles of one head only
  * finds its keys in its own cache. */
 static double cost_of(const weft_cpu_kernel *kernel, const weft_attention *p, int64_t tile_m, int64_t tile_n,
                       int64_t workers, int by_head) {
-    const int64_t keys = weft_cpu_smaller(tile_n, p->kv_seq);
+    const int64_t keys = weft_cpu_min(tile_n, p->kv_seq);
     const double fetch = (by_head ? 0.25 : 1) * kernel->fetch;
     const weft_cpu_spent s =
         weft_cpu_spend((weft_cpu_fetching){fetch, fetch}, (double)(p->batch * p->heads),
@@ -34,7 +34,7 @@ static double cost_of(const weft_cpu_kernel *kernel, const weft_attention *p, in
     return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
 }
 
-/* All tiles alike and as many workers for one head as for another: each keeps to its head, and helps when it is done. */
+/* Without a mask tiles are alike; a whole number of workers per head keep to it, and idle ones steal. */
 static void choose_handing(weft_schedule *s, const weft_attention *p) {
     weft_schedule by_head = *s;
     by_head.order = s->order == WEFT_CHOOSE ? WEFT_ORDER_BLOCK_FIRST : s->order;
@@ -46,7 +46,7 @@ static void choose_handing(weft_schedule *s, const weft_attention *p) {
 
 static void choose_tile(weft_schedule *s, const weft_attention *p) {
     const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype);
-    const int64_t seen = weft_cpu_pad(weft_visible_keys(p, p->seq - 1), 96); /* by the last query, who sees the most */
+    const int64_t seen = weft_cpu_pad(weft_visible_keys(p, p->seq - 1), 96); /* by the last query, which sees the most */
     enum { HALF_L1 = 24 << 10 };                                             /* bytes: a panel of scores stays in the L1 */
     int64_t keys = weft_cpu_fitting_lines(kernel->b.lines * (int64_t)sizeof(float), HALF_L1);
     int64_t m[WEFT_CPU_LENGTHS + 1];
@@ -56,7 +56,7 @@ static void choose_tile(weft_schedule *s, const weft_attention *p) {
     s->tile_n = s->tile_n ? s->tile_n : p->kv_seq < keys ? p->kv_seq : keys;
     for (size_t i = 0; i < ms; i++) {
         if (i > 0 && p->mask != WEFT_MASK_NONE && m[i] > 192) {
-            break; /* tiles differ under a mask; there must be enough to share them out */
+            break; /* under a mask tiles differ, so balance needs many */
         }
         const double cost = cost_of(kernel, p, m[i], s->tile_n, s->workers, shares_by_head(s, p));
         if (best < 0 || cost <= best) {
@@ -79,17 +79,16 @@ size_t weft_cpu_attention_candidates(const weft_plan *draft, weft_schedule *list
     const weft_schedule *s = &draft->schedule;
     const weft_attention *p = &draft->attention;
     weft_schedule decode = *s;
-    int64_t m[WEFT_CPU_LENGTHS + 1], n[BLOCKS + 1], pack;
-    if (weft_cpu_open_decode(p, &decode, &pack)) {
-        return 0; /* it has one tile, which plans find by themselves, and every dispatch there is */
+    int64_t m[WEFT_CPU_LENGTHS + 1], n[BLOCKS + 1], heads_in_tile;
+    if (weft_cpu_open_decode(p, &decode, &heads_in_tile)) {
+        return 0; /* a decode has one tile, which the plan chooses */
     }
     const size_t ms = weft_cpu_list_lengths(s->tile_m, p->seq, weft_cpu_lengths, WEFT_CPU_LENGTHS, m),
                  ns = weft_cpu_list_lengths(s->tile_n, p->kv_seq, blocks, BLOCKS, n);
     return weft_cpu_list_tiles(s, m, ms, n, ns, list, capacity);
 }
 
-/* The choice above is for one block of keys; here blocks of different lengths are compared, and each costs some keys more.
- */
+/* Blocks of different lengths are compared here, so each block also costs a fixed number of keys. */
 double weft_cpu_attention_cost(const weft_plan *plan) {
     enum { PER_BLOCK = 12 }; /* keys, measured */
     const weft_schedule *s = &plan->schedule;
@@ -100,17 +99,17 @@ double weft_cpu_attention_cost(const weft_plan *plan) {
 }
 
 int64_t weft_cpu_backward_tile(const weft_attention *p) {
-    enum { THREADS = 16 }; /* tiles for so many, whatever there are: the result depends on where keys are cut */
+    enum { THREADS = 16 }; /* a fixed number: the result depends on where keys are cut */
     const int64_t blocks = weft_ceil_divide(p->kv_seq, WEFT_CPU_BACKWARD_BLOCK),
                   wanted = weft_ceil_divide(THREADS, p->batch * p->kv_heads);
-    const int64_t in_tile = weft_ceil_divide(blocks, weft_cpu_smaller(wanted, blocks));
-    return weft_cpu_smaller(in_tile * WEFT_CPU_BACKWARD_BLOCK, p->kv_seq);
+    const int64_t in_tile = weft_ceil_divide(blocks, weft_cpu_min(wanted, blocks));
+    return weft_cpu_min(in_tile * WEFT_CPU_BACKWARD_BLOCK, p->kv_seq);
 }
 
 /* Head by head, tiles to threads as they come free. */
 void weft_cpu_backward_choose(weft_plan *plan) {
     weft_schedule *s = &plan->schedule;
-    s->tile_m = s->tile_m ? s->tile_m : weft_cpu_smaller(WEFT_CPU_BACKWARD_BLOCK, plan->attention.seq);
+    s->tile_m = s->tile_m ? s->tile_m : weft_cpu_min(WEFT_CPU_BACKWARD_BLOCK, plan->attention.seq);
     s->tile_n = s->tile_n ? s->tile_n : weft_cpu_backward_tile(&plan->attention);
     s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_HEAD_FIRST : s->order;
     s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;

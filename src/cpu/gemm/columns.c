@@ -1,20 +1,20 @@
-/* GEMM with no more tiles than threads. Threads are not equally fast, so those that are done help the others: a tile is
- * taken column of blocks by column of blocks, first by its own worker. A is multiplied where it lies, and a column packs
- * its B. So a column needs nothing that another has made, and its sums are the same whoever adds them. */
+/* GEMM with no more tiles than threads: work stealing inside tiles. A tile's columns of blocks are taken one by one, first
+ * by its own worker, then by idle ones. A is read unpacked and each column packs its B, so columns are independent and
+ * their sums do not depend on who computes them. */
 #include "cpu/gemm/columns.h"
 
 #include "cpu/gemm/cost.h"
 #include "cpu/memory.h"
 #include "cpu/thread/team.h"
 
-/* A block with A where it lies; what is not whole, below or at the end of k, is packed. */
+/* A block with A unpacked; only the ragged rest, of rows or of k, is packed. */
 static void multiply_unpacked(const weft_cpu_gemm_job *g, int64_t panel, int64_t slice, const char *b, float *c, int add,
-                              char *room) {
+                              char *scratch) {
     const int64_t tile_k = g->plan->schedule.tile_k, lines = g->a.layout.lines, depth = g->kernel->depth;
-    const int64_t k = weft_cpu_smaller(tile_k, g->a.source.k - slice * tile_k);
+    const int64_t k = weft_cpu_min(tile_k, g->a.source.k - slice * tile_k);
     const int64_t element = (int64_t)weft_dtype_bytes(g->kernel->dtype);
     weft_cpu_source s = g->a.source;
-    s.lines = weft_cpu_smaller(lines, s.lines - panel * lines);
+    s.lines = weft_cpu_min(lines, s.lines - panel * lines);
     const int64_t whole = s.lines == lines ? k / depth * depth : 0;
     s.index += (size_t)(panel * lines * s.line_stride + slice * tile_k);
     if (whole > 0) {
@@ -24,14 +24,14 @@ static void multiply_unpacked(const weft_cpu_gemm_job *g, int64_t panel, int64_t
     if (whole < k) {
         s.index += (size_t)whole;
         s.k = k - whole;
-        g->a.pack(&s, room);
-        weft_cpu_multiply(g->kernel, s.lines, weft_cpu_pad(s.k, depth), room, b + whole * g->b.layout.lines * element, c,
+        g->a.pack(&s, scratch);
+        weft_cpu_multiply(g->kernel, s.lines, weft_cpu_pad(s.k, depth), scratch, b + whole * g->b.layout.lines * element, c,
                           add || whole > 0);
     }
 }
 
 /* A tile's columns of blocks, those that nobody else has taken. */
-void weft_cpu_gemm_columns(void *context, void *room, const weft_visit *visit) {
+void weft_cpu_gemm_columns(void *context, void *scratch, const weft_visit *visit) {
     const weft_cpu_gemm_job *g = context;
     const weft_gemm *p = &g->plan->gemm;
     const int64_t rows = g->a.layout.lines, cols = g->b.layout.lines;
@@ -41,7 +41,7 @@ void weft_cpu_gemm_columns(void *context, void *room, const weft_visit *visit) {
     }
     weft_cpu_taken *taken = &g->columns[visit->tile.m * weft_ceil_divide(p->n, g->plan->schedule.tile_n) + visit->tile.n];
     size_t unused;
-    const weft_cpu_gemm_buffers w = weft_cpu_gemm_lay_out(g, room, &unused);
+    const weft_cpu_gemm_buffers w = weft_cpu_gemm_lay_out(g, scratch, &unused);
     int64_t column;
     while ((column = weft_cpu_take_part(taken, t.col_end - t.col)) >= 0) {
         const int64_t col = t.col + column;
@@ -51,12 +51,12 @@ void weft_cpu_gemm_columns(void *context, void *room, const weft_visit *visit) {
                 multiply_unpacked(g, row, step, w.b, w.sums + (row - t.row) * rows * cols, i > 0, w.a);
             }
         }
-        weft_cpu_gemm_store(g, t.row * rows, weft_cpu_smaller(t.row_end * rows, p->m), col * cols,
-                            weft_cpu_smaller((col + 1) * cols, p->n), &w);
+        weft_cpu_gemm_store(g, t.row * rows, weft_cpu_min(t.row_end * rows, p->m), col * cols,
+                            weft_cpu_min((col + 1) * cols, p->n), &w);
     }
 }
 
-/* With no more tiles than threads, those that are done can help the others. */
+/* Tiles of the grid. */
 static int64_t tiles_of(const weft_cpu_gemm_job *g) {
     const weft_gemm *p = &g->plan->gemm;
     return weft_ceil_divide(p->m, g->plan->schedule.tile_m) * weft_ceil_divide(p->n, g->plan->schedule.tile_n);

@@ -8,10 +8,10 @@ weft_cpu_way weft_cpu_way_of(int32_t order) {
     return order == WEFT_ORDER_RASTER_M ? WEFT_CPU_DOWN : WEFT_CPU_ALONG;
 }
 
-/* Workers that are taken to be alike, and tiles of each that are dealt out one by one. */
+/* Up to so many workers are taken to be equally fast; up to so many tiles a worker are simulated one by one. */
 enum { MOST_ALIKE = 8, DEALT_EACH = 16 };
 
-/* Whether each has a core. Where there are many of them, a virtual machine's word is not taken for it. */
+/* Whether each worker has a core. VMs misreport topology, so it is trusted up to 8 threads only. */
 static int are_alike(int64_t workers) {
     return workers <= MOST_ALIKE && !weft_cpu_shares_cores();
 }
@@ -43,10 +43,9 @@ static double deal(weft_cpu_fetching f, int64_t products, weft_cpu_axis m, weft_
     return end;
 }
 
-/* Where threads share cores, some are slower than others, one that is done leaves its part to another, and all wait for the
- * last: for a fifth of a tile where threads take tiles as they come free, a little more where each has but one. Seen on 16
- * threads of 8 cores, of which the system said 16. Threads with a core each are alike, and take tiles as a dealer would:
- * seen on two. */
+/* Threads that share cores differ in speed, and all wait for the last: 0.2 of a tile under dynamic dispatch, 0.24 with one
+ * tile each (measured on 16 threads of 8 cores, reported as 16 cores). Threads with a core each are equally fast, and
+ * greedy dealing predicts them (measured on two). */
 static double with_waiting(weft_cpu_fetching f, int64_t products, weft_cpu_axis m, weft_cpu_axis n, int64_t workers,
                            weft_cpu_way how) {
     const weft_cpu_spent s = weft_cpu_spend(f, (double)products, m, n);
@@ -59,7 +58,7 @@ static double with_waiting(weft_cpu_fetching f, int64_t products, weft_cpu_axis 
     return share + (s.tiles > 1 ? 0.05 * s.all / s.tiles : 0);
 }
 
-/* Lines of A and of B: those that lie along k are turned while they are packed. */
+/* Lines of A and of B: those that are contiguous along k are transposed while they are packed. */
 static weft_cpu_fetching fetching_of(const weft_cpu_kernel *kernel, const weft_gemm *p) {
     return (weft_cpu_fetching){p->a_major == WEFT_ROW_MAJOR ? kernel->fetch : kernel->fetch_across,
                                p->b_major == WEFT_ROW_MAJOR ? kernel->fetch_across : kernel->fetch};
@@ -74,8 +73,8 @@ int weft_cpu_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_
     return m.tiles * n.tiles > 1 && m.tiles * n.tiles <= (double)workers && weft_cpu_takes_unpacked(kernel, p);
 }
 
-/* Then all have as much to do, up to the last column. Each column packs its B; each worker fetches the A of its tile, and
- * one that has none fetches two of others. */
+/* All threads have equal work, up to the last column. Each column packs its B; each worker fetches the A of its tile, and a
+ * worker without a tile the A of two others. */
 static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
                               int64_t workers) {
     const double rows = (double)weft_cpu_pad(p->m, kernel->a.lines), cols = (double)weft_cpu_pad(p->n, kernel->b.lines);
@@ -85,7 +84,7 @@ static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p,
     return (share > column ? share : column) + 0.5 * column + fetched * kernel->fetch * m.one;
 }
 
-/* Each thread packs what its tile needs, however often others pack the same. */
+/* Each thread packs what its tile needs, even if others pack the same. */
 static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_axis m,
                          weft_cpu_axis n, int64_t workers, weft_cpu_way how) {
     return products == 1 && weft_cpu_by_columns(kernel, p, m, n, workers)
@@ -93,14 +92,14 @@ static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int6
                : with_waiting(fetching_of(kernel, p), products, m, n, workers, how);
 }
 
-/* Both operands are packed first, once, by all threads. Then a line of a tile is there sooner, but packing takes nearly as
- * long as for one thread: what one has written the others fetch from its cache, and take away before they write again. */
+/* Both operands are packed first, once, by all threads. Then tiles fetch lines faster, but packing hardly scales: packed
+ * lines move between the cores' caches, before they are read and before they are written again. */
 static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
                           int64_t workers, weft_cpu_way how) {
     const weft_cpu_fetching f = fetching_of(kernel, p);
     const double packing = 0.75 * (f.m * (double)p->m + f.n * (double)p->n);
     return m.tiles * n.tiles <= (double)workers
-               ? INFINITY /* there is nothing to gain by waiting for each other */
+               ? INFINITY /* nothing to share */
                : with_waiting((weft_cpu_fetching){0.25 * f.m, 0.25 * f.n}, 1, m, n, workers, how) + packing;
 }
 
@@ -108,7 +107,7 @@ double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int
                           weft_cpu_axis n, int64_t workers, weft_cpu_way how) {
     const double alone = cost_alone(kernel, p, products, m, n, workers, how),
                  shared = products == 1 ? cost_shared(kernel, p, m, n, workers, how) : INFINITY;
-    /* Waking the threads and waiting for them takes about as long as fetching so many values. */
+    /* Starting and joining the threads costs about as much as fetching so many values. */
     const double waking = (double)products * m.tiles * n.tiles <= 1 ? 0 : 25e3 * kernel->fetch / (double)p->k;
     return (alone < shared ? alone : shared) + waking;
 }

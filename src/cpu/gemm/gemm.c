@@ -10,12 +10,12 @@
 
 /* The panels of a slice, packed now if they are not. */
 static const char *panels_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
-                             int64_t end, char *room) {
+                             int64_t end, char *scratch) {
     if (o->packed) {
         return o->packed + (size_t)(slice * o->panels + first) * o->panel;
     }
-    weft_cpu_gemm_pack(g, o, slice, first, end, room);
-    return room;
+    weft_cpu_gemm_pack(g, o, slice, first, end, scratch);
+    return scratch;
 }
 
 /* Packs a few panels of one slice for all threads. Items are A's, then B's. */
@@ -25,13 +25,13 @@ static int64_t items_of(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand 
     return (o->panels + TOGETHER - 1) / TOGETHER * g->slices;
 }
 
-static void pack_item(void *context, void *room, int64_t item) {
+static void pack_item(void *context, void *scratch, int64_t item) {
     const weft_cpu_gemm_job *g = context;
     const int64_t of_a = items_of(g, &g->a);
     const weft_cpu_gemm_operand *o = item < of_a ? &g->a : &g->b;
     const int64_t at = item < of_a ? item : item - of_a, slice = at % g->slices, first = at / g->slices * TOGETHER;
-    (void)room;
-    weft_cpu_gemm_pack(g, o, slice, first, weft_cpu_smaller(first + TOGETHER, o->panels),
+    (void)scratch;
+    weft_cpu_gemm_pack(g, o, slice, first, weft_cpu_min(first + TOGETHER, o->panels),
                        o->packed + (size_t)(slice * o->panels + first) * o->panel);
 }
 
@@ -42,11 +42,11 @@ typedef struct ahead {
     int64_t done; /* bytes of the row */
 } ahead;
 
-/* Asks for the next so many cache lines. */
-static void ask_for(ahead *f, int64_t lines) {
+/* Prefetches the next `lines` cache lines. */
+static void prefetch_lines(ahead *f, int64_t lines) {
     enum { LINE = 64 };
     while (lines > 0 && f->rows > 0) {
-        const int64_t left = (f->bytes - f->done + LINE - 1) / LINE, count = weft_cpu_smaller(lines, left);
+        const int64_t left = (f->bytes - f->done + LINE - 1) / LINE, count = weft_cpu_min(lines, left);
         for (int64_t i = 0; i < count; i++) {
             __builtin_prefetch(f->row + f->done + i * LINE, 0, 2);
         }
@@ -60,8 +60,8 @@ static void ask_for(ahead *f, int64_t lines) {
     }
 }
 
-/* What panels first .. end - 1 of a slice will be read from: packed, or where they lie. Nothing for kernels that read so
- * fast that they need every request to memory that a core can have under way. */
+/* Where panels first .. end - 1 of a slice will be read from: packed or not. Nothing for 16-bit kernels: they read so fast
+ * that prefetches would take their own requests' place. */
 static ahead next_panels(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
                          int64_t end) {
     const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
@@ -72,8 +72,8 @@ static ahead next_panels(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand
     if (o->packed) {
         return (ahead){panels_of(g, o, slice, first, end, NULL), 1, (end - first) * (int64_t)o->panel, 0, 0};
     }
-    const int64_t k = weft_cpu_smaller(tile_k, o->source.k - slice * tile_k),
-                  count = weft_cpu_smaller(end * lines, o->source.lines) - first * lines;
+    const int64_t k = weft_cpu_min(tile_k, o->source.k - slice * tile_k),
+                  count = weft_cpu_min(end * lines, o->source.lines) - first * lines;
     const char *from = (const char *)o->source.data +
                        (first * lines * o->source.line_stride + slice * tile_k * o->source.k_stride) * element;
     return o->source.k_stride == 1 ? (ahead){from, count, k * element, o->source.line_stride * element, 0}
@@ -94,7 +94,7 @@ static weft_cpu_gemm_job job_of(const weft_cpu_gemm_job *all, int64_t product, w
     return one;
 }
 
-static void gemm_tile(void *context, void *room, const weft_visit *visit) {
+static void gemm_tile(void *context, void *scratch, const weft_visit *visit) {
     weft_gemm_data data;
     const weft_cpu_gemm_job job = job_of(context, visit->tile.batch, &data), *g = &job;
     const weft_gemm *p = &g->plan->gemm;
@@ -104,9 +104,9 @@ static void gemm_tile(void *context, void *room, const weft_visit *visit) {
         return;
     }
     size_t unused;
-    const weft_cpu_gemm_buffers w = weft_cpu_gemm_lay_out(g, room, &unused);
+    const weft_cpu_gemm_buffers w = weft_cpu_gemm_lay_out(g, scratch, &unused);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-        const int64_t k = weft_cpu_pad(weft_cpu_smaller(tile_k, p->k - step * tile_k), g->kernel->depth);
+        const int64_t k = weft_cpu_pad(weft_cpu_min(tile_k, p->k - step * tile_k), g->kernel->depth);
         const char *a = panels_of(g, &g->a, step, t.row, t.row_end, w.a),
                    *b = panels_of(g, &g->b, step, t.col, t.col_end, w.b);
         const int64_t next = i + 1 < visit->steps ? step + visit->direction : -1;
@@ -118,15 +118,15 @@ static void gemm_tile(void *context, void *room, const weft_visit *visit) {
         float *c = w.sums;
         for (int64_t n = 0; n < t.col_end - t.col; n++) {
             for (int64_t m = 0; m < t.row_end - t.row; m++, c += rows * cols) {
-                ask_for(&next_a, of_a);
-                ask_for(&next_b, of_b);
+                prefetch_lines(&next_a, of_a);
+                prefetch_lines(&next_b, of_b);
                 weft_cpu_multiply(g->kernel, p->m - (t.row + m) * rows, k, a + (size_t)m * g->a.panel,
                                   b + (size_t)n * g->b.panel, c, i > 0);
             }
         }
     }
-    weft_cpu_gemm_store(g, t.row * rows, weft_cpu_smaller(t.row_end * rows, p->m), t.col * cols,
-                        weft_cpu_smaller(t.col_end * cols, p->n), &w);
+    weft_cpu_gemm_store(g, t.row * rows, weft_cpu_min(t.row_end * rows, p->m), t.col * cols,
+                        weft_cpu_min(t.col_end * cols, p->n), &w);
 }
 
 static void describe(const weft_cpu_gemm_job *g, weft_cpu_gemm_operand *o, const void *data, int64_t lines, int64_t ld,

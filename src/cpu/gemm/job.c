@@ -3,20 +3,20 @@
 
 #include "cpu/memory.h"
 
-/* Packs panels first .. end - 1 of a slice. Where lines lie side by side, all panels go together, a few rows at a time: so
- * memory is read along its rows. */
+/* Packs panels first .. end - 1 of a slice. When lines are contiguous, all panels are packed together, a few rows at a
+ * time, so that memory is read along its rows. */
 void weft_cpu_gemm_pack(const weft_cpu_gemm_job *g, const weft_cpu_gemm_operand *o, int64_t slice, int64_t first,
                         int64_t end, char *to) {
     const int64_t tile_k = g->plan->schedule.tile_k, lines = o->layout.lines,
-                  length = weft_cpu_smaller(tile_k, o->source.k - slice * tile_k);
+                  length = weft_cpu_min(tile_k, o->source.k - slice * tile_k);
     enum { ROWS = 32 }; /* every kernel's depth divides it */
     const int64_t run = o->source.k_stride == 1 || end - first == 1 ? length : ROWS;
     for (int64_t k = 0; k < length; k += run) {
         for (int64_t panel = first; panel < end; panel++) {
             weft_cpu_source source = o->source;
             source.index += (size_t)(panel * lines * source.line_stride + (slice * tile_k + k) * source.k_stride);
-            source.lines = weft_cpu_smaller(lines, o->source.lines - panel * lines);
-            source.k = weft_cpu_smaller(run, length - k);
+            source.lines = weft_cpu_min(lines, o->source.lines - panel * lines);
+            source.k = weft_cpu_min(run, length - k);
             o->pack(&source,
                     to + (size_t)(panel - first) * o->panel + (size_t)(k * lines) * weft_dtype_bytes(g->kernel->dtype));
         }
@@ -28,22 +28,23 @@ int weft_cpu_gemm_cut_tile(const weft_cpu_gemm_job *g, const weft_visit *visit, 
     const int64_t rows = g->a.layout.lines, cols = g->b.layout.lines;
     c->row = weft_ceil_divide(visit->tile.m * s->tile_m, rows);
     c->col = weft_ceil_divide(visit->tile.n * s->tile_n, cols);
-    c->row_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.m + 1) * s->tile_m, rows), g->a.panels);
-    c->col_end = weft_cpu_smaller(weft_ceil_divide((visit->tile.n + 1) * s->tile_n, cols), g->b.panels);
+    c->row_end = weft_cpu_min(weft_ceil_divide((visit->tile.m + 1) * s->tile_m, rows), g->a.panels);
+    c->col_end = weft_cpu_min(weft_ceil_divide((visit->tile.n + 1) * s->tile_n, cols), g->b.panels);
     return c->row < c->row_end && c->col < c->col_end;
 }
 
-weft_cpu_gemm_buffers weft_cpu_gemm_lay_out(const weft_cpu_gemm_job *g, char *room, size_t *size) {
+weft_cpu_gemm_buffers weft_cpu_gemm_lay_out(const weft_cpu_gemm_job *g, char *scratch, size_t *size) {
     const weft_schedule *s = &g->plan->schedule;
     const size_t block = (size_t)(g->kernel->a.lines * g->kernel->b.lines);
     const size_t down = (size_t)weft_ceil_divide(s->tile_m, g->kernel->a.lines) + 1,
                  across = g->columns ? 1 : (size_t)weft_ceil_divide(s->tile_n, g->kernel->b.lines) + 1;
     weft_cpu_gemm_buffers b;
     *size = 0;
-    b.sums = weft_cpu_take(room, size, down * across * block * sizeof(float));
-    b.block = weft_cpu_take(room, size, block * sizeof(float));
-    b.line = weft_cpu_take(room, size, (across * (size_t)g->kernel->b.lines + (size_t)g->kernel->a.lines) * sizeof(float));
-    b.a = weft_cpu_take(room, size, g->a.packed ? 0 : g->columns ? g->a.panel : down * g->a.panel);
-    b.b = weft_cpu_take(room, size, g->b.packed ? 0 : across * g->b.panel);
+    b.sums = weft_cpu_carve(scratch, size, down * across * block * sizeof(float));
+    b.block = weft_cpu_carve(scratch, size, block * sizeof(float));
+    b.line =
+        weft_cpu_carve(scratch, size, (across * (size_t)g->kernel->b.lines + (size_t)g->kernel->a.lines) * sizeof(float));
+    b.a = weft_cpu_carve(scratch, size, g->a.packed ? 0 : g->columns ? g->a.panel : down * g->a.panel);
+    b.b = weft_cpu_carve(scratch, size, g->b.packed ? 0 : across * g->b.panel);
     return b;
 }

@@ -22,22 +22,21 @@ typedef struct weft_cpu_gemm_job {
     const weft_cpu_kernel *kernel;
     int64_t slices;
     weft_cpu_gemm_operand a, b;
-    weft_cpu_taken *columns; /* of blocks, of each tile, where they are handed out one by one; else null */
+    weft_cpu_taken *columns; /* columns of blocks taken, for each tile; null when threads do not share tiles */
 } weft_cpu_gemm_job;
 
 /* Memory of one thread. */
 typedef struct weft_cpu_gemm_buffers {
     char *a, *b;  /* panels of a tile, where they are not packed for all */
     float *sums;  /* blocks of a tile */
-    float *block; /* one, turned */
+    float *block; /* one, transposed */
     float *line;  /* of a tile */
 } weft_cpu_gemm_buffers;
 
-/* Without a room, only their size. */
-weft_cpu_gemm_buffers weft_cpu_gemm_lay_out(const weft_cpu_gemm_job *g, char *room, size_t *size);
+/* Carves them out of scratch memory; null: only counts the bytes. */
+weft_cpu_gemm_buffers weft_cpu_gemm_lay_out(const weft_cpu_gemm_job *g, char *scratch, size_t *size);
 
-/* Panels first .. end - 1 of A and B. Tiles are cut in panels: a tile's edges fall where they fall, so that it takes the
- * panels that begin inside it. There may be none: then 0 is returned. */
+/* Panels first .. end - 1 of A and B. A tile takes the panels that begin inside it; 0 when there are none. */
 typedef struct weft_cpu_gemm_cut {
     int64_t row, row_end, col, col_end;
 } weft_cpu_gemm_cut;

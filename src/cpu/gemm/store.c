@@ -1,9 +1,9 @@
-/* The sums of a GEMM on their way to C. */
+/* Stores the sums of a GEMM to C. */
 #include "cpu/gemm/job.h"
 #include "cpu/kernel/convert.h"
 
 /* C = alpha sums + beta C, for `count` elements along C's lines, whose sums come in pieces of `width`, `pitch` apart; with
- * beta 0 the old C is not read. `line` has room for them. */
+ * beta 0 the old C is not read. `line` holds them. */
 static void store_line(const weft_cpu_gemm_job *g, int64_t row, int64_t col, int64_t count, const float *sums,
                        int64_t width, int64_t pitch, float *line) {
     const weft_gemm *p = &g->plan->gemm;
@@ -21,8 +21,8 @@ static void store_line(const weft_cpu_gemm_job *g, int64_t row, int64_t col, int
     g->kernel->rows->store(p->c_dtype, count, line, count, 0, 1, to);
 }
 
-/* Sums are blocks, column of blocks by column. One column of them goes at once where C is as it is, more go row by row, and
- * where C is turned, block by block. */
+/* Sums are blocks, column of blocks by column. Row-major C: a single column of blocks is stored at once, more of them row
+ * by row. Column-major C: block by block, transposed. */
 void weft_cpu_gemm_store(const weft_cpu_gemm_job *g, int64_t row, int64_t row_end, int64_t col, int64_t col_end,
                          const weft_cpu_gemm_buffers *w) {
     const weft_gemm *p = &g->plan->gemm;
@@ -45,9 +45,9 @@ void weft_cpu_gemm_store(const weft_cpu_gemm_job *g, int64_t row, int64_t row_en
     }
     for (int64_t j = col; j < col_end; j += width) {
         for (int64_t i = row; i < row_end; i += height, sums += block) {
-            const int64_t rows = weft_cpu_smaller(height, row_end - i);
-            g->kernel->rows->turn(height, width, sums, w->block);
-            for (int64_t x = 0; x < weft_cpu_smaller(width, col_end - j); x++) {
+            const int64_t rows = weft_cpu_min(height, row_end - i);
+            g->kernel->rows->transpose(height, width, sums, w->block);
+            for (int64_t x = 0; x < weft_cpu_min(width, col_end - j); x++) {
                 store_line(g, i, j + x, rows, w->block + x * height, rows, 0, w->line);
             }
         }

@@ -10,7 +10,7 @@ static int is_order_open(const weft_schedule *s) {
     return s->order == WEFT_CHOOSE && s->group == 0 && s->cluster_m <= 1 && s->cluster_n <= 1;
 }
 
-/* A tile, and in which way such tiles come. */
+/* A tile, and the order that tiles come in. */
 typedef struct choice {
     int64_t tile_m, tile_n;
     weft_cpu_way how;
@@ -43,7 +43,7 @@ static choice best_tile(const weft_schedule *s, const weft_gemm *p, const weft_c
         for (weft_cpu_way how = first; how <= last; how++) {
             if (best.cost >= 0 &&
                 weft_cpu_gemm_cost(kernel, p, products, down, along, s->workers, WEFT_CPU_FLUID) >= best.cost) {
-                break; /* nothing is better than that */
+                break; /* no order beats that */
             }
             const double cost = weft_cpu_gemm_cost(kernel, p, products, down, along, s->workers, how);
             if (best.cost < 0 || cost < best.cost) {
@@ -55,12 +55,12 @@ static choice best_tile(const weft_schedule *s, const weft_gemm *p, const weft_c
     return best;
 }
 
-/* Products of a batch come one after the other, or, where they are too small for all threads, all at once. */
+/* One walk for each product of a batch, or one for all when products are too small for all threads. */
 void weft_cpu_gemm_choose(weft_plan *plan) {
     weft_schedule *s = &plan->schedule;
     const weft_gemm *p = &plan->gemm;
     const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_PRODUCTS, p->dtype);
-    if (s->tile_k == 0) { /* a panel of B is about an L1: sums come and go less often; slices are as long as each other */
+    if (s->tile_k == 0) { /* a panel of B fills about an L1, so sums are stored less often; slices are equally long */
         const int64_t depth = weft_cpu_fitting_lines(kernel->b.lines * (int64_t)weft_dtype_bytes(kernel->dtype), WHOLE_L1);
         const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
         s->tile_k = p->k < even ? p->k : even;

@@ -19,9 +19,9 @@
 #define WEFT_CPU_LITERAL(name) #name
 
 /* How a kernel takes an operand: panels of `lines` rows of A or columns of B. Value k of a line is at
- * ((k / group) * lines + line) * group + k % group. Lines and values that are missing are 0. */
+ * ((k / interleave) * lines + line) * interleave + k % interleave. Lines and values that are missing are 0. */
 typedef struct weft_cpu_operand {
-    int lines, group;
+    int lines, interleave;
 } weft_cpu_operand;
 
 /* Where a panel comes from: element (line, k) is at index + line * line_stride + k * k_stride of data. */
@@ -39,7 +39,7 @@ typedef struct weft_cpu_panel {
      * and rescale[] becomes what the sum and output so far were multiplied by: returns 0 when that is 1 everywhere.
      * seen[] says how many of the keys each query sees; null: all. Relative error of a weight below 2^-21, or 2^-17 where
      * weights are rounded to bf16 next; below 2^-126 a weight is 0. */
-    int (*soften)(int64_t keys, float *scores, float factor, const int32_t *seen, float *max, float *sum, float *rescale);
+    int (*softmax)(int64_t keys, float *scores, float factor, const int32_t *seen, float *max, float *sum, float *rescale);
 
     /* c (rows, columns) *= factors (columns) */
     void (*scale)(int64_t rows, float *c, const float *factors);
@@ -50,13 +50,13 @@ typedef struct weft_cpu_panel {
                           const float *delta);
 } weft_cpu_panel;
 
-/* Queries that every kernel multiplies with keys as they lie in memory, and the most that any does. */
-enum { WEFT_CPU_FEW_ROWS = 2, WEFT_CPU_MOST_ROWS = 16 };
+/* Decode: queries that every kernel multiplies with unpacked keys, and the most that any does. */
+enum { WEFT_CPU_DECODE_ROWS = 2, WEFT_CPU_DECODE_MOST_ROWS = 16 };
 
-/* Products of a few rows with keys and values that are `step` bytes apart. Rows of scores and of weights are `pitch` floats
- * apart. All arrays of rows have room for WEFT_CPU_MOST_ROWS, of which those past the last may be written. */
-typedef struct weft_cpu_few {
-    /* Whether so many rows are worth it; otherwise packing a block for all of them pays. True for WEFT_CPU_FEW_ROWS. */
+/* Decode: products of a few rows with unpacked keys and values, `step` bytes apart. Rows of scores and of weights are
+ * `pitch` floats apart. Arrays hold WEFT_CPU_DECODE_MOST_ROWS rows; those past the last may be written. */
+typedef struct weft_cpu_decode {
+    /* Whether this beats packing a block for so many rows. True for WEFT_CPU_DECODE_ROWS. */
     int (*takes)(int64_t rows, int64_t dim);
 
     /* scores (rows, keys) = q (rows, dim) times keys */
@@ -68,12 +68,12 @@ typedef struct weft_cpu_few {
                  int64_t step, float *out);
 
     /* Scores of one row become weights 2^(factor score - max), with *max the largest factor score so far; *sum grows by the
-     * weights. Returns what the sum was multiplied by, and the output so far is to be. The row has room for a multiple of
-     * 64 floats. */
-    float (*soften)(int64_t keys, float *scores, float factor, float *max, float *sum);
-} weft_cpu_few;
+     * weights. Returns the factor by which the sum was rescaled; the caller rescales the output. The row holds a multiple
+     * of 64 floats. */
+    float (*softmax)(int64_t keys, float *scores, float factor, float *max, float *sum);
+} weft_cpu_decode;
 
-/* Results on their way out. */
+/* Storing results. */
 typedef struct weft_cpu_rows {
     /* `count` floats times the factor to a dtype, rounded to nearest. They come in pieces of `width`, `pitch` apart. */
     void (*store)(weft_dtype dtype, int64_t count, const float *from, int64_t width, int64_t pitch, float factor, void *to);
@@ -82,8 +82,8 @@ typedef struct weft_cpu_rows {
     void (*store_rows)(weft_dtype dtype, int64_t rows, int64_t count, const float *from, int64_t pitch, float factor,
                        void *to, int64_t step);
 
-    /* to (columns, rows) = c (rows, columns) turned; both multiples of 4 */
-    void (*turn)(int64_t rows, int64_t columns, const float *c, float *to);
+    /* to (columns, rows) = c (rows, columns) transposed; both multiples of 4 */
+    void (*transpose)(int64_t rows, int64_t columns, const float *c, float *to);
 } weft_cpu_rows;
 
 /* A block kernel, and the packing that goes with it. */
@@ -92,8 +92,8 @@ typedef struct weft_cpu_kernel {
     weft_dtype dtype;      /* of packed values */
     weft_cpu_operand a, b; /* a.lines rows and b.lines columns */
     int depth;             /* k comes in multiples of this */
-    int fetch;             /* products in the time that a value takes to come from beyond the L2 and be packed, about */
-    int fetch_across;      /* the same where values of one k lie side by side, and packing does not turn them */
+    int fetch;             /* about how many products take as long as fetching a value from beyond the L2 and packing it */
+    int fetch_across;      /* the same when values of one k are contiguous, and packing does not transpose */
 
     /* c (rows, columns) = A B, or is increased by it when `add` is set. */
     void (*multiply)(int64_t k, const void *a, const void *b, float *c, int add);
@@ -108,11 +108,11 @@ typedef struct weft_cpu_kernel {
     void (*pack_a)(const weft_cpu_source *source, void *to);
     void (*pack_b)(const weft_cpu_source *source, void *to);
 
-    /* c (k, columns) as a panel of B, k a multiple of depth; null where it is one as it stands. */
+    /* c (k, columns) as a panel of B, k a multiple of depth; null: c is one already. */
     void (*narrow)(int64_t k, const float *c, void *to);
 
     const weft_cpu_panel *panel;
-    const weft_cpu_few *few;
+    const weft_cpu_decode *decode;
     const weft_cpu_rows *rows;
 
     void (*start)(void), (*stop)(void); /* called by each thread around its work; may be null */

@@ -17,7 +17,7 @@ void weft_cpu_team_wait(void);
 /* Calls item(context, i) for every i from 0 to count - 1, over a team; the next thread that is free takes the next. */
 void weft_cpu_for(int64_t count, void (*item)(void *context, int64_t i), void *context);
 
-/* Whether threads share cores, or it is not known: then one that waits leaves its part of the core to another. */
+/* Whether threads share cores (SMT), or it is not known. A waiting thread leaves its share of the core to another. */
 int weft_cpu_shares_cores(void);
 
 #endif

@@ -72,7 +72,7 @@ static void walk_worker(const walker *w, const weft_walk *walk, int64_t index, i
 
 /* Workers that have a position; in a grid each position is a worker of its own. */
 static int64_t busy_workers(const weft_walk *walk) {
-    return walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : weft_cpu_smaller(walk->workers, walk->order.count);
+    return walk->dispatch == WEFT_DISPATCH_GRID ? walk->order.count : weft_cpu_min(walk->workers, walk->order.count);
 }
 
 /* One pass over what the others have, however many they are: so each thread meets a tile at most once more. A position that
@@ -115,7 +115,7 @@ static void do_part(void *context, int64_t thread, int64_t threads) {
         weft_cpu_team_wait();
     }
     if (thread < c->workers) {
-        walk_thread(&(walker){c, mine, thread, weft_cpu_smaller(c->workers, threads)});
+        walk_thread(&(walker){c, mine, thread, weft_cpu_min(c->workers, threads)});
     }
     if (c->kernel && c->kernel->stop) {
         c->kernel->stop();
@@ -126,7 +126,7 @@ static weft_status run_crew(crew *c, weft_message *message) {
     enum { PAGE = 4096 };
     const int alone = c->workers <= 1 && c->stage.count <= 1;
     const int64_t threads = alone ? 1 : weft_cpu_threads();
-    c->threads = c->workers > 0 ? weft_cpu_smaller(c->workers, threads) : threads;
+    c->threads = c->workers > 0 ? weft_cpu_min(c->workers, threads) : threads;
     const double bytes = ((double)c->bytes + PAGE) * (double)c->threads;
     c->from_next = bytes < 0x1p62 ? (c->bytes + PAGE - 1) / PAGE * PAGE : 0;
     c->scratch = bytes < 0x1p62 ? weft_cpu_alloc(c->from_next * (size_t)c->threads) : NULL;
@@ -140,7 +140,7 @@ static weft_status run_crew(crew *c, weft_message *message) {
 }
 
 weft_status weft_cpu_walk(const weft_walk *walk, const weft_cpu_visitor *visitor, weft_message *message) {
-    crew c = {.workers = visitor->steals ? walk->workers : weft_cpu_smaller(walk->workers, walk->order.count),
+    crew c = {.workers = visitor->steals ? walk->workers : weft_cpu_min(walk->workers, walk->order.count),
               .walk = walk,
               .visitor = visitor,
               .stage = visitor->before,

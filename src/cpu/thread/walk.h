@@ -4,7 +4,7 @@
 
 #include "cpu/kernel/kernel.h"
 
-/* What a worker does with one visit, and the memory it has for it. */
+/* What a worker does with one visit; `scratch` is its thread's. */
 typedef void (*weft_cpu_visit)(void *context, void *scratch, const weft_visit *visit);
 
 /* Items 0 .. count - 1, which threads take as they come free. */
@@ -15,8 +15,8 @@ typedef struct weft_cpu_stage {
     void *context;
 } weft_cpu_stage;
 
-/* How many parts of a tile somebody has taken, in a cache line of its own; and those of so many tiles, 0 at first, or null.
- * weft_cpu_free() releases them. */
+/* How many parts of a tile are taken, in a cache line of its own. weft_cpu_taken_new() makes an array for so many tiles,
+ * all 0, or null; weft_cpu_free() releases it. */
 typedef struct weft_cpu_taken {
     _Alignas(64) int64_t parts;
 } weft_cpu_taken;

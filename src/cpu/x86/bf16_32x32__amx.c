@@ -26,21 +26,22 @@ static void stop(void) {
 }
 
 /* Loading a tile that is not in the L1 takes several times as long as multiplying it, and no hardware prefetcher helps. So
- * A is asked for some steps ahead, beyond its end too, since panels follow each other. LINE, STEP: bytes of a cache line,
+ * A is prefetched some steps ahead, also beyond its end, since panels follow each other. LINE, STEP: bytes of a cache line,
  * of packed A or B in a step. */
 enum { LINE = 64, STEP = 2048 };
 
-static inline __attribute__((always_inline)) void ask_for(const char *from, int64_t row, int lines) {
+static inline __attribute__((always_inline)) void prefetch_lines(const char *from, int64_t row, int lines) {
     for (int i = 0; i < lines; i++) {
         _mm_prefetch(from + i * row, _MM_HINT_T0);
     }
 }
 
-/* A is 32 lines, `row` bytes apart, of which a step takes 32 values, and the next step those `next` bytes on, asked for
- * `ahead` steps before; B is 16 pairs of rows of 32 columns a step. The next block of C is asked for too, where `asks_c`
- * says so. The tile's number must be a literal. */
+/* A is 32 lines, `row` bytes apart, of which a step takes 32 values; the next step's are `next` bytes on and are prefetched
+ * `ahead` steps before. B is 16 pairs of rows of 32 columns a step. `prefetches_c`: the next block of C is prefetched, too.
+ * The tile's number must be a literal. */
 static inline __attribute__((always_inline)) void multiply_from(int64_t k, const char *a, int64_t row, int64_t next,
-                                                                int ahead, int asks_c, const char *b, float *c, int add) {
+                                                                int ahead, int prefetches_c, const char *b, float *c,
+                                                                int add) {
     const char *next_c = (const char *)(c + 32 * 32);
     enum { ROW = 32 * sizeof(float) }; /* bytes between rows of c */
     if (add) {
@@ -58,15 +59,15 @@ static inline __attribute__((always_inline)) void multiply_from(int64_t k, const
         _tile_loadd(4, a, row);
         _tile_loadd(6, b, 2 * LINE);
         _tile_dpbf16ps(0, 4, 6);
-        ask_for(a + ahead * next, row, 16);
+        prefetch_lines(a + ahead * next, row, 16);
         _tile_loadd(7, b + LINE, 2 * LINE);
         _tile_dpbf16ps(1, 4, 7);
         _tile_loadd(5, a + 16 * row, row);
         _tile_dpbf16ps(2, 5, 6);
-        ask_for(a + ahead * next + 16 * row, row, 16);
+        prefetch_lines(a + ahead * next + 16 * row, row, 16);
         _tile_dpbf16ps(3, 5, 7);
-        if (asks_c) {
-            ask_for(next_c, LINE, 8);
+        if (prefetches_c) {
+            prefetch_lines(next_c, LINE, 8);
             next_c += 8 * LINE;
         }
     }
@@ -92,9 +93,9 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define PACKED            uint16_t
 #define AS                WEFT_BF16
 #define A_LINES           32
-#define A_GROUP           32
+#define A_INTERLEAVE      32
 #define B_LINES           32
-#define B_GROUP           2
+#define B_INTERLEAVE      2
 #define DEPTH             32
 #define SQUARE            8
 #define TRANSPOSE         transpose_halves

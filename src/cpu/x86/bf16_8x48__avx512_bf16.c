@@ -49,9 +49,9 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define PACKED          uint16_t
 #define AS              WEFT_BF16
 #define A_LINES         8
-#define A_GROUP         2
+#define A_INTERLEAVE    2
 #define B_LINES         48
-#define B_GROUP         2
+#define B_INTERLEAVE    2
 #define DEPTH           2
 #define PAIR            pair_rows
 #define TRANSPOSE_PAIRS transpose_pairs

@@ -1,5 +1,5 @@
-/* Up to sixteen queries against a long cache of keys and values in bf16: the keys are a tile's rows as they lie in memory,
- * values are paired as they are read. */
+/* Decode in bf16: up to sixteen queries against a long cache of keys and values. Unpacked keys are the rows of a tile
+ * register; values are paired as they are read. */
 #include <string.h>
 
 #include "cpu/kernel/kernel.h"
@@ -7,11 +7,11 @@
 #include "cpu/x86/transpose.h"
 #include "cpu/x86/vector__avx512.h"
 
-extern const weft_cpu_few weft_cpu_decode__avx512;
+extern const weft_cpu_decode weft_cpu_decode__avx512;
 
-/* ROWS: queries, rows of a tile. STEP: dims of a step of scores, or keys of a step of sums. BLOCK: keys whose values are
- * gone through once for each half of the dims, and stay in the L1 meanwhile. AHEAD: bytes between a key that is multiplied
- * and the one that is asked for. */
+/* ROWS: queries, rows of a tile register. STEP: dims of a step of scores, or keys of a step of sums. BLOCK: keys whose
+ * values are read once for every 64 dims and stay in the L1 meanwhile. AHEAD: bytes from the key that is multiplied to the
+ * one that is prefetched. */
 enum { ROWS = 16, STEP = 32, BLOCK = 64, MOST_DIM = 256, LINE = 64, AHEAD = 4096 };
 
 /* Queries (rows, dim) as right operands: for each STEP of dims, pairs of dims x queries. */
@@ -42,9 +42,9 @@ static inline __attribute__((always_inline)) void dot_keys(int64_t dim, const ui
 
 static void dots(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *q, const char *k, int64_t step,
                  float *scores, int64_t pitch) {
-    if (rows <= WEFT_CPU_FEW_ROWS || keys < ROWS) {
-        for (int r = 0; r < rows; r += WEFT_CPU_FEW_ROWS) {
-            weft_cpu_decode__avx512.dots(dtype, (int)weft_cpu_smaller(WEFT_CPU_FEW_ROWS, rows - r), keys, dim, q + r * dim,
+    if (rows <= WEFT_CPU_DECODE_ROWS || keys < ROWS) {
+        for (int r = 0; r < rows; r += WEFT_CPU_DECODE_ROWS) {
+            weft_cpu_decode__avx512.dots(dtype, (int)weft_cpu_min(WEFT_CPU_DECODE_ROWS, rows - r), keys, dim, q + r * dim,
                                          k, step, scores + r * pitch, pitch);
         }
         return;
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) void pair_values(int64_t keys, cons
     }
 }
 
-/* Adds the values of `keys` keys to 64 dims of out, which are 4 tiles. */
+/* Adds the values of `keys` keys to 64 dims of out, which are 4 tile registers. */
 static inline __attribute__((always_inline)) void add_values(int64_t keys, const uint16_t *weights, const char *v,
                                                              int64_t step, float *out, int64_t out_step) {
     uint16_t paired[BLOCK * 64];
@@ -104,11 +104,11 @@ static inline __attribute__((always_inline)) void add_values(int64_t keys, const
 
 static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const float *weights, int64_t pitch, const char *v,
                  int64_t step, float *out) {
-    const int64_t whole = rows <= WEFT_CPU_FEW_ROWS ? 0 : keys / STEP * STEP;
+    const int64_t whole = rows <= WEFT_CPU_DECODE_ROWS ? 0 : keys / STEP * STEP;
     uint16_t narrow[BLOCK * ROWS]; /* for each STEP of keys, queries x keys */
     memset(narrow, 0, sizeof narrow);
     for (int64_t key = 0; key < whole; key += BLOCK) {
-        const int64_t count = weft_cpu_smaller(BLOCK, whole - key);
+        const int64_t count = weft_cpu_min(BLOCK, whole - key);
         for (int r = 0; r < rows; r++) {
             for (int64_t i = 0; i < count; i += STEP) {
                 narrow_run(weights + r * pitch + key + i, STEP, narrow + i * ROWS + r * STEP);
@@ -118,18 +118,18 @@ static void sums(weft_dtype dtype, int rows, int64_t keys, int64_t dim, const fl
             add_values(count, narrow, v + key * step + 2 * d, step, out + d, dim * (int64_t)sizeof *out);
         }
     }
-    for (int r = 0; r < rows && whole < keys; r += WEFT_CPU_FEW_ROWS) {
-        weft_cpu_decode__avx512.sums(dtype, (int)weft_cpu_smaller(WEFT_CPU_FEW_ROWS, rows - r), keys - whole, dim,
+    for (int r = 0; r < rows && whole < keys; r += WEFT_CPU_DECODE_ROWS) {
+        weft_cpu_decode__avx512.sums(dtype, (int)weft_cpu_min(WEFT_CPU_DECODE_ROWS, rows - r), keys - whole, dim,
                                      weights + r * pitch + whole, pitch, v + whole * step, step, out + r * dim);
     }
 }
 
-static float soften(int64_t keys, float *scores, float factor, float *max, float *sum) {
-    return weft_cpu_decode__avx512.soften(keys, scores, factor, max, sum);
+static float softmax(int64_t keys, float *scores, float factor, float *max, float *sum) {
+    return weft_cpu_decode__avx512.softmax(keys, scores, factor, max, sum);
 }
 
 static int takes(int64_t rows, int64_t dim) {
-    return rows <= WEFT_CPU_FEW_ROWS || (rows <= ROWS && dim % 64 == 0);
+    return rows <= WEFT_CPU_DECODE_ROWS || (rows <= ROWS && dim % 64 == 0);
 }
 
-const weft_cpu_few weft_cpu_decode__amx = {takes, dots, sums, soften};
+const weft_cpu_decode weft_cpu_decode__amx = {takes, dots, sums, softmax};

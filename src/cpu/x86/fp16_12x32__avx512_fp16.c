@@ -13,8 +13,8 @@ static inline vec widen(const uint16_t *from) {
     return _mm512_cvtxph_ps((__m256h)_mm256_loadu_si256((const __m256i *)(const void *)from));
 }
 
-/* The first `rows` rows, a constant wherever this is inlined. May read a vector beyond A's end: buffers have room for that.
- */
+/* The first `rows` rows, a constant wherever this is inlined. May read a vector beyond A's end: weft_cpu_alloc() allows it.
+ * */
 static inline __attribute__((always_inline)) void multiply_rows(int rows, int64_t k, const uint16_t *line_a,
                                                                 const uint16_t *line_b, float *c, int add) {
     _Alignas(64) float wide[STRETCH * ROWS];
@@ -22,11 +22,11 @@ static inline __attribute__((always_inline)) void multiply_rows(int rows, int64_
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < VECTORS; j++) {
             sum[i][j] = vec_all(0);
-            __builtin_prefetch(c + i * COLS + j * WIDTH, 1); /* is there when the sums are */
+            __builtin_prefetch(c + i * COLS + j * WIDTH, 1); /* in the cache when the sums are done */
         }
     }
     for (int64_t left = k; left > 0; left -= STRETCH, line_a += STRETCH * ROWS) {
-        int64_t count = weft_cpu_smaller(STRETCH, left);
+        int64_t count = weft_cpu_min(STRETCH, left);
         for (int64_t i = 0; i < count * ROWS; i += WIDTH) {
             vec_store(wide + i, widen(line_a + i));
         }
@@ -78,9 +78,9 @@ static void narrow(int64_t k, const float *c, void *to) {
 #define PACKED        uint16_t
 #define AS            WEFT_FP16
 #define A_LINES       12
-#define A_GROUP       1
+#define A_INTERLEAVE  1
 #define B_LINES       32
-#define B_GROUP       1
+#define B_INTERLEAVE  1
 #define DEPTH         1
 #define SQUARE        4
 #define TRANSPOSE     transpose_four_halves

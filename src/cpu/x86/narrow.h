@@ -5,8 +5,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-/* For two rows of sixteen behind each other: their values in turn. */
-static inline __m512i in_turn(__m512i rows) {
+/* Interleaves two rows of sixteen that follow each other. */
+static inline __m512i interleave_rows(__m512i rows) {
     static const uint16_t turns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     return _mm512_permutexvar_epi16(_mm512_loadu_si512(turns), rows);
@@ -17,7 +17,7 @@ static inline void narrow_pairs(int64_t k, int cols, const float *c, uint16_t *t
     for (int64_t row = 0; row < k; row += 2, c += 2 * cols, to += 2 * cols) {
         for (int j = 0; j < cols; j += 16) {
             const __m512bh pair = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(c + cols + j), _mm512_loadu_ps(c + j));
-            _mm512_storeu_si512(to + 2 * j, in_turn((__m512i)pair));
+            _mm512_storeu_si512(to + 2 * j, interleave_rows((__m512i)pair));
         }
     }
 }
@@ -27,7 +27,7 @@ static inline void pair_rows(const char *from, int64_t step, int lines, uint16_t
     for (int i = 0; i < lines; i += 16) {
         const __m256i first = _mm256_loadu_si256((const __m256i *)(const void *)(from + 2 * i));
         const __m256i second = _mm256_loadu_si256((const __m256i *)(const void *)(from + step + 2 * i));
-        _mm512_storeu_si512(to + 2 * i, in_turn(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1)));
+        _mm512_storeu_si512(to + 2 * i, interleave_rows(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1)));
     }
 }
 

@@ -40,7 +40,8 @@ static void each(void (*check)(const weft_cpu_kernel *kernel)) {
 
 /* A value of a packed panel. */
 static double packed_value(const weft_cpu_kernel *kernel, weft_cpu_operand o, const void *panel, int64_t line, int64_t k) {
-    return weft_ref_load(kernel->dtype, panel, (size_t)((k / o.group * o.lines + line) * o.group + k % o.group));
+    return weft_ref_load(kernel->dtype, panel,
+                         (size_t)((k / o.interleave * o.lines + line) * o.interleave + k % o.interleave));
 }
 
 /* Packing: every dtype and both directions, whole and ragged panels; what is missing is 0. */
@@ -163,7 +164,7 @@ static void check_unpacked(const weft_cpu_kernel *kernel) {
     weft_cpu_free(b);
 }
 
-static void check_soften(const weft_cpu_kernel *kernel) {
+static void check_softmax(const weft_cpu_kernel *kernel) {
     const int64_t width = kernel->b.lines, keys = 2 * kernel->a.lines;
     const double error = kernel->dtype == WEFT_BF16 ? 0x1p-17 : 0x1p-21; /* what cpu.h says */
     float *scores = weft_cpu_alloc((size_t)(keys * width) * 4), *was = weft_cpu_alloc((size_t)(keys * width) * 4);
@@ -189,7 +190,7 @@ static void check_soften(const weft_cpu_kernel *kernel) {
                 seen[q] = (int32_t)(q == 1 ? 0 : random_between(&random, 0, keys));
             }
             const int hidden = round % 3 != 0;
-            const int grew = kernel->panel->soften(keys, scores, factor, hidden ? seen : NULL, max, sum, rescale);
+            const int grew = kernel->panel->softmax(keys, scores, factor, hidden ? seen : NULL, max, sum, rescale);
             int changed = 0;
             for (int64_t q = 0; q < width; q++) {
                 const int64_t visible = hidden ? seen[q] : keys;
@@ -227,7 +228,7 @@ static void check_soften(const weft_cpu_kernel *kernel) {
         max[q] = -INFINITY;
         sum[q] = 0;
     }
-    kernel->panel->soften(keys, scores, 1, NULL, max, sum, rescale);
+    kernel->panel->softmax(keys, scores, 1, NULL, max, sum, rescale);
     assert_true(isnan(sum[0]) && sum[1] == 0 && scores[1] == 0 && isnan(scores[0]));
     weft_cpu_free(scores);
     weft_cpu_free(was);
@@ -268,7 +269,7 @@ static void check_differentiate(const weft_cpu_kernel *kernel) {
 /* Rows of results against the reference's rounding, in pieces; and turning. */
 static void check_rows(const weft_cpu_kernel *kernel) {
     enum { MOST = 200 };
-    float from[2 * MOST], turned[2 * MOST];
+    float from[2 * MOST], transposed[2 * MOST];
     unsigned char to[MOST * 4 + 8], want[4];
     uint64_t random = random_seed(6);
     for (int round = 0; random_round(&random, &round, 200); round++) {
@@ -312,15 +313,15 @@ static void check_rows(const weft_cpu_kernel *kernel) {
         }
     }
     const int64_t columns = 12;
-    kernel->rows->turn(24, columns, from, turned);
+    kernel->rows->transpose(24, columns, from, transposed);
     for (int64_t i = 0; i < 24 * columns; i++) {
-        assert_memory_equal(&turned[i % columns * 24 + i / columns], &from[i], sizeof *from);
+        assert_memory_equal(&transposed[i % columns * 24 + i / columns], &from[i], sizeof *from);
     }
 }
 
 static void check_narrow(const weft_cpu_kernel *kernel) {
     if (!kernel->narrow) {
-        assert_int_equal(kernel->b.group, 1); /* a panel of weights is an operand as it stands */
+        assert_int_equal(kernel->b.interleave, 1); /* a panel of weights is an operand as it stands */
         assert_int_equal(kernel->dtype, WEFT_FP32);
         return;
     }
@@ -350,9 +351,9 @@ static void multiply(void **state) {
     each(check_multiply);
     each(check_unpacked);
 }
-static void soften(void **state) {
+static void softmax(void **state) {
     (void)state;
-    each(check_soften);
+    each(check_softmax);
 }
 static void differentiate(void **state) {
     (void)state;
@@ -457,8 +458,8 @@ static void bench(const weft_cpu_kernel *kernel) {
         printf("  multiply, k = %-3d %8.1f GFLOP/s\n", (int)k, 2e-9 * (double)(rows * cols * k) / best);
     }
     const double scores = (double)(keys * cols);
-    TIME(kernel->panel->soften(keys, c, 1, NULL, max, sum, rescale));
-    printf("  soften           %8.2f ns a score\n", 1e9 * best / scores);
+    TIME(kernel->panel->softmax(keys, c, 1, NULL, max, sum, rescale));
+    printf("  softmax           %8.2f ns a score\n", 1e9 * best / scores);
     TIME(kernel->panel->differentiate(keys, c, b, 1, NULL, max, sum));
     printf("  differentiate    %8.2f ns a score\n", 1e9 * best / scores);
     if (kernel->narrow) {
@@ -482,13 +483,26 @@ static void bench(const weft_cpu_kernel *kernel) {
     weft_cpu_free(c);
 }
 
+/* Every kernel, and whether it can be run here. */
+static void list(void) {
+    int usable;
+    const weft_cpu_kernel *kernel;
+    for (size_t i = 0; (kernel = weft_cpu_kernel_at(i, &usable)); i++) {
+        printf("%s %s\n", kernel->name, usable ? "run" : "not run");
+    }
+}
+
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+        list();
+        return 0;
+    }
     if (argc == 2 && strcmp(argv[1], "--bench") == 0) {
         each(bench);
         return 0;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(packing),  cmocka_unit_test(multiply),
-                                       cmocka_unit_test(soften),   cmocka_unit_test(differentiate),
+                                       cmocka_unit_test(softmax),  cmocka_unit_test(differentiate),
                                        cmocka_unit_test(narrow),   cmocka_unit_test(rows),
                                        cmocka_unit_test(converts), cmocka_unit_test(chosen_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
