@@ -7,10 +7,9 @@
 #include <jansson.h>
 
 #include <weft/sim.h>
-#include <weft/counters.h>
 #include <weft/study.h>
 
-#include "options.h"
+#include "cli.h"
 
 /* The GPU in use. */
 typedef weft_study device_bench;

@@ -48,8 +48,7 @@ static void allow_rounding(findings *f, weft_dtype dtype) {
     f->bound = fmax(f->bound, weft_ref_rounding(dtype) * f->largest);
 }
 
-/* How many of `count` items, each of `cost` operations, are checked: every `stride`-th. */
-static int64_t check_stride(int64_t count, double cost) {
+int64_t weft_ref_check_stride(int64_t count, double cost) {
     const double affordable = fmax(1.0, CHECK_OPERATIONS / cost);
     return affordable >= (double)count ? 1 : (int64_t)ceil((double)count / affordable);
 }
@@ -117,7 +116,7 @@ static void check_rows(void *context, int64_t thread, int64_t threads) {
 static void check_attention(checking *all) {
     const weft_attention *p = &all->problem->attention;
     all->items = p->batch * p->heads * p->seq;
-    all->stride = check_stride(all->items, 8.0 * (double)p->kv_seq * (double)p->head_dim);
+    all->stride = weft_ref_check_stride(all->items, 8.0 * (double)p->kv_seq * (double)p->head_dim);
     weft_cpu_team(0, check_rows, all);
     allow_rounding(&all->found, p->dtype);
 }
@@ -214,7 +213,7 @@ static void check_gradients(checking *all) {
         all->no_memory = !check_part(p, &all->data->gradients, &all->found);
     } else {
         all->items = p->batch * p->kv_heads;
-        all->stride = check_stride(all->items, 14.0 * queries * (double)p->kv_seq * (double)p->head_dim);
+        all->stride = weft_ref_check_stride(all->items, 14.0 * queries * (double)p->kv_seq * (double)p->head_dim);
         weft_cpu_team(0, check_kv_heads, all);
     }
     all->found.bound = p->dtype == WEFT_FP32 ? 1e-5 : p->dtype == WEFT_FP16 ? 4e-3 : 3e-2;
@@ -248,7 +247,7 @@ static void check_elements(void *context, int64_t thread, int64_t threads) {
 static void check_gemm(checking *all) {
     const weft_gemm *p = &all->problem->gemm;
     all->items = p->batch * p->m * p->n; /* at most 2^59: all of them are in memory */
-    all->stride = check_stride(all->items, 4.0 * (double)p->k);
+    all->stride = weft_ref_check_stride(all->items, 4.0 * (double)p->k);
     weft_cpu_team(0, check_elements, all);
     allow_rounding(&all->found, p->c_dtype);
 }

@@ -137,6 +137,20 @@ class Run(Command):
             self.assertTrue(result["check"]["passed"])
             self.assertEqual(result["check"]["checked"], 3500)
 
+    def test_backward(self):
+        backward = ["attention", "--backward", "--heads", "4", "--kv-heads", "2", "--seq", "70", "--head-dim", "16", "--causal"]
+        result = self.json("run", *backward, "--dtype", "bf16", "--repeat", "3")
+        self.assertEqual((result["problem"]["kind"], result["runs"]), ("attention-backward", 3))
+        self.assertTrue(result["check"]["passed"])
+        self.assertEqual(result["check"]["checked"], 4 * 70 + 2 * 2 * 70)
+        self.assertEqual(self.json("run", "attention-backward", *backward[2:])["problem"]["kind"], "attention-backward")
+        self.assertIn("attention backward", self.ok("simulate", *backward, "--machine", "h200"))
+        rows = self.json("compare", *backward, "--device", "cpu", "--repeat", "1", "--dispatch", "static")["schedules"]
+        self.assertTrue(all(row["measured"]["seconds"] > 0 for row in rows))
+        plan = self.json("plan", *backward, "--machine", "gb10")
+        self.assertGreater(plan["recommended"]["seconds"], 0)
+        self.refused("--backward does not apply here: --help lists what does", "run", "gemm", "--backward")
+
     def test_seed_and_verbose(self):
         first, again, other = (
             self.json("run", "attention", "--seq", "32", "--seed", seed)["check"] for seed in ["1", "1", "2"]
@@ -204,7 +218,7 @@ class Simulate(Command):
         for verb in ("simulate", "compare", "plan"):
             self.refused("the simulator takes one product", verb, "gemm", "--machine", "h100", "--batch", "2")
         self.refused("drift 2 is not at most 1", "simulate", "gemm", "--drift", "2")
-        self.refused("stages 99 is not between 0 and 16", "simulate", "gemm", "--stages", "99")
+        self.refused("stages 99 is not at most 16", "simulate", "gemm", "--stages", "99")
         self.refused("cluster 3x1 does not divide the grid of 8x8 tiles", "simulate", "gemm", "--machine", "h100", "--cluster", "3x1")
         self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are", "reproduce", "gb10")
         self.refused(
@@ -301,7 +315,7 @@ class Mistakes(Command):
             ("--offset needs --causal", "run", "attention", "--offset", "2"),
             ("--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)", "run", "attention", "--scale", "0"),
             ("tile_m 512 is larger than seq 100", "run", "attention", "--seq", "100", "--tile", "512x64"),
-            ("order hilbert is for gemm problems", "run", "attention", "--order", "hilbert"),
+            ("order hilbert is not for attention", "run", "attention", "--order", "hilbert"),
             ("--device metal is not supported: choose cpu or cuda", "run", "attention", "--device", "metal"),
             ("--workers 0 is not at least 1", "run", "attention", "--workers", "0"),
             ("completion for zsh is not known: bash is", "completion", "zsh"),
@@ -315,7 +329,7 @@ class Mistakes(Command):
         self.assertRegex(result.stderr, r"^weft: the problem needs [\d.]+ GiB and this host has [\d.]+\n$")
 
     def test_help_and_version(self):
-        self.assertEqual(self.ok("--version"), "weft 0.1.0\n")
+        self.assertEqual(self.ok("--version"), "weft 0.2.0\n")
         self.assertEqual(self.ok("-V"), self.ok("--version"))
         self.assertIn("usage: weft VERB", self.ok("--help"))
         for other in [["-h"], ["help"]]:

@@ -1,7 +1,12 @@
 /* The option parser. */
 #include "../cmocka_all.h"
 
+#include <string.h>
+
 #include "options/options.h"
+
+/* `operation`: whose options apply; 0: all. */
+static int32_t operation;
 
 static int parse(settings *s, int sets, weft_message *message, int count, ...) {
     char *arguments[16];
@@ -14,10 +19,18 @@ static int parse(settings *s, int sets, weft_message *message, int count, ...) {
     const char *words[2];
     size_t found;
     *s = settings_none();
-    return options_parse(s, sets, count, arguments, words, 2, &found, message);
+    return options_parse(s, sets, operation_bits(operation), count, arguments, words, 2, &found, message);
 }
 
-enum { ALL = SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_RUN };
+enum { ALL = SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN };
+
+/* The value of a problem's option; fails when it was not given. */
+static option_value given(const settings *s, const char *name) {
+    const option *o = option_find(name, strlen(name));
+    assert_non_null(o);
+    assert_true(option_number(o) >= 0 && s->given >> option_number(o) & 1);
+    return s->value[option_number(o)];
+}
 
 static void sizes_take_suffixes(void **state) {
     (void)state;
@@ -64,14 +77,14 @@ static void values_reach_their_settings(void **state) {
     assert_int_equal(parse(&s, ALL, &message, 12, "--seq", "128K", "--heads=8", "--causal", "--order", "hilbert", "--tile",
                            "128x64x32", "--cluster=2x1", "--scale", "0.5", "--json"),
                      EXIT_OK);
-    assert_int_equal(s.seq, 131072);
-    assert_int_equal(s.heads, 8);
-    assert_true(s.causal && s.json && !s.help);
+    assert_int_equal(given(&s, "seq").integer, 131072);
+    assert_int_equal(given(&s, "heads").integer, 8);
+    assert_true(given(&s, "causal").code == 1 && s.json && !s.help);
     assert_int_equal(s.order, WEFT_ORDER_HILBERT);
     assert_int_equal(s.sweep, WEFT_SWEEP_CHOOSE);
     assert_true(s.tile[0] == 128 && s.tile[1] == 64 && s.tile[2] == 32);
     assert_true(s.cluster[0] == 2 && s.cluster[1] == 1);
-    assert_true(s.scale == 0.5);
+    assert_true(given(&s, "scale").real == 0.5);
 }
 
 static void mistakes_are_explained(void **state) {
@@ -109,7 +122,9 @@ static void mistakes_are_explained(void **state) {
     assert_string_equal(message.text, "--seq needs a value: N");
     assert_int_equal(parse(&s, ALL, &message, 1, "--json=yes"), EXIT_USAGE);
     assert_string_equal(message.text, "--json takes no value");
-    assert_int_equal(parse(&s, SET_GEMM, &message, 2, "--heads", "3"), EXIT_USAGE);
+    operation = WEFT_GEMM;
+    assert_int_equal(parse(&s, ALL, &message, 2, "--heads", "3"), EXIT_USAGE);
+    operation = 0;
     assert_string_equal(message.text, "--heads does not apply here: --help lists what does");
     assert_int_equal(parse(&s, ALL, &message, 3, "one", "two", "three"), EXIT_USAGE);
     assert_string_equal(message.text, "three: nothing more is expected here");
@@ -129,18 +144,58 @@ static void letters_stand_for_options(void **state) {
 /* Names in the table are unique, and every choice has a first name. */
 static void table_is_sound(void **state) {
     (void)state;
-    for (const option *o = option_table; o->name; o++) {
+    const option *o, *other;
+    for (size_t i = 0; (o = option_at(i)); i++) {
         assert_true(o->sets != 0 && o->text && o->argument && o->offset < sizeof(settings));
         assert_true((o->type == OPTION_CHOICE) == (o->choice != NULL));
-        for (const option *other = option_table; other < o; other++) {
+        assert_true((option_number(o) >= 0) == (o->sets == SET_PROBLEM));
+        for (size_t k = 0; k < i && (other = option_at(k)); k++) {
             assert_string_not_equal(o->name, other->name);
         }
     }
 }
 
+/* Every field of every operation has an option, of the type that the field has. */
+static void fields_have_options(void **state) {
+    (void)state;
+    static const option_type types[] = {[WEFT_FIELD_INTEGER] = OPTION_INTEGER,
+                                        [WEFT_FIELD_REAL] = OPTION_REAL,
+                                        [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
+                                        [WEFT_FIELD_FLAG] = OPTION_FLAG};
+    for (int32_t i = 1; weft_operation_describe(i); i++) {
+        const weft_operation_info *info = weft_operation_describe(i);
+        for (size_t k = 0; k < info->field_count; k++) {
+            char name[OPTION_NAME];
+            option_spell(info->fields[k].name, name);
+            const option *o = option_find(name, strlen(name));
+            assert_non_null(o);
+            assert_true(o->type == types[info->fields[k].type] && option_operations(o) >> i & 1);
+            assert_ptr_equal(option_field(o, i), &info->fields[k]);
+        }
+    }
+}
+
+/* An operation whose name ends in a word is made of the other by a flag of that word. */
+static void flags_make_operations(void **state) {
+    (void)state;
+    settings s;
+    weft_message message;
+    operation = WEFT_ATTENTION;
+    assert_int_equal(parse(&s, ALL, &message, 1, "--backward"), EXIT_OK);
+    assert_int_equal(operation_made(&s, WEFT_ATTENTION), WEFT_ATTENTION_BACKWARD);
+    assert_int_equal(operation_made(&s, WEFT_GEMM), WEFT_GEMM);
+    assert_int_equal(parse(&s, ALL, &message, 0), EXIT_OK);
+    assert_int_equal(operation_made(&s, WEFT_ATTENTION), WEFT_ATTENTION);
+    operation = WEFT_GEMM;
+    assert_int_equal(parse(&s, ALL, &message, 1, "--backward"), EXIT_USAGE);
+    operation = 0;
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_take_suffixes), cmocka_unit_test(values_reach_their_settings),
-                                       cmocka_unit_test(mistakes_are_explained),
-                                       cmocka_unit_test(letters_stand_for_options), cmocka_unit_test(table_is_sound)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_take_suffixes),    cmocka_unit_test(values_reach_their_settings),
+        cmocka_unit_test(mistakes_are_explained), cmocka_unit_test(letters_stand_for_options),
+        cmocka_unit_test(table_is_sound),         cmocka_unit_test(fields_have_options),
+        cmocka_unit_test(flags_make_operations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,13 @@ class Kept(Tune):
         self.assertIn("tuned before", self.ok("tune", *SMALL))
         self.assertIn("the model's own choice", self.ok("tune", *SMALL, *QUICK, "--again"))
 
+    def test_backward(self):
+        result = self.json("tune", *SMALL, "--backward", *QUICK)
+        self.assertEqual(result["problem"]["kind"], "attention-backward")
+        self.assertTrue(result["stored"])
+        self.assertTrue(self.json("run", *SMALL, "--backward", "--mode", "stored")["check"]["passed"])
+        self.assertEqual(self.run_weft("run", *SMALL, "--mode", "stored").returncode, 2)  # that is another problem
+
     def test_gemm_and_given(self):
         result = self.json("tune", "gemm", "--m", "64", "--n", "64", "--k", "64", "--order", "hilbert", *QUICK)
         self.assertEqual(result["schedule"]["order"], "hilbert")

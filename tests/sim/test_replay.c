@@ -4,9 +4,10 @@
 #include <stdlib.h>
 
 #include <weft/model.h>
-#include "../plans.h"
-#include "problems.h"
 #include <weft/stream.h>
+
+#include "problems.h"
+#include "../plans.h"
 
 /* A strict LRU of single sectors: a ring in order of age, with sector `count` as its end. */
 typedef struct sectors {
@@ -286,7 +287,7 @@ static void curve_of_two_domains(void **state) {
 static void streams(void **state) {
     (void)state;
     weft_machine m = machine_in_step();
-    weft_stream s = {1, 64 * 4096, 4096, 8, WEFT_STREAM_SHARED, 0, 0.0};
+    weft_stream s = {sizeof s, 1, 64 * 4096, 4096, 8, WEFT_STREAM_SHARED, 0, 0.0};
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     for (int i = 0; i < 2 * 70; i++) {
         s.sawtooth = i % 2;

@@ -311,7 +311,7 @@ static void crowded_sets(void **state) {
             m.l2_crowded = crowded ? 0.05 : 0;
             for (int nearly = 0; nearly < 2; nearly++) {
                 const int64_t bytes = m.l2_bytes / 100 * (nearly ? 95 : 80) / BLOCK * BLOCK;
-                const weft_stream stream = {1, bytes, BLOCK, PASSES, WEFT_STREAM_SHARED, 0, 0};
+                const weft_stream stream = {sizeof stream, 1, bytes, BLOCK, PASSES, WEFT_STREAM_SHARED, 0, 0};
                 weft_simulate_options o = WEFT_SIMULATE_INIT;
                 o.drift = -1;
                 weft_traffic t = WEFT_TRAFFIC_INIT;

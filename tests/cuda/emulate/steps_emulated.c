@@ -29,7 +29,7 @@ static uint64_t (*steps_done)(void);
 static uint64_t steps_without_lead(const weft_plan *plan) {
     weft_plan other = *plan;
     other.walk.reach.lead = 0;
-    return weft_sim_steps(&other);
+    return weft_simulate_steps(&other);
 }
 
 static uint64_t check(const sample *s, int32_t dispatch, uint64_t *random) {
@@ -49,7 +49,7 @@ static uint64_t check(const sample *s, int32_t dispatch, uint64_t *random) {
     CHECK(weft_plan_run(plan, &x.device, &message) == WEFT_OK, "%s", message.text);
     fetch(&x);
     compare(&x, "a problem whose steps are counted");
-    const uint64_t done = steps_done() - before, counted = weft_sim_steps(plan), other = steps_without_lead(plan);
+    const uint64_t done = steps_done() - before, counted = weft_simulate_steps(plan), other = steps_without_lead(plan);
     CHECK(done > 0 && counted == done, "seq %lld: %llu steps counted, %llu done", (long long)s->seq,
           (unsigned long long)counted, (unsigned long long)done);
     CHECK(weft_simulate(plan, NULL, &simulation, NULL, &message) == WEFT_OK, "%s", message.text);

@@ -1,0 +1,221 @@
+/* The enumerator of schedules, and the search by simulation that stands on it. */
+#include "../cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/search.h>
+#include <weft/tune.h>
+
+#include "search/space.h"
+
+enum { MOST = 4096 };
+
+typedef struct found {
+    weft_schedule list[MOST];
+    size_t count;
+} found;
+
+static void visit(void *user, const weft_schedule *schedule) {
+    found *f = user;
+    assert_true(f->count < MOST);
+    for (size_t i = 0; i < f->count; i++) {
+        assert_false(weft_schedule_same(&f->list[i], schedule));
+    }
+    f->list[f->count++] = *schedule;
+}
+
+static size_t walk(found *f, const weft_space *space, const weft_schedule *given, weft_grid_kind grid) {
+    f->count = 0;
+    weft_space_walk(space, given, grid, visit, f);
+    return f->count;
+}
+
+/* Orders of a grid, and those of them whose groups vary. */
+static size_t count_orders(weft_grid_kind grid, int grouped) {
+    size_t count = 0;
+    for (int32_t i = 0; weft_order_describe(i); i++) {
+        const weft_order_info *o = weft_order_describe(i);
+        count += o->grid == grid && (!grouped || (grid == WEFT_GRID_MATRIX && o->parameter & WEFT_PARAMETER_GROUP));
+    }
+    return count;
+}
+
+/* Everything once, all of it where all is open, and what is fixed stays fixed. */
+static void every_schedule_once(void **state) {
+    (void)state;
+    enum { GROUPS = 7 };
+    found *f = malloc(sizeof *f);
+    assert_non_null(f);
+    const weft_schedule open = WEFT_SCHEDULE_INIT;
+    const weft_space orders = {NULL, 0, 0, 0}, every = {NULL, 0, 1, 1};
+    for (int grid = 0; grid < 2; grid++) {
+        const size_t all = count_orders((weft_grid_kind)grid, 0), grouped = count_orders((weft_grid_kind)grid, 1);
+        assert_true(all > 4);
+        assert_int_equal(walk(f, &orders, &open, (weft_grid_kind)grid), all * WEFT_SWEEPS);
+        assert_int_equal(walk(f, &every, &open, (weft_grid_kind)grid),
+                         (all + grouped * (GROUPS - 1)) * WEFT_SWEEPS * WEFT_DISPATCHES);
+        for (size_t i = 0; i < f->count; i++) {
+            assert_int_equal(weft_order_describe(f->list[i].order)->grid, grid);
+        }
+    }
+    weft_schedule given = open;
+    given.order = WEFT_ORDER_GROUP;
+    given.sweep = WEFT_SWEEP_PAIR;
+    given.workers = 5;
+    assert_int_equal(walk(f, &every, &given, WEFT_GRID_MATRIX), GROUPS * WEFT_DISPATCHES);
+    int seen = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        assert_true(f->list[i].order == WEFT_ORDER_GROUP && f->list[i].sweep == WEFT_SWEEP_PAIR && f->list[i].workers == 5);
+        seen |= f->list[i].group == 12 ? 1 : f->list[i].group == 24 ? 2 : f->list[i].group == 0 ? 4 : 0;
+    }
+    assert_int_equal(seen, 7); /* also 12 and 24, and the plan's own */
+    given.group = 6;
+    given.dispatch = WEFT_DISPATCH_GRID;
+    assert_int_equal(walk(f, &every, &given, WEFT_GRID_MATRIX), 1);
+    const weft_schedule shapes[] = {given, given};
+    const weft_space two = {shapes, 1, 1, 1};
+    assert_int_equal(walk(f, &two, &open, WEFT_GRID_MATRIX), 1);
+    free(f);
+}
+
+static weft_attention small_attention(void) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.heads = p.kv_heads = 4;
+    p.seq = p.kv_seq = 1024;
+    p.head_dim = 64;
+    p.dtype = WEFT_FP16;
+    return p;
+}
+
+static void told(void *user, int64_t done, int64_t total) {
+    assert_true(done >= 0 && done <= total);
+    ++*(int *)user;
+}
+
+static weft_search *search(const void *problem, const char *name, weft_search_space space, int *progress) {
+    weft_machine machine = WEFT_MACHINE_INIT;
+    weft_plan_options plan = WEFT_PLAN_OPTIONS_INIT;
+    weft_search_options options = WEFT_SEARCH_INIT;
+    weft_search *s;
+    assert_int_equal(weft_machine_load(&machine, name, NULL), WEFT_OK);
+    plan.machine = &machine;
+    options.space = space;
+    options.progress = told;
+    options.progress_user = progress;
+    assert_int_equal(weft_search_run(&s, problem, &plan, &options, NULL), WEFT_OK);
+    return s;
+}
+
+static weft_ranked row(const weft_search *s, size_t i) {
+    weft_ranked r = WEFT_RANKED_INIT;
+    assert_int_equal(weft_search_row(s, i, &r, NULL), WEFT_OK);
+    return r;
+}
+
+/* What is recommended is as fast as anything that was ranked, of either space, and simulating it again gives the same. */
+static void the_first_is_the_best(void **state) {
+    (void)state;
+    const weft_attention p = small_attention();
+    int progress = 0;
+    weft_search *orders = search(&p, "gb10", WEFT_SEARCH_ORDERS, &progress);
+    weft_search *all = search(&p, "gb10", WEFT_SEARCH_ALL, &progress);
+    weft_search_summary few = WEFT_SEARCH_SUMMARY_INIT, many = WEFT_SEARCH_SUMMARY_INIT;
+    assert_int_equal(weft_search_summarize(orders, &few, NULL), WEFT_OK);
+    assert_int_equal(weft_search_summarize(all, &many, NULL), WEFT_OK);
+    assert_true(progress > 0);
+    assert_int_equal(few.count, few.schedules);
+    assert_true(many.schedules > few.schedules && many.searched <= many.schedules && many.count <= many.searched);
+    assert_true(!few.has_baseline && many.has_baseline && many.whole);
+    const weft_ranked best = row(all, 0);
+    for (size_t i = 0; i < (size_t)few.count; i++) {
+        assert_true(best.simulation.seconds <= 1.01 * row(orders, i).simulation.seconds);
+    }
+    weft_ranked baseline = WEFT_RANKED_INIT, past = WEFT_RANKED_INIT;
+    assert_int_equal(weft_search_baseline(all, &baseline, NULL), WEFT_OK);
+    assert_false(weft_schedule_same(&baseline.schedule, &best.schedule));
+    assert_int_equal(weft_search_baseline(orders, &baseline, NULL), WEFT_NOT_FOUND);
+    assert_int_equal(weft_search_row(all, (size_t)many.count, &past, NULL), WEFT_NOT_FOUND);
+    assert_non_null(strstr(weft_search_rule(), "within 1 % of the fastest"));
+    weft_machine machine = WEFT_MACHINE_INIT;
+    weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
+    weft_simulation again = WEFT_SIMULATION_INIT;
+    weft_plan *plan;
+    assert_int_equal(weft_machine_load(&machine, "gb10", NULL), WEFT_OK);
+    options.machine = &machine;
+    options.schedule = &best.schedule;
+    assert_int_equal(weft_plan_create(&plan, &p, &options, NULL), WEFT_OK);
+    assert_int_equal(weft_simulate(plan, NULL, &again, NULL, NULL), WEFT_OK);
+    assert_true(again.seconds == best.simulation.seconds);
+    weft_plan_destroy(plan);
+    weft_search_destroy(orders);
+    weft_search_destroy(all);
+}
+
+/* The same for other operations, and the reason where there is nothing to rank. */
+static void operations_and_refusals(void **state) {
+    (void)state;
+    weft_attention backward = small_attention();
+    backward.operation = WEFT_ATTENTION_BACKWARD;
+    int progress = 0;
+    weft_search *s = search(&backward, "h200", WEFT_SEARCH_ALL, &progress);
+    assert_true(row(s, 0).simulation.seconds > 0);
+    weft_search_destroy(s);
+    weft_gemm two = WEFT_GEMM_INIT;
+    weft_message message;
+    two.m = two.n = two.k = 256;
+    two.batch = 2;
+    assert_int_equal(weft_search_run(&s, &two, NULL, NULL, &message), WEFT_UNSUPPORTED);
+    assert_non_null(strstr(message.text, "one product"));
+    assert_null(s);
+    two.m = 0;
+    assert_int_equal(weft_search_run(&s, &two, NULL, NULL, &message), WEFT_INVALID);
+    assert_non_null(strstr(message.text, "m 0 is not"));
+    assert_int_equal(weft_search_run(NULL, &two, NULL, NULL, NULL), WEFT_INVALID);
+    weft_search_options options = WEFT_SEARCH_INIT;
+    weft_simulate_options drift = WEFT_SIMULATE_INIT;
+    two.m = 256;
+    two.batch = 1;
+    drift.drift = 2;
+    options.simulate = &drift;
+    assert_int_equal(weft_search_run(&s, &two, NULL, &options, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "drift 2 is not at most 1");
+    weft_search_destroy(NULL);
+}
+
+/* Many plans at once give what each gives alone; one that cannot be simulated is named. */
+static void many_plans(void **state) {
+    (void)state;
+    enum { COUNT = 5 };
+    weft_plan *plans[COUNT];
+    const weft_simulation init = WEFT_SIMULATION_INIT;
+    weft_simulation sims[COUNT];
+    weft_status statuses[COUNT];
+    weft_message message;
+    for (int i = 0; i < COUNT; i++) {
+        weft_gemm p = WEFT_GEMM_INIT;
+        p.m = p.n = p.k = 128 * (i + 1);
+        p.batch = i == 3 ? 2 : 1;
+        sims[i] = init;
+        plans[i] = NULL;
+        assert_int_equal(i == 1 ? WEFT_OK : weft_plan_create(&plans[i], &p, NULL, NULL), WEFT_OK);
+    }
+    assert_int_equal(weft_simulate_all((const weft_plan *const *)plans, COUNT, NULL, sims, statuses, &message),
+                     WEFT_UNSUPPORTED);
+    assert_non_null(strstr(message.text, "one product"));
+    for (int i = 0; i < COUNT; i++) {
+        weft_simulation alone = WEFT_SIMULATION_INIT;
+        assert_int_equal(statuses[i], i == 3 ? WEFT_UNSUPPORTED : WEFT_OK);
+        if (plans[i] && i != 3) {
+            assert_int_equal(weft_simulate(plans[i], NULL, &alone, NULL, NULL), WEFT_OK);
+            assert_true(alone.seconds == sims[i].seconds && alone.total.misses == sims[i].total.misses);
+        }
+        weft_plan_destroy(plans[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule_once), cmocka_unit_test(the_first_is_the_best),
+                                       cmocka_unit_test(operations_and_refusals), cmocka_unit_test(many_plans)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
