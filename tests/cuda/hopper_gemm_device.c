@@ -398,13 +398,32 @@ static int one_variant(const weft_cuda_driver *d, int number) {
     return one_product(d, &p, &s, v->symbol, s.dispatch == WEFT_DISPATCH_DYNAMIC, v->symbol);
 }
 
+/* A cluster that takes more tiles than its CTAs have slots for; under static dispatch its first tile needs none. */
+static int many_tiles(const weft_cuda_driver *d, int32_t dispatch) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    p.m = 1500;
+    p.n = 104;
+    p.k = 72;
+    p.dtype = p.c_dtype = WEFT_BF16;
+    p.b_major = WEFT_COL_MAJOR;
+    s.tile_m = 64;
+    s.tile_n = 128;
+    s.order = WEFT_ORDER_RASTER_M;
+    s.dispatch = dispatch;
+    s.cluster_m = s.workers = 2;
+    s.cluster_n = 1;
+    return one_product(d, &p, &s, "gemm_bf16_kk_64x128__sm90a", 0, "a cluster of many tiles");
+}
+
 /* Workers that wait for each other, and what a capture makes of dynamic dispatch. Returns how many are wrong. */
 static int small_others(const weft_cuda_driver *d) {
     weft_gemm p = long_gemm(1);
     weft_schedule s = long_schedule();
     int wrong = !one_product(d, &p, &s, NULL, 0, "workers in step");
+    wrong += !many_tiles(d, WEFT_DISPATCH_STATIC) + !many_tiles(d, WEFT_DISPATCH_DYNAMIC);
     p = (weft_gemm)WEFT_GEMM_INIT;
-    p.m = p.n = 500;
+    p.m = p.n = 504;
     p.k = 200;
     p.dtype = p.c_dtype = WEFT_BF16;
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
