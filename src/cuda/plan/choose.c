@@ -28,10 +28,14 @@ static int is_named(const row *r, const char *text, size_t length) {
     return length == 0 || (strlen(r->family->name) == length && strncmp(r->family->name, text, length) == 0);
 }
 
+static int is_for(const row *r, const weft_plan *plan) {
+    return weft_operation_at(r->operation) == plan->operation;
+}
+
 static weft_status no_such_family(const weft_plan *plan, size_t length, weft_message *message) {
     char there[128] = "";
     for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].subject == plan->subject) {
+        if (is_for(&rows[i], plan)) {
             const size_t used = strlen(there);
             snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "", rows[i].family->name);
         }
@@ -39,10 +43,6 @@ static weft_status no_such_family(const weft_plan *plan, size_t length, weft_mes
     return weft_fail(message, WEFT_NOT_FOUND,
                      "no family of CUDA kernels for this kind of problem is named %.*s: there are %s",
                      length < 40 ? (int)length : 40, plan->device.kernel, there);
-}
-
-static int is_for(const row *r, const weft_plan *plan) {
-    return weft_operation_at(r->operation) == plan->operation;
 }
 
 weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
