@@ -1,13 +1,16 @@
 # A thin front for CMake. `make demo` and `make test` are all the set-up there is.
 #   make          build                    make bench     time everything, beside peers
 #   make demo     build and show           make install   PREFIX=/usr/local
-#   make test     build and test           make docs      the API pages, the picture
-#   make test-gpu the tests that need one  make fuzz      SECONDS=600
-#   make test-threads  the thread sanitizer  make lint format clean
+#   make quick    test for a minute        make docs      the API pages, the picture
+#   make test     the gate                 make fuzz      SECONDS=600
+#   make nightly  all that needs no GPU    make test-threads  the thread sanitizer
+#   make test-gpu the tests that need one  make test-cross    the other architecture
+#   make lint format clean
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 SECONDS ?= 600
+SEED ?= $(shell date +%Y%m%d)
 DEVELOPER = -DWEFT_TESTS=ON -DWEFT_WERROR=ON
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
@@ -16,7 +19,8 @@ CUDA ?= AUTO
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all demo test test-threads test-gpu bench install docs fuzz lint format clean deps-build deps-test configure-test
+.PHONY: all demo quick test nightly test-threads test-cross test-gpu bench install docs fuzz lint format clean deps-build deps-test deps-cross \
+        configure-test
 
 all: deps-build
 	cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=$(CUDA)
@@ -25,27 +29,50 @@ all: deps-build
 demo: all
 	scripts/demo.sh $(BUILD)
 
-deps-build deps-test:
+deps-build deps-test deps-cross:
 	@scripts/deps.sh $(subst deps-,,$@)
 
-# Every CUDA kernel is compiled, for two chips; the library itself is for all of them.
+# Without CUDA kernels, which take minutes to compile.
+quick: deps-test
+	cmake -S . -B $(BUILD)/quick $(DEVELOPER) -DWEFT_CUDA=OFF
+	cmake --build $(BUILD)/quick -j $(JOBS) --target quick_tests
+	cd $(BUILD)/quick && WEFT_TEST_ROUNDS=50 $(CTEST) -L '^quick$$'
+
+# Every CUDA kernel is compiled, for one chip; the library itself is for all of them.
 configure-test: deps-test
-	cmake -S . -B $(BUILD)/test $(DEVELOPER) -DWEFT_CUDA=ON "-DWEFT_CUDA_CHIPS=80;90"
+	cmake -S . -B $(BUILD)/test $(DEVELOPER) -DWEFT_CUDA=ON -DWEFT_CUDA_CHIPS=90
 	cmake -S . -B $(BUILD)/sanitize -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE=ON -DWEFT_CUDA=OFF
 
-# Everything, built by gcc; then the unit tests and the fuzzers, built by clang with sanitizers.
+# Built by gcc; then the unit tests and the fuzzers, built by clang with sanitizers, on other random cases.
 test: configure-test
 	cmake --build $(BUILD)/test -j $(JOBS)
-	cd $(BUILD)/test && $(CTEST) -LE gpu
-	cmake --build $(BUILD)/sanitize -j $(JOBS)
-	cd $(BUILD)/sanitize && $(CTEST) -L 'unit|fuzz'
+	cd $(BUILD)/test && $(CTEST) -L '^(quick|gate)$$'
+	cmake --build $(BUILD)/sanitize -j $(JOBS) --target quick_tests gate_tests
+	cd $(BUILD)/sanitize && WEFT_TEST_SEED=1 WEFT_TEST_ROUNDS=25 $(CTEST) -L '^(quick|gate)$$'
+
+# Everything that needs no GPU: kernels for all chips, all tests, more random cases, and those of today's date.
+NIGHTLY = WEFT_TEST_SEED=$(SEED) WEFT_TEST_ROUNDS=400
+nightly: test test-threads test-cross
+	cmake -S . -B $(BUILD)/nightly $(DEVELOPER) -DWEFT_CUDA=ON
+	cmake --build $(BUILD)/nightly -j $(JOBS)
+	cd $(BUILD)/nightly && $(NIGHTLY) $(CTEST) -LE gpu
+	cd $(BUILD)/sanitize && $(NIGHTLY) $(CTEST) -L unit
+	scripts/fuzz.sh $(BUILD)/sanitize/tests $(SECONDS)
 
 # Threads, built by clang with the thread sanitizer. Archer tells it what OpenMP's barriers order.
 test-threads: deps-test
 	cmake -S . -B $(BUILD)/threads -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE_THREADS=ON -DWEFT_CUDA=OFF
-	cmake --build $(BUILD)/threads -j $(JOBS) --target test_cpu test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune
+	cmake --build $(BUILD)/threads -j $(JOBS) --target threads_tests
 	cd $(BUILD)/threads && TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
-	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -R '^(test_cpu|test_backward|test_decode|test_stealing|test_driver|test_plan_cuda|test_plan|test_tune)$$'
+	  OMP_TOOL_LIBRARIES=$$(ls /usr/lib/llvm-*/lib/libarcher.so | tail -1) $(CTEST) -L threads
+
+# The other of x86-64 and aarch64, under qemu-user.
+test-cross: deps-test deps-cross
+	cmake -S . -B $(BUILD)/quick $(DEVELOPER) -DWEFT_CUDA=OFF
+	cmake -S . -B $(BUILD)/cross $(DEVELOPER) -DWEFT_CUDA=OFF -DCMAKE_TOOLCHAIN_FILE=cmake/cross.cmake
+	cmake --build $(BUILD)/quick -j $(JOBS) --target test_kernels test_cpu
+	cmake --build $(BUILD)/cross -j $(JOBS) --target quick_tests
+	scripts/test-cross.sh $(BUILD)/quick $(BUILD)/cross
 
 test-gpu: configure-test
 	cmake --build $(BUILD)/test -j $(JOBS) --target all gpu_tests
@@ -62,12 +89,12 @@ docs: all
 	@scripts/deps.sh docs
 	scripts/picture.sh $(BUILD)/release/weft docs/sawtooth.svg
 	scripts/chart.py docs/results/peers/h200.csv docs/h200.svg
-	scripts/architecture.py docs/architecture.svg
+	scripts/architecture.py tests/lint/layers.txt docs/architecture.svg
 	doxygen docs/Doxyfile
 	@echo "open $(BUILD)/docs/html/index.html"
 
 fuzz: configure-test
-	cmake --build $(BUILD)/sanitize -j $(JOBS)
+	cmake --build $(BUILD)/sanitize -j $(JOBS) --target gate_tests
 	scripts/fuzz.sh $(BUILD)/sanitize/tests $(SECONDS)
 
 lint: configure-test

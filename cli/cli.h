@@ -13,7 +13,7 @@ typedef struct verb {
     const char *name;
     const char *words; /* what stands before the options, for the usage line */
     const char *text;
-    int sets;           /* of enum option_set; with both subjects named, the first word chooses one */
+    int sets;           /* of enum option_set; with SET_PROBLEM, a word names an operation */
     size_t least, most; /* how many words */
     int (*run)(const settings *s, const char *const *words, size_t count);
 } verb;
@@ -43,11 +43,8 @@ int complain_status(weft_status status, const weft_message *message);
 /* Prints an object as one line and releases it. Null, as plan/json.h leaves it, fails with a message: memory ran out. */
 int print_json(json_t *object);
 
-/* The weft_subject of "attention" or "gemm"; -1 for anything else. */
-int subject_of(const char *word);
-
-/* The same, having complained of anything else. */
-int subject_or_complain(const char *verb, const char *word);
+/* EXIT_OK when the word of a verb names an operation, which settings then have; else complains: "'run x' is not known". */
+int check_operation(const settings *s, const char *verb, const char *word);
 
 /* The exit code that a status stands for. */
 int exit_code(weft_status status);
@@ -55,20 +52,41 @@ int exit_code(weft_status status);
 /* weft machines probe: measures the GPU, prints what it found, and writes a machine file where --output says. */
 int probe_machine(const settings *s);
 
-/* The problem, the schedule and the device that the options describe. attention_of() returns 0 with a message when options
+/* Room for any problem. Each begins with struct_size and operation. */
+typedef union problem {
+    struct {
+        size_t struct_size;
+        int32_t operation;
+    };
+    weft_attention attention;
+    weft_gemm gemm;
+    int64_t room[64];
+} problem;
+
+/* The problem, the schedule and the device that the options describe. problem_of() returns 0 with a message when options
  * contradict each other. */
-int attention_of(const settings *s, weft_attention *problem, weft_message *message);
-weft_gemm gemm_of(const settings *s);
+int problem_of(const settings *s, problem *p, weft_message *message);
 weft_schedule schedule_of(const settings *s);
 weft_device device_of(const settings *s);
+
+/* All of that, as the library takes it. Its options point into it. */
+typedef struct question {
+    problem problem;
+    weft_schedule schedule;
+    weft_device device;
+    weft_machine machine;
+    weft_plan_options options;
+} question;
+weft_status question_of(const settings *s, question *q, weft_message *message);
 
 /* The exit code of a status of a plan or a tuning: what is missing on this machine is no mistake of the command line's. */
 int device_exit_code(const weft_device *device, weft_status status);
 
-/* Makes the plan that the options describe, or says what is wrong. */
-weft_status try_plan(const settings *s, weft_subject subject, weft_plan **plan, weft_message *message);
-
 /* Makes the plan that the options describe. Prints what is wrong and returns the exit code when it cannot. */
-int make_plan(const settings *s, weft_subject subject, weft_plan **plan);
+int make_plan(const settings *s, weft_plan **plan);
+
+/* A plan as weft_plan_json() has it, or a member of that: a new object, or null when memory ran out. */
+json_t *plan_json(const weft_plan *plan);
+json_t *plan_member(const weft_plan *plan, const char *member);
 
 #endif

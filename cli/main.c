@@ -5,9 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "cli.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "cli.h"
 #include "progress.h"
 
 /* clang-format off */
@@ -16,21 +16,21 @@ const verb verb_table[] = {
     {"machines",   "[NAME|FILE|probe]",    "list machines, show one with the source of each number, or measure this GPU", SET_COMMON | SET_DEVICE | SET_OUTPUT,
                    0, 1, cmd_machines},
     {"order",      "show attention|gemm",  "show the order on a small grid, numbered by position",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
     {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED, 1, 1, cmd_run},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED, 1, 1, cmd_run},
     {"simulate",   "attention|gemm",       "predict the cache traffic and the time of a problem, a schedule and a machine",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_simulate},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_simulate},
     {"compare",    "attention|gemm",       "the same problem under every order and sweep that is left open, side by side",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
     {"plan",       "attention|gemm",       "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_plan},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_plan},
     {"tune",       "[attention|gemm]",     "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
+                   SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, numa, h200, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT, 0, 1, cmd_reproduce},
     {"view",       "attention|gemm",       "a page that plays schedules side by side and shows the cache (-o FILE.html), --text or --svg",
-                   SET_COMMON | SET_ATTENTION | SET_GEMM | SET_SCHEDULE | SET_VIEW | SET_OUTPUT | SET_SEED, 1, 1, cmd_view},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_OUTPUT | SET_SEED, 1, 1, cmd_view},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
@@ -81,16 +81,34 @@ int print_json(json_t *object) {
     return EXIT_OK;
 }
 
-int subject_of(const char *word) {
-    return strcmp(word, "attention") == 0 ? WEFT_SUBJECT_ATTENTION : strcmp(word, "gemm") == 0 ? WEFT_SUBJECT_GEMM : -1;
+json_t *plan_json(const weft_plan *plan) {
+    char text[4096];
+    const size_t length = weft_plan_json(plan, text, sizeof text);
+    return length > 0 && length < sizeof text ? json_loads(text, 0, NULL) : NULL;
 }
 
-int subject_or_complain(const char *verb, const char *word) {
-    const int subject = subject_of(word);
-    if (subject < 0) {
-        complain(EXIT_USAGE, "'%s %s' is not known: 'weft %s attention' and 'weft %s gemm' are", verb, word, verb, verb);
+json_t *plan_member(const weft_plan *plan, const char *member) {
+    json_t *whole = plan_json(plan), *part = json_incref(json_object_get(whole, member));
+    json_decref(whole);
+    return part;
+}
+
+/* "'weft run attention' and 'weft run gemm'": the operations that words name. */
+static void list_operations(const char *verb, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t i = 1; weft_operation_describe(i) && used < size; i++) {
+        if (!operation_base(i)) {
+            used += (size_t)snprintf(text + used, size - used, "%s'weft %s %s'", used ? " and " : "", verb,
+                                     weft_operation_describe(i)->name);
+        }
     }
-    return subject;
+}
+
+int check_operation(const settings *s, const char *verb, const char *word) {
+    char known[256];
+    list_operations(verb, known, sizeof known);
+    return s->operation ? EXIT_OK : complain(EXIT_USAGE, "'%s %s' is not known: %s are", verb, word, known);
 }
 
 static void print_help(void) {
@@ -104,15 +122,40 @@ static void print_help(void) {
     puts("\n'weft help VERB' and 'weft VERB --help' (-h) list a verb's options; 'weft --version' (-V) prints the version.");
 }
 
+static void print_option(const option *o, const char *text) {
+    char usage[48], letter[8] = "";
+    if (options_letter(o)) {
+        snprintf(letter, sizeof letter, "-%c, ", options_letter(o));
+    }
+    snprintf(usage, sizeof usage, "%s--%s %s", letter, o->name, o->argument);
+    printf("  %-24s%s\n", usage, text);
+}
+
+/* The options of an operation's problems, in the operation's words. */
+static void print_problem_options(int32_t operation) {
+    const option *o;
+    printf("\n%s:\n", weft_operation_describe(operation)->name);
+    for (size_t i = 0; (o = option_at(i)); i++) {
+        const weft_field *field = option_field(o, operation);
+        if (option_operations(o) >> operation & 1) {
+            print_option(o, field ? field->text : o->text);
+        }
+    }
+}
+
 static void print_verb_help(const verb *v) {
-    printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_ATTENTION, "attention"}, {SET_GEMM, "gemm"},     {SET_SCHEDULE, "schedule"},
-                    {SET_DEVICE, "device"},       {SET_RUN, "run"},       {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"},   {SET_VIEW, "view"},     {SET_SEED, "random"},
-                    {SET_TUNE, "tune"},           {SET_OUTPUT, "output"}, {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"},   {SET_RUN, "run"},     {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"}, {SET_VIEW, "view"},       {SET_SEED, "random"}, {SET_TUNE, "tune"},
+                    {SET_OUTPUT, "output"},     {SET_COMMON, "all verbs"}};
+    printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
+    for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
+        if (!operation_base(i)) {
+            print_problem_options(i);
+        }
+    }
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         if ((v->sets & sections[i].set) == 0) {
             continue;
@@ -120,16 +163,11 @@ static void print_verb_help(const verb *v) {
         printf("\n%s:\n", sections[i].title);
         for (const option *o = option_table; o->name; o++) {
             if (o->sets & sections[i].set) {
-                char usage[48], letter[8] = "";
-                if (options_letter(o)) {
-                    snprintf(letter, sizeof letter, "-%c, ", options_letter(o));
-                }
-                snprintf(usage, sizeof usage, "%s--%s %s", letter, o->name, o->argument);
-                printf("  %-24s%s\n", usage, o->text);
+                print_option(o, o->text);
             }
         }
     }
-    if (v->sets & (SET_ATTENTION | SET_GEMM)) {
+    if (v->sets & SET_PROBLEM) {
         puts("\nSizes take the suffixes K, M and G (1024, 1024^2, 1024^3): --seq 128K is 131072.");
     }
 }
@@ -154,16 +192,13 @@ static const verb *find_verb(const char *name) {
     return NULL;
 }
 
-/* The option sets that remain when the words name a subject: the other subject's options no longer apply. */
-static int sets_for(const verb *v, int argc, char **argv) {
-    int sets = v->sets;
-    for (int i = 0; i < argc && i < (int)v->most; i++) {
-        const int subject = subject_of(argv[i]);
-        if (subject >= 0) {
-            sets &= subject == WEFT_SUBJECT_ATTENTION ? ~SET_GEMM : ~SET_ATTENTION;
-        }
+/* The operation that one of a verb's words names; 0: none does. */
+static int32_t find_operation(const verb *v, int argc, char *const *argv) {
+    int32_t operation = 0;
+    for (int i = 0; i < argc && i < (int)v->most && operation == 0; i++) {
+        operation = weft_operation_find(argv[i]);
     }
-    return sets;
+    return operation;
 }
 
 /* The command line as it would be typed, cut where it is too long; the program by its name alone. */
@@ -190,8 +225,12 @@ static int run_verb(const verb *v, int argc, char **argv) {
     const char *words[4];
     size_t count;
     weft_message message = {""};
+    const int32_t operation = v->sets & SET_PROBLEM ? find_operation(v, argc - 2, argv + 2) : 0;
     const int status =
-        options_parse(&s, sets_for(v, argc - 2, argv + 2), argc - 2, argv + 2, words, v->most, &count, &message);
+        options_parse(&s, v->sets, operation_bits(operation), argc - 2, argv + 2, words, v->most, &count, &message);
+    for (size_t i = 0; i < count && v->sets & SET_PROBLEM && s.operation == 0; i++) {
+        s.operation = operation_made(&s, weft_operation_find(words[i]));
+    }
     if (s.help) {
         print_verb_help(v);
         return EXIT_OK;

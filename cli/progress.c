@@ -4,8 +4,9 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 /* A piece of work, and how much of it the piece inside it stands for. */
 typedef struct level {
@@ -21,12 +22,6 @@ static level levels[LEVELS];
 static int depth;
 static int drawn;           /* the line is there */
 static double began, shown; /* when; shown is 0 until a time left is */
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 int progress_seen(void) {
     return isatty(STDERR_FILENO);
@@ -51,7 +46,7 @@ static double share_done(void) {
 
 /* Ten times a second at most. */
 static void show(void) {
-    const double share = share_done(), time = now();
+    const double share = share_done(), time = weft_now();
     if (depth == 0 || (shown > 0 && time - shown < 0.1)) {
         return;
     }
@@ -72,7 +67,7 @@ void progress_begin(const char *what, double units) {
     }
     pthread_mutex_lock(&lock);
     if (depth == 0) {
-        began = now();
+        began = weft_now();
         shown = 0;
     }
     levels[depth++] = (level){what, units, 0, 0};

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws docs/architecture.svg: the layers of the source tree, and the way of one problem through them.
 
-    scripts/architecture.py docs/architecture.svg
+    scripts/architecture.py tests/lint/layers.txt docs/architecture.svg
 
 Boxes bring their own background, so that the picture is readable on light and dark pages.
 """
@@ -9,17 +9,17 @@ Boxes bring their own background, so that the picture is readable on light and d
 import sys
 from html import escape
 
-# From the top layer to the bottom; a layer uses only the layers below it.
-LAYERS = [
-    ("front ends", ["cli", "python"]),
-    ("names backends and tuner", ["registry"]),
-    ("built on plans", ["bench", "search", "tune", "study", "report", "xla"]),
-    ("run, simulate or judge plans", ["ref", "cpu", "cuda", "sim", "cost", "counters"]),
-    ("how to compute it", ["plan"]),
-    ("what to compute, and where", ["problem", "machine"]),
-    ("which tile is next", ["order"]),
-    ("helpers that everything may use", ["base"]),
-]
+# What a layer is for, by one of its members.
+CAPTIONS = {
+    "base": "helpers that everything may use",
+    "order": "which tile is next",
+    "problem": "what to compute, and where",
+    "plan": "how to compute it",
+    "sim": "run, simulate or judge plans",
+    "tune": "built on plans",
+    "registry": "names backends and tuner",
+    "cli": "front ends",
+}
 WAY = [
     ("problem and options", "what the caller fills in; zero means: choose for me", "input"),
     ("draft", "copies and checks them, with the operation's functions", "stage"),
@@ -60,17 +60,29 @@ def arrow(x, from_y, to_y):
             f'stroke-width="1.5" marker-end="url(#tip)"/>')  # fmt: skip
 
 
-def layers():
+def read(path):
+    """The layers, from the top to the bottom: lists of names."""
+    with open(path, encoding="utf-8") as file:
+        found = [line.split()[1:] for line in file if line.startswith("layer ")]
+    return [names + ["python"] if "cli" in names else names for names in reversed(found)]
+
+
+def caption(names):
+    return next((CAPTIONS[name] for name in names if name in CAPTIONS), "")
+
+
+def layers(found):
     out = [text(LEFT, 24, "Layers: each uses only what is below it", 15, QUIET, "start", "bold")]
     width = SPLIT - 50 - LEFT
-    for row, (says, names) in enumerate(LAYERS):
-        y, gap = TOP + row * ROW, 8
-        each = (width - gap * (len(names) - 1)) / len(names)
-        out.append(text(LEFT, y - 5, says, 11, QUIET, "start"))
-        for column, name in enumerate(names):
-            x = LEFT + column * (each + gap)
+    for row, names in enumerate(found):
+        y, gap, x = TOP + row * ROW, 8, LEFT
+        letter = (width - gap * (len(names) - 1)) / sum(len(name) + 3 for name in names)
+        out.append(text(LEFT, y - 5, caption(names), 11, QUIET, "start"))
+        for name in names:
+            each = letter * (len(name) + 3)
             size = 13 if len(names) < 5 else 12
             out += [box(x, y, each, BOX, "layer"), text(x + each / 2, y + 22, name, size, weight="bold")]
+            x += each + gap
         if row:
             out.append(arrow(LEFT + width / 2, y - ROW + BOX + 2, y - 3))
     return out
@@ -96,16 +108,17 @@ def way():
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: architecture.py FILE.svg")
-    height = TOP + len(LAYERS) * ROW
+    if len(sys.argv) != 3:
+        sys.exit("usage: architecture.py LAYERS.txt FILE.svg")
+    found = read(sys.argv[1])
+    height = TOP + max(len(found), len(WAY) + 2) * ROW
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">']
     out.append("<title>The layers of weft, and the way of one problem through them</title>")
     out.append('<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" '
                'markerWidth="6" markerHeight="6" orient="auto">'
                f'<path d="M0 0L8 4L0 8z" fill="{QUIET}"/></marker></defs>')  # fmt: skip
-    out += layers() + way() + ["</svg>"]
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
+    out += layers(found) + way() + ["</svg>"]
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
         file.write("\n".join(out) + "\n")
 
 

@@ -1,7 +1,13 @@
 #!/bin/sh
 # Installs the Debian packages that a step needs, or says which command would.
-#   scripts/deps.sh build|test|docs
+#   scripts/deps.sh build|test|cross|docs
 set -eu
+
+# The other architecture: as GNU names it, as Debian names its compiler, and as Debian names it.
+case $(uname -m) in
+x86_64) gnu=aarch64 compiler=aarch64 debian=arm64 ;;
+*) gnu=x86_64 compiler=x86-64 debian=amd64 ;;
+esac
 
 # What a step needs: a package, then a probe that succeeds when what it brings is there.
 probes() {
@@ -32,10 +38,22 @@ chromium-headless-shell command -v chromium-headless-shell || command -v chromiu
 fonts-dejavu-core test -n "$(find /usr/share/fonts /usr/local/share/fonts -name '*.[ot]tf' -print -quit)"
 LIST
         ;;
+    cross)
+        cat <<LIST
+gcc-$compiler-linux-gnu command -v $gnu-linux-gnu-gcc
+g++-$compiler-linux-gnu command -v $gnu-linux-gnu-g++
+qemu-user command -v qemu-$gnu
+libinih-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/inih.pc
+libjansson-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/jansson.pc
+libsqlite3-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/sqlite3.pc
+libcmocka-dev:$debian test -e /usr/lib/$gnu-linux-gnu/pkgconfig/cmocka.pc
+libgomp1:$debian test -e /usr/lib/$gnu-linux-gnu/libgomp.so.1
+LIST
+        ;;
     docs) echo "doxygen command -v doxygen" ;;
     build) ;;
     *)
-        echo "usage: scripts/deps.sh build|test|docs" >&2
+        echo "usage: scripts/deps.sh build|test|cross|docs" >&2
         exit 2
         ;;
     esac
@@ -50,6 +68,8 @@ missing() {
 packages=$(missing "$1")
 [ -n "$packages" ] || exit 0
 install="apt-get install -y --no-install-recommends$packages"
+foreign=
+case $packages in *:*) foreign="dpkg --add-architecture $debian" ;; esac
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "weft needs, under the names Debian gives them:$packages" >&2
     exit 1
@@ -58,15 +78,17 @@ elif [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
     as_root="sudo -n"
 else
-    echo "weft needs some packages first. Run: sudo sh -c 'apt-get update && $install'" >&2
+    echo "weft needs some packages first. Run: sudo sh -c '${foreign:+$foreign && }apt-get update && $install'" >&2
     exit 1
 fi
 echo "weft: installing$packages"
 export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # lists of words on purpose, here and below
+[ -z "$foreign" ] || $as_root $foreign
 $as_root apt-get update -qq >/dev/null || true
 # The small build of the browser is not in every release; the whole one is.
 apt-cache show chromium-headless-shell >/dev/null 2>&1 || install=$(echo "$install" | sed 's/chromium-headless-shell/chromium/')
-# shellcheck disable=SC2086 # a list of words on purpose
+# shellcheck disable=SC2086
 $as_root $install >/dev/null
 packages=$(missing "$1")
 if [ -n "$packages" ]; then

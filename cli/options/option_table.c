@@ -1,4 +1,4 @@
-/* The options. */
+/* The options that are the command's own. */
 #include "options/options.h"
 
 static const char *order_name(int32_t i) {
@@ -10,9 +10,6 @@ static const char *sweep_name(int32_t i) {
 static const char *dispatch_name(int32_t i) {
     return weft_dispatch_describe(i) ? weft_dispatch_describe(i)->name : NULL;
 }
-static const char *dtype_name(int32_t i) {
-    return weft_dtype_name((weft_dtype)i);
-}
 
 /* Choices that are only the command's, in the order of the enumerations they stand for. */
 #define WORDS(function, ...)                                                                                               \
@@ -20,8 +17,6 @@ static const char *dtype_name(int32_t i) {
         static const char *const words[] = {__VA_ARGS__};                                                                  \
         return i >= 0 && (size_t)i < sizeof words / sizeof *words ? words[i] : NULL;                                       \
     }
-WORDS(layout_name, "bshd", "bhsd")
-WORDS(major_name, "row", "col")
 WORDS(axis_name, "n", "m")
 WORDS(device_name, "cpu", "cuda")
 WORDS(mode_name, "estimate", "measure", "stored")
@@ -31,30 +26,6 @@ WORDS(show_name, "position", "worker", "domain", "path")
 
 /* clang-format off */
 const option option_table[] = {
-    {"batch",    OPTION_INTEGER, SET_ATTENTION | SET_GEMM, "N", "sequences, or products (1)", AT(batch), 0, 0},
-    {"heads",    OPTION_INTEGER, SET_ATTENTION, "N", "query heads (1)", AT(heads), 0, 0},
-    {"kv-heads", OPTION_INTEGER, SET_ATTENTION, "N", "key and value heads, dividing heads (as many as heads)", AT(kv_heads), 0, 0},
-    {"seq",      OPTION_INTEGER, SET_ATTENTION, "N", "queries (1024)", AT(seq), 0, 0},
-    {"kv-seq",   OPTION_INTEGER, SET_ATTENTION, "N", "keys (as many as queries)", AT(kv_seq), 0, 0},
-    {"head-dim", OPTION_INTEGER, SET_ATTENTION, "N", "a multiple of 8 up to 256 (64)", AT(head_dim), 0, 0},
-    {"causal",   OPTION_FLAG,    SET_ATTENTION, "",  "query i sees keys 0 .. i + offset", AT(causal), 0, 0},
-    {"offset",   OPTION_INTEGER, SET_ATTENTION, "N", "causal: position of the first query among the keys (0)", AT(offset), 0, 0},
-    {"bottom-right", OPTION_FLAG, SET_ATTENTION, "", "causal: the last query sees the last key", AT(bottom_right), 0, 0},
-    {"scale",    OPTION_REAL,    SET_ATTENTION, "X", "softmax scale, not 0 (1 / sqrt(head dim))", AT(scale), 0, 0},
-    {"layout",   OPTION_CHOICE,  SET_ATTENTION, "LAYOUT", "bshd or bhsd", AT(layout), layout_name, 0},
-
-    {"m",        OPTION_INTEGER, SET_GEMM, "N", "rows of C (1024)", AT(m), 0, 0},
-    {"n",        OPTION_INTEGER, SET_GEMM, "N", "columns of C (1024)", AT(n), 0, 0},
-    {"k",        OPTION_INTEGER, SET_GEMM, "N", "columns of A, rows of B (1024)", AT(k), 0, 0},
-    {"a-major",  OPTION_CHOICE,  SET_GEMM, "row|col", "layout of A (row)", AT(a_major), major_name, 0},
-    {"b-major",  OPTION_CHOICE,  SET_GEMM, "row|col", "layout of B (row)", AT(b_major), major_name, 0},
-    {"c-major",  OPTION_CHOICE,  SET_GEMM, "row|col", "layout of C (row)", AT(c_major), major_name, 0},
-    {"c-dtype",  OPTION_CHOICE,  SET_GEMM, "DTYPE", "of C (as A and B)", AT(c_dtype), dtype_name, 0},
-    {"alpha",    OPTION_REAL,    SET_GEMM, "X", "C = alpha A B + beta C (1)", AT(alpha), 0, 0},
-    {"beta",     OPTION_REAL,    SET_GEMM, "X", "(0)", AT(beta), 0, 0},
-
-    {"dtype",    OPTION_CHOICE,  SET_ATTENTION | SET_GEMM, "DTYPE", "fp32, fp16 or bf16 (fp32)", AT(dtype), dtype_name, 0},
-
     {"tile",     OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "tile shape: queries x keys, or m x n and optionally x k", AT(tile), 0, 3},
     {"order",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "ORDER", "one of 'weft orders'", AT(order), order_name, 0},
     {"sweep",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "SWEEP", "forward, sawtooth or pair", AT(sweep), sweep_name, 0},

@@ -18,13 +18,9 @@ settings settings_none(void) {
             memcpy((char *)&s + o->offset, &none, sizeof none);
         }
     }
-    s.batch = s.heads = s.seed = 1;
-    s.seq = s.m = s.n = s.k = 1024;
-    s.head_dim = 64;
-    s.kv_heads = s.kv_seq = NOT_GIVEN;
-    s.scale = s.drift = NAN;
+    s.seed = 1;
+    s.drift = NAN;
     s.stages = -1;
-    s.alpha = 1.0;
     return s;
 }
 
@@ -131,7 +127,9 @@ static int read_real(const option *o, const char *text, double *value, weft_mess
 }
 
 static int read_value(const option *o, settings *s, const char *text, weft_message *message) {
-    void *place = (char *)s + o->offset;
+    const int number = option_number(o);
+    void *place = number >= 0 ? (void *)&s->value[number] : (char *)s + o->offset;
+    s->given |= number >= 0 ? UINT64_C(1) << number : 0;
     switch (o->type) {
     case OPTION_FLAG:
         *(int32_t *)place = 1;
@@ -189,16 +187,8 @@ const char *options_nearest(const char *name, const char *(*next)(int32_t i)) {
 }
 
 static const char *option_name(int32_t i) {
-    return option_table[i].name;
-}
-
-static const option *find(const char *name, size_t length) {
-    for (const option *o = option_table; o->name; o++) {
-        if (strlen(o->name) == length && memcmp(o->name, name, length) == 0) {
-            return o;
-        }
-    }
-    return NULL;
+    const option *o = option_at((size_t)i);
+    return o ? o->name : NULL;
 }
 
 /* Options that a letter stands for. */
@@ -217,7 +207,8 @@ char options_letter(const option *o) {
 }
 
 static const option *find_letter(const char *word) {
-    for (const option *o = option_table; o->name && strlen(word) == 1; o++) {
+    const option *o;
+    for (size_t i = 0; (o = option_at(i)) && strlen(word) == 1; i++) {
         if (options_letter(o) == *word) {
             return o;
         }
@@ -225,8 +216,8 @@ static const option *find_letter(const char *word) {
     return NULL;
 }
 
-int options_parse(settings *s, int sets, int count_in, char *const *arguments, const char **words, size_t room,
-                  size_t *count, weft_message *message) {
+int options_parse(settings *s, int sets, uint32_t operations, int count_in, char *const *arguments, const char **words,
+                  size_t room, size_t *count, weft_message *message) {
     *count = 0;
     for (int i = 0; i < count_in; i++) {
         const char *argument = arguments[i];
@@ -240,7 +231,7 @@ int options_parse(settings *s, int sets, int count_in, char *const *arguments, c
         }
         const char *name = argument + 2 - is_letter, *equals = is_letter ? NULL : strchr(name, '=');
         const size_t length = equals ? (size_t)(equals - name) : strlen(name);
-        const option *o = is_letter ? find_letter(name) : find(name, length);
+        const option *o = is_letter ? find_letter(name) : option_find(name, length);
         if (!o && is_letter) {
             return fail(message, "unknown option %.40s: --help lists them", argument);
         }
@@ -251,7 +242,7 @@ int options_parse(settings *s, int sets, int count_in, char *const *arguments, c
             return near ? fail(message, "unknown option --%s: did you mean --%s?", copy, near)
                         : fail(message, "unknown option --%s: --help lists them", copy);
         }
-        if ((o->sets & sets) == 0) {
+        if ((o->sets & sets) == 0 || (option_number(o) >= 0 && (option_operations(o) & operations) == 0)) {
             return fail(message, "--%s does not apply here: --help lists what does", o->name);
         }
         if (o->type == OPTION_FLAG && equals) {

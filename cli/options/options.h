@@ -1,4 +1,5 @@
-/* Options of the command: one table, read by the parser, the help, the completion and the messages. */
+/* Options of the command: one list, read by the parser, the help, the completion and the messages. Its own stand in a
+ * table; those of problems are the fields that the library describes. */
 #ifndef WEFT_CLI_OPTIONS_H
 #define WEFT_CLI_OPTIONS_H
 
@@ -8,18 +9,22 @@
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* For a number whose default is another option's value. */
-#define NOT_GIVEN INT64_MIN
+/* Fields of problems that options can set, of all operations, each name once. */
+enum { PROBLEM_OPTIONS = 64 };
+
+/* A number, a real or the number of a choice, as the option's type has it. */
+typedef union option_value {
+    int64_t integer;
+    double real;
+    int32_t code;
+} option_value;
 
 /* Everything that options can set, with defaults in place: settings_none(). Absent words are null, absent choices -1, and
  * in the schedule absent numbers are 0. */
 typedef struct settings {
-    int64_t batch, heads, kv_heads, seq, kv_seq, head_dim, offset;
-    int64_t m, n, k;
-    double scale; /* NaN: not given */
-    double alpha, beta;
-    int32_t causal, bottom_right;
-    int32_t dtype, c_dtype, layout, a_major, b_major, c_major;
+    int32_t operation; /* what the words and --backward name; 0: nothing */
+    uint64_t given;    /* bits: the problem options that were given */
+    option_value value[PROBLEM_OPTIONS];
     int64_t tile[3], cluster[2];
     int32_t order, sweep, dispatch, axis, table;
     int64_t workers, group, domains, split;
@@ -41,8 +46,7 @@ typedef struct settings {
 /* What an option applies to: an option is offered by the verbs that name one of its sets. */
 enum option_set {
     SET_COMMON = 1,
-    SET_ATTENTION = 2,
-    SET_GEMM = 4,
+    SET_PROBLEM = 2, /* fields of problems, of the operations that the words name */
     SET_SCHEDULE = 8,
     SET_RUN = 16,
     SET_SHOW = 32,
@@ -75,16 +79,46 @@ typedef struct option {
     int sides;                        /* OPTION_SHAPE: how many at most */
 } option;
 
-/* The table, ended by a null name. */
+/* The command's own options, ended by a null name. */
 extern const option option_table[];
+
+/* All options by number, the problems' first; null past the last. */
+const option *option_at(size_t number);
+
+/* Of an option of problems: its number in settings, and the operations that have it, as bits. Of any other: -1, 0. */
+int option_number(const option *o);
+uint32_t option_operations(const option *o);
+
+/* A field's name as an option's: kv_heads is --kv-heads. */
+enum { OPTION_NAME = 32 };
+void option_spell(const char *field, char name[OPTION_NAME]);
+
+/* The field of an operation that an option sets; null when there is none. */
+const weft_field *option_field(const option *o, int32_t operation);
+
+/* An option by its name; null when there is none. */
+const option *option_find(const char *name, size_t length);
+
+/* Operations as bits: one and those that a flag makes of it, or all with 0. */
+uint32_t operation_bits(int32_t operation);
+
+/* Whether a flag makes this operation of another, as --backward makes attention-backward of attention: that other; 0. */
+int32_t operation_base(int32_t operation);
 
 /* Settings before any option is read. */
 settings settings_none(void);
 
 /* Reads `arguments` (without program and verb). Words that are not options go to `words`, at most `room` of them, with
- * their number in *count. Returns EXIT_OK, or EXIT_USAGE with a message. */
-int options_parse(settings *s, int sets, int count_in, char *const *arguments, const char **words, size_t room,
-                  size_t *count, weft_message *message);
+ * their number in *count. Of SET_PROBLEM, the options of `operations` (bits) apply. Returns EXIT_OK, or EXIT_USAGE with a
+ * message. */
+int options_parse(settings *s, int sets, uint32_t operations, int count_in, char *const *arguments, const char **words,
+                  size_t room, size_t *count, weft_message *message);
+
+/* What the flags that were given make of an operation: itself, or attention-backward of attention. */
+int32_t operation_made(const settings *s, int32_t operation);
+
+/* Sets a field of problems as its option would. */
+void settings_give(settings *s, const char *name, option_value value);
 
 /* A size with an optional suffix; returns 0 when it is not one or too large. */
 int options_read_integer(const char *text, int64_t *value);

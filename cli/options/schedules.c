@@ -65,9 +65,9 @@ static int read_list(const settings *s, char *text, settings *list, size_t room,
 }
 
 /* What tells most about a machine, where the user has left it open; null where nothing is open. */
-static weft_status default_list(const settings *s, weft_subject subject, const char **names, weft_message *message) {
-    weft_machine machine = {.domains = 1};
-    if (subject == WEFT_SUBJECT_GEMM) {
+static weft_status default_list(const settings *s, const char **names, weft_message *message) {
+    weft_machine machine = WEFT_MACHINE_INIT;
+    if (weft_operation_describe(s->operation)->grid == WEFT_GRID_MATRIX) {
         *names = s->order < 0 ? "raster-n,group,hilbert" : NULL;
         return WEFT_OK;
     }
@@ -78,10 +78,10 @@ static weft_status default_list(const settings *s, weft_subject subject, const c
     return status;
 }
 
-int schedules_read(const settings *s, weft_subject subject, settings *list, size_t room, size_t *count) {
+int schedules_read(const settings *s, settings *list, size_t room, size_t *count) {
     const char *names = s->schedules;
     weft_message message = {""};
-    const weft_status status = names ? WEFT_OK : default_list(s, subject, &names, &message);
+    const weft_status status = names ? WEFT_OK : default_list(s, &names, &message);
     *count = 0;
     if (status) {
         return complain_status(status, &message);

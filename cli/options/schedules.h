@@ -6,7 +6,7 @@
 
 /* Fills `list`, at most `room` of them, with the user's options and each schedule's choices on top. Returns an exit code,
  * with the message printed. */
-int schedules_read(const settings *s, weft_subject subject, settings *list, size_t room, size_t *count);
+int schedules_read(const settings *s, settings *list, size_t room, size_t *count);
 
 /* A short name for each: what tells it from the others, or order and sweep when it stands alone. */
 void schedule_name(const weft_schedule *all, size_t count, size_t which, char *text, size_t size);

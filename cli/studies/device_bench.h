@@ -1,4 +1,4 @@
-/* Attention and GEMM on a live GPU, timed and counted: what `--counters` and the studies on a device share. */
+/* Problems on a live GPU, timed and counted: what `--counters` and the studies on a device share. */
 #ifndef WEFT_CLI_DEVICE_BENCH_H
 #define WEFT_CLI_DEVICE_BENCH_H
 
@@ -7,21 +7,21 @@
 #include <jansson.h>
 
 #include <weft/sim.h>
+#include <weft/study.h>
 
-#include "counters/counters.h"
+#include "cli.h"
 
-/* The GPU in use: its driver, its context, buffers that grow as problems ask for them. */
-typedef struct device_bench device_bench;
+/* The GPU in use. */
+typedef weft_study device_bench;
 
 /* One schedule of one problem on the GPU, and what came out. */
 typedef struct device_case {
-    weft_subject subject;
-    weft_attention problem; /* of an attention */
-    weft_gemm gemm;         /* of a GEMM */
+    problem problem;
     weft_schedule schedule; /* in: choices may be open. out: every choice made */
     weft_device device;     /* the kernel's knobs; its kind is set by device_bench_run() */
     int by_side;            /* 1: even workers run on one side of the L2, odd ones on the other (static dispatch) */
-    int no_simulation;      /* 1: the simulator has no such schedule */
+    int no_simulation;      /* 1: what the simulator supposes is not so here */
+    int may_be_unknown;     /* 1: alone, it is left without a simulation where the simulator has no such thing */
 
     char kernel[96];
     double seconds, tflops;       /* median of the runs */
@@ -44,8 +44,8 @@ enum device_task { DEVICE_TIME = 1, DEVICE_COUNT = 2, DEVICE_COUNT_TRAFFIC = 4, 
  * plan the GPU refuses is left with an empty kernel name when `skip` is set. */
 int device_bench_run(device_bench *bench, device_case *cases, size_t count, int tasks, int skip);
 
-/* The columns of a case as CSV: the header, which differs by subject, and a line. */
-void device_case_csv_header(FILE *file, weft_subject subject);
+/* The columns of a case as CSV: the header, which differs by operation, and a line. */
+void device_case_csv_header(FILE *file, int32_t operation);
 void device_case_csv(FILE *file, const char *study, const char *gpu, const device_case *c);
 
 /* Counters and, where it was simulated, what the simulator says of them, as text; the counters alone as JSON. */

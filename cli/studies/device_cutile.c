@@ -24,17 +24,16 @@ static const double best_published[LENGTHS] = {548, 708, 817, 887, 918};
 static const int64_t seqs[LENGTHS] = {1024, 2048, 4096, 8192, 16384};
 
 static device_case case_of(int64_t seq, int64_t tile_m, int64_t tile_n, int32_t order) {
-    device_case c = {.subject = WEFT_SUBJECT_ATTENTION,
-                     .problem = WEFT_ATTENTION_INIT,
-                     .schedule = WEFT_SCHEDULE_INIT,
-                     .device = WEFT_DEVICE_INIT};
-    c.problem.batch = 4;
-    c.problem.heads = c.problem.kv_heads = 32;
-    c.problem.seq = c.problem.kv_seq = seq;
-    c.problem.head_dim = 128;
-    c.problem.dtype = WEFT_FP16;
-    c.problem.mask = WEFT_MASK_CAUSAL;
-    c.problem.layout = WEFT_BHSD;
+    device_case c = {
+        .problem = {.attention = WEFT_ATTENTION_INIT}, .schedule = WEFT_SCHEDULE_INIT, .device = WEFT_DEVICE_INIT};
+    c.problem.attention.batch = 4;
+    c.problem.attention.heads = c.problem.attention.kv_heads = 32;
+    c.problem.attention.seq = c.problem.attention.kv_seq = seq;
+    c.problem.attention.head_dim = 128;
+    c.problem.attention.dtype = WEFT_FP16;
+    c.problem.attention.mask = WEFT_MASK_CAUSAL;
+    c.problem.attention.layout = WEFT_BHSD;
+    c.device.kernel = "study"; /* the one that has every knob */
     c.schedule.tile_m = tile_m;
     c.schedule.tile_n = tile_n;
     c.schedule.order = order;

@@ -27,16 +27,15 @@ static int64_t queries_of(int64_t heads, int64_t seq) {
 }
 
 static device_case case_of(int64_t heads, int64_t seq, int mapping) {
-    device_case c = {.subject = WEFT_SUBJECT_ATTENTION,
-                     .problem = WEFT_ATTENTION_INIT,
-                     .schedule = WEFT_SCHEDULE_INIT,
-                     .device = WEFT_DEVICE_INIT};
-    c.problem.heads = c.problem.kv_heads = heads;
-    c.problem.seq = queries_of(heads, seq);
-    c.problem.kv_seq = seq;
-    c.problem.head_dim = HEAD_DIM;
-    c.problem.dtype = WEFT_BF16;
-    c.problem.layout = WEFT_BHSD;
+    device_case c = {
+        .problem = {.attention = WEFT_ATTENTION_INIT}, .schedule = WEFT_SCHEDULE_INIT, .device = WEFT_DEVICE_INIT};
+    c.problem.attention.heads = c.problem.attention.kv_heads = heads;
+    c.problem.attention.seq = queries_of(heads, seq);
+    c.problem.attention.kv_seq = seq;
+    c.problem.attention.head_dim = HEAD_DIM;
+    c.problem.attention.dtype = WEFT_BF16;
+    c.problem.attention.layout = WEFT_BHSD;
+    c.device.kernel = "study"; /* the one that has every knob */
     c.schedule.tile_m = TILE_M;
     c.schedule.tile_n = TILE_N;
     c.schedule.order = mappings[mapping].order;

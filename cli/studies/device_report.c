@@ -42,23 +42,8 @@ static void csv_number(FILE *file, double value) {
     }
 }
 
-void device_case_csv_header(FILE *file, weft_subject subject) {
-    fputs(subject == WEFT_SUBJECT_GEMM
-              ? "study,gpu,kernel,m,n,k,dtype,tile,order,group,table,sweep,dispatch,workers,cluster,split,seconds,tflops"
-              : "study,gpu,kernel,batch,heads,kv_heads,seq,kv_seq,head_dim,dtype,causal,tile,order,sweep,dispatch,workers,"
-                "domains,ctas,by_side,mask_every_block,seconds,tflops",
-          file);
-    for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
-        fprintf(file, ",%s", weft_counter_describe(i)->key);
-    }
-    for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
-        fprintf(file, ",simulated_%s", weft_counter_describe(i)->key);
-    }
-    fputc('\n', file);
-}
-
 static void csv_gemm(FILE *file, const device_case *c) {
-    const weft_gemm *p = &c->gemm;
+    const weft_gemm *p = &c->problem.gemm;
     const weft_schedule *s = &c->schedule;
     fprintf(file, ",%lld,%lld,%lld,%s,%lldx%lld,%s,%lld,%d,%s,%s,%lld,%lldx%lld,%lld", (long long)p->m, (long long)p->n,
             (long long)p->k, weft_dtype_name(p->dtype), (long long)s->tile_m, (long long)s->tile_n,
@@ -68,7 +53,7 @@ static void csv_gemm(FILE *file, const device_case *c) {
 }
 
 static void csv_attention(FILE *file, const device_case *c) {
-    const weft_attention *p = &c->problem;
+    const weft_attention *p = &c->problem.attention;
     const weft_schedule *s = &c->schedule;
     fprintf(file, ",%lld,%lld,%lld,%lld,%lld,%lld,%s,%d,%lldx%lld,%s,%s,%s,%lld,%lld,%d,%d,%d", (long long)p->batch,
             (long long)p->heads, (long long)p->kv_heads, (long long)p->seq, (long long)p->kv_seq, (long long)p->head_dim,
@@ -78,13 +63,32 @@ static void csv_attention(FILE *file, const device_case *c) {
             c->by_side, (int)c->device.mask_every_block);
 }
 
+/* The columns of an operation's problems and schedules. */
+static const struct {
+    const char *columns;
+    void (*put)(FILE *file, const device_case *c);
+} tables[] = {
+    [WEFT_ATTENTION] = {"study,gpu,kernel,batch,heads,kv_heads,seq,kv_seq,head_dim,dtype,causal,tile,order,sweep,dispatch,"
+                        "workers,domains,ctas,by_side,mask_every_block,seconds,tflops",
+                        csv_attention},
+    [WEFT_GEMM] = {
+        "study,gpu,kernel,m,n,k,dtype,tile,order,group,table,sweep,dispatch,workers,cluster,split,seconds,tflops",
+        csv_gemm}};
+
+void device_case_csv_header(FILE *file, int32_t operation) {
+    fputs(tables[operation].columns, file);
+    for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
+        fprintf(file, ",%s", weft_counter_describe(i)->key);
+    }
+    for (int32_t i = 0; i < WEFT_COUNTERS; i++) {
+        fprintf(file, ",simulated_%s", weft_counter_describe(i)->key);
+    }
+    fputc('\n', file);
+}
+
 void device_case_csv(FILE *file, const char *study, const char *gpu, const device_case *c) {
     fprintf(file, "%s,%s,%s", study, gpu, c->kernel);
-    if (c->subject == WEFT_SUBJECT_GEMM) {
-        csv_gemm(file, c);
-    } else {
-        csv_attention(file, c);
-    }
+    tables[c->problem.operation].put(file, c);
     csv_number(file, c->seconds);
     csv_number(file, c->tflops);
     for (int32_t i = 0; i < WEFT_COUNTERS; i++) {

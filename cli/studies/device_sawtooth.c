@@ -2,21 +2,20 @@
  * GB10. */
 #include <math.h>
 
-#include "model/sectors.h"
 #include "studies/study.h"
+#include <weft/model.h>
 
 enum { TILE = 80, HEAD_DIM = 64, K = 1024 };
 
 static device_case case_of(int64_t batch, int64_t queries, int64_t keys, int32_t sweep) {
-    device_case c = {.subject = WEFT_SUBJECT_ATTENTION,
-                     .problem = WEFT_ATTENTION_INIT,
-                     .schedule = WEFT_SCHEDULE_INIT,
-                     .device = WEFT_DEVICE_INIT};
-    c.problem.batch = batch;
-    c.problem.seq = queries;
-    c.problem.kv_seq = keys;
-    c.problem.head_dim = HEAD_DIM;
-    c.problem.dtype = WEFT_FP16;
+    device_case c = {
+        .problem = {.attention = WEFT_ATTENTION_INIT}, .schedule = WEFT_SCHEDULE_INIT, .device = WEFT_DEVICE_INIT};
+    c.problem.attention.batch = batch;
+    c.problem.attention.seq = queries;
+    c.problem.attention.kv_seq = keys;
+    c.problem.attention.head_dim = HEAD_DIM;
+    c.problem.attention.dtype = WEFT_FP16;
+    c.device.kernel = "study"; /* the one that has every knob */
     c.schedule.tile_m = c.schedule.tile_n = TILE;
     c.schedule.order = WEFT_ORDER_HEAD_FIRST;
     c.schedule.sweep = sweep;

@@ -1,17 +1,15 @@
 /* Jonah's tables on a live GPU: 8192^3 in bf16, tiles of 128x128; orders, group sizes and dispatches, and multicast. */
 #include <math.h>
 
-#include "report/simulation_json.h"
 #include "studies/study.h"
 
 enum { SIZE = 8192, TILE = 128, MAX_CASES = 32 };
 
 static device_case case_of(int32_t order, int64_t group, int32_t table, int32_t dispatch, int64_t cluster_m) {
-    device_case c = {
-        .subject = WEFT_SUBJECT_GEMM, .gemm = WEFT_GEMM_INIT, .schedule = WEFT_SCHEDULE_INIT, .device = WEFT_DEVICE_INIT};
-    c.gemm.m = c.gemm.n = c.gemm.k = SIZE;
-    c.gemm.dtype = c.gemm.c_dtype = WEFT_BF16;
-    c.gemm.b_major = WEFT_COL_MAJOR;
+    device_case c = {.problem = {.gemm = WEFT_GEMM_INIT}, .schedule = WEFT_SCHEDULE_INIT, .device = WEFT_DEVICE_INIT};
+    c.problem.gemm.m = c.problem.gemm.n = c.problem.gemm.k = SIZE;
+    c.problem.gemm.dtype = c.problem.gemm.c_dtype = WEFT_BF16;
+    c.problem.gemm.b_major = WEFT_COL_MAJOR;
     c.schedule.tile_m = c.schedule.tile_n = TILE;
     c.schedule.order = order;
     c.schedule.group = group;

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
 #include "base/json.h"
-#include "sim/sources.h"
+#include "cli.h"
 
 const study_info study_table[] = {
     {"sawtooth", "Sawtooth wavefront reordering on GB10", "published", "Zhu, Pan, Ding", study_sawtooth,
@@ -93,14 +92,14 @@ static void add_error(study_deviation *e, double simulated, double measured) {
     }
 }
 
-/* Makes the file of raw numbers, and puts the columns over those that follow: each subject has its own. */
-static void head_csv(study *s, weft_subject subject) {
+/* Makes the file of raw numbers, and puts the columns over those that follow: each operation has its own. */
+static void head_csv(study *s, int32_t operation) {
     if (s->csv_path && !s->csv && !s->failed && !(s->csv = fopen(s->csv_path, "we"))) {
         s->failed = complain(EXIT_FAILED, "%s: %s", s->csv_path, strerror(errno));
     }
-    if (s->csv && s->headed != (int)subject + 1) {
-        device_case_csv_header(s->csv, subject);
-        s->headed = (int)subject + 1;
+    if (s->csv && s->headed != operation) {
+        device_case_csv_header(s->csv, operation);
+        s->headed = operation;
     }
 }
 
@@ -110,9 +109,6 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
         s->misses.count += (int)count;
         return 1;
     }
-    for (size_t i = 0; i < count; i++) { /* the one kernel of attention that has every knob */
-        cases[i].device.kernel = cases[i].subject == WEFT_SUBJECT_ATTENTION ? "study" : NULL;
-    }
     if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, skip)) {
         s->failed = 1;
         return 0;
@@ -121,7 +117,7 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
         if (cases[i].kernel[0]) {
             add_error(&s->misses, (double)cases[i].sim.total.misses, cases[i].values[WEFT_COUNTER_L2_MISSES]);
             add_error(&s->dram, (double)cases[i].sim.total.dram_read_bytes, cases[i].values[WEFT_COUNTER_DRAM_READ_BYTES]);
-            head_csv(s, cases[i].subject);
+            head_csv(s, cases[i].problem.operation);
             if (s->csv) {
                 device_case_csv(s->csv, s->name, device_bench_name(s->bench), &cases[i]);
             }
@@ -151,7 +147,7 @@ void study_show_errors(study *s) {
 /* ---- running the simulations ---- */
 
 weft_machine study_machine(study *s, const char *name) {
-    weft_machine machine;
+    weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message = {""};
     if (weft_machine_load(&machine, name, &message) != WEFT_OK) {
         s->failed = complain(1, "%s", message.text);
@@ -169,11 +165,10 @@ static weft_simulation finish(study *s, weft_status status, weft_plan *plan, con
                               weft_message *message) {
     const weft_simulate_options init = WEFT_SIMULATE_INIT;
     weft_simulate_options told = options ? *options : init;
-    weft_simulation sim;
+    weft_simulation sim = WEFT_SIMULATION_INIT;
     progress_part part;
-    memset(&sim, 0, sizeof sim);
     if (status == WEFT_OK && !s->failed) {
-        const uint64_t steps = weft_sim_steps(plan);
+        const uint64_t steps = weft_simulate_steps(plan);
         if (study_part(s, &part, told.limit > 0 && told.limit < steps ? told.limit : steps)) {
             told.progress = progress_told;
             told.progress_user = &part;
@@ -188,21 +183,15 @@ static weft_simulation finish(study *s, weft_status status, weft_plan *plan, con
     return sim;
 }
 
-weft_simulation study_attention(study *s, const char *machine, const weft_attention *problem, const weft_schedule *schedule,
-                                const weft_simulate_options *options) {
+weft_simulation study_simulate(study *s, const char *machine, const void *problem, const weft_schedule *schedule,
+                               const weft_simulate_options *options) {
     const weft_machine m = study_machine(s, machine);
+    weft_plan_options how = WEFT_PLAN_OPTIONS_INIT;
     weft_plan *plan = NULL;
     weft_message message = {""};
-    const weft_status status = weft_plan_attention(&plan, problem, schedule, &m, &message);
-    return finish(s, status, plan, options, &message);
-}
-
-weft_simulation study_gemm(study *s, const char *machine, const weft_gemm *problem, const weft_schedule *schedule,
-                           const weft_simulate_options *options) {
-    const weft_machine m = study_machine(s, machine);
-    weft_plan *plan = NULL;
-    weft_message message = {""};
-    const weft_status status = weft_plan_gemm(&plan, problem, schedule, &m, &message);
+    how.schedule = schedule;
+    how.machine = &m;
+    const weft_status status = weft_plan_create(&plan, problem, &how, &message);
     return finish(s, status, plan, options, &message);
 }
 

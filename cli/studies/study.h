@@ -37,7 +37,7 @@ typedef struct study {
     const char *csv_path; /* of the file that is made with the first row */
     FILE *csv;
     const char *name;
-    int headed; /* the subject of the columns that the file has, plus 1; 0: none yet */
+    int32_t headed; /* the operation of the columns that the file has; 0: none yet */
     study_deviation misses, dram;
 } study;
 
@@ -77,10 +77,8 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip);
 void study_show_errors(study *s);
 
 /* Runs one simulation; an all-zero result when the study has failed. */
-weft_simulation study_attention(study *s, const char *machine, const weft_attention *problem, const weft_schedule *schedule,
-                                const weft_simulate_options *options);
-weft_simulation study_gemm(study *s, const char *machine, const weft_gemm *problem, const weft_schedule *schedule,
-                           const weft_simulate_options *options);
+weft_simulation study_simulate(study *s, const char *machine, const void *problem, const weft_schedule *schedule,
+                               const weft_simulate_options *options);
 weft_machine study_machine(study *s, const char *name);
 
 /* A row that is only shown always passes. Where there is a measured number, that is judged. */

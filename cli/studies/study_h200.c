@@ -4,8 +4,8 @@
  * took 1.00 to 1.38 DRAM reads, of 20 MiB 1.05 to 9.7 (docs/results/h200-streams.csv). The model has no addresses and
  * gives one figure for all of them; the medians are shown beside it. */
 #include "cli.h"
-#include "sim/stream.h"
 #include "studies/study.h"
+#include <weft/stream.h>
 
 enum { MIB = 1 << 20, BLOCK = 32768 };
 
@@ -13,13 +13,25 @@ typedef struct per_sector {
     double dram, misses, fabric;
 } per_sector;
 
+/* A stream of blocks. */
+static weft_stream stream_of(int64_t buffers, int64_t mib, int64_t passes, weft_stream_sharing sharing) {
+    weft_stream stream = WEFT_STREAM_INIT;
+    stream.buffers = buffers;
+    stream.buffer_bytes = mib * MIB;
+    stream.block_bytes = BLOCK;
+    stream.passes = passes;
+    stream.sharing = sharing;
+    return stream;
+}
+
+/* `drift` as in weft_simulate_options: 0 is the machine's, -1 none. */
 static per_sector run(study *s, const weft_machine *machine, weft_stream stream, double drift) {
     weft_simulate_options options = WEFT_SIMULATE_INIT;
     progress_part part;
     options.drift = drift;
     options.progress = progress_told;
     options.progress_user = &part;
-    weft_traffic t = {0};
+    weft_traffic t = WEFT_TRAFFIC_INIT;
     uint64_t distinct = 1;
     weft_message message = {""};
     if (study_part(s, &part, weft_stream_steps(machine, &stream))) {
@@ -69,8 +81,8 @@ static void capacity(study *s, const weft_machine *machine) {
                    {16.00, 32.00, 16.01}}}};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            const weft_stream stream = {2, sizes[i] * MIB, BLOCK, modes[m].passes, modes[m].sharing, 0, 0};
-            const per_sector sim = run(s, machine, stream, -1), measured = modes[m].measured[i];
+            const weft_stream stream = stream_of(2, sizes[i], modes[m].passes, modes[m].sharing);
+            const per_sector sim = run(s, machine, stream, 0), measured = modes[m].measured[i];
             study_within(s, modes[m].section, measured.dram, sim.dram, 0.1, "DRAM reads, X = %lld MiB",
                          (long long)sizes[i]);
             study_within(s, modes[m].section, measured.misses, sim.misses, 0.1, "L2 misses, X = %lld MiB",
@@ -88,9 +100,9 @@ static void placements(study *s, const weft_machine *machine) {
         double dram;
     } rows[] = {{18, 1.011}, {20, 1.370}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const weft_stream stream = {2, rows[i].size * MIB, BLOCK, 16, WEFT_STREAM_BY_DOMAIN, 0, 0};
+        const weft_stream stream = stream_of(2, rows[i].size, 16, WEFT_STREAM_BY_DOMAIN);
         study_show(s, "experiment 2, each side reads one buffer: the median of 49 placements", rows[i].dram,
-                   run(s, machine, stream, -1).dram, "DRAM reads, X = %lld MiB", (long long)rows[i].size);
+                   run(s, machine, stream, 0).dram, "DRAM reads, X = %lld MiB", (long long)rows[i].size);
     }
 }
 
@@ -101,9 +113,11 @@ static void paced(study *s, const weft_machine *machine) {
                                           {1.01, 1.58, 2.29, 2.87, 3.72, 4.80, 5.86}};
     for (int sawtooth = 0; sawtooth < 2; sawtooth++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            const weft_stream stream = {1, sizes[i] * MIB, BLOCK, 8, WEFT_STREAM_SHARED, sawtooth, 2000 / machine->clock};
+            weft_stream stream = stream_of(1, sizes[i], 8, WEFT_STREAM_SHARED);
+            stream.sawtooth = sawtooth;
+            stream.step_seconds = 2000 / machine->clock;
             study_within(s, sawtooth ? "experiment 3, paced, sawtooth" : "experiment 3, paced, forward",
-                         measured[sawtooth][i], run(s, machine, stream, 0).dram, 0.1, "DRAM reads, N = %lld MiB",
+                         measured[sawtooth][i], run(s, machine, stream, -1).dram, 0.1, "DRAM reads, N = %lld MiB",
                          (long long)sizes[i]);
         }
     }
@@ -136,7 +150,7 @@ static void peers(study *s) {
         schedule.order = WEFT_ORDER_HEAD_FIRST;
         schedule.sweep = WEFT_SWEEP_FORWARD;
         schedule.dispatch = WEFT_DISPATCH_GRID;
-        const weft_simulation sim = study_attention(s, "h200", &p, &schedule, NULL);
+        const weft_simulation sim = study_simulate(s, "h200", &p, &schedule, NULL);
         const double published[] = {rows[i].dram_gb, rows[i].misses, rows[i].fabric};
         const double simulated[] = {(double)sim.total.dram_read_bytes / 1e9, (double)sim.total.misses / 1e6,
                                     (double)sim.total.fabric_sectors / 1e6};

@@ -35,7 +35,7 @@ static mappings run(study *s, int64_t batch, int64_t heads, int64_t kv_heads, in
         schedule.order = ORDERS[i];
         schedule.sweep = WEFT_SWEEP_FORWARD;
         schedule.dispatch = WEFT_DISPATCH_GRID;
-        const weft_simulation sim = study_attention(s, "mi300x", &p, &schedule, &options);
+        const weft_simulation sim = study_simulate(s, "mi300x", &p, &schedule, &options);
         result.hits[i] = 100 * (double)sim.total.hits / (double)(sim.total.hits + sim.total.misses);
         seconds[i] = sim.seconds;
     }

@@ -1,60 +1,57 @@
 /* weft compare: one problem under every order and sweep that is left open, side by side. */
 #include <stdlib.h>
 
-#include "cli.h"
 #include "base/json.h"
+#include "cli.h"
 #include "verbs/count.h"
-#include "verbs/measure_host.h"
+
+static int print_as_json(const settings *s, const ranking *r, const device_case *counted) {
+    json_t *rows = json_array();
+    for (int64_t i = 0; i < r->summary.count; i++) {
+        json_t *row = ranking_json(&r->rows[i], r->measured[i]);
+        if (counted) {
+            weft_json_set(&row, "counters", device_case_json(&counted[i]));
+        }
+        weft_json_append(&rows, row);
+    }
+    const char *own = s->device == WEFT_DEVICE_CUDA ? "gpu" : "host";
+    return print_json(json_pack("{s:s, s:o}", "machine", s->machine ? s->machine : own, "schedules", rows));
+}
+
+static void print_as_text(const settings *s, const ranking *r, const device_case *counted) {
+    ranking_print_header(s->device >= 0);
+    for (int64_t i = 0; i < r->summary.count; i++) {
+        ranking_print(&r->rows[i], r->measured[i]);
+        if (counted) {
+            count_print(&counted[i]);
+        }
+    }
+}
 
 int cmd_compare(const settings *s, const char *const *words, size_t count) {
     (void)count;
-    const int subject = subject_or_complain("compare", words[0]);
-    if (subject < 0) {
+    if (check_operation(s, "compare", words[0])) {
         return EXIT_USAGE;
     }
-    const int on_gpu = s->device == WEFT_DEVICE_CUDA;
-    if (s->counters && !on_gpu) {
+    if (s->counters && s->device != WEFT_DEVICE_CUDA) {
         return complain(EXIT_USAGE, "--counters are of a GPU: --device cuda");
     }
     device_case *counted = NULL;
-    candidate *list = NULL;
-    size_t candidates = 0;
-    int code = candidates_make(s, (weft_subject)subject, &list, &candidates);
-    const int on_host = s->device == WEFT_DEVICE_CPU;
-    if (code == EXIT_OK && on_gpu) {
-        code = candidates_measure(s, list, candidates, (weft_subject)subject);
-    } else if (code == EXIT_OK && on_host) {
-        code = measure_on_host(s, list, candidates, (weft_subject)subject);
+    ranking r;
+    int code = ranking_make(s, WEFT_SEARCH_ORDERS, &r);
+    if (code == EXIT_OK && s->device >= 0) {
+        code = ranking_measure(s, &r);
     }
     if (code == EXIT_OK && s->counters) {
-        counted = calloc(candidates + 1, sizeof *counted);
-        code = counted ? count_candidates(list, candidates, (weft_subject)subject, counted)
-                       : complain(EXIT_FAILED, "out of memory");
+        counted = calloc((size_t)r.summary.count + 1, sizeof *counted);
+        code = counted ? count_ranking(s, &r, counted) : complain(EXIT_FAILED, "out of memory");
     }
     if (code == EXIT_OK && s->json) {
-        json_t *rows = json_array();
-        for (size_t i = 0; i < candidates; i++) {
-            json_t *row = candidate_json(&list[i]);
-            if (counted) {
-                weft_json_set(&row, "counters", device_case_json(&counted[i]));
-            }
-            weft_json_append(&rows, row);
-        }
-        code = print_json(json_pack("{s:s, s:o}", "machine",
-                                    s->machine ? s->machine
-                                    : on_gpu   ? "gpu"
-                                               : "host",
-                                    "schedules", rows));
+        code = print_as_json(s, &r, counted);
     } else if (code == EXIT_OK) {
-        candidate_print_header(on_gpu || on_host);
-        for (size_t i = 0; i < candidates; i++) {
-            candidate_print(&list[i]);
-            if (counted) {
-                count_print(&counted[i]);
-            }
-        }
+        print_as_text(s, &r, counted);
     }
     free(counted);
-    free(list);
+    ranking_release(&r);
     return code;
 }

@@ -30,7 +30,8 @@ static void print_words(const char *words) {
 }
 
 static void print_options(int sets) {
-    for (const option *o = option_table; o->name; o++) {
+    const option *o;
+    for (size_t i = 0; (o = option_at(i)); i++) {
         if (o->sets & sets) {
             printf(" --%s", o->name);
             if (options_letter(o)) {
@@ -55,11 +56,12 @@ int cmd_completion(const settings *s, const char *const *words, size_t count) {
     puts("# bash completion for weft; written by 'weft completion bash'\n_weft() {\n"
          "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} list=\n"
          "    case $previous in");
-    for (const option *o = option_table; o->name; o++) {
+    const option *o;
+    for (size_t i = 0; (o = option_at(i)); i++) {
         if (o->type == OPTION_CHOICE) {
             printf("    --%s) list='", o->name);
-            for (int32_t i = 0; o->choice(i); i++) {
-                printf("%s%s", i ? " " : "", o->choice(i));
+            for (int32_t k = 0; o->choice(k); k++) {
+                printf("%s%s", k ? " " : "", o->choice(k));
             }
             puts("' ;;");
         }

@@ -2,42 +2,37 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli.h"
-#include "plan/plan.h"
 
-static device_case case_of(const weft_plan *plan) {
-    device_case c = {.subject = plan->subject,
-                     .problem = plan->attention,
-                     .gemm = plan->gemm,
-                     .schedule = plan->schedule,
-                     .device = plan->device};
-    c.no_simulation = plan->schedule.split > 1 || (plan->subject == WEFT_SUBJECT_GEMM && plan->gemm.batch > 1);
+/* The case of a schedule; a problem that contradicts itself has been refused before. */
+static device_case case_of(const settings *s, const weft_schedule *schedule) {
+    device_case c = {.schedule = *schedule, .device = device_of(s)};
+    weft_message unused;
+    (void)problem_of(s, &c.problem, &unused);
     return c;
 }
 
-int count_plan(const weft_plan *plan, device_case *counted) {
+int count_plan(const settings *s, const weft_plan *plan, device_case *counted) {
+    const weft_schedule schedule = weft_plan_schedule(plan);
     device_bench *bench = NULL;
-    int code = device_bench_open(&bench, plan->device.index);
+    int code = device_bench_open(&bench, (int32_t)s->gpu);
     if (code == EXIT_OK) {
-        *counted = case_of(plan);
+        *counted = case_of(s, &schedule);
+        counted->may_be_unknown = 1;
         code = device_bench_run(bench, counted, 1, DEVICE_COUNT | DEVICE_SIMULATE, 0);
     }
     device_bench_close(bench);
     return code;
 }
 
-int count_candidates(const candidate *list, size_t count, weft_subject subject, device_case *counted) {
+int count_ranking(const settings *s, const ranking *r, device_case *counted) {
+    const size_t count = (size_t)r->summary.count;
     device_bench *bench = NULL;
-    int code = EXIT_OK;
-    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
-        weft_plan *plan = NULL;
-        code = make_plan(&list[i].chosen, subject, &plan);
-        if (code == EXIT_OK) {
-            counted[i] = case_of(plan);
-            code = bench ? EXIT_OK : device_bench_open(&bench, plan->device.index);
-        }
-        weft_plan_destroy(plan);
+    int code = device_bench_open(&bench, (int32_t)s->gpu);
+    for (size_t i = 0; i < count; i++) {
+        counted[i] = case_of(s, &r->rows[i].schedule);
     }
     code = code ? code : device_bench_run(bench, counted, count, DEVICE_COUNT, 0);
     device_bench_close(bench);

@@ -3,15 +3,15 @@
 #define WEFT_CLI_COUNT_H
 
 #include "studies/device_bench.h"
-#include "verbs/candidates.h"
+#include "verbs/ranking.h"
 
 /* Counts one run of a plan that is on a GPU, and simulates it. Returns an exit code, with the message printed. */
-int count_plan(const weft_plan *plan, device_case *counted);
+int count_plan(const settings *s, const weft_plan *plan, device_case *counted);
 
-/* The same for every candidate; `counted` has room for as many. */
-int count_candidates(const candidate *list, size_t count, weft_subject subject, device_case *counted);
+/* The same, without simulating, for every schedule of a ranking; `counted` has room for as many. */
+int count_ranking(const settings *s, const ranking *r, device_case *counted);
 
-/* A line under a candidate's own, in the same columns: what was measured in place of what was simulated. */
+/* A line under a schedule's own, in the same columns: what was measured in place of what was simulated. */
 void count_print(const device_case *counted);
 
 #endif

@@ -2,15 +2,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
 #include "base/json.h"
+#include "cli.h"
 
 enum { MAX_VALUES = 64 };
 
 static int show_machine(const settings *s, const char *name) {
-    weft_machine machine;
+    const weft_machine_value init = WEFT_MACHINE_VALUE_INIT;
+    weft_machine machine = WEFT_MACHINE_INIT;
     weft_machine_value values[MAX_VALUES];
     size_t count = 0;
+    values[0] = init;
     weft_message message = {""};
     const weft_status status = weft_machine_values(name, &machine, values, MAX_VALUES, &count, &message);
     if (status) {
@@ -49,7 +51,7 @@ int cmd_machines(const settings *s, const char *const *words, size_t count) {
     }
     json_t *list = json_array();
     for (size_t i = 0; weft_machine_name(i); i++) {
-        weft_machine m;
+        weft_machine m = WEFT_MACHINE_INIT;
         weft_message message = {""};
         const weft_status status = weft_machine_load(&m, weft_machine_name(i), &message);
         if (status) {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
 #include "base/json.h"
+#include "cli.h"
 
 enum { MAX_ROWS = 256, MAX_COLS = 64, SHOW_POSITION = 0, SHOW_WORKER, SHOW_DOMAIN, SHOW_PATH };
 
@@ -114,7 +114,7 @@ static int print_picture_json(const picture *p, const weft_plan *plan) {
 }
 
 static int show(const settings *s, const weft_plan *plan) {
-    const weft_walk *walk = weft_plan_walk(plan);
+    const weft_walk *walk = weft_plan_walk(plan, sizeof *walk);
     const weft_grid *g = &walk->order.grid;
     const int what = s->show < 0 ? SHOW_POSITION : s->show;
     picture p = {0, walk->cols, 0, NULL, NULL};
@@ -149,32 +149,44 @@ static int show(const settings *s, const weft_plan *plan) {
     return code;
 }
 
-/* A picture does not depend on this host: sides left open are those of a GPU kernel. */
-static void settle_side(int64_t *side, int64_t usual, int64_t length) {
-    if (*side == 0 && length > 0) {
-        *side = length < usual ? length : usual;
+/* A picture does not depend on this host: sides left open are those of a GPU kernel, or the problem's where it is smaller.
+ * Each is a side of the tile and the field that it cuts. */
+static void settle_sides(settings *s) {
+    static const struct {
+        weft_grid_kind grid;
+        int side;
+        int64_t usual;
+        const char *field;
+    } sides[] = {{WEFT_GRID_MATRIX, 0, 128, "m"}, {WEFT_GRID_MATRIX, 1, 128, "n"}, {WEFT_GRID_HEADS, 0, 64, "seq"}};
+    const weft_operation_info *info = weft_operation_describe(s->operation);
+    problem p;
+    weft_message unused;
+    const int is_right = problem_of(s, &p, &unused);
+    for (size_t i = 0; i < sizeof sides / sizeof *sides && is_right; i++) {
+        for (size_t k = 0; k < info->field_count; k++) {
+            int64_t length;
+            memcpy(&length, (const char *)&p + info->fields[k].offset, sizeof length);
+            if (sides[i].grid == info->grid && strcmp(info->fields[k].name, sides[i].field) == 0 && length > 0 &&
+                s->tile[sides[i].side] == 0) {
+                s->tile[sides[i].side] = length < sides[i].usual ? length : sides[i].usual;
+            }
+        }
     }
 }
 
 int cmd_order(const settings *given, const char *const *words, size_t count) {
-    settings copy = *given, *s = &copy;
+    settings s = *given;
     (void)count;
-    const int subject = subject_of(words[1]);
-    if (strcmp(words[0], "show") != 0 || subject < 0) {
+    if (strcmp(words[0], "show") != 0 || !s.operation) {
         return complain(EXIT_USAGE,
                         "'order %s %s' is not known: 'weft order show attention' and 'weft order show gemm' are", words[0],
                         words[1]);
     }
-    if (subject == WEFT_SUBJECT_GEMM) {
-        settle_side(&s->tile[0], 128, s->m);
-        settle_side(&s->tile[1], 128, s->n);
-    } else {
-        settle_side(&s->tile[0], 64, s->seq);
-    }
+    settle_sides(&s);
     weft_plan *plan = NULL;
-    int code = make_plan(s, (weft_subject)subject, &plan);
+    int code = make_plan(&s, &plan);
     if (code == EXIT_OK) {
-        code = show(s, plan);
+        code = show(&s, plan);
     }
     weft_plan_destroy(plan);
     return code;

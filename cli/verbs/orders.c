@@ -1,11 +1,17 @@
 /* weft orders: the rows of orders.def. */
 #include <stdio.h>
 
-#include "cli.h"
 #include "base/json.h"
+#include "cli.h"
 
-static const char *subject_name(weft_subject subject) {
-    return subject == WEFT_SUBJECT_GEMM ? "gemm" : "attention";
+/* What the orders of a grid are for: the first operation that has such a grid. */
+static const char *grid_name(weft_grid_kind grid) {
+    for (int32_t i = 1; weft_operation_describe(i); i++) {
+        if (weft_operation_describe(i)->grid == grid) {
+            return weft_operation_describe(i)->name;
+        }
+    }
+    return "";
 }
 
 static const char *parameter_name(weft_parameter parameter) {
@@ -25,7 +31,7 @@ static int print_as_json(void) {
     json_t *orders = json_array();
     for (int32_t i = 0; weft_order_describe(i); i++) {
         const weft_order_info *o = weft_order_describe(i);
-        json_t *row = json_pack("{s:s, s:s, s:s}", "name", o->name, "subject", subject_name(o->subject), "text", o->text);
+        json_t *row = json_pack("{s:s, s:s, s:s}", "name", o->name, "subject", grid_name(o->grid), "text", o->text);
         if (o->parameter != WEFT_PARAMETER_NONE) {
             weft_json_set(&row, "parameter", json_string(parameter_name(o->parameter)));
         }
@@ -48,11 +54,11 @@ int cmd_orders(const settings *s, const char *const *words, size_t count) {
     if (s->json) {
         return print_as_json();
     }
-    for (int subject = 0; subject < 2; subject++) {
-        printf("%sorders for %s\n", subject ? "\n" : "", subject_name((weft_subject)subject));
+    for (int grid = 0; grid < 2; grid++) {
+        printf("%sorders for %s\n", grid ? "\n" : "", grid_name((weft_grid_kind)grid));
         for (int32_t i = 0; weft_order_describe(i); i++) {
             const weft_order_info *o = weft_order_describe(i);
-            if ((int)o->subject == subject) {
+            if ((int)o->grid == grid) {
                 const char *parameter = parameter_name(o->parameter);
                 printf("  %-22s%s%s%s%s\n", o->name, o->text, *parameter ? " (" : "", parameter, *parameter ? ")" : "");
             }

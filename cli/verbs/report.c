@@ -1,22 +1,19 @@
 /* weft report: every claim on one page: reproduced, compared, and measured on this host. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "cpu/threads.h"
-#include "options/schedules.h"
+#include <pthread.h>
+
+#include <weft/report.h>
+
 #include "base/json.h"
-#include "plan/plan.h"
+#include "cli.h"
+#include "options/schedules.h"
 #include "progress.h"
-#include "report/colour.h"
-#include "report/page.h"
-#include "report/simulation_json.h"
-#include "report/view.h"
 #include "studies/study.h"
-#include "verbs/candidates.h"
-#include "verbs/measure_host.h"
+#include "verbs/measure.h"
+#include "verbs/ranking.h"
 
 enum { STUDIES = 16, REPEATS = 7 };
 
@@ -45,132 +42,165 @@ static double units_of_studies(const char *which) {
     return counter.units;
 }
 
-/* Studies that are run over threads. */
-typedef struct studies {
-    const study_info **infos;
-    study *done;
-    int count;
-} studies;
+/* A study that is run in a thread. */
+typedef struct running {
+    const study_info *info;
+    study done;
+    pthread_t thread;
+    int has_thread;
+} running;
 
-static void run_study(void *context, int64_t i) {
-    const studies *s = context;
-    const int64_t last = s->count - 1 - i; /* the longest are near the end */
-    s->infos[last]->run(&s->done[last]);
+static void *run_study(void *context) {
+    running *r = context;
+    r->info->run(&r->done);
+    return NULL;
 }
 
-/* One study, or all of them, each in a thread of its own. */
+/* The longest are near the end, so they begin first; the first one runs here. */
+static void run_all(running *list, int count) {
+    for (int i = count - 1; i > 0; i--) {
+        list[i].has_thread = pthread_create(&list[i].thread, NULL, run_study, &list[i]) == 0;
+    }
+    for (int i = 0; i < count; i++) {
+        if (list[i].has_thread) {
+            pthread_join(list[i].thread, NULL);
+        } else {
+            run_study(&list[i]);
+        }
+    }
+}
+
 static int run_studies(const char *which, json_t **list) {
-    study done[STUDIES];
-    const study_info *infos[STUDIES];
+    running all[STUDIES];
     int count = 0;
-    memset(done, 0, sizeof done);
+    memset(all, 0, sizeof all);
     for (const study_info *info = study_table; info->name && count < STUDIES; info++) {
         if (is_asked(info, which)) {
-            done[count].brief = 1;
-            infos[count++] = info;
+            all[count].done.brief = 1;
+            all[count++].info = info;
         }
     }
     if (count == 0) {
         return complain(EXIT_USAGE, "study %s is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are",
                         which);
     }
-    weft_cpu_for(count, run_study, &(studies){infos, done, count});
+    run_all(all, count);
     int code = EXIT_OK;
     for (int i = 0; i < count; i++) {
-        code = done[i].failed ? EXIT_FAILED : code;
-        weft_json_append(list, study_json(infos[i], &done[i]));
-        free(done[i].rows);
+        code = all[i].done.failed ? EXIT_FAILED : code;
+        weft_json_append(list, study_json(all[i].info, &all[i].done));
+        free(all[i].done.rows);
     }
     return code;
 }
 
 /* ---- one problem on every machine ---- */
 
-static settings attention_settings(void) {
+/* The problems that are compared: a field of the problem and its value each. */
+typedef struct subject {
+    int32_t operation;
+    int64_t tile[3];
+    int32_t sweep; /* -1: all of them */
+    struct {
+        const char *option;
+        int64_t integer;
+        int32_t code; /* of a choice */
+    } given[8];
+} subject;
+
+static const subject subjects[] = {
+    {WEFT_ATTENTION,
+     {128, 128, 0},
+     -1,
+     {{"heads", 8, 0}, {"seq", 32768, 0}, {"head-dim", 128, 0}, {"dtype", 0, WEFT_BF16}}},
+    {WEFT_GEMM,
+     {128, 128, 64},
+     WEFT_SWEEP_FORWARD,
+     {{"m", 8192, 0}, {"n", 8192, 0}, {"k", 8192, 0}, {"dtype", 0, WEFT_BF16}, {"b-major", 0, WEFT_COL_MAJOR}}}};
+enum { SUBJECTS = sizeof subjects / sizeof *subjects };
+
+static settings settings_of(const subject *subject) {
     settings s = settings_none();
-    s.heads = 8;
-    s.seq = 32768;
-    s.head_dim = 128;
-    s.dtype = WEFT_BF16;
-    s.tile[0] = s.tile[1] = 128;
+    s.operation = subject->operation;
+    s.sweep = subject->sweep;
+    memcpy(s.tile, subject->tile, sizeof s.tile);
+    for (size_t i = 0; i < sizeof subject->given / sizeof *subject->given && subject->given[i].option; i++) {
+        const int is_choice = subject->given[i].integer == 0;
+        settings_give(&s, subject->given[i].option,
+                      is_choice ? (option_value){.code = subject->given[i].code}
+                                : (option_value){.integer = subject->given[i].integer});
+    }
     return s;
 }
 
-static settings gemm_settings(void) {
-    settings s = settings_none();
-    s.m = s.n = s.k = 8192;
-    s.dtype = WEFT_BF16;
-    s.tile[0] = s.tile[1] = 128;
-    s.tile[2] = 64;
-    s.b_major = WEFT_COL_MAJOR;
-    s.sweep = WEFT_SWEEP_FORWARD;
-    return s;
-}
-
-static json_t *candidate_row(const candidate *c) {
-    const weft_traffic *t = &c->sim.total;
-    return json_pack("{s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:f, s:f}", "order", weft_order_describe(c->schedule.order)->name,
-                     "sweep", weft_sweep_describe(c->schedule.sweep)->name, "dispatch",
-                     weft_dispatch_describe(c->schedule.dispatch)->name, "hit_rate", weft_hit_rate(t), "misses",
+static json_t *ranked_row(const weft_ranked *r) {
+    const weft_traffic *t = &r->simulation.total;
+    return json_pack("{s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:f, s:f}", "order", weft_order_describe(r->schedule.order)->name,
+                     "sweep", weft_sweep_describe(r->schedule.sweep)->name, "dispatch",
+                     weft_dispatch_describe(r->schedule.dispatch)->name, "hit_rate", weft_hit_rate(t), "misses",
                      (json_int_t)t->misses, "fabric_sectors", (json_int_t)t->fabric_sectors, "dram_read_bytes",
-                     (json_int_t)t->dram_read_bytes, "seconds", c->sim.seconds, "tflops", c->sim.tflops);
+                     (json_int_t)t->dram_read_bytes, "seconds", r->simulation.seconds, "tflops", r->simulation.tflops);
 }
 
-static int compare_on(const char *machine, weft_subject subject, json_t **list) {
-    settings s = subject == WEFT_SUBJECT_ATTENTION ? attention_settings() : gemm_settings();
-    candidate *candidates = NULL;
-    size_t count = 0;
+static int compare_on(const char *machine, const subject *subject, json_t **list) {
+    settings s = settings_of(subject);
+    ranking r = {0};
     weft_plan *plan = NULL;
     s.machine = machine;
-    int code = make_plan(&s, subject, &plan);
+    int code = make_plan(&s, &plan);
     if (code == EXIT_OK) {
-        code = candidates_make(&s, subject, &candidates, &count);
+        code = ranking_make(&s, WEFT_SEARCH_ORDERS, &r);
     }
     if (code == EXIT_OK) {
         char title[192];
         json_t *rows = json_array();
-        for (size_t i = 0; i < count; i++) {
-            weft_json_append(&rows, candidate_row(&candidates[i]));
+        for (int64_t i = 0; i < r.summary.count; i++) {
+            weft_json_append(&rows, ranked_row(&r.rows[i]));
         }
-        weft_view_title(plan, title, sizeof title);
+        weft_plan_title(plan, title, sizeof title);
         weft_json_append(list, json_pack("{s:s, s:s, s:s, s:s, s:[I, I], s:o}", "machine", machine, "machine_title",
-                                         plan->machine.title, "subject",
-                                         subject == WEFT_SUBJECT_ATTENTION ? "attention" : "gemm", "title", title, "tile",
+                                         weft_plan_machine(plan)->title, "subject",
+                                         weft_operation_describe(subject->operation)->name, "title", title, "tile",
                                          (json_int_t)s.tile[0], (json_int_t)s.tile[1], "schedules", rows));
     }
-    free(candidates);
+    ranking_release(&r);
     weft_plan_destroy(plan);
     return code;
 }
 
-/* Steps of the simulator, about, for all schedules of a subject on one machine. */
-static double units_of_comparison(weft_subject subject) {
-    const settings s = subject == WEFT_SUBJECT_ATTENTION ? attention_settings() : gemm_settings();
-    const double rows = (double)s.heads * (double)s.seq / (double)s.tile[0],
-                 tiles = (double)(s.m / s.tile[0]) * (double)(s.n / s.tile[1]);
-    const double steps = subject == WEFT_SUBJECT_ATTENTION ? rows * (double)s.seq / (double)s.tile[1]
-                                                           : tiles * (double)s.k / (double)s.tile[2];
+/* Steps of the simulator, about, for all schedules of a problem on one machine. */
+static double units_of_comparison(const subject *subject) {
+    const settings s = settings_of(subject);
+    weft_plan *plan = NULL;
     int orders = 0;
-    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
-        orders += weft_order_subject(order) == subject;
+    if (make_plan(&s, &plan)) {
+        return 0;
+    }
+    const double steps = (double)weft_simulate_steps(plan);
+    weft_plan_destroy(plan);
+    for (int32_t order = 0; weft_order_describe(order); order++) {
+        orders += weft_order_describe(order)->grid == weft_operation_describe(subject->operation)->grid;
     }
     return steps * orders * (s.sweep < 0 ? WEFT_SWEEPS : 1);
 }
 
 static double units_of_comparisons(void) {
     double units = 0;
-    for (size_t i = 0; weft_machine_name(i); i++) {
-        units += units_of_comparison(WEFT_SUBJECT_ATTENTION) + units_of_comparison(WEFT_SUBJECT_GEMM);
+    for (size_t k = 0; k < SUBJECTS; k++) {
+        for (size_t i = 0; weft_machine_name(i); i++) {
+            units += units_of_comparison(&subjects[k]);
+        }
     }
     return units;
 }
 
 static int compare_all(json_t **list) {
     int code = EXIT_OK;
-    for (int subject = WEFT_SUBJECT_ATTENTION; subject >= WEFT_SUBJECT_GEMM; subject--) {
+    for (size_t k = 0; k < SUBJECTS; k++) {
+        const double units = progress_seen() ? units_of_comparison(&subjects[k]) : 0;
         for (size_t i = 0; weft_machine_name(i) && code == EXIT_OK; i++) {
-            progress_next(units_of_comparison((weft_subject)subject));
-            code = compare_on(weft_machine_name(i), (weft_subject)subject, list);
+            progress_next(units);
+            code = compare_on(weft_machine_name(i), &subjects[k], list);
         }
     }
     return code;
@@ -180,22 +210,25 @@ static int compare_all(json_t **list) {
 
 static int measure_host(json_t **list) {
     static const struct {
-        weft_subject subject;
+        int32_t operation;
         const char *schedules;
-    } runs[] = {
-        {WEFT_SUBJECT_ATTENTION, "head-first+forward,head-first+sawtooth,block-first+forward,longest-first+sawtooth"},
-        {WEFT_SUBJECT_GEMM, "raster-n,raster-m,group,hilbert"}};
+    } runs[] = {{WEFT_ATTENTION, "head-first+forward,head-first+sawtooth,block-first+forward,longest-first+sawtooth"},
+                {WEFT_GEMM, "raster-n,raster-m,group,hilbert"}};
+    static const char *const lengths[] = {"seq", "m", "n", "k"};
     int code = EXIT_OK;
     for (size_t i = 0; i < sizeof runs / sizeof *runs && code == EXIT_OK; i++) {
         settings s = settings_none(), each[WEFT_VIEW_SCHEDULES];
         size_t count;
         json_t *result = NULL;
-        s.heads = 2;
-        s.seq = s.m = s.n = s.k = 512; /* the check costs more than the run */
+        s.operation = runs[i].operation;
+        settings_give(&s, "heads", (option_value){.integer = 2});
+        for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+            settings_give(&s, lengths[k], (option_value){.integer = 512}); /* the check costs more than the run */
+        }
         s.schedules = runs[i].schedules;
-        code = schedules_read(&s, runs[i].subject, each, WEFT_VIEW_SCHEDULES, &count);
+        code = schedules_read(&s, each, WEFT_VIEW_SCHEDULES, &count);
         if (code == EXIT_OK) {
-            code = measure_schedules(each, count, runs[i].subject, REPEATS, &result);
+            code = measure_schedules(each, count, REPEATS, &result);
         }
         if (code == EXIT_OK) {
             weft_json_append(list, result);
@@ -205,8 +238,8 @@ static int measure_host(json_t **list) {
 }
 
 static json_t *host_json(void) {
-    weft_machine host;
-    weft_machine_host(&host);
+    weft_machine host = WEFT_MACHINE_INIT;
+    (void)weft_machine_host(&host, NULL);
     return json_pack("{s:s, s:I}", "title", host.title, "workers", (json_int_t)host.workers);
 }
 
@@ -233,15 +266,15 @@ static json_t *colours_json(void) {
 
 static const char *const streams_file = "h200-streams.csv"; /* has a chart of its own */
 
-/* Raw numbers that were measured elsewhere and kept: {file: text}. */
-static json_t *recorded_json(void) {
+/* Raw numbers that were measured elsewhere and kept: {file: text}, and the text of the streams. */
+static json_t *recorded_json(const char **streams) {
     json_t *files = json_object();
-    const char *name;
-    for (size_t i = 0; (name = weft_page_file_name(i)); i++) {
-        const char *ending = strrchr(name, '.');
-        size_t length;
-        if (ending && strcmp(ending, ".csv") == 0 && strcmp(name, streams_file) != 0) {
-            weft_json_set(&files, name, json_string(weft_page_file(name, &length)));
+    const char *name, *text;
+    for (size_t i = 0; (text = weft_recorded(i, &name)); i++) {
+        if (strcmp(name, streams_file) == 0) {
+            *streams = text;
+        } else {
+            weft_json_set(&files, name, json_string(text));
         }
     }
     return files;
@@ -264,15 +297,18 @@ int cmd_report(const settings *s, const char *const *words, size_t count) {
         json_decref(host);
         return code;
     }
-    size_t length;
-    const char *streams = weft_page_file(streams_file, &length);
+    const char *streams = "";
     const int passed = all_passed(host);
-    json_t *data =
-        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "kind", "report", "weft", weft_version(), "command",
-                  s->command, "host", host_json(), "ramp", colours_json(), "studies", studies, "machines", machines, "runs",
-                  host, "streams", streams ? streams : "", "recorded", recorded_json());
-    weft_message message = {""};
-    const weft_status status = s->output && data ? weft_page_write(data, s->output, &message) : WEFT_OK;
+    json_t *recorded = recorded_json(&streams);
+    json_t *data = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "kind", "report", "weft", weft_version(),
+                             "command", s->command, "host", host_json(), "ramp", colours_json(), "studies", studies,
+                             "machines", machines, "runs", host, "streams", streams, "recorded", recorded);
+    char *text = s->output && data ? weft_json_text(data, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    weft_message message = {"no memory for the page"};
+    const weft_status status = !s->output || !data ? WEFT_OK
+                               : text              ? weft_page_write(text, s->output, &message)
+                                                   : WEFT_NO_MEMORY;
+    free(text);
     if (status) {
         code = complain_status(status, &message);
     } else if (s->json) {

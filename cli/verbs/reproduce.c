@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "cli.h"
+#include "base/clock.h"
 #include "base/json.h"
+#include "cli.h"
 #include "progress.h"
 #include "studies/study.h"
 
@@ -86,10 +86,9 @@ static void run_study(study *all, const study_info *info, const settings *s, jso
     const int on_device = all->bench != NULL;
     const size_t first = all->count;
     all->name = info->name;
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const double begin = weft_now();
     runner(all, info)(all);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    const double seconds = weft_now() - begin;
     progress_wipe();
     if (s->json) {
         json_t *rows = json_array();
@@ -99,8 +98,7 @@ static void run_study(study *all, const study_info *info, const settings *s, jso
         weft_json_set(object, info->name, rows);
     } else {
         fputs(first ? "\n" : "", stdout);
-        print_heading(on_device ? info->device_title : info->title, on_device,
-                      (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
+        print_heading(on_device ? info->device_title : info->title, on_device, seconds);
         print_rows(all, first, on_device);
     }
 }

@@ -4,184 +4,120 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "cli.h"
-#include "plan/describe.h"
+#include <weft/bench.h>
+#include <weft/report.h>
+
 #include "base/json.h"
+#include "cli.h"
 #include "progress.h"
-#include "report/rate.h"
-#include "verbs/check.h"
 #include "verbs/count.h"
-#include "verbs/gpu.h"
-#include "verbs/measure_host.h"
 
-/* How long a run took, the median of `runs`. */
-typedef struct timing {
+/* How long a run took, the median of `runs`, and whether it was right. */
+typedef struct outcome {
     double seconds;
     int64_t runs;
-} timing;
+    weft_check check;
+} outcome;
 
-/* Refuses what the host's memory cannot hold, before anything is allocated. */
-static int check_memory(double bytes) {
-    const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (bytes > 0.9 * have) {
-        return complain(EXIT_USAGE, "the problem needs %.1f GiB and this host has %.1f", bytes / 0x1p30, have / 0x1p30);
+static int report_as_json(const settings *s, const weft_plan *plan, const outcome *o, double tflops,
+                          const device_case *counted) {
+    const weft_check *c = &o->check;
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:{s:f, s:f, s:I, s:b}}", "device", weft_plan_backend(plan),
+        "machine", weft_plan_machine(plan)->name, "kernel", weft_plan_kernel(plan), "problem", plan_member(plan, "problem"),
+        "schedule", plan_member(plan, "schedule"), "seed", (json_int_t)s->seed, "seconds", o->seconds, "runs",
+        (json_int_t)o->runs, "tflops", tflops, "check", "max_error", isfinite(c->max_error) ? c->max_error : DBL_MAX,
+        "bound", c->bound, "checked", (json_int_t)c->checked, "passed", c->passed);
+    if (counted) {
+        weft_json_set(&object, "counters", device_case_json(counted));
     }
-    return EXIT_OK;
+    return print_json(object);
 }
 
 /* `counted` is null without --counters. */
-static int report(const settings *s, const weft_plan *plan, const timing *t, double flops, const check *c,
-                  const device_case *counted) {
-    const int passed = check_passed(c);
-    const double tflops = t->seconds > 0 ? flops / t->seconds / 1e12 : 0;
-    const char *kernel = weft_plan_kernel(plan);
+static int report(const settings *s, const weft_plan *plan, const outcome *o, const device_case *counted) {
+    const weft_check *c = &o->check;
+    const double tflops = o->seconds > 0 ? weft_problem_flops(weft_plan_problem(plan)) / o->seconds / 1e12 : 0;
     if (s->json) {
-        json_t *object = json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:{s:f, s:f, s:I, s:b}}", "device",
-                                   plan->backend->name, "machine", plan->machine.name, "kernel", kernel, "problem",
-                                   weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "seed",
-                                   (json_int_t)s->seed, "seconds", t->seconds, "runs", (json_int_t)t->runs, "tflops",
-                                   tflops, "check", "max_error", isfinite(c->max_error) ? c->max_error : DBL_MAX, "bound",
-                                   c->bound, "checked", (json_int_t)c->checked, "passed", passed);
-        if (counted) {
-            weft_json_set(&object, "counters", device_case_json(counted));
-        }
-        const int code = print_json(object);
-        return code ? code : passed ? EXIT_OK : EXIT_FAILED;
+        const int code = report_as_json(s, plan, o, tflops, counted);
+        return code ? code : c->passed ? EXIT_OK : EXIT_FAILED;
     }
-    printf("%s on %s: %.6f s", kernel, plan->backend->name, t->seconds);
-    if (t->runs > 1) {
-        printf(" (median of %" PRId64 " runs)", t->runs);
+    printf("%s on %s: %.6f s", weft_plan_kernel(plan), weft_plan_backend(plan), o->seconds);
+    if (o->runs > 1) {
+        printf(" (median of %" PRId64 " runs)", o->runs);
     }
     printf(", %s\ncheck: error %.3g, allowed %.3g, %" PRId64 " %s compared: %s\n", weft_rate_text(tflops).text,
-           c->max_error, c->bound, c->checked, plan->subject == WEFT_SUBJECT_ATTENTION ? "rows" : "elements",
-           passed ? "passed" : "FAILED");
+           c->max_error, c->bound, c->checked, c->unit, c->passed ? "passed" : "FAILED");
     if (counted) {
         device_case_print(counted);
     }
-    return passed ? EXIT_OK : EXIT_FAILED;
+    return c->passed ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run_once(const weft_plan *plan, const void *data, timing *t) {
-    weft_message message = {""};
-    progress_begin("running", 1);
-    const double begin = now();
-    progress_part part = {1, 0};
-    const weft_progress told = progress_seen() ? progress_told : NULL;
-    const weft_status status = plan->subject == WEFT_SUBJECT_GEMM
-                                   ? weft_plan_run_gemm_with_progress(plan, data, told, &part, &message)
-                                   : weft_plan_run_attention_with_progress(plan, data, told, &part, &message);
-    t->seconds = now() - begin;
-    t->runs = 1;
-    progress_end();
-    return status ? complain_status(status, &message) : EXIT_OK;
+/* How often to run what takes `seconds` on a GPU: half a second's worth, 5 to 200. */
+static int64_t runs_worth(double seconds) {
+    const double worth = seconds > 0 ? 0.5 / seconds : 200;
+    return worth < 5 ? 5 : worth > 200 ? 200 : (int64_t)worth;
 }
 
-/* Two runs to warm up, which also say how many fit the time there is, then those that count. */
-/* `data` is a weft_attention_data or a weft_gemm_data, as the plan's subject is. */
-static int run_on_gpu(const settings *s, const weft_plan *plan, const void *data, timing *t) {
-    gpu g = {0};
-    double *times = NULL, last = 0;
-    int code = gpu_open(&g, plan, data);
-    for (int i = 0; i < 2 && code == EXIT_OK; i++) {
-        code = gpu_time(&g, plan, &last);
+/* Runs it as often as the user asks. On a GPU two runs warm up before, and say how many fit the time there is. The last run
+ * is the one that is checked. */
+static weft_status time_runs(const settings *s, weft_bench *bench, const weft_plan *plan, outcome *o,
+                             weft_message *message) {
+    const int on_gpu = s->device == WEFT_DEVICE_CUDA;
+    weft_status status = WEFT_OK;
+    double last = 0;
+    for (int i = 0; i < 2 && on_gpu && status == WEFT_OK; i++) {
+        status = weft_bench_time(bench, plan, 1, &last, message);
     }
-    if (code == EXIT_OK) {
-        t->runs = gpu_runs(s->repeat, last);
-        times = calloc((size_t)t->runs, sizeof *times);
-        code = times ? EXIT_OK : complain(EXIT_FAILED, "out of memory");
+    o->runs = s->repeat > 0 ? s->repeat : on_gpu ? runs_worth(last) : 1;
+    double *times = calloc((size_t)o->runs, sizeof *times);
+    if (!times) {
+        return WEFT_NO_MEMORY;
     }
-    for (int64_t i = 0; i < t->runs && code == EXIT_OK; i++) {
-        code = i == t->runs - 1 ? gpu_poison(&g, plan, data) : EXIT_OK; /* the last run is the one that is checked */
-        code = code ? code : gpu_time(&g, plan, &times[i]);
+    for (int64_t i = 0; i < o->runs && status == WEFT_OK; i++) {
+        const int is_fresh = i == 0 && !on_gpu;
+        status = i == o->runs - 1 && !is_fresh ? weft_bench_reset(bench, message) : WEFT_OK;
+        status = status ? status : weft_bench_time(bench, plan, 1, &times[i], message);
     }
-    if (code == EXIT_OK) {
-        t->seconds = median(times, (size_t)t->runs);
-        code = gpu_fetch(&g, plan, data);
-    }
+    o->seconds = weft_median(times, (size_t)o->runs);
     free(times);
-    gpu_close(&g);
-    return code;
+    return status;
 }
 
-static int run_attention(const settings *s, weft_plan *plan) {
-    const weft_attention *p = &plan->attention;
-    const weft_attention_extents sizes = weft_attention_sizes(p);
-    const double elements = (double)sizes.q + (double)sizes.k + (double)sizes.v + (double)sizes.o;
-    int code = check_memory(elements * (double)weft_dtype_bytes(p->dtype) + 4.0 * (double)sizes.lse);
-    if (code) {
-        return code;
+static int run(const settings *s, const weft_plan *plan) {
+    weft_bench_options options = WEFT_BENCH_INIT;
+    weft_bench *bench = NULL;
+    weft_message message = {"out of memory"};
+    outcome o = {0, 0, WEFT_CHECK_INIT};
+    device_case counted;
+    progress_part part = {1, 0};
+    options.seed = (uint64_t)s->seed;
+    options.progress = progress_seen() ? progress_told : NULL;
+    options.progress_user = &part;
+    weft_status status = weft_bench_open(&bench, plan, &options, &message);
+    if (status == WEFT_OK) {
+        progress_begin("running", 1);
+        status = time_runs(s, bench, plan, &o, &message);
+        progress_end();
     }
-    uint64_t random = (uint64_t)s->seed;
-    void *q = make_buffer(p->dtype, sizes.q, &random), *k = make_buffer(p->dtype, sizes.k, &random);
-    void *v = make_buffer(p->dtype, sizes.v, &random), *o = make_buffer(p->dtype, sizes.o, NULL);
-    float *lse = make_buffer(WEFT_FP32, sizes.lse, NULL);
-    if (!q || !k || !v || !o || !lse) {
-        code = complain(EXIT_FAILED, "out of memory");
-    } else {
-        const weft_attention_data data = {q, k, v, o, lse};
-        timing t = {0, 0};
-        check c = {0, 0, 0, 0};
-        device_case counted;
-        code = plan->placed ? run_on_gpu(s, plan, &data, &t) : run_once(plan, &data, &t);
-        code = code || !s->counters ? code : count_plan(plan, &counted);
-        code = code ? code : check_attention(p, &data, &c);
-        code = code ? code : report(s, plan, &t, weft_attention_flops(p), &c, s->counters ? &counted : NULL);
-    }
-    free(q);
-    free(k);
-    free(v);
-    free(o);
-    free(lse);
-    return code;
-}
-
-static int run_gemm(const settings *s, weft_plan *plan) {
-    const weft_gemm *p = &plan->gemm;
-    const weft_gemm_extents sizes = weft_gemm_sizes(p);
-    const size_t c_bytes = sizes.c * weft_dtype_bytes(p->c_dtype);
-    const double bytes = ((double)sizes.a + (double)sizes.b) * (double)weft_dtype_bytes(p->dtype) + 2 * (double)c_bytes;
-    int code = check_memory(bytes);
-    if (code) {
-        return code;
-    }
-    uint64_t random = (uint64_t)s->seed;
-    void *a = make_buffer(p->dtype, sizes.a, &random), *b = make_buffer(p->dtype, sizes.b, &random);
-    void *c_now = make_buffer(p->c_dtype, sizes.c, p->beta != 0 ? &random : NULL), *c_before = malloc(c_bytes);
-    if (!a || !b || !c_now || !c_before) {
-        code = complain(EXIT_FAILED, "out of memory");
-    } else {
-        memcpy(c_before, c_now, c_bytes);
-        const weft_gemm_data data = {a, b, c_now};
-        timing t = {0, 0};
-        check c = {0, 0, 0, 0};
-        device_case counted;
-        code = plan->placed ? run_on_gpu(s, plan, &data, &t) : run_once(plan, &data, &t);
-        code = code || !s->counters ? code : count_plan(plan, &counted);
-        if (code == EXIT_OK) {
-            check_gemm(p, &data, c_before, &c);
-            code = report(s, plan, &t, weft_gemm_flops(p), &c, s->counters ? &counted : NULL);
-        }
-    }
-    free(a);
-    free(b);
-    free(c_now);
-    free(c_before);
-    return code;
+    status = status ? status : weft_bench_check(bench, &o.check, &message);
+    weft_bench_close(bench);
+    int code = status ? complain_status(status, &message) : EXIT_OK;
+    code = code || !s->counters ? code : count_plan(s, plan, &counted);
+    return code ? code : report(s, plan, &o, s->counters ? &counted : NULL);
 }
 
 int cmd_run(const settings *s, const char *const *words, size_t count) {
     (void)count;
-    const int subject = subject_or_complain("run", words[0]);
-    if (subject < 0) {
+    if (check_operation(s, "run", words[0])) {
         return EXIT_USAGE;
     }
+    const int on_gpu = s->device == WEFT_DEVICE_CUDA;
     weft_plan *plan = NULL;
-    int code = make_plan(s, (weft_subject)subject, &plan);
-    if (code == EXIT_OK && s->counters && !plan->placed) {
+    int code = make_plan(s, &plan);
+    if (code == EXIT_OK && s->counters && !on_gpu) {
         code = complain(EXIT_USAGE, "--counters are of a GPU: --device cuda");
     }
     if (code == EXIT_OK) {
@@ -190,10 +126,10 @@ int cmd_run(const settings *s, const char *const *words, size_t count) {
             weft_plan_text(plan, text, sizeof text);
             fputs(text, s->json ? stderr : stdout);
         } else if (!s->machine && !s->json) {
-            printf("planned for this %s: %s (--machine chooses another)\n", plan->placed ? "GPU" : "host",
-                   plan->machine.title);
+            printf("planned for this %s: %s (--machine chooses another)\n", on_gpu ? "GPU" : "host",
+                   weft_plan_machine(plan)->title);
         }
-        code = subject == WEFT_SUBJECT_ATTENTION ? run_attention(s, plan) : run_gemm(s, plan);
+        code = run(s, plan);
     }
     weft_plan_destroy(plan);
     return code;

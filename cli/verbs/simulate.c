@@ -2,11 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli.h"
-#include "plan/describe.h"
+#include <weft/report.h>
+
 #include "base/json.h"
-#include "report/rate.h"
-#include "report/simulation_json.h"
+#include "cli.h"
 #include "verbs/simulated.h"
 
 static void print_traffic(const char *name, const weft_traffic *t) {
@@ -20,7 +19,7 @@ static void print_as_text(const weft_plan *plan, const weft_simulation *sim, con
     weft_plan_outline(plan, text, sizeof text);
     fputs(text, stdout);
     print_traffic("L2", &sim->total);
-    for (int64_t d = 0; domains && d < plan->machine.domains; d++) {
+    for (int64_t d = 0; domains && d < weft_plan_machine(plan)->domains; d++) {
         char name[40];
         snprintf(name, sizeof name, "  domain %lld", (long long)d);
         print_traffic(name, &domains[d]);
@@ -42,7 +41,8 @@ static int print_curve(const settings *s, const weft_plan *plan) {
     weft_message message = {""};
     progress_part part = {1, 0};
     const weft_simulate_options options = simulate_options(s, &part);
-    const size_t count = plan->machine.l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
+    const weft_machine *machine = weft_plan_machine(plan);
+    const size_t count = machine->l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
     progress_begin("simulating every size of the L2", 1);
     const weft_status status = weft_simulate_curve(plan, &options, points, count, &message);
     progress_end();
@@ -55,14 +55,14 @@ static int print_curve(const settings *s, const weft_plan *plan) {
             weft_json_append(&list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
                                               (json_int_t)points[i].misses));
         }
-        return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", plan->machine.name, "problem",
-                                    weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "l2_bytes",
-                                    (json_int_t)plan->machine.l2_bytes, "curve", list));
+        return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", machine->name, "problem",
+                                    plan_member(plan, "problem"), "schedule", plan_member(plan, "schedule"), "l2_bytes",
+                                    (json_int_t)machine->l2_bytes, "curve", list));
     }
     int marked = 0;
     printf("%10s %14s\n", "L2 (MiB)", "misses");
     for (size_t i = 0; i < count; i++) {
-        const int here = !marked && points[i].l2_bytes >= plan->machine.l2_bytes;
+        const int here = !marked && points[i].l2_bytes >= machine->l2_bytes;
         marked |= here;
         const int length = (int)((double)CURVE_WIDTH * (double)points[i].misses / (double)points[0].misses);
         printf("%10.1f %14llu %c", (double)points[i].l2_bytes / (1 << 20), (unsigned long long)points[i].misses,
@@ -75,37 +75,55 @@ static int print_curve(const settings *s, const weft_plan *plan) {
     return EXIT_OK;
 }
 
+static int print_as_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+    const size_t length = weft_simulation_json(plan, sim, domains, NULL, 0);
+    char *text = length ? malloc(length + 1) : NULL;
+    const int whole = text && weft_simulation_json(plan, sim, domains, text, length + 1) == length;
+    if (whole) {
+        puts(text); /* main() sees whether that went well */
+    }
+    free(text);
+    return whole ? EXIT_OK : complain(EXIT_FAILED, "out of memory: there is no result");
+}
+
+static int simulate(const settings *s, const weft_plan *plan) {
+    const weft_traffic init = WEFT_TRAFFIC_INIT;
+    const size_t count = (size_t)weft_plan_machine(plan)->domains;
+    weft_simulation sim = WEFT_SIMULATION_INIT;
+    weft_message message = {""};
+    progress_part part = {1, 0};
+    const weft_simulate_options options = simulate_options(s, &part);
+    int code = EXIT_OK;
+    progress_begin("simulating", 1);
+    weft_traffic *domains = calloc(count, sizeof *domains);
+    for (size_t i = 0; domains && i < count; i++) {
+        domains[i] = init;
+    }
+    const weft_status status = domains ? weft_simulate(plan, &options, &sim, domains, &message) : WEFT_NO_MEMORY;
+    progress_end();
+    if (!domains) {
+        code = complain(EXIT_FAILED, "out of memory");
+    } else if (status) {
+        code = complain_status(status, &message);
+    } else if (s->json) {
+        code = print_as_json(plan, &sim, s->per_domain ? domains : NULL);
+    } else {
+        print_as_text(plan, &sim, s->per_domain ? domains : NULL);
+    }
+    free(domains);
+    return code;
+}
+
 int cmd_simulate(const settings *s, const char *const *words, size_t count) {
     (void)count;
-    const int subject = subject_or_complain("simulate", words[0]);
-    if (subject < 0) {
+    if (check_operation(s, "simulate", words[0])) {
         return EXIT_USAGE;
     }
     weft_plan *plan = NULL;
-    weft_traffic *domains = NULL;
-    int code = make_plan(s, (weft_subject)subject, &plan);
-    if (code == EXIT_OK && s->curve) {
-        code = print_curve(s, plan);
-    } else if (code == EXIT_OK) {
-        weft_simulation sim;
-        weft_message message = {""};
-        progress_part part = {1, 0};
-        const weft_simulate_options options = simulate_options(s, &part);
-        progress_begin("simulating", 1);
-        domains = calloc((size_t)plan->machine.domains, sizeof *domains);
-        const weft_status status = domains ? weft_simulate(plan, &options, &sim, domains, &message) : WEFT_NO_MEMORY;
-        progress_end();
-        if (!domains) {
-            code = complain(EXIT_FAILED, "out of memory");
-        } else if (status) {
-            code = complain_status(status, &message);
-        } else if (s->json) {
-            code = print_json(weft_simulation_json(plan, &sim, s->per_domain ? domains : NULL));
-        } else {
-            print_as_text(plan, &sim, s->per_domain ? domains : NULL);
-        }
+    int code = make_plan(s, &plan);
+    if (code == EXIT_OK) {
+        code = s->curve ? print_curve(s, plan) : simulate(s, plan);
     }
-    free(domains);
     weft_plan_destroy(plan);
     return code;
 }

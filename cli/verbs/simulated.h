@@ -9,16 +9,13 @@
 #include "options/options.h"
 #include "progress.h"
 
-/* The options as the user has set them; `part` is null, or what the simulation is of the progress that is shown. */
+/* The options as the user has set them, where 0 says none; `part` is null, or what the simulation is of the progress that
+ * is shown. */
 static inline weft_simulate_options simulate_options(const settings *s, progress_part *part) {
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     o.seed = (uint64_t)s->seed;
-    if (!isnan(s->drift)) {
-        o.drift = s->drift;
-    }
-    if (s->stages >= 0) {
-        o.stages = s->stages;
-    }
+    o.drift = isnan(s->drift) || s->drift < 0 ? 0 : s->drift == 0 ? -1 : s->drift;
+    o.stages = s->stages < 0 ? 0 : s->stages == 0 ? -1 : s->stages;
     o.limit = (uint64_t)s->limit;
     o.progress = part ? progress_told : NULL;
     o.progress_user = part;

@@ -9,11 +9,9 @@
 
 #include <weft/tune.h>
 
-#include "cli.h"
-#include "plan/describe.h"
 #include "base/json.h"
+#include "cli.h"
 #include "progress.h"
-#include <weft/tune.h>
 #include "verbs/tune_file.h"
 #include "verbs/tune_kept.h"
 
@@ -28,7 +26,6 @@ static void on_interrupt(int number) {
 /* One problem being tuned. */
 typedef struct tuning {
     const settings *s;
-    weft_subject subject;
     size_t number, count; /* of the problems of this command */
     json_t *all;          /* every candidate; null when not asked for, or when memory ran out */
     weft_tuned tuned;
@@ -62,17 +59,17 @@ static void add_candidate(void *user, const weft_tune_figures *f) {
     }
 }
 
-/* The plan that the tuned schedule makes, for what is shown of it; null when it makes none. */
-static weft_plan *plan_of(const tuning *t, weft_mode mode) {
-    weft_plan *plan = NULL;
-    const weft_schedule schedule = mode == WEFT_ESTIMATE ? schedule_of(t->s) : t->tuned.schedule;
+/* The plan that a schedule makes, for what is shown of it; null when it makes none. */
+static weft_plan *plan_of(const tuning *t, const weft_schedule *schedule) {
     const weft_device device = device_of(t->s);
-    weft_attention attention;
-    if (t->subject == WEFT_SUBJECT_GEMM) {
-        const weft_gemm gemm = gemm_of(t->s);
-        (void)weft_plan_gemm_on(&plan, &gemm, &schedule, NULL, &device, NULL);
-    } else if (attention_of(t->s, &attention, NULL)) {
-        (void)weft_plan_attention_on(&plan, &attention, &schedule, NULL, &device, NULL);
+    weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
+    weft_plan *plan = NULL;
+    weft_message unused;
+    problem p;
+    options.schedule = schedule;
+    options.device = &device;
+    if (problem_of(t->s, &p, &unused)) {
+        (void)weft_plan_create(&plan, &p, &options, NULL);
     }
     return plan;
 }
@@ -109,7 +106,7 @@ static void run(tuning *t) {
     const weft_schedule schedule = schedule_of(t->s);
     const weft_device device = device_of(t->s);
     weft_tune_options options = WEFT_TUNE_INIT;
-    weft_attention attention;
+    problem p;
     options.seconds = t->s->budget;
     options.behind = t->s->behind;
     options.patience = t->s->patience;
@@ -120,30 +117,22 @@ static void run(tuning *t) {
     options.progress = show_progress;
     options.candidate = add_candidate;
     options.user = t;
-    if (t->subject == WEFT_SUBJECT_GEMM) {
-        const weft_gemm gemm = gemm_of(t->s);
-        t->status = weft_tune_gemm(&gemm, &schedule, &device, &options, &t->tuned, &t->state, &t->message);
-    } else if (attention_of(t->s, &attention, &t->message)) {
-        t->status = weft_tune_attention(&attention, &schedule, &device, &options, &t->tuned, &t->state, &t->message);
-    } else {
-        t->status = WEFT_INVALID;
-    }
+    t->status = problem_of(t->s, &p, &t->message)
+                    ? weft_tune(&p, &schedule, &device, &options, &t->tuned, &t->state, &t->message)
+                    : WEFT_INVALID;
     progress_wipe();
-}
-
-static double flops_of(const weft_plan *plan) {
-    return plan->subject == WEFT_SUBJECT_GEMM ? weft_gemm_flops(&plan->gemm) : weft_attention_flops(&plan->attention);
 }
 
 static json_t *result_json(const tuning *t, const weft_plan *plan) {
     const weft_tune_state *s = &t->state;
-    weft_plan *estimate = plan_of(t, WEFT_ESTIMATE);
+    const weft_schedule open = schedule_of(t->s);
+    weft_plan *estimate = plan_of(t, &open);
     json_t *object = json_pack(
-        "{s:s, s:s, s:o, s:o, s:s, s:f, s:f, s:f, s:I, s:I, s:b, s:b, s:b}", "device", plan->backend->name, "machine",
-        plan->machine.name, "problem", weft_plan_problem_json(plan), "schedule", weft_plan_schedule_json(plan), "kernel",
-        weft_plan_kernel(plan), "seconds", t->tuned.seconds, "spread", t->tuned.spread, "tflops",
-        flops_of(plan) / t->tuned.seconds / 1e12, "runs", (json_int_t)t->tuned.runs, "date", (json_int_t)t->tuned.date,
-        "whole", t->tuned.whole, "stored", t->status == WEFT_OK, "timed_now", s->runs > 0);
+        "{s:s, s:s, s:o, s:o, s:s, s:f, s:f, s:f, s:I, s:I, s:b, s:b, s:b}", "device", weft_plan_backend(plan), "machine",
+        weft_plan_machine(plan)->name, "problem", plan_member(plan, "problem"), "schedule", plan_member(plan, "schedule"),
+        "kernel", weft_plan_kernel(plan), "seconds", t->tuned.seconds, "spread", t->tuned.spread, "tflops",
+        weft_problem_flops(weft_plan_problem(plan)) / t->tuned.seconds / 1e12, "runs", (json_int_t)t->tuned.runs, "date",
+        (json_int_t)t->tuned.date, "whole", t->tuned.whole, "stored", t->status == WEFT_OK, "timed_now", s->runs > 0);
     if (s->runs > 0) {
         weft_json_set(&object, "search",
                       json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:f}", "candidates", (json_int_t)s->candidates,
@@ -152,7 +141,7 @@ static json_t *result_json(const tuning *t, const weft_plan *plan) {
                                 "runs", (json_int_t)s->runs, "disturbed", (json_int_t)s->disturbed, "elapsed", s->elapsed));
         weft_json_set(&object, "estimate",
                       json_pack("{s:f, s:o}", "seconds", s->estimate, "schedule",
-                                estimate ? weft_plan_schedule_json(estimate) : json_null()));
+                                estimate ? plan_member(estimate, "schedule") : json_null()));
     }
     if (t->s->all) {
         weft_json_set(&object, "all", json_incref(t->all));
@@ -210,7 +199,7 @@ static int tune_one(tuning *t, json_t **results, weft_plan **held) {
     const weft_device device = device_of(t->s);
     int code = t->status ? device_exit_code(&device, t->status) : EXIT_OK;
     if (t->status == WEFT_OK || (t->status == WEFT_IO && t->tuned.seconds > 0)) {
-        weft_plan *plan = plan_of(t, WEFT_STORED);
+        weft_plan *plan = plan_of(t, &t->tuned.schedule);
         if (plan && results) {
             weft_json_append(results, result_json(t, plan));
         } else if (plan) {
@@ -229,14 +218,15 @@ static int tune_one(tuning *t, json_t **results, weft_plan **held) {
     return code;
 }
 
-static int tune_all(const settings *s, const tune_problem *list, size_t count) {
+static int tune_all(const settings *s, const settings *list, size_t count) {
     json_t *results = json_array();
     weft_plan *held = NULL;
     int code = EXIT_OK;
     signal(SIGINT, on_interrupt);
     signal(SIGTERM, on_interrupt);
     for (size_t i = 0; i < count && !interrupted && (code == EXIT_OK || code == EXIT_FAILED); i++) {
-        tuning t = {.s = &list[i].chosen, .subject = list[i].subject, .number = i + 1, .count = count};
+        tuning t = {
+            .s = &list[i], .number = i + 1, .count = count, .tuned = WEFT_TUNED_INIT, .state = WEFT_TUNE_STATE_INIT};
         const int this = tune_one(&t, s->json ? &results : NULL, &held);
         code = this ? this : code;
     }
@@ -253,9 +243,8 @@ static int tune_all(const settings *s, const tune_problem *list, size_t count) {
 }
 
 int cmd_tune(const settings *s, const char *const *words, size_t count) {
-    const int subject = count > 0 ? subject_or_complain("tune", words[0]) : -1;
     const int verbs = s->list + s->export + (s->import != NULL) + s->forget + (s->file != NULL);
-    if (count > 0 && subject < 0) {
+    if (count > 0 && check_operation(s, "tune", words[0])) {
         return EXIT_USAGE;
     }
     if (verbs > 1) {
@@ -268,22 +257,21 @@ int cmd_tune(const settings *s, const char *const *words, size_t count) {
         return tune_list(s);
     }
     if (s->forget) {
-        return tune_forget(s, subject);
+        return tune_forget(s);
     }
     if (s->export || s->import) {
         return tune_exchange(s);
     }
     if (s->file) {
-        tune_problem *list = NULL;
+        settings *list = NULL;
         size_t problems = 0;
-        const int code = tune_file_read(s, s->file, subject, &list, &problems);
+        const int code = tune_file_read(s, s->file, &list, &problems);
         const int tuned = code ? code : tune_all(s, list, problems);
         free(list);
         return tuned;
     }
-    if (subject < 0) {
+    if (!s->operation) {
         return complain(EXIT_USAGE, "tune needs attention or gemm, --file, --list, --export, --import or --forget");
     }
-    const tune_problem one = {(weft_subject)subject, *s};
-    return tune_all(s, &one, 1);
+    return tune_all(s, s, 1);
 }

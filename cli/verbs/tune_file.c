@@ -32,26 +32,17 @@ static size_t cut(char *line, char **cells) {
     return count;
 }
 
-static const option *find(const char *name) {
-    for (const option *o = option_table; o->name; o++) {
-        if (strcmp(o->name, name) == 0) {
-            return o;
-        }
-    }
-    return NULL;
-}
-
 /* One line as the options it stands for. */
-static int read_problem(char *const *names, char *const *cells, size_t count, int subject, tune_problem *problem,
-                        weft_message *message) {
+static int read_problem(char *const *names, char *const *cells, size_t count, settings *s, weft_message *message) {
     char flags[COLUMNS][64], *arguments[2 * COLUMNS];
+    int32_t operation = s->operation;
     int given = 0;
     for (size_t i = 0; i < count; i++) {
         if (strcmp(names[i], "subject") == 0) {
-            subject = subject_of(cells[i]);
+            operation = weft_operation_find(cells[i]);
             continue;
         }
-        const option *o = find(names[i]);
+        const option *o = option_find(names[i], strlen(names[i]));
         const int is_flag = o && o->type == OPTION_FLAG;
         if (cells[i][0] == '\0' || (is_flag && strcmp(cells[i], "0") == 0)) {
             continue;
@@ -66,26 +57,26 @@ static int read_problem(char *const *names, char *const *cells, size_t count, in
             arguments[given++] = cells[i];
         }
     }
-    if (subject < 0) {
+    if (operation == 0) {
         snprintf(message->text, sizeof message->text, "the subject is not attention or gemm");
         return EXIT_USAGE;
     }
     size_t words;
-    problem->subject = (weft_subject)subject;
-    return options_parse(&problem->chosen, subject == WEFT_SUBJECT_GEMM ? SET_GEMM : SET_ATTENTION, given, arguments, NULL,
-                         0, &words, message);
+    const int code = options_parse(s, SET_PROBLEM, operation_bits(operation), given, arguments, NULL, 0, &words, message);
+    s->operation = operation_made(s, operation);
+    return code;
 }
 
-static int add(tune_problem **list, size_t *count, const settings *s) {
-    tune_problem *longer = realloc(*list, (*count + 1) * sizeof *longer);
+static int add(settings **list, size_t *count, const settings *s) {
+    settings *longer = realloc(*list, (*count + 1) * sizeof *longer);
     if (longer) {
         *list = longer;
-        longer[(*count)++].chosen = *s;
+        longer[(*count)++] = *s;
     }
     return longer != NULL;
 }
 
-int tune_file_read(const settings *s, const char *path, int subject, tune_problem **list, size_t *count) {
+int tune_file_read(const settings *s, const char *path, settings **list, size_t *count) {
     char line[LINE], header[LINE], *names[COLUMNS], *cells[COLUMNS];
     size_t columns = 0, number = 0;
     int code = EXIT_OK;
@@ -114,7 +105,7 @@ int tune_file_read(const settings *s, const char *path, int subject, tune_proble
                 code = complain(EXIT_USAGE, "%s:%zu: %zu cells and not %zu", path, number, found, columns);
             } else if (!add(list, count, s)) {
                 code = complain(EXIT_FAILED, "out of memory");
-            } else if ((code = read_problem(names, cells, columns, subject, &(*list)[*count - 1], &message))) {
+            } else if ((code = read_problem(names, cells, columns, &(*list)[*count - 1], &message))) {
                 complain(code, "%s:%zu: %s", path, number, message.text);
             }
         }

@@ -4,14 +4,10 @@
 
 #include "options/options.h"
 
-typedef struct tune_problem {
-    weft_subject subject;
-    settings chosen; /* the user's options with the line's on top */
-} tune_problem;
-
 /* Reads a file whose first line names options without their dashes ("seq", "heads", "causal"), with "subject" among them
- * unless `subject` is given (-1: it is not). Empty cells, and 0 for a flag, leave an option out; lines that begin with #
- * are passed over. Fills *list (the caller frees it) and *count. Returns an exit code, with the message printed. */
-int tune_file_read(const settings *s, const char *path, int subject, tune_problem **list, size_t *count);
+ * unless the settings have an operation. Empty cells, and 0 for a flag, leave an option out; lines that begin with # are
+ * passed over. Fills *list with the user's settings and each line's on top (the caller frees it) and *count. Returns an
+ * exit code, with the message printed. */
+int tune_file_read(const settings *s, const char *path, settings **list, size_t *count);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include <weft/tune.h>
 
-#include "cli.h"
 #include "base/json.h"
+#include "cli.h"
 
 void tune_describe(const weft_schedule *s, char *text, size_t size) {
     size_t used = 0;
@@ -121,23 +121,15 @@ static int count_rows(const settings *s, weft_status status, const weft_message 
     return code;
 }
 
-int tune_forget(const settings *s, int subject) {
+int tune_forget(const settings *s) {
     const weft_schedule schedule = schedule_of(s);
     const weft_device device = device_of(s);
     weft_message message = {""};
-    weft_status status;
+    problem p;
     int64_t rows = 0;
-    if (subject < 0) {
-        status = weft_tunings_forget(&rows, &message);
-    } else if (subject == WEFT_SUBJECT_GEMM) {
-        const weft_gemm gemm = gemm_of(s);
-        status = weft_tuned_forget_gemm(&gemm, &schedule, &device, &rows, &message);
-    } else {
-        weft_attention attention;
-        status = attention_of(s, &attention, &message)
-                     ? weft_tuned_forget_attention(&attention, &schedule, &device, &rows, &message)
-                     : WEFT_INVALID;
-    }
+    const weft_status status = !s->operation                 ? weft_tunings_forget(&rows, &message)
+                               : problem_of(s, &p, &message) ? weft_tuned_forget(&p, &schedule, &device, &rows, &message)
+                                                             : WEFT_INVALID;
     return count_rows(s, status, &message, "forgot", rows);
 }
 

@@ -10,9 +10,10 @@
 void tune_describe(const weft_schedule *s, char *text, size_t size);
 json_t *tune_schedule_json(const weft_schedule *s);
 
-/* weft tune --list, --forget (of a subject's problem, or everything with -1), --export and --import. Exit codes. */
+/* weft tune --list, --forget (of a problem, or everything where no operation is named), --export and --import. Exit codes.
+ */
 int tune_list(const settings *s);
-int tune_forget(const settings *s, int subject);
+int tune_forget(const settings *s);
 int tune_exchange(const settings *s);
 
 #endif

@@ -1,81 +1,68 @@
 /* weft view: schedules side by side, as a page, in the terminal or as a still. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
+
+#include <weft/report.h>
 
 #include "cli.h"
 #include "options/schedules.h"
-#include "report/page.h"
-#include "report/svg.h"
-#include "report/text.h"
-#include "report/view.h"
 #include "verbs/simulated.h"
 
-static int write_page(const settings *s, const weft_view *view) {
-    weft_message message = {""};
-    json_t *data = weft_view_json(view, s->command);
-    if (!data) {
-        return complain(EXIT_FAILED, "out of memory");
-    }
-    if (s->json && !s->output) {
-        return print_json(data);
-    }
-    const weft_status status = weft_page_write(data, s->output, &message);
+/* A page where --output says; the same as JSON on standard output where --json does. */
+static weft_status write_page(const settings *s, const weft_view *view, weft_message *message) {
+    weft_status status = s->output ? weft_view_write(view, WEFT_VIEW_PAGE, s->output, s->command, message) : WEFT_OK;
     if (status == WEFT_OK && s->json) {
-        return print_json(data);
+        status = weft_view_write(view, WEFT_VIEW_JSON, NULL, s->command, message);
+    } else if (status == WEFT_OK) {
+        printf("open %s\n", s->output);
     }
-    json_decref(data);
-    if (status) {
-        return complain_status(status, &message);
-    }
-    printf("open %s\n", s->output);
-    return EXIT_OK;
+    return status;
 }
 
 static int show(const settings *s, const weft_view *view) {
     weft_message message = {""};
-    weft_status status = WEFT_OK;
-    if (s->text) {
-        status = isatty(STDOUT_FILENO) && !s->output ? weft_text_play(view) : weft_text_write(view, s->output, &message);
-    } else if (s->svg) {
-        status = weft_svg_write(view, s->output, &message);
-    } else {
-        return write_page(s, view);
-    }
+    const weft_status status = s->text && isatty(STDOUT_FILENO) && !s->output ? weft_view_play(view, &message)
+                               : s->text ? weft_view_write(view, WEFT_VIEW_TEXT, s->output, s->command, &message)
+                               : s->svg  ? weft_view_write(view, WEFT_VIEW_SVG, s->output, s->command, &message)
+                                         : write_page(s, view, &message);
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 
-/* Plans every schedule and records it. */
-static int make_view(const settings *s, weft_subject subject, weft_view *view) {
+/* Plans every schedule that the options name. */
+static int make_plans(const settings *s, weft_plan **plans, size_t *count) {
     settings list[WEFT_VIEW_SCHEDULES];
-    weft_schedule schedules[WEFT_VIEW_SCHEDULES];
-    size_t count = 0;
-    int code = schedules_read(s, subject, list, WEFT_VIEW_SCHEDULES, &count);
-    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
-        code = make_plan(&list[i], subject, &view->schedule[i].plan);
-        view->count += code == EXIT_OK;
-        if (code == EXIT_OK) {
-            schedules[i] = weft_plan_schedule(view->schedule[i].plan);
-        }
+    int code = schedules_read(s, list, WEFT_VIEW_SCHEDULES, count);
+    for (size_t i = 0; i < *count && code == EXIT_OK; i++) {
+        code = make_plan(&list[i], &plans[i]);
     }
-    if (code) {
-        return code;
+    return code;
+}
+
+/* Records them. */
+static int make_view(const settings *s, weft_plan *const *plans, size_t count, weft_view **view) {
+    weft_schedule schedules[WEFT_VIEW_SCHEDULES];
+    char texts[WEFT_VIEW_SCHEDULES][96];
+    const char *names[WEFT_VIEW_SCHEDULES];
+    const weft_plan *made[WEFT_VIEW_SCHEDULES];
+    weft_message message = {""};
+    for (size_t i = 0; i < count; i++) {
+        made[i] = plans[i];
+        schedules[i] = weft_plan_schedule(plans[i]);
     }
     for (size_t i = 0; i < count; i++) {
-        schedule_name(schedules, count, i, view->schedule[i].name, sizeof view->schedule[i].name);
+        schedule_name(schedules, count, i, texts[i], sizeof texts[i]);
+        names[i] = texts[i];
     }
-    weft_message message = {""};
     const weft_simulate_options options = simulate_options(s, NULL);
     progress_begin("simulating schedules", 0);
-    const weft_status status = weft_view_make(view, &options, !s->text && !s->svg, &message);
+    const weft_status status = weft_view_create(view, made, names, count, &options, !s->text && !s->svg, &message);
     progress_end();
     return status ? complain_status(status, &message) : EXIT_OK;
 }
 
 int cmd_view(const settings *s, const char *const *words, size_t count) {
     (void)count;
-    const int subject = subject_or_complain("view", words[0]);
-    if (subject < 0) {
+    if (check_operation(s, "view", words[0])) {
         return EXIT_USAGE;
     }
     if (s->text + s->svg + s->json > 1) {
@@ -84,18 +71,15 @@ int cmd_view(const settings *s, const char *const *words, size_t count) {
     if (!s->output && !s->text && !s->svg && !s->json) {
         return complain(EXIT_USAGE, "view needs -o FILE.html, --text, --svg or --json");
     }
-    weft_view *view = calloc(1, sizeof *view);
-    if (!view) {
-        return complain(EXIT_FAILED, "out of memory");
+    weft_plan *plans[WEFT_VIEW_SCHEDULES] = {NULL};
+    weft_view *view = NULL;
+    size_t made = 0;
+    int code = make_plans(s, plans, &made);
+    code = code ? code : make_view(s, plans, made, &view);
+    code = code ? code : show(s, view);
+    weft_view_destroy(view);
+    for (size_t i = 0; i < WEFT_VIEW_SCHEDULES; i++) {
+        weft_plan_destroy(plans[i]);
     }
-    int code = make_view(s, (weft_subject)subject, view);
-    if (code == EXIT_OK) {
-        code = show(s, view);
-    }
-    for (size_t i = 0; i < view->count; i++) {
-        weft_plan_destroy(view->schedule[i].plan);
-    }
-    weft_view_release(view);
-    free(view);
     return code;
 }

@@ -18,10 +18,11 @@ typedef struct weft_check {
     int64_t checked;    /**< rows or elements that were compared: a sample where the problem is large */
     const char *unit;   /**< what was compared: "rows", "elements" */
     int32_t passed;     /**< 1: the error is within the bound, and nothing that should be finite is not */
+    int32_t relative;   /**< 1: error and bound are relative to the largest element of each output */
 } weft_check;
 
 #define WEFT_CHECK_INIT                                                                                                    \
-    { sizeof(weft_check), 0.0, 0.0, 0, "", 0 }
+    { sizeof(weft_check), 0.0, 0.0, 0, "", 0, 0 }
 
 /** Compares the result of a run with the reference.
  *

@@ -86,6 +86,9 @@ WEFT_API weft_status weft_machine_host(weft_machine *machine, weft_message *mess
  * WEFT_NOT_FOUND when there is no driver or no such GPU; the machine is then all zeros. */
 WEFT_API weft_status weft_machine_gpu(weft_machine *machine, int32_t index, weft_message *message);
 
+/** The machine that a plan is for. Valid as long as the plan. */
+WEFT_API const weft_machine *weft_plan_machine(const weft_plan *plan);
+
 /** Names of the built-in machines by number; null past the last. */
 WEFT_API const char *weft_machine_name(size_t number);
 

@@ -73,6 +73,25 @@ typedef struct weft_simulation {
 WEFT_API weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
                                    weft_traffic *domains, weft_message *message);
 
+/** Simulates many plans over threads. Nulls among them are passed over.
+ *
+ * @param simulations  what came out, `count` of them, all with struct_size set
+ * @param statuses     null, or how each went
+ *
+ * Returns the status of the first that failed, with its message. */
+WEFT_API weft_status weft_simulate_all(const weft_plan *const *plans, size_t count, const weft_simulate_options *options,
+                                       weft_simulation *simulations, weft_status *statuses, weft_message *message);
+
+/** The share of the sectors looked up that were there. */
+WEFT_API double weft_hit_rate(const weft_traffic *traffic);
+
+/** Steps of all tiles of a plan: what a simulation takes, and what its limit is of. */
+WEFT_API uint64_t weft_simulate_steps(const weft_plan *plan);
+
+/** A simulation as one JSON object, with what each domain did where `domains` is not null. As weft_plan_json(). */
+WEFT_API size_t weft_simulation_json(const weft_plan *plan, const weft_simulation *simulation, const weft_traffic *domains,
+                                     char *text, size_t size);
+
 /** A point of the miss curve: two numbers, and never more. */
 typedef struct weft_curve_point {
     int64_t l2_bytes; /**< of one domain */

@@ -367,6 +367,11 @@ WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, 
 WEFT_API size_t weft_plan_text(const weft_plan *plan, char *text, size_t size);
 WEFT_API size_t weft_plan_json(const weft_plan *plan, char *text, size_t size);
 
+/** weft_plan_text() without the kernel, for a plan that is not run; and the problem as a title: "Attention, 8 heads of 64,
+ * ...". */
+WEFT_API size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size);
+WEFT_API size_t weft_plan_title(const weft_plan *plan, char *text, size_t size);
+
 /** The schedule with every choice made. */
 WEFT_API weft_schedule weft_plan_schedule(const weft_plan *plan);
 

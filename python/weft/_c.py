@@ -16,11 +16,9 @@ from . import errors
 ATTENTION, ATTENTION_BACKWARD, GEMM = 1, 2, 3  # enum weft_operation
 CPU, CUDA = 0, 1  # enum weft_device_kind
 
-
-
 _TYPES = {
-    "char": c_char, "char*": c_char_p, "double": c_double, "int": c_int, "int32": c_int32, "int64": c_int64, "size": c_size_t, "uint32": c_uint32,
-    "uint64": c_uint64, "void*": c_void_p,
+    "char": c_char, "char*": c_char_p, "double": c_double, "int": c_int, "int32": c_int32, "int64": c_int64, "size": c_size_t,
+    "uint32": c_uint32, "uint64": c_uint64, "void*": c_void_p,
 }  # fmt: skip
 
 
@@ -40,154 +38,89 @@ def _fields(text: str):
     return [(name, _type(kind)) for kind, *names in declarations for name in names]
 
 
+class Message(Structure):
+    _fields_ = _fields("char[256] text")
+
+
 class Sized(Structure):
     """A structure that begins with its size, so that fields can be added at its end."""
-
-    _fields_ = _fields("size struct_size")
 
     def __init__(self, *values, **fields):
         super().__init__(sizeof(type(self)), *values, **fields)
 
 
-_HEAD = "size struct_size; int32 operation;"  # what a problem and its data begin with
+_SIZED = "size struct_size;"
+_HEAD = f"{_SIZED} int32 operation;"  # what a problem and its data begin with: see head()
+_TYPES["TUNE_PROGRESS"] = TUNE_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)  # takes `user` and a TuneState
 
-
-class Message(Structure):
-    _fields_ = _fields("char[256] text")
-
-
-class Strides(Structure):
-    _fields_ = _fields("int64 batch seq head")
-
-
-class Attention(Structure):
-    _fields_ = _fields(
-        f"{_HEAD} int64 batch heads kv_heads seq kv_seq head_dim; int dtype mask; int64 offset; double scale; int layout;"
+# Every other structure with its fields; weft_plan_options is PlanOptions here.
+STRUCTURES = {
+    "Strides": "int64 batch seq head",
+    "Attention": (
+        f"{_HEAD} int64 batch heads kv_heads seq kv_seq head_dim; int dtype mask; int64 offset; double scale; int layout; "
         "Strides q_strides k_strides v_strides o_strides"
-    )
-
-
-class Gemm(Structure):
-    _fields_ = _fields(
-        f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta;"
+    ),
+    "Gemm": (
+        f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta; "
         "int64 batch a_stride b_stride c_stride"
-    )
-
-
-class AttentionData(Structure):
-    _fields_ = _fields(f"{_HEAD} void* q k v o lse")
-
-
-class AttentionGradients(Structure):
-    _fields_ = _fields(f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse")
-
-
-class GemmData(Structure):
-    _fields_ = _fields(f"{_HEAD} void* a b c")
-
-
-class Schedule(Sized):
-    _fields_ = _fields(
-        "int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis;"
+    ),
+    "AttentionData": f"{_HEAD} void* q k v o lse",
+    "AttentionGradients": f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse",
+    "GemmData": f"{_HEAD} void* a b c",
+    "Schedule": (
+        f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
         "int64 domains cluster_m cluster_n split; int64[8] reserved"
-    )
-
-
-class Device(Sized):
-    _fields_ = _fields("int kind; int32 index precise mask_every_block no_prefetch ctas; char* kernel; int mode")
-
-
-class Machine(Sized):
-    _fields_ = _fields(
-        "char[32] name; char[96] title; int64 workers domains handout handout_run; double clock;"
-        "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home;"
-        "double l2_usable l2_slack l2_crowded l2_merge; int64 l2_write; double l2_bandwidth; int64 llc_bytes;"
-        "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16 exp_rate"
-        " drift drift_load"
-    )
-
-
-class PlanOptions(Sized):
-    _fields_ = _fields("Schedule* schedule; Machine* machine; Device* device")
-
-
-class Tuned(Sized):
-    _fields_ = _fields("Schedule schedule; double seconds spread; int64 runs date; int32 whole")
-
-
-class TuneState(Sized):
-    _fields_ = _fields(
-        "int64 candidates same dropped; double dropped_from; int64 refused untimed racing runs disturbed; double elapsed left;"
-        "Tuned* best; double estimate"
-    )
-
-
-TUNE_PROGRESS = _TYPES["TUNE_PROGRESS"] = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(TuneState))
-
-
-class TuneOptions(Sized):
-    _fields_ = _fields(
-        "double seconds behind patience; int32 exhaustive again forgetful; Schedule* also; size also_count;"
+    ),
+    "Device": f"{_SIZED} int kind; int32 index precise mask_every_block no_prefetch ctas; char* kernel; int mode",
+    "Machine": (
+        f"{_SIZED} char[32] name; char[96] title; int64 workers domains handout handout_run; double clock; "
+        "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home; "
+        "double l2_usable l2_slack l2_crowded l2_merge; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
+        "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16; "
+        "double exp_rate drift drift_load"
+    ),
+    "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device",
+    "Tuned": f"{_SIZED} Schedule schedule; double seconds spread; int64 runs date; int32 whole",
+    "TuneState": (
+        f"{_SIZED} int64 candidates same dropped; double dropped_from; int64 refused untimed racing runs disturbed; "
+        "double elapsed left; Tuned* best; double estimate"
+    ),
+    "TuneOptions": (
+        f"{_SIZED} double seconds behind patience; int32 exhaustive again forgetful; Schedule* also; size also_count; "
         "TUNE_PROGRESS progress; void* candidate user"
-    )
-
-
-class MachineValue(Sized):
-    _fields_ = _fields("char* section key unit text; char[96] value; char[160] source")
-
-
-class Traffic(Sized):
-    _fields_ = _fields(
-        "uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes; uint64[7] reserved"
-    )
-
-
-class SimulateOptions(Sized):
-    _fields_ = _fields("double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user")
-
-
-class Simulation(Sized):
-    _fields_ = _fields(
-        "Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; double simulated"
-    )
-
-
-class CurvePoint(Structure):
-    _fields_ = _fields("int64 l2_bytes; uint64 misses")
-
-
-class OrderInfo(Structure):
-    _fields_ = _fields("char* name text; int grid parameter")
-
-
-class Name(Structure):
-    _fields_ = _fields("char* name text")
-
-
-class Divisor(Structure):
-    _fields_ = _fields("uint64 value multiplier; uint32 shift")
-
-
-class Grid(Structure):
-    _fields_ = _fields("int64 batch rows cols")
-
-
-class Order(Structure):
-    _fields_ = _fields(
-        "int32 kind axis; Grid grid; int64 count group domains bands;"
+    ),
+    "MachineValue": f"{_SIZED} char* section key unit text; char[96] value; char[160] source",
+    "Traffic": (
+        f"{_SIZED} uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes; "
+        "uint64[7] reserved"
+    ),
+    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user",
+    "Simulation": (
+        f"{_SIZED} Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; "
+        "double simulated"
+    ),
+    "CurvePoint": "int64 l2_bytes; uint64 misses",
+    "OrderInfo": "char* name text; int grid parameter",
+    "Name": "char* name text",
+    "Divisor": "uint64 value multiplier; uint32 shift",
+    "Grid": "int64 batch rows cols",
+    "Order": (
+        "int32 kind axis; Grid grid; int64 count group domains bands; "
         "Divisor by_batch by_rows by_cols by_domains by_band by_group by_last_group; uint32* table"
-    )
-
-
-class Reach(Structure):
-    _fields_ = _fields("int64 rows columns tile_rows tile_columns offset; int32 causal; Divisor by_tile_columns")
-
-
-class Walk(Structure):
-    _fields_ = _fields(
-        "Order order; int32 sweep dispatch visits; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; Reach reach"
-    )
-
+    ),
+    "Slice": "int64 row_begin row_end column_begin column_end low high",
+    "Reach": (
+        "int64 rows columns tile_rows tile_columns lead; Slice slice; int32 is_prefix; Divisor by_tile_columns; "
+        "void* slices first_slice"
+    ),
+    "Walk": (
+        "Order order; int32 sweep dispatch visits; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; "
+        "Reach reach"
+    ),
+}
+for _name, _text in STRUCTURES.items():
+    _base = Sized if _text.startswith(_SIZED) and not _text.startswith(_HEAD) else Structure
+    globals()[_name] = type(_name, (_base,), {"_fields_": _fields(_text)})
 
 _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_problem_check": "void*",

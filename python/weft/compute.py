@@ -36,15 +36,15 @@ def _remember(key: Optional[tuple], ready: _Ready) -> None:
 
 
 @functools.lru_cache(maxsize=512)
-def _planned(operation: Operation, forms: Tuple[tuple, ...], options: Any, schedule: schedules.Schedule,
+def _planned(operation: Operation, forms: Tuple[tuple, ...], options: Any, schedule: Optional[schedules.Schedule],
              kernel: Optional[str]) -> plans.Plan:  # fmt: skip
     """The plan for views of these forms (their shape, strides, dtype and device), kept for the next call."""
     problem = operation.problem_of(tuple(View(0, *form, None) for form in forms), options)
-    return plans.Plan(problem, schedules.to_c(schedule), None, forms[0][3], kernel)
+    return plans.Plan(problem, schedules.to_c(schedules.of(schedule)), None, forms[0][3], kernel)
 
 
 def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ...], views: Tuple[View, ...], options: Any,
-                schedule: schedules.Schedule, kernel: Optional[str], count: int) -> Tuple[_Ready, List[Any]]:  # fmt: skip
+                schedule: Optional[schedules.Schedule], kernel: Optional[str], count: int) -> Tuple[_Ready, List[Any]]:  # fmt: skip
     """What arrays of a form that is new need, and the outputs that had to be allocated for it: only then their strides are known."""
     outputs = operation.outputs_of(views, options)
     made = [output.allocate(framework, given) for output in outputs[: operation.required_outputs]]
@@ -59,13 +59,14 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
         count: int) -> List[Any]:  # fmt: skip
     """The first `count` outputs of an operation on arrays that hold values."""
     framework = frameworks.framework_of(operation.inputs, tuple(map(type, given)))
-    chosen = schedules.of(schedule)
-    forms = tuple(map(framework.form, given))
+    chosen = None if schedule is None else schedules.of(schedule)
+    form, pointer_of = framework.form, framework.pointer
+    forms = tuple([form(x) for x in given])
     key = None if None in forms else (operation, framework, forms, options, chosen, kernel, count)
     ready = None if key is None else _ready.get(key)
     made: List[Any] = []
     if ready is not None:
-        pointers, bits = list(map(framework.pointer, given)), 0
+        pointers, bits = [pointer_of(x) for x in given], 0
         for pointer in pointers:
             bits |= pointer
         if bits % ready.size:

@@ -17,6 +17,9 @@ from .arrays import Framework, View
 from .errors import Invalid, Unsupported
 
 
+_address_of, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
+
+
 @functools.lru_cache(maxsize=64)
 def numpy_dtype(dtype: Any) -> Optional[str]:
     """What weft calls a NumPy dtype; None where it has no name for it."""
@@ -46,7 +49,7 @@ class Numpy(Framework):
 
     def pointer(self, x: Any) -> int:
         try:  # the buffer protocol is three times as fast, for arrays that are packed and can be written to
-            return ctypes.addressof(ctypes.c_char.from_buffer(x))
+            return _address_of(_from_buffer(x))
         except (BufferError, TypeError, ValueError):
             return x.__array_interface__["data"][0]
 

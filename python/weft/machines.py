@@ -102,7 +102,7 @@ class Machine:
         return f"<weft.Machine {self.name}: {self.title}, {self.workers} workers, {self.domains} x {l2:g} MiB of L2>"
 
 
-_FIELDS = [name for name, _ in _c.Machine._fields_]
+_FIELDS = [name for name, _ in _c.Machine._fields_ if name != "struct_size"]
 _NUMBERS = [name for name in _FIELDS if name not in ("name", "title")]
 MachineLike = Union[Machine, str, "os.PathLike[str]", None]
 

@@ -36,9 +36,10 @@ def tune(problem: problems.Problem, schedule: schedules.ScheduleLike = None, *, 
     problems.check(problem)
     raised = []
 
-    def on_progress(_, state):
+    def on_progress(_, address):
         try:
-            return int(bool(progress and progress(state.contents.elapsed, state.contents.left)))
+            state = _c.TuneState.from_address(address)
+            return int(bool(progress and progress(state.elapsed, state.left)))
         except BaseException as error:  # it cannot pass through C
             raised.append(error)
             return 1

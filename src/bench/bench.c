@@ -9,9 +9,8 @@
 #include "base/status.h"
 #include "base/struct.h"
 
-/* Fills a buffer as it is before the first run. */
-static weft_status fill(const weft_bench *b, const weft_bench_memory *memory, size_t number, void *to,
-                        weft_message *message) {
+weft_status weft_bench_fill(const weft_bench *b, const weft_bench_memory *memory, size_t number, void *to,
+                            weft_message *message) {
     const weft_buffer *buffer = &b->buffers[number];
     const size_t bytes = weft_bench_bytes(buffer);
     if (!buffer->is_read) {
@@ -56,7 +55,7 @@ static weft_status make_buffers(weft_bench *b, weft_message *message) {
         void **at = weft_bench_pointer(&b->data, &b->buffers[i]);
         if (is_used(&b->buffers[i])) {
             status = b->memory->allocate(b, at, weft_bench_bytes(&b->buffers[i]), message);
-            status = status ? status : fill(b, b->memory, i, *at, message);
+            status = status ? status : weft_bench_fill(b, b->memory, i, *at, message);
         }
     }
     return status;
@@ -94,6 +93,7 @@ weft_status weft_bench_open(weft_bench **bench, const weft_plan *plan, const wef
 void weft_bench_close(weft_bench *b) {
     for (size_t i = 0; b && i < b->count; i++) {
         void *here = *weft_bench_pointer(&b->data, &b->buffers[i]), *there = *weft_bench_pointer(&b->host, &b->buffers[i]);
+        free(*weft_bench_pointer(&b->first, &b->buffers[i]));
         if (there != here) {
             free(there);
         }
@@ -111,7 +111,7 @@ weft_status weft_bench_reset(weft_bench *b, weft_message *message) {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < b->count && status == WEFT_OK; i++) {
         if (b->buffers[i].is_written) {
-            status = fill(b, b->memory, i, *weft_bench_pointer(&b->data, &b->buffers[i]), message);
+            status = weft_bench_fill(b, b->memory, i, *weft_bench_pointer(&b->data, &b->buffers[i]), message);
         }
     }
     return status;
@@ -148,7 +148,7 @@ static weft_status fetch(weft_bench *b, size_t i, weft_message *message) {
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     }
     return buffer->is_written ? b->memory->read(b, *to, from, weft_bench_bytes(buffer), message)
-           : is_new           ? fill(b, &weft_bench_memory_host, i, *to, message)
+           : is_new           ? weft_bench_fill(b, &weft_bench_memory_host, i, *to, message)
                               : WEFT_OK;
 }
 
@@ -163,28 +163,6 @@ weft_status weft_bench_data(weft_bench *b, const void **data, weft_message *mess
         status = is_used(&b->buffers[i]) ? fetch(b, i, message) : WEFT_OK;
     }
     *data = &b->host;
-    return status;
-}
-
-weft_status weft_bench_check(weft_bench *b, weft_check *check, weft_message *message) {
-    const void *data;
-    weft_status status = weft_bench_data(b, &data, message);
-    weft_data before = b->host;
-    for (size_t i = 0; i < b->count; i++) {
-        void **at = weft_bench_pointer(&before, &b->buffers[i]);
-        if (b->buffers[i].is_read && b->buffers[i].is_written) {
-            *at = status ? NULL : malloc(weft_bench_bytes(&b->buffers[i]));
-            status = status ? status
-                     : *at  ? fill(b, &weft_bench_memory_host, i, *at, message)
-                            : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
-        }
-    }
-    status = status ? status : weft_check_result(&b->problem, data, &before, check, message);
-    for (size_t i = 0; i < b->count; i++) {
-        if (b->buffers[i].is_read && b->buffers[i].is_written) {
-            free(*weft_bench_pointer(&before, &b->buffers[i]));
-        }
-    }
     return status;
 }
 

@@ -25,6 +25,9 @@ struct weft_bench {
     weft_data data; /* where plans run */
     weft_data host; /* the same in the host's memory: `data` itself, or copies that weft_bench_data() makes */
 
+    weft_data first;    /* what was checked first: copies of what runs write, with check_once */
+    weft_check checked; /* how that went; checked.checked is 0 before */
+
     const void *driver; /* of a GPU: a weft_cuda_driver; null for the CPU */
     void *context, *stream, *start, *end;
     int mode; /* of captures, for weft_cuda_restore() */
@@ -51,6 +54,10 @@ static inline size_t weft_bench_bytes(const weft_buffer *buffer) {
 /* Draws the first of a buffer's random normal numbers, which are the same for any number of threads: all of them, or as
  * many as are repeated from there on. Returns how many; *numbers, which the caller frees, is null when memory ran out. */
 size_t weft_bench_draw(const weft_buffer *buffer, uint64_t seed, void **numbers);
+
+/* Fills a buffer as it is before the first run. */
+weft_status weft_bench_fill(const weft_bench *bench, const weft_bench_memory *memory, size_t number, void *to,
+                            weft_message *message);
 
 /* Puts a run on the bench's stream; on the CPU it is done when this returns. */
 weft_status weft_bench_enqueue(weft_bench *bench, const weft_plan *plan, weft_message *message);

@@ -17,7 +17,7 @@ static double by_backend(const weft_plan *plan) {
 
 static double by_simulator(const weft_plan *plan) {
     weft_simulate_options options = WEFT_SIMULATE_INIT;
-    weft_simulation simulation;
+    weft_simulation simulation = WEFT_SIMULATION_INIT;
     options.limit = 2 * weft_cost_wave(plan);
     return weft_simulate(plan, &options, &simulation, NULL, NULL) == WEFT_OK ? simulation.seconds : 0;
 }

@@ -6,26 +6,7 @@
 #ifndef WEFT_COUNTERS_COUNTERS_H
 #define WEFT_COUNTERS_COUNTERS_H
 
-#include <weft/weft.h>
-
-/* One for each row of counters.def. */
-typedef enum weft_counter {
-#define COUNTER(id, key, metric, unit, text) WEFT_COUNTER_##id,
-#include "counters/counters.def"
-#undef COUNTER
-    WEFT_COUNTERS
-} weft_counter;
-
-/* A row of counters.def. */
-typedef struct weft_counter_info {
-    const char *key, *metric, *unit, *text;
-} weft_counter_info;
-
-/* The row of a counter; null when there is no such number. */
-const weft_counter_info *weft_counter_describe(int32_t counter);
-
-/* The counter with a key; -1 when there is none. */
-int32_t weft_counter_find(const char *key);
+#include <weft/study.h>
 
 /* Which counters, and of what. */
 typedef struct weft_counters_request {
@@ -63,11 +44,5 @@ weft_status weft_counters_measure(weft_counters *session, const weft_counters_wo
 
 /* Ends a session; null is fine. */
 void weft_counters_close(weft_counters *session);
-
-/* The command that reads the same counters from outside: `command` under ncu, clocks left alone. `kernel` is a regular
- * expression for the kernels to look at, or null for all. Writes at most `size` bytes with the final null and returns the
- * length of the whole text without it, as snprintf does. */
-size_t weft_counters_ncu(const weft_counter *wanted, size_t count, const char *kernel, const char *command, char *text,
-                         size_t size);
 
 #endif

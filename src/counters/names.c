@@ -6,7 +6,7 @@
 
 static const weft_counter_info infos[] = {
 #define COUNTER(id, key, metric, unit, text) {key, metric, unit, text},
-#include "counters/counters.def"
+#include <weft/counters.def>
 #undef COUNTER
 };
 

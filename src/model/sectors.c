@@ -1,4 +1,4 @@
-#include "model/sectors.h"
+#include <weft/model.h>
 
 static double tensor_sectors(const weft_sector_model *m) {
     return m->s * m->d * m->e / m->c;

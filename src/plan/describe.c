@@ -139,3 +139,8 @@ size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
                                 plan->backend->kernel ? ", " : "", plan->backend->kernel ? weft_plan_kernel(plan) : "");
     return outline + (length > 0 ? (size_t)length : 0);
 }
+
+size_t weft_plan_title(const weft_plan *plan, char *text, size_t size) {
+    const int length = plan->operation->title(&plan->problem, text, size);
+    return length > 0 ? (size_t)length : 0;
+}

@@ -10,7 +10,4 @@
 json_t *weft_plan_problem_json(const weft_plan *plan);
 json_t *weft_plan_schedule_json(const weft_plan *plan);
 
-/* weft_plan_text() without the kernel, for a plan that is not run. */
-size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size);
-
 #endif

@@ -223,6 +223,10 @@ const void *weft_plan_problem(const weft_plan *plan) {
     return &plan->problem;
 }
 
+const weft_machine *weft_plan_machine(const weft_plan *plan) {
+    return &plan->machine;
+}
+
 const char *weft_plan_kernel(const weft_plan *plan) {
     return plan->backend->kernel ? plan->backend->kernel(plan) : plan->backend->name;
 }

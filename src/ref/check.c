@@ -38,11 +38,14 @@ static void add_up(findings *all, const findings *mine) {
     all->wrong |= mine->wrong;
 }
 
-/* Rounding the exact result once cannot be avoided, so it is always allowed. In fp32 the sums have no more digits than the
- * result: two units of its last place. */
+/* In fp32 the sums have no more digits than the result: two units of its last place. */
+double weft_ref_rounding(weft_dtype dtype) {
+    return dtype == WEFT_FP32 ? 0x1p-22 : dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
+}
+
+/* Rounding the exact result once cannot be avoided, so it is always allowed. */
 static void allow_rounding(findings *f, weft_dtype dtype) {
-    const double rounding = dtype == WEFT_FP32 ? 0x1p-22 : dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
-    f->bound = fmax(f->bound, rounding * f->largest);
+    f->bound = fmax(f->bound, weft_ref_rounding(dtype) * f->largest);
 }
 
 /* How many of `count` items, each of `cost` operations, are checked: every `stride`-th. */
@@ -253,9 +256,10 @@ static void check_gemm(checking *all) {
 static const struct {
     void (*run)(checking *all);
     const char *unit;
-} checks[] = {[WEFT_ATTENTION] = {check_attention, "rows"},
-              [WEFT_ATTENTION_BACKWARD] = {check_gradients, "rows"},
-              [WEFT_GEMM] = {check_gemm, "elements"}};
+    int relative;
+} checks[] = {[WEFT_ATTENTION] = {check_attention, "rows", 0},
+              [WEFT_ATTENTION_BACKWARD] = {check_gradients, "rows", 1},
+              [WEFT_GEMM] = {check_gemm, "elements", 0}};
 enum { CHECKS = sizeof checks / sizeof *checks };
 
 weft_status weft_check_result(const void *problem, const void *data, const void *before, weft_check *check,
@@ -277,11 +281,12 @@ weft_status weft_check_result(const void *problem, const void *data, const void 
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     }
     const findings *f = &all.found;
-    const weft_check found = {sizeof found,
-                              f->max_error,
-                              f->bound,
-                              f->checked,
-                              checks[resolved.operation].unit,
-                              f->max_error <= f->bound && !f->wrong};
+    const weft_check found = {.struct_size = sizeof found,
+                              .max_error = f->max_error,
+                              .bound = f->bound,
+                              .checked = f->checked,
+                              .unit = checks[resolved.operation].unit,
+                              .passed = f->max_error <= f->bound && !f->wrong,
+                              .relative = checks[resolved.operation].relative};
     return weft_struct_give(check, &found, sizeof found, sizeof(size_t), "WEFT_CHECK_INIT", message);
 }

@@ -3,17 +3,11 @@
 #ifndef WEFT_REPORT_COLOUR_H
 #define WEFT_REPORT_COLOUR_H
 
-#include <stdint.h>
-
-/* Red, green and blue in the lowest 24 bits. */
-typedef uint32_t weft_colour;
+#include <weft/report.h>
 
 enum { WEFT_CATEGORIES = 8 };
 
-/* `share` is between 0 and 1. */
-weft_colour weft_colour_ramp(double share);
-
 /* After Okabe and Ito's palette, for domains and schedules; `number` wraps around. */
-weft_colour weft_colour_category(int64_t number);
+uint32_t weft_colour_category(int64_t number);
 
 #endif

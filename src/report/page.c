@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/embedded.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "machine/embedded.h"
 #include "report/bytes.h"
 
-const char *weft_page_file(const char *name, size_t *length) {
+static const char *page_file(const char *name, size_t *length) {
     for (size_t i = 0; i < weft_embedded_page_count; i++) {
         if (strcmp(weft_embedded_page[i].name, name) == 0) {
             *length = weft_embedded_page[i].length;
@@ -21,17 +21,19 @@ const char *weft_page_file(const char *name, size_t *length) {
     return NULL;
 }
 
-const char *weft_page_file_name(size_t i) {
-    return i < weft_embedded_page_count ? weft_embedded_page[i].name : NULL;
+const char *weft_recorded(size_t number, const char **name) {
+    for (size_t i = 0; i < weft_embedded_page_count; i++) {
+        const char *ending = strrchr(weft_embedded_page[i].name, '.');
+        if (ending && strcmp(ending, ".csv") == 0 && number-- == 0) {
+            *name = weft_embedded_page[i].name;
+            return weft_embedded_page[i].text;
+        }
+    }
+    return NULL;
 }
 
 /* JSON inside a script element: a '<' stands only inside strings, and written as an escape it can end nothing. */
-static void put_json(weft_bytes *page, const json_t *data) {
-    char *text = weft_json_text(data, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    if (!text) {
-        page->failed = 1;
-        return;
-    }
+static void put_json(weft_bytes *page, const char *text) {
     for (const char *from = text; *from;) {
         const size_t plain = strcspn(from, "<");
         weft_bytes_put(page, from, plain);
@@ -41,20 +43,19 @@ static void put_json(weft_bytes *page, const json_t *data) {
             from++;
         }
     }
-    free(text);
 }
 
 /* Copies the template; a line "@name" stands for a file, "@data" for the data. */
-static void put_template(weft_bytes *page, const char *template, const json_t *data) {
+static void put_template(weft_bytes *page, const char *template, const char *json) {
     for (const char *line = template; *line;) {
         const size_t length = strcspn(line, "\n");
         if (line[0] == '@') {
             char name[64];
             size_t size;
             snprintf(name, sizeof name, "%.*s", (int)(length - 1), line + 1);
-            const char *text = weft_page_file(name, &size);
+            const char *text = page_file(name, &size);
             if (strcmp(name, "data") == 0) {
-                put_json(page, data);
+                put_json(page, json);
             } else if (text) {
                 weft_bytes_put(page, text, size);
             } else {
@@ -68,17 +69,20 @@ static void put_template(weft_bytes *page, const char *template, const json_t *d
     }
 }
 
-weft_status weft_page_write(const json_t *data, const char *path, weft_message *message) {
+weft_status weft_page_fill(const char *name, const char *json, const char *path, weft_message *message) {
     weft_bytes page = {0};
     size_t unused;
-    const char *kind = json_string_value(json_object_get(data, "kind"));
-    const char *template = weft_page_file(kind && strcmp(kind, "report") == 0 ? "report.html" : "view.html", &unused);
-    page.failed = !data || !template;
+    const char *template = page_file(name, &unused);
+    page.failed = !template;
     if (!page.failed) {
-        put_template(&page, template, data);
+        put_template(&page, template, json);
     }
     const weft_status status = page.failed ? weft_fail(message, WEFT_NO_MEMORY, "no memory for the page")
                                            : weft_file_write(path, page.data, page.count, message);
     weft_bytes_release(&page);
     return status;
+}
+
+weft_status weft_page_write(const char *json, const char *path, weft_message *message) {
+    return json ? weft_page_fill("report.html", json, path, message) : weft_fail(message, WEFT_INVALID, "json is null");
 }

@@ -1,4 +1,4 @@
-#include "report/rate.h"
+#include <weft/report.h>
 
 #include <stdio.h>
 

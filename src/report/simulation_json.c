@@ -1,7 +1,11 @@
 #include "report/simulation_json.h"
 
-#include "plan/describe.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/json.h"
+#include "plan/describe.h"
 
 double weft_hit_rate(const weft_traffic *t) {
     return t->sectors > 0 ? (double)t->hits / (double)(t->hits + t->misses) : 0.0;
@@ -19,7 +23,7 @@ static json_t *traffic_json(const weft_traffic *t) {
                      (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
 }
 
-json_t *weft_simulation_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+json_t *weft_simulation_object(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
     json_t *object = traffic_json(&sim->total);
     weft_json_set(&object, "machine", json_string(plan->machine.name));
     weft_json_set(&object, "problem", weft_plan_problem_json(plan));
@@ -37,4 +41,17 @@ json_t *weft_simulation_json(const weft_plan *plan, const weft_simulation *sim, 
         weft_json_set(&object, "domains", list);
     }
     return object;
+}
+
+size_t weft_simulation_json(const weft_plan *plan, const weft_simulation *simulation, const weft_traffic *domains,
+                            char *text, size_t size) {
+    json_t *object = weft_simulation_object(plan, simulation, domains);
+    char *whole = weft_json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    const size_t length = whole ? strlen(whole) : 0;
+    if (size > 0) {
+        snprintf(text, size, "%s", whole ? whole : "");
+    }
+    free(whole);
+    json_decref(object);
+    return length;
 }

@@ -6,11 +6,8 @@
 
 #include <weft/sim.h>
 
-/* The share of the sectors looked up that were there. */
-double weft_hit_rate(const weft_traffic *traffic);
-
 /* A new object (the caller's to release), or null when memory ran out. `domains` is null, or one for each of the machine.
  */
-json_t *weft_simulation_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains);
+json_t *weft_simulation_object(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains);
 
 #endif

@@ -196,7 +196,7 @@ weft_status weft_svg_write(const weft_view *view, const char *path, weft_message
                     width, height + FOOT, width);
     weft_bytes_put(&out, style, sizeof style - 1);
     weft_bytes_text(&out, "</style><rect class=\"paper\" width=\"%d\" height=\"%.0f\" rx=\"10\"/>\n", width, height + FOOT);
-    weft_view_title(plan, title, sizeof title);
+    weft_plan_title(plan, title, sizeof title);
     weft_bytes_text(&out, "<title>%s: tiles by position</title>\n<text x=\"%d\" y=\"40\">%s, on ", title, (int)MARGIN,
                     title);
     put_escaped(&out, plan->machine.title);

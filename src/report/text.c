@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
-#include "report/rate.h"
+#include <weft/report.h>
 #include "report/simulation_json.h"
 #include "report/still.h"
 
@@ -55,7 +55,7 @@ static void put_history(weft_bytes *out, const weft_view_schedule *s, int64_t fr
 static void put_explanation(weft_bytes *out, const weft_view *view) {
     const weft_plan *plan = view->schedule[0].plan;
     char title[192];
-    weft_view_title(plan, title, sizeof title);
+    weft_plan_title(plan, title, sizeof title);
     weft_bytes_text(out, "%s, on %s\n", title, plan->machine.title);
     weft_bytes_text(
         out,
@@ -109,7 +109,7 @@ static void put_moment(weft_bytes *out, const weft_view_schedule *s, const weft_
     const weft_traffic traffic = weft_still_traffic(&s->trace, frame);
     put_headline(out, s, &traffic);
     for (int64_t i = 0; i < cells; i++) {
-        const weft_colour c = state[i] & 2 ? 0xffffff : weft_colour_ramp(grid->share[i]);
+        const uint32_t c = state[i] & 2 ? 0xffffff : weft_colour_ramp(grid->share[i]);
         weft_bytes_text(out, "%s", i % grid->cols == 0 ? "\033[K" : "");
         if (state[i] == 0 || grid->share[i] < 0) {
             weft_bytes_text(out, "\033[0m %s", grid->share[i] < 0 ? " " : "·");

@@ -3,14 +3,19 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "cpu/thread/team.h"
-#include "plan/describe.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "cpu/thread/team.h"
+#include "plan/describe.h"
 #include "report/colour.h"
+#include "report/page.h"
 #include "report/simulation_json.h"
+#include "report/svg.h"
+#include "report/text.h"
 #include "report/trace_json.h"
 
 const char *weft_view_domain_word(const weft_machine *machine) {
@@ -35,10 +40,6 @@ weft_view_grid weft_view_grid_of(const weft_plan *plan) {
         }
     }
     return g;
-}
-
-void weft_view_title(const weft_plan *plan, char *text, size_t size) {
-    plan->operation->title(&plan->problem, text, size);
 }
 
 static weft_status make_schedule(weft_view_schedule *s, const weft_simulate_options *options, int curves,
@@ -66,7 +67,7 @@ static void make_one(void *context, int64_t i) {
     m->status[i] = make_schedule(&m->view->schedule[i], m->options, m->curves, &m->message[i]);
 }
 
-weft_status weft_view_make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message) {
+static weft_status make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message) {
     for (size_t i = 0; i < view->count; i++) {
         weft_view_schedule *s = &view->schedule[i];
         s->grid = weft_view_grid_of(s->plan);
@@ -86,10 +87,33 @@ weft_status weft_view_make(weft_view *view, const weft_simulate_options *options
     return WEFT_OK;
 }
 
-void weft_view_release(weft_view *view) {
-    for (size_t i = 0; i < view->count; i++) {
+weft_status weft_view_create(weft_view **view, const weft_plan *const *plans, const char *const *names, size_t count,
+                             const weft_simulate_options *options, int32_t curves, weft_message *message) {
+    if (!view || !plans || !names || count < 1 || count > WEFT_VIEW_SCHEDULES) {
+        return weft_fail(message, WEFT_INVALID, "a view has 1 to %d schedules, not %zu", (int)WEFT_VIEW_SCHEDULES, count);
+    }
+    weft_view *v = *view = calloc(1, sizeof *v);
+    if (!v) {
+        return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+    }
+    v->count = count;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(v->schedule[i].name, sizeof v->schedule[i].name, "%s", names[i]);
+        v->schedule[i].plan = plans[i];
+    }
+    const weft_status status = make(v, options, curves, message);
+    if (status) {
+        weft_view_destroy(v);
+        *view = NULL;
+    }
+    return status;
+}
+
+void weft_view_destroy(weft_view *view) {
+    for (size_t i = 0; view && i < view->count; i++) {
         weft_trace_release(&view->schedule[i].trace);
     }
+    free(view);
 }
 
 static json_t *machine_json(const weft_machine *m) {
@@ -116,7 +140,7 @@ static json_t *schedule_json(const weft_view_schedule *s) {
                                            (json_int_t)s->curve[i].misses));
     }
     return json_pack("{s:s, s:o, s:o, s:o, s:o}", "name", s->name, "simulation",
-                     weft_simulation_json(s->plan, &s->trace.sim, s->trace.totals), "grid", grid_json(s), "trace",
+                     weft_simulation_object(s->plan, &s->trace.sim, s->trace.totals), "grid", grid_json(s), "trace",
                      weft_trace_json(&s->trace, s->plan), "curve", curve);
 }
 
@@ -124,7 +148,7 @@ json_t *weft_view_json(const weft_view *view, const char *command) {
     enum { STOPS = 64 };
     const weft_plan *plan = view->schedule[0].plan;
     char title[192];
-    weft_view_title(plan, title, sizeof title);
+    weft_plan_title(plan, title, sizeof title);
     json_t *schedules = json_array(), *ramp = json_array(), *categories = json_array();
     for (size_t i = 0; i < view->count; i++) {
         weft_json_append(&schedules, schedule_json(&view->schedule[i]));
@@ -138,4 +162,41 @@ json_t *weft_view_json(const weft_view *view, const char *command) {
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "kind", "view", "weft", weft_version(), "command",
                      command, "title", title, "machine", machine_json(&plan->machine), "problem",
                      weft_plan_problem_json(plan), "ramp", ramp, "categories", categories, "schedules", schedules);
+}
+
+/* The page, or the same as a line of JSON. */
+static weft_status write_page(const weft_view *view, weft_view_format format, const char *path, const char *command,
+                              weft_message *message) {
+    json_t *data = weft_view_json(view, command ? command : "");
+    char *text = weft_json_text(data, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    weft_status status = text ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+    if (status == WEFT_OK && format == WEFT_VIEW_PAGE) {
+        status = weft_page_fill("view.html", text, path, message);
+    } else if (status == WEFT_OK) {
+        const size_t length = strlen(text);
+        text[length] = '\n'; /* in place of the final null */
+        status = weft_file_write(path, text, length + 1, message);
+    }
+    free(text);
+    json_decref(data);
+    return status;
+}
+
+weft_status weft_view_write(const weft_view *view, weft_view_format format, const char *path, const char *command,
+                            weft_message *message) {
+    switch (format) {
+    case WEFT_VIEW_PAGE:
+    case WEFT_VIEW_JSON:
+        return write_page(view, format, path, command, message);
+    case WEFT_VIEW_SVG:
+        return weft_svg_write(view, path, message);
+    case WEFT_VIEW_TEXT:
+        return weft_text_write(view, path, message);
+    }
+    return weft_fail(message, WEFT_INVALID, "format %d is not a weft_view_format", (int)format);
+}
+
+weft_status weft_view_play(const weft_view *view, weft_message *message) {
+    const weft_status status = weft_text_play(view);
+    return status ? weft_fail(message, status, "out of memory") : WEFT_OK;
 }

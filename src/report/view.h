@@ -4,10 +4,12 @@
 
 #include <jansson.h>
 
+#include <weft/report.h>
+
 #include "plan/plan.h"
 #include "sim/trace.h"
 
-enum { WEFT_VIEW_TILES = 131072, WEFT_VIEW_SCHEDULES = 8, WEFT_VIEW_POINTS = 48, WEFT_VIEW_FRAMES = 240 };
+enum { WEFT_VIEW_TILES = 131072, WEFT_VIEW_POINTS = 48, WEFT_VIEW_FRAMES = 240 };
 
 /* The grid as it is drawn: rows of tiles (batches and heads, or m), each folded into lines of `fold` columns. */
 typedef struct weft_view_grid {
@@ -17,31 +19,23 @@ typedef struct weft_view_grid {
 
 typedef struct weft_view_schedule {
     char name[96];
-    weft_plan *plan; /* the caller's */
+    const weft_plan *plan; /* the caller's */
     weft_trace trace;
     weft_view_grid grid;
     weft_curve_point curve[WEFT_VIEW_POINTS];
     size_t points;
 } weft_view_schedule;
 
-typedef struct weft_view {
+struct weft_view {
     size_t count;
     weft_view_schedule schedule[WEFT_VIEW_SCHEDULES];
-} weft_view;
+};
 
 /* What to call a domain: "die", "side" or "L2". */
 const char *weft_view_domain_word(const weft_machine *machine);
 
 /* The grid of a plan, long rows folded so that it is about half as high as it is wide. */
 weft_view_grid weft_view_grid_of(const weft_plan *plan);
-
-/* The problem in a line: "attention: batch 8, ...". */
-void weft_view_title(const weft_plan *plan, char *text, size_t size);
-
-/* Records every schedule whose name and plan are set, and with `curves` its misses for every L2 size. WEFT_UNSUPPORTED when
- * a grid is too large to be looked at. Release the view in any case; the plans stay the caller's. */
-weft_status weft_view_make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message);
-void weft_view_release(weft_view *view);
 
 /* All of it; `command` is what made it. A new object (the caller's to release), or null when memory ran out. */
 json_t *weft_view_json(const weft_view *view, const char *command);

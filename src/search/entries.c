@@ -29,7 +29,7 @@ weft_status weft_search_lay_out(const weft_search_entries *all, const weft_sched
         status = WEFT_UNSUPPORTED;
     }
     if (status == WEFT_OK) {
-        *entry = (weft_search_entry){.ranked = init, .steps = weft_sim_steps(plan), .wave = weft_cost_wave(plan)};
+        *entry = (weft_search_entry){.ranked = init, .steps = weft_simulate_steps(plan), .wave = weft_cost_wave(plan)};
         entry->ranked.schedule = plan->schedule;
         entry->ranked.given = *schedule;
     }

@@ -8,7 +8,6 @@
 #include "base/struct.h"
 #include "machine/machine.h"
 #include "search/entries.h"
-#include "sim/engine.h"
 
 struct weft_search {
     weft_search_entries all; /* of which the first summary.count are ranked */
@@ -244,6 +243,7 @@ static weft_status ask(weft_search *f, const void *problem, const weft_plan_opti
 weft_status weft_search_run(weft_search **search, const void *problem, const weft_plan_options *plan,
                             const weft_search_options *options, weft_message *message) {
     const weft_search_options init = WEFT_SEARCH_INIT;
+    const weft_simulate_options defaults = WEFT_SIMULATE_INIT;
     const weft_search_summary none = WEFT_SEARCH_SUMMARY_INIT;
     if (!search) {
         return weft_fail(message, WEFT_INVALID, "search is null");
@@ -253,11 +253,13 @@ weft_status weft_search_run(weft_search **search, const void *problem, const wef
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     }
     f->all.options = init;
+    f->all.simulate = defaults;
     f->summary = none;
     weft_status status = WEFT_OK;
     if ((options && (status = weft_struct_take(&f->all.options, sizeof f->all.options, sizeof(size_t), options,
                                                "WEFT_SEARCH_INIT", message))) ||
-        (status = weft_simulate_options_read(&f->all.simulate, f->all.options.simulate, message)) ||
+        (f->all.options.simulate && (status = weft_struct_take(&f->all.simulate, sizeof f->all.simulate, sizeof(size_t),
+                                                               f->all.options.simulate, "WEFT_SIMULATE_INIT", message))) ||
         (status = ask(f, problem, plan, message)) ||
         (status = f->all.options.space == WEFT_SEARCH_ALL ? search_all(f, message) : search_orders(f, message))) {
         weft_search_destroy(f);

@@ -31,7 +31,7 @@ static weft_status run_in_step(const weft_plan *plan, const weft_machine *machin
     }
     if (status == WEFT_OK) {
         memory.reuse = reuse;
-        source.steps = options->progress ? weft_sim_steps(plan) : 0;
+        source.steps = options->progress ? weft_simulate_steps(plan) : 0;
         status = weft_sim_run(&memory, &source, options, 0.0, &outcome, message);
     }
     *misses = 0;

@@ -57,7 +57,7 @@ weft_status weft_sim_simulate(const weft_plan *plan, const weft_simulate_options
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
     }
     if (status == WEFT_OK) {
-        source.steps = o->limit != 0 || o->progress ? weft_sim_steps(plan) : 0;
+        source.steps = o->limit != 0 || o->progress ? weft_simulate_steps(plan) : 0;
         status = weft_sim_run(&memory, &source, o, o->drift < 0 ? plan->machine.drift : o->drift, &outcome, message);
     }
     if (status == WEFT_OK) {

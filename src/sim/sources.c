@@ -187,7 +187,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     return WEFT_OK;
 }
 
-uint64_t weft_sim_steps(const weft_plan *plan) {
+uint64_t weft_simulate_steps(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
     uint64_t steps = 0;
     for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {

@@ -25,7 +25,4 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
                                  weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
 
-/* Steps of all tiles of a plan, without walking it: every position's range. */
-uint64_t weft_sim_steps(const weft_plan *plan);
-
 #endif

@@ -1,4 +1,4 @@
-#include "sim/stream.h"
+#include <weft/stream.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,16 +52,16 @@ uint64_t weft_stream_steps(const weft_machine *machine, const weft_stream *strea
 weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream *stream,
                                  const weft_simulate_options *options, weft_traffic *traffic, uint64_t *distinct,
                                  weft_message *message) {
+    const weft_traffic none = WEFT_TRAFFIC_INIT;
+    stream_walk walk = {stream, machine, stream->buffer_bytes / stream->block_bytes, NULL};
+    weft_memory memory;
     weft_simulate_options o;
+    memset(&memory, 0, sizeof memory);
+    *traffic = none;
     weft_status status = weft_simulate_options_read(&o, options, message);
     if (status) {
         return status;
     }
-    stream_walk walk = {stream, machine, stream->buffer_bytes / stream->block_bytes, NULL};
-    weft_memory memory;
-    memset(&memory, 0, sizeof memory);
-    const weft_traffic none = WEFT_TRAFFIC_INIT;
-    *traffic = none;
     walk.passes = calloc((size_t)machine->workers, sizeof *walk.passes);
     const uint32_t pieces = (uint32_t)(walk.blocks * stream->buffers);
     if (!walk.passes || !weft_memory_init(&memory, machine, pieces, o.seed)) {

@@ -1,7 +1,7 @@
 /* What the fake driver does when a kernel is launched, by the kernel's name. */
 #include <string.h>
 
-#include "cuda/l2/sides.h"
+#include "cuda/l2/sides_params.h"
 #include "fake_driver.h"
 
 /* A chip whose SMs 2, 3, 6, 7, ... are on the second side; the numbers of its SMs have gaps. */

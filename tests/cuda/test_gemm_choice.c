@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "cuda/cuda.h"
+#include "cuda/plan/backend.h"
 
 extern const weft_cuda_family weft_cuda_hopper_gemm;
 
@@ -42,7 +42,7 @@ static weft_schedule choose(const launch *l) {
     assert_int_equal(weft_cuda_hopper_gemm.choose(&plan, &h200, &choice, &why), WEFT_OK);
     plan.schedule.tile_m = choice.tile_m;
     plan.schedule.tile_n = choice.tile_n;
-    weft_cuda_hopper_gemm.settle(&plan, &h200, &choice, &plan.schedule);
+    weft_cuda_hopper_gemm.complete(&plan, &h200, &choice, &plan.schedule);
     return plan.schedule;
 }
 

@@ -99,12 +99,23 @@ class Readme(unittest.TestCase):
                     open_pages.append(target)
         self.assertEqual(found, pages)
 
+    def test_excerpts(self):
+        sources = [text(os.path.join(ROOT, "tests", "problem", f"row_sum.{end}")) for end in ("c", "h", "def")]
+        page = text(os.path.join(ROOT, "docs", "adding-an-operation.md"))
+        found = [block for kind, block in blocks(page) if kind == "c"]
+        self.assertEqual(len(found), 4)
+        for block in found:
+            self.assertTrue(any(block in source for source in sources), block)
+
     def test_pictures(self):
-        drawings = {"architecture.svg": ["architecture.py"], "h200.svg": ["chart.py", "docs/results/peers/h200.csv"]}
-        for picture, (script, *inputs) in drawings.items():
+        drawings = {
+            "architecture.svg": ("architecture.py", "tests/lint/layers.txt"),
+            "h200.svg": ("chart.py", "docs/results/peers/h200.csv"),
+        }
+        for picture, (script, source) in drawings.items():
             with tempfile.TemporaryDirectory() as folder:
                 drawn = os.path.join(folder, picture)
-                paths = [os.path.join(ROOT, name) for name in [f"scripts/{script}", *inputs]]
+                paths = [os.path.join(ROOT, name) for name in [f"scripts/{script}", source]]
                 subprocess.run([sys.executable, *paths, drawn], check=True)
                 self.assertEqual(text(drawn), text(os.path.join(ROOT, "docs", picture)), f"{picture}: run make docs")
 

@@ -12,21 +12,41 @@ cat >"$scratch/apt-get" <<'FAKE'
 #!/bin/sh
 echo "$@" >>"${0%/*}/asked"
 FAKE
-sed 's/apt-get/apt-cache/' "$scratch/apt-get" >"$scratch/apt-cache"
-chmod +x "$scratch/apt-get" "$scratch/apt-cache"
-# Where it may not install, it says what to install. Nothing is there afterwards in either case, and it has to notice.
-if PATH=$scratch scripts/deps.sh test >>"$scratch/asked" 2>&1; then
-    echo "deps.sh is content although nothing was installed" && exit 1
-fi
-asked=$(sed -n "s/.*--no-install-recommends //p" "$scratch/asked" | tr -d "'")
-for package in cmake clang libcmocka-dev chromium-headless-shell shellcheck; do
-    case " $asked " in
-    *" $package "*) ;;
-    *) echo "deps.sh does not ask for $package, but for: $asked" && exit 1 ;;
-    esac
+for tool in apt-cache dpkg; do
+    sed "s/apt-get/$tool/" "$scratch/apt-get" >"$scratch/$tool"
 done
-for package in $asked; do
-    if ! expr "$package" : '[a-z0-9][a-z0-9+.-]*$' >/dev/null; then
-        echo "deps.sh asks for '$package', which is no name of a package" && exit 1
+echo 'echo riscv64' >"$scratch/uname" # everything of the other architecture is missing, whichever this one is
+chmod +x "$scratch"/apt-get "$scratch"/apt-cache "$scratch"/dpkg "$scratch"/uname
+
+# What a step asks for when nothing is there, in $asked, one word after the other.
+ask() {
+    : >"$scratch/asked"
+    # Where it may not install, it says what to install. Nothing is there afterwards in either case, and it has to notice.
+    if PATH=$scratch scripts/deps.sh "$1" >>"$scratch/asked" 2>&1; then
+        echo "deps.sh $1 is content although nothing was installed" && exit 1
     fi
-done
+    asked=$(sed -n "s/.*--no-install-recommends //p" "$scratch/asked" | tr -d "'")
+    for package in $asked; do
+        if ! echo "$package" | grep -qxE '[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?'; then
+            echo "deps.sh $1 asks for '$package', which is no name of a package" && exit 1
+        fi
+    done
+}
+
+wants() {
+    for package in "$@"; do
+        case " $asked " in
+        *" $package "*) ;;
+        *) echo "deps.sh does not ask for $package, but for: $asked" && exit 1 ;;
+        esac
+    done
+}
+
+ask test
+wants cmake clang libcmocka-dev chromium-headless-shell shellcheck
+ask cross
+wants gcc-x86-64-linux-gnu qemu-user
+if [ ! -e /usr/lib/x86_64-linux-gnu/libjansson.so ]; then
+    wants libjansson-dev:amd64
+    grep -q -- '--add-architecture amd64' "$scratch/asked" || { echo "deps.sh cross does not add the architecture" && exit 1; }
+fi

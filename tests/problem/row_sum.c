@@ -1,85 +1,96 @@
-#include "row_sum.h"
-
-#include <math.h>
+/* row-sum: y[i] is the sum of row i of x, a row-major fp32 matrix of rows x columns. */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "problem/operation.h"
 #include "problem/sectors.h"
 #include "problem/tensor.h"
+#include "row_sum.h"
 
-static const row_sum *of(const weft_problem *problem) {
-    return (const row_sum *)(const void *)problem;
+static row_sum get(const weft_problem *problem) {
+    row_sum p;
+    memcpy(&p, problem, sizeof p);
+    return p;
 }
 
 static void init(weft_problem *problem) {
-    *(row_sum *)(void *)problem = (row_sum)ROW_SUM_INIT;
+    const row_sum fresh = {sizeof fresh, ROW_SUM, 0, 0};
+    memcpy(problem, &fresh, sizeof fresh);
 }
 
 static weft_status resolve(weft_problem *problem, weft_message *message) {
-    const weft_dimension fields[] = {{"rows", of(problem)->rows}, {"cols", of(problem)->cols}};
-    return weft_check_dimensions(fields, 2, message);
+    const row_sum p = get(problem);
+    const weft_dimension sizes[] = {{"rows", p.rows}, {"columns", p.columns}};
+    return weft_check_dimensions(sizes, 2, message);
 }
 
 static double flops(const weft_problem *problem) {
-    return (double)of(problem)->rows * (double)of(problem)->cols;
+    const row_sum p = get(problem);
+    return (double)p.rows * (double)p.columns;
 }
 
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
-    const size_t rows = (size_t)of(problem)->rows, cols = (size_t)of(problem)->cols, size = sizeof(weft_buffer);
-    list[0] = (weft_buffer){size, "matrix", offsetof(row_sum_data, matrix), WEFT_FP32, rows * cols, 4, 1, 0, 0};
-    list[1] = (weft_buffer){size, "sums", offsetof(row_sum_data, sums), WEFT_FP32, rows, 4, 0, 1, 0};
+    const row_sum p = get(problem);
+    const size_t rows = (size_t)p.rows, columns = (size_t)p.columns;
+    list[0] = (weft_buffer){sizeof *list, "x", offsetof(row_sum_data, x), WEFT_FP32, rows * columns, 16, 1, 0, 0};
+    list[1] = (weft_buffer){sizeof *list, "y", offsetof(row_sum_data, y), WEFT_FP32, rows, 4, 0, 1, 0};
     return 2;
 }
 
-/* A tile is a block of rows; its steps are blocks of columns. */
+/* A tile is tile_m rows; a step is tile_n columns of them. */
 static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
-    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "rows", of(t->problem)->rows, 16};
-    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "cols", of(t->problem)->cols, 256};
+    const row_sum p = get(t->problem);
+    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "rows", p.rows, 64};
+    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "columns", p.columns, 256};
     return 2;
 }
 
 static void choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *s) {
     (void)problem;
     (void)machine;
-    s->order = s->order ? s->order : WEFT_ORDER_RASTER_M;
-    s->sweep = s->sweep ? s->sweep : WEFT_SWEEP_FORWARD;
-    s->dispatch = s->dispatch ? s->dispatch : WEFT_DISPATCH_STATIC;
+    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_RASTER_N : s->order;
+    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
+    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
 }
 
+/* One row of tiles. Every tile takes all steps, so its slice is full. */
 static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
-    const row_sum *p = of(t->problem);
-    *tiles = (weft_grid){1, weft_ceil_divide(p->rows, t->schedule->tile_m), 1};
-    *reach = weft_reach_make(1, p->cols, 1, t->schedule->tile_n, weft_slice_full(1, p->cols));
+    const row_sum p = get(t->problem);
+    const weft_schedule *s = t->schedule;
+    *tiles = (weft_grid){1, 1, weft_ceil_divide(p.rows, s->tile_m)};
+    *reach = weft_reach_make(p.rows, p.columns, s->tile_m, s->tile_n, weft_slice_full(p.rows, p.columns));
 }
 
-static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *to) {
-    const row_sum *p = of(t->problem);
+static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *pieces) {
+    const row_sum p = get(t->problem);
+    const weft_schedule *s = t->schedule;
     (void)reach;
-    *to = (weft_pieces){.sections = 1,
-                        .section = {{"matrix", "block of rows", weft_ceil_divide(p->rows, t->schedule->tile_m)}},
-                        .steps = weft_ceil_divide(p->cols, t->schedule->tile_n),
-                        .step = "block of columns",
-                        .read = "blocks of the matrix",
-                        .per_piece = 1};
-    to->largest = (double)t->schedule->tile_m * (4.0 * (double)t->schedule->tile_n / (double)sector + 1);
-    to->distinct = (uint64_t)weft_ceil_divide(p->rows * p->cols * 4, sector);
-    to->written = (uint64_t)weft_ceil_divide(p->rows * 4, sector);
+    *pieces = (weft_pieces){.sections = 1,
+                            .section = {{"x", "block of rows", weft_ceil_divide(p.rows, s->tile_m)}},
+                            .steps = weft_ceil_divide(p.columns, s->tile_n),
+                            .step = "block of columns",
+                            .read = "blocks of x",
+                            .per_piece = 1,
+                            .largest = (double)s->tile_m * (4.0 * (double)s->tile_n / (double)sector + 1),
+                            .distinct = (uint64_t)weft_ceil_divide(4 * p.rows * p.columns, sector),
+                            .written = (uint64_t)weft_ceil_divide(4 * p.rows, sector)};
 }
 
 static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
-                  weft_visit_reads *to) {
-    const row_sum *p = of(t->problem);
+                  weft_visit_reads *reads) {
+    const row_sum p = get(t->problem);
     const weft_schedule *s = t->schedule;
-    const int64_t left = p->rows - visit->tile.m * s->tile_m, rows = left < s->tile_m ? left : s->tile_m;
+    const int64_t begin = visit->tile.n * s->tile_m, left = p.rows - begin, rows = left < s->tile_m ? left : s->tile_m;
     (void)reach;
-    *to = (weft_visit_reads){.streams = 1, .dtype = WEFT_FP32};
-    to->stream[0].line = visit->tile.m;
-    to->stream[0].sectors = weft_sectors(rows, s->tile_n * 4, p->cols * 4, sector);
-    to->stream[0].at_end = weft_sectors(rows, ((p->cols - 1) % s->tile_n + 1) * 4, p->cols * 4, sector);
-    to->stream[0].shared = 1;
-    to->out_sectors = weft_ceil_divide(rows * 4, sector);
-    to->flops = (double)s->tile_m * (double)s->tile_n;
+    const int64_t last = p.columns - (weft_ceil_divide(p.columns, s->tile_n) - 1) * s->tile_n;
+    *reads = (weft_visit_reads){.streams = 1, .dtype = WEFT_FP32, .flops = (double)s->tile_m * (double)s->tile_n};
+    reads->stream[0].line = visit->tile.n;
+    reads->stream[0].sectors = weft_sectors(rows, 4 * s->tile_n, 4 * p.columns, sector);
+    reads->stream[0].at_end = weft_sectors(rows, 4 * last, 4 * p.columns, sector);
+    reads->stream[0].shared = 1;
+    reads->out_sectors = weft_ceil_divide(4 * rows, sector);
 }
 
 static double step_bytes(const weft_tiling *t) {
@@ -87,48 +98,56 @@ static double step_bytes(const weft_tiling *t) {
 }
 
 static int text(const weft_problem *problem, char *to, size_t size) {
-    return snprintf(to, size, "row-sum    %lld x %lld\n", (long long)of(problem)->rows, (long long)of(problem)->cols);
+    const row_sum p = get(problem);
+    return snprintf(to, size, "row-sum    rows %" PRId64 ", columns %" PRId64 "\n", p.rows, p.columns);
+}
+
+static int title(const weft_problem *problem, char *to, size_t size) {
+    const row_sum p = get(problem);
+    return snprintf(to, size, "Row sums, %" PRId64 " x %" PRId64, p.rows, p.columns);
 }
 
 static size_t key(const weft_problem *problem, int64_t *numbers, char *to, size_t size) {
-    numbers[0] = weft_bucket(of(problem)->rows);
-    numbers[1] = weft_bucket(of(problem)->cols);
-    snprintf(to, size, "row-sum rows %lld, cols %lld", (long long)numbers[0], (long long)numbers[1]);
+    const row_sum p = get(problem);
+    numbers[0] = weft_bucket(p.rows);
+    numbers[1] = weft_bucket(p.columns);
+    snprintf(to, size, "row-sum rows %" PRId64 ", columns %" PRId64, numbers[0], numbers[1]);
     return 2;
 }
 
-/* The sums grow step by step, in the sweep's direction. */
+/* The work of one tile: its steps in the order of the sweep. */
 static void tile(const weft_tiling *t, const void *data, const weft_visit *visit) {
-    const row_sum *p = of(t->problem);
+    const row_sum p = get(t->problem);
     const row_sum_data *d = data;
-    const int64_t begin = visit->tile.m * t->schedule->tile_m, end = begin + t->schedule->tile_m;
-    for (int64_t row = begin; row < end && row < p->rows; row++) {
-        float sum = 0;
+    const int64_t begin = visit->tile.n * t->schedule->tile_m, end = begin + t->schedule->tile_m;
+    for (int64_t row = begin; row < end && row < p.rows; row++) {
+        double sum = 0.0;
         for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
             const int64_t first = step * t->schedule->tile_n, last = first + t->schedule->tile_n;
-            for (int64_t col = first; col < last && col < p->cols; col++) {
-                sum += d->matrix[row * p->cols + col];
+            for (int64_t column = first; column < last && column < p.columns; column++) {
+                sum += (double)d->x[row * p.columns + column];
             }
         }
-        d->sums[row] = sum;
+        d->y[row] = (float)sum;
     }
 }
 
+/* clang-format off */
 static const weft_field fields[] = {
-    {"rows", "rows of the matrix (1024)", WEFT_FIELD_INTEGER, offsetof(row_sum, rows), 0, NULL, 1024, NULL},
-    {"cols", "its columns (1024)", WEFT_FIELD_INTEGER, offsetof(row_sum, cols), 0, NULL, 1024, NULL},
+    {"rows",    "rows of x (1024)", WEFT_FIELD_INTEGER, offsetof(row_sum, rows), 0, NULL, 1024, NULL},
+    {"columns", "columns of x (1024)", WEFT_FIELD_INTEGER, offsetof(row_sum, columns), 0, NULL, 1024, NULL},
 };
+/* clang-format on */
 
-extern const weft_operation_row weft_operation_row_sum;
 const weft_operation_row weft_operation_row_sum = {
     .info = {.operation = ROW_SUM,
              .name = "row-sum",
-             .text = "the sum of each row of a matrix",
+             .text = "y = sums of the rows of x",
              .problem_size = sizeof(row_sum),
              .data_size = sizeof(row_sum_data),
              .grid = WEFT_GRID_MATRIX,
              .fields = fields,
-             .field_count = 2},
+             .field_count = sizeof fields / sizeof *fields},
     .init = init,
     .resolve = resolve,
     .flops = flops,
@@ -140,7 +159,7 @@ const weft_operation_row weft_operation_row_sum = {
     .reads = reads,
     .step_bytes = step_bytes,
     .text = text,
-    .title = text,
+    .title = title,
     .key = key,
     .tile = tile,
 };

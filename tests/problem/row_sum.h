@@ -1,25 +1,22 @@
-/* A toy operation, to show what one takes: the sum of each row of a matrix. docs/adding-an-operation.md walks through it. */
-#ifndef WEFT_TESTS_ROW_SUM_H
-#define WEFT_TESTS_ROW_SUM_H
+/* The operation row-sum: y[i] is the sum of row i of x. */
+#ifndef ROW_SUM_H
+#define ROW_SUM_H
 
 #include <weft/weft.h>
 
-enum { ROW_SUM = 4 }; /* beyond the numbers of weft_operation */
+enum { ROW_SUM = WEFT_GEMM + 1 };
 
 typedef struct row_sum {
     size_t struct_size;
     int32_t operation;
-    int64_t rows, cols; /* fp32, packed, row-major */
+    int64_t rows, columns;
 } row_sum;
-
-#define ROW_SUM_INIT                                                                                                       \
-    { sizeof(row_sum), ROW_SUM, 0, 0 }
 
 typedef struct row_sum_data {
     size_t struct_size;
     int32_t operation;
-    const float *matrix; /* (rows, cols) */
-    float *sums;         /* (rows) */
+    const float *x; /* (rows, columns) */
+    float *y;       /* (rows) */
 } row_sum_data;
 
 #endif

@@ -11,9 +11,9 @@
 #include "row_sum.h"
 
 static row_sum problem(int64_t rows, int64_t cols) {
-    row_sum p = ROW_SUM_INIT;
+    row_sum p = {sizeof p, ROW_SUM, 0, 0};
     p.rows = rows;
-    p.cols = cols;
+    p.columns = cols;
     return p;
 }
 

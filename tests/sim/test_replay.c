@@ -3,10 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "model/sectors.h"
+#include <weft/model.h>
 #include "problems.h"
-#include "../plans.h"
-#include "sim/stream.h"
+#include <weft/stream.h>
 
 /* A strict LRU of single sectors: a ring in order of age, with sector `count` as its end. */
 typedef struct sectors {

@@ -5,7 +5,7 @@
 
 #include "../cmocka_all.h"
 #include "../random.h"
-#include "model/sectors.h"
+#include <weft/model.h>
 #include "sim/cache.h"
 #include "sim/reuse.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "problems.h"
-#include "sim/stream.h"
+#include <weft/stream.h>
 
 enum { MOST_DOMAINS = 8 };
 

@@ -1,6 +1,6 @@
 /* Kernels compiled ahead of time and carried inside the library. */
-#ifndef WEFT_CUDA_MODULE_H
-#define WEFT_CUDA_MODULE_H
+#ifndef WEFT_CUDA_DRIVER_MODULE_H
+#define WEFT_CUDA_DRIVER_MODULE_H
 
 #include "cuda/driver/driver.h"
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cuda/plan/live.h"
+#include "cuda/l2/sides.h"
 #include "base/status.h"
 
 enum { DEVICES = 64 }; /* whose sides are remembered; those beyond have none */

@@ -1,6 +1,6 @@
 /* Which side of the L2 every SM is on, where a kernel can look it up. */
-#ifndef WEFT_CUDA_SIDE_TABLE_H
-#define WEFT_CUDA_SIDE_TABLE_H
+#ifndef WEFT_CUDA_L2_SIDE_TABLE_H
+#define WEFT_CUDA_L2_SIDE_TABLE_H
 
 #include "cuda/driver/driver.h"
 #include "cuda/l2/sides.h"

@@ -2,12 +2,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "cuda/driver/module.h"
-#include "cuda/plan/live.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "cuda/driver/module.h"
+#include "cuda/l2/sides.h"
 
 enum { ROUNDS = 3 }; /* of each SM, of which the best counts: others may use the GPU */
 

@@ -1,5 +1,5 @@
-/* Second-touch latency: what tells the sides of an L2 apart. See cuda/l2/sides.h. */
-#include "cuda/l2/sides.h"
+/* Second-touch latency: what tells the sides of an L2 apart. See cuda/l2/sides_params.h. */
+#include "cuda/l2/sides_params.h"
 
 static __device__ __forceinline__ uint32_t sm_number() {
     uint32_t sm;

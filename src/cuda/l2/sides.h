@@ -1,29 +1,29 @@
-/* Which SMs share a side of the L2: the parameters of the kernel that measures it, and its host side. Plain C and CUDA. */
-#ifndef WEFT_CUDA_SIDES_H
-#define WEFT_CUDA_SIDES_H
+/* Which SMs share a side of the L2, measured. */
+#ifndef WEFT_CUDA_L2_SIDES_H
+#define WEFT_CUDA_L2_SIDES_H
 
-#include <stdint.h>
+#include "cuda/driver/driver.h"
+#include "cuda/l2/sides_params.h"
 
-/* Lines that are touched, and the bytes from one to the next. */
-enum { WEFT_SIDES_LINES = 2048, WEFT_SIDES_STRIDE = 4096, WEFT_SIDES_MAX_SMS = 1024 };
+/* The L2 sides of a GPU, measured. Latencies are mean cycles of one SM over all lines. */
+typedef struct weft_cuda_sides {
+    int sides; /* 1 or 2 */
+    int sms;
+    int members[2];                         /* SMs of each side */
+    double low[2], high[2];                 /* the least and the largest latency in each group */
+    double mean[2];                         /* of each group */
+    double dram;                            /* the first touch, after a flush */
+    uint32_t sm[WEFT_SIDES_MAX_SMS];        /* the SMs' numbers, ascending */
+    double latency[WEFT_SIDES_MAX_SMS];     /* of each */
+    unsigned char side[WEFT_SIDES_MAX_SMS]; /* of each */
+} weft_cuda_sides;
 
-/* What a launch counts in device memory: all 0 before it. */
-typedef struct weft_sides_counts {
-    uint32_t arrived;   /* CTAs that run, and from then on whose turn it is */
-    uint32_t late;      /* 1: a CTA waited in vain for another, and all have left */
-    uint64_t clocks[2]; /* of the first, of the second */
-} weft_sides_counts;
+/* Measures: SM after SM reads lines that the first one has just read. Takes about a second, and the whole GPU.
+ * WEFT_UNSUPPORTED when that is not to be had, because other work holds SMs, within some seconds. */
+weft_status weft_cuda_sides_measure(const weft_cuda_driver *driver, const weft_cuda_device *device, weft_cuda_sides *sides,
+                                    weft_message *message);
 
-/* How long a CTA waits for another, in ns: far longer than one takes. The launch is cooperative, so all run at a time. */
-#define WEFT_SIDES_PATIENCE 1000000000ull
-
-/* Passed by value. One CTA runs on each SM: the one on SM `first` reads every line, then the one on SM `second` reads every
- * line, each address coming from the line before, and both count the clocks that took. */
-typedef struct weft_sides_params {
-    const uint32_t *lines; /* WEFT_SIDES_LINES lines: the first word of each is the index of the next line, in words */
-    weft_sides_counts *counts;
-    uint32_t *sm_of_cta; /* a CTA each */
-    uint32_t first, second;
-} weft_sides_params;
+/* Sorts the SMs of `sides` into groups by their latencies: two where a gap stands out, else one. */
+void weft_cuda_sides_group(weft_cuda_sides *sides);
 
 #endif

@@ -1,6 +1,6 @@
 /* The CUDA backend from the inside: families of kernels, and what a plan holds on a GPU. */
-#ifndef WEFT_CUDA_CUDA_H
-#define WEFT_CUDA_CUDA_H
+#ifndef WEFT_CUDA_PLAN_BACKEND_H
+#define WEFT_CUDA_PLAN_BACKEND_H
 
 #include "cuda/driver/driver.h"
 #include "cuda/plan/tickets.h"

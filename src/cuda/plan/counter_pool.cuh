@@ -1,6 +1,6 @@
 /* A launch finds its counters by itself: see cuda/plan/counter_pool.h. */
-#ifndef WEFT_CUDA_KERNELS_COUNTER_POOL_CUH
-#define WEFT_CUDA_KERNELS_COUNTER_POOL_CUH
+#ifndef WEFT_CUDA_PLAN_COUNTER_POOL_CUH
+#define WEFT_CUDA_PLAN_COUNTER_POOL_CUH
 
 #include "cuda/plan/counter_pool.h"
 #include "cuda/ptx/grid.cuh"

@@ -3,8 +3,8 @@
  * The host sees a captured launch once, but it may run at any time and at the same time as itself: in two executables of
  * its graph, or as a child graph in two branches. So such a launch finds its counters when it runs: its first CTA claims a
  * set, the others join it, and the last one gives it back. See counter_pool.cuh. */
-#ifndef WEFT_CUDA_COUNTER_POOL_H
-#define WEFT_CUDA_COUNTER_POOL_H
+#ifndef WEFT_CUDA_PLAN_COUNTER_POOL_H
+#define WEFT_CUDA_PLAN_COUNTER_POOL_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *
  * Launches on one stream follow each other, so counters belong to a stream. A captured launch finds its own when it runs,
  * if its kernel can, in a pool: see counter_pool.h. */
-#ifndef WEFT_CUDA_TICKETS_H
-#define WEFT_CUDA_TICKETS_H
+#ifndef WEFT_CUDA_PLAN_TICKETS_H
+#define WEFT_CUDA_PLAN_TICKETS_H
 
 #include "cuda/driver/driver.h"
 #include "cuda/plan/counter_pool.h"

@@ -2,7 +2,7 @@
 #ifndef WEFT_CUDA_PTX_CLUSTER_CUH
 #define WEFT_CUDA_PTX_CLUSTER_CUH
 
-#include <stdint.h>
+#include "cuda/ptx/shared.cuh"
 
 /* One lane of the warp, the same one each time. All lanes call it. */
 static __device__ __forceinline__ bool elect_one() {
@@ -101,7 +101,7 @@ static __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uin
     return remote;
 }
 
-/* Two or four numbers to an address that cluster_address() gave, and from this CTA's own shared memory. */
+/* Two or four numbers to an address that cluster_address() gave. */
 template <int COUNT> static __device__ __forceinline__ void cluster_store(uint32_t to, const float (&from)[COUNT]) {
     static_assert(COUNT == 2 || COUNT == 4, "8 or 16 bytes");
     if constexpr (COUNT == 2) {
@@ -113,16 +113,12 @@ template <int COUNT> static __device__ __forceinline__ void cluster_store(uint32
     }
 }
 
-template <int COUNT> static __device__ __forceinline__ void shared_load(uint32_t from, float (&to)[COUNT]) {
-    static_assert(COUNT == 2 || COUNT == 4, "8 or 16 bytes");
-    if constexpr (COUNT == 2) {
-        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(from) : "memory");
-    } else {
-        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-                     : "r"(from)
-                     : "memory");
-    }
+/* Sends four words to an address that cluster_address() gave; they count as bytes at `barrier`, which lies in the same CTA.
+ * Only in a cluster: alone, a CTA may not. */
+static __device__ __forceinline__ void cluster_send(uint32_t to, uint32_t barrier, const int32_t (&from)[4]) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"(barrier)
+                 : "memory");
 }
 
 #endif

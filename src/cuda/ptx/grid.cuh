@@ -25,6 +25,13 @@ template <class T> static __device__ __forceinline__ void grid_store(T *to, T va
     *(volatile T *)to = value;
 }
 
+/* The same of a word, as the others of the GPU see it. */
+static __device__ __forceinline__ uint32_t grid_load_relaxed(const uint32_t *from) {
+    uint32_t now;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(from) : "memory");
+    return now;
+}
+
 /* Waits until the launches before this one are over and what they wrote is seen. */
 static __device__ __forceinline__ void grid_wait() {
     asm volatile("griddepcontrol.wait;" ::: "memory");

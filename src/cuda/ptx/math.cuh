@@ -36,4 +36,15 @@ template <bool BF16> static __device__ __forceinline__ uint32_t pack_halves(floa
     return packed;
 }
 
+/* The 16-bit number in the lower half of `half`, whose upper half is 0. */
+template <bool BF16> static __device__ __forceinline__ float half_to_float(uint32_t half) {
+    float value;
+    if constexpr (BF16) {
+        value = __uint_as_float(half << 16);
+    } else {
+        asm("{.reg .b16 h;\nmov.b32 {h, _}, %1;\ncvt.f32.f16 %0, h;}" : "=f"(value) : "r"(half));
+    }
+    return value;
+}
+
 #endif

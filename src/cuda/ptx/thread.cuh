@@ -25,4 +25,9 @@ static __device__ __forceinline__ uint32_t settled(uint32_t value) {
     return value;
 }
 
+/* The same for values that are to be worked out by here, not later. */
+static __device__ __forceinline__ void all_settled(int32_t &a, uint64_t &b, int32_t &c, int32_t &d, int32_t &e) {
+    asm volatile("" : "+r"(a), "+l"(b), "+r"(c), "+r"(d), "+r"(e));
+}
+
 #endif

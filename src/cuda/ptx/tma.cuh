@@ -6,7 +6,7 @@
 #ifndef WEFT_CUDA_PTX_TMA_CUH
 #define WEFT_CUDA_PTX_TMA_CUH
 
-#include "cuda/plan/tensor_map.h"
+#include "cuda/driver/tensor_map.h"
 
 static __device__ __forceinline__ void tma_prefetch_map(const void *map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

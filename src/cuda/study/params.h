@@ -3,8 +3,8 @@
  * One source, src/cuda/study/kernel.cuh, computes attention forward with mma.sync for sm_80 and later. variants.def lists
  * what is compiled of it. Order, sweep, dispatch and workers are in the walk; the other run-time knobs are the fields
  * below. */
-#ifndef WEFT_CUDA_STUDY_H
-#define WEFT_CUDA_STUDY_H
+#ifndef WEFT_CUDA_STUDY_PARAMS_H
+#define WEFT_CUDA_STUDY_PARAMS_H
 
 #include <weft/weft.h>
 

@@ -76,7 +76,7 @@ class Cache {
   linesOf(visit) {
     const { trace, grid } = this.schedule, p = this.data.problem, tile = trace.visit.tile[visit];
     const row = Math.floor(tile / grid.cols), col = tile % grid.cols;
-    if (p.kind !== "attention") return [row, col];
+    if (!p.kind.startsWith("attention")) return [row, col];
     const batch = Math.floor(row / grid.rows_of_batch), head = row % grid.rows_of_batch;
     return [batch * p.kv_heads + Math.floor((head * p.kv_heads) / p.heads)];
   }

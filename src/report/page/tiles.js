@@ -129,7 +129,7 @@ class Tiles {
     const { grid, schedule, data } = this, { trace } = schedule, p = data.problem;
     const row = Math.floor(tile / grid.cols), col = tile % grid.cols, visit = this.visitOf[tile];
     const batch = Math.floor(row / grid.rows_of_batch), head = row % grid.rows_of_batch;
-    const attention = p.kind === "attention";
+    const attention = p.kind.startsWith("attention");
     const name = attention ? `${p.batch > 1 ? `batch ${batch}, ` : ""}head ${head}, query block ${col}` : `tile row ${row}, tile column ${col}`;
     if (visit < 0) return name;
     const v = trace.visit, worker = v.worker[visit], domain = trace.domain_of[worker];

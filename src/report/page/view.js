@@ -1,7 +1,7 @@
 // Puts the view together.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const attention = data.problem.kind === "attention";
+const attention = data.problem.kind.startsWith("attention");
 const operands = attention ? "K and V" : "A and B";
 const { machine } = data;
 for (const schedule of data.schedules) schedule.trace = decodeTrace(schedule.trace);

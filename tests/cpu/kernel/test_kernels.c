@@ -483,7 +483,20 @@ static void bench(const weft_cpu_kernel *kernel) {
     weft_cpu_free(c);
 }
 
+/* Every kernel, and whether it can be run here. */
+static void list(void) {
+    int usable;
+    const weft_cpu_kernel *kernel;
+    for (size_t i = 0; (kernel = weft_cpu_kernel_at(i, &usable)); i++) {
+        printf("%s %s\n", kernel->name, usable ? "run" : "not run");
+    }
+}
+
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+        list();
+        return 0;
+    }
     if (argc == 2 && strcmp(argv[1], "--bench") == 0) {
         each(bench);
         return 0;

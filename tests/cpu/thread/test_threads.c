@@ -9,9 +9,9 @@
 #include <omp.h>
 #endif
 
+#include "../../plans.h"
 #include "cpu/thread/team.h"
 #include "report/view.h"
-#include "../../plans.h"
 #include "tune/search/candidates.h"
 
 enum { ITEMS = 1000 };
@@ -74,23 +74,21 @@ static int ask_model(void) {
 static int make_view(void) {
     weft_gemm p = WEFT_GEMM_INIT;
     p.m = p.n = p.k = 300;
-    weft_view *view = calloc(1, sizeof *view);
-    if (!view) {
-        return 0;
-    }
-    view->count = 2;
+    weft_plan *plans[2] = {NULL, NULL};
+    weft_view *view = NULL;
     int made = 1;
     for (int32_t i = 0; i < 2 && made; i++) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.sweep = i;
-        made = plan_for(&view->schedule[i].plan, &p, &s, NULL, NULL) == WEFT_OK;
+        made = plan_for(&plans[i], &p, &s, NULL, NULL) == WEFT_OK;
     }
-    made = made && weft_view_make(view, NULL, 1, NULL) == WEFT_OK && view->schedule[1].trace.sim.seconds > 0;
-    weft_view_release(view);
-    for (int i = 0; i < 2; i++) {
-        weft_plan_destroy(view->schedule[i].plan);
-    }
-    free(view);
+    const weft_plan *const both[] = {plans[0], plans[1]};
+    static const char *const names[] = {"first", "second"};
+    made = made && weft_view_create(&view, both, names, 2, NULL, 1, NULL) == WEFT_OK &&
+           view->schedule[1].trace.sim.seconds > 0;
+    weft_view_destroy(view);
+    weft_plan_destroy(plans[0]);
+    weft_plan_destroy(plans[1]);
     return made;
 }
 

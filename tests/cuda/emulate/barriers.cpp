@@ -57,7 +57,7 @@ void barrier_sync(uint32_t number, uint32_t threads) {
 
 void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
     const uint32_t number = (uint32_t)by_address.size();
-    if (!by_address.insert({barrier, {number, arrivals, arrivals, 0, 0, {}}}).second) {
+    if (!by_address.insert({barrier, {number, arrivals, arrivals, 0, 0, {}, {}, {}}}).second) {
         emulated_fail("mbarrier %u is set up twice", by_address[barrier].number);
     }
 }
@@ -78,34 +78,49 @@ uint32_t emulated_first_mbarrier() {
 }
 
 static void settle(emulated_mbarrier &b) {
+    if (b.missing == 0 && b.bytes < 0) {
+        emulated_fail("mbarrier %u gets %lld bytes more than it expects", b.number, (long long)-b.bytes);
+    }
     if (b.missing == 0 && b.bytes == 0) {
         b.missing = b.arrivals;
+        b.ever |= b.arrived;
+        b.never |= ~b.arrived;
         b.arrived.reset();
         b.flips++;
         emulated_moved();
     }
 }
 
+bool emulated_has_arrived(uint32_t barrier, uint32_t cta, uint32_t thread) {
+    return emulated_mbarrier_at(barrier).arrived[cta * EMULATED_THREADS + thread];
+}
+
 /* Nobody has a reason to arrive twice in a phase: what a thread waited for, it gives back once. */
-static emulated_mbarrier &arrive_at(uint32_t barrier) {
+static emulated_mbarrier &arrive_at(uint32_t barrier, uint32_t cta, uint32_t thread) {
     emulated_mbarrier &b = emulated_mbarrier_at(barrier);
+    const uint32_t who = cta * EMULATED_THREADS + thread;
     if (b.missing == 0) {
         emulated_fail("mbarrier %u has more than its %u arrivals", b.number, b.arrivals);
     }
-    if (b.arrived[emulated_thread()]) {
-        emulated_fail("a second arrival at mbarrier %u in phase %llu", b.number, (unsigned long long)b.flips);
+    if (b.arrived[who]) {
+        emulated_fail("a second arrival of thread %u of CTA %u of the cluster at mbarrier %u in phase %llu", thread, cta,
+                      b.number, (unsigned long long)b.flips);
     }
-    b.arrived[emulated_thread()] = true;
+    b.arrived[who] = true;
     b.missing--;
     return b;
 }
 
+void emulated_arrive_from(uint32_t barrier, uint32_t cta, uint32_t thread) {
+    settle(arrive_at(barrier, cta, thread));
+}
+
 void mbarrier_arrive(uint32_t barrier) {
-    settle(arrive_at(barrier));
+    emulated_arrive_from(barrier, cluster_rank(), emulated_thread());
 }
 
 void mbarrier_expect(uint32_t barrier, uint32_t bytes) {
-    emulated_mbarrier &b = arrive_at(barrier);
+    emulated_mbarrier &b = arrive_at(barrier, cluster_rank(), emulated_thread());
     b.bytes += bytes;
     settle(b);
 }

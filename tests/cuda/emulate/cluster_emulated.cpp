@@ -102,10 +102,10 @@ int main() {
         fault f;
         const char *words;
     } faults[] = {{STORES_EARLY, "thread 33: a store to CTA 0 of the cluster, which may still use that memory"},
-                  {READS_LATE, "CTA 1: another CTA writes to 0x630, which this one still read"},
+                  {READS_LATE, "another CTA writes to 0x630, which this one still read"},
                   {STAYS_AWAY, "thread 33 of CTA 1 is not at the cluster's barrier"},
                   {RELAXES, "a sum of nan, not"},
-                  {STORES_LATE, "CTA 1: CTA 0 of the cluster ended before this one's store"}};
+                  {STORES_LATE, "thread 33: a store to CTA 2 of the cluster, which has ended"}};
     int missed = 0;
     launch(NONE);
     for (const auto &it : faults) {

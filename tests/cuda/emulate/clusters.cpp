@@ -1,15 +1,13 @@
 /* Clusters: their CTAs meet at a barrier, and store into each other's shared memory.
  *
  * A CTA sees that a phase of the barrier is over when no thread of it gets on otherwise, and only then what was stored into
- * it: as late as may be, and by no clock, so that a run can be repeated. */
+ * it: as late as may be. */
 #include "cuda/ptx/cluster.cuh"
 
 #include "cuda/ptx/tma.cuh"
 
 #include <stdio.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <vector>
 
 enum { CTA_SHIFT = 24 }; /* an address in a cluster: the CTA's number there + 1, above the address in its shared memory */
@@ -23,62 +21,79 @@ struct parcel {
 struct member {
     uint32_t arrivals[EMULATED_THREADS], waits[EMULATED_THREADS]; /* of each thread */
     uint32_t seen;                                                /* phases that the CTA knows to be over */
-    std::vector<parcel> kept[EMULATED_THREADS];                   /* of each thread: sent and not released */
-    std::vector<parcel> released, mail; /* to the CTA: in the phase that goes on, and in those that are over */
+    bool ended;
+    std::vector<parcel> kept[EMULATED_THREADS]; /* of each thread: sent and not released */
+    std::vector<parcel> released, mail;         /* to the CTA: in the phase that goes on, and in those that are over */
 };
 
-/* The cluster that runs. What one CTA writes and another reads is only touched by who has the lock. */
-static std::mutex lock;
-static std::condition_variable woken;
-static member members[EMULATED_CLUSTER];
-static uint32_t size, threads, arrived, phases; /* arrived: threads, in the phase that goes on */
-static uint32_t quiet, ended, rounds;           /* CTAs that do not get on or have ended; how often all were woken */
+/* The barrier of a cluster. */
+struct barrier {
+    uint32_t arrived, phases; /* arrived: threads, in the phase that goes on */
+};
+
+static member members[EMULATED_SLOTS];
+static barrier barriers[EMULATED_SLOTS]; /* by the slot of the cluster's first CTA */
+static uint32_t size, threads;
 
 static member &mine() {
-    return members[cluster_rank()];
+    return members[emulated_slot];
+}
+
+static unsigned first_slot() {
+    return emulated_slot - cluster_rank();
 }
 
 uint32_t cluster_size() {
     return size;
 }
 
+unsigned emulated_slot_of(uint32_t cta, const char *what) {
+    const unsigned slot = first_slot() + cta;
+    if (cta >= size) {
+        emulated_fail("%s CTA %u of a cluster of %u", what, cta, size);
+    }
+    if (slot == emulated_slot) {
+        return slot;
+    }
+    if (mine().seen == 0) {
+        emulated_fail("%s CTA %u of the cluster, which may still use that memory: not all have met", what, cta);
+    }
+    if (members[slot].ended) {
+        emulated_fail("%s CTA %u of the cluster, which has ended", what, cta);
+    }
+    return slot;
+}
+
 uint32_t emulated_arrivals() {
-    return size > 1 ? mine().arrivals[emulated_thread()] : 0; /* products ask often */
+    return size > 1 && emulated_thread() < EMULATED_THREADS ? mine().arrivals[emulated_thread()] : 0;
 }
 
-static void wake() {
-    quiet = 0;
-    rounds++;
-    woken.notify_all();
-}
-
-static void end_phase() {
-    arrived = 0;
-    phases++;
+static void end_phase(barrier &b) {
+    b.arrived = 0;
+    b.phases++;
     for (uint32_t i = 0; i < size; i++) {
-        member &m = members[i];
+        member &m = members[first_slot() + i];
         m.mail.insert(m.mail.end(), m.released.begin(), m.released.end());
         m.released.clear();
     }
-    wake();
 }
 
 static void arrive(bool releases) {
     const unsigned thread = emulated_thread();
     member &m = mine();
+    barrier &b = barriers[first_slot()];
     if (m.arrivals[thread] != m.waits[thread]) {
         emulated_fail("a second arrival at the cluster's barrier without a wait");
     }
-    std::lock_guard<std::mutex> hold(lock);
     m.arrivals[thread]++;
     if (releases) {
         for (const parcel &p : m.kept[thread]) {
-            members[p.owner].released.push_back(p);
+            members[first_slot() + p.owner].released.push_back(p);
         }
         m.kept[thread].clear();
     }
-    if (++arrived == size * threads) {
-        end_phase();
+    if (++b.arrived == size * threads) {
+        end_phase(b);
     }
 }
 
@@ -109,43 +124,31 @@ uint32_t cluster_address(uint32_t address, uint32_t cta) {
     return (cta + 1) << CTA_SHIFT | address;
 }
 
+emulated_address emulated_address_of(uint32_t address) {
+    return {(address >> CTA_SHIFT) - 1, address & ((1 << CTA_SHIFT) - 1)};
+}
+
 static void check(const char *what, uint32_t address, uint32_t bytes) {
     if (address % bytes != 0 || !emulated_in_shared(address, bytes)) {
         emulated_fail("a %s of %u bytes at %#x: not aligned, or not in the CTA's shared memory", what, bytes, address);
     }
 }
 
-void emulated_send(uint32_t to, const float *from, uint32_t count) {
-    const uint32_t owner = (to >> CTA_SHIFT) - 1;
-    parcel p = {owner, to & ((1 << CTA_SHIFT) - 1), blockIdx.x, 4 * count, {}};
-    if (owner >= size) {
-        emulated_fail("a store to %#x, which is no address in the cluster", to);
-    }
+void emulated_post(uint32_t to, const float *from, uint32_t count) {
+    const emulated_address there = emulated_address_of(to);
+    parcel p = {there.cta, there.address, blockIdx.x, 4 * count, {}};
+    emulated_slot_of(there.cta, "a store to");
     check("store to another CTA", p.to, p.bytes);
-    if (mine().seen == 0) {
-        emulated_fail("a store to CTA %u of the cluster, which may still use that memory: not all have met", owner);
-    }
     memcpy(p.values, from, p.bytes);
     mine().kept[emulated_thread()].push_back(p);
 }
 
-void emulated_fetch(uint32_t from, float *to, uint32_t count) {
-    check("load", from, 4 * count);
-    memcpy(to, emulated_settled_at(from, "a thread"), 4 * count);
-}
-
 bool emulated_cluster_look() {
-    std::unique_lock<std::mutex> hold(lock);
     member &m = mine();
+    const uint32_t phases = barriers[first_slot()].phases;
+    const bool told = emulated_messages_late();
     if (m.seen == phases) {
-        const uint32_t before = rounds;
-        if (++quiet + ended == size) {
-            wake();
-        }
-        woken.wait(hold, [before] { return rounds != before; });
-    }
-    if (m.seen == phases) {
-        return false;
+        return told;
     }
     m.seen = phases;
     for (const parcel &p : m.mail) {
@@ -155,18 +158,22 @@ bool emulated_cluster_look() {
     return true;
 }
 
-void emulated_cluster_leave() {
-    std::lock_guard<std::mutex> hold(lock);
-    if (quiet + ++ended == size) {
-        wake();
+void emulated_cluster_turn() {
+    if (size > 1) {
+        emulated_messages_turn();
     }
+}
+
+void emulated_cluster_leave() {
+    mine().ended = true;
+    emulated_messages_end();
 }
 
 const char *emulated_absent() {
     static thread_local char words[80];
-    std::lock_guard<std::mutex> hold(lock);
-    for (uint32_t i = 0; arrived > 0 && i < size * threads; i++) {
-        if (members[i / threads].arrivals[i % threads] == phases) {
+    const barrier &b = barriers[first_slot()];
+    for (uint32_t i = 0; b.arrived > 0 && i < size * threads; i++) {
+        if (members[first_slot() + i / threads].arrivals[i % threads] == b.phases) {
             snprintf(words, sizeof words, "; thread %u of CTA %u is not at the cluster's barrier", i % threads,
                      cluster_index() * size + i / threads);
             break;
@@ -175,12 +182,12 @@ const char *emulated_absent() {
     return words;
 }
 
-void emulated_cluster_begin(uint32_t ctas, uint32_t threads_of_cta) {
+void emulated_clusters_begin(uint32_t ctas, uint32_t threads_of_cta) {
     size = ctas;
     threads = threads_of_cta;
-    arrived = phases = quiet = ended = rounds = 0;
-    for (uint32_t i = 0; i < ctas; i++) {
+    for (uint32_t i = 0; i < EMULATED_SLOTS; i++) {
         members[i] = {};
+        barriers[i] = {};
     }
 }
 
@@ -191,11 +198,11 @@ static void check_arrived(const std::vector<parcel> &left) {
     }
 }
 
-void emulated_cluster_end() {
-    for (uint32_t i = 0; i < size; i++) {
-        check_arrived(members[i].released);
-        check_arrived(members[i].mail);
-        for (const std::vector<parcel> &kept : members[i].kept) {
+void emulated_clusters_end() {
+    for (const member &m : members) {
+        check_arrived(m.released);
+        check_arrived(m.mail);
+        for (const std::vector<parcel> &kept : m.kept) {
             check_arrived(kept);
         }
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <ucontext.h>
 
+#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -20,11 +21,13 @@ enum {
     DEADLOCK = 3000,
     LULL = 64,        /* turns */
     QUIET = 2 * LULL, /* turns without anybody getting on, until the CTA looks at others of its cluster */
+    STAY = 8,         /* turns, at most, until another CTA has its own */
     NOBODY = EMULATED_THREADS,
 };
 
 __shared__ __align__(1024) unsigned char emulated_shared[EMULATED_SHARED];
 __thread emulated_index blockIdx;
+__thread unsigned emulated_slot;
 emulated_index gridDim;
 uint64_t gridNumber;
 
@@ -43,10 +46,19 @@ static thread_local uint64_t barriers, moves;
 static thread_local uint64_t random_state;
 static thread_local jmp_buf home;
 static const emulated_kernel *launched;
-static unsigned char *stacks[EMULATED_CLUSTER]; /* by the CTA's number in its cluster, kept for the next one */
+static unsigned char *stacks[EMULATED_SLOTS]; /* kept for the next CTAs */
+
+/* The CTAs that are there. One runs, the others wait for it to pass on. */
+static std::mutex passing;
+static std::condition_variable passed[EMULATED_SLOTS];
+static bool present[EMULATED_SLOTS];
+static unsigned runs, slots;  /* runs: the slot of the one */
+static uint64_t all_moves;    /* of all CTAs */
+static uint64_t order_random; /* of those who run */
 
 struct meeting {
     void *items[32];
+    void (*work)(void *const *all);
     int arrived;
     uint64_t held;
 };
@@ -73,6 +85,7 @@ void emulated_fail(const char *format, ...) {
 
 void emulated_moved() {
     moves++;
+    all_moves++;
 }
 
 unsigned emulated_dice(unsigned sides) {
@@ -82,7 +95,7 @@ unsigned emulated_dice(unsigned sides) {
 static void fibre_main() {
     launched->cta(launched->argument);
     fibres[running].done = true;
-    moves++;
+    emulated_moved();
     _longjmp(home, 1);
 }
 
@@ -100,7 +113,7 @@ void __syncthreads() {
     if (++waiting == launched->threads) {
         waiting = 0;
         barriers++;
-        moves++;
+        emulated_moved();
         return;
     }
     while (barriers == before) {
@@ -111,12 +124,16 @@ void __syncthreads() {
 void emulated_meet(void *mine, void (*work)(void *const *all)) {
     meeting *m = &meetings[running / 32];
     const uint64_t before = m->held;
+    if (m->arrived > 0 && m->work != work) {
+        emulated_fail("lanes of warp %u are at different instructions that all of them take part in", running / 32);
+    }
+    m->work = work;
     m->items[running % 32] = mine;
     if (++m->arrived == 32) {
         m->arrived = 0;
         work(m->items);
         m->held++;
-        moves++;
+        emulated_moved();
         return;
     }
     while (m->held == before) {
@@ -153,10 +170,14 @@ static void run_fibre(fibre *f) {
 static unsigned turn_of_warp(unsigned warp) {
     const bool idle = emulated_dice(4) == 0;
     unsigned left = 0;
-    if (emulated_dice(16 * LULL) == 0) { /* for other lanes to get ahead, where nothing keeps them */
-        fibres[warp * 32 + emulated_dice(32)].asleep = LULL;
+    const unsigned first = emulated_dice(32);
+    if (emulated_dice(16 * LULL) == 0) { /* for others to get ahead, where nothing keeps them */
+        for (unsigned i = 0; i < (launched->converges ? 32 : 1); i++) {
+            fibres[warp * 32 + (first + i) % 32].asleep = LULL;
+        }
     }
-    for (running = warp * 32; running < warp * 32 + 32; running++) {
+    for (unsigned i = 0; i < 32; i++) {
+        running = warp * 32 + (first + i) % 32;
         fibre *f = &fibres[running];
         if (f->asleep > 0) {
             f->asleep--;
@@ -180,7 +201,7 @@ static unsigned turn(unsigned threads) {
 }
 
 static void start_fibres() {
-    unsigned char *&stack = stacks[cluster_rank()];
+    unsigned char *&stack = stacks[emulated_slot];
     stack = stack ? stack : (unsigned char *)malloc((size_t)EMULATED_THREADS * STACK);
     for (unsigned i = 0; i < launched->threads; i++) {
         fibres[i].started = fibres[i].done = false;
@@ -189,63 +210,94 @@ static void start_fibres() {
     }
 }
 
-static void run_cta(unsigned number) {
-    const unsigned threads = launched->threads;
-    blockIdx.x = number;
-    memset(emulated_shared, 0xff, EMULATED_SHARED); /* NaN: what nobody wrote shows */
-    memset(meetings, 0, sizeof meetings);
-    waiting = 0;
-    launched->begin();
-    start_fibres();
-    uint64_t before = moves;
-    int still = 0;
-    for (unsigned left = threads; left > 0;) {
-        left = turn(threads);
+/* Lets another CTA run that is there, if any is, and returns when this one runs again; at once when it is not there. */
+static void pass_on() {
+    unsigned others[EMULATED_SLOTS], count = 0;
+    for (unsigned i = 0; i < slots; i++) {
+        if (present[i] && i != emulated_slot) {
+            others[count++] = i;
+        }
+    }
+    if (count > 0) {
+        std::unique_lock<std::mutex> hold(passing);
+        runs = others[random_between(&order_random, 0, count - 1)];
+        passed[runs].notify_one();
+        passed[emulated_slot].wait(hold, [] { return runs == emulated_slot || !present[emulated_slot]; });
+    }
+}
+
+static void wait_for_first_turn() {
+    std::unique_lock<std::mutex> hold(passing);
+    passed[emulated_slot].wait(hold, [] { return runs == emulated_slot; });
+}
+
+static void run_turns() {
+    uint64_t before = moves, all_before = all_moves;
+    unsigned still = 0, all_still = 0, stay = 0;
+    for (unsigned left = launched->threads; left > 0;) {
+        left = turn(launched->threads);
         if (launched->turn) {
             launched->turn();
         }
+        emulated_cluster_turn();
         still = moves == before ? still + 1 : 0;
         before = moves;
+        all_still = all_moves == all_before ? all_still + 1 : 0;
+        all_before = all_moves;
         if (still > 0 && still % QUIET == 0 && emulated_cluster_look()) {
-            still = 0;
-        } else if (still > DEADLOCK) {
+            still = all_still = 0;
+        } else if (all_still > DEADLOCK) {
             deadlock(left);
         }
+        if (left > 0 && (stay-- == 0 || still > STAY)) {
+            stay = emulated_dice(STAY);
+            pass_on();
+        }
     }
+}
+
+static void run_cta(unsigned number, unsigned slot) {
+    emulated_slot = slot;
+    blockIdx.x = number;
+    random_state = gridNumber << 32 | number;
+    wait_for_first_turn();
+    memset(emulated_shared, 0xff, EMULATED_SHARED); /* NaN: what nobody wrote shows */
+    launched->begin();
+    start_fibres();
+    run_turns();
     if (launched->end) {
         launched->end();
     }
     emulated_cluster_leave();
+    present[slot] = false;
+    pass_on();
 }
 
-/* The CTAs from `first` on. Of a cluster, what each does depends on its number, not on what ran before. */
-static void run_cluster(unsigned first) {
+/* The CTAs from `first` on, as many as there are slots for. */
+static void run_ctas(unsigned first, unsigned count) {
     std::vector<std::thread> ctas;
-    emulated_cluster_begin(launched->cluster, launched->threads);
-    if (launched->cluster == 1) {
-        run_cta(first);
-    } else {
-        for (unsigned i = first; i < first + launched->cluster; i++) {
-            ctas.emplace_back([i] {
-                random_state = i;
-                run_cta(i);
-            });
-        }
+    slots = count;
+    runs = 0;
+    std::fill(present, present + count, true);
+    emulated_clusters_begin(launched->cluster, launched->threads);
+    for (unsigned i = 0; i < count; i++) {
+        ctas.emplace_back(run_cta, first + i, i);
     }
     for (std::thread &cta : ctas) {
         cta.join();
     }
-    emulated_cluster_end();
+    emulated_clusters_end();
 }
 
 void emulated_launch(const emulated_kernel &kernel) {
     launched = &kernel;
     gridDim.x = kernel.ctas;
-    gridNumber++;
+    order_random = ++gridNumber;
     if (kernel.cluster < 1 || kernel.cluster > EMULATED_CLUSTER || kernel.ctas % kernel.cluster != 0) {
         emulated_fail("a launch of %u CTAs in clusters of %u", kernel.ctas, kernel.cluster);
     }
-    for (unsigned first = 0; first < kernel.ctas; first += kernel.cluster) {
-        run_cluster(first);
+    const unsigned together = EMULATED_SLOTS / kernel.cluster * kernel.cluster;
+    for (unsigned first = 0; first < kernel.ctas; first += together) {
+        run_ctas(first, min(together, kernel.ctas - first));
     }
 }

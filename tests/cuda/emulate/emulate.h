@@ -1,12 +1,13 @@
-/* A CTA of a kernel on a CPU: every thread a fibre, every wrapped instruction done in C.
+/* CTAs of a kernel on a CPU: every thread a fibre, every wrapped instruction done in C.
  *
  * The kernel's own source is compiled as C++ with this folder's cuda/ptx before src's: nothing but the wrapped instructions
  * differs. What runs behind a thread's back (copies, products) is done as late as its wait allows, so a missing wait shows;
- * warps take turns in a random order, the same in every run, now and then a lane sleeps for long, and a thread runs until
- * it has to wait for others, so a missing barrier shows as well, if seldom.
+ * warps take turns in a random order, the same in every run, now and then a lane or a warp sleeps for long, and a thread
+ * runs until it has to wait for others, so a missing barrier shows as well, if seldom.
  *
- * CTAs run one after the other; those of a cluster at the same time, each in an OS thread of its own. So what belongs to a
- * CTA, here and in the kernel, belongs to an OS thread. */
+ * Up to EMULATED_SLOTS CTAs are there at a time, whole clusters. Each has an OS thread of its own, so what belongs to a
+ * CTA, here and in the kernel, belongs to an OS thread. But only one of them runs at a time, for some turns: what they
+ * share needs no locks, and a run can be repeated. */
 #ifndef WEFT_TESTS_CUDA_EMULATE_H
 #define WEFT_TESTS_CUDA_EMULATE_H
 
@@ -34,12 +35,13 @@ struct emulated_index {
 };
 extern __thread emulated_index blockIdx;
 extern emulated_index gridDim;
-extern uint64_t gridNumber; /* of the launch, from 1 */
-unsigned emulated_thread(); /* which fibre runs */
+extern uint64_t gridNumber;             /* of the launch, from 1 */
+extern __thread unsigned emulated_slot; /* of the CTA, among those that are there at the same time */
+unsigned emulated_thread();             /* which fibre runs */
 #define threadIdx (emulated_index{emulated_thread()})
 
 enum { EMULATED_THREADS = 640, EMULATED_SHARED = 256 << 10 }; /* of a CTA, at most */
-enum { EMULATED_CLUSTER = 8 };                                /* CTAs, at most */
+enum { EMULATED_SLOTS = 8, EMULATED_CLUSTER = 8 };            /* CTAs at a time, and of a cluster, at most */
 
 /* Prints one line and ends the program: the kernel did what no kernel may. */
 [[noreturn]] void emulated_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -65,6 +67,7 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
 extern __shared__ unsigned char emulated_shared[];
 #define study_shared  emulated_shared
 #define hopper_shared emulated_shared
+#define gemm_shared   emulated_shared
 static inline size_t __cvta_generic_to_shared(const void *p) {
     return (size_t)((const unsigned char *)p - emulated_shared);
 }
@@ -74,7 +77,7 @@ static inline unsigned char *emulated_at(uint32_t address) {
 
 void __syncthreads();
 
-/* All lanes of a warp meet; the last to come calls `work` with what each of the 32 brought. */
+/* All lanes of a warp meet; the last to come calls `work` with what each of the 32 brought. All bring the same `work`. */
 void emulated_meet(void *mine, void (*work)(void *const *all));
 
 static inline void __syncwarp() {
@@ -142,6 +145,10 @@ static inline unsigned atomicExch(unsigned *to, unsigned value) {
     return __atomic_exchange_n(to, value, __ATOMIC_RELAXED);
 }
 
+static inline unsigned atomicAdd(unsigned *to, unsigned value) {
+    return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
+}
+
 static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long long value) {
     return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
@@ -155,6 +162,8 @@ struct emulated_kernel {
     void (*turn)();       /* whenever all warps had a turn: what works beside them; may be null */
     void (*end)();        /* after each CTA, to look at what it left; may be null */
     unsigned cluster = 1; /* CTAs of a cluster; 1: there are none */
+    /* The kernel counts on it that lanes that did the same stay together, as a GPU has them: whole warps sleep. */
+    bool converges = false;
 };
 void emulated_launch(const emulated_kernel &kernel);
 

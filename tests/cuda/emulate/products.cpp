@@ -1,69 +1,77 @@
-/* Products of warpgroups: done by each warp for its 16 rows, at the wait that needs them, from what is in shared memory and
- * in the lanes' registers then. */
+/* Products of warpgroups: a batch is done when the first of its warps waits for it and all have ordered it, from what is in
+ * shared memory and in the threads' registers then. */
 #include "cuda/ptx/wgmma.cuh"
 
 #include "cuda/ptx/tma.cuh"
 #include "halves.h"
 #include "orders.h"
 
-enum { WARPS = EMULATED_THREADS / 32 };
+enum { GROUP = 128, GROUPS = EMULATED_THREADS / GROUP };
 
 static thread_local emulated_orders<emulated_product> orders[EMULATED_THREADS];
 static thread_local bool fenced[EMULATED_THREADS];
-
-/* The products of a warpgroup that not all of its warps have done: those that come later do the same. */
-struct agreement {
-    std::deque<emulated_product> products;
-    uint64_t first;   /* the number of products[0] */
-    uint64_t done[4]; /* by each warp */
-};
-static thread_local agreement agreements[WARPS / 4];
+static thread_local uint64_t committed[EMULATED_THREADS], done[GROUPS]; /* batches */
 
 static bool same(const emulated_product &x, const emulated_product &y) {
     return x.n == y.n && x.a == y.a && x.b == y.b && !x.a_registers == !y.a_registers && x.add == y.add &&
            x.bf16 == y.bf16 && x.a_mn == y.a_mn && x.b_mn == y.b_mn;
 }
 
-static void agree(unsigned warp, const emulated_product &p) {
-    agreement &g = agreements[warp / 4];
-    const uint64_t at = g.done[warp % 4]++ - g.first;
-    if (at == g.products.size()) {
-        g.products.push_back(p);
-    } else if (!same(p, g.products[at])) {
-        emulated_fail("warps of a warpgroup differ in a product");
-    }
-    if (*std::min_element(g.done, g.done + 4) > g.first) {
-        g.products.pop_front();
-        g.first++;
-    }
+/* An operand in shared memory: see wgmma_operand(). */
+struct place {
+    uint32_t start, across, apart;
+};
+
+static place place_of(uint64_t operand) {
+    return {(uint32_t)(operand & 0x3fff) << 4, (uint32_t)(operand >> 16 & 0x3fff) << 4,
+            (uint32_t)(operand >> 32 & 0x3fff) << 4};
 }
 
 /* 16 bytes of an operand: 8 elements from k of row i, or where it is mn-major 8 rows from i of k. */
-static void load_8(uint64_t operand, bool mn, bool bf16, int i, int k, float (&to)[8]) {
-    const uint32_t start = (uint32_t)(operand & 0x3fff) << 4, across = (uint32_t)(operand >> 16 & 0x3fff) << 4,
-                   apart = (uint32_t)(operand >> 32 & 0x3fff) << 4, row = (uint32_t)(mn ? k : i);
-    const uint32_t column = mn ? (uint32_t)(i / 64) * across + (uint32_t)(i % 64) * 2 : (uint32_t)k * 2;
+static void load_8(const place &p, bool mn, bool bf16, int i, int k, float (&to)[8]) {
+    const uint32_t row = (uint32_t)(mn ? k : i);
+    const uint32_t column = mn ? (uint32_t)(i / 64) * p.across + (uint32_t)(i % 64) * 2 : (uint32_t)k * 2;
     uint16_t halves[8];
-    const uint32_t at = emulated_swizzled(start + row / 8 * apart + row % 8 * 128 + column);
+    const uint32_t at = emulated_swizzled(p.start + row / 8 * p.apart + row % 8 * 128 + column);
     memcpy(halves, emulated_settled_at(at, "a product"), 16);
     for (int e = 0; e < 8; e++) {
         to[e] = emulated_half(bf16, halves[e]);
     }
 }
 
+/* Tells that `rows` of an operand, 16 of k, are read from now on (by 1), or no more (by -1). */
+static void announce(uint64_t operand, bool mn, int rows, int by) {
+    const place p = place_of(operand);
+    for (int i = 0; i < rows; i += mn ? 64 : 8) {
+        if (mn) {
+            emulated_reads(p.start + (uint32_t)(i / 64) * p.across, p.apart + 1024, by);
+        } else {
+            emulated_reads(p.start + (uint32_t)(i / 8) * p.apart, 32, by);
+        }
+    }
+}
+
+static void announce(const emulated_product &p, int by) {
+    announce(p.b, p.b_mn, p.n, by);
+    if (!p.a_registers) {
+        announce(p.a, p.a_mn, 64, by);
+    }
+}
+
 typedef float eight __attribute__((vector_size(32)));
 
 struct operands {
-    float a[16][16];
-    eight b[16][32]; /* row k, columns in eights */
+    float a[64][16];
+    eight b[32][16]; /* columns in eights, row k */
 };
 
-/* put(i, k, value) for 16 k of rows `first` on. */
-template <class F> static void for_elements(uint64_t operand, bool mn, bool bf16, int first, int rows, F put) {
+/* put(i, k, value) for 16 k of all rows. */
+template <class F> static void for_elements(uint64_t operand, bool mn, bool bf16, int rows, F put) {
+    const place p = place_of(operand);
     float some[8];
     for (int i = 0; i < rows; i += mn ? 8 : 1) {
         for (int k = 0; k < 16; k += mn ? 1 : 8) {
-            load_8(operand, mn, bf16, first + i, k, some);
+            load_8(p, mn, bf16, i, k, some);
             for (int e = 0; e < 8; e++) {
                 put(mn ? i + e : i, mn ? k : k + e, some[e]);
             }
@@ -71,53 +79,69 @@ template <class F> static void for_elements(uint64_t operand, bool mn, bool bf16
     }
 }
 
-/* Of thread i of a warp: see src/cuda/ptx/wgmma.cuh. */
-static void load_a_registers(operands *o, unsigned warp, size_t nth, bool bf16) {
-    for (int i = 0; i < 32; i++) {
-        const uint32_t *a = orders[warp * 32 + (unsigned)i].groups.front()[nth].a_registers;
+/* Of thread i of a warpgroup: see src/cuda/ptx/wgmma.cuh. */
+static void load_a_registers(operands *o, const emulated_product *const *all, bool bf16) {
+    for (int i = 0; i < GROUP; i++) {
+        const uint32_t *a = all[i]->a_registers;
         for (int e = 0; e < 8; e++) {
-            o->a[i / 4 + e / 2 % 2 * 8][i % 4 * 2 + e / 4 * 8 + e % 2] =
+            o->a[i / 32 * 16 + i % 32 / 4 + e / 2 % 2 * 8][i % 4 * 2 + e / 4 * 8 + e % 2] =
                 emulated_half(bf16, (uint16_t)(a[e / 2] >> 16 * (e % 2)));
         }
     }
 }
 
-/* The nth product of the warp's oldest batch. */
-static void multiply(unsigned warp, size_t nth) {
+/* One product, as all threads of the warpgroup ordered it. */
+static void multiply(const emulated_product *const *all) {
     static thread_local operands o;
-    const emulated_product p = orders[warp * 32].groups.front()[nth];
-    float *d[32];
-    for (unsigned lane = 0; lane < 32; lane++) {
-        const emulated_product &q = orders[warp * 32 + lane].groups.front()[nth];
-        if (!same(p, q)) {
-            emulated_fail("lanes of warp %u differ in a product", warp);
-        }
-        d[lane] = q.d;
-    }
-    agree(warp, p);
+    const emulated_product &p = *all[0];
     if (p.a_registers) {
-        load_a_registers(&o, warp, nth, p.bf16);
+        load_a_registers(&o, all, p.bf16);
     } else {
-        for_elements(p.a, p.a_mn, p.bf16, (int)(warp % 4) * 16, 16, [](int i, int k, float value) { o.a[i][k] = value; });
+        for_elements(p.a, p.a_mn, p.bf16, 64, [](int i, int k, float value) { o.a[i][k] = value; });
     }
-    for_elements(p.b, p.b_mn, p.bf16, 0, p.n, [](int i, int k, float value) { o.b[k][i / 8][i % 8] = value; });
-    for (int row = 0; row < 16; row++) {
+    for_elements(p.b, p.b_mn, p.bf16, p.n, [](int i, int k, float value) { o.b[i / 8][k][i % 8] = value; });
+    for (int row = 0; row < 64; row++) {
+        const emulated_product *const *lanes = all + row / 16 * 32 + row % 8 * 4;
         for (int j = 0; j < p.n / 8; j++) {
             eight sums = {0};
             for (int k = 0; k < 16; k++) {
-                sums += o.a[row][k] * o.b[k][j];
+                sums += o.a[row][k] * o.b[j][k];
             }
             for (int e = 0; e < 8; e++) {
-                float *to = &d[row % 8 * 4 + e / 2][4 * j + row / 8 * 2 + e % 2];
+                float *to = &lanes[e / 2]->d[4 * j + row % 16 / 8 * 2 + e % 2];
                 *to = (p.add ? *to : 0) + sums[e];
             }
         }
     }
 }
 
+/* The warpgroup's oldest batch. */
+static void multiply_batch(unsigned group) {
+    const emulated_orders<emulated_product> *of = &orders[group * GROUP];
+    const size_t count = of[0].groups.front().size();
+    for (size_t nth = 0; nth < count; nth++) {
+        const emulated_product *all[GROUP];
+        for (unsigned i = 0; i < GROUP; i++) {
+            if (of[i].groups.front().size() != count || !same(of[i].groups.front()[nth], of[0].groups.front()[nth])) {
+                emulated_fail("lanes of warp %u, or warps of its warpgroup, differ in a product", group * 4 + i / 32);
+            }
+            all[i] = &of[i].groups.front()[nth];
+        }
+        multiply(all);
+        announce(*all[0], -1);
+    }
+    for (unsigned i = 0; i < GROUP; i++) {
+        orders[group * GROUP + i].groups.pop_front();
+    }
+    done[group]++;
+}
+
 void emulated_start(const emulated_product &product) {
     if (!fenced[emulated_thread()]) {
         emulated_fail("a product without a fence before its batch");
+    }
+    if (emulated_thread() % GROUP == 0) {
+        announce(product, 1);
     }
     orders[emulated_thread()].open.push_back(product);
 }
@@ -128,40 +152,41 @@ void wgmma_fence() {
 
 void wgmma_commit() {
     orders[emulated_thread()].commit();
+    committed[emulated_thread()]++;
     fenced[emulated_thread()] = false;
 }
 
+static bool all_committed(unsigned group) {
+    const uint64_t *of = &committed[group * GROUP];
+    return *std::min_element(of, of + GROUP) > done[group];
+}
+
 void emulated_products_wait(size_t pending) {
+    const unsigned group = emulated_thread() / GROUP;
     emulated_meet(&pending, [](void *const *all) {
-        const unsigned warp = emulated_thread() / 32;
-        const size_t left = *(const size_t *)all[0];
-        const auto &first = orders[warp * 32].groups;
+        const unsigned first = emulated_thread() / 32 * 32;
         for (unsigned lane = 0; lane < 32; lane++) {
-            const emulated_orders<emulated_product> &o = orders[warp * 32 + lane];
-            if (*(const size_t *)all[lane] != left || !o.open.empty() || o.groups.size() != first.size()) {
-                emulated_fail("lanes of warp %u differ in what they wait for, or wait inside of a batch", warp);
-            }
-        }
-        while (first.size() > left) {
-            for (size_t i = 0; i < first.front().size(); i++) {
-                multiply(warp, i);
-            }
-            for (unsigned lane = 0; lane < 32; lane++) {
-                orders[warp * 32 + lane].groups.pop_front();
+            if (*(const size_t *)all[lane] != *(const size_t *)all[0] || !orders[first + lane].open.empty() ||
+                committed[first + lane] != committed[first]) {
+                emulated_fail("lanes of warp %u differ in what they wait for, or wait inside of a batch", first / 32);
             }
         }
     });
+    const uint64_t mine = committed[emulated_thread()];
+    while (done[group] + pending < mine) {
+        if (all_committed(group)) {
+            multiply_batch(group);
+            emulated_moved();
+        } else {
+            emulated_pause("products of the other warps of warpgroup", group);
+        }
+    }
 }
 
 void emulated_products_end() {
     for (unsigned i = 0; i < EMULATED_THREADS; i++) {
         if (!orders[i].none()) {
             emulated_fail("nobody waited for the last products of thread %u", i);
-        }
-    }
-    for (const agreement &g : agreements) {
-        if (!g.products.empty()) {
-            emulated_fail("warps of a warpgroup have done different numbers of products");
         }
     }
 }

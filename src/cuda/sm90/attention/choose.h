@@ -1,7 +1,7 @@
 /* What the Hopper attention kernel does when the schedule leaves it open: tile, heads in a tile, order, dispatch, workers.
  */
-#ifndef WEFT_CUDA_HOPPER_ATTENTION_CHOOSE_H
-#define WEFT_CUDA_HOPPER_ATTENTION_CHOOSE_H
+#ifndef WEFT_CUDA_SM90_ATTENTION_CHOOSE_H
+#define WEFT_CUDA_SM90_ATTENTION_CHOOSE_H
 
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/attention/params.h"

@@ -2,14 +2,13 @@
  *
  * One source, src/cuda/sm90/attention/kernel.cuh, computes attention forward with wgmma, fed by the copy engine.
  * variants.def lists what is compiled of it. Order, sweep, dispatch and workers are in the walk. */
-#ifndef WEFT_CUDA_HOPPER_ATTENTION_H
-#define WEFT_CUDA_HOPPER_ATTENTION_H
+#ifndef WEFT_CUDA_SM90_ATTENTION_PARAMS_H
+#define WEFT_CUDA_SM90_ATTENTION_PARAMS_H
 
 #include <weft/weft.h>
 
+#include "cuda/driver/tensor_map.h"
 #include "cuda/plan/counter_pool.h"
-#include "cuda/plan/tensor_map.h"
-#include "order/deal.h"
 
 /* Counters of a launch: tickets, looks of all workers (see weft_hopper_pace), and CTAs that are done. */
 enum { WEFT_HOPPER_TICKETS, WEFT_HOPPER_LOOKS, WEFT_HOPPER_DONE, WEFT_HOPPER_COUNTERS };

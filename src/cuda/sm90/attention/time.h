@@ -1,7 +1,7 @@
 /* How long a launch of the Hopper attention kernel takes, by what its tiles take: measured, variant by variant, and dealt
  * out to workers as the dispatch does. */
-#ifndef WEFT_CUDA_HOPPER_ATTENTION_TIME_H
-#define WEFT_CUDA_HOPPER_ATTENTION_TIME_H
+#ifndef WEFT_CUDA_SM90_ATTENTION_TIME_H
+#define WEFT_CUDA_SM90_ATTENTION_TIME_H
 
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/attention/params.h"

@@ -1,7 +1,7 @@
 /* What the Hopper GEMM does when the schedule leaves it open: tile, cluster, split, order, workers, and what stays in L2.
  */
-#ifndef WEFT_CUDA_HOPPER_GEMM_CHOOSE_H
-#define WEFT_CUDA_HOPPER_GEMM_CHOOSE_H
+#ifndef WEFT_CUDA_SM90_GEMM_CHOOSE_H
+#define WEFT_CUDA_SM90_GEMM_CHOOSE_H
 
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/params.h"

@@ -5,21 +5,6 @@
 #include "cuda/ptx/thread.cuh"
 #include "cuda/sm90/gemm/shape.cuh"
 
-/* Sends four numbers to shared memory of the cluster; they count as bytes at the barrier, which lies in the same CTA. Only
- * in a cluster: alone, a CTA may not. */
-static __device__ __forceinline__ void gemm_send(uint32_t to, uint32_t barrier, const int32_t *from) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
-                 "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"(barrier)
-                 : "memory");
-}
-
-/* The same within the CTA; the barrier is told afterwards. */
-static __device__ __forceinline__ void gemm_put(uint32_t to, const int32_t *from) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]),
-                 "r"(from[3])
-                 : "memory");
-}
-
 /* Which of A and B the next wave reads again, as bits: 1, A; 2, B. All workers of a wave have the same answer. */
 static __device__ __forceinline__ int32_t gemm_again(const weft_gemm_params &p, int64_t wave) {
     return p.band_waves != 0 && (uint32_t)(wave + 1) % (uint32_t)p.band_waves != 0 ? p.wave_again : 0;
@@ -50,9 +35,7 @@ static __device__ __forceinline__ gemm_job gemm_next(const weft_gemm_params &p, 
 static __device__ __forceinline__ bool gemm_fall_in(const uint32_t *begun, uint32_t target) {
 #pragma unroll 1
     for (int i = 0; i < GEMM_PATIENCE; i++) {
-        uint32_t now;
-        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(begun) : "memory");
-        if (now >= target) {
+        if (grid_load_relaxed(begun) >= target) {
             return true;
         }
     }
@@ -66,15 +49,15 @@ static __device__ __forceinline__ void gemm_hand_out(const gemm_place &me, const
     const uint32_t slot = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * at;
     const uint32_t slot_full = GEMM_DESK(S, me, job_full) + 8 * at;
     if (me.ctas == 1) {
-        gemm_put(slot, &job.row);
-        gemm_put(slot + 16, &job.direction);
+        shared_store(slot, {job.row, job.col, job.batch, job.first});
+        shared_store(slot + 16, {job.direction, job.steps, job.again, job.unused});
         mbarrier_arrive(slot_full);
         return;
     }
     for (uint32_t cta = 0; cta < me.ctas; cta++) {
         const uint32_t to = cluster_address(slot, cta), full = cluster_address(slot_full, cta);
-        gemm_send(to, full, &job.row);
-        gemm_send(to + 16, full, &job.direction);
+        cluster_send(to, full, {job.row, job.col, job.batch, job.first});
+        cluster_send(to + 16, full, {job.direction, job.steps, job.again, job.unused});
     }
 }
 
@@ -124,13 +107,18 @@ static __device__ __forceinline__ gemm_job gemm_take(const gemm_place &me, uint3
     const uint32_t at = taken % GEMM_JOBS;
     mbarrier_wait(GEMM_DESK(S, me, job_full) + 8 * at, taken / GEMM_JOBS & 1);
     const uint32_t from = GEMM_DESK(S, me, jobs) + (uint32_t)sizeof(gemm_job) * at;
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(job.row), "=r"(job.col), "=r"(job.batch), "=r"(job.first)
-                 : "r"(from)
-                 : "memory");
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(job.direction), "=r"(job.steps) : "r"(from + 16) : "memory");
+    int32_t where[4], sweep[2], again[1];
+    shared_load(from, where);
+    job.row = where[0];
+    job.col = where[1];
+    job.batch = where[2];
+    job.first = where[3];
+    shared_load(from + 16, sweep);
+    job.direction = sweep[0];
+    job.steps = sweep[1];
     if (WHO != GEMM_MULTIPLIES) {
-        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(job.again) : "r"(from + 24) : "memory");
+        shared_load(from + 24, again);
+        job.again = again[0];
     }
     __syncwarp();
     const bool elected = elect_one();
@@ -233,7 +221,7 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
         gemm_source from = gemm_source_of<S, WHO>(p, me, boxes, job);
         int32_t k = (job.first + job.direction * share.begin) * WEFT_GEMM_STEP - from.shift;
         /* All of that is worked out before the launches before this one are over: it takes 500 clocks. */
-        asm volatile("" : "+r"(share.steps), "+l"(keep), "+r"(from.at), "+r"(from.z), "+r"(k));
+        all_settled(share.steps, keep, from.at, from.z, k);
         grid_wait();
         if (patient) {
             patient = gemm_fall_in(p.begun, target);

@@ -1,7 +1,7 @@
 /* What the Hopper GEMM does for the L2: what is to stay in it, and workers that keep step, so that what one reads is still
  * there for the others. */
-#ifndef WEFT_CUDA_HOPPER_GEMM_L2_H
-#define WEFT_CUDA_HOPPER_GEMM_L2_H
+#ifndef WEFT_CUDA_SM90_GEMM_L2_H
+#define WEFT_CUDA_SM90_GEMM_L2_H
 
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/params.h"

@@ -2,11 +2,12 @@
  *
  * One source, src/cuda/sm90/gemm/kernel.cuh, multiplies 16-bit matrices with wgmma (sm_90a). variants.def lists what
  * is compiled of it. Order, sweep, dispatch, workers and clusters are in the walk; the fields below are the rest. */
-#ifndef WEFT_CUDA_HOPPER_GEMM_H
-#define WEFT_CUDA_HOPPER_GEMM_H
+#ifndef WEFT_CUDA_SM90_GEMM_PARAMS_H
+#define WEFT_CUDA_SM90_GEMM_PARAMS_H
 
-#include "cuda/plan/tensor_map.h"
-#include "order/deal.h"
+#include <weft/weft.h>
+
+#include "cuda/driver/tensor_map.h"
 #include "order/first.h"
 
 /* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its

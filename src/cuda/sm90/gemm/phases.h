@@ -1,6 +1,6 @@
 /* Which rows of A share a tile of the Hopper GEMM: neighbours, or those whose lines begin alike (weft_gemm_classes). */
-#ifndef WEFT_CUDA_HOPPER_GEMM_CLASSES_H
-#define WEFT_CUDA_HOPPER_GEMM_CLASSES_H
+#ifndef WEFT_CUDA_SM90_GEMM_PHASES_H
+#define WEFT_CUDA_SM90_GEMM_PHASES_H
 
 #include "cuda/sm90/gemm/params.h"
 #include "cuda/sm90/gemm/view.h"

@@ -36,16 +36,6 @@ static __device__ __forceinline__ void gemm_fetch_old(const weft_gemm_params &p,
     }
 }
 
-static __device__ __forceinline__ float gemm_half_to_float(uint32_t half, bool bf16) {
-    float value;
-    if (bf16) {
-        value = __uint_as_float(half << 16);
-    } else {
-        asm("{.reg .b16 h;\nmov.b32 {h, _}, %1;\ncvt.f32.f16 %0, h;}" : "=f"(value) : "r"(half));
-    }
-    return value;
-}
-
 /* One piece of C in 16 bits: 16 rows x 64 columns, sum[4 j ..] as wgmma leaves them. Sixteen columns at a time and
  * addresses worked out anew: there are few registers beside the sums. */
 template <bool BF16>
@@ -63,12 +53,12 @@ static __device__ __forceinline__ void gemm_put_halves(const float *sum, uint32_
         if (with_old) {
 #pragma unroll
             for (uint32_t i = 0; i < 4; i++) { /* row i % 2 of block i / 2 */
-                uint32_t old;
+                uint32_t old[1];
                 const uint32_t from =
                     place + (lane / 4 + 8 * (i % 2)) * 128 + (((j + i / 2) ^ (lane / 4)) * 16) + lane % 4 * 4;
-                asm volatile("ld.shared.b32 %0, [%1];" : "=r"(old) : "r"(from) : "memory");
-                x[2 * i] += beta * gemm_half_to_float(old & 0xffff, BF16);
-                x[2 * i + 1] += beta * gemm_half_to_float(old >> 16, BF16);
+                shared_load(from, old);
+                x[2 * i] += beta * half_to_float<BF16>(old[0] & 0xffff);
+                x[2 * i + 1] += beta * half_to_float<BF16>(old[0] >> 16);
             }
             __syncwarp();
         }
@@ -89,12 +79,12 @@ static __device__ __forceinline__ void gemm_put_floats(const float *sum, uint32_
             const uint32_t to = place + (row + 8 * half) * 128 + (((2 * j + lane % 4 / 2) ^ row) * 16) + lane % 2 * 8;
             float x = alpha * sum[4 * j + 2 * half], y = alpha * sum[4 * j + 2 * half + 1];
             if (with_old) {
-                float old_x, old_y;
-                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(old_x), "=f"(old_y) : "r"(to) : "memory");
-                x += beta * old_x;
-                y += beta * old_y;
+                float old[2];
+                shared_load(to, old);
+                x += beta * old[0];
+                y += beta * old[1];
             }
-            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+            shared_store(to, {x, y});
         }
     }
 }

@@ -17,6 +17,11 @@ template <class T> static inline void grid_store(T *to, T value) {
     *(volatile T *)to = value;
 }
 
+static inline uint32_t grid_load_relaxed(const uint32_t *from) {
+    emulated_pause("other CTAs, being CTA", blockIdx.x);
+    return *(const volatile uint32_t *)from;
+}
+
 static inline void grid_wait() {
 }
 

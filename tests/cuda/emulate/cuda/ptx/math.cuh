@@ -2,11 +2,7 @@
 #ifndef WEFT_CUDA_PTX_MATH_CUH
 #define WEFT_CUDA_PTX_MATH_CUH
 
-#include "emulate.h"
-
-extern "C" {
-#include "ref/ref.h"
-}
+#include "halves.h"
 
 /* Zero in place of a denormal; the sign does not matter to the kernels. */
 static inline float emulated_flushed(float x) {
@@ -30,6 +26,10 @@ template <bool BF16> static inline uint32_t pack_halves(float low, float high) {
     weft_ref_store(BF16 ? WEFT_BF16 : WEFT_FP16, two, 0, low);
     weft_ref_store(BF16 ? WEFT_BF16 : WEFT_FP16, two, 1, high);
     return two[0] | (uint32_t)two[1] << 16;
+}
+
+template <bool BF16> static inline float half_to_float(uint32_t half) {
+    return emulated_half(BF16, (uint16_t)half);
 }
 
 #endif

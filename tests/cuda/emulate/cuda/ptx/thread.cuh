@@ -17,4 +17,7 @@ static inline uint32_t settled(uint32_t value) {
     return value;
 }
 
+static inline void all_settled(int32_t &, uint64_t &, int32_t &, int32_t &, int32_t &) {
+}
+
 #endif

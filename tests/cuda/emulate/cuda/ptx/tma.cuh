@@ -2,7 +2,7 @@
 #ifndef WEFT_CUDA_PTX_TMA_CUH
 #define WEFT_CUDA_PTX_TMA_CUH
 
-#include "cuda/plan/tensor_map.h"
+#include "cuda/driver/tensor_map.h"
 #include "emulate.h"
 
 static inline void tma_prefetch_map(const void *) {
@@ -14,9 +14,20 @@ struct emulated_place {
     int32_t at[5];
 };
 void emulated_load(uint32_t to, const void *map, uint32_t barrier, const emulated_place &place);
+void emulated_multicast(uint32_t to, const void *map, uint32_t barrier, uint32_t ctas, const emulated_place &place);
 void emulated_store(const void *map, uint32_t from, const emulated_place &place);
 void emulated_store_commit();
 void emulated_store_wait(size_t pending);
+
+static inline void tma_load_3d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y, int32_t z,
+                               uint64_t = 0) {
+    emulated_load(to, map, barrier, {3, {x, y, z}});
+}
+
+static inline void tma_multicast_3d(uint32_t to, const void *map, uint32_t barrier, uint16_t ctas, int32_t x, int32_t y,
+                                    int32_t z, uint64_t = 0) {
+    emulated_multicast(to, map, barrier, ctas, {3, {x, y, z}});
+}
 
 static inline void tma_load_4d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y, int32_t z, int32_t w,
                                uint64_t = 0) {
@@ -26,6 +37,14 @@ static inline void tma_load_4d(uint32_t to, const void *map, uint32_t barrier, i
 static inline void tma_load_5d(uint32_t to, const void *map, uint32_t barrier, int32_t x, int32_t y, int32_t z, int32_t w,
                                int32_t v, uint64_t = 0) {
     emulated_load(to, map, barrier, {5, {x, y, z, w, v}});
+}
+
+static inline void tma_store_3d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z) {
+    emulated_store(map, from, {3, {x, y, z}});
+}
+
+static inline void tma_store_first_3d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z) {
+    emulated_store(map, from, {3, {x, y, z}});
 }
 
 static inline void tma_store_5d(const void *map, uint32_t from, int32_t x, int32_t y, int32_t z, int32_t w, int32_t v,
@@ -41,8 +60,6 @@ template <int PENDING> static inline void tma_store_wait_read() {
     emulated_store_wait(PENDING);
 }
 
-/* A word that the thread writes to shared memory for the copy engine: there after the fence. */
-void emulated_write(uint32_t to, uint32_t word);
 void fence_shared_for_async();
 
 /* Where an address is in an array whose rows of 128 bytes are swizzled. */
@@ -58,8 +75,20 @@ const unsigned char *emulated_settled_at(uint32_t address, const char *who);
 /* What another CTA stored, when this one sees so many phases of the cluster's barrier. */
 void emulated_receive(uint32_t to, const void *from, uint32_t bytes, uint32_t phases);
 
+/* Words from another CTA to this slot's shared memory: from when they are sent on, nobody may look there. */
+void emulated_begin_arrival(unsigned slot, uint32_t to, uint32_t bytes);
+void emulated_end_arrival(uint32_t to, const void *from, uint32_t bytes);
+
+/* A product begins to read there (by 1), or has ended (by -1). */
+void emulated_reads(uint32_t from, uint32_t bytes, int by);
+
+/* How far a store may begin outside of its tensor: nowhere behind the next multiple of its length on each axis. */
+struct emulated_edges {
+    int64_t multiple[5];
+};
+
 /* Of a CTA with so many bytes of dynamic shared memory. */
-void emulated_copies_begin(uint32_t shared_bytes);
+void emulated_copies_begin(uint32_t shared_bytes, const emulated_edges &edges = {{1, 1, 1, 1, 1}});
 void emulated_copies_turn(); /* some copies arrive */
 void emulated_copies_end();
 

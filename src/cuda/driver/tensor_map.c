@@ -1,4 +1,4 @@
-#include "cuda/plan/tensor_map.h"
+#include "cuda/driver/tensor_map.h"
 
 #include <inttypes.h>
 

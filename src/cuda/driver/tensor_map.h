@@ -1,6 +1,6 @@
 /* Tensor maps: what the copy engine of a Hopper or later GPU has to know of a tensor in device memory. */
-#ifndef WEFT_CUDA_TENSOR_MAP_H
-#define WEFT_CUDA_TENSOR_MAP_H
+#ifndef WEFT_CUDA_DRIVER_TENSOR_MAP_H
+#define WEFT_CUDA_DRIVER_TENSOR_MAP_H
 
 #include "cuda/driver/driver.h"
 

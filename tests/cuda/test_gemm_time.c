@@ -24,8 +24,8 @@ static weft_gemm_model draw(uint64_t *random) {
                          .split = random_between(random, 0, 3) ? 1 : 2,
                          .workers = 132,
                          .per_sm = tiles[tile][0] < 128 ? 2 : 1};
-    m.a = (weft_gemm_side){random_between(random, 1, 16384), tiles[tile][0], clusters[cluster][0], 0, 0};
-    m.b = (weft_gemm_side){8 * random_between(random, 1, 2000), tiles[tile][1], clusters[cluster][1], 0, 0};
+    m.a = (weft_gemm_operand){random_between(random, 1, 16384), tiles[tile][0], clusters[cluster][0], 0, 0};
+    m.b = (weft_gemm_operand){8 * random_between(random, 1, 2000), tiles[tile][1], clusters[cluster][1], 0, 0};
     m.b.contiguous = (int)random_between(random, 0, 1);
     m.a.line_bytes = INT64_C(16) << random_between(random, 0, 3);
     m.b.line_bytes = INT64_C(16) << random_between(random, 0, 3);
@@ -35,7 +35,7 @@ static weft_gemm_model draw(uint64_t *random) {
 
 static double time_of(weft_gemm_model m) {
     m.bytes = bytes_of(&m);
-    const double time = weft_model_gemm_time(&m);
+    const double time = weft_gemm_time(&m);
     assert_true(isfinite(time) && time > 0);
     return time;
 }
@@ -93,7 +93,7 @@ static void misaligned_lines_take_longer(void **state) {
     uint64_t random = random_seed(4);
     for (int i = 0; random_round(&random, &i, 2000); i++) {
         weft_gemm_model m = draw(&random);
-        weft_gemm_side *side = i % 2 ? &m.a : &m.b;
+        weft_gemm_operand *side = i % 2 ? &m.a : &m.b;
         double last = 0;
         for (side->line_bytes = 128; side->line_bytes >= 16; side->line_bytes /= 2) {
             const double time = time_of(m);

@@ -1,0 +1,161 @@
+/* From options to a problem, a schedule, a device and a plan. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* A choice that was not made is its enumeration's first value. */
+static int first_if_none(int32_t choice) {
+    return choice < 0 ? 0 : choice;
+}
+
+/* The value of an option of the operation's problems, where it was given; null otherwise. */
+static const option_value *value_of(const settings *s, const char *name) {
+    const option *o = option_find(name, strlen(name));
+    const int number = o ? option_number(o) : -1;
+    const int applies = number >= 0 && option_operations(o) >> s->operation & 1;
+    return applies && s->given >> number & 1 ? &s->value[number] : NULL;
+}
+
+/* Options that make no sense without each other, or together. Returns what is wrong, or null. */
+static const char *contradiction(const settings *s) {
+    static const struct {
+        const char *option, *other;
+        int together; /* 1: they exclude each other; 0: the first needs the other */
+        const char *wrong;
+    } rules[] = {{"bottom-right", "causal", 0, "--bottom-right needs --causal"},
+                 {"offset", "causal", 0, "--offset needs --causal"},
+                 {"offset", "bottom-right", 1, "--offset and --bottom-right exclude each other"}};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const option_value *value = value_of(s, rules[i].option);
+        if (value && value->integer != 0 && (value_of(s, rules[i].other) != NULL) == rules[i].together) {
+            return rules[i].wrong;
+        }
+    }
+    const option_value *scale = value_of(s, "scale");
+    return scale && scale->real == 0 ? "--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)" : NULL;
+}
+
+/* Writes a field of a problem; flags are written only when they were given. */
+static void put_field(problem *p, const weft_field *field, const option_value *given) {
+    char *at = (char *)p + field->offset;
+    const option_value value = given                              ? *given
+                               : field->type == WEFT_FIELD_REAL   ? (option_value){.real = field->usual}
+                               : field->type == WEFT_FIELD_CHOICE ? (option_value){.code = (int32_t)field->usual}
+                                                                  : (option_value){.integer = (int64_t)field->usual};
+    if (field->type == WEFT_FIELD_INTEGER) {
+        memcpy(at, &value.integer, sizeof value.integer);
+    } else if (field->type == WEFT_FIELD_REAL) {
+        memcpy(at, &value.real, sizeof value.real);
+    } else if (field->type == WEFT_FIELD_CHOICE) {
+        memcpy(at, &value.code, sizeof value.code);
+    } else if (given) {
+        memcpy(at, &field->value, sizeof field->value);
+    }
+}
+
+/* The field of that name, as the problem has it by now. */
+static option_value read_field(const problem *p, const weft_operation_info *info, const char *name) {
+    option_value value = {0};
+    for (size_t i = 0; i < info->field_count; i++) {
+        const weft_field *field = &info->fields[i];
+        if (strcmp(field->name, name) == 0) {
+            memcpy(&value, (const char *)p + field->offset,
+                   field->type == WEFT_FIELD_CHOICE ? sizeof value.code : sizeof value.integer);
+        }
+    }
+    return value;
+}
+
+int problem_of(const settings *s, problem *p, weft_message *message) {
+    const weft_operation_info *info = weft_operation_describe(s->operation);
+    const char *wrong = !info                            ? "the operation is not known"
+                        : info->problem_size > sizeof *p ? "the problem is too large for the command"
+                                                         : contradiction(s);
+    if (wrong) {
+        snprintf(message->text, sizeof message->text, "%s", wrong);
+        return 0;
+    }
+    memset(p, 0, sizeof *p);
+    weft_problem_init(p, s->operation);
+    for (int follows = 0; follows < 2; follows++) { /* those that follow others come when these are known */
+        for (size_t i = 0; i < info->field_count; i++) {
+            const weft_field *field = &info->fields[i];
+            char name[OPTION_NAME];
+            option_spell(field->name, name);
+            const option_value *given = value_of(s, name);
+            if (follows && !given && field->follows) {
+                const option_value followed = read_field(p, info, field->follows);
+                put_field(p, field, &followed);
+            } else if (!follows && (given || !field->follows)) {
+                put_field(p, field, given);
+            }
+        }
+    }
+    return 1;
+}
+
+weft_schedule schedule_of(const settings *s) {
+    weft_schedule schedule = WEFT_SCHEDULE_INIT;
+    schedule.tile_m = s->tile[0];
+    schedule.tile_n = s->tile[1];
+    schedule.tile_k = s->tile[2];
+    schedule.order = s->order;
+    schedule.sweep = s->sweep;
+    schedule.dispatch = s->dispatch;
+    schedule.table = s->table;
+    schedule.workers = s->workers;
+    schedule.group = s->group;
+    schedule.axis = (weft_axis)first_if_none(s->axis);
+    schedule.domains = s->domains;
+    schedule.cluster_m = s->cluster[0];
+    schedule.cluster_n = s->cluster[1];
+    schedule.split = s->split;
+    return schedule;
+}
+
+weft_device device_of(const settings *s) {
+    weft_device device = WEFT_DEVICE_INIT;
+    device.kind = (weft_device_kind)first_if_none(s->device);
+    device.index = s->gpu >= INT32_MIN && s->gpu <= INT32_MAX ? (int32_t)s->gpu : -1;
+    device.precise = s->precise;
+    device.mask_every_block = s->mask_every_block;
+    device.no_prefetch = s->no_prefetch;
+    device.kernel = s->kernel;
+    device.ctas = s->ctas <= INT32_MAX ? (int32_t)s->ctas : INT32_MAX;
+    device.mode = (weft_mode)first_if_none(s->mode);
+    return device;
+}
+
+int device_exit_code(const weft_device *device, weft_status status) {
+    const int missing = device->kind == WEFT_DEVICE_CUDA && (status == WEFT_NOT_FOUND || status == WEFT_UNSUPPORTED);
+    return missing ? EXIT_FAILED : exit_code(status);
+}
+
+weft_status question_of(const settings *s, question *q, weft_message *message) {
+    const weft_plan_options init = WEFT_PLAN_OPTIONS_INIT;
+    const weft_machine none = WEFT_MACHINE_INIT;
+    q->options = init;
+    q->machine = none;
+    weft_status status = WEFT_OK;
+    if (s->machine && (status = weft_machine_load(&q->machine, s->machine, message))) {
+        return status == WEFT_NOT_FOUND ? WEFT_INVALID : status; /* an option is wrong; no device is missing */
+    }
+    q->schedule = schedule_of(s);
+    q->device = device_of(s);
+    q->options.schedule = &q->schedule;
+    q->options.device = &q->device;
+    q->options.machine = s->machine ? &q->machine : NULL;
+    return problem_of(s, &q->problem, message) ? WEFT_OK : WEFT_INVALID;
+}
+
+int make_plan(const settings *s, weft_plan **plan) {
+    weft_message message = {""};
+    question q;
+    *plan = NULL;
+    weft_status status = question_of(s, &q, &message);
+    status = status ? status : weft_plan_create(plan, &q.problem, &q.options, &message);
+    const weft_device device = device_of(s);
+    return status ? complain(device_exit_code(&device, status), "%s", message.text) : EXIT_OK;
+}

@@ -1,0 +1,73 @@
+/** @file
+ * Pages, pictures and texts that show what schedules do.
+ */
+#ifndef WEFT_REPORT_H
+#define WEFT_REPORT_H
+
+#include "sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Schedules of one problem on one machine, simulated and recorded, ready to be shown. */
+typedef struct weft_view weft_view;
+
+/** How many schedules stand side by side at most. */
+enum { WEFT_VIEW_SCHEDULES = 8 };
+
+/** Simulates and records plans, over threads.
+ *
+ * @param view     what came out; the caller destroys it
+ * @param plans    of one problem; they must outlive the view
+ * @param names    what each is called; copied
+ * @param count    at most WEFT_VIEW_SCHEDULES
+ * @param options  null: the defaults
+ * @param curves   1: also the misses for every size of the L2, which pages show
+ * @param message  null, or where to say what is wrong
+ *
+ * WEFT_UNSUPPORTED when a grid is too large to be looked at. On failure *view is null. */
+WEFT_API weft_status weft_view_create(weft_view **view, const weft_plan *const *plans, const char *const *names,
+                                      size_t count, const weft_simulate_options *options, int32_t curves,
+                                      weft_message *message);
+
+/** Releases it; null is fine. */
+WEFT_API void weft_view_destroy(weft_view *view);
+
+/** How to show a view. */
+typedef enum weft_view_format {
+    WEFT_VIEW_PAGE = 0, /**< one HTML file that plays it */
+    WEFT_VIEW_JSON = 1, /**< what is in that file, as one line */
+    WEFT_VIEW_SVG = 2,  /**< a still picture */
+    WEFT_VIEW_TEXT = 3  /**< characters, as it ends */
+} weft_view_format;
+
+/** Writes a view to a file, or with a null path to standard output. A file that is there is replaced once the new one is
+ * whole.
+ * @param command  what made it, for the page: "weft view gemm" */
+WEFT_API weft_status weft_view_write(const weft_view *view, weft_view_format format, const char *path, const char *command,
+                                     weft_message *message);
+
+/** Plays it on standard output, which must be a terminal. */
+WEFT_API weft_status weft_view_play(const weft_view *view, weft_message *message);
+
+/** Writes the page of a report, an object of kind "report" as JSON text, to a file. */
+WEFT_API weft_status weft_page_write(const char *json, const char *path, weft_message *message);
+
+/** The measurements that travel inside the library, by number: the text of a CSV file, and its name. Null past the last. */
+WEFT_API const char *weft_recorded(size_t number, const char **name);
+
+/** A colour, red, green and blue in the lowest 24 bits, on a ramp that grows evenly in lightness; `share` is 0 to 1. */
+WEFT_API uint32_t weft_colour_ramp(double share);
+
+/** A rate of computing in a unit that suits its size: "812.3 TFLOP/s", "5.90 GFLOP/s". */
+typedef struct weft_rate {
+    char text[32];
+} weft_rate;
+WEFT_API weft_rate weft_rate_text(double tflops);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,60 @@
+/* What the hardware counts of a plan. */
+#include <string.h>
+
+#include "counters/counters.h"
+#include "study/study.h"
+
+enum { THREADS = 512 };
+
+/* One run that is counted. */
+typedef struct work {
+    const weft_study *study;
+    weft_bench *bench;
+    const weft_plan *plan;
+} work;
+
+static weft_status empty_cache(void *user, weft_message *message) {
+    const weft_study *s = ((const work *)user)->study;
+    uint64_t count = s->flush_bytes / 16, buffer = s->flush, sink = s->flush + s->flush_bytes;
+    void *values[] = {&buffer, &count, &sink};
+    weft_cu_result result = s->driver->launch(s->read_stream, 4 * (unsigned)s->device.multiprocessors, 1, 1, THREADS, 1, 1,
+                                              0, NULL, values, NULL);
+    result = result ? result : s->driver->context_synchronize();
+    return result ? weft_cuda_fail(s->driver, result, "the L2 cannot be emptied", message) : WEFT_OK;
+}
+
+static weft_status launch(void *user, weft_message *message) {
+    const work *w = user;
+    return weft_bench_run(w->bench, w->plan, message);
+}
+
+void weft_study_end_session(weft_study *s) {
+    weft_counters_close(s->session);
+    s->session = NULL;
+}
+
+/* A session for these counters: the last one, where it is the same. */
+static weft_status take_session(weft_study *s, const weft_counter *wanted, size_t count, weft_message *message) {
+    const size_t named = wanted ? count : 0;
+    if (s->session && named == s->count && (named == 0 || memcmp(s->wanted, wanted, named * sizeof *wanted) == 0)) {
+        return WEFT_OK;
+    }
+    weft_study_end_session(s);
+    const weft_counters_request request = {s->context, s->device.handle, wanted, named, NULL};
+    weft_counters *session = NULL;
+    const weft_status status = weft_counters_open(&session, &request, message);
+    s->session = session;
+    s->count = named;
+    if (named > 0 && named <= WEFT_COUNTERS) {
+        memcpy(s->wanted, wanted, named * sizeof *wanted);
+    }
+    return status;
+}
+
+weft_status weft_study_count(weft_study *study, weft_bench *bench, const weft_plan *plan, const weft_counter *wanted,
+                             size_t count, double *values, weft_message *message) {
+    work w = {study, bench, plan};
+    const weft_counters_work counted = {empty_cache, launch, &w};
+    const weft_status status = take_session(study, wanted, count, message);
+    return status ? status : weft_counters_measure(study->session, &counted, values, message);
+}

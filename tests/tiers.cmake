@@ -1,0 +1,51 @@
+# What runs when. Every test has a kind and a tier as labels; a tier runs those before it, too.
+#   quick    make quick: a minute of CPU time, without CUDA kernels
+#   gate     make test
+#   nightly  make nightly: studies, browsers, and all tests with more rounds, other seeds and other builds
+#   gpu      make test-gpu
+# Kinds are unit (also run with sanitizers), fuzz, lint, tool (scripts around the built tree) and gpu. A kind has a tier, and
+# tests that are longer or shorter than their kind are listed here.
+set(WEFT_TIER_unit quick)
+set(WEFT_TIER_fuzz gate)
+set(WEFT_TIER_lint gate)
+set(WEFT_TIER_tool gate)
+set(WEFT_TIER_gpu gpu)
+set(WEFT_TESTS_quick format shellcheck json openmp deps clocks tiers layers operations cli)
+set(WEFT_TESTS_gate "")
+set(WEFT_TESTS_nightly pages reproduce_numa reproduce_sawtooth reproduce_h200 cli_progress_all wheel)
+
+# Also run with the thread sanitizer.
+set(WEFT_TESTS_threads test_cpu test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
+
+# Seconds after which a test hangs: far more than any takes on a slow and busy machine. No test has another limit of time.
+set(WEFT_TEST_TIMEOUT 7200)
+
+# What the tests of a tier are built from.
+foreach(tier quick gate nightly gpu threads)
+  add_custom_target(${tier}_tests)
+endforeach()
+
+# Labels a test that add_test() has named. Exit status 77: skipped.
+function(weft_label_test name kind)
+  set(tier ${WEFT_TIER_${kind}})
+  foreach(other quick gate nightly)
+    if(name IN_LIST WEFT_TESTS_${other})
+      set(tier ${other})
+    endif()
+  endforeach()
+  set(labels ${kind})
+  if(NOT tier STREQUAL kind)
+    list(APPEND labels ${tier})
+  endif()
+  if(name IN_LIST WEFT_TESTS_threads)
+    list(APPEND labels threads)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${WEFT_TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+  if(TARGET ${name})
+    foreach(label ${labels})
+      if(TARGET ${label}_tests)
+        add_dependencies(${label}_tests ${name})
+      endif()
+    endforeach()
+  endif()
+endfunction()
