@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cpu/kernel/kernel.h"
 #include "../plans.h"
+#include "cpu/kernel/kernel.h"
 #include "plan/plan.h"
 
 #ifdef _OPENMP
@@ -296,10 +296,21 @@ static void check_backward(uint64_t *random, const weft_attention *problem, int 
     }
     tensors_poison_outputs(&t);
     assert_int_equal(weft_ref_attention(p, &t.data, NULL), WEFT_OK);
-    weft_attention_gradients data = {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, t.q, t.k, t.v, grad_o, theirs[0], theirs[1], theirs[2], NULL, NULL};
+    weft_attention_gradients data = {sizeof(weft_attention_gradients),
+                                     WEFT_ATTENTION_BACKWARD,
+                                     t.q,
+                                     t.k,
+                                     t.v,
+                                     grad_o,
+                                     theirs[0],
+                                     theirs[1],
+                                     theirs[2],
+                                     NULL,
+                                     NULL};
     assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
-    data = (weft_attention_gradients){sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, 
-        t.q, t.k, t.v, grad_o, ours[0], ours[1], ours[2], round % 2 ? t.data.o : NULL, round % 2 ? t.data.lse : NULL};
+    data = (weft_attention_gradients){
+        sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD,      t.q, t.k, t.v, grad_o, ours[0], ours[1], ours[2],
+        round % 2 ? t.data.o : NULL,      round % 2 ? t.data.lse : NULL};
     weft_message message = {""};
     if (weft_attention_backward(p, &data, &message)) {
         fail_msg("%s", message.text);
@@ -375,7 +386,8 @@ static void check_gemm(void) {
         void *before = malloc(size.c * weft_dtype_bytes(p.c_dtype));
         assert_non_null(before);
         memcpy(before, c, size.c * weft_dtype_bytes(p.c_dtype));
-        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c}, old = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, before};
+        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c},
+                             old = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, before};
         weft_plan *plan;
         assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_plan_run(plan, &data, NULL), WEFT_OK);
@@ -558,8 +570,7 @@ static void after_a_fork(void **state) {
         alarm(3600); /* ends a child that hangs */
         weft_plan *plan;
         tensors_poison_outputs(&t);
-        const int failed = plan_for(&plan, &p, NULL, NULL, NULL) ||
-                           weft_plan_run(plan, &t.data, NULL) ||
+        const int failed = plan_for(&plan, &p, NULL, NULL, NULL) || weft_plan_run(plan, &t.data, NULL) ||
                            memcmp(first, t.data.o, t.size.o * sizeof(float)) != 0;
         _exit(failed);
     }
@@ -628,8 +639,13 @@ static void tiles_have_a_limit(void **state) {
     p.head_dim = 8;
     s.tile_m = s.tile_n = p.seq;
     float some[4] = {0};
-    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, &some[0], &some[1], &some[2],
-                                      (float *)(void *)((uintptr_t)some + (UINT64_C(1) << 40)), NULL};
+    const weft_attention_data data = {sizeof(weft_attention_data),
+                                      WEFT_ATTENTION,
+                                      &some[0],
+                                      &some[1],
+                                      &some[2],
+                                      (float *)(void *)((uintptr_t)some + (UINT64_C(1) << 40)),
+                                      NULL};
     assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_plan_run(plan, &data, &message), WEFT_UNSUPPORTED);
     assert_string_equal(message.text,

@@ -49,7 +49,17 @@ static void check_attention(const weft_attention *near_problem, const weft_atten
         uint16_t **t = is_far ? far : near;
         const weft_attention *p = is_far ? far_problem : near_problem;
         const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, t[0], t[1], t[2], t[3], NULL};
-        const weft_attention_gradients gradients = {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, t[0], t[1], t[2], t[4], t[5], t[6], t[7], NULL, NULL};
+        const weft_attention_gradients gradients = {sizeof(weft_attention_gradients),
+                                                    WEFT_ATTENTION_BACKWARD,
+                                                    t[0],
+                                                    t[1],
+                                                    t[2],
+                                                    t[4],
+                                                    t[5],
+                                                    t[6],
+                                                    t[7],
+                                                    NULL,
+                                                    NULL};
         weft_message message = {""};
         if (weft_attention_forward(p, &data, &message) || weft_attention_backward(p, &gradients, &message)) {
             fail_msg("%s", message.text);
@@ -110,7 +120,8 @@ static void gemm(void **state) {
     uint16_t *far_a = far_new(p.m), *far_b = far_new(p.k), *far_c = far_new(p.m);
     const int has_all = far_a && far_b && far_c;
     if (has_all) {
-        const weft_gemm_data near = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c}, far = {sizeof(weft_gemm_data), WEFT_GEMM, far_a, far_b, far_c};
+        const weft_gemm_data near = {sizeof(weft_gemm_data), WEFT_GEMM, a, b, c},
+                             far = {sizeof(weft_gemm_data), WEFT_GEMM, far_a, far_b, far_c};
         spread(far_a, a, p.m, p.k, 0);
         spread(far_b, b, p.k, p.n, 0);
         assert_int_equal(weft_gemm_multiply(&p, &near, NULL), WEFT_OK);

@@ -74,7 +74,6 @@ static int ask_model(void) {
 static int make_view(void) {
     weft_gemm p = WEFT_GEMM_INIT;
     p.m = p.n = p.k = 300;
-    static const char *const names[] = {"first", "second"};
     weft_plan *plans[2] = {NULL, NULL};
     weft_view *view = NULL;
     int made = 1;
@@ -83,12 +82,13 @@ static int make_view(void) {
         s.sweep = i;
         made = plan_for(&plans[i], &p, &s, NULL, NULL) == WEFT_OK;
     }
-    made = made && weft_view_create(&view, (const weft_plan *const *)plans, names, 2, NULL, 1, NULL) == WEFT_OK &&
+    const weft_plan *const both[] = {plans[0], plans[1]};
+    static const char *const names[] = {"first", "second"};
+    made = made && weft_view_create(&view, both, names, 2, NULL, 1, NULL) == WEFT_OK &&
            view->schedule[1].trace.sim.seconds > 0;
     weft_view_destroy(view);
-    for (int i = 0; i < 2; i++) {
-        weft_plan_destroy(plans[i]);
-    }
+    weft_plan_destroy(plans[0]);
+    weft_plan_destroy(plans[1]);
     return made;
 }
 
