@@ -55,7 +55,7 @@ int main(void) {
     int64_t sum = 0;
     printf("ns per position, %lld x %lld tiles\n%-22s%10s%10s%10s\n", (long long)grid.rows, (long long)grid.cols, "order",
            "computed", "table", "worker");
-    for (int32_t kind = 0; kind < WEFT_ORDER_KINDS; kind++) {
+    for (int32_t kind = 1; kind <= WEFT_ORDER_KINDS; kind++) {
         weft_order online, offline;
         weft_walk walk;
         weft_order_init(&online, (weft_order_kind)kind, grid, 12, WEFT_AXIS_N, 8);

@@ -79,6 +79,10 @@ typedef struct question {
 } question;
 weft_status question_of(const settings *s, question *q, weft_message *message);
 
+/* Writes weft_device.kernel: a family, or "" for any, which may have options already, and more options. Returns 0 when the
+ * text is too long. */
+int kernel_specification(char *text, size_t size, const char *kernel, const kernel_options *o);
+
 /* The exit code of a status of a plan or a tuning: what is missing on this machine is no mistake of the command line's. */
 int device_exit_code(const weft_device *device, weft_status status);
 

@@ -248,6 +248,12 @@ static int run_verb(const verb *v, int argc, char **argv) {
     join(argc, argv, command, sizeof command);
     s.command = command;
     s.machine = spell_machine(s.machine);
+    char kernel[160];
+    const kernel_options options = {s.precise, s.mask_every_block, s.no_prefetch, s.ctas};
+    if (!kernel_specification(kernel, sizeof kernel, s.kernel ? s.kernel : "", &options)) {
+        return complain(EXIT_USAGE, "--kernel %.40s... is no family of kernels: it is too long", s.kernel);
+    }
+    s.kernel = kernel[0] ? kernel : s.kernel;
     return v->run(&s, words, count);
 }
 

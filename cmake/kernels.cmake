@@ -65,6 +65,7 @@ if(WEFT_HAS_CUDA)
       set(headers DEPFILE ${image}.d)
     else()
       file(GLOB_RECURSE headers ${PROJECT_SOURCE_DIR}/src/cuda/*.cuh ${PROJECT_SOURCE_DIR}/src/cuda/*.h
+           ${PROJECT_SOURCE_DIR}/src/order/*.h
            ${PROJECT_SOURCE_DIR}/src/cuda/*.def ${PROJECT_SOURCE_DIR}/include/weft/*)
       list(PREPEND headers DEPENDS)
     endif()

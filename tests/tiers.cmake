@@ -12,10 +12,10 @@ set(WEFT_TIER_tool gate)
 set(WEFT_TIER_gpu gpu)
 set(WEFT_TESTS_quick format shellcheck json openmp deps clocks tiers layers operations cli)
 set(WEFT_TESTS_gate "")
-set(WEFT_TESTS_nightly pages reproduce_numa reproduce_sawtooth reproduce_h200 cli_progress_all wheel)
+set(WEFT_TESTS_nightly pages reproduce_numa reproduce_sawtooth cli_progress_all)
 
 # Also run with the thread sanitizer.
-set(WEFT_TESTS_threads test_cpu test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
+set(WEFT_TESTS_threads test_cpu test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
 
 # Seconds after which a test hangs: far more than any takes on a slow and busy machine. No test has another limit of time.
 set(WEFT_TEST_TIMEOUT 7200)

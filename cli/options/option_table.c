@@ -2,13 +2,13 @@
 #include "options/options.h"
 
 static const char *order_name(int32_t i) {
-    return weft_order_describe(i) ? weft_order_describe(i)->name : NULL;
+    return weft_order_describe(i + 1) ? weft_order_describe(i + 1)->name : NULL;
 }
 static const char *sweep_name(int32_t i) {
-    return weft_sweep_describe(i) ? weft_sweep_describe(i)->name : NULL;
+    return weft_sweep_describe(i + 1) ? weft_sweep_describe(i + 1)->name : NULL;
 }
 static const char *dispatch_name(int32_t i) {
-    return weft_dispatch_describe(i) ? weft_dispatch_describe(i)->name : NULL;
+    return weft_dispatch_describe(i + 1) ? weft_dispatch_describe(i + 1)->name : NULL;
 }
 
 /* Choices that are only the command's, in the order of the enumerations they stand for. */
@@ -27,12 +27,12 @@ WORDS(show_name, "position", "worker", "domain", "path")
 /* clang-format off */
 const option option_table[] = {
     {"tile",     OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "tile shape: queries x keys, or m x n and optionally x k", AT(tile), 0, 3},
-    {"order",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "ORDER", "one of 'weft orders'", AT(order), order_name, 0},
-    {"sweep",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "SWEEP", "forward, sawtooth or pair", AT(sweep), sweep_name, 0},
-    {"dispatch", OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "DISPATCH", "grid, static or dynamic", AT(dispatch), dispatch_name, 0},
+    {"order",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "ORDER", "one of 'weft orders'", AT(order), order_name, 1},
+    {"sweep",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "SWEEP", "forward, sawtooth or pair", AT(sweep), sweep_name, 1},
+    {"dispatch", OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "DISPATCH", "grid, static or dynamic", AT(dispatch), dispatch_name, 1},
     {"workers",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "workers (the machine's)", AT(workers), 0, 0},
     {"group",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "group size of group, serpentine and longest-first", AT(group), 0, 0},
-    {"axis",     OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "n|m", "axis that groups are cut across (n)", AT(axis), axis_name, 0},
+    {"axis",     OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "n|m", "axis that groups are cut across (n)", AT(axis), axis_name, 1},
     {"domains",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "L2 domains for the swizzled orders (the machine's)", AT(domains), 0, 0},
     {"cluster",  OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "CTAs that share a position (1x1)", AT(cluster), 0, 2},
     {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "on a GPU: CTAs that share out the steps of a tile", AT(split), 0, 0},

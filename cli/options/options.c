@@ -14,7 +14,7 @@ settings settings_none(void) {
     memset(&s, 0, sizeof s);
     for (const option *o = option_table; o->name; o++) {
         if (o->type == OPTION_CHOICE) {
-            const int32_t none = -1;
+            const int32_t none = o->number - 1;
             memcpy((char *)&s + o->offset, &none, sizeof none);
         }
     }
@@ -92,11 +92,11 @@ static int read_shape(const option *o, const char *text, int64_t *sides, weft_me
         }
         count += rest != NULL; /* too many */
     }
-    if (count < 2 || count > o->sides) {
+    if (count < 2 || count > o->number) {
         return fail(message, "--%s %.60s is not a shape like %s", o->name, text,
-                    o->sides == 3 ? "128x64 or 128x64x32" : "2x1");
+                    o->number == 3 ? "128x64 or 128x64x32" : "2x1");
     }
-    memcpy(sides, read, (size_t)o->sides * sizeof *sides);
+    memcpy(sides, read, (size_t)o->number * sizeof *sides);
     return EXIT_OK;
 }
 
@@ -105,7 +105,7 @@ static int read_choice(const option *o, const char *text, int32_t *value, weft_m
     size_t used = 0;
     for (int32_t i = 0; o->choice(i); i++) {
         if (strcmp(text, o->choice(i)) == 0) {
-            *value = i;
+            *value = i + o->number;
             return EXIT_OK;
         }
         const char *before = i == 0 ? "" : o->choice(i + 1) ? ", " : " or ";

@@ -43,6 +43,12 @@ typedef struct settings {
     int32_t verbose, json, help;
 } settings;
 
+/* Options of a kernel: see weft_device. */
+typedef struct kernel_options {
+    int32_t precise, mask_every_block, no_prefetch;
+    int64_t ctas; /* 0: as many as fit */
+} kernel_options;
+
 /* What an option applies to: an option is offered by the verbs that name one of its sets. */
 enum option_set {
     SET_COMMON = 1,
@@ -76,7 +82,7 @@ typedef struct option {
     const char *text;
     size_t offset;                    /* in settings */
     const char *(*choice)(int32_t i); /* OPTION_CHOICE: the i-th name, null past the last */
-    int sides;                        /* OPTION_SHAPE: how many at most */
+    int number; /* OPTION_SHAPE: how many sides at most; OPTION_CHOICE: the number of the first, one more than of none */
 } option;
 
 /* The command's own options, ended by a null name. */

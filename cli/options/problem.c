@@ -107,7 +107,7 @@ weft_schedule schedule_of(const settings *s) {
     schedule.table = s->table;
     schedule.workers = s->workers;
     schedule.group = s->group;
-    schedule.axis = (weft_axis)first_if_none(s->axis);
+    schedule.axis = (weft_axis)s->axis;
     schedule.domains = s->domains;
     schedule.cluster_m = s->cluster[0];
     schedule.cluster_n = s->cluster[1];
@@ -115,15 +115,29 @@ weft_schedule schedule_of(const settings *s) {
     return schedule;
 }
 
+int kernel_specification(char *text, size_t size, const char *kernel, const kernel_options *o) {
+    const char *separator = strchr(kernel, ':') ? "," : ":";
+    char ctas[32] = "";
+    if (o->ctas > 0) {
+        snprintf(ctas, sizeof ctas, "ctas=%lld", (long long)o->ctas);
+    }
+    const char *words[] = {o->precise ? "precise" : "", o->mask_every_block ? "mask-every-block" : "",
+                           o->no_prefetch ? "no-prefetch" : "", ctas};
+    int used = snprintf(text, size, "%s", kernel);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (words[i][0] && used >= 0 && (size_t)used < size) {
+            used += snprintf(text + used, size - (size_t)used, "%s%s", separator, words[i]);
+            separator = ",";
+        }
+    }
+    return used >= 0 && (size_t)used < size;
+}
+
 weft_device device_of(const settings *s) {
     weft_device device = WEFT_DEVICE_INIT;
     device.kind = (weft_device_kind)first_if_none(s->device);
     device.index = s->gpu >= INT32_MIN && s->gpu <= INT32_MAX ? (int32_t)s->gpu : -1;
-    device.precise = s->precise;
-    device.mask_every_block = s->mask_every_block;
-    device.no_prefetch = s->no_prefetch;
     device.kernel = s->kernel;
-    device.ctas = s->ctas <= INT32_MAX ? (int32_t)s->ctas : INT32_MAX;
     device.mode = (weft_mode)first_if_none(s->mode);
     return device;
 }

@@ -16,7 +16,7 @@ static int read_group(const char *word, settings *s) {
     }
     snprintf(name, sizeof name, "%.*s", (int)(dash - word), word);
     const int32_t order = weft_order_find(name);
-    if (order < 0 || !(weft_order_describe(order)->parameter & WEFT_PARAMETER_GROUP)) {
+    if (order == 0 || !(weft_order_describe(order)->parameter & WEFT_PARAMETER_GROUP)) {
         return 0;
     }
     s->order = order;
@@ -26,12 +26,12 @@ static int read_group(const char *word, settings *s) {
 
 static int read_word(const char *word, settings *s) {
     const int32_t order = weft_order_find(word), sweep = weft_sweep_find(word), dispatch = weft_dispatch_find(word);
-    if (order < 0 && sweep < 0 && dispatch < 0) {
+    if (order == 0 && sweep == 0 && dispatch == 0) {
         return read_group(word, s);
     }
-    s->order = order >= 0 ? order : s->order;
-    s->sweep = sweep >= 0 ? sweep : s->sweep;
-    s->dispatch = dispatch >= 0 ? dispatch : s->dispatch;
+    s->order = order > 0 ? order : s->order;
+    s->sweep = sweep > 0 ? sweep : s->sweep;
+    s->dispatch = dispatch > 0 ? dispatch : s->dispatch;
     return 1;
 }
 
@@ -68,13 +68,13 @@ static int read_list(const settings *s, char *text, settings *list, size_t room,
 static weft_status default_list(const settings *s, const char **names, weft_message *message) {
     weft_machine machine = WEFT_MACHINE_INIT;
     if (weft_operation_describe(s->operation)->grid == WEFT_GRID_MATRIX) {
-        *names = s->order < 0 ? "raster-n,group,hilbert" : NULL;
+        *names = s->order == 0 ? "raster-n,group,hilbert" : NULL;
         return WEFT_OK;
     }
     const weft_status status = s->machine ? weft_machine_load(&machine, s->machine, message) : WEFT_OK;
-    *names = s->order < 0 && machine.domains > 1 ? "block-first,head-first-swizzled"
-             : s->sweep < 0                      ? "forward,sawtooth"
-                                                 : NULL;
+    *names = s->order == 0 && machine.domains > 1 ? "block-first,head-first-swizzled"
+             : s->sweep == 0                      ? "forward,sawtooth"
+                                                  : NULL;
     return status;
 }
 

@@ -18,7 +18,9 @@ typedef weft_study device_bench;
 typedef struct device_case {
     problem problem;
     weft_schedule schedule; /* in: choices may be open. out: every choice made */
-    weft_device device;     /* the kernel's knobs; its kind is set by device_bench_run() */
+    weft_device device;     /* its kind is set by device_bench_run() */
+    kernel_options options; /* of a study's kernel */
+    char specification[64]; /* what device.kernel of a study is */
     int by_side;            /* 1: even workers run on one side of the L2, odd ones on the other (static dispatch) */
     int no_simulation;      /* 1: what the simulator supposes is not so here */
     int may_be_unknown;     /* 1: alone, it is left without a simulation where the simulator has no such thing */

@@ -46,8 +46,8 @@ static device_case case_of(int64_t seq, int64_t tile_m, int64_t tile_n, int32_t 
 static void make_cases(int64_t seq, device_case *c) {
     for (int i = 0; i < RUNGS; i++) {
         c[i] = case_of(seq, rungs[i].tile_m, rungs[i].tile_n, rungs[i].order);
-        c[i].device.precise = rungs[i].precise;
-        c[i].device.mask_every_block = rungs[i].mask_every_block;
+        c[i].options.precise = rungs[i].precise;
+        c[i].options.mask_every_block = rungs[i].mask_every_block;
     }
     for (int i = 0; i < TILES; i++) {
         c[RUNGS + i] = case_of(seq, tiles[i][0], tiles[i][1], WEFT_ORDER_REVERSE);

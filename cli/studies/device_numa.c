@@ -42,7 +42,7 @@ static device_case case_of(int64_t heads, int64_t seq, int mapping) {
     c.schedule.sweep = WEFT_SWEEP_FORWARD;
     c.schedule.dispatch = WEFT_DISPATCH_STATIC;
     c.schedule.domains = DOMAINS;
-    c.device.ctas = 1;
+    c.options.ctas = 1;
     c.by_side = mappings[mapping].by_side;
     c.no_simulation = !mappings[mapping].foretold;
     return c;

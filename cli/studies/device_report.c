@@ -59,8 +59,8 @@ static void csv_attention(FILE *file, const device_case *c) {
             (long long)p->heads, (long long)p->kv_heads, (long long)p->seq, (long long)p->kv_seq, (long long)p->head_dim,
             weft_dtype_name(p->dtype), p->mask != WEFT_MASK_NONE, (long long)s->tile_m, (long long)s->tile_n,
             weft_order_describe(s->order)->name, weft_sweep_describe(s->sweep)->name,
-            weft_dispatch_describe(s->dispatch)->name, (long long)s->workers, (long long)s->domains, (int)c->device.ctas,
-            c->by_side, (int)c->device.mask_every_block);
+            weft_dispatch_describe(s->dispatch)->name, (long long)s->workers, (long long)s->domains, (int)c->options.ctas,
+            c->by_side, (int)c->options.mask_every_block);
 }
 
 /* The columns of an operation's problems and schedules. */

@@ -78,7 +78,7 @@ static void active_sms(study *s) {
     for (int i = 0; i < COUNTS; i++) {
         c[i] = case_of(1, 8 * TILE * sms[i], 192 * K, WEFT_SWEEP_FORWARD);
         c[i].schedule.workers = sms[i];
-        c[i].device.ctas = 1;
+        c[i].options.ctas = 1;
     }
     if (!study_run_cases(s, c, COUNTS, 0)) {
         return;

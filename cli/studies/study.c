@@ -109,6 +109,13 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
         s->misses.count += (int)count;
         return 1;
     }
+    for (size_t i = 0; i < count; i++) { /* the kernel with its options */
+        device_case *c = &cases[i];
+        if (c->device.kernel &&
+            kernel_specification(c->specification, sizeof c->specification, c->device.kernel, &c->options)) {
+            c->device.kernel = c->specification;
+        }
+    }
     if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, skip)) {
         s->failed = 1;
         return 0;

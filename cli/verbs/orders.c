@@ -21,7 +21,7 @@ static const char *parameter_name(weft_parameter parameter) {
 
 static json_t *names_json(const weft_name *(*describe)(int32_t)) {
     json_t *list = json_array();
-    for (int32_t i = 0; describe(i); i++) {
+    for (int32_t i = 1; describe(i); i++) {
         weft_json_append(&list, json_pack("{s:s, s:s}", "name", describe(i)->name, "text", describe(i)->text));
     }
     return list;
@@ -29,7 +29,7 @@ static json_t *names_json(const weft_name *(*describe)(int32_t)) {
 
 static int print_as_json(void) {
     json_t *orders = json_array();
-    for (int32_t i = 0; weft_order_describe(i); i++) {
+    for (int32_t i = 1; weft_order_describe(i); i++) {
         const weft_order_info *o = weft_order_describe(i);
         json_t *row = json_pack("{s:s, s:s, s:s}", "name", o->name, "subject", grid_name(o->grid), "text", o->text);
         if (o->parameter != WEFT_PARAMETER_NONE) {
@@ -43,7 +43,7 @@ static int print_as_json(void) {
 
 static void print_names(const char *title, const weft_name *(*describe)(int32_t)) {
     printf("\n%s\n", title);
-    for (int32_t i = 0; describe(i); i++) {
+    for (int32_t i = 1; describe(i); i++) {
         printf("  %-22s%s\n", describe(i)->name, describe(i)->text);
     }
 }
@@ -56,7 +56,7 @@ int cmd_orders(const settings *s, const char *const *words, size_t count) {
     }
     for (int grid = 0; grid < 2; grid++) {
         printf("%sorders for %s\n", grid ? "\n" : "", grid_name((weft_grid_kind)grid));
-        for (int32_t i = 0; weft_order_describe(i); i++) {
+        for (int32_t i = 1; weft_order_describe(i); i++) {
             const weft_order_info *o = weft_order_describe(i);
             if ((int)o->grid == grid) {
                 const char *parameter = parameter_name(o->parameter);

@@ -178,10 +178,10 @@ static double units_of_comparison(const subject *subject) {
     }
     const double steps = (double)weft_simulate_steps(plan);
     weft_plan_destroy(plan);
-    for (int32_t order = 0; weft_order_describe(order); order++) {
+    for (int32_t order = 1; weft_order_describe(order); order++) {
         orders += weft_order_describe(order)->grid == weft_operation_describe(subject->operation)->grid;
     }
-    return steps * orders * (s.sweep < 0 ? WEFT_SWEEPS : 1);
+    return steps * orders * (s.sweep == 0 ? WEFT_SWEEPS : 1);
 }
 
 static double units_of_comparisons(void) {

@@ -17,9 +17,9 @@ void tune_describe(const weft_schedule *s, char *text, size_t size) {
         used += (size_t)snprintf(text, size, s->tile_k > 0 ? "%" PRId64 "x%" PRId64 "x%" PRId64 : "%" PRId64 "x%" PRId64,
                                  s->tile_m, s->tile_n, s->tile_k);
     }
-    const char *const words[] = {s->order >= 0 ? weft_order_describe(s->order)->name : NULL,
-                                 s->sweep >= 0 ? weft_sweep_describe(s->sweep)->name : NULL,
-                                 s->dispatch >= 0 ? weft_dispatch_describe(s->dispatch)->name : NULL};
+    const char *const words[] = {s->order > 0 ? weft_order_describe(s->order)->name : NULL,
+                                 s->sweep > 0 ? weft_sweep_describe(s->sweep)->name : NULL,
+                                 s->dispatch > 0 ? weft_dispatch_describe(s->dispatch)->name : NULL};
     for (size_t i = 0; i < 3; i++) {
         if (words[i] && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", words[i]);

@@ -21,11 +21,14 @@
 #define WEFT_ORDER_FILES
 #include "orders.def"
 
-/** The orders, in the order of orders.def. */
+/** The orders, in the order of orders.def. Like all codes of a schedule, they begin at 1: 0 leaves the choice to the plan.
+ */
 typedef enum weft_order_kind {
+    WEFT_ORDER_CHOOSE = 0,
 #define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text) WEFT_ORDER_##ID,
 #include "orders.def"
-    WEFT_ORDER_KINDS /**< how many there are */
+    WEFT_ORDER_END,
+    WEFT_ORDER_KINDS = WEFT_ORDER_END - 1 /**< how many there are */
 } weft_order_kind;
 
 /** The grids that the order applies to; WEFT_GRID_MATRIX for an unknown kind. */
@@ -46,7 +49,7 @@ WEFT_INLINE weft_grid_kind weft_order_grid(int32_t kind) {
  * @param kind     which order
  * @param grid     the tiles, at most 2^62
  * @param group    lines in a band for the orders that take a group; 0 or more than there are means all. Ignored by others.
- * @param axis     the axis that bands are cut across, for `group`, `serpentine` and its swizzled form
+ * @param axis     the axis that bands are cut across, for `group`, `serpentine` and its swizzled form; 0 means WEFT_AXIS_N
  * @param domains  L2 domains for the swizzled orders, at least 1. Ignored by others.
  * @return 1, or 0 when the kind is unknown, a size is below 1 or there are more than 2^62 tiles; *order is then empty.
  */
@@ -55,7 +58,7 @@ WEFT_INLINE int weft_order_init(weft_order *order, weft_order_kind kind, weft_gr
     const int64_t limit = (int64_t)1 << 62;
     order->count = 0;
     order->table = 0;
-    if ((int)kind < 0 || kind >= WEFT_ORDER_KINDS || grid.batch < 1 || grid.rows < 1 || grid.cols < 1 || group < 0 ||
+    if ((int)kind < 1 || kind > WEFT_ORDER_KINDS || grid.batch < 1 || grid.rows < 1 || grid.cols < 1 || group < 0 ||
         domains < 1 || domains > limit || grid.batch > limit / grid.rows || grid.batch * grid.rows > limit / grid.cols) {
         return 0;
     }
@@ -68,7 +71,7 @@ WEFT_INLINE int weft_order_init(weft_order *order, weft_order_kind kind, weft_gr
     }
 
     order->kind = (int32_t)kind;
-    order->axis = (int32_t)axis;
+    order->axis = axis == WEFT_AXIS_M ? WEFT_AXIS_M : WEFT_AXIS_N;
     order->grid = grid;
     order->count = grid.batch * grid.rows * grid.cols;
     order->group = group == 0 || group > across ? across : group;

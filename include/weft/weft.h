@@ -250,10 +250,9 @@ typedef struct weft_schedule {
     int64_t reserved[8]; /**< 0 */
 } weft_schedule;
 
-#define WEFT_CHOOSE (-1)
 #define WEFT_SCHEDULE_INIT                                                                                                 \
     {                                                                                                                      \
-        sizeof(weft_schedule), 0, 0, 0, WEFT_CHOOSE, WEFT_CHOOSE, WEFT_CHOOSE, 0, 0, 0, WEFT_AXIS_N, 0, 0, 0, 0, {         \
+        sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0, {                                   \
             0                                                                                                              \
         }                                                                                                                  \
     }
@@ -270,23 +269,26 @@ typedef enum weft_mode {
     WEFT_STORED = 2    /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
 } weft_mode;
 
-/** A device, and how its kernels are to be run. Zeros choose the fastest; the knobs are there for studies, and the CPU has
- * none of them. */
+/** A device, and how its kernels are to be run. Zeros choose the fastest.
+ *
+ * `kernel` names a family of kernels, and may add options for studies after a colon, separated by commas: "study",
+ * "study:precise,ctas=2", or ":ctas=1" for any family. The CPU takes none.
+ *   precise           exponentials keep denormals and divisions are exact
+ *   mask-every-block  the mask is tested in every block of keys, not only where it can matter
+ *   no-prefetch       a block of keys is loaded when it is needed, not ahead of that
+ *   ctas=N            CTAs that share an SM, 1 to 32; otherwise as many as fit
+ */
 typedef struct weft_device {
     size_t struct_size; /**< set by WEFT_DEVICE_INIT */
     weft_device_kind kind;
-    int32_t index;            /**< which GPU, as the driver numbers them */
-    int32_t precise;          /**< 1: exponentials keep denormals and divisions are exact; 0: fast ones */
-    int32_t mask_every_block; /**< 1: the mask is tested in every block of keys; 0: only where it can matter */
-    int32_t no_prefetch;      /**< 1: a block of keys is loaded when it is needed; 0: ahead of that */
-    int32_t ctas;             /**< CTAs that share an SM; 0: as many as fit */
-    const char *kernel;       /**< the family of kernels to take, by name ("study"); null: the best that fits */
-    weft_mode mode; /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
+    int32_t index;      /**< which GPU, as the driver numbers them */
+    const char *kernel; /**< the family of kernels to take, and its options; null: the best that fits */
+    weft_mode mode;     /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
 } weft_device;
 
 /** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */
 #define WEFT_DEVICE_INIT                                                                                                   \
-    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, 0, 0, 0, 0, NULL, WEFT_ESTIMATE }
+    { sizeof(weft_device), WEFT_DEVICE_CPU, 0, NULL, WEFT_ESTIMATE }
 
 typedef struct weft_machine weft_machine; /* weft/machine.h */
 
@@ -439,13 +441,13 @@ typedef struct weft_name {
     const char *name, *text;
 } weft_name;
 
-/** Rows by number; null when there is no such number. */
+/** Rows by number, from 1 on; null when there is no such number. */
 WEFT_API const weft_order_info *weft_order_describe(int32_t kind);
 WEFT_API const weft_name *weft_sweep_describe(int32_t sweep);
 WEFT_API const weft_name *weft_dispatch_describe(int32_t dispatch);
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
-/** Numbers by name; -1 when there is none. */
+/** Numbers by name; 0 when there is none, of a dtype -1. */
 WEFT_API int32_t weft_order_find(const char *name);
 WEFT_API int32_t weft_sweep_find(const char *name);
 WEFT_API int32_t weft_dispatch_find(const char *name);

@@ -71,7 +71,7 @@ STRUCTURES = {
         f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
         "int64 domains cluster_m cluster_n split; int64[8] reserved"
     ),
-    "Device": f"{_SIZED} int kind; int32 index precise mask_every_block no_prefetch ctas; char* kernel; int mode",
+    "Device": f"{_SIZED} int kind; int32 index; char* kernel; int mode",
     "Machine": (
         f"{_SIZED} char[32] name; char[96] title; int64 workers domains handout handout_run; double clock; "
         "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home; "

@@ -112,7 +112,8 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
     schedule  a weft.Schedule, a dict of its fields, or None: all chosen
     machine   a weft.Machine, a name, a path, or None: this host, or the GPU
     device    "cpu", "cuda" or "cuda:1"
-    kernel    on a GPU, the family of kernels to take, as "study", or None: the best that fits
+    kernel    on a GPU, the family of kernels to take, as "study", or None: the best that fits; options for studies
+              follow a colon: "study:precise,no-prefetch,ctas=2"
     mode      how to choose what is open: "estimate" by the model, "measure" as it was tuned before or else by timing candidates
               for some seconds, "stored" as it was tuned before or weft.NotFound
     """

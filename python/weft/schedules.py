@@ -26,8 +26,8 @@ class Order:
 @functools.lru_cache(maxsize=None)
 def _orders() -> Tuple[Order, ...]:
     rows: List[Order] = []
-    while _c.library.weft_order_describe(len(rows)):
-        row = _c.library.weft_order_describe(len(rows)).contents
+    while _c.library.weft_order_describe(len(rows) + 1):  # 0 leaves the choice to the plan
+        row = _c.library.weft_order_describe(len(rows) + 1).contents
         parameters = tuple(name for bit, name in ((1, "group"), (2, "domains")) if row.parameter & bit)
         rows.append(Order(row.name.decode(), _SUBJECTS[row.grid], parameters, row.text.decode()))
     return tuple(rows)
@@ -39,8 +39,8 @@ def _names(what: str) -> Tuple[str, ...]:
         return tuple(order.name for order in _orders())
     describe = getattr(_c.library, f"weft_{what}_describe")
     names: List[str] = []
-    while describe(len(names)):
-        names.append(describe(len(names)).contents.name.decode())
+    while describe(len(names) + 1):
+        names.append(describe(len(names) + 1).contents.name.decode())
     return tuple(names)
 
 
@@ -63,14 +63,14 @@ def dispatches() -> List[str]:
 
 def _number(what: str, name: Optional[str]) -> int:
     if name is None:
-        return -1
+        return 0
     if name not in _names(what):
         raise Invalid(f"there is no {what} {name!r}: {', '.join(_names(what))}")
-    return _names(what).index(name)
+    return _names(what).index(name) + 1
 
 
 def _name(what: str, number: int) -> Optional[str]:
-    return None if number < 0 else _names(what)[number]
+    return None if number == 0 else _names(what)[number - 1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Schedule(notebook.Shown):
     table: bool = False
     workers: int = 0
     group: int = 0
-    axis: str = "n"
+    axis: Optional[str] = None
     domains: int = 0
     cluster: Tuple[int, ...] = ()
     split: int = 0
@@ -158,12 +158,12 @@ def of(schedule: ScheduleLike) -> Schedule:
 
 def to_c(schedule: Schedule) -> _c.Schedule:
     tile, cluster = _padded(schedule.tile, 3), _padded(schedule.cluster, 2)
-    if schedule.axis not in _AXES:
+    if schedule.axis not in (None, *_AXES):
         raise Invalid(f'axis {schedule.axis!r} is not "n" or "m"')
     numbers = [whole(name, getattr(schedule, name)) for name in ("workers", "group")]
     return _c.Schedule(
         *tile, _number("order", schedule.order), _number("sweep", schedule.sweep),
-        _number("dispatch", schedule.dispatch), int(bool(schedule.table)), *numbers, _AXES.index(schedule.axis),
+        _number("dispatch", schedule.dispatch), int(bool(schedule.table)), *numbers, _AXES.index(schedule.axis) + 1 if schedule.axis else 0,
         whole("domains", schedule.domains), *cluster, whole("split", schedule.split),
     )  # fmt: skip
 
@@ -172,5 +172,5 @@ def from_c(c: _c.Schedule) -> Schedule:
     tile = (c.tile_m, c.tile_n, c.tile_k) if c.tile_k else (c.tile_m, c.tile_n)
     return Schedule(
         tile, _name("order", c.order), _name("sweep", c.sweep), _name("dispatch", c.dispatch), bool(c.table), c.workers,
-        c.group, _AXES[c.axis], c.domains, (c.cluster_m, c.cluster_n), c.split,
+        c.group, _AXES[c.axis - 1] if c.axis else None, c.domains, (c.cluster_m, c.cluster_n), c.split,
     )  # fmt: skip

@@ -21,7 +21,7 @@ size_t weft_cpu_list_tiles(const weft_schedule *s, const int64_t *m, size_t ms, 
     size_t count = 0;
     for (size_t i = 0; i < ms * ns; i++) {
         for (int32_t dispatch = WEFT_DISPATCH_STATIC; dispatch <= WEFT_DISPATCH_DYNAMIC; dispatch++) {
-            if (count < capacity && (s->dispatch == WEFT_CHOOSE || s->dispatch == dispatch)) {
+            if (count < capacity && (s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == dispatch)) {
                 to[count] = *s;
                 to[count].tile_m = m[i / ns];
                 to[count].tile_n = n[i % ns];

@@ -1,4 +1,4 @@
-/* The rows of orders.def, by number and by name. */
+/* The rows of orders.def, by number, which begins at 1, and by name. */
 #include <string.h>
 
 #include <weft/weft.h>
@@ -23,15 +23,15 @@ static const char *const dtypes[] = {[WEFT_FP32] = "fp32", [WEFT_FP16] = "fp16",
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 const weft_order_info *weft_order_describe(int32_t kind) {
-    return kind >= 0 && kind < WEFT_ORDER_KINDS ? &orders[kind] : NULL;
+    return kind > 0 && kind <= WEFT_ORDER_KINDS ? &orders[kind - 1] : NULL;
 }
 
 const weft_name *weft_sweep_describe(int32_t sweep) {
-    return sweep >= 0 && sweep < WEFT_SWEEPS ? &sweeps[sweep] : NULL;
+    return sweep > 0 && sweep <= WEFT_SWEEPS ? &sweeps[sweep - 1] : NULL;
 }
 
 const weft_name *weft_dispatch_describe(int32_t dispatch) {
-    return dispatch >= 0 && dispatch < WEFT_DISPATCHES ? &dispatches[dispatch] : NULL;
+    return dispatch > 0 && dispatch <= WEFT_DISPATCHES ? &dispatches[dispatch - 1] : NULL;
 }
 
 const char *weft_dtype_name(weft_dtype dtype) {
@@ -39,21 +39,21 @@ const char *weft_dtype_name(weft_dtype dtype) {
 }
 
 int32_t weft_order_find(const char *name) {
-    for (int32_t i = 0; i < WEFT_ORDER_KINDS; i++) {
-        if (name && strcmp(name, orders[i].name) == 0) {
+    for (int32_t i = 1; i <= WEFT_ORDER_KINDS; i++) {
+        if (name && strcmp(name, orders[i - 1].name) == 0) {
             return i;
         }
     }
-    return -1;
+    return 0;
 }
 
 static int32_t find(const weft_name *rows, int32_t count, const char *name) {
-    for (int32_t i = 0; i < count; i++) {
-        if (name && strcmp(name, rows[i].name) == 0) {
+    for (int32_t i = 1; i <= count; i++) {
+        if (name && strcmp(name, rows[i - 1].name) == 0) {
             return i;
         }
     }
-    return -1;
+    return 0;
 }
 
 int32_t weft_sweep_find(const char *name) {

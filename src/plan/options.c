@@ -26,20 +26,6 @@ weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_
         return weft_fail(message, WEFT_INVALID, "mode %d is not WEFT_ESTIMATE, WEFT_MEASURE or WEFT_STORED",
                          (int)ours->mode);
     }
-    const struct {
-        const char *name;
-        int32_t value, most;
-    } knobs[] = {{"precise", ours->precise, 1},
-                 {"mask_every_block", ours->mask_every_block, 1},
-                 {"no_prefetch", ours->no_prefetch, 1},
-                 {"ctas", ours->ctas, 32}};
-    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
-        const int32_t most = ours->kind == WEFT_DEVICE_CPU ? 0 : knobs[i].most;
-        if (knobs[i].value < 0 || knobs[i].value > most) {
-            return weft_fail(message, WEFT_INVALID, "%s %d is not between 0 and %d%s", knobs[i].name, (int)knobs[i].value,
-                             (int)most, most == 0 ? ": the CPU has no such knob" : "");
-        }
-    }
     if (ours->kernel && ours->kind == WEFT_DEVICE_CPU) {
         return weft_fail(message, WEFT_INVALID, "kernel %.40s: the CPU has no such knob", ours->kernel);
     }

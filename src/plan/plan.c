@@ -35,23 +35,18 @@ static weft_status choose_tile(int64_t *tile, const char *name, const char *dime
     return WEFT_OK;
 }
 
-/* A code left open, or one of `count`. */
-static weft_status check_code(const char *name, int32_t code, int32_t count, weft_message *message) {
-    return code == WEFT_CHOOSE ? WEFT_OK : check_range(name, code, 0, count - 1, message);
-}
-
 static weft_status check_codes(const weft_schedule *s, const weft_operation_info *operation, weft_message *message) {
     weft_status status;
-    if ((status = check_code("order", s->order, WEFT_ORDER_KINDS, message)) ||
-        (status = check_code("sweep", s->sweep, WEFT_SWEEPS, message)) ||
-        (status = check_code("dispatch", s->dispatch, WEFT_DISPATCHES, message))) {
+    if ((status = check_range("order", s->order, 0, WEFT_ORDER_KINDS, message)) ||
+        (status = check_range("sweep", s->sweep, 0, WEFT_SWEEPS, message)) ||
+        (status = check_range("dispatch", s->dispatch, 0, WEFT_DISPATCHES, message))) {
         return status;
     }
-    if (s->order != WEFT_CHOOSE && weft_order_grid(s->order) != operation->grid) {
+    if (s->order != WEFT_ORDER_CHOOSE && weft_order_grid(s->order) != operation->grid) {
         return weft_fail(message, WEFT_INVALID, "order %s is not for %s", weft_order_describe(s->order)->name,
                          operation->name);
     }
-    if (s->axis != WEFT_AXIS_M && s->axis != WEFT_AXIS_N) {
+    if (s->axis != WEFT_AXIS_CHOOSE && s->axis != WEFT_AXIS_M && s->axis != WEFT_AXIS_N) {
         return weft_fail(message, WEFT_INVALID, "axis %d is not WEFT_AXIS_M or WEFT_AXIS_N", (int)s->axis);
     }
     return WEFT_OK;
@@ -72,7 +67,7 @@ static weft_status check_numbers(const weft_schedule *s, weft_message *message) 
     return WEFT_OK;
 }
 
-/* Workers, domains and cluster: the machine's where they are left open. */
+/* Workers, domains, cluster and axis: the machine's, or the usual, where they are left open. */
 static weft_status settle_workers(weft_schedule *s, const weft_machine *machine, weft_message *message) {
     weft_status status;
     s->workers = s->workers == 0 ? machine->workers : s->workers;
@@ -80,6 +75,7 @@ static weft_status settle_workers(weft_schedule *s, const weft_machine *machine,
     s->cluster_m = s->cluster_m == 0 ? 1 : s->cluster_m;
     s->cluster_n = s->cluster_n == 0 ? 1 : s->cluster_n;
     s->split = s->split == 0 ? 1 : s->split;
+    s->axis = s->axis == WEFT_AXIS_CHOOSE ? WEFT_AXIS_N : s->axis;
     if ((status = check_range("workers", s->workers, 1, WEFT_MAX_DIMENSION, message)) ||
         (status = check_range("domains", s->domains, 1, WEFT_MAX_DIMENSION, message))) {
         return status;

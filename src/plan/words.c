@@ -20,6 +20,13 @@ static const char *dispatch_name(int32_t code) {
     return info ? info->name : NULL;
 }
 
+static const char *axis_name(int32_t code) {
+    return code == WEFT_AXIS_N ? "n" : code == WEFT_AXIS_M ? "m" : NULL;
+}
+static weft_axis axis_find(const char *name) {
+    return strcmp(name, "n") == 0 ? WEFT_AXIS_N : strcmp(name, "m") == 0 ? WEFT_AXIS_M : WEFT_AXIS_CHOOSE;
+}
+
 /* Adds a word to the text; what has no room is cut, which WEFT_WORDS rules out. */
 static void add(char *text, const char *field, const char *value) {
     const size_t used = strlen(text);
@@ -35,8 +42,8 @@ void weft_schedule_write(const weft_schedule *schedule, char text[WEFT_WORDS]) {
         add(text, #field, number);                                                                                         \
     }
 #define WEFT_SCHEDULE_CODE(field, find, name)                                                                              \
-    if (name(schedule->field)) {                                                                                           \
-        add(text, #field, name(schedule->field));                                                                          \
+    if (name((int32_t)schedule->field)) {                                                                                  \
+        add(text, #field, name((int32_t)schedule->field));                                                                 \
     }
 #include "plan/schedule_fields.def"
 }
@@ -63,7 +70,7 @@ static int set(weft_schedule *s, const char *field, const char *value) {
 #define WEFT_SCHEDULE_CODE(name, find, describe)                                                                           \
     if (strcmp(field, #name) == 0) {                                                                                       \
         s->name = find(value);                                                                                             \
-        return s->name >= 0;                                                                                               \
+        return s->name != 0;                                                                                               \
     }
 #include "plan/schedule_fields.def"
     return 0;

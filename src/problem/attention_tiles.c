@@ -36,15 +36,15 @@ static int64_t heads_in_l2(const weft_attention *p, const weft_machine *machine)
 void weft_attention_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *s) {
     const weft_attention *p = &problem->attention;
     const int causal = p->mask != WEFT_MASK_NONE;
-    if (s->order == WEFT_CHOOSE) {
+    if (s->order == WEFT_ORDER_CHOOSE) {
         s->order = causal                 ? WEFT_ORDER_LONGEST_FIRST
                    : machine->domains > 1 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED
                                           : WEFT_ORDER_HEAD_FIRST;
     }
-    if (s->sweep == WEFT_CHOOSE) {
+    if (s->sweep == WEFT_SWEEP_CHOOSE) {
         s->sweep = kv_bytes(p) > (double)machine->l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
-    if (s->dispatch == WEFT_CHOOSE) {
+    if (s->dispatch == WEFT_DISPATCH_CHOOSE) {
         s->dispatch = causal ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
     }
     if (s->group == 0 && s->order == WEFT_ORDER_LONGEST_FIRST) {

@@ -19,9 +19,9 @@ size_t weft_gemm_sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *l
 void weft_gemm_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *s) {
     (void)problem;
     (void)machine;
-    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_GROUP : s->order;
-    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
-    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    s->order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_GROUP : s->order;
+    s->sweep = s->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
+    s->dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
     if (s->group == 0 && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         /* A wave of w workers touches g lines of one operand and w / g of the other: the sum is least at the square root.
          */

@@ -11,27 +11,27 @@ typedef struct walk {
 
 /* Each function fixes one choice in every way there is, or leaves the caller's, and goes on to the next. */
 static void vary_dispatch(walk *w) {
-    if (w->s.dispatch != WEFT_CHOOSE || !w->space->dispatches) {
+    if (w->s.dispatch != WEFT_DISPATCH_CHOOSE || !w->space->dispatches) {
         w->visit(w->user, &w->s);
         return;
     }
-    for (int32_t i = 0; i < WEFT_DISPATCHES; i++) {
+    for (int32_t i = 1; i <= WEFT_DISPATCHES; i++) {
         w->s.dispatch = i;
         w->visit(w->user, &w->s);
     }
-    w->s.dispatch = WEFT_CHOOSE;
+    w->s.dispatch = WEFT_DISPATCH_CHOOSE;
 }
 
 static void vary_sweep(walk *w) {
-    if (w->s.sweep != WEFT_CHOOSE) {
+    if (w->s.sweep != WEFT_SWEEP_CHOOSE) {
         vary_dispatch(w);
         return;
     }
-    for (int32_t i = 0; i < WEFT_SWEEPS; i++) {
+    for (int32_t i = 1; i <= WEFT_SWEEPS; i++) {
         w->s.sweep = i;
         vary_dispatch(w);
     }
-    w->s.sweep = WEFT_CHOOSE;
+    w->s.sweep = WEFT_SWEEP_CHOOSE;
 }
 
 /* Sections of heads follow the L2, whatever the length, so only groups of a matrix vary; 0 is the plan's own. */
@@ -51,17 +51,17 @@ static void vary_group(walk *w) {
 }
 
 static void vary_order(walk *w) {
-    if (w->s.order != WEFT_CHOOSE) {
+    if (w->s.order != WEFT_ORDER_CHOOSE) {
         vary_group(w);
         return;
     }
-    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+    for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
         if (weft_order_grid(order) == w->grid) {
             w->s.order = order;
             vary_group(w);
         }
     }
-    w->s.order = WEFT_CHOOSE;
+    w->s.order = WEFT_ORDER_CHOOSE;
 }
 
 void weft_space_walk(const weft_space *space, const weft_schedule *given, weft_grid_kind grid,

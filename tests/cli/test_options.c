@@ -81,7 +81,7 @@ static void values_reach_their_settings(void **state) {
     assert_int_equal(given(&s, "heads").integer, 8);
     assert_true(given(&s, "causal").code == 1 && s.json && !s.help);
     assert_int_equal(s.order, WEFT_ORDER_HILBERT);
-    assert_int_equal(s.sweep, -1);
+    assert_int_equal(s.sweep, WEFT_SWEEP_CHOOSE);
     assert_true(s.tile[0] == 128 && s.tile[1] == 64 && s.tile[2] == 32);
     assert_true(s.cluster[0] == 2 && s.cluster[1] == 1);
     assert_true(given(&s, "scale").real == 0.5);

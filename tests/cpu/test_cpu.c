@@ -35,8 +35,8 @@ static weft_schedule random_schedule(uint64_t *random, const weft_attention *p) 
     s.tile_m = random_between(random, 1, p->seq);
     s.tile_n = random_between(random, 1, p->kv_seq);
     s.order = (int32_t)random_between(random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
-    s.sweep = (int32_t)random_between(random, 0, WEFT_SWEEPS - 1);
-    s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES - 1);
+    s.sweep = (int32_t)random_between(random, 1, WEFT_SWEEPS);
+    s.dispatch = (int32_t)random_between(random, 1, WEFT_DISPATCHES);
     s.workers = random_between(random, 1, 5);
     s.domains = random_between(random, 1, 3);
     s.group = random_between(random, 0, 4);
@@ -364,8 +364,8 @@ static void check_gemm(void) {
         s.tile_n = random_between(&random, 1, p.n);
         s.tile_k = random_between(&random, 1, p.k);
         s.order = (int32_t)random_between(&random, 0, WEFT_ORDER_HILBERT);
-        s.sweep = round % WEFT_SWEEPS;
-        s.dispatch = round / 3 % WEFT_DISPATCHES;
+        s.sweep = 1 + round % WEFT_SWEEPS;
+        s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 1, 4);
         assert_int_equal(resolve_gemm(&r, &p, NULL), WEFT_OK);
         const weft_gemm_extents size = gemm_sizes(&p);
@@ -446,8 +446,8 @@ static void batches(void **state) {
         if (round % 2) {
             s.tile_m = random_between(&random, 1, p.m);
             s.order = (int32_t)random_between(&random, 0, WEFT_ORDER_HILBERT);
-            s.sweep = round % WEFT_SWEEPS;
-            s.dispatch = round / 3 % WEFT_DISPATCHES;
+            s.sweep = 1 + round % WEFT_SWEEPS;
+            s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
             s.workers = random_between(&random, 1, 5);
         }
         assert_int_equal(resolve_gemm(&r, &p, NULL), WEFT_OK);
@@ -492,7 +492,7 @@ static void check_threads_of_product(void) {
         s.tile_m = (p.m + round % 3) / (1 + round % 3);
         s.tile_n = (p.n + round % 4) / (1 + round % 4);
         s.tile_k = round % 5 && p.k > 64 ? 64 : random_between(&random, 1, p.k);
-        s.sweep = round % WEFT_SWEEPS;
+        s.sweep = 1 + round % WEFT_SWEEPS;
         s.dispatch = round % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
         s.workers = 12;
         const weft_gemm_extents size = gemm_sizes(&p);
@@ -582,7 +582,7 @@ static void schedules_are_completed(void **state) {
         p.k = n + 5;
         p.dtype = p.c_dtype = (weft_dtype)(n % 3);
         s.tile_n = n % 2 ? 0 : 1;
-        s.dispatch = n % 2 ? WEFT_CHOOSE : WEFT_DISPATCH_STATIC;
+        s.dispatch = n % 2 ? WEFT_DISPATCH_CHOOSE : WEFT_DISPATCH_STATIC;
         assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         settled = weft_plan_schedule(plan);
         assert_true(settled.tile_m >= 1 && settled.tile_m <= p.m && settled.tile_k >= 1 && settled.tile_k <= p.k);
@@ -608,8 +608,8 @@ static void workers_keep_to_a_head(void **state) {
         p.head_dim = 16;
         p.mask = round == 1 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
         s.workers = round == 2 ? 6 : 8;
-        s.order = round == 3 ? WEFT_ORDER_HEAD_FIRST : WEFT_CHOOSE;
-        s.dispatch = round == 4 ? WEFT_DISPATCH_DYNAMIC : WEFT_CHOOSE;
+        s.order = round == 3 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_CHOOSE;
+        s.dispatch = round == 4 ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_CHOOSE;
         assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
         const weft_schedule settled = weft_plan_schedule(plan);
         assert_int_equal(settled.dispatch, round == 0 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC);

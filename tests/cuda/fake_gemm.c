@@ -34,11 +34,11 @@ static double load(const matrix *m, int64_t batch, int64_t mn, int64_t k) {
     return weft_ref_load(m->dtype, m->data + batch * m->batch_bytes + mn * m->mn_bytes + k * m->k_bytes, 0);
 }
 
-/* A, B and C of a launch. Classes of rows with one row less have maps of their own for A and C. */
+/* A, B and C of a launch. Phases of rows with one row less have maps of their own for A and C. */
 typedef struct operands {
     matrix a, a_short, b;
     fake_tensor c, c_short;
-    weft_gemm_classes classes;
+    weft_gemm_phases phases;
 } operands;
 
 /* One tile, in the row `row_of_tiles` of a cluster that begins with `first_row_of`; what lies outside of C is left out, as
@@ -47,15 +47,15 @@ static void run_tile(const weft_gemm_params *p, const operands *o, int64_t batch
                      int64_t first_row_of, int64_t first_col, int64_t tile_m, int64_t tile_n) {
     const matrix *a = &o->a, *b = &o->b;
     const fake_tensor *c = &o->c;
-    const weft_gemm_classes *classes = &o->classes;
+    const weft_gemm_phases *phases = &o->phases;
     int64_t z = batch, shift = 0;
-    if (classes->count > 0) {
-        const int64_t place = row_of_tiles / classes->tiles;
-        row_of_tiles -= place * classes->tiles;
-        shift = 8 * (int64_t)(classes->shifts >> (4 * (first_row_of / classes->tiles)) & 15);
-        z = place < classes->count ? (int64_t)(classes->order >> (4 * place) & 15) : classes->count;
-        a = z >= classes->longer ? &o->a_short : a;
-        c = z >= classes->longer ? &o->c_short : c;
+    if (phases->count > 0) {
+        const int64_t place = row_of_tiles / phases->tiles;
+        row_of_tiles -= place * phases->tiles;
+        shift = 8 * (int64_t)(phases->shifts >> (4 * (first_row_of / phases->tiles)) & 15);
+        z = place < phases->count ? (int64_t)(phases->order >> (4 * place) & 15) : phases->count;
+        a = z >= phases->longer ? &o->a_short : a;
+        c = z >= phases->longer ? &o->c_short : c;
         if (z >= a->batch) {
             return;
         }
@@ -99,7 +99,7 @@ static weft_worker start(const weft_gemm_params *p, const operands *o, unsigned 
 }
 
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
-    const weft_gemm_class_params *all = parameters;
+    const weft_gemm_phase_params *all = parameters;
     const weft_gemm_params *p = &all->product;
     const weft_walk *walk = &p->walk;
     char dtype_name[8], axes[3];
@@ -113,10 +113,10 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
     const fake_tensor *c = &o.c;
     memcpy(&o.c, &p->c, sizeof o.c);
     memcpy(&o.c_short, &all->c_short, sizeof o.c_short);
-    o.classes = all->classes;
-    const weft_gemm_classes *classes = &o.classes;
-    if ((classes->count > 0) != (strstr(kernel, "_by_class") != NULL) ||
-        (classes->count > 0 && (!operand_of(&all->a_short, dtype, 0, p->a_rows, &o.a_short) || axes[0] == 'm'))) {
+    o.phases = all->phases;
+    const weft_gemm_phases *phases = &o.phases;
+    if ((phases->count > 0) != (strstr(kernel, "_by_class") != NULL) ||
+        (phases->count > 0 && (!operand_of(&all->a_short, dtype, 0, p->a_rows, &o.a_short) || axes[0] == 'm'))) {
         return 1;
     }
     const unsigned ctas = (unsigned)(p->cluster_m * p->cluster_n * p->split);
@@ -126,8 +126,8 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         c->length[1] != a->mn || c->type != type_of((weft_dtype)p->c_dtype) || c->box[0] != c_columns || c->box[1] != 16 ||
         tile_m % p->a_rows != 0 || tile_n % p->b_rows != 0 || grid % ctas != 0 || ctas > 8 || walk->reach.columns != a->k ||
         (p->first.count > 0 && (p->counter || p->first.steps != weft_ceil_divide(a->k, WEFT_GEMM_STEP))) ||
-        classes->count > 8 || (classes->count > 0 && classes->tiles != weft_ceil_divide(a->mn, tile_m)) ||
-        (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->lead < 1)) ||
+        phases->count > 8 || (phases->count > 0 && phases->tiles != weft_ceil_divide(a->mn, tile_m)) ||
+        (p->side_of_sm && (!p->counter || *p->counter != 0)) || (p->begun && (*p->begun != 0 || p->pace_steps < 1)) ||
         (p->split > 1 && (p->split != WEFT_GEMM_SPLIT(tile_m, tile_n) || walk->dispatch != WEFT_DISPATCH_GRID))) {
         return 1;
     }

@@ -34,8 +34,8 @@ static weft_schedule schedule_of(const weft_hopper_attention_variant *v, uint64_
     s.tile_m = v->tile_m;
     s.tile_n = v->tile_n;
     s.split = v->splits ? random_between(random, 1, WEFT_HOPPER_MAX_SPLIT) : 1;
-    s.sweep = (int32_t)random_between(random, -1, v->splits ? WEFT_SWEEP_FORWARD : WEFT_SWEEPS - 1);
-    s.dispatch = (int32_t)random_between(random, -1, v->splits ? WEFT_DISPATCH_GRID : WEFT_DISPATCHES - 1);
+    s.sweep = (int32_t)random_between(random, 0, v->splits ? WEFT_SWEEP_FORWARD : WEFT_SWEEPS);
+    s.dispatch = (int32_t)random_between(random, 0, v->splits ? WEFT_DISPATCH_GRID : WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, s.split, 40);
     return s;
 }
@@ -285,7 +285,7 @@ int main(int argc, char **argv) {
     const int ended = told("problems that end short", short_problems((rounds + 1) / 2));
     const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
     const int drawn = told("random problems", random_problems(rounds));
-    for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
+    for (int32_t dispatch = 1; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeated(dispatch, 1, is_small ? 300 : 1000, is_small ? 2 : 20);
     }
     repeated(WEFT_DISPATCH_GRID, 4, is_small ? 300 : 1000, is_small ? 2 : 20);

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda.h"
-#include "cuda/hopper_gemm.h"
-#include "plan/problem.h"
-#include "plan/random.h"
+#include "cuda/plan/backend.h"
+#include "cuda/sm90/gemm/params.h"
+#include "problem/problem.h"
+#include "base/random.h"
+#include "../plans.h"
 #include "ref/ref.h"
 
 enum { ROUNDS = 160, SKIPPED = 77, SAMPLES = 4000, REPEATS = 3 };
@@ -22,7 +23,7 @@ enum { PATTERN = 8 << 20 }; /* random numbers that are repeated in large matrice
 
 static const weft_gemm_variant variants[] = {
 #define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__),
-#include "cuda/hopper_gemm.def"
+#include "cuda/sm90/gemm/variants.def"
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
@@ -68,7 +69,7 @@ static weft_gemm random_gemm(int round) {
     weft_gemm p = WEFT_GEMM_INIT;
     p.m = between(1, round % 4 == 3 ? 70 : 1500); /* some have few rows, some few columns */
     p.n = between(1, round % 8 == 2 ? 70 : 1500);
-    p.m = round % 10 == 4 ? 1024 - p.m % 24 : p.m; /* some can have rows by classes without more tiles */
+    p.m = round % 10 == 4 ? 1024 - p.m % 24 : p.m; /* some can have rows by phases without more tiles */
     p.k = between(1, 1200);                        /* any: only lines begin at multiples of 8 */
     p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
     p.c_dtype = round % 3 == 0 ? WEFT_FP32 : round % 3 == 1 ? p.dtype : WEFT_BF16;
@@ -101,7 +102,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     s.tile_m = tile[swapped];
     s.tile_n = tile[!swapped];
     s.order = (int32_t)between(WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
-    s.dispatch = (int32_t)between(0, WEFT_DISPATCHES - 1);
+    s.dispatch = (int32_t)between(1, WEFT_DISPATCHES);
     if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
         s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
     }
@@ -185,7 +186,7 @@ static int right(const weft_gemm *p, const matrix *a, const matrix *b, const mat
     int finite = 1;
     for (int64_t i = 0; i < count; i += stride) {
         const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
-        const weft_gemm_data one = {(const char *)a->host + batch * p->a_stride * bytes,
+        const weft_gemm_data one = {sizeof(weft_gemm_data), WEFT_GEMM, (const char *)a->host + batch * p->a_stride * bytes,
                                     (const char *)b->host + batch * p->b_stride * bytes,
                                     (char *)c->host + batch * p->c_stride * c_bytes};
         const double exact = weft_ref_gemm_element(p, &one, row, col);
@@ -267,10 +268,10 @@ static int has_all_features(void) {
 /* Runs it over poison, or over the old C where that is read; the result comes to `got`. */
 static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a, const matrix *b, const matrix *c,
                void *got, weft_message *message) {
-    const weft_gemm_data data = {(void *)(uintptr_t)a->there, (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)a->there, (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
     const int prepared = plan->gemm.beta != 0 ? d->copy_in(c->there, c->host, c->bytes)
                                               : d->set_words(c->there, UINT32_MAX, (c->bytes + 3) / 4, NULL);
-    return prepared == 0 && weft_plan_run_gemm(plan, &data, message) == WEFT_OK &&
+    return prepared == 0 && weft_plan_run(plan, &data, message) == WEFT_OK &&
            d->copy_out(got, c->there, c->bytes) == 0;
 }
 
@@ -278,14 +279,14 @@ static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a
 static int one_product(const weft_cuda_driver *d, const weft_gemm *product, const weft_schedule *s, const char *symbol,
                        int repeats, const char *name) {
     weft_gemm p = *product;
-    const weft_gemm_extents sizes = weft_gemm_sizes(&p);
+    const weft_gemm_extents sizes = gemm_sizes(&p);
     matrix a = {0}, b = {0}, c = {0};
     weft_device device = WEFT_DEVICE_INIT;
     weft_plan *plan = NULL;
     weft_message message = {""};
     char text[1024] = "";
     device.kind = WEFT_DEVICE_CUDA;
-    int ok = weft_plan_gemm_on(&plan, &p, s, NULL, &device, &message) == WEFT_OK;
+    int ok = plan_on(&plan, &p, s, NULL, &device, &message) == WEFT_OK;
     ok = ok && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->choice.kernel, symbol) == 0);
     ok = ok && make(d, &a, p.dtype, sizes.a) && make(d, &b, p.dtype, sizes.b) && make(d, &c, p.c_dtype, sizes.c);
     void *got = ok ? malloc(c.bytes) : NULL, *again = ok ? malloc(c.bytes) : NULL;
@@ -369,7 +370,7 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
     s.cluster_n = cluster[!swapped];
     s.order = (int32_t)between(WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
     s.order = number % 4 == 1 ? WEFT_ORDER_SERPENTINE_SWIZZLED : s.order;
-    s.dispatch = number % WEFT_DISPATCHES;
+    s.dispatch = 1 + number % WEFT_DISPATCHES;
     if (WEFT_GEMM_LEAN(v->tile_m, v->tile_n) && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED &&
         s.dispatch == WEFT_DISPATCH_DYNAMIC) {
         s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
@@ -397,13 +398,32 @@ static int one_variant(const weft_cuda_driver *d, int number) {
     return one_product(d, &p, &s, v->symbol, s.dispatch == WEFT_DISPATCH_DYNAMIC, v->symbol);
 }
 
+/* A cluster that takes more tiles than its CTAs have slots for; under static dispatch its first tile needs none. */
+static int many_tiles(const weft_cuda_driver *d, int32_t dispatch) {
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    p.m = 1500;
+    p.n = 104;
+    p.k = 72;
+    p.dtype = p.c_dtype = WEFT_BF16;
+    p.b_major = WEFT_COL_MAJOR;
+    s.tile_m = 64;
+    s.tile_n = 128;
+    s.order = WEFT_ORDER_RASTER_M;
+    s.dispatch = dispatch;
+    s.cluster_m = s.workers = 2;
+    s.cluster_n = 1;
+    return one_product(d, &p, &s, "gemm_bf16_kk_64x128__sm90a", 0, "a cluster of many tiles");
+}
+
 /* Workers that wait for each other, and what a capture makes of dynamic dispatch. Returns how many are wrong. */
 static int small_others(const weft_cuda_driver *d) {
     weft_gemm p = long_gemm(1);
     weft_schedule s = long_schedule();
     int wrong = !one_product(d, &p, &s, NULL, 0, "workers in step");
+    wrong += !many_tiles(d, WEFT_DISPATCH_STATIC) + !many_tiles(d, WEFT_DISPATCH_DYNAMIC);
     p = (weft_gemm)WEFT_GEMM_INIT;
-    p.m = p.n = 500;
+    p.m = p.n = 504;
     p.k = 200;
     p.dtype = p.c_dtype = WEFT_BF16;
     s.dispatch = WEFT_DISPATCH_DYNAMIC;

@@ -61,8 +61,8 @@ static int schedules(void) {
             p.layout = (weft_layout)(count / 2 % 2);
             weft_schedule s = WEFT_SCHEDULE_INIT;
             s.order = order;
-            s.sweep = i % WEFT_SWEEPS;
-            s.dispatch = i / WEFT_SWEEPS % WEFT_DISPATCHES;
+            s.sweep = 1 + i % WEFT_SWEEPS;
+            s.dispatch = 1 + i / WEFT_SWEEPS % WEFT_DISPATCHES;
             s.table = i / WEFT_SWEEPS / WEFT_DISPATCHES;
             s.workers = random_between(&random, 0, 9);
             s.domains = random_between(&random, 1, 3);
@@ -86,7 +86,7 @@ static int schedules(void) {
 static int captured(void) {
     uint64_t random = random_seed(71);
     const weft_attention p = attention(2, 8, 2, 700, 900, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
-    for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
+    for (int32_t dispatch = 1; dispatch <= WEFT_DISPATCHES; dispatch++) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.dispatch = dispatch;
         s.sweep = WEFT_SWEEP_FORWARD;

@@ -49,10 +49,10 @@ static int check_variant(int variant, trial *trials, int count, uint64_t *random
             }
             knobs k;
             do {
-                k.order = (weft_order_kind)random_between(random, 0, WEFT_ORDER_KINDS - 1);
+                k.order = (weft_order_kind)random_between(random, 1, WEFT_ORDER_KINDS);
             } while (weft_order_grid(k.order) != WEFT_GRID_HEADS);
-            k.sweep = (weft_sweep)(c % WEFT_SWEEPS);
-            k.dispatch = (weft_dispatch)(c / WEFT_SWEEPS % WEFT_DISPATCHES);
+            k.sweep = (weft_sweep)(1 + c % WEFT_SWEEPS);
+            k.dispatch = (weft_dispatch)(1 + c / WEFT_SWEEPS % WEFT_DISPATCHES);
             k.mask_every_block = c / (WEFT_SWEEPS * WEFT_DISPATCHES) % 2;
             k.no_prefetch = c / (2 * WEFT_SWEEPS * WEFT_DISPATCHES);
             k.workers = random_between(random, 1, 20);

@@ -182,7 +182,7 @@ static void candidates(void **state) {
     for (int64_t seq = 1; seq <= 1 << 20; seq *= 4) {
         const weft_attention p = large(1, 16, seq, 128, WEFT_MASK_NONE);
         const weft_plan plan = draft(&p);
-        const size_t count = weft_hopper_attention_candidates(&plan, &h200, list, 64);
+        const size_t count = weft_hopper_attention_candidates(&plan, &h200, NULL, list, 64);
         assert_in_range(count, 3, 11); /* three tiles that are whole, and a shared one in up to eight ways */
         for (size_t i = 0; i < count; i++) {
             assert_true(list[i].tile_m >= 64 && list[i].tile_n >= 64);
@@ -327,10 +327,10 @@ static void left_to_others(void **state) {
     s.split = 2;
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
     refused(&p, &s, &device, "only under grid dispatch and with a forward sweep");
-    s.dispatch = WEFT_CHOOSE;
+    s.dispatch = WEFT_DISPATCH_CHOOSE;
     s.sweep = WEFT_SWEEP_SAWTOOTH;
     refused(&p, &s, &device, "only under grid dispatch and with a forward sweep");
-    s.sweep = WEFT_CHOOSE;
+    s.sweep = WEFT_SWEEP_CHOOSE;
     s.tile_m = 192;
     refused(&p, &s, &device, "it has no tiles of 192x0 for head_dim 64 whose steps are shared out");
     p.k_strides = (weft_strides){0, 64, 64 * 300};
@@ -339,7 +339,7 @@ static void left_to_others(void **state) {
     p.q_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 3);
     refused(&p, NULL, &device, "strides of q (");
     p.q_strides = (weft_strides){0, 0, 0};
-    device.precise = 1;
+    device.kernel = "hopper_attention:precise";
     refused(&p, NULL, &device, "it has no precise math");
 }
 
@@ -417,12 +417,13 @@ static void launches_describe_problems(void **state) {
             p.v_strides = padded_strides(p.layout, p.kv_seq, p.kv_heads, p.head_dim, 24);
             p.o_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 32);
         }
-        s.dispatch = (int32_t)random_between(&random, -1, WEFT_DISPATCHES - 1);
-        s.sweep = (int32_t)random_between(&random, -1, WEFT_SWEEPS - 1);
+        s.dispatch = (int32_t)random_between(&random, 0, WEFT_DISPATCHES);
+        s.sweep = (int32_t)random_between(&random, 0, WEFT_SWEEPS);
         s.table = (int32_t)random_between(&random, 0, 1);
         if (round % 5 == 0) {
             s.split = random_between(&random, 2, WEFT_HOPPER_MAX_SPLIT);
-            s.sweep = s.dispatch = WEFT_CHOOSE;
+            s.sweep = WEFT_SWEEP_CHOOSE;
+            s.dispatch = WEFT_DISPATCH_CHOOSE;
         }
         run_alike(&p, &s, &random);
     }

@@ -35,7 +35,7 @@ static weft_gemm random_gemm(uint64_t *random, int round) {
     p.m = random_between(random, 1, 300);
     p.n = random_between(random, 1, 300);
     p.k = random_between(random, 1, 150);
-    if (round % 10 == 4) { /* rows can be taken by classes without more tiles */
+    if (round % 10 == 4) { /* rows can be taken by phases without more tiles */
         p.m = 1024 - p.m % 24;
         p.n = 1 + p.n % 40;
     }
@@ -85,7 +85,7 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         s.tile_m = tile[swapped];
         s.tile_n = tile[!swapped];
         s.order = (int32_t)random_between(random, WEFT_ORDER_RASTER_M, WEFT_ORDER_SERPENTINE_SWIZZLED);
-        s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES - 1);
+        s.dispatch = (int32_t)random_between(random, 1, WEFT_DISPATCHES);
         if (tile[0] * tile[1] > 32768 && s.order == WEFT_ORDER_SERPENTINE_SWIZZLED && s.dispatch == WEFT_DISPATCH_DYNAMIC) {
             s.dispatch = WEFT_DISPATCH_STATIC; /* the other is refused */
         }
@@ -200,7 +200,7 @@ static void no_kernel_fits(void **state) {
     s.split = 2;
     s.dispatch = WEFT_DISPATCH_STATIC;
     refused(&p, &s, WEFT_UNSUPPORTED, "it shares out the steps of a tile only under grid dispatch");
-    s.dispatch = WEFT_CHOOSE;
+    s.dispatch = WEFT_DISPATCH_CHOOSE;
     p.k = 64;
     p.lda = p.ldb = 0;
     refused(&p, &s, WEFT_UNSUPPORTED, "split 2 is more than there are steps of 64 in k 64");
@@ -242,12 +242,12 @@ static void choices(void **state) {
     assert_int_equal(counts()->allocations, 0);
 }
 
-static weft_gemm_class_params all_parameters_of(const weft_plan *plan) {
+static weft_gemm_phase_params all_parameters_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096};
     uint64_t counter[2] = {0, 0};
     const weft_counters counters = {.own = c->tickets ? counter : NULL, .pace = c->tickets ? counter : NULL};
-    weft_gemm_class_params to;
+    weft_gemm_phase_params to;
     assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &to, NULL), WEFT_OK);
     return to;
 }
@@ -256,8 +256,8 @@ static weft_gemm_params parameters_of(const weft_plan *plan) {
     return all_parameters_of(plan).product;
 }
 
-static weft_gemm_classes classes_of(const weft_plan *plan) {
-    return all_parameters_of(plan).classes;
+static weft_gemm_phases phases_of(const weft_plan *plan) {
+    return all_parameters_of(plan).phases;
 }
 
 /* What is kept in the L2, and who waits for whom: 12 SMs, two sides of 3 MiB. */
@@ -282,7 +282,7 @@ static void locality(void **state) {
     weft_gemm_params to = parameters_of(plan);
     assert_true(to.band_waves == 16 && to.wave_again == 2 && to.again_keep == WEFT_KEEP_LAST);
     assert_true(to.a_keep == WEFT_KEEP_NORMAL && to.b_keep == WEFT_KEEP_NORMAL && to.c_first == 1);
-    assert_true(to.lead == 0 && !to.begun && !to.counter && !to.side_of_sm);
+    assert_true(to.pace_steps == 0 && !to.begun && !to.counter && !to.side_of_sm);
     weft_plan_destroy(plan);
 
     p.c_major = WEFT_COL_MAJOR; /* the kernel's A is B */
@@ -301,7 +301,7 @@ static void locality(void **state) {
     s.axis = WEFT_AXIS_N;
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
     to = parameters_of(plan);
-    assert_true(to.band_waves == 0 && to.b_keep == WEFT_KEEP_NORMAL && to.lead > 0 && to.begun && !to.counter);
+    assert_true(to.band_waves == 0 && to.b_keep == WEFT_KEEP_NORMAL && to.pace_steps > 0 && to.begun && !to.counter);
     weft_plan_destroy(plan);
 
     s.order = WEFT_ORDER_SERPENTINE_SWIZZLED;
@@ -323,7 +323,7 @@ static void locality(void **state) {
 }
 
 /* Rows of A whose lines begin alike share a tile: eight rows that begin 16 bytes of a line further on, each. */
-static void classes(void **state) {
+static void phases(void **state) {
     (void)state;
     const weft_device device = gpu();
     weft_gemm p = small();
@@ -337,7 +337,7 @@ static void classes(void **state) {
     s.tile_n = 192;
     s.cluster_m = s.cluster_n = 1;
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
-    weft_gemm_classes to = classes_of(plan);
+    weft_gemm_phases to = phases_of(plan);
     assert_true(to.count == 8 && to.tiles == 1 && to.longer == 1);
     assert_int_equal(to.order, 0x73516240);
     assert_int_equal(to.shifts, 0x73516240);
@@ -345,14 +345,14 @@ static void classes(void **state) {
 
     p.k = 104; /* 24 elements to spare: what is more is off by whole sectors */
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
-    to = classes_of(plan);
+    to = phases_of(plan);
     assert_int_equal(to.shifts, 0x33132220);
     weft_plan_destroy(plan);
 
     p.k = 72;
-    s.tile_m = 256; /* four rows of tiles: four classes */
+    s.tile_m = 256; /* four rows of tiles: four phases */
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
-    to = classes_of(plan);
+    to = phases_of(plan);
     assert_true(to.count == 4 && to.order == 0x3120 && to.shifts == 0x3120);
     weft_plan_destroy(plan);
 
@@ -369,7 +369,7 @@ static void classes(void **state) {
         p.batch = none[i].batch;
         p.a_major = (weft_major)none[i].a_major;
         assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
-        to = classes_of(plan);
+        to = phases_of(plan);
         assert_true(to.count == 0);
         weft_plan_destroy(plan);
     }
@@ -489,7 +489,7 @@ static void launching_fails(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits),  cmocka_unit_test(choices),
-        cmocka_unit_test(locality),   cmocka_unit_test(classes),         cmocka_unit_test(bands),
+        cmocka_unit_test(locality),   cmocka_unit_test(phases),          cmocka_unit_test(bands),
         cmocka_unit_test(every_sm),   cmocka_unit_test(launching_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ class AddingAnOrder(unittest.TestCase):
             for test in ["test_order", "test_walk"]:
                 binary = os.path.join(folder, test)
                 subprocess.run(
-                    ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{folder}/include",
+                    ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{folder}/include", f"-I{ROOT}/src",
                      f"{ROOT}/tests/order/{test}.c", f"{ROOT}/src/order/names.c", "-lcmocka", "-o", binary],
                     check=True,
                 )  # fmt: skip

@@ -1,8 +1,12 @@
 /* Plans for a GPU that is none (tests/cuda/fake_driver.h), filled with anything: they are made or refused, and so are
  * launches, which the driver takes no further than their parameters. */
+#include <stdio.h>
+
 #include "../cuda/fake_images.h"
 #include "../plans.h"
 #include "take.h"
+
+#include "cuda/plan/knobs.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -46,6 +50,35 @@ static void tidy_gemm(weft_gemm *p) {
     p->beta = p->beta == 0 ? 0 : 1;
 }
 
+/* A specification: none, of words in any order, or any text. What can be read means the same in its normal form. */
+enum { KERNEL = 64 };
+
+static const char *take_kernel(input *in, char text[KERNEL]) {
+    static const char *const words[] = {
+        "study", "hopper_attention", ":", ",", "precise", "mask-every-block", "no-prefetch", "ctas=", "1", "2"};
+    const uint64_t kind = (uint64_t)take(in) % 4;
+    if (kind == 0) {
+        return NULL;
+    }
+    text[0] = '\0';
+    for (size_t used = 0; used + 20 < KERNEL && in->left > 1 && take(in) % 8 != 0; used = strlen(text)) {
+        const char any[2] = {(char)take(in), '\0'};
+        const size_t word = (uint64_t)take(in) % (sizeof words / sizeof *words);
+        snprintf(text + used, KERNEL - used, "%s", kind == 1 ? any : words[word]);
+    }
+    weft_cuda_knobs knobs, again;
+    size_t family, same;
+    if (weft_cuda_knobs_read(text, &knobs, &family, NULL) == WEFT_OK) {
+        char normal[2 * KERNEL];
+        weft_cuda_knobs_normalize(text, normal, sizeof normal);
+        if (weft_cuda_knobs_read(normal, &again, &same, NULL) || same != family || memcmp(text, normal, family) != 0 ||
+            memcmp(&knobs, &again, sizeof knobs) != 0) {
+            abort();
+        }
+    }
+    return kind == 3 ? "study" : text;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input in = {data, size};
     weft_message message;
@@ -53,8 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     weft_plan *plan = NULL;
     weft_device gpu = WEFT_DEVICE_INIT;
     gpu.kind = WEFT_DEVICE_CUDA;
-    gpu.kernel = take(&in) % 3 == 0 ? "study" : NULL;
-    gpu.ctas = (int32_t)take_or(&in, 0);
+    char kernel[KERNEL];
+    gpu.kernel = take_kernel(&in, kernel);
     gpu.index = (int32_t)take_or(&in, 0);
     /* What the library chooses is the larger part: most schedules leave most open. */
     const int64_t open = take(&in);

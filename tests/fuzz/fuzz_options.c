@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (found > 4 || (status != EXIT_OK && (status != EXIT_USAGE || !terminated))) {
         abort();
     }
-    if (status == EXIT_OK && (s.workers < 0 || s.tile[0] < 0 || s.cluster[1] < 0 || s.order >= WEFT_ORDER_KINDS)) {
+    if (status == EXIT_OK && (s.workers < 0 || s.tile[0] < 0 || s.cluster[1] < 0 || s.order > WEFT_ORDER_KINDS)) {
         abort();
     }
     free(text);

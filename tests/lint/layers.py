@@ -4,7 +4,8 @@
 ROOT/tests/lint/layers.txt gives the layers. Fails with file, line and rule
 - where a file of src/, include/ or cli/ includes a file of a higher layer, or of its own layer without a `uses`,
 - where cli/ includes what is not public,
-- where files include each other in a circle, or folders inside of one folder of src/ use each other in a circle,
+- where files include each other in a circle, alone or (in one folder) each with the header of its name,
+- where folders inside of one folder of src/ use each other in a circle,
 - where modules of python/ import each other in a circle,
 - with BUILD: where an object of it uses a symbol that the layers forbid, where files of one folder of src/ call each other
   in a circle, and where cli/ calls what no public header declares."""
@@ -168,11 +169,21 @@ def folder_circles(uses):
     return circles(graph)
 
 
-def file_graph(uses):
+def unit(path):
+    """A .c file and the header of its name are one."""
+    return path[:-2] if path.endswith((".c", ".h")) else path
+
+
+def same_folder(use):
+    return os.path.dirname(use.file) == os.path.dirname(use.used)
+
+
+def graph_of(uses, name=str):
+    """Who uses whom, by the name of each file."""
     graph = collections.defaultdict(set)
     for use in uses:
-        if use.file != use.used:
-            graph[use.file].add(use.used)
+        if name(use.file) != name(use.used):
+            graph[name(use.file)].add(name(use.used))
     return graph
 
 
@@ -226,10 +237,11 @@ def check(root, build):
         name = use.what.split()[1]
         if table.member(use.file) == "cli" != table.member(use.used) and not re.search(rf"\b{re.escape(name)}\b", public):
             yield f"{use.file}:{use.line}: {use.what}: no public header declares it"
-    for circle in circles(file_graph(included)):
+    for circle in circles(graph_of(included)):
         yield f"{circle[0]}:1: files include each other in a circle: {' '.join(circle)}"
-    within = [use for use in called if os.path.dirname(use.file) == os.path.dirname(use.used) != "cli"]
-    for circle in circles(file_graph(within)):
+    for circle in circles(graph_of(filter(same_folder, included), unit)):
+        yield f"{circle[0]}: files and their headers include each other in a circle: {' '.join(circle)}"
+    for circle in circles(graph_of(use for use in called if same_folder(use) and table.member(use.file) != "cli")):
         yield f"{circle[0]}:1: files call each other in a circle: {' '.join(circle)}"
     for circle in folder_circles(included + called):
         yield f"{circle[0]}: folders use each other in a circle: {' '.join(circle)}"

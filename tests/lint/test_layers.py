@@ -77,6 +77,10 @@ BAD = {
     "files that include each other": (
         {"src/cpu/a/a.h": "#pragma once\n#include \"other.h\"\nint a(void);\n", "src/cpu/a/other.h": "#include \"a.h\"\n"},
         "src/cpu/a/a.h:1: files include each other in a circle: src/cpu/a/a.h src/cpu/a/other.h"),
+    "files that include each other's headers": (
+        {"src/cpu/a/a.c": "#include \"c.h\"\nint a(void) { return 0; }\n",
+         "src/cpu/a/c.c": "#include \"a.h\"\n", "src/cpu/a/c.h": ""},
+        "src/cpu/a/a: files and their headers include each other in a circle: src/cpu/a/a src/cpu/a/c"),
     "files that call each other": (
         {"src/cpu/a/a.c": "int c(void);\nint a(void) { return c(); }\n",
          "src/cpu/a/c.c": "int a(void);\nint c(void) { return a(); }\n"},

@@ -46,8 +46,8 @@ static void check_orders(uint64_t *random, int64_t most, int64_t *device, int64_
         grid.rows = random_between(random, 1, 400);
         grid.cols = random_between(random, 1, most / grid.batch / grid.rows);
         weft_order order;
-        weft_order_init(&order, (weft_order_kind)(i % WEFT_ORDER_KINDS), grid, random_between(random, 0, 40),
-                        (weft_axis)(i % 2), random_between(random, 1, 12));
+        weft_order_init(&order, (weft_order_kind)(1 + i % WEFT_ORDER_KINDS), grid, random_between(random, 0, 40),
+                        (weft_axis)(i % 3), random_between(random, 1, 12));
         for (int from_table = 0; from_table < 2; from_table++) {
             if (from_table) {
                 weft_order_fill_table(&order, table);
@@ -71,14 +71,14 @@ static void check_orders(uint64_t *random, int64_t most, int64_t *device, int64_
 
 static void check_walks(uint64_t *random, unsigned long long *device, unsigned long long *host, uint64_t *counter) {
     for (int i = 0; i < 300; i++) {
-        const weft_sweep sweep = (weft_sweep)(i % WEFT_SWEEPS);
-        const weft_dispatch dispatch = (weft_dispatch)(i / WEFT_SWEEPS % WEFT_DISPATCHES);
+        const weft_sweep sweep = (weft_sweep)(1 + i % WEFT_SWEEPS);
+        const weft_dispatch dispatch = (weft_dispatch)(1 + i / WEFT_SWEEPS % WEFT_DISPATCHES);
         const weft_grid tiles = {random_between(random, 1, 3), random_between(random, 1, 60),
                                  random_between(random, 1, 200)};
         const size_t count = (size_t)(tiles.batch * tiles.rows * tiles.cols);
         weft_order order;
         weft_walk walk;
-        weft_order_init(&order, (weft_order_kind)(i % WEFT_ORDER_KINDS), weft_walk_positions(tiles, sweep, 1, 1),
+        weft_order_init(&order, (weft_order_kind)(1 + i % WEFT_ORDER_KINDS), weft_walk_positions(tiles, sweep, 1, 1),
                         random_between(random, 0, 9), WEFT_AXIS_N, random_between(random, 1, 8));
         const int64_t rows = tiles.cols * 64, high = random_between(random, -3000, 3000);
         const weft_slice slices[] = {weft_slice_full(rows, 5000), weft_slice_causal(rows, 5000, high),

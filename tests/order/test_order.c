@@ -54,13 +54,13 @@ static void all_small_grids(void **state) {
     (void)state;
     unsigned char seen[3 * SMALL * SMALL];
     uint32_t table[3 * SMALL * SMALL];
-    for (int32_t kind = 0; kind < WEFT_ORDER_KINDS; kind++) {
+    for (int32_t kind = 1; kind <= WEFT_ORDER_KINDS; kind++) {
         for (int64_t batch = 1; batch <= 3; batch++) {
             for (int64_t rows = 1; rows <= SMALL; rows++) {
                 for (int64_t cols = 1; cols <= SMALL; cols++) {
                     for (int64_t parameter = 1; parameter <= 9; parameter++) {
                         const weft_grid grid = {batch, rows, cols};
-                        const parameters p = {parameter, parameter, (weft_axis)(parameter % 2)};
+                        const parameters p = {parameter, parameter, (weft_axis)(parameter % 3)};
                         check_order(kind, grid, p, seen, table);
                     }
                 }
@@ -84,8 +84,8 @@ static void random_grids(void **state) {
         grid.rows = i % 4 == 0 ? awkward[random_between(&random, 0, 9)] : random_between(&random, 1, most / grid.batch);
         grid.rows = grid.rows > most / grid.batch ? 1 : grid.rows;
         grid.cols = random_between(&random, 1, most / grid.batch / grid.rows);
-        const parameters p = {random_between(&random, 0, 40), random_between(&random, 1, 20), (weft_axis)(i % 2)};
-        check_order((int32_t)(i % WEFT_ORDER_KINDS), grid, p, seen, table);
+        const parameters p = {random_between(&random, 0, 40), random_between(&random, 1, 20), (weft_axis)(i % 3)};
+        check_order((int32_t)(1 + i % WEFT_ORDER_KINDS), grid, p, seen, table);
     }
     free(seen);
     free(table);
@@ -95,11 +95,11 @@ static void random_grids(void **state) {
 static void huge_grids(void **state) {
     (void)state;
     uint64_t random = random_seed(3);
-    for (int32_t kind = 0; kind < WEFT_ORDER_KINDS; kind++) {
+    for (int32_t kind = 1; kind <= WEFT_ORDER_KINDS; kind++) {
         for (int i = 0; random_round(&random, &i, 2000); i++) {
             const weft_grid grid = {random_between(&random, 1, 1000), random_between(&random, 1, 1 << 20),
                                     random_between(&random, 1, INT64_C(1) << 30)};
-            const parameters p = {random_between(&random, 0, 64), random_between(&random, 1, 64), (weft_axis)(i % 2)};
+            const parameters p = {random_between(&random, 0, 64), random_between(&random, 1, 64), (weft_axis)(i % 3)};
             const weft_order order = make(kind, grid, p);
             const int64_t position = random_between(&random, 0, order.count - 1);
             const weft_tile t = weft_order_tile(&order, position);
@@ -170,7 +170,7 @@ static void serpentine_swizzled_keeps_lines_apart(void **state) {
     uint64_t random = random_seed(8);
     for (int i = 0; random_round(&random, &i, 2000); i++) {
         const weft_grid grid = {1, random_between(&random, 1, 40), random_between(&random, 1, 40)};
-        const parameters p = {random_between(&random, 1, 9), random_between(&random, 1, 5), (weft_axis)(i % 2)};
+        const parameters p = {random_between(&random, 1, 9), random_between(&random, 1, 5), (weft_axis)(1 + i % 2)};
         const weft_order order = make(WEFT_ORDER_SERPENTINE_SWIZZLED, grid, p);
         const int64_t lines = p.axis == WEFT_AXIS_N ? grid.cols : grid.rows, share = lines / p.domains;
         const int64_t placed = order.count / lines * share * p.domains;
@@ -230,7 +230,8 @@ static void bad_grids_are_refused(void **state) {
         assert_int_equal(order.count, 0);
     }
     const weft_grid good = {1, 2, 3};
-    assert_false(weft_order_init(&order, (weft_order_kind)WEFT_ORDER_KINDS, good, 0, WEFT_AXIS_N, 1));
+    assert_false(weft_order_init(&order, (weft_order_kind)(WEFT_ORDER_KINDS + 1), good, 0, WEFT_AXIS_N, 1));
+    assert_false(weft_order_init(&order, WEFT_ORDER_CHOOSE, good, 0, WEFT_AXIS_N, 1));
     assert_false(weft_order_init(&order, (weft_order_kind)-1, good, 0, WEFT_AXIS_N, 1));
     assert_false(weft_order_init(&order, WEFT_ORDER_GROUP, good, -1, WEFT_AXIS_N, 1));
     assert_false(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST_SWIZZLED, good, 0, WEFT_AXIS_N, 0));
@@ -242,21 +243,28 @@ static void bad_grids_are_refused(void **state) {
 
 static void names_round_trip(void **state) {
     (void)state;
-    for (int32_t i = 0; i < WEFT_ORDER_KINDS; i++) {
+    for (int32_t i = 1; i <= WEFT_ORDER_KINDS; i++) {
         assert_int_equal(weft_order_find(weft_order_describe(i)->name), i);
         assert_int_equal(weft_order_describe(i)->grid, weft_order_grid(i));
     }
-    for (int32_t i = 0; i < WEFT_SWEEPS; i++) {
+    for (int32_t i = 1; i <= WEFT_SWEEPS; i++) {
         assert_int_equal(weft_sweep_find(weft_sweep_describe(i)->name), i);
     }
-    for (int32_t i = 0; i < WEFT_DISPATCHES; i++) {
+    for (int32_t i = 1; i <= WEFT_DISPATCHES; i++) {
         assert_int_equal(weft_dispatch_find(weft_dispatch_describe(i)->name), i);
     }
-    assert_int_equal(weft_order_find("hilbrt"), -1);
-    assert_int_equal(weft_order_find(NULL), -1);
-    assert_null(weft_order_describe(WEFT_ORDER_KINDS));
-    assert_null(weft_sweep_describe(-1));
-    assert_null(weft_dispatch_describe(WEFT_DISPATCHES));
+    assert_int_equal(weft_order_find("hilbrt"), WEFT_ORDER_CHOOSE);
+    assert_int_equal(weft_order_find(NULL), WEFT_ORDER_CHOOSE);
+    assert_int_equal(weft_sweep_find("forwards"), WEFT_SWEEP_CHOOSE);
+    assert_int_equal(weft_dispatch_find(""), WEFT_DISPATCH_CHOOSE);
+    for (int32_t i = -1; i <= 0; i++) {
+        assert_null(weft_order_describe(i));
+        assert_null(weft_sweep_describe(i));
+        assert_null(weft_dispatch_describe(i));
+    }
+    assert_null(weft_order_describe(WEFT_ORDER_KINDS + 1));
+    assert_null(weft_sweep_describe(WEFT_SWEEPS + 1));
+    assert_null(weft_dispatch_describe(WEFT_DISPATCHES + 1));
 }
 
 int main(void) {

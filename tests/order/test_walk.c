@@ -12,7 +12,7 @@ enum { MAX_TILES = 4096, MAX_WORKERS = 64 };
 
 /* A random schedule over a random grid. */
 static weft_walk random_walk(uint64_t *random, weft_sweep sweep, weft_dispatch dispatch, weft_grid *tiles) {
-    const int32_t kind = (int32_t)random_between(random, 0, WEFT_ORDER_KINDS - 1);
+    const int32_t kind = (int32_t)random_between(random, 1, WEFT_ORDER_KINDS);
     const int attention = weft_order_grid(kind) == WEFT_GRID_HEADS;
     const int64_t cluster_rows = random_between(random, 1, 2), cluster_cols = random_between(random, 1, 2);
     tiles->batch = attention ? random_between(random, 1, 3) : 1;
@@ -31,7 +31,7 @@ static weft_walk random_walk(uint64_t *random, weft_sweep sweep, weft_dispatch d
     weft_walk walk;
     assert_true(weft_order_init(
         &order, (weft_order_kind)kind, weft_walk_positions(*tiles, sweep, cluster_rows, cluster_cols),
-        random_between(random, 0, 10), (weft_axis)random_between(random, 0, 1), random_between(random, 1, 5)));
+        random_between(random, 0, 10), (weft_axis)random_between(random, 0, 2), random_between(random, 1, 5)));
     assert_true(weft_walk_init(&walk, &order, *tiles, sweep, dispatch, cluster_rows, cluster_cols,
                                random_between(random, 4, MAX_WORKERS), reach));
     return walk;
@@ -117,8 +117,8 @@ static void every_tile_once(void **state) {
     uint64_t random = random_seed(7);
     for (int i = 0; random_round(&random, &i, 4500); i++) {
         weft_grid tiles;
-        const weft_walk walk =
-            random_walk(&random, (weft_sweep)(i % WEFT_SWEEPS), (weft_dispatch)(i / WEFT_SWEEPS % WEFT_DISPATCHES), &tiles);
+        const weft_walk walk = random_walk(&random, (weft_sweep)(1 + i % WEFT_SWEEPS),
+                                           (weft_dispatch)(1 + i / WEFT_SWEEPS % WEFT_DISPATCHES), &tiles);
         run_workers(&walk, tiles, &random);
     }
 }
@@ -136,8 +136,8 @@ static void first_tiles(void **state) {
     int64_t known = 0;
     for (int i = 0; random_round(&random, &i, 3000); i++) {
         weft_grid tiles;
-        const weft_walk walk =
-            random_walk(&random, (weft_sweep)(i % WEFT_SWEEPS), (weft_dispatch)(i / WEFT_SWEEPS % WEFT_DISPATCHES), &tiles);
+        const weft_walk walk = random_walk(&random, (weft_sweep)(1 + i % WEFT_SWEEPS),
+                                           (weft_dispatch)(1 + i / WEFT_SWEEPS % WEFT_DISPATCHES), &tiles);
         const weft_first first = weft_first_of(&walk);
         assert_true(first.count <= walk.workers && first.count <= walk.order.count);
         for (int32_t w = 0; w < first.count; w++, known++) {

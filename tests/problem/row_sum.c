@@ -50,9 +50,9 @@ static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list
 static void choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *s) {
     (void)problem;
     (void)machine;
-    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_RASTER_N : s->order;
-    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
-    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    s->order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_RASTER_N : s->order;
+    s->sweep = s->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
+    s->dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
 }
 
 /* One row of tiles. Every tile takes all steps, so its slice is full. */

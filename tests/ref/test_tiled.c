@@ -39,11 +39,12 @@ typedef void (*check_schedule)(const weft_schedule *schedule, void *context);
 static void for_every_schedule(weft_grid_kind grid, const setting *s, check_schedule check, void *context) {
     const int64_t cluster = s->cluster_m * s->cluster_n;
     const int64_t workers[] = {s->workers, cluster, 2 * cluster};
-    for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+    for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
         for (int n = 0; n < 6 * WEFT_SWEEPS * WEFT_DISPATCHES && weft_order_grid(order) == grid; n++) {
             setting here = *s;
             here.workers = workers[n / 2 % 3];
-            const weft_schedule schedule = schedule_of(&here, order, n / 6 % WEFT_SWEEPS, n / 6 / WEFT_SWEEPS, n % 2);
+            const weft_schedule schedule =
+                schedule_of(&here, order, 1 + n / 6 % WEFT_SWEEPS, 1 + n / 6 / WEFT_SWEEPS, n % 2);
             check(&schedule, context);
         }
     }
@@ -314,7 +315,7 @@ static void workers_take_turns(void **state) {
     const setting s = {2, 2, 0, 3, 1, 1, 1, 1};
     const weft_attention p = attention_of(2, 2, 7, 4, WEFT_MASK_NONE, 0);
     const weft_grid tiles = {2, 2, 4};
-    for (int dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
+    for (int dispatch = 1; dispatch <= WEFT_DISPATCHES; dispatch++) {
         const weft_schedule schedule = schedule_of(&s, WEFT_ORDER_HEAD_FIRST, WEFT_SWEEP_SAWTOOTH, dispatch, 0);
         weft_plan *plan;
         int64_t next = 0;

@@ -121,7 +121,7 @@ static inline int64_t stages_of(int64_t count) {
 static inline int32_t random_order(uint64_t *seed, int32_t kind) {
     int32_t order;
     do {
-        order = (int32_t)random_between(seed, 0, WEFT_ORDER_KINDS - 1);
+        order = (int32_t)random_between(seed, 1, WEFT_ORDER_KINDS);
     } while (weft_order_grid(order) != weft_operation_describe(kind)->grid);
     return order;
 }
@@ -137,8 +137,8 @@ static inline void random_schedule(uint64_t *seed, subject *s, shape shape, int 
     weft_schedule *t = &s->schedule;
     *t = init;
     t->order = random_order(seed, s->kind);
-    t->sweep = (int32_t)random_between(seed, 0, WEFT_SWEEPS - 1);
-    t->dispatch = (int32_t)random_between(seed, 0, WEFT_DISPATCHES - 1);
+    t->sweep = (int32_t)random_between(seed, 1, WEFT_SWEEPS);
+    t->dispatch = (int32_t)random_between(seed, 1, WEFT_DISPATCHES);
     t->table = (int32_t)random_between(seed, 0, 1);
     t->group = random_between(seed, 1, 5); /* 0 would let the plan choose, by the size of the L2 */
     t->axis = random_between(seed, 0, 1) ? WEFT_AXIS_N : WEFT_AXIS_M;

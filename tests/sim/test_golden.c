@@ -65,8 +65,8 @@ static void write_row(FILE *file, const char *machine_name, int32_t order, int32
     const char *name;
     subject s = problem(weft_order_grid(order), n % 2, &name);
     s.schedule.order = order;
-    s.schedule.sweep = n % WEFT_SWEEPS;
-    s.schedule.dispatch = n / WEFT_SWEEPS % WEFT_DISPATCHES;
+    s.schedule.sweep = 1 + n % WEFT_SWEEPS;
+    s.schedule.dispatch = 1 + n / WEFT_SWEEPS % WEFT_DISPATCHES;
     s.schedule.group = 3;
     s.schedule.cluster_m = n % 5 == 2 ? 2 : 1;
     s.schedule.cluster_n = n % 5 == 4 ? 2 : 1;
@@ -90,7 +90,7 @@ static void write_table(FILE *file) {
     fprintf(file, "# machine problem order sweep dispatch cluster stages seed: sectors_from_sm sectors hits misses"
                   " fabric_sectors dram_read_bytes\n");
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
-        for (int32_t order = 0; order < WEFT_ORDER_KINDS; order++) {
+        for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
             write_row(file, machines[i], order, n++);
         }
     }

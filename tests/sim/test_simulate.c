@@ -194,9 +194,9 @@ static void every_schedule(void **state) {
         subject s = random_subject(&seed, SHAPE_ANY, 0);
         uint64_t first = 0;
         for (int32_t n = 0; n < WEFT_ORDER_KINDS * WEFT_SWEEPS * WEFT_DISPATCHES; n++) {
-            s.schedule.order = n % WEFT_ORDER_KINDS;
-            s.schedule.sweep = n / WEFT_ORDER_KINDS % WEFT_SWEEPS;
-            s.schedule.dispatch = n / WEFT_ORDER_KINDS / WEFT_SWEEPS;
+            s.schedule.order = 1 + n % WEFT_ORDER_KINDS;
+            s.schedule.sweep = 1 + n / WEFT_ORDER_KINDS % WEFT_SWEEPS;
+            s.schedule.dispatch = 1 + n / WEFT_ORDER_KINDS / WEFT_SWEEPS;
             if (weft_order_grid(s.schedule.order) == weft_operation_describe(s.kind)->grid) {
                 const weft_simulation r = check(plan_of(&s, &m), NULL);
                 first = first == 0 ? r.total.sectors_from_sm : first;

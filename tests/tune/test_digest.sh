@@ -55,5 +55,7 @@ expect "a literal that looks like a comment" src/plan/sample.h 's/b c/b d/' othe
 expect "a macro without parameters" src/plan/sample.h 's/ONE(x)/ONE (x)/' other other
 expect "code for GPUs" src/cuda/driver/driver.c '1i static const int another = 1;' same other
 expect "code for CPUs" src/cpu/tile.c '1i static const int another = 1;' other same
+expect "an attention for CPUs" src/cpu/attention/forward.c '1i static const int another = 1;' other same
+expect "an instance of a CPU kernel" src/cpu/kernel/instances.def 's/COLUMNS=8 KEYS=1/COLUMNS=8 KEYS=2/' other same
 expect "an order" include/weft/orders.def '1i WEFT_ANOTHER(1)' other other
 echo "$passed passed, 0 failed"

@@ -113,11 +113,11 @@ static void words(void **state) {
         s.tile_m = (int64_t)(weft_random(&random) % 3) * (int64_t)(weft_random(&random) % 2147483647);
         s.tile_n = (int64_t)(weft_random(&random) % 300);
         s.tile_k = (int64_t)(weft_random(&random) % 3);
-        s.order = (int32_t)(weft_random(&random) % (WEFT_ORDER_KINDS + 1)) - 1;
-        s.sweep = (int32_t)(weft_random(&random) % (WEFT_SWEEPS + 1)) - 1;
-        s.dispatch = (int32_t)(weft_random(&random) % (WEFT_DISPATCHES + 1)) - 1;
+        s.order = (int32_t)(weft_random(&random) % (WEFT_ORDER_KINDS + 1));
+        s.sweep = (int32_t)(weft_random(&random) % (WEFT_SWEEPS + 1));
+        s.dispatch = (int32_t)(weft_random(&random) % (WEFT_DISPATCHES + 1));
         s.group = (int64_t)(weft_random(&random) % 5);
-        s.axis = weft_random(&random) % 2 ? WEFT_AXIS_M : WEFT_AXIS_N;
+        s.axis = (weft_axis)(weft_random(&random) % 3);
         s.cluster_m = (int64_t)(weft_random(&random) % 3);
         s.workers = (int64_t)(weft_random(&random) % 300);
         s.tile_m %= WEFT_MAX_DIMENSION;
@@ -132,9 +132,19 @@ static void words(void **state) {
 
 static void wrong_words(void **state) {
     (void)state;
-    static const char *const texts[] = {
-        "tile_m",  "tile_m=", "tile_m=-1",          "tile_m=1x", "tile_m=2147483648", "order=spiral",
-        "speed=3", "=",       "tile_m=1  tile_n=2", " ",         "sweep=0",           "tile_m=99999999999999999999"};
+    static const char *const texts[] = {"tile_m",
+                                        "tile_m=",
+                                        "tile_m=-1",
+                                        "tile_m=1x",
+                                        "tile_m=2147483648",
+                                        "order=spiral",
+                                        "speed=3",
+                                        "=",
+                                        "tile_m=1  tile_n=2",
+                                        " ",
+                                        "sweep=0",
+                                        "axis=1",
+                                        "tile_m=99999999999999999999"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         weft_schedule s;
         weft_message message = {""};

@@ -62,7 +62,7 @@ static void on_candidate(void *user, const weft_tune_figures *f) {
         assert_true(f->tuned->seconds > 0 && f->tuned->runs > 0);
     }
     w->late += !f->is_estimate && !f->is_also && !f->is_final && f->tuned->seconds > 1.2e-3 && f->tuned->runs > 3;
-    assert_true(f->kernel[0] && f->chosen->tile_m > 0 && f->chosen->order >= 0);
+    assert_true(f->kernel[0] && f->chosen->tile_m > 0 && f->chosen->order > 0);
 }
 
 /* A plan in mode stored is refused, measured in mode measure, and then taken from what was measured, for the whole class.
@@ -156,7 +156,7 @@ static void given_and_also(void **state) {
     weft_tuned tuned = WEFT_TUNED_INIT;
     weft_tune_state s = WEFT_TUNE_STATE_INIT;
     assert_int_equal(weft_tune(&p, &given, NULL, &o, &tuned, &s, NULL), WEFT_OK);
-    assert_true(tuned.schedule.order == WEFT_ORDER_BLOCK_FIRST || tuned.schedule.order == WEFT_CHOOSE);
+    assert_true(tuned.schedule.order == WEFT_ORDER_BLOCK_FIRST || tuned.schedule.order == WEFT_ORDER_CHOOSE);
     assert_int_equal(w.candidates, s.candidates - s.dropped);
     assert_int_equal(w.estimates, 1);
     assert_int_equal(w.also, 2);
@@ -270,7 +270,7 @@ static void bad_calls(void **state) {
     o.behind = 0.5;
     assert_int_equal(weft_tune(&p, NULL, NULL, &o, &tuned, NULL, NULL), WEFT_INVALID);
     weft_device device = WEFT_DEVICE_INIT;
-    device.ctas = 1;
+    device.kernel = ":ctas=1";
     assert_int_equal(weft_tuned_find(&p, NULL, &device, &tuned, NULL), WEFT_INVALID);
     assert_int_equal(weft_tunings_import("/none/such.json", NULL, NULL), WEFT_NOT_FOUND);
     assert_int_equal(weft_tunings_import(NULL, NULL, NULL), WEFT_INVALID);

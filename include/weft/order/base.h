@@ -113,8 +113,9 @@ typedef struct weft_grid {
 
 /** Which axis the bands of `group` and `serpentine` are cut across. */
 typedef enum weft_axis {
-    WEFT_AXIS_N = 0, /**< bands of g columns, walked down m (the default) */
-    WEFT_AXIS_M = 1  /**< bands of g rows, walked along n */
+    WEFT_AXIS_CHOOSE = 0,
+    WEFT_AXIS_N = 1, /**< bands of g columns, walked down m (the default) */
+    WEFT_AXIS_M = 2  /**< bands of g rows, walked along n */
 } weft_axis;
 
 /** What the rows and columns of a grid are. */

@@ -21,16 +21,22 @@
 #include "../order.h"
 #include "reach.h"
 
+/** The sweeps of orders.def; WEFT_SWEEPS is how many there are. */
 typedef enum weft_sweep {
+    WEFT_SWEEP_CHOOSE = 0,
 #define WEFT_SWEEP(ID, name, text) WEFT_SWEEP_##ID,
 #include "../orders.def"
-    WEFT_SWEEPS
+    WEFT_SWEEP_END,
+    WEFT_SWEEPS = WEFT_SWEEP_END - 1
 } weft_sweep;
 
+/** The dispatches of orders.def; WEFT_DISPATCHES is how many there are. */
 typedef enum weft_dispatch {
+    WEFT_DISPATCH_CHOOSE = 0,
 #define WEFT_DISPATCH(ID, name, text) WEFT_DISPATCH_##ID,
 #include "../orders.def"
-    WEFT_DISPATCHES
+    WEFT_DISPATCH_END,
+    WEFT_DISPATCHES = WEFT_DISPATCH_END - 1
 } weft_dispatch;
 
 /** A schedule, ready to be walked: a plain value, the same for all workers. Filled by weft_walk_init(). */

@@ -43,8 +43,8 @@ int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *hea
     *heads_in_tile = group;
     s->tile_m = rows;
     s->tile_n = PART;
-    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep; /* a head has one tile */
-    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    s->sweep = s->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep; /* a head has one tile */
+    s->dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
     return 1;
 }
 

@@ -37,8 +37,8 @@ static double cost_of(const weft_cpu_kernel *kernel, const weft_attention *p, in
 /* Without a mask tiles are alike; a whole number of workers per head keep to it, and idle ones steal. */
 static void choose_handing(weft_schedule *s, const weft_attention *p) {
     weft_schedule by_head = *s;
-    by_head.order = s->order == WEFT_CHOOSE ? WEFT_ORDER_BLOCK_FIRST : s->order;
-    by_head.dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
+    by_head.order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_BLOCK_FIRST : s->order;
+    by_head.dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
     if (p->mask == WEFT_MASK_NONE && s->workers > 1 && shares_by_head(&by_head, p)) {
         *s = by_head;
     }
@@ -72,7 +72,7 @@ void weft_cpu_attention_choose(weft_plan *plan) {
         choose_handing(s, &plan->attention);
         choose_tile(s, &plan->attention);
     }
-    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_DYNAMIC : s->dispatch; /* threads are not equally fast */
+    s->dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_DYNAMIC : s->dispatch; /* threads are not equally fast */
 }
 
 size_t weft_cpu_attention_candidates(const weft_plan *draft, weft_schedule *list, size_t capacity) {
@@ -111,7 +111,7 @@ void weft_cpu_backward_choose(weft_plan *plan) {
     weft_schedule *s = &plan->schedule;
     s->tile_m = s->tile_m ? s->tile_m : weft_cpu_min(WEFT_CPU_BACKWARD_BLOCK, plan->attention.seq);
     s->tile_n = s->tile_n ? s->tile_n : weft_cpu_backward_tile(&plan->attention);
-    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_HEAD_FIRST : s->order;
-    s->sweep = s->sweep == WEFT_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
-    s->dispatch = s->dispatch == WEFT_CHOOSE ? WEFT_DISPATCH_DYNAMIC : s->dispatch;
+    s->order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_HEAD_FIRST : s->order;
+    s->sweep = s->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : s->sweep;
+    s->dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_DYNAMIC : s->dispatch;
 }

@@ -7,7 +7,7 @@
 enum { WHOLE_L1 = 48 << 10, SHARE_OF_L2 = 1 << 20 };
 
 static int is_order_open(const weft_schedule *s) {
-    return s->order == WEFT_CHOOSE && s->group == 0 && s->cluster_m <= 1 && s->cluster_n <= 1;
+    return s->order == WEFT_ORDER_CHOOSE && s->group == 0 && s->cluster_m <= 1 && s->cluster_n <= 1;
 }
 
 /* A tile, and the order that tiles come in. */
@@ -78,7 +78,7 @@ void weft_cpu_gemm_choose(weft_plan *plan) {
     if (is_order_open(s) && down.tiles * along.tiles > 1 && weft_cpu_is_dealt(plan->products, down, along, s->workers)) {
         s->order = best.how == WEFT_CPU_DOWN ? WEFT_ORDER_RASTER_M : WEFT_ORDER_RASTER_N;
     }
-    if (s->dispatch == WEFT_CHOOSE) {
+    if (s->dispatch == WEFT_DISPATCH_CHOOSE) {
         /* Threads are not equally fast; but one that has the same single tile in every call may find it in its cache. */
         const double tiles =
             (double)plan->products * (double)weft_ceil_divide(p->m, s->tile_m) * (double)weft_ceil_divide(p->n, s->tile_n);

@@ -3,6 +3,7 @@
 #define WEFT_CUDA_PLAN_BACKEND_H
 
 #include "cuda/driver/driver.h"
+#include "cuda/plan/knobs.h"
 #include "cuda/plan/tickets.h"
 #include "plan/plan.h"
 
@@ -22,9 +23,10 @@ typedef struct weft_cuda_family {
     int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
     int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */
 
-    /* Picks a kernel for the plan's problem and schedule, where a tile side of 0 is open. Says why when there is none. */
-    weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
-                          weft_message *why);
+    /* Picks a kernel for the plan's problem and schedule, where a tile dimension of 0 is open. Says why when there is none.
+     */
+    weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                          weft_cuda_choice *choice, weft_message *why);
 
     /* The plan's pack: see weft_plan. Null: 1. */
     int64_t (*pack)(const weft_plan *plan, const weft_cuda_device *device);
@@ -45,7 +47,8 @@ typedef struct weft_cuda_family {
     /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart
      * (tile, cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns
      * how many there are, at most `capacity`. Null: only the one that `choose` takes. */
-    size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t capacity);
+    size_t (*candidates)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                         weft_schedule *list, size_t capacity);
 
     /* How long a finished plan takes by the family's model, in seconds; what `choose` and `complete` rank by. Null, 0 or
      * less: it cannot tell. */
@@ -67,6 +70,7 @@ typedef struct weft_cuda_plan {
     void *context;
     int retained; /* whether the context is the primary one, held by this plan */
     const weft_cuda_family *family;
+    weft_cuda_knobs knobs;
     weft_cuda_choice choice;
     void *function;
     int ctas;              /* that fit an SM at a time */
@@ -80,9 +84,10 @@ typedef struct weft_cuda_plan {
     uint64_t worker_of_sm; /* device memory of whoever placed the workers by SM, or 0: see weft_study_params */
 } weft_cuda_plan;
 
-/* The best family for the plan on this device, and its choice. WEFT_UNSUPPORTED, with the reason, when none fits. */
+/* The best family for the plan on this device by the specification of its kernel, which is read into `knobs`, and the
+ * family's choice. WEFT_UNSUPPORTED, with the reason, when none fits. */
 weft_status weft_cuda_choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_family **family,
-                             weft_cuda_choice *choice, weft_message *message);
+                             weft_cuda_knobs *knobs, weft_cuda_choice *choice, weft_message *message);
 
 /* The candidates of the family that takes the plan: see weft_backend. */
 size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t capacity);

@@ -100,8 +100,8 @@ static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_mess
     weft_status status;
     if ((status = weft_cuda_device_get(c->driver, plan->device.index, &c->device, message)) ||
         (!given_machine && (status = weft_cuda_describe(&plan->machine, &c->device, message))) ||
-        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->choice, message)) ||
-        (status = take_context(c, message)) || (status = load(c, plan->device.ctas, message))) {
+        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->knobs, &c->choice, message)) ||
+        (status = take_context(c, message)) || (status = load(c, c->knobs.ctas, message))) {
         return status;
     }
     plan->device.kernel = c->family->name;                                /* the caller's words are the caller's */
@@ -123,8 +123,9 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
     }
     plan->placed = c;
     plan->products = 0; /* the whole batch at once */
-    weft_status status = weft_cuda_driver_get(&c->driver, message);
-    if (status == WEFT_OK) {
+    size_t family; /* a specification that cannot be read is refused with and without a GPU */
+    weft_status status = weft_cuda_knobs_read(plan->device.kernel, &c->knobs, &family, message);
+    if (status == WEFT_OK && (status = weft_cuda_driver_get(&c->driver, message)) == WEFT_OK) {
         const int mode = weft_cuda_relax(c->driver);
         status = choose_and_load(plan, given_machine, message);
         weft_cuda_restore(c->driver, mode);

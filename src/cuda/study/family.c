@@ -55,10 +55,11 @@ static void append(char *list, size_t size, const char *text) {
 }
 
 /* Says what there would be: head dims when none fits, else tiles. */
-static weft_status explain(const weft_plan *plan, const weft_cuda_device *device, weft_message *why) {
+static weft_status explain(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                           weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const char *math = plan->device.precise ? "precise" : "fast";
+    const char *math = knobs->precise ? "precise" : "fast";
     char dims[64] = "", tiles[120] = "", word[32];
     int32_t last = 0;
     int too_large = 0;
@@ -69,7 +70,7 @@ static weft_status explain(const weft_plan *plan, const weft_cuda_device *device
             append(dims, sizeof dims, word);
             last = v->head_dim;
         }
-        if (v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)plan->device.precise) {
+        if (v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)knobs->precise) {
             snprintf(word, sizeof word, "%dx%d", (int)v->tile_m, (int)v->tile_n);
             append(tiles, sizeof tiles, word);
             too_large |= tile_fits(v, s) && v->shared_bytes + STATIC_SHARED_BYTES > (uint32_t)device->shared_bytes;
@@ -97,26 +98,27 @@ static weft_status check_strides(const char *name, const weft_strides *s, weft_m
 }
 
 /* Whether a variant can take the plan's problem, with the tile that its schedule asks for, on this device. */
-static int fits(const weft_study_variant *v, const weft_plan *plan, const weft_cuda_device *device) {
+static int fits(const weft_study_variant *v, const weft_plan *plan, const weft_cuda_device *device,
+                const weft_cuda_knobs *knobs) {
     const weft_attention *p = &plan->attention;
-    return v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)plan->device.precise &&
+    return v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)knobs->precise &&
            tile_fits(v, &plan->schedule) && v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
 }
 
-static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
-                          weft_message *why) {
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                          weft_cuda_choice *choice, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
     const weft_study_variant *best = NULL;
     weft_status status;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
-        if (fits(v, plan, device) && (!best || rank(v) < rank(best))) {
+        if (fits(v, plan, device, knobs) && (!best || rank(v) < rank(best))) {
             best = v;
         }
     }
     if (!best) {
-        return explain(plan, device, why);
+        return explain(plan, device, knobs, why);
     }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
@@ -134,19 +136,20 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
                      weft_schedule *schedule) {
     (void)device;
     (void)choice;
-    if (plan->attention.mask == WEFT_MASK_NONE || schedule->order != WEFT_CHOOSE) {
+    if (plan->attention.mask == WEFT_MASK_NONE || schedule->order != WEFT_ORDER_CHOOSE) {
         return;
     }
     const int is_short = plan->attention.head_dim == 64 && (double)plan->attention.kv_seq < cost.short_keys;
     const int32_t dispatch = is_short ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_GRID;
     schedule->order = is_short ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_REVERSE;
-    schedule->dispatch = schedule->dispatch == WEFT_CHOOSE ? dispatch : schedule->dispatch;
+    schedule->dispatch = schedule->dispatch == WEFT_DISPATCH_CHOOSE ? dispatch : schedule->dispatch;
 }
 
-static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t capacity) {
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                         weft_schedule *list, size_t capacity) {
     size_t count = 0;
     for (size_t i = 0; i < VARIANTS && count < capacity; i++) {
-        if (fits(&variants[i], plan, device)) {
+        if (fits(&variants[i], plan, device, knobs)) {
             list[count] = plan->schedule;
             list[count].tile_m = variants[i].tile_m;
             list[count++].tile_n = variants[i].tile_n;
@@ -158,6 +161,7 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
 static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
                         void *parameters, weft_message *message) {
     (void)message;
+    const weft_cuda_plan *c = plan->placed;
     const weft_attention_data *data = buffers;
     const weft_attention *p = &plan->attention;
     weft_study_params *to = parameters;
@@ -176,10 +180,10 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->kv_seq = (int32_t)p->kv_seq;
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads));
     weft_study_set_scale(to, p->scale);
-    to->mask_every_block = plan->device.mask_every_block != 0;
-    to->no_prefetch = plan->device.no_prefetch != 0;
+    to->mask_every_block = c->knobs.mask_every_block;
+    to->no_prefetch = c->knobs.no_prefetch;
     to->counter = counters->own;
-    to->worker_of_sm = (const uint32_t *)(uintptr_t)((const weft_cuda_plan *)plan->placed)->worker_of_sm;
+    to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
     return WEFT_OK;
 }

@@ -1,6 +1,6 @@
 /* How the pieces of K and V come into shared memory. */
-#ifndef WEFT_CUDA_KERNELS_STUDY_FEED_CUH
-#define WEFT_CUDA_KERNELS_STUDY_FEED_CUH
+#ifndef WEFT_CUDA_STUDY_FEED_CUH
+#define WEFT_CUDA_STUDY_FEED_CUH
 
 #include "cuda/study/shape.cuh"
 

@@ -3,8 +3,8 @@
  * A CTA holds tile_m queries; each warp owns warp_rows of them from scores to output, so warps meet only to share K and V.
  * Those come in pieces, K and V in turn, through a ring in shared memory: while one is computed the next are on their way.
  * What is next is asked of weft_worker_next(), by one thread, while the tile's first loads are in flight. */
-#ifndef WEFT_CUDA_KERNELS_STUDY_CUH
-#define WEFT_CUDA_KERNELS_STUDY_CUH
+#ifndef WEFT_CUDA_STUDY_KERNEL_CUH
+#define WEFT_CUDA_STUDY_KERNEL_CUH
 
 #include "cuda/study/sweep.cuh"
 

@@ -2,8 +2,8 @@
  *
  * Lane i of a warp holds, of every 16 x 8 block of scores or output, rows i / 4 and i / 4 + 8 (`half` 0 and 1) and two
  * neighbouring columns of each: element [2 half + 0 or 1]. */
-#ifndef WEFT_CUDA_KERNELS_STUDY_PIECE_CUH
-#define WEFT_CUDA_KERNELS_STUDY_PIECE_CUH
+#ifndef WEFT_CUDA_STUDY_PIECE_CUH
+#define WEFT_CUDA_STUDY_PIECE_CUH
 
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/math.cuh"

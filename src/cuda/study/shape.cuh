@@ -1,6 +1,6 @@
 /* What a variant of the study kernel is made of, and how its rows lie in shared memory. */
-#ifndef WEFT_CUDA_KERNELS_STUDY_SHAPE_CUH
-#define WEFT_CUDA_KERNELS_STUDY_SHAPE_CUH
+#ifndef WEFT_CUDA_STUDY_SHAPE_CUH
+#define WEFT_CUDA_STUDY_SHAPE_CUH
 
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/thread.cuh"

@@ -1,6 +1,6 @@
 /* A tile's way through its pieces: load, scores, mask, softmax, values; plainly or overlapped. */
-#ifndef WEFT_CUDA_KERNELS_STUDY_SWEEP_CUH
-#define WEFT_CUDA_KERNELS_STUDY_SWEEP_CUH
+#ifndef WEFT_CUDA_STUDY_SWEEP_CUH
+#define WEFT_CUDA_STUDY_SWEEP_CUH
 
 #include "cuda/study/feed.cuh"
 #include "cuda/study/piece.cuh"

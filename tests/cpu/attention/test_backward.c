@@ -110,9 +110,9 @@ static void gradients_are_right(void **state) {
         const double most = p.dtype == WEFT_FP32 ? 1e-5 : 3e-2;
         assert_int_equal(weft_ref_attention_backward(&b.t.p, &b.data, NULL), WEFT_OK);
         char *want = copy_of(&b);
-        for (int32_t sweep = 0; sweep < WEFT_SWEEPS; sweep++) {
+        for (int32_t sweep = 1; sweep <= WEFT_SWEEPS; sweep++) {
             const weft_schedule s = schedule_of(&p, random_between(&random, 1, 3), WEFT_ORDER_REVERSE, sweep,
-                                                round % WEFT_DISPATCHES, random_between(&random, 1, 3));
+                                                1 + round % WEFT_DISPATCHES, random_between(&random, 1, 3));
             run(&b, &s, NULL, NULL);
             const char *at = want;
             for (int i = 0; i < 3; at += b.count[i] * weft_dtype_bytes(p.dtype), i++) {

@@ -114,8 +114,8 @@ static void plans_are_obeyed(void **state) {
         t.data.k = keys;
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.workers = 1;
-        s.sweep = round / 2 % WEFT_SWEEPS;
-        s.dispatch = round / 2 / WEFT_SWEEPS;
+        s.sweep = 1 + round / 2 % WEFT_SWEEPS;
+        s.dispatch = 1 + round / 2 / WEFT_SWEEPS;
         s.order = round % 3 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_BLOCK_FIRST; /* heads in another order, or not */
         s.domains = 2;
         weft_plan *plan;

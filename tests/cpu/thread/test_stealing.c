@@ -49,7 +49,7 @@ static void visits_do_not_grow_with_workers(void **state) {
 #endif
     static const int64_t workers[] = {1, 3, THREADS, TILES, 64, 1000};
     const weft_attention p = problem();
-    for (int32_t dispatch = 0; dispatch < WEFT_DISPATCHES; dispatch++) {
+    for (int32_t dispatch = 1; dispatch <= WEFT_DISPATCHES; dispatch++) {
         for (size_t i = 0; i < 2 * sizeof workers / sizeof *workers; i++) {
             const weft_schedule s = schedule_of(workers[i / 2], dispatch);
             const int steals = i % 2;
@@ -96,7 +96,7 @@ static void tiles_without_kernels(void **state) {
 #ifdef _OPENMP
         omp_set_num_threads(1 + i);
 #endif
-        const weft_schedule s = schedule_of(i < WEFT_DISPATCHES ? 1 : i, i % WEFT_DISPATCHES);
+        const weft_schedule s = schedule_of(i < WEFT_DISPATCHES ? 1 : i, 1 + i % WEFT_DISPATCHES);
         weft_plan *plan;
         trace t = {.place = 0};
         assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);

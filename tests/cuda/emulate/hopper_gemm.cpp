@@ -1,5 +1,5 @@
 /* The Hopper GEMM behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
-#include "cuda/kernels/gemm_shape.cuh"
+#include "cuda/sm90/gemm/shape.cuh"
 
 extern "C" {
 #include "fake_driver.h"
@@ -8,7 +8,7 @@ extern "C" {
 #define WEFT_GEMM_TAKES_1 weft_gemm_class_params
 #define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_class)                               \
     void symbol(WEFT_GEMM_TAKES_##by_class p);
-#include "cuda/hopper_gemm.def"
+#include "cuda/sm90/gemm/variants.def"
 }
 
 static const weft_gemm_class_params *launched;
@@ -106,6 +106,6 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
         return run<gemm_shape<WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, stages, by_class>, WEFT_GEMM_TAKES_##by_class,     \
                    symbol>(grid, (const weft_gemm_class_params *)parameters);                                              \
     }
-#include "cuda/hopper_gemm.def"
+#include "cuda/sm90/gemm/variants.def"
     return 1;
 }

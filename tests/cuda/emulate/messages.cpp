@@ -24,16 +24,29 @@ static void send(unsigned slot, const message &m) {
     messages[slot].back().late = emulated_dice(SELDOM) == 0;
 }
 
-void mbarrier_give_back_at(uint32_t barrier, uint32_t cta, bool wanted) {
-    if (!wanted) {
-        return;
-    }
+static void give_back(uint32_t barrier, uint32_t cta, uint32_t thread) {
     const unsigned slot = emulated_slot_of(cta, "an arrival at a barrier of");
     if (slot == emulated_slot) {
-        mbarrier_arrive(barrier);
+        emulated_arrive_from(barrier, cluster_rank(), thread);
     } else {
-        send(slot, {barrier, cluster_rank(), emulated_thread(), 0, 0, {}, false});
+        send(slot, {barrier, cluster_rank(), thread, 0, 0, {}, false});
     }
+}
+
+/* One instruction of a warp: its arrivals set out at the same time. */
+void mbarrier_give_back_at(uint32_t barrier, uint32_t cta, bool wanted) {
+    struct arrival {
+        uint32_t barrier, cta;
+        bool wanted;
+    } mine = {barrier, cta, wanted};
+    emulated_meet(&mine, [](void *const *all) {
+        for (uint32_t lane = 0; lane < 32; lane++) {
+            const arrival *a = (const arrival *)all[lane];
+            if (a->wanted) {
+                give_back(a->barrier, a->cta, emulated_thread() / 32 * 32 + lane);
+            }
+        }
+    });
 }
 
 void cluster_send(uint32_t to, uint32_t barrier, const int32_t (&from)[4]) {
@@ -63,7 +76,8 @@ static message take(size_t i) {
 static void let_others_pass(const message &m) {
     for (size_t i = 0; emulated_has_arrived(m.barrier, m.cta, m.thread) && i < messages[emulated_slot].size();) {
         const message &other = messages[emulated_slot][i];
-        if (other.bytes == 0 && other.barrier == m.barrier && (other.cta != m.cta || other.thread != m.thread)) {
+        if (other.bytes == 0 && other.barrier == m.barrier &&
+            !emulated_has_arrived(other.barrier, other.cta, other.thread)) {
             const message first = take(i);
             emulated_arrive_from(first.barrier, first.cta, first.thread);
         } else {

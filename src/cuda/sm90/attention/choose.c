@@ -51,8 +51,8 @@ static int fits(const weft_hopper_attention_variant *v, const request *r) {
 static int nearly_stays(const request *r) {
     const weft_schedule *s = r->s;
     const double share = weft_hopper_attention_head_bytes(&r->p) / ((double)r->device->l2_bytes / 2);
-    return r->p.mask == WEFT_MASK_NONE && (s->sweep == WEFT_CHOOSE || s->sweep == WEFT_SWEEP_SAWTOOTH) &&
-           s->order == WEFT_CHOOSE && s->workers == 0 && share > 1 && share < COST(nearly_stays);
+    return r->p.mask == WEFT_MASK_NONE && (s->sweep == WEFT_SWEEP_CHOOSE || s->sweep == WEFT_SWEEP_SAWTOOTH) &&
+           s->order == WEFT_ORDER_CHOOSE && s->workers == 0 && share > 1 && share < COST(nearly_stays);
 }
 
 /* Heads of a section of longest-first, in packs: as many as have their K and V in one side of the L2, but no fewer than it
@@ -116,7 +116,7 @@ static weft_schedule completed(const request *r, const weft_hopper_attention_var
     if (nearly_stays(r) && weft_hopper_attention_wave_fill(tiles_of_kv, r->workers) > COST(whole_waves)) {
         s.workers = weft_ceil_divide(tiles_of_kv, weft_ceil_divide(tiles_of_kv, r->workers));
     }
-    if (s.order == WEFT_CHOOSE) {
+    if (s.order == WEFT_ORDER_CHOOSE) {
         s.order = p->mask != WEFT_MASK_NONE         ? WEFT_ORDER_LONGEST_FIRST
                   : ends_short(r, v->tile_m / pack) ? WEFT_ORDER_BLOCK_FIRST
                                                     : WEFT_ORDER_HEAD_FIRST;
@@ -129,7 +129,7 @@ static weft_schedule completed(const request *r, const weft_hopper_attention_var
         s.dispatch = WEFT_DISPATCH_GRID;
         s.sweep = WEFT_SWEEP_FORWARD;
     }
-    if (s.dispatch == WEFT_CHOOSE) { /* a single wave needs no tickets */
+    if (s.dispatch == WEFT_DISPATCH_CHOOSE) { /* a single wave needs no tickets */
         const double tiles = (double)p->batch * (double)(p->heads / pack) * (double)blocks;
         s.dispatch = tiles <= (double)r->workers ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
     }
@@ -148,7 +148,7 @@ static double time_under(const request *r, const weft_hopper_attention_variant *
         .order = s->order,
         .group = s->group,
         .domains = s->domains > 0 ? s->domains : r->domains,
-        .sweep = s->sweep != WEFT_CHOOSE ? s->sweep
+        .sweep = s->sweep != WEFT_SWEEP_CHOOSE ? s->sweep
                  : alternates            ? WEFT_SWEEP_SAWTOOTH
                                          : WEFT_SWEEP_FORWARD,
         .dispatch = s->dispatch,
@@ -162,8 +162,8 @@ static double time_under(const request *r, const weft_hopper_attention_variant *
 static void split_range(const request *r, const weft_hopper_attention_variant *v, int64_t pack, int64_t *least,
                         int64_t *most) {
     const weft_schedule *s = r->s;
-    const int allowed = (s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID) &&
-                        (s->sweep == WEFT_CHOOSE || s->sweep == WEFT_SWEEP_FORWARD);
+    const int allowed = (s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID) &&
+                        (s->sweep == WEFT_SWEEP_CHOOSE || s->sweep == WEFT_SWEEP_FORWARD);
     *least = s->split > 0 ? s->split : 1;
     *most = s->split > 0 ? s->split : v->splits ? WEFT_HOPPER_MAX_SPLIT : 1;
     if (!v->splits) {
@@ -221,8 +221,9 @@ int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device
 }
 
 /* Every tile, and every number of CTAs that share one. */
-size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list,
-                                        size_t capacity) {
+size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                                        weft_schedule *list, size_t capacity) {
+    (void)knobs; /* it has none */
     const request r = request_of(plan, device);
     size_t count = 0;
     for (size_t i = 0; i < VARIANTS; i++) {

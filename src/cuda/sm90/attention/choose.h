@@ -16,8 +16,8 @@ const weft_hopper_attention_variant *weft_hopper_attention_variant_of(const weft
 int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device *device);
 
 /* Schedules worth timing, one for each tile that is not far from the best. Returns how many. */
-size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list,
-                                        size_t capacity);
+size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                                        weft_schedule *list, size_t capacity);
 
 /* Chooses what the schedule leaves open. */
 void weft_hopper_attention_complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,

@@ -28,18 +28,17 @@ static weft_status check_strides(const char *name, const weft_strides *s, const 
     return WEFT_OK;
 }
 
-static weft_status check(const weft_plan *plan, weft_message *why) {
+static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const weft_device *d = &plan->device;
     const int64_t most = WEFT_HOPPER_MAX_LENGTH;
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
     }
-    if (d->precise || d->mask_every_block || d->no_prefetch || d->ctas > 1) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask_every_block, no_prefetch or CTAs that share");
+    if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
     }
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
@@ -53,8 +52,8 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     if (s->split > WEFT_HOPPER_MAX_SPLIT) {
         return weft_fail(why, WEFT_UNSUPPORTED, "at most %d CTAs share out the steps of a tile", WEFT_HOPPER_MAX_SPLIT);
     }
-    if (s->split > 1 && ((s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) ||
-                         (s->sweep != WEFT_CHOOSE && s->sweep != WEFT_SWEEP_FORWARD))) {
+    if (s->split > 1 && ((s->dispatch != WEFT_DISPATCH_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) ||
+                         (s->sweep != WEFT_SWEEP_CHOOSE && s->sweep != WEFT_SWEEP_FORWARD))) {
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "it shares out the steps of a tile only under grid dispatch and with a forward sweep");
     }
@@ -70,9 +69,9 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     return driver->tensor_map ? WEFT_OK : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps");
 }
 
-static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
-                          weft_message *why) {
-    const weft_status status = check(plan, why);
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                          weft_cuda_choice *choice, weft_message *why) {
+    const weft_status status = check(plan, knobs, why);
     if (status) {
         return status;
     }
@@ -147,12 +146,11 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
         to->pack_bits++;
     }
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->pack));
-    /* Turns keep warpgroups apart, but where three of them have steps of 64 keys at head dims near 128 they are by
-     * themselves. */
+    /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 de-phase unaided. */
     const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
-    to->turns = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
+    to->ping_pong = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
     /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
-     * room. Tiles have the same steps to go where there is no mask. */
+     * any of it. Tiles have the same steps to go where there is no mask. */
     const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
     to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
     if (alternates && walk->dispatch == WEFT_DISPATCH_DYNAMIC && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {

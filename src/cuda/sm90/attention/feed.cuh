@@ -1,6 +1,6 @@
 /* The producer: one thread that asks for tiles and has Q, K and V copied. */
-#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_FEED_CUH
-#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_FEED_CUH
+#ifndef WEFT_CUDA_SM90_ATTENTION_FEED_CUH
+#define WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 
 #include "cuda/plan/counter_pool.cuh"
 #include "cuda/sm90/attention/shape.cuh"

@@ -4,8 +4,8 @@
  * to four consumer warpgroups of 64 queries each, which hold scores, weights and output in registers. Consumers meet only
  * at the barriers of the rings; the producer is as many blocks of keys ahead of them as the rings are deep, across tiles.
  */
-#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_CUH
-#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_CUH
+#ifndef WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
+#define WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
 
 #include "cuda/sm90/attention/feed.cuh"
 #include "cuda/sm90/attention/parts.cuh"

@@ -46,7 +46,7 @@ typedef struct weft_hopper_attention_params {
     float scale_log2;              /* scale * log2(e), above 0 */
     int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
-    int32_t turns;                 /* 1: warpgroups start their products in turns */
+    int32_t ping_pong;             /* 1: warpgroups start their products one after the other */
     /* Dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after, or where it finds them; else both null. */
     uint64_t *counter;
     weft_counter_pool *pool;

@@ -5,8 +5,8 @@
  * output: it gets the others' sums of those by way of its CTA's shared memory, where queries, K and V are not needed any
  * more, puts them together, always in the same order, and stores them. So nothing but shared memory is needed, and the
  * result does not depend on who is first. */
-#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_PARTS_CUH
-#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_PARTS_CUH
+#ifndef WEFT_CUDA_SM90_ATTENTION_PARTS_CUH
+#define WEFT_CUDA_SM90_ATTENTION_PARTS_CUH
 
 #include "cuda/sm90/attention/store.cuh"
 

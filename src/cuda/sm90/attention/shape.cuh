@@ -1,6 +1,6 @@
 /* Constants of a variant of the Hopper attention kernel, and what its threads share. */
-#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SHAPE_CUH
-#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SHAPE_CUH
+#ifndef WEFT_CUDA_SM90_ATTENTION_SHAPE_CUH
+#define WEFT_CUDA_SM90_ATTENTION_SHAPE_CUH
 
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"

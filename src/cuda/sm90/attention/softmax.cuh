@@ -2,8 +2,8 @@
  *
  * A thread holds, of a 64 x keys block of scores, rows r and r + 8 (`half` 0 and 1) and two neighbouring columns of every
  * eight: scores[4 j + 2 half + 0 or 1]; see ptx/wgmma.cuh. COUNT is how many: keys / 2, of a whole step or a short one. */
-#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SOFTMAX_CUH
-#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SOFTMAX_CUH
+#ifndef WEFT_CUDA_SM90_ATTENTION_SOFTMAX_CUH
+#define WEFT_CUDA_SM90_ATTENTION_SOFTMAX_CUH
 
 #include "cuda/ptx/math.cuh"
 #include "cuda/sm90/attention/shape.cuh"

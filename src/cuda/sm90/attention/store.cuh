@@ -2,8 +2,8 @@
  *
  * Where two tiles have room for their queries, it goes by way of those of its own tile, which are not needed any more, and
  * from there by the copy engine; otherwise four lanes exchange words so that each stores 16 bytes. */
-#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_STORE_CUH
-#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_STORE_CUH
+#ifndef WEFT_CUDA_SM90_ATTENTION_STORE_CUH
+#define WEFT_CUDA_SM90_ATTENTION_STORE_CUH
 
 #include "cuda/ptx/stmatrix.cuh"
 #include "cuda/sm90/attention/sweep.cuh"

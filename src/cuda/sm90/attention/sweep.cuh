@@ -3,8 +3,8 @@
  * Steps follow each other across tiles: while the tensor cores multiply a step's weights by V, the exponentials of the next
  * step are computed, and where that one is the first of the next tile, it is that tile's. So a tile stays open after its
  * last step, until its last weights have met V and its output can be stored. */
-#ifndef WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SWEEP_CUH
-#define WEFT_CUDA_KERNELS_HOPPER_ATTENTION_SWEEP_CUH
+#ifndef WEFT_CUDA_SM90_ATTENTION_SWEEP_CUH
+#define WEFT_CUDA_SM90_ATTENTION_SWEEP_CUH
 
 #include "cuda/sm90/attention/softmax.cuh"
 
@@ -27,15 +27,16 @@ template <class S> struct hopper_consumer {
         }
     }
 
-    /* Warpgroups start their products in turns, so that one computes exponentials while another multiplies. */
+    /* Ping-pong: warpgroups start their products one after the other, so that one computes exponentials while another
+     * multiplies. */
     __device__ __forceinline__ void take_turn() const {
-        if (p.turns) {
+        if (p.ping_pong) {
             barrier_sync(1 + group, 256);
         }
     }
 
     __device__ __forceinline__ void pass_turn() const {
-        if (p.turns) {
+        if (p.ping_pong) {
             barrier_arrive(group == S::groups - 1 ? 1 : 2 + group, 256);
         }
     }

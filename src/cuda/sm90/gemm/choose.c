@@ -83,12 +83,12 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
     const weft_gemm_view view = weft_gemm_view_of(&plan->gemm);
     const weft_schedule *s = &plan->schedule;
     const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP), most = WEFT_GEMM_SPLIT(v->tile_m, v->tile_n);
-    const int on_grid = s->dispatch == WEFT_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
+    const int on_grid = s->dispatch == WEFT_DISPATCH_CHOOSE || s->dispatch == WEFT_DISPATCH_GRID;
     weft_gemm_pick one = {v, view.swapped ? v->tile_n : v->tile_m, view.swapped ? v->tile_m : v->tile_n, 1, 1, 1};
     const int by_side = weft_gemm_takes_tickets_by_side(s);
     size_t count = 0;
     if ((by_side && WEFT_GEMM_LEAN(v->tile_m, v->tile_n)) || v->dtype != plan->gemm.dtype || v->a_mn != view.a_mn ||
-        v->b_mn != view.b_mn || v->by_class != weft_gemm_wants_classes(&plan->gemm, &view, v->tile_m, v->tile_n) ||
+        v->b_mn != view.b_mn || v->by_phase != weft_gemm_wants_phases(&plan->gemm, &view, v->tile_m, v->tile_n) ||
         !agrees(s->tile_m, one.tile_m) || !agrees(s->tile_n, one.tile_n)) {
         return 0;
     }
@@ -198,7 +198,7 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
     s->cluster_m = pick->cluster_m;
     s->cluster_n = pick->cluster_n;
     s->split = pick->split;
-    if (s->dispatch == WEFT_CHOOSE) {
+    if (s->dispatch == WEFT_DISPATCH_CHOOSE) {
         s->dispatch = s->split > 1 ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_STATIC;
     }
     const int64_t ctas = s->cluster_m * s->cluster_n * s->split;
@@ -207,8 +207,8 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
     /* A worker more than fit would begin when others end. */
     const int64_t fit = weft_gemm_filled(device->multiprocessors * pick->variant->ctas, ctas);
     const int64_t workers = (s->workers ? s->workers : fit) / ctas;
-    const int open = s->order == WEFT_CHOOSE && s->group == 0;
-    const int bands = s->order == WEFT_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
+    const int open = s->order == WEFT_ORDER_CHOOSE && s->group == 0;
+    const int bands = s->order == WEFT_ORDER_CHOOSE || s->order == WEFT_ORDER_GROUP || s->order == WEFT_ORDER_SERPENTINE;
     if (workers < 1 || !bands || s->group != 0 || rows > INT64_C(1) << 31 || cols > INT64_C(1) << 31) {
         return;
     }
@@ -221,12 +221,12 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
     const double l2 = (double)plan->machine.l2_bytes * (double)plan->machine.domains;
     const int narrow = open && !across_rows && several && p->batch == 1 &&
                        is_one_band(&w, rows, cols, workers, row_lines * line, col_lines * line, l2);
-    s->order = s->order == WEFT_CHOOSE ? WEFT_ORDER_SERPENTINE : s->order;
+    s->order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_SERPENTINE : s->order;
     s->group = narrow ? cols : w.across; /* in positions: a cluster counts as one */
     if (open && !narrow && s->workers == 0 && several && p->batch == 1 && s->dispatch != WEFT_DISPATCH_GRID) {
         s->workers = w.across * w.along * ctas;
     }
-    if (open && s->sweep == WEFT_CHOOSE) {
+    if (open && s->sweep == WEFT_SWEEP_CHOOSE) {
         const double bytes = w.lines * line;
         s->sweep = several && bytes > (double)plan->machine.l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }

@@ -56,7 +56,7 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     if (at_least_1(s->cluster_m) * at_least_1(s->cluster_n) * at_least_1(s->split) > WEFT_GEMM_MAX_CLUSTER) {
         return weft_fail(why, WEFT_UNSUPPORTED, "its clusters have at most %d CTAs", WEFT_GEMM_MAX_CLUSTER);
     }
-    if (s->split > 1 && s->dispatch != WEFT_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) {
+    if (s->split > 1 && s->dispatch != WEFT_DISPATCH_CHOOSE && s->dispatch != WEFT_DISPATCH_GRID) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it shares out the steps of a tile only under grid dispatch");
     }
     if (s->split > 1 && weft_ceil_divide(p->k, WEFT_GEMM_STEP) < s->split) {
@@ -66,8 +66,9 @@ static weft_status check(const weft_plan *plan, weft_message *why) {
     return WEFT_OK;
 }
 
-static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, weft_cuda_choice *choice,
-                          weft_message *why) {
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                          weft_cuda_choice *choice, weft_message *why) {
+    (void)knobs; /* how many CTAs share an SM is not its own to say */
     const weft_schedule *s = &plan->schedule;
     weft_status status = check(plan, why);
     if (status) {
@@ -99,12 +100,12 @@ static int32_t box_rows(int mn_major, int64_t tile, int64_t sharers) {
     return mn_major || tile % (sharers * 8) != 0 ? WEFT_GEMM_ATOM : (int32_t)(tile / sharers);
 }
 
-/* A or C by classes of rows, `longer` of them, or of those that have one row less. */
-static weft_tensor_view by_class(weft_tensor_view v, const weft_gemm_classes *classes, int longer) {
+/* A or C by phases of rows, `longer` of them, or of those that have one row less. */
+static weft_tensor_view by_phase(weft_tensor_view v, const weft_gemm_phases *phases, int longer) {
     const int64_t ld = v.stride[1];
-    v.length[1] = longer ? weft_ceil_divide(v.length[1], classes->count) : v.length[1] / classes->count;
-    v.length[2] = longer ? classes->longer : classes->count;
-    v.stride[1] = ld * classes->count;
+    v.length[1] = longer ? weft_ceil_divide(v.length[1], phases->count) : v.length[1] / phases->count;
+    v.length[2] = longer ? phases->longer : phases->count;
+    v.stride[1] = ld * phases->count;
     v.stride[2] = ld;
     return v;
 }
@@ -130,7 +131,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     const weft_gemm *p = &plan->gemm;
     const weft_schedule *s = &plan->schedule;
     const weft_gemm_view view = weft_gemm_view_of(p);
-    weft_gemm_class_params *all = parameters;
+    weft_gemm_phase_params *all = parameters;
     weft_gemm_params *to = &all->product;
     memset(all, 0, sizeof *all);
     to->cluster_m = (int32_t)(view.swapped ? s->cluster_n : s->cluster_m);
@@ -142,23 +143,23 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
         view_of(p, view.swapped ? data->b : data->a, view.a_mn, view.m, view.lda, view.a_stride, to->a_rows);
     weft_tensor_view b =
         view_of(p, view.swapped ? data->a : data->b, view.b_mn, view.n, view.ldb, view.b_stride, to->b_rows);
-    /* Pairs of lines are for what streams through the L2 once: otherwise they cost, most where lines are crooked. */
+    /* Pairs of lines are for what streams through the L2 once: otherwise they cost, most where lines are misaligned. */
     a.narrow = to->a_keep != WEFT_KEEP_FIRST;
     b.narrow = to->b_keep != WEFT_KEEP_FIRST;
     const int32_t row = 128 / (int32_t)weft_dtype_bytes(p->c_dtype);
     weft_tensor_view out = {data->c,      p->c_dtype, 3, {view.n, view.m, p->batch}, {1, p->ldc, p->c_stride},
                             {row, 16, 1}, 1,          1};
     weft_status status;
-    all->classes = view.swapped ? weft_gemm_classes_of(p, &view, s->tile_n, s->tile_m, a.data)
-                                : weft_gemm_classes_of(p, &view, s->tile_m, s->tile_n, a.data);
-    if (all->classes.count > 0) {
-        const weft_tensor_view a_short = by_class(a, &all->classes, 0), out_short = by_class(out, &all->classes, 0);
+    all->phases = view.swapped ? weft_gemm_phases_of(p, &view, s->tile_n, s->tile_m, a.data)
+                               : weft_gemm_phases_of(p, &view, s->tile_m, s->tile_n, a.data);
+    if (all->phases.count > 0) {
+        const weft_tensor_view a_short = by_phase(a, &all->phases, 0), out_short = by_phase(out, &all->phases, 0);
         if ((status = weft_tensor_map_make(c->driver, view.swapped ? "b" : "a", &a_short, &all->a_short, message)) ||
             (status = weft_tensor_map_make(c->driver, "c", &out_short, &all->c_short, message))) {
             return status;
         }
-        a = by_class(a, &all->classes, 1);
-        out = by_class(out, &all->classes, 1);
+        a = by_phase(a, &all->phases, 1);
+        out = by_phase(out, &all->phases, 1);
     }
     if ((status = weft_tensor_map_make(c->driver, view.swapped ? "b" : "a", &a, &to->a, message)) ||
         (status = weft_tensor_map_make(c->driver, view.swapped ? "a" : "b", &b, &to->b, message)) ||
@@ -168,7 +169,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->walk = *walk;
     to->side_of_sm = counters->own ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
     to->counter = walk->dispatch == WEFT_DISPATCH_DYNAMIC || to->side_of_sm ? counters->own : NULL;
-    to->begun = to->lead > 0 ? (uint32_t *)(counters->pace + 1) : NULL;
+    to->begun = to->pace_steps > 0 ? (uint32_t *)(counters->pace + 1) : NULL;
     to->alpha = (float)p->alpha;
     to->beta = (float)p->beta;
     to->c_dtype = (int32_t)p->c_dtype;
@@ -181,19 +182,21 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     return WEFT_OK;
 }
 
-static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, weft_schedule *list, size_t capacity) {
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                         weft_schedule *list, size_t capacity) {
     (void)device;
+    (void)knobs;
     return weft_gemm_list(plan, list, capacity);
 }
 
 /* Workers that wait for each other count their tiles. */
 static int paces(const weft_plan *plan) {
-    return weft_gemm_choose_lead(plan) > 0;
+    return weft_gemm_pace_steps(plan) > 0;
 }
 
 const weft_cuda_family weft_cuda_hopper_gemm = {
     .name = "hopper_gemm",
-    .parameter_bytes = sizeof(weft_gemm_class_params),
+    .parameter_bytes = sizeof(weft_gemm_phase_params),
     .choose = choose,
     .complete = complete,
     .fill = fill,
@@ -202,4 +205,4 @@ const weft_cuda_family weft_cuda_hopper_gemm = {
     .by_side = 1,
     .paces = paces,
 };
-_Static_assert(sizeof(weft_gemm_class_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");
+_Static_assert(sizeof(weft_gemm_phase_params) <= WEFT_CUDA_MAX_PARAMETERS, "a launch has room for the parameters");

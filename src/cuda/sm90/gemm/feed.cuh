@@ -1,6 +1,6 @@
 /* The warps that do not multiply: one asks for tiles, one loads them. */
-#ifndef WEFT_CUDA_KERNELS_GEMM_FEED_CUH
-#define WEFT_CUDA_KERNELS_GEMM_FEED_CUH
+#ifndef WEFT_CUDA_SM90_GEMM_FEED_CUH
+#define WEFT_CUDA_SM90_GEMM_FEED_CUH
 
 #include "cuda/ptx/thread.cuh"
 #include "cuda/sm90/gemm/shape.cuh"
@@ -211,7 +211,7 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
     const bool single = boxes.first + boxes.apart >= tile && boxes.first < tile;
     const bool elected = elect_one(), counts = elected && !is_b && p.begun && me.rank == 0;
     uint32_t jobs = 0;
-    gemm_turn<S::stages> turn = {0, 1};
+    gemm_ring_slot<S::stages> slot = {0, 1};
     bool patient = !is_b && p.begun && me.rank == 0;
     uint32_t target = 0;
     gemm_job job = gemm_first_or_take<S, WHO>(p, me, jobs);
@@ -228,10 +228,10 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
             target += (uint32_t)p.walk.workers;
         }
 #pragma unroll 1
-        for (int32_t left = share.steps; left > 0; left--, k += job.direction * WEFT_GEMM_STEP, turn.next()) {
-            const uint32_t full = GEMM_DESK(S, me, full) + 8 * turn.at;
-            const uint32_t stage = me.base + turn.at * S::stage_bytes + offset + boxes.first * 128;
-            mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
+        for (int32_t left = share.steps; left > 0; left--, k += job.direction * WEFT_GEMM_STEP, slot.next()) {
+            const uint32_t full = GEMM_DESK(S, me, full) + 8 * slot.at;
+            const uint32_t stage = me.base + slot.at * S::stage_bytes + offset + boxes.first * 128;
+            mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * slot.at, slot.parity);
             if (elected) {
                 mbarrier_expect(full, tile * 128);
                 if (single) {
@@ -244,14 +244,14 @@ static __device__ __forceinline__ void gemm_feed(const weft_gemm_params &p, cons
                     }
                 }
             }
-            if (counts && left == (share.steps > p.lead ? p.lead : share.steps)) {
+            if (counts && left == (share.steps > p.pace_steps ? p.pace_steps : share.steps)) {
                 atomicAdd(p.begun, 1u);
             }
         }
     }
     grid_wait(); /* where there was no job */
-    for (int i = 0; i < S::stages && !is_b; i++, turn.next()) {
-        mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * turn.at, turn.parity);
+    for (int i = 0; i < S::stages && !is_b; i++, slot.next()) {
+        mbarrier_wait(GEMM_DESK(S, me, empty) + 8 * slot.at, slot.parity);
     }
 }
 

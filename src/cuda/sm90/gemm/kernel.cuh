@@ -1,12 +1,12 @@
 /* The Hopper GEMM: tiles of C by wgmma, from a ring of stages in shared memory that the copy engine fills.
  *
  * A CTA has three warpgroups. Two multiply: each owns half of the tile's rows, 64 x N products straight from shared memory,
- * and stores them (gemm_store.cuh). Of the other, one warp walks the schedule a few tiles ahead and one keeps the ring full
- * (gemm_feed.cuh), across tiles, so that a warpgroup that has stored its part finds the next tile's data there. The two
+ * and stores them (store.cuh). Of the other, one warp walks the schedule a few tiles ahead and one keeps the ring full
+ * (feed.cuh), across tiles, so that a warpgroup that has stored its part finds the next tile's data there. The two
  * that multiply may drift apart by the length of the ring: while one stores, the other has the tensor cores to itself.
  * Tiles of 64 rows are one warpgroup's. */
-#ifndef WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
-#define WEFT_CUDA_KERNELS_GEMM_HOPPER_CUH
+#ifndef WEFT_CUDA_SM90_GEMM_KERNEL_CUH
+#define WEFT_CUDA_SM90_GEMM_KERNEL_CUH
 
 #include "cuda/sm90/gemm/feed.cuh"
 #include "cuda/sm90/gemm/split.cuh"
@@ -84,7 +84,7 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
     const uint32_t slice = S::split > 1 && p.split > 1 ? me.part * (S::tile_n / S::split) : 0;
     const int32_t own_x = (int32_t)(me.in_n * S::tile_n + slice);
     uint32_t jobs = 0;
-    gemm_turn<S::stages> turn = {0, 0};
+    gemm_ring_slot<S::stages> slot = {0, 0};
     float sums[S::blocks][S::tile_n / 2];
     gemm_job job = gemm_first_or_take<S, GEMM_MULTIPLIES>(p, me, jobs);
     grid_wait();
@@ -98,15 +98,15 @@ static __device__ __forceinline__ void gemm_multiply(const weft_gemm_params &p, 
         }
         const int32_t steps = __shfl_sync(0xffffffffu, share.steps, 0); /* the compiler sees that all lanes go as far */
         uint32_t before = 0;
-        for (int32_t i = 0; i < steps; i++, turn.next()) {
-            const uint32_t stage = turn.at * S::stage_bytes;
-            mbarrier_wait(GEMM_DESK(S, me, full) + 8 * turn.at, turn.parity);
+        for (int32_t i = 0; i < steps; i++, slot.next()) {
+            const uint32_t stage = slot.at * S::stage_bytes;
+            mbarrier_wait(GEMM_DESK(S, me, full) + 8 * slot.at, slot.parity);
             gemm_products<S>(sums, wgmma_further(a_first, stage), wgmma_further(b_first, stage), i > 0);
             if (i > 0) {
                 wgmma_wait<1>();
                 mbarrier_give_back_at(empty + 8 * before, told, tells);
             }
-            before = turn.at;
+            before = slot.at;
         }
         wgmma_wait<0>();
 #pragma unroll

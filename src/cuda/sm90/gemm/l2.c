@@ -33,7 +33,7 @@ static double l2_bytes(const weft_plan *plan) {
     return (double)plan->machine.l2_bytes * (double)plan->machine.domains;
 }
 
-int32_t weft_gemm_choose_lead(const weft_plan *plan) {
+int32_t weft_gemm_pace_steps(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
     const int64_t steps = weft_ceil_divide(plan->gemm.k, WEFT_GEMM_STEP);
     if (s->dispatch != WEFT_DISPATCH_STATIC || !has_bands(s) || plan->walk.order.count < plan->walk.workers) {
@@ -46,7 +46,7 @@ int32_t weft_gemm_choose_lead(const weft_plan *plan) {
     return is_long && panels > l2_bytes(plan) ? (int32_t)COST(pace_steps) : 0;
 }
 
-/* Whether all waves of a band are alike, so that all workers turn at the same time. */
+/* Whether all waves of a band are alike, so that all workers change direction at the same time. */
 static int has_whole_waves(const weft_plan *plan, const wave *w, int64_t *band_waves) {
     const weft_schedule *s = &plan->schedule;
     const weft_order *o = &plan->walk.order;
@@ -70,7 +70,7 @@ void weft_gemm_choose_l2(const weft_plan *plan, weft_gemm_params *to) {
     uint64_t a = WEFT_KEEP_NORMAL, b = WEFT_KEEP_NORMAL;
     to->again_keep = WEFT_KEEP_NORMAL;
     to->band_waves = to->wave_again = 0;
-    to->lead = weft_gemm_choose_lead(plan);
+    to->pace_steps = weft_gemm_pace_steps(plan);
     to->c_first = c_bytes > l2_bytes(plan);
     if (grid->rows == 1 || grid->cols == 1) {
         a = grid->cols == 1 ? WEFT_KEEP_FIRST : a;

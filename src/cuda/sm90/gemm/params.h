@@ -33,7 +33,7 @@ typedef struct weft_gemm_params {
                                      that divide the tile's */
     int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n: those along n share A, those along m share B */
     uint32_t *begun; /* tiles that are nearly loaded, of all workers; 0 before the launch; null: nobody waits for others */
-    int32_t lead;    /* the steps that are left of a tile when it counts as that */
+    int32_t pace_steps; /* the steps that are left of a tile when it counts as that */
     int32_t band_waves; /* waves of a band, after which the walk turns; 0: nothing is known to be read again */
     int32_t wave_again; /* which of A and B the next wave of the band reads again: 1 A, 2 B */
     weft_first first;   /* m and n as the kernel sees them */
@@ -41,25 +41,25 @@ typedef struct weft_gemm_params {
                       under grid dispatch, each at least one */
 } weft_gemm_params;
 
-/* Rows of A that begin at the same place of a line of the L2 (128 bytes) are a class: the rows c, c + count, c + 2 count,
- * ... A tile then has rows of one class, its steps begin so many elements of k before a multiple of 64 that what is loaded
- * of A is whole lines, and what lies before the row is read as zeros. Without a batch, whose axis of the tensor maps is
- * taken: the classes are that of a and c. Those from `longer` on have one row less, and maps of their own. */
-typedef struct weft_gemm_classes {
-    int32_t count;      /* 2, 4 or 8; 0: rows are taken as they lie, and the variant is one without classes */
-    int32_t tiles;      /* of a class */
+/* The phase of a row of A is where in a line of the L2 (128 bytes) it begins: rows c, c + count, c + 2 count, ... have the
+ * same one. A tile then has rows of one phase, its steps begin so many elements of k before a multiple of 64 that what is
+ * loaded of A is whole lines, and what lies before the row is read as zeros. Without a batch, whose axis of the tensor maps
+ * is taken: the phases are that axis of a and c. Those from `longer` on have one row less, and maps of their own. */
+typedef struct weft_gemm_phases {
+    int32_t count;      /* 2, 4 or 8; 0: rows are taken as they lie, and the variant is one without phases */
+    int32_t tiles;      /* of a phase */
     int32_t multiplier; /* 2^20 / tiles, rounded up: exact for what is below 2^10 */
-    int32_t longer;     /* classes that have one row more */
-    uint32_t order;     /* of the classes: four bits each */
+    int32_t longer;     /* phases that have one row more */
+    uint32_t order;     /* of the phases: four bits each */
     uint32_t shifts;    /* of the steps of each of them, in that order: four bits, in units of 8 elements */
-} weft_gemm_classes;
+} weft_gemm_phases;
 
-/* What variants with classes take. */
-typedef struct weft_gemm_class_params {
+/* What variants with phases take. */
+typedef struct weft_gemm_phase_params {
     weft_gemm_params product; /* first, so that a variant without them can take the same */
     weft_tensor_map a_short, c_short;
-    weft_gemm_classes classes;
-} weft_gemm_class_params;
+    weft_gemm_phases phases;
+} weft_gemm_phase_params;
 
 /* k of a step; m or n of an atom of shared memory; warps that multiply, at most. */
 enum { WEFT_GEMM_STEP = 64, WEFT_GEMM_ATOM = 64, WEFT_GEMM_MOST_WARPS = 8 };
@@ -76,15 +76,15 @@ typedef struct weft_gemm_variant {
     int32_t a_mn, b_mn; /* 1: contiguous along m or n; 0: along k */
     int32_t tile_m, tile_n;
     int32_t ctas;     /* that share an SM */
-    int32_t by_class; /* 1: takes weft_gemm_class_params */
+    int32_t by_phase; /* 1: takes weft_gemm_phase_params */
     uint32_t shared_bytes;
 } weft_gemm_variant;
 
 /* Tiles whose sums leave few registers: their workers take no tickets by side. */
 #define WEFT_GEMM_LEAN(tile_m, tile_n) ((tile_m) * (tile_n) > 32768)
 
-/* Tiles of which there is a variant with classes: not the small ones, which wait for their launch. */
-#define WEFT_GEMM_HAS_CLASSES(tile_m, tile_n) ((tile_m) * (tile_n) >= 16384)
+/* Tiles of which there is a variant with phases: not the small ones, which wait for their launch. */
+#define WEFT_GEMM_HAS_PHASES(tile_m, tile_n) ((tile_m) * (tile_n) >= 16384)
 
 /* CTAs that can share out the steps of a tile: each then stores 64 of its columns. */
 #define WEFT_GEMM_SPLIT(tile_m, tile_n) ((tile_m) == 128 && (tile_n) % 128 == 0 ? (tile_n) / 64 : 1)
@@ -99,8 +99,8 @@ typedef struct weft_gemm_variant {
 
 /* The initialiser of a weft_gemm_variant from a row: #define WEFT_GEMM(...) WEFT_GEMM_VARIANT(__VA_ARGS__), */
 /* clang-format off */
-#define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_class)                       \
-    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, ctas, by_class,                                          \
+#define WEFT_GEMM_VARIANT(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_phase)                       \
+    { #symbol, #module, WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, ctas, by_phase,                                          \
       WEFT_GEMM_SHARED_BYTES(tile_m, tile_n, stages) }
 /* clang-format on */
 

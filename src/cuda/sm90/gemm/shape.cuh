@@ -1,6 +1,6 @@
 /* What a CTA of the Hopper GEMM holds: its shape, its shared memory, its place in the cluster. */
-#ifndef WEFT_CUDA_KERNELS_GEMM_SHAPE_CUH
-#define WEFT_CUDA_KERNELS_GEMM_SHAPE_CUH
+#ifndef WEFT_CUDA_SM90_GEMM_SHAPE_CUH
+#define WEFT_CUDA_SM90_GEMM_SHAPE_CUH
 
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
@@ -35,14 +35,14 @@ struct gemm_desk {
 };
 static_assert(sizeof(gemm_desk) <= 1024, "WEFT_GEMM_SHARED_BYTES leaves 1024 bytes");
 
-template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int STAGES, bool BY_CLASS> struct gemm_shape {
+template <weft_dtype DTYPE, bool A_MN_, bool B_MN_, int TILE_M, int TILE_N, int STAGES, bool BY_PHASE> struct gemm_shape {
     static constexpr bool bf16 = DTYPE == WEFT_BF16, a_mn = A_MN_, b_mn = B_MN_;
     static constexpr int tile_m = TILE_M, tile_n = TILE_N, stages = STAGES;
     static constexpr int groups = WEFT_GEMM_GROUPS(TILE_M), warps = 4 * groups; /* that multiply */
     static constexpr int group_m = TILE_M / groups;                             /* rows of a warpgroup */
     static constexpr int blocks = group_m / 64;                                 /* its products of 64 rows */
     /* Registers of a thread that multiplies and of one that loads: in all at most 168 for each of the CTA's threads. */
-    static constexpr bool by_class = BY_CLASS;
+    static constexpr bool by_phase = BY_PHASE;
     static constexpr int multiplier_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 232 : 216;
     static constexpr int loader_registers = WEFT_GEMM_LEAN(TILE_M, TILE_N) ? 40 : 72;
     static constexpr int split = WEFT_GEMM_SPLIT(TILE_M, TILE_N);
@@ -102,57 +102,57 @@ static __device__ __forceinline__ gemm_share gemm_share_of(const weft_gemm_param
 
 #define GEMM_DESK(S, place, field) ((place).base + S::desk_at + (uint32_t)offsetof(gemm_desk, field))
 
-/* What a variant with classes takes besides. */
-static __device__ __forceinline__ const weft_gemm_class_params &gemm_by_class(const weft_gemm_params &p) {
-    return reinterpret_cast<const weft_gemm_class_params &>(p);
+/* What a variant with phases takes besides. */
+static __device__ __forceinline__ const weft_gemm_phase_params &gemm_by_phase(const weft_gemm_params &p) {
+    return reinterpret_cast<const weft_gemm_phase_params &>(p);
 }
 
-static __device__ __forceinline__ int32_t gemm_class_place(const weft_gemm_params &p, int32_t row) {
-    return row * gemm_by_class(p).classes.multiplier >> WEFT_FIRST_SHIFT;
+static __device__ __forceinline__ int32_t gemm_phase_place(const weft_gemm_params &p, int32_t row) {
+    return row * gemm_by_phase(p).phases.multiplier >> WEFT_FIRST_SHIFT;
 }
 
-/* A row of tiles of C: its place in its class, and the third coordinate of A and C, the class or the batch. */
+/* A row of tiles of C: its place in its phase, and the third coordinate of A and C, the phase or the batch. */
 struct gemm_rows {
     int32_t tile, z;
 };
 
-/* A cluster's rows may end outside of all classes, where nothing is read or stored. */
+/* A cluster's rows may end outside of all phases, where nothing is read or stored. */
 template <class S>
 static __device__ __forceinline__ gemm_rows gemm_rows_of(const weft_gemm_params &p, int32_t row, int32_t batch) {
-    if constexpr (S::by_class) {
-        const weft_gemm_classes &classes = gemm_by_class(p).classes;
-        const int32_t place = gemm_class_place(p, row);
-        return {row - place * classes.tiles, place < classes.count ? (int32_t)(classes.order >> (4 * place) & 15) : 8};
+    if constexpr (S::by_phase) {
+        const weft_gemm_phases &phases = gemm_by_phase(p).phases;
+        const int32_t place = gemm_phase_place(p, row);
+        return {row - place * phases.tiles, place < phases.count ? (int32_t)(phases.order >> (4 * place) & 15) : 8};
     }
     return {row, batch};
 }
 
 /* How many elements before a multiple of 64 the steps of a job begin: the same for the whole cluster, which shares B. */
 template <class S> static __device__ __forceinline__ int32_t gemm_shift_of(const weft_gemm_params &p, int32_t row) {
-    if constexpr (S::by_class) {
-        return (int32_t)(gemm_by_class(p).classes.shifts >> (4 * gemm_class_place(p, row)) & 15) * 8;
+    if constexpr (S::by_phase) {
+        return (int32_t)(gemm_by_phase(p).phases.shifts >> (4 * gemm_phase_place(p, row)) & 15) * 8;
     }
     return 0;
 }
 
 template <class S>
 static __device__ __forceinline__ const weft_tensor_map *gemm_map_of_a(const weft_gemm_params &p, int32_t z) {
-    if constexpr (S::by_class) {
-        return z >= gemm_by_class(p).classes.longer ? &gemm_by_class(p).a_short : &p.a;
+    if constexpr (S::by_phase) {
+        return z >= gemm_by_phase(p).phases.longer ? &gemm_by_phase(p).a_short : &p.a;
     }
     return &p.a;
 }
 
 template <class S>
 static __device__ __forceinline__ const weft_tensor_map *gemm_map_of_c(const weft_gemm_params &p, int32_t z) {
-    if constexpr (S::by_class) {
-        return z >= gemm_by_class(p).classes.longer ? &gemm_by_class(p).c_short : &p.c;
+    if constexpr (S::by_phase) {
+        return z >= gemm_by_phase(p).phases.longer ? &gemm_by_phase(p).c_short : &p.c;
     }
     return &p.c;
 }
 
 /* Steps around a ring: `parity` flips each time it comes to the start. */
-template <int LENGTH> struct gemm_turn {
+template <int LENGTH> struct gemm_ring_slot {
     uint32_t at, parity;
 
     __device__ __forceinline__ void next() {

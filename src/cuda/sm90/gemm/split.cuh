@@ -3,8 +3,8 @@
  * The parts are CTAs of one cluster. Each owns 64 of the tile's columns: it sends the others' slices of its sums to
  * their shared memory, where the ring is not needed any more, adds up what it gets, always in the order of the parts, and
  * stores its slice. So nothing but shared memory is needed, and the result does not depend on who is first. */
-#ifndef WEFT_CUDA_KERNELS_GEMM_SPLIT_CUH
-#define WEFT_CUDA_KERNELS_GEMM_SPLIT_CUH
+#ifndef WEFT_CUDA_SM90_GEMM_SPLIT_CUH
+#define WEFT_CUDA_SM90_GEMM_SPLIT_CUH
 
 #include "cuda/sm90/gemm/store.cuh"
 

@@ -1,7 +1,7 @@
 /* From sums in registers to C in memory: pieces of 16 rows x 128 bytes, through shared memory and the copy engine, each
  * warp for itself. While a piece is on its way the warp goes on, into the next tile too. */
-#ifndef WEFT_CUDA_KERNELS_GEMM_STORE_CUH
-#define WEFT_CUDA_KERNELS_GEMM_STORE_CUH
+#ifndef WEFT_CUDA_SM90_GEMM_STORE_CUH
+#define WEFT_CUDA_SM90_GEMM_STORE_CUH
 
 #include "cuda/ptx/math.cuh"
 #include "cuda/ptx/stmatrix.cuh"

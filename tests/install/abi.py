@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Programs of other versions run with this library: abi.c, compiled against headers whose structs are shorter (an older
+version's) and longer (a newer one's), beside the headers as they are.
+
+    abi.py CC SOURCE_TREE LIBRARY_FOLDER
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# What the older version did not have: the last fields of each struct, and their values in its _INIT macro.
+SHORTER = [
+    ("weft.h", r"    weft_strides q_strides, k_strides, v_strides, o_strides;\n", ""),
+    ("weft.h", r", \{0, 0, 0\},\s*\\\n\s*\{0, 0, 0\}, \{0, 0, 0\}, \{0, 0, 0\}\}", "}"),
+    ("weft.h", r"    int64_t a_stride, b_stride, c_stride;[^\n]*\n", ""),
+    ("weft.h", r"1\.0, 0\.0, 1, 0, 0, 0\}", "1.0, 0.0, 1}"),
+    ("weft.h", r"    float \*lse; [^\n]*\n\} weft_attention_data;", "} weft_attention_data;"),
+    ("weft.h", r"WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL \}", "WEFT_ATTENTION, NULL, NULL, NULL, NULL }"),
+    ("weft.h", r"    const weft_device \*device; [^\n]*\n\} weft_plan_options;", "} weft_plan_options;"),
+    ("weft.h", r"sizeof\(weft_plan_options\), NULL, NULL, NULL", "sizeof(weft_plan_options), NULL, NULL"),
+    ("weft.h", r"    int32_t optional; [^\n]*\n", ""),
+    ("weft.h", r"sizeof\(weft_buffer\), NULL, 0, WEFT_FP32, 0, 0, 0, 0, 0", "sizeof(weft_buffer), NULL, 0, WEFT_FP32, 0, 0, 0, 0"),
+    ("machine.h", r"    double drift_load; [^\n]*\n", ""),
+    ("machine.h", r"0\.0, 0\.0\}\n/\* clang", "0.0}\n/* clang"),
+    ("sim.h", r"    void \*progress_user; [^\n]*\n", ""),
+    ("sim.h", r"0, NULL, NULL \}", "0, NULL }"),
+    ("sim.h", r"    double simulated; [^\n]*\n", ""),
+    ("sim.h", r"0\.0, 0\.0, 0\.0, 0, 0\.0 \}", "0.0, 0.0, 0.0, 0 }"),
+]
+
+
+def shorten(folder):
+    for name, old, new in SHORTER:
+        path = folder / "weft" / name
+        text, count = re.subn(old, new, path.read_text())
+        assert count == 1, f"{name}: {count} places for {old}: the header has changed, and this list with it"
+        path.write_text(text)
+
+
+def lengthen(folder):
+    """A field at the end of every struct that may grow."""
+    for name in ("weft.h", "machine.h", "sim.h", "tune.h"):
+        path = folder / "weft" / name
+        text = path.read_text()
+        pattern = re.compile(r"(struct weft_\w+ \{\n    size_t struct_size;(?:(?!\n\}).)*\n)(\}[^\n]*;)", re.S)
+        text, count = pattern.subn(lambda m: m[0] if "reserved" in m[1] else f"{m[1]}    int64_t added_later;\n{m[2]}", text)
+        assert count > 0, name
+        path.write_text(text)
+
+
+def main(cc, source, library):
+    source = pathlib.Path(source)
+    for name, change in (("same", lambda folder: None), ("shorter", shorten), ("longer", lengthen)):
+        with tempfile.TemporaryDirectory() as folder:
+            include, program = pathlib.Path(folder) / "include", pathlib.Path(folder) / "program"
+            shutil.copytree(source / "include", include)
+            change(include)
+            flags = ["-std=c11", "-O1", f"-DWEFT_{name.upper()}", f"-I{include}", f"-L{library}", f"-Wl,-rpath,{library}"]
+            subprocess.run([cc, *flags, str(source / "tests/install/abi.c"), "-o", str(program), "-lweft", "-lm"], check=True)
+            print(subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout, end="")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
