@@ -73,7 +73,7 @@ class Kernels(OnGpu):
         self.refused("cannot be launched", "run", "attention", *SMALL, "--json", script="launch=701")
         self.refused("the kernel failed", "run", "attention", *SMALL, "--json", script="synchronize=700")
         self.refused("it takes bf16 and fp16, not fp32", "run", "gemm", "--device", "cuda")
-        self.refused("order hilbert is for gemm problems", "run", "attention", *SMALL, "--order", "hilbert", code=2)
+        self.refused("order hilbert is not for attention", "run", "attention", *SMALL, "--order", "hilbert", code=2)
         self.refused("no machine", "run", "attention", *SMALL, "--machine", "gb11", code=2)
 
     def test_run(self):

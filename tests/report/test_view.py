@@ -183,7 +183,7 @@ class Refusals(unittest.TestCase):
             ("--schedules: 'spiral' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "hilbert,spiral", "--text"),
             ("--schedules: '' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "hilbert,", "--text"),
             ("--schedules: 'group-0' is no order, sweep or dispatch: 'weft orders' lists them", "gemm", "--schedules", "group-0", "--text"),
-            ("order hilbert is for gemm problems", "attention", "--schedules", "hilbert", "--text"),
+            ("order hilbert is not for attention", "attention", "--schedules", "hilbert", "--text"),
             ("--schedules names more than 8", "gemm", "--schedules", ",".join(["hilbert"] * 9), "--text"),
             ("a grid of 8192 x 8192 tiles is too large to look at: at most 131072 tiles", "gemm", "--m", "1M", "--n", "1M", "--tile", "128x128", "--text"),
             ("drift 2 is not at most 1", "gemm", "--drift", "2", "--text"),
