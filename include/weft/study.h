@@ -72,26 +72,40 @@ WEFT_API weft_status weft_study_count(weft_study *study, weft_bench *bench, cons
  * first asked for. The plan must not run once the study is closed. */
 WEFT_API weft_status weft_study_place_by_side(weft_study *study, weft_bench *bench, weft_plan *plan, weft_message *message);
 
-/** What can be measured of a GPU: the sides of its L2, and latencies in cycles. */
-enum { WEFT_PROBE_SMS = 1024 };
+/** An SM as it was measured: its number, its side of the L2, and its latency in cycles. Three numbers, and never more. */
+typedef struct weft_probed_sm {
+    uint32_t number;
+    int32_t side;
+    double latency;
+} weft_probed_sm;
+
+/** What can be measured of a GPU. */
 typedef struct weft_probe {
-    size_t struct_size; /**< sizeof(weft_probe) */
+    size_t struct_size; /**< set by WEFT_PROBE_INIT */
     char name[96];      /**< that the driver gives it */
     int32_t capability; /**< 90: compute capability 9.0 */
     int32_t multiprocessors, l2_bytes;
-    int32_t sides; /**< 1 or 2 */
-    int32_t sms;
-    int32_t members[2];                 /**< SMs of each side */
-    double low[2], high[2];             /**< the least and the largest latency of each side */
-    uint32_t sm[WEFT_PROBE_SMS];        /**< numbers of the SMs, ascending */
-    double latency[WEFT_PROBE_SMS];     /**< of each */
-    unsigned char side[WEFT_PROBE_SMS]; /**< of each */
-    weft_machine machine;               /**< the GPU, with what was measured of it */
+    int32_t sides;          /**< of the L2: 1 or 2 */
+    int32_t members[2];     /**< SMs of each side */
+    double low[2], high[2]; /**< the least and the largest latency of each side */
+    weft_machine machine;   /**< the GPU, with what was measured of it */
 } weft_probe;
 
-/** Measures a GPU. Takes about a second, and the whole GPU. Writes its machine file, at most `size` bytes with the final
- * null, to `text`; null: not wanted. WEFT_UNSUPPORTED when other work holds SMs for some seconds. */
-WEFT_API weft_status weft_probe_gpu(int32_t index, weft_probe *probe, char *text, size_t size, weft_message *message);
+#define WEFT_PROBE_INIT                                                                                                    \
+    { sizeof(weft_probe), "", 0, 0, 0, 0, {0, 0}, {0.0, 0.0}, {0.0, 0.0}, WEFT_MACHINE_INIT }
+
+/** Measures a GPU. Takes about a second, and the whole GPU.
+ *
+ * @param index  which GPU, as the driver numbers them
+ * @param probe  what came out
+ * @param sms    null, or room for each SM, ascending by number
+ * @param room   of sms; *count is how many there are
+ * @param text   null, or room for its machine file, with the final null
+ * @param size   of text: WEFT_MACHINE_FILE is always enough
+ *
+ * WEFT_UNSUPPORTED when other work holds SMs for some seconds. */
+WEFT_API weft_status weft_probe_gpu(int32_t index, weft_probe *probe, weft_probed_sm *sms, size_t room, size_t *count,
+                                    char *text, size_t size, weft_message *message);
 
 /** Bytes that hold any machine file. */
 enum { WEFT_MACHINE_FILE = 65536 };

@@ -62,6 +62,11 @@ weft_status weft_bench_fill(const weft_bench *bench, const weft_bench_memory *me
 /* Puts a run on the bench's stream; on the CPU it is done when this returns. */
 weft_status weft_bench_enqueue(weft_bench *bench, const weft_plan *plan, weft_message *message);
 
+/* check.c: the relative error of rounding a result once, at most; and how many of `count` items, each of `cost` operations,
+ * are checked: every so many, at least one. */
+double weft_bench_rounding(weft_dtype dtype);
+int64_t weft_bench_check_stride(int64_t count, double cost);
+
 /* bench_time.c: seconds of a clock that only goes forward. */
 double weft_bench_now(void);
 

@@ -63,7 +63,7 @@ static void compare(weft_bench *b, weft_check *check) {
         }
         const void *first = *weft_bench_pointer(&b->first, buffer), *now = *weft_bench_pointer(&b->host, buffer);
         const double bound = 2 * b->checked.bound * (check->relative ? largest_of(buffer, first) : 1);
-        const double rounding = 2 * weft_ref_rounding(buffer->dtype);
+        const double rounding = 2 * weft_bench_rounding(buffer->dtype);
         for (size_t k = 0; k < buffer->elements && check->passed; k++) {
             const double want = weft_ref_load(buffer->dtype, first, k);
             check->max_error = fabs(weft_ref_load(buffer->dtype, now, k) - want); /* may be NaN */

@@ -31,6 +31,13 @@ weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_mess
     return finish(b, pushed, result, "the GPU has no stream or events", message);
 }
 
+weft_status weft_bench_cuda_wait(const weft_bench *b, weft_message *message) {
+    const weft_cuda_driver *d = b->driver;
+    int pushed;
+    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
+    return status ? status : finish(b, pushed, d->stream_synchronize(b->stream), "the kernel failed", message);
+}
+
 static weft_status allocate(const weft_bench *b, void **memory, size_t bytes, weft_message *message) {
     const weft_cuda_driver *d = b->driver;
     uint64_t at = 0;
@@ -56,47 +63,37 @@ static void release(const weft_bench *b, void *memory) {
 static weft_status write_in(const weft_bench *b, void *to, const void *from, size_t bytes, weft_message *message) {
     const weft_cuda_driver *d = b->driver;
     int pushed;
-    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
-    if (status) {
-        return status;
+    weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
+    if (status == WEFT_OK) {
+        const weft_cu_result result = d->copy_in_async(address(to), from, bytes, b->stream);
+        status = finish(b, pushed, result, "the problem cannot be copied to the GPU", message);
     }
-    weft_cu_result result = d->copy_in_async(address(to), from, bytes, b->stream);
-    result = result ? result : d->stream_synchronize(b->stream);
-    return finish(b, pushed, result, "the problem cannot be copied to the GPU", message);
+    return status ? status : weft_bench_cuda_wait(b, message);
 }
 
 static weft_status read_out(const weft_bench *b, void *to, const void *from, size_t bytes, weft_message *message) {
     const weft_cuda_driver *d = b->driver;
     int pushed;
-    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
-    if (status) {
-        return status;
+    weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
+    if (status == WEFT_OK) {
+        const weft_cu_result result = d->copy_out_async(to, address(from), bytes, b->stream);
+        status = finish(b, pushed, result, "the result cannot be copied back", message);
     }
-    weft_cu_result result = d->copy_out_async(to, address(from), bytes, b->stream);
-    result = result ? result : d->stream_synchronize(b->stream);
-    return finish(b, pushed, result, "the result cannot be copied back", message);
+    return status ? status : weft_bench_cuda_wait(b, message);
 }
 
 static weft_status poison(const weft_bench *b, void *to, size_t bytes, weft_message *message) {
     const weft_cuda_driver *d = b->driver;
     int pushed;
-    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
-    if (status) {
-        return status;
+    weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
+    if (status == WEFT_OK) {
+        const weft_cu_result result = d->set_words(address(to), UINT32_MAX, (bytes + 3) / 4, b->stream);
+        status = finish(b, pushed, result, "the GPU's memory cannot be set", message);
     }
-    weft_cu_result result = d->set_words(address(to), UINT32_MAX, (bytes + 3) / 4, b->stream);
-    result = result ? result : d->stream_synchronize(b->stream);
-    return finish(b, pushed, result, "the GPU's memory cannot be set", message);
+    return status ? status : weft_bench_cuda_wait(b, message);
 }
 
 const weft_bench_memory weft_bench_memory_cuda = {allocate, release, write_in, read_out, poison};
-
-weft_status weft_bench_cuda_wait(const weft_bench *b, weft_message *message) {
-    const weft_cuda_driver *d = b->driver;
-    int pushed;
-    const weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
-    return status ? status : finish(b, pushed, d->stream_synchronize(b->stream), "the kernel failed", message);
-}
 
 weft_status weft_bench_cuda_time(weft_bench *b, const weft_plan *plan, int64_t repeats, double *seconds,
                                  weft_message *message) {

@@ -10,10 +10,6 @@
 double weft_ref_load(weft_dtype dtype, const void *data, size_t index);
 void weft_ref_store(weft_dtype dtype, void *data, size_t index, double value);
 double weft_ref_round(weft_dtype dtype, double value); /* what a store followed by a load gives */
-double weft_ref_rounding(weft_dtype dtype);            /* the relative error of rounding a result once, at most */
-
-/* How many of `count` items, each of `cost` operations, are checked: every so many, at least one. */
-int64_t weft_ref_check_stride(int64_t count, double cost);
 
 /* One query: out (head_dim) and its LSE, not rounded. `weights` is room for kv_seq doubles. */
 void weft_ref_attention_row(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,

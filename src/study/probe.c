@@ -1,7 +1,6 @@
 /* A GPU as a machine, the sides of its L2 measured. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "base/struct.h"
@@ -25,28 +24,33 @@ static void describe(weft_probe *p, const weft_cuda_device *device, const weft_c
     p->multiprocessors = device->multiprocessors;
     p->l2_bytes = device->l2_bytes;
     p->sides = sides->sides;
-    p->sms = sides->sms;
     for (int i = 0; i < 2; i++) {
         p->members[i] = sides->members[i];
         p->low[i] = sides->low[i];
         p->high[i] = sides->high[i];
     }
-    memcpy(p->sm, sides->sm, sizeof p->sm);
-    memcpy(p->latency, sides->latency, sizeof p->latency);
-    memcpy(p->side, sides->side, sizeof p->side);
 }
 
-weft_status weft_probe_gpu(int32_t index, weft_probe *probe, char *text, size_t size, weft_message *message) {
-    _Static_assert((int)WEFT_PROBE_SMS == (int)WEFT_SIDES_MAX_SMS && (int)WEFT_MACHINE_FILE == (int)WEFT_SHEET_MAX_BYTES,
-                   "the same limits");
+static void list_sms(const weft_cuda_sides *sides, weft_probed_sm *sms, size_t room, size_t *count) {
+    for (size_t i = 0; sms && i < (size_t)sides->sms && i < room; i++) {
+        sms[i] = (weft_probed_sm){sides->sm[i], sides->side[i], sides->latency[i]};
+    }
+    if (count) {
+        *count = (size_t)sides->sms;
+    }
+}
+
+weft_status weft_probe_gpu(int32_t index, weft_probe *probe, weft_probed_sm *sms, size_t room, size_t *count, char *text,
+                           size_t size, weft_message *message) {
+    _Static_assert((int)WEFT_MACHINE_FILE == (int)WEFT_SHEET_MAX_BYTES, "the same limit");
     const weft_cuda_driver *driver;
     weft_cuda_device device;
+    weft_probe ours = WEFT_PROBE_INIT;
     weft_status status = WEFT_OK;
     weft_cuda_sides *sides = malloc(sizeof *sides);
     weft_sheet *sheet = malloc(sizeof *sheet);
-    weft_probe *ours = calloc(1, sizeof *ours);
     char comment[2 * WEFT_SIDES_MAX_SMS];
-    if (!sides || !sheet || !ours) {
+    if (!sides || !sheet) {
         status = weft_fail(message, WEFT_NO_MEMORY, "out of memory");
         goto done;
     }
@@ -56,16 +60,17 @@ weft_status weft_probe_gpu(int32_t index, weft_probe *probe, char *text, size_t 
         (status = weft_cuda_sheet(sheet, &device, sides, message))) {
         goto done;
     }
-    ours->machine = sheet->machine;
-    describe(ours, &device, sides);
+    ours.machine = sheet->machine;
+    describe(&ours, &device, sides);
+    list_sms(sides, sms, room, count);
     map_comment(&device, sides, comment, sizeof comment);
     if (text && weft_sheet_write(sheet, comment, text, size) >= size) {
         status = weft_fail(message, WEFT_FAILED, "the machine file is too long");
+        goto done;
     }
-    status = status ? status : weft_struct_give(probe, ours, sizeof *ours, sizeof(size_t), "sizeof(weft_probe)", message);
+    status = weft_struct_give(probe, &ours, sizeof ours, sizeof(size_t), "WEFT_PROBE_INIT", message);
 done:
     free(sides);
     free(sheet);
-    free(ours);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "cuda/sm90/gemm/params.h"
 #include "fake_driver.h"
+#include "order/deal.h"
 #include "ref/ref.h"
 
 /* A matrix as a tensor map describes it: `mn` lines of k, or k lines of `mn`. */

@@ -21,6 +21,7 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_fp16_d96", "9"},
     {"study_fp16_d128", "0"},
     {"sides", "s"},
+    {"read_stream", "r"},
     {"attention_bf16_sm90a", "b"},
     {"attention_fp16_sm90a", "f"},
     {"gemm_bf16_kk_sm90a", "c"},

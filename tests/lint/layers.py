@@ -26,7 +26,7 @@ class Table:
     """layers.txt: what may use what."""
 
     def __init__(self, path):
-        self.height, self.beside, self.headers, self.excepted = {}, collections.defaultdict(set), {}, set()
+        self.height, self.beside, self.headers, self.excepted, self.linked = {}, collections.defaultdict(set), {}, set(), set()
         with open(path, encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 words = line.split("#")[0].split()
@@ -47,6 +47,8 @@ class Table:
             self.beside[names[0]].update(names[1:])
         elif kind == "header" and len(names) > 1 and names[0] in self.height:
             self.headers.update(dict.fromkeys(names[1:], names[0]))
+        elif kind == "links" and names and set(names) <= set(self.height):
+            self.linked.update(names)
         elif kind == "except" and len(names) == 2:
             self.excepted.add(tuple(names))
         else:
@@ -224,7 +226,7 @@ def check(root, build):
         rule = table.forbids(user, used)
         if user is None and use.used.startswith("include/"):
             rule = None
-        if not rule and user == "cli" != used and use in included and not use.used.startswith("include/"):
+        if not rule and user == "cli" != used and used not in table.linked and use in included and not use.used.startswith("include/"):
             rule = "cli includes only public headers and its own"
         if rule and (use.file, use.used) in table.excepted:
             crossed.add((use.file, use.used))
@@ -235,7 +237,8 @@ def check(root, build):
     public = "".join(open(os.path.join(root, file), encoding="utf-8").read() for file in files if file.startswith("include/"))
     for use in called:
         name = use.what.split()[1]
-        if table.member(use.file) == "cli" != table.member(use.used) and not re.search(rf"\b{re.escape(name)}\b", public):
+        used = table.member(use.used)
+        if table.member(use.file) == "cli" != used and used not in table.linked and not re.search(rf"\b{re.escape(name)}\b", public):
             yield f"{use.file}:{use.line}: {use.what}: no public header declares it"
     for circle in circles(graph_of(included)):
         yield f"{circle[0]}:1: files include each other in a circle: {' '.join(circle)}"

@@ -14,6 +14,7 @@ layer sim cost cpu
 layer registry
 layer cli
 uses cost sim
+links base
 header order include/weft/order.h include/weft/order/
 """
 
@@ -38,7 +39,8 @@ GOOD = {
     "src/cpu/cpu.h": "int cpu(void);\n",
     "src/cpu/cpu.c": "#include \"cpu/b/b.h\"\nint cpu(void) { return b(); }\n",
     "src/registry/go.c": "#include <weft/weft.h>\n#include \"cpu/cpu.h\"\nint weft_go(void) { return cpu(); }\n",
-    "cli/main.c": "#include <stdio.h>\n#include <weft/weft.h>\n#include \"cli.h\"\nint main(void) { return weft_go(); }\n",
+    "cli/main.c": "#include <stdio.h>\n#include <weft/weft.h>\n#include \"base/low.h\"\n#include \"cli.h\"\n"
+                  "int main(void) { return weft_go() + low(); }\n",
     "cli/cli.h": "int cli;\n",
     "python/weft/__init__.py": "from .top import go\n",
     "python/weft/top.py": "from . import low\nfrom typing import TYPE_CHECKING\ngo = low\n",

@@ -6,7 +6,7 @@
 #include <weft/tune.h>
 
 #include "base/random.h"
-#include "tune/search/key.h"
+#include "tune/store/key.h"
 
 /* Every length is in one bucket, buckets do not overlap, and the largest member is at most an eighth longer than the least.
  */

@@ -5,7 +5,7 @@
 
 #include <weft/tune.h>
 
-#include "tune/search/key.h"
+#include "tune/store/key.h"
 
 typedef struct weft_store weft_store;
 

@@ -1,4 +1,4 @@
-#include "tune/search/key.h"
+#include "tune/store/key.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "cpu/thread/team.h"
 #include "cuda/plan/knobs.h"
-#include "tune/search/identity.h"
+#include "tune/store/identity.h"
 
 /* The specification of the kernel in its normal form. */
 typedef struct kernel_text {

@@ -1,4 +1,4 @@
-#include "tune/search/identity.h"
+#include "tune/store/identity.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <weft/check.h>
 
 #include "../random.h"
-#include "ref/ref.h"
+#include "bench/bench.h"
 
 static float *numbers(uint64_t *random, size_t count) {
     float *list = malloc(count * sizeof *list);
@@ -127,9 +127,9 @@ static void products(void **state) {
     assert_string_equal(found.unit, "elements");
     assert_int_equal(weft_check_result(&p, &d, NULL, &found, NULL), WEFT_OK); /* as if C had been there before */
     assert_false(found.passed);
-    assert_int_equal(weft_ref_check_stride(1000, 1e6), 1);
-    assert_int_equal(weft_ref_check_stride(1000, 4e7), 10);
-    assert_int_equal(weft_ref_check_stride(1000, 1e12), 1000);
+    assert_int_equal(weft_bench_check_stride(1000, 1e6), 1);
+    assert_int_equal(weft_bench_check_stride(1000, 4e7), 10);
+    assert_int_equal(weft_bench_check_stride(1000, 1e12), 1000);
     free(a);
     free(b);
     free(c);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/struct.h"
+#include "bench/bench.h"
 #include "cpu/thread/team.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
@@ -39,16 +40,16 @@ static void add_up(findings *all, const findings *mine) {
 }
 
 /* In fp32 the sums have no more digits than the result: two units of its last place. */
-double weft_ref_rounding(weft_dtype dtype) {
+double weft_bench_rounding(weft_dtype dtype) {
     return dtype == WEFT_FP32 ? 0x1p-22 : dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
 }
 
 /* Rounding the exact result once cannot be avoided, so it is always allowed. */
 static void allow_rounding(findings *f, weft_dtype dtype) {
-    f->bound = fmax(f->bound, weft_ref_rounding(dtype) * f->largest);
+    f->bound = fmax(f->bound, weft_bench_rounding(dtype) * f->largest);
 }
 
-int64_t weft_ref_check_stride(int64_t count, double cost) {
+int64_t weft_bench_check_stride(int64_t count, double cost) {
     const double affordable = fmax(1.0, CHECK_OPERATIONS / cost);
     return affordable >= (double)count ? 1 : (int64_t)ceil((double)count / affordable);
 }
@@ -116,7 +117,7 @@ static void check_rows(void *context, int64_t thread, int64_t threads) {
 static void check_attention(checking *all) {
     const weft_attention *p = &all->problem->attention;
     all->items = p->batch * p->heads * p->seq;
-    all->stride = weft_ref_check_stride(all->items, 8.0 * (double)p->kv_seq * (double)p->head_dim);
+    all->stride = weft_bench_check_stride(all->items, 8.0 * (double)p->kv_seq * (double)p->head_dim);
     weft_cpu_team(0, check_rows, all);
     allow_rounding(&all->found, p->dtype);
 }
@@ -213,7 +214,7 @@ static void check_gradients(checking *all) {
         all->no_memory = !check_part(p, &all->data->gradients, &all->found);
     } else {
         all->items = p->batch * p->kv_heads;
-        all->stride = weft_ref_check_stride(all->items, 14.0 * queries * (double)p->kv_seq * (double)p->head_dim);
+        all->stride = weft_bench_check_stride(all->items, 14.0 * queries * (double)p->kv_seq * (double)p->head_dim);
         weft_cpu_team(0, check_kv_heads, all);
     }
     all->found.bound = p->dtype == WEFT_FP32 ? 1e-5 : p->dtype == WEFT_FP16 ? 4e-3 : 3e-2;
@@ -247,7 +248,7 @@ static void check_elements(void *context, int64_t thread, int64_t threads) {
 static void check_gemm(checking *all) {
     const weft_gemm *p = &all->problem->gemm;
     all->items = p->batch * p->m * p->n; /* at most 2^59: all of them are in memory */
-    all->stride = weft_ref_check_stride(all->items, 4.0 * (double)p->k);
+    all->stride = weft_bench_check_stride(all->items, 4.0 * (double)p->k);
     weft_cpu_team(0, check_elements, all);
     allow_rounding(&all->found, p->c_dtype);
 }
