@@ -40,16 +40,15 @@ static const char *contradiction(const settings *s) {
 /* Writes a field of a problem; flags are written only when they were given. */
 static void put_field(problem *p, const weft_field *field, const option_value *given) {
     char *at = (char *)p + field->offset;
-    const option_value value = given                              ? *given
-                               : field->type == WEFT_FIELD_REAL   ? (option_value){.real = field->usual}
-                               : field->type == WEFT_FIELD_CHOICE ? (option_value){.code = (int32_t)field->usual}
-                                                                  : (option_value){.integer = (int64_t)field->usual};
+    const int64_t integer = given ? given->integer : (int64_t)field->usual;
+    const double real = given ? given->real : field->usual;
+    const int32_t code = given ? given->code : (int32_t)field->usual;
     if (field->type == WEFT_FIELD_INTEGER) {
-        memcpy(at, &value.integer, sizeof value.integer);
+        memcpy(at, &integer, sizeof integer);
     } else if (field->type == WEFT_FIELD_REAL) {
-        memcpy(at, &value.real, sizeof value.real);
+        memcpy(at, &real, sizeof real);
     } else if (field->type == WEFT_FIELD_CHOICE) {
-        memcpy(at, &value.code, sizeof value.code);
+        memcpy(at, &code, sizeof code);
     } else if (given) {
         memcpy(at, &field->value, sizeof field->value);
     }

@@ -100,7 +100,7 @@ static int run_studies(const char *which, json_t **list) {
 typedef struct subject {
     int32_t operation;
     int64_t tile[3];
-    int32_t sweep; /* -1: all of them */
+    int32_t sweep; /* WEFT_SWEEP_CHOOSE: all of them */
     struct {
         const char *option;
         int64_t integer;
@@ -111,7 +111,7 @@ typedef struct subject {
 static const subject subjects[] = {
     {WEFT_ATTENTION,
      {128, 128, 0},
-     -1,
+     WEFT_SWEEP_CHOOSE,
      {{"heads", 8, 0}, {"seq", 32768, 0}, {"head-dim", 128, 0}, {"dtype", 0, WEFT_BF16}}},
     {WEFT_GEMM,
      {128, 128, 64},
@@ -125,10 +125,11 @@ static settings settings_of(const subject *subject) {
     s.sweep = subject->sweep;
     memcpy(s.tile, subject->tile, sizeof s.tile);
     for (size_t i = 0; i < sizeof subject->given / sizeof *subject->given && subject->given[i].option; i++) {
-        const int is_choice = subject->given[i].integer == 0;
-        settings_give(&s, subject->given[i].option,
-                      is_choice ? (option_value){.code = subject->given[i].code}
-                                : (option_value){.integer = subject->given[i].integer});
+        option_value value = {.integer = subject->given[i].integer};
+        if (subject->given[i].integer == 0) {
+            value.code = subject->given[i].code;
+        }
+        settings_give(&s, subject->given[i].option, value);
     }
     return s;
 }

@@ -34,7 +34,7 @@ typedef enum weft_order_kind {
 /** The grids that the order applies to; WEFT_GRID_MATRIX for an unknown kind. */
 WEFT_INLINE weft_grid_kind weft_order_grid(int32_t kind) {
     switch (kind) {
-#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text)                                                           \
+#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text)                                                              \
     case WEFT_ORDER_##ID:                                                                                                  \
         return WEFT_GRID_##GRID;
 #include "orders.def"
@@ -90,7 +90,7 @@ WEFT_INLINE int weft_order_init(weft_order *order, weft_order_kind kind, weft_gr
 /** The tile at a position, computed. `position` is between 0 and order->count - 1. */
 WEFT_INLINE weft_tile weft_order_compute(const weft_order *order, int64_t position) {
     switch (order->kind) {
-#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text)                                                           \
+#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text)                                                              \
     case WEFT_ORDER_##ID:                                                                                                  \
         return weft_order_##function(order, position);
 #include "orders.def"

@@ -160,9 +160,9 @@ typedef struct weft_buffer {
     const char *name;   /**< of the field of the data's struct: "q" */
     size_t offset;      /**< of that field, a pointer, in the data's struct */
     weft_dtype dtype;
-    size_t elements;   /**< strides included */
-    size_t alignment;  /**< in bytes, that a GPU needs */
-    int32_t is_read;   /**< 1: an input */
+    size_t elements;    /**< strides included */
+    size_t alignment;   /**< in bytes, that a GPU needs */
+    int32_t is_read;    /**< 1: an input */
     int32_t is_written; /**< 1: an output */
     int32_t optional;   /**< 1: may be null */
 } weft_buffer;
@@ -231,8 +231,8 @@ WEFT_API size_t weft_release_memory(void);
  * Schedules, devices and plans: choosing how and where
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/** Tile shape, order, sweep, dispatch, cluster. A zero means: let the plan choose. Other structs hold schedules by value, so
- * this one never changes its size: new fields take the place of reserved ones. */
+/** Tile shape, order, sweep, dispatch, cluster. A zero means: let the plan choose. Other structs hold schedules by value,
+ * so this one never changes its size: new fields take the place of reserved ones. */
 typedef struct weft_schedule {
     size_t struct_size;             /**< set by WEFT_SCHEDULE_INIT */
     int64_t tile_m, tile_n, tile_k; /**< attention: queries x keys (tile_k unused); GEMM: rows x columns x k step */
@@ -246,13 +246,13 @@ typedef struct weft_schedule {
     int64_t domains;                /**< L2 domains of the orders that take them */
     int64_t cluster_m, cluster_n; /**< CTAs in a cluster, over rows x columns of the grid of tiles (attention: heads x query
                                        blocks), which they must divide; a GEMM's on a GPU may reach over the edge */
-    int64_t split; /**< on a GPU: CTAs of a cluster that share the steps of a tile, under grid dispatch */
-    int64_t reserved[8]; /**< 0 */
+    int64_t split;                /**< on a GPU: CTAs of a cluster that share the steps of a tile, under grid dispatch */
+    int64_t reserved[8];          /**< 0 */
 } weft_schedule;
 
 #define WEFT_SCHEDULE_INIT                                                                                                 \
     {                                                                                                                      \
-        sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0, {                                   \
+        sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0, {                                  \
             0                                                                                                              \
         }                                                                                                                  \
     }
@@ -412,11 +412,11 @@ typedef struct weft_field {
 
 /** An operation: a row of a table. */
 typedef struct weft_operation_info {
-    int32_t operation;                /**< a weft_operation */
-    const char *name, *text;          /**< "attention-backward", a line of explanation */
-    size_t problem_size, data_size;   /**< of its structs */
-    weft_grid_kind grid;              /**< which orders apply to its grid of tiles */
-    const weft_field *fields;         /**< of the problem, `field_count` of them */
+    int32_t operation;              /**< a weft_operation */
+    const char *name, *text;        /**< "attention-backward", a line of explanation */
+    size_t problem_size, data_size; /**< of its structs */
+    weft_grid_kind grid;            /**< which orders apply to its grid of tiles */
+    const weft_field *fields;       /**< of the problem, `field_count` of them */
     size_t field_count;
 } weft_operation_info;
 

@@ -7,9 +7,9 @@
 
 #include <weft/weft.h>
 
-/* Copies a caller's struct over ours of `known` bytes, which holds the defaults and keeps them where the caller's is shorter.
- * Where it is longer, what we do not know must be 0. `macro` is what initialises such a struct; `least` is the shortest that
- * was ever published. */
+/* Copies a caller's struct over ours of `known` bytes, which holds the defaults and keeps them where the caller's is
+ * shorter. Where it is longer, what we do not know must be 0. `macro` is what initialises such a struct; `least` is the
+ * shortest that was ever published. */
 weft_status weft_struct_take(void *ours, size_t known, size_t least, const void *theirs, const char *macro,
                              weft_message *message);
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "counters/metrics.h"
 #include "base/status.h"
+#include "counters/metrics.h"
 
 struct weft_counters {
     weft_cupti cupti;

@@ -9,11 +9,11 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/status.h"
+#include "base/struct.h"
 #include "machine/embedded.h"
 #include "machine/machine.h"
 #include "machine/sheet.h"
-#include "base/status.h"
-#include "base/struct.h"
 
 /* What messages show of a file's name: all of it, or its end, so that there is room for what is wrong with it. */
 typedef struct shown {
@@ -145,9 +145,8 @@ weft_status weft_machine_parse(weft_machine *machine, const char *text, size_t l
                                weft_message *message) {
     weft_sheet sheet;
     const shown name = show(label ? label : "machine");
-    const weft_status status = !text && length > 0
-                                   ? weft_fail(message, WEFT_INVALID, "text is null")
-                                   : weft_sheet_parse(&sheet, text ? text : "", length, name.text, message);
+    const weft_status status = !text && length > 0 ? weft_fail(message, WEFT_INVALID, "text is null")
+                                                   : weft_sheet_parse(&sheet, text ? text : "", length, name.text, message);
     return give(machine, &sheet.machine, status, message);
 }
 

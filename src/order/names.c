@@ -4,8 +4,7 @@
 #include <weft/weft.h>
 
 static const weft_order_info orders[] = {
-#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text)                                                           \
-    {name, text, WEFT_GRID_##GRID, WEFT_PARAMETER_##PARAMETER},
+#define WEFT_ORDER(ID, function, name, GRID, PARAMETER, text) {name, text, WEFT_GRID_##GRID, WEFT_PARAMETER_##PARAMETER},
 #include <weft/orders.def>
 };
 

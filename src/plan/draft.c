@@ -6,8 +6,8 @@
 #include "machine/machine.h"
 #include "plan/plan.h"
 
-weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_schedule *schedule,
-                            const weft_device *device, weft_message *message) {
+weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_schedule *schedule, const weft_device *device,
+                            weft_message *message) {
     memset(draft, 0, sizeof *draft);
     weft_status status;
     if ((status = weft_problem_resolve(&draft->problem, &draft->operation, problem, message)) ||
@@ -52,7 +52,8 @@ weft_status weft_plan_create(weft_plan **plan, const void *problem, const weft_p
     weft_plan draft;
     weft_machine machine;
     weft_status status = WEFT_OK;
-    if ((options && (status = weft_struct_take(&o, sizeof o, sizeof(size_t), options, "WEFT_PLAN_OPTIONS_INIT", message))) ||
+    if ((options &&
+         (status = weft_struct_take(&o, sizeof o, sizeof(size_t), options, "WEFT_PLAN_OPTIONS_INIT", message))) ||
         (status = weft_plan_draft(&draft, problem, o.schedule, o.device, message)) ||
         (o.machine && (status = weft_machine_copy(&machine, o.machine, message)))) {
         return status;

@@ -172,8 +172,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     if ((status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
         (status = check_numbers(&plan->schedule, message)) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
-        (status = settle_workers(&plan->schedule, &plan->machine, message)) ||
-        (status = finish(plan, message))) {
+        (status = settle_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message))) {
         weft_plan_destroy(plan);
         return status;
     }

@@ -47,8 +47,8 @@ struct weft_plan {
         weft_attention attention;
         weft_gemm gemm;
     };
-    weft_schedule schedule;   /* every choice made */
-    int64_t products; /* GEMM: of a walk; walks follow each other. 0: all of the batch */
+    weft_schedule schedule; /* every choice made */
+    int64_t products;       /* GEMM: of a walk; walks follow each other. 0: all of the batch */
     int64_t pack; /* attention: query heads that share K and V in one tile; its rows are (query, head); divides tile_m */
     int64_t lead; /* attention: queries of a tile minus those of the first tile, see weft_reach; set by the backend */
     weft_machine machine;
@@ -64,8 +64,8 @@ struct weft_plan {
 
 /* A draft is a plan that is not made: problem, device and backend are there, and the schedule as the caller gave it, with
  * what is open in it. It holds nothing that is to be released. */
-weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_schedule *schedule,
-                            const weft_device *device, weft_message *message);
+weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_schedule *schedule, const weft_device *device,
+                            weft_message *message);
 
 /* The plan's problem as it is cut into tiles. */
 weft_tiling weft_plan_tiling(const weft_plan *plan);

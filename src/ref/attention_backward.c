@@ -7,8 +7,8 @@
  *   dK[j] += scale dS[j] Q
  * Sums are kept in fp64, at the index where the element lives, and rounded once at the end. So query heads that share a kv
  * head add up, and so do positions that share an element through a stride of 0. */
-#include "problem/problem.h"
 #include "base/status.h"
+#include "problem/problem.h"
 #include "ref/dot.h"
 
 #include <math.h>

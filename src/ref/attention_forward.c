@@ -1,6 +1,6 @@
 /* Attention, row by row: scores, softmax, weighted sum of V, all in fp64. */
-#include "problem/problem.h"
 #include "base/status.h"
+#include "problem/problem.h"
 #include "ref/dot.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
  *
  * A query keeps the largest score so far, the sum of 2^(score - largest) and the sum of those weights times V. A step that
  * brings a larger score first scales both sums down. */
-#include "problem/problem.h"
 #include "base/status.h"
+#include "problem/problem.h"
 #include "ref/dot.h"
 #include "ref/rounds.h"
 

@@ -1,6 +1,6 @@
 /* C = alpha A B + beta C: element by element, and tile by tile through a plan. */
-#include "problem/problem.h"
 #include "base/status.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 #include "ref/rounds.h"
 

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "../plans.h"
 #include "../random.h"
 #include "cuda/driver/module.h"
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
-#include "../plans.h"
 #include "ref/ref.h"
 
 static const weft_cuda_driver *driver;
@@ -95,11 +95,16 @@ static problem problem_new(const weft_attention *p, uint64_t *random) {
     }
     x.size = attention_sizes(&x.p);
     const size_t bytes = weft_dtype_bytes(p->dtype);
-    x.host = (weft_attention_data){sizeof(weft_attention_data), WEFT_ATTENTION, make(p->dtype, x.size.q, random), make(p->dtype, x.size.k, random),
+    x.host = (weft_attention_data){sizeof(weft_attention_data),      WEFT_ATTENTION,
+                                   make(p->dtype, x.size.q, random), make(p->dtype, x.size.k, random),
                                    make(p->dtype, x.size.v, random), make(p->dtype, x.size.o, NULL),
                                    make(WEFT_FP32, x.size.lse, NULL)};
-    x.device = (weft_attention_data){sizeof(weft_attention_data), WEFT_ATTENTION, there(x.host.q, x.size.q * bytes), there(x.host.k, x.size.k * bytes),
-                                     there(x.host.v, x.size.v * bytes), there(x.host.o, x.size.o * bytes),
+    x.device = (weft_attention_data){sizeof(weft_attention_data),
+                                     WEFT_ATTENTION,
+                                     there(x.host.q, x.size.q * bytes),
+                                     there(x.host.k, x.size.k * bytes),
+                                     there(x.host.v, x.size.v * bytes),
+                                     there(x.host.o, x.size.o * bytes),
                                      there(x.host.lse, x.size.lse * sizeof(float))};
     return x;
 }

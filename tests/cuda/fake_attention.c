@@ -129,8 +129,13 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
     set_mask(&problem, &p->walk.reach);
     problem.scale = (double)p->scale_log2 / 1.44269504088896340736;
     problem.o_strides = p->o_strides;
-    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, (const void *)(uintptr_t)q.data, (const void *)(uintptr_t)k.data,
-                                      (const void *)(uintptr_t)v.data, p->o, p->lse};
+    const weft_attention_data data = {sizeof(weft_attention_data),
+                                      WEFT_ATTENTION,
+                                      (const void *)(uintptr_t)q.data,
+                                      (const void *)(uintptr_t)k.data,
+                                      (const void *)(uintptr_t)v.data,
+                                      p->o,
+                                      p->lse};
     const int64_t lead = p->walk.reach.lead;
     if ((p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) || !p->walk.reach.is_prefix || lead < 0 ||
         lead >= p->walk.reach.tile_rows || lead % (64 / pack) != 0) {

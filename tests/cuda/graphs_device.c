@@ -6,9 +6,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "../plans.h"
 #include "cuda/sm90/attention/params.h"
 #include "cuda/sm90/gemm/params.h"
-#include "../plans.h"
 #include "cuda/study/params.h"
 
 /* CUDA_KERNEL_NODE_PARAMS_v2. */
@@ -279,8 +279,8 @@ static void after_memset(int32_t dispatch) {
     weft_plan *plan = plan_new(&p, &s, NULL);
     DEMAND(capture_begin(stream, 0));
     DEMAND(driver->set_words((uint64_t)(uintptr_t)x.device.o, UINT32_MAX, x.size.o / 2, stream));
-    CHECK(weft_plan_enqueue(plan, &x.device, stream, &message) == WEFT_OK, "dispatch %d after a memset: %s",
-          (int)dispatch, message.text);
+    CHECK(weft_plan_enqueue(plan, &x.device, stream, &message) == WEFT_OK, "dispatch %d after a memset: %s", (int)dispatch,
+          message.text);
     const int ended = capture_end(stream, &graph);
     CHECK(ended == 0, "dispatch %d after a memset: the capture ends with %d", (int)dispatch, ended);
     if (ended == 0 && graph_instantiate(&executable, graph, 0) == 0) {

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../plans.h"
+#include "base/random.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/params.h"
 #include "problem/problem.h"
-#include "base/random.h"
-#include "../plans.h"
 #include "ref/ref.h"
 
 enum { ROUNDS = 160, SKIPPED = 77, SAMPLES = 4000, REPEATS = 3 };
@@ -243,7 +243,7 @@ static void count_features(const weft_plan *plan) {
     for (int i = 0; i < CLUSTERS; i++) {
         features.clusters[i] += s->cluster_m == clusters[i][0] && s->cluster_n == clusters[i][1];
     }
-    features.dispatches[s->dispatch]++;
+    features.dispatches[s->dispatch - 1]++;
     features.dtypes[plan->gemm.c_dtype]++;
     features.split += s->split > 1;
     features.by_phase += strstr(c->choice.kernel, "_by_phase") != NULL;
@@ -268,11 +268,11 @@ static int has_all_features(void) {
 /* Runs it over poison, or over the old C where that is read; the result comes to `got`. */
 static int run(const weft_cuda_driver *d, const weft_plan *plan, const matrix *a, const matrix *b, const matrix *c,
                void *got, weft_message *message) {
-    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)a->there, (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)a->there,
+                                 (void *)(uintptr_t)b->there, (void *)(uintptr_t)c->there};
     const int prepared = plan->gemm.beta != 0 ? d->copy_in(c->there, c->host, c->bytes)
                                               : d->set_words(c->there, UINT32_MAX, (c->bytes + 3) / 4, NULL);
-    return prepared == 0 && weft_plan_run(plan, &data, message) == WEFT_OK &&
-           d->copy_out(got, c->there, c->bytes) == 0;
+    return prepared == 0 && weft_plan_run(plan, &data, message) == WEFT_OK && d->copy_out(got, c->there, c->bytes) == 0;
 }
 
 /* Plans a product, which has to be for the kernel `symbol` if it is not null; runs it, and so many times more. */

@@ -9,8 +9,8 @@
 #include "study_launch.cuh"
 
 extern "C" {
-#include "problem/problem.h"
 #include "../plans.h"
+#include "problem/problem.h"
 #include "ref/ref.h"
 }
 

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "../plans.h"
 #include "../ref/tensors.h"
 #include "cuda/plan/backend.h"
-#include "../plans.h"
 #include "cuda/sm90/gemm/params.h"
 
 static weft_device gpu(void) {
@@ -122,7 +122,8 @@ static void parameters(void **state) {
         assert_non_null(got);
         const uint64_t da = there(d, a, sizes.a * bytes), db = there(d, b, sizes.b * bytes);
         const uint64_t dc = there(d, c, sizes.c * c_bytes);
-        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)da, (void *)(uintptr_t)db, (void *)(uintptr_t)dc};
+        const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)da, (void *)(uintptr_t)db,
+                                     (void *)(uintptr_t)dc};
         weft_plan *plan;
         weft_message message = {""};
         if (plan_on(&plan, &p, &s, NULL, &device, &message) != WEFT_OK) {
@@ -244,7 +245,8 @@ static void choices(void **state) {
 
 static weft_gemm_phase_params all_parameters_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
-    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096};
+    const weft_gemm_data data = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)4096, (void *)(uintptr_t)4096,
+                                 (void *)(uintptr_t)4096};
     uint64_t counter[2] = {0, 0};
     const weft_counters counters = {.own = c->tickets ? counter : NULL, .pace = c->tickets ? counter : NULL};
     weft_gemm_phase_params to;
@@ -464,7 +466,8 @@ static void launching_fails(void **state) {
     assert_int_equal(d->memory_new(&at[0], 2 * sizes.a + 16), 0);
     assert_int_equal(d->memory_new(&at[1], 2 * sizes.b), 0);
     assert_int_equal(d->memory_new(&at[2], 2 * sizes.c), 0);
-    const weft_gemm_data good = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1], (void *)(uintptr_t)at[2]};
+    const weft_gemm_data good = {sizeof(weft_gemm_data), WEFT_GEMM, (void *)(uintptr_t)at[0], (void *)(uintptr_t)at[1],
+                                 (void *)(uintptr_t)at[2]};
     assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     weft_gemm_data data = good;
     data.a = NULL;

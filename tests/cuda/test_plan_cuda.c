@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "../ref/tensors.h"
 #include "../plans.h"
+#include "../ref/tensors.h"
 #include "cuda/plan/backend.h"
 
 /* The study kernel, which has every knob. */
@@ -50,8 +50,9 @@ static buffers buffers_new(const tensors *t) {
     b.v = there(b.driver, t->v, t->size.v * bytes);
     b.o = there(b.driver, t->data.o, t->size.o * bytes);
     b.lse = there(b.driver, t->data.lse, t->size.lse * sizeof(float));
-    b.data = (weft_attention_data){sizeof(weft_attention_data), WEFT_ATTENTION, (void *)(uintptr_t)b.q, (void *)(uintptr_t)b.k, (void *)(uintptr_t)b.v,
-                                   (void *)(uintptr_t)b.o, (float *)(uintptr_t)b.lse};
+    b.data = (weft_attention_data){sizeof(weft_attention_data), WEFT_ATTENTION,         (void *)(uintptr_t)b.q,
+                                   (void *)(uintptr_t)b.k,      (void *)(uintptr_t)b.v, (void *)(uintptr_t)b.o,
+                                   (float *)(uintptr_t)b.lse};
     return b;
 }
 
@@ -137,8 +138,7 @@ static void parameters(void **state) {
         const buffers b = buffers_new(&t);
         weft_message message = {""};
         weft_plan *plan;
-        if (plan_on(&plan, &p, &s, NULL, &device, &message) ||
-            weft_plan_run(plan, &b.data, &message)) {
+        if (plan_on(&plan, &p, &s, NULL, &device, &message) || weft_plan_run(plan, &b.data, &message)) {
             fail_msg("round %d: %s", round, message.text);
         }
         assert_int_equal(plan->schedule.tile_m, plan->walk.reach.tile_rows);
@@ -424,8 +424,7 @@ static void another_captures(void **state) {
     s.table = 1;
     script("capturing=1");
     assert_int_equal(b.driver->capture_mode(&mode), 0);
-    if (plan_on(&plan, &p, &s, NULL, &device, &message) ||
-        weft_plan_enqueue(plan, &b.data, (void *)0x100, &message)) {
+    if (plan_on(&plan, &p, &s, NULL, &device, &message) || weft_plan_enqueue(plan, &b.data, (void *)0x100, &message)) {
         fail_msg("%s", message.text);
     }
     weft_plan_destroy(plan);

@@ -1,9 +1,9 @@
 /* Tuning on a GPU, with the fake driver: candidates come from the family's list, times from events, and nothing is left. */
 #include "fake_images.h"
 
+#include "../plans.h"
 #include "../tune/stores.h"
 #include "tune/search/candidates.h"
-#include "../plans.h"
 #include "tune/store/known.h"
 
 #include <weft/tune.h>

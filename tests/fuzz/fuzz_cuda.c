@@ -110,8 +110,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             tidy_attention(&p);
         }
         expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
-        const weft_attention_data where = {sizeof(weft_attention_data), WEFT_ATTENTION, take_pointer(&in, 1), take_pointer(&in, 2), take_pointer(&in, 3),
-                                           take_pointer(&in, 4), take_pointer(&in, 5)};
+        const weft_attention_data where = {sizeof(weft_attention_data), WEFT_ATTENTION,       take_pointer(&in, 1),
+                                           take_pointer(&in, 2),        take_pointer(&in, 3), take_pointer(&in, 4),
+                                           take_pointer(&in, 5)};
         status = plan ? weft_plan_enqueue(plan, &where, NULL, &message) : WEFT_FAILED;
     } else {
         weft_gemm p = take_gemm(&in);
@@ -119,7 +120,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             tidy_gemm(&p);
         }
         expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
-        const weft_gemm_data where = {sizeof(weft_gemm_data), WEFT_GEMM, take_pointer(&in, 1), take_pointer(&in, 2), take_pointer(&in, 3)};
+        const weft_gemm_data where = {sizeof(weft_gemm_data), WEFT_GEMM, take_pointer(&in, 1), take_pointer(&in, 2),
+                                      take_pointer(&in, 3)};
         status = plan ? weft_plan_enqueue(plan, &where, NULL, &message) : WEFT_FAILED;
     }
     char text[64];

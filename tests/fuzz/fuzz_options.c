@@ -35,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t found = 0;
     weft_message message;
     memset(message.text, '#', sizeof message.text);
-    const int status = options_parse(&s, data[0], operation_bits(data[0] % 4), count, arguments, words, 4, &found, &message);
+    const int status =
+        options_parse(&s, data[0], operation_bits(data[0] % 4), count, arguments, words, 4, &found, &message);
     const int terminated = memchr(message.text, '\0', sizeof message.text) != NULL;
     if (found > 4 || (status != EXIT_OK && (status != EXIT_USAGE || !terminated))) {
         abort();

@@ -1,6 +1,6 @@
 /* Plans: what is chosen, what is refused, how they describe themselves, and the checks before they run. */
-#include "../plans.h"
 #include "../cmocka_all.h"
+#include "../plans.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ static weft_machine load(const char *name) {
         weft_message message_ = {""};                                                                                      \
         weft_plan *plan_ = (weft_plan *)1;                                                                                 \
         assignments;                                                                                                       \
-        assert_int_equal(plan_for(&plan_, &problem_, &s, NULL, &message_), WEFT_INVALID);                          \
+        assert_int_equal(plan_for(&plan_, &problem_, &s, NULL, &message_), WEFT_INVALID);                                  \
         assert_null(plan_);                                                                                                \
         assert_string_equal(message_.text, expected);                                                                      \
     } while (0)
@@ -192,7 +192,8 @@ static void tables_have_a_limit(void **state) {
     s.table = 0;
     s.order = WEFT_ORDER_HILBERT;
     assert_int_equal(plan_for(&plan, &p, &s, NULL, &message), WEFT_OK); /* computing has none */
-    const weft_tile t = weft_order_tile(&weft_plan_walk(plan, sizeof(weft_walk))->order, weft_plan_walk(plan, sizeof(weft_walk))->order.count - 1);
+    const weft_tile t = weft_order_tile(&weft_plan_walk(plan, sizeof(weft_walk))->order,
+                                        weft_plan_walk(plan, sizeof(weft_walk))->order.count - 1);
     assert_true(t.m < 1 << 23 && t.n < 1 << 23);
     weft_plan_destroy(plan);
 }

@@ -32,9 +32,9 @@ static weft_gemm good_gemm(void) {
         weft_##kind p_ = good_##kind();                                                                                    \
         weft_message m_;                                                                                                   \
         p_.field = value;                                                                                                  \
-        assert_int_equal(weft_problem_check(&p_, &m_), WEFT_INVALID);                                                     \
+        assert_int_equal(weft_problem_check(&p_, &m_), WEFT_INVALID);                                                      \
         assert_string_equal(m_.text, expected);                                                                            \
-        assert_int_equal(weft_problem_check(&p_, NULL), WEFT_INVALID);                                                    \
+        assert_int_equal(weft_problem_check(&p_, NULL), WEFT_INVALID);                                                     \
     } while (0)
 
 static void bad_attentions(void **state) {

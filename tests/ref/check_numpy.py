@@ -23,34 +23,38 @@ NUMPY_DTYPE = {FP32: np.float32, FP16: np.float16}
 TOLERANCE = {FP32: (2e-6, 2e-6), FP16: (1e-3, 2e-4)}
 
 
+ATTENTION, BACKWARD, GEMM = 1, 2, 3  # operations
+HEAD = [("struct_size", ctypes.c_size_t), ("operation", ctypes.c_int32)]
+
+
 class Strides(ctypes.Structure):
     _fields_ = [("batch", I64), ("seq", I64), ("head", I64)]
 
 
 class Attention(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("batch", I64), ("heads", I64), ("kv_heads", I64), ("seq", I64),
+    _fields_ = HEAD + [("batch", I64), ("heads", I64), ("kv_heads", I64), ("seq", I64),
                 ("kv_seq", I64), ("head_dim", I64), ("dtype", ENUM), ("mask", ENUM), ("offset", I64),
                 ("scale", DOUBLE), ("layout", ENUM), ("q_strides", Strides), ("k_strides", Strides),
                 ("v_strides", Strides), ("o_strides", Strides)]
 
 
 class AttentionData(ctypes.Structure):
-    _fields_ = [(name, POINTER) for name in ("q", "k", "v", "o", "lse")]
+    _fields_ = HEAD + [(name, POINTER) for name in ("q", "k", "v", "o", "lse")]
 
 
 class AttentionGradients(ctypes.Structure):
-    _fields_ = [(name, POINTER) for name in ("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v", "o", "lse")]
+    _fields_ = HEAD + [(name, POINTER) for name in ("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v", "o", "lse")]
 
 
 class Gemm(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("m", I64), ("n", I64), ("k", I64), ("dtype", ENUM),
+    _fields_ = HEAD + [("m", I64), ("n", I64), ("k", I64), ("dtype", ENUM),
                 ("c_dtype", ENUM), ("a_major", ENUM), ("b_major", ENUM), ("c_major", ENUM), ("lda", I64), ("ldb", I64),
                 ("ldc", I64), ("alpha", DOUBLE), ("beta", DOUBLE), ("batch", I64), ("a_stride", I64), ("b_stride", I64),
                 ("c_stride", I64)]
 
 
 class GemmData(ctypes.Structure):
-    _fields_ = [(name, POINTER) for name in ("a", "b", "c")]
+    _fields_ = HEAD + [(name, POINTER) for name in ("a", "b", "c")]
 
 
 class Message(ctypes.Structure):
@@ -96,7 +100,7 @@ def check_attention(weft, rng, dtype, mask, layout, group):
     batch, kv_heads, head_dim = (int(n) for n in (rng.integers(1, 4), rng.integers(1, 4), 8 * rng.integers(1, 5)))
     heads, seq, kv_seq = kv_heads * group, int(rng.integers(1, 40)), int(rng.integers(1, 40))
     offset = int(rng.integers(-seq, kv_seq)) if mask == CAUSAL else 0
-    problem = Attention(struct_size=ctypes.sizeof(Attention), batch=batch, heads=heads, kv_heads=kv_heads, seq=seq,
+    problem = Attention(struct_size=ctypes.sizeof(Attention), operation=ATTENTION, batch=batch, heads=heads, kv_heads=kv_heads, seq=seq,
                         kv_seq=kv_seq, head_dim=head_dim, dtype=dtype, mask=mask, offset=offset, layout=layout)
     what = f"attention dtype {dtype} mask {mask} offset {offset} layout {layout} {batch}x{heads}/{kv_heads}x{seq}x{kv_seq}"
 
@@ -113,9 +117,9 @@ def check_attention(weft, rng, dtype, mask, layout, group):
     k, v = (rng.standard_normal(shape(kv_seq, kv_heads)).astype(NUMPY_DTYPE[dtype]) for _ in range(2))
     o, grad_q, grad_k, grad_v = (np.full_like(like, np.nan) for like in (q, q, k, v))
     lse = np.full((batch, heads, seq), np.nan, np.float32)
-    call(weft.weft_attention_forward, problem, AttentionData(*map(address, (q, k, v, o, lse))))
+    call(weft.weft_attention_forward, problem, AttentionData(ctypes.sizeof(AttentionData), ATTENTION, *map(address, (q, k, v, o, lse))))
     call(weft.weft_attention_backward, problem,
-         AttentionGradients(*map(address, (q, k, v, grad_o, grad_q, grad_k, grad_v, o, lse))))
+         AttentionGradients(ctypes.sizeof(AttentionGradients), BACKWARD, *map(address, (q, k, v, grad_o, grad_q, grad_k, grad_v, o, lse))))
 
     shift = kv_seq - seq if mask == BOTTOM_RIGHT else offset
     visible = (np.arange(kv_seq) <= np.arange(seq)[:, None] + shift) | (mask == NONE)
@@ -140,9 +144,9 @@ def check_gemm(weft, rng, dtype, c_dtype, majors, beta):
     want = alpha * (a.astype(np.float64) @ b.astype(np.float64)) + beta * c.astype(np.float64)
     if beta == 0:
         c.fill(np.nan)
-    problem = Gemm(struct_size=ctypes.sizeof(Gemm), m=m, n=n, k=k, dtype=dtype, c_dtype=c_dtype, a_major=majors[0],
+    problem = Gemm(struct_size=ctypes.sizeof(Gemm), operation=GEMM, m=m, n=n, k=k, dtype=dtype, c_dtype=c_dtype, a_major=majors[0],
                    b_major=majors[1], c_major=majors[2], alpha=alpha, beta=beta, batch=1)
-    call(weft.weft_gemm_multiply, problem, GemmData(*map(address, (a, b, c))))
+    call(weft.weft_gemm_multiply, problem, GemmData(ctypes.sizeof(GemmData), GEMM, *map(address, (a, b, c))))
     compare(f"gemm dtype {dtype} c_dtype {c_dtype} majors {majors} beta {beta} {m}x{n}x{k}", c, want, c_dtype, k)
 
 

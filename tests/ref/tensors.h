@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "../cmocka_all.h"
+#include "../plans.h"
 #include "../random.h"
 #include "problem/problem.h"
-#include "../plans.h"
 #include "ref/ref.h"
 
 /* Evenly between -1 and 1. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "../cmocka_all.h"
-#include "../random.h"
 #include "../plans.h"
+#include "../random.h"
 #include "plan/plan.h"
 #include <weft/sim.h>
 
@@ -45,9 +45,8 @@ typedef struct subject {
 static inline weft_plan *plan_of(const subject *s, const weft_machine *machine) {
     weft_plan *plan;
     weft_message message = {""};
-    const weft_status status = s->kind == WEFT_ATTENTION
-                                   ? plan_for(&plan, &s->attention, &s->schedule, machine, &message)
-                                   : plan_for(&plan, &s->gemm, &s->schedule, machine, &message);
+    const weft_status status = s->kind == WEFT_ATTENTION ? plan_for(&plan, &s->attention, &s->schedule, machine, &message)
+                                                         : plan_for(&plan, &s->gemm, &s->schedule, machine, &message);
     if (status != WEFT_OK) {
         fail_msg("%s", message.text);
     }

@@ -6,8 +6,8 @@
 #include <weft/model.h>
 #include <weft/stream.h>
 
-#include "problems.h"
 #include "../plans.h"
+#include "problems.h"
 
 /* A strict LRU of single sectors: a ring in order of age, with sector `count` as its end. */
 typedef struct sectors {

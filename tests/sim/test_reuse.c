@@ -5,9 +5,9 @@
 
 #include "../cmocka_all.h"
 #include "../random.h"
-#include <weft/model.h>
 #include "sim/cache.h"
 #include "sim/reuse.h"
+#include <weft/model.h>
 
 enum { MOST_IDS = 80, BIN = WEFT_REUSE_BIN };
 

@@ -101,7 +101,8 @@ static void gemm_on_the_cpu(void **state) {
         fake_call_attribute(&call, "problem", &p, sizeof p);
         fake_call_attribute(&call, "schedule", &open, sizeof open);
         if (wrong) {
-            fake_call_refused(weft_xla_gemm_cpu, &call, XLA_INVALID_ARGUMENT, "c would be read, and a result holds nothing");
+            fake_call_refused(weft_xla_gemm_cpu, &call, XLA_INVALID_ARGUMENT,
+                              "c would be read, and a result holds nothing");
         } else {
             assert_null(weft_xla_gemm_cpu(&call.frame));
         }

@@ -72,7 +72,8 @@ void weft_cpu_attention_choose(weft_plan *plan) {
         choose_handing(s, &plan->attention);
         choose_tile(s, &plan->attention);
     }
-    s->dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_DYNAMIC : s->dispatch; /* threads are not equally fast */
+    s->dispatch =
+        s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_DYNAMIC : s->dispatch; /* threads are not equally fast */
 }
 
 size_t weft_cpu_attention_candidates(const weft_plan *draft, weft_schedule *list, size_t capacity) {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/driver/module.h"
 #include "base/status.h"
+#include "cuda/driver/module.h"
 
 /* cuLibraryLoadData came with CUDA 12.0; what a toolkit compiles needs a driver of its own generation. */
 static int oldest_release(void) {

@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cuda/l2/sides.h"
 #include "base/status.h"
+#include "cuda/l2/sides.h"
 
 enum { DEVICES = 64 }; /* whose sides are remembered; those beyond have none */
 

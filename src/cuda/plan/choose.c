@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cuda/driver/module.h"
 #include "cuda/plan/backend.h"
-#include "base/status.h"
 
 #define WEFT_CUDA_FAMILY(name, OPERATION, least, most) extern const weft_cuda_family weft_cuda_##name;
 #include "cuda/plan/families.def"

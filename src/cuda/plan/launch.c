@@ -1,8 +1,8 @@
 /* What every hot call ends with: pointers are checked, parameters filled, and the kernel is put on a stream. */
 #include <stdint.h>
 
-#include "cuda/plan/backend.h"
 #include "base/status.h"
+#include "cuda/plan/backend.h"
 
 weft_status weft_cuda_check_pointer(const weft_cuda_plan *c, const char *name, const void *pointer, size_t alignment,
                                     weft_message *message) {

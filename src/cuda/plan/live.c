@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "machine/embedded.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "machine/embedded.h"
 
 /* Whether a word of the GPU's name is the name of a built-in machine: "NVIDIA H200" is h200. */
 static int is_named(const char *gpu, const char *machine) {
@@ -174,8 +174,7 @@ weft_status weft_machine_gpu(weft_machine *machine, int32_t index, weft_message 
         (status = weft_cuda_device_get(driver, index, &device, message)) == WEFT_OK) {
         status = weft_cuda_describe(&found, &device, message);
     }
-    const weft_status given =
-        weft_struct_give(machine, &found, sizeof found, sizeof(size_t), "WEFT_MACHINE_INIT", message);
+    const weft_status given = weft_struct_give(machine, &found, sizeof found, sizeof(size_t), "WEFT_MACHINE_INIT", message);
     return status ? status : given;
 }
 

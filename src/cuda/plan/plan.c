@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cuda/driver/module.h"
 #include "cuda/l2/side_table.h"
 #include "cuda/plan/backend.h"
 #include "cuda/plan/live.h"
-#include "base/status.h"
 
 /* The context that is current, if it is one of this device, else the primary one. */
 static weft_status take_context(weft_cuda_plan *c, weft_message *message) {
@@ -123,7 +123,7 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
     }
     plan->placed = c;
     plan->products = 0; /* the whole batch at once */
-    size_t family; /* a specification that cannot be read is refused with and without a GPU */
+    size_t family;      /* a specification that cannot be read is refused with and without a GPU */
     weft_status status = weft_cuda_knobs_read(plan->device.kernel, &c->knobs, &family, message);
     if (status == WEFT_OK && (status = weft_cuda_driver_get(&c->driver, message)) == WEFT_OK) {
         const int mode = weft_cuda_relax(c->driver);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda/plan/backend.h"
 #include "base/status.h"
+#include "cuda/plan/backend.h"
 
 static const weft_study_variant variants[] = {
 #define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__),

@@ -16,7 +16,7 @@ typedef struct kernel_text {
 } kernel_text;
 
 static kernel_text kernel_of(const weft_plan *draft) {
-    kernel_text kernel;
+    kernel_text kernel = {""};
     weft_cuda_knobs_normalize(draft->device.kernel, kernel.text, sizeof kernel.text);
     return kernel;
 }

@@ -149,8 +149,8 @@ static double time_under(const request *r, const weft_hopper_attention_variant *
         .group = s->group,
         .domains = s->domains > 0 ? s->domains : r->domains,
         .sweep = s->sweep != WEFT_SWEEP_CHOOSE ? s->sweep
-                 : alternates            ? WEFT_SWEEP_SAWTOOTH
-                                         : WEFT_SWEEP_FORWARD,
+                 : alternates                  ? WEFT_SWEEP_SAWTOOTH
+                                               : WEFT_SWEEP_FORWARD,
         .dispatch = s->dispatch,
         .l2_bytes = r->device->l2_bytes,
     };

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/attention/choose.h"
 #include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
-#include "base/status.h"
 
 _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 _Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_TICKETS_WORDS, "the counters fit a slot");

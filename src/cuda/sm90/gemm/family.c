@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/gemm/choose.h"
 #include "cuda/sm90/gemm/l2.h"
 #include "cuda/sm90/gemm/phases.h"
-#include "base/status.h"
 
 /* The copy engine takes lines and matrices that begin at multiples of 16 bytes. */
 static weft_status check_distance(const char *name, int64_t distance, weft_dtype dtype, weft_message *why) {
