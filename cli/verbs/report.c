@@ -100,7 +100,7 @@ static int run_studies(const char *which, json_t **list) {
 typedef struct subject {
     int32_t operation;
     int64_t tile[3];
-    int32_t sweep; /* -1: all of them */
+    int32_t sweep; /* WEFT_SWEEP_CHOOSE: all of them */
     struct {
         const char *option;
         int64_t integer;
@@ -111,7 +111,7 @@ typedef struct subject {
 static const subject subjects[] = {
     {WEFT_ATTENTION,
      {128, 128, 0},
-     -1,
+     WEFT_SWEEP_CHOOSE,
      {{"heads", 8, 0}, {"seq", 32768, 0}, {"head-dim", 128, 0}, {"dtype", 0, WEFT_BF16}}},
     {WEFT_GEMM,
      {128, 128, 64},

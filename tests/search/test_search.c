@@ -34,7 +34,7 @@ static size_t walk(found *f, const weft_space *space, const weft_schedule *given
 /* Orders of a grid, and those of them whose groups vary. */
 static size_t count_orders(weft_grid_kind grid, int grouped) {
     size_t count = 0;
-    for (int32_t i = 0; weft_order_describe(i); i++) {
+    for (int32_t i = 1; weft_order_describe(i); i++) {
         const weft_order_info *o = weft_order_describe(i);
         count += o->grid == grid && (!grouped || (grid == WEFT_GRID_MATRIX && o->parameter & WEFT_PARAMETER_GROUP));
     }
