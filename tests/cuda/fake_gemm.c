@@ -116,7 +116,7 @@ int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
     memcpy(&o.c_short, &all->c_short, sizeof o.c_short);
     o.phases = all->phases;
     const weft_gemm_phases *phases = &o.phases;
-    if ((phases->count > 0) != (strstr(kernel, "_by_class") != NULL) ||
+    if ((phases->count > 0) != (strstr(kernel, "_by_phase") != NULL) ||
         (phases->count > 0 && (!operand_of(&all->a_short, dtype, 0, p->a_rows, &o.a_short) || axes[0] == 'm'))) {
         return 1;
     }

@@ -32,10 +32,10 @@ const weft_cuda_image weft_cuda_images[] = {
     {"gemm_fp16_kn_sm90a", "i"},
     {"gemm_fp16_mk_sm90a", "j"},
     {"gemm_fp16_mn_sm90a", "k"},
-    {"gemm_bf16_kk_by_class_sm90a", "l"},
-    {"gemm_bf16_kn_by_class_sm90a", "m"},
-    {"gemm_fp16_kk_by_class_sm90a", "n"},
-    {"gemm_fp16_kn_by_class_sm90a", "o"},
+    {"gemm_bf16_kk_by_phase_sm90a", "l"},
+    {"gemm_bf16_kn_by_phase_sm90a", "m"},
+    {"gemm_fp16_kk_by_phase_sm90a", "n"},
+    {"gemm_fp16_kn_by_phase_sm90a", "o"},
     {NULL, NULL},
 };
 const int weft_cuda_toolkit = 13000;

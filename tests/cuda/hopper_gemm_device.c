@@ -234,7 +234,7 @@ static int is_whole(const weft_gemm *p, const matrix *c, const void *got) {
 /* How many products had what. */
 static struct {
     int clusters[CLUSTERS], dispatches[WEFT_DISPATCHES], dtypes[WEFT_BF16 + 1];
-    int split, by_class, by_side, paced, batched, with_old, swapped;
+    int split, by_phase, by_side, paced, batched, with_old, swapped;
 } features;
 
 static void count_features(const weft_plan *plan) {
@@ -246,7 +246,7 @@ static void count_features(const weft_plan *plan) {
     features.dispatches[s->dispatch]++;
     features.dtypes[plan->gemm.c_dtype]++;
     features.split += s->split > 1;
-    features.by_class += strstr(c->choice.kernel, "_by_class") != NULL;
+    features.by_phase += strstr(c->choice.kernel, "_by_phase") != NULL;
     features.by_side += c->side_of_sm != 0;
     features.paced += c->paces;
     features.batched += plan->gemm.batch > 1;
@@ -330,13 +330,13 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, const int64_
     const int64_t tall = v->tile_m * cluster[0], wide = v->tile_n * cluster[1], area = tall * wide;
     const int64_t rows = area > 131072 ? 1 : between(1, 2), cols = area > 131072 ? 1 : between(1, 2);
     const int swapped = number / 2 % 2;
-    const int64_t m = v->by_class ? v->tile_m * (number % 3 == 0 && v->tile_m == 128 ? 8
+    const int64_t m = v->by_phase ? v->tile_m * (number % 3 == 0 && v->tile_m == 128 ? 8
                                                  : number % 2                        ? 4
                                                                                      : 2) -
                                         between(0, 90)
                                   : rows * tall - between(0, number % 3 == 0 ? tall - 1 : 40);
-    const int64_t n = v->by_class ? between(1, 2 * v->tile_n) : cols * wide - between(0, number % 4 == 0 ? wide - 1 : 40);
-    p.k = v->by_class ? 64 * between(1, 5) + between(1, 40) : between(1, 7 * 64);
+    const int64_t n = v->by_phase ? between(1, 2 * v->tile_n) : cols * wide - between(0, number % 4 == 0 ? wide - 1 : 40);
+    p.k = v->by_phase ? 64 * between(1, 5) + between(1, 40) : between(1, 7 * 64);
     p.m = swapped ? n : m;
     p.n = swapped ? m : n;
     p.dtype = v->dtype;
@@ -345,13 +345,13 @@ static weft_gemm small_gemm(const weft_gemm_variant *v, int number, const int64_
     p.a_major = a_mn ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
     p.b_major = b_mn ? WEFT_ROW_MAJOR : WEFT_COL_MAJOR;
     p.c_major = swapped ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
-    const int64_t step = v->by_class ? 16 : 64; /* what lines are apart in multiples of, but for 8 elements more */
-    p.lda = ((p.a_major == WEFT_ROW_MAJOR ? p.k : p.m) + step - 1) / step * step + (v->by_class ? 8 : 0);
-    p.ldb = ((p.b_major == WEFT_ROW_MAJOR ? p.n : p.k) + step - 1) / step * step + (v->by_class ? 8 : 0);
+    const int64_t step = v->by_phase ? 16 : 64; /* what lines are apart in multiples of, but for 8 elements more */
+    p.lda = ((p.a_major == WEFT_ROW_MAJOR ? p.k : p.m) + step - 1) / step * step + (v->by_phase ? 8 : 0);
+    p.ldb = ((p.b_major == WEFT_ROW_MAJOR ? p.n : p.k) + step - 1) / step * step + (v->by_phase ? 8 : 0);
     p.ldc = to_8(swapped ? p.m : p.n) + 8 * between(0, 2);
     p.alpha = number % 4 == 0 ? -0.5 : 1;
     p.beta = number % 5 < 2 ? 1.5 : 0;
-    if (number % 6 == 0 && !v->by_class) {
+    if (number % 6 == 0 && !v->by_phase) {
         p.batch = 2;
         p.a_stride = p.lda * (p.a_major == WEFT_ROW_MAJOR ? p.m : p.k);
         p.b_stride = p.ldb * (p.b_major == WEFT_ROW_MAJOR ? p.k : p.n);

@@ -39,7 +39,7 @@ static weft_schedule choose(const launch *l) {
     plan.gemm.n = plan.gemm.ldb = plan.gemm.ldc = l->n;
     plan.gemm.k = plan.gemm.lda = l->k;
     plan.gemm.dtype = plan.gemm.c_dtype = WEFT_BF16;
-    assert_int_equal(weft_cuda_hopper_gemm.choose(&plan, &h200, &choice, &why), WEFT_OK);
+    assert_int_equal(weft_cuda_hopper_gemm.choose(&plan, &h200, &(weft_cuda_knobs){0}, &choice, &why), WEFT_OK);
     plan.schedule.tile_m = choice.tile_m;
     plan.schedule.tile_n = choice.tile_n;
     weft_cuda_hopper_gemm.complete(&plan, &h200, &choice, &plan.schedule);

@@ -5,18 +5,18 @@ extern "C" {
 #include "fake_driver.h"
 
 #define WEFT_GEMM_TAKES_0 weft_gemm_params
-#define WEFT_GEMM_TAKES_1 weft_gemm_class_params
-#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_class)                               \
-    void symbol(WEFT_GEMM_TAKES_##by_class p);
+#define WEFT_GEMM_TAKES_1 weft_gemm_phase_params
+#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_phase)                               \
+    void symbol(WEFT_GEMM_TAKES_##by_phase p);
 #include "cuda/sm90/gemm/variants.def"
 }
 
-static const weft_gemm_class_params *launched;
+static const weft_gemm_phase_params *launched;
 
 template <class S> static void begin() {
     const weft_gemm_params &p = launched->product;
-    /* Tiles at the edge store all of their pieces, and a cluster's may lie outside of all classes, in class 8. */
-    const emulated_edges edges = {{S::tile_n * p.cluster_n, S::tile_m * p.cluster_m, S::by_class ? 9 : 1}};
+    /* Tiles at the edge store all of their pieces, and a cluster's may lie outside of all phases, in phase 8. */
+    const emulated_edges edges = {{S::tile_n * p.cluster_n, S::tile_m * p.cluster_m, S::by_phase ? 9 : 1}};
     emulated_barriers_begin();
     emulated_copies_begin(WEFT_GEMM_SHARED_BYTES(S::tile_m, S::tile_n, S::stages), edges);
 }
@@ -88,7 +88,7 @@ template <class S> static void end() {
     }
 }
 
-template <class S, class P, void (*ENTRY)(P)> static int run(unsigned grid, const weft_gemm_class_params *all) {
+template <class S, class P, void (*ENTRY)(P)> static int run(unsigned grid, const weft_gemm_phase_params *all) {
     const weft_gemm_params &p = all->product;
     if ((p.counter && *p.counter != 0) || (p.begun && *p.begun != 0)) {
         return 1;
@@ -101,10 +101,10 @@ template <class S, class P, void (*ENTRY)(P)> static int run(unsigned grid, cons
 }
 
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters) {
-#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_class)                               \
+#define WEFT_GEMM(symbol, module, DTYPE, a_mn, b_mn, tile_m, tile_n, stages, ctas, by_phase)                               \
     if (strcmp(kernel, #symbol) == 0) {                                                                                    \
-        return run<gemm_shape<WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, stages, by_class>, WEFT_GEMM_TAKES_##by_class,     \
-                   symbol>(grid, (const weft_gemm_class_params *)parameters);                                              \
+        return run<gemm_shape<WEFT_##DTYPE, a_mn, b_mn, tile_m, tile_n, stages, by_phase>, WEFT_GEMM_TAKES_##by_phase,     \
+                   symbol>(grid, (const weft_gemm_phase_params *)parameters);                                              \
     }
 #include "cuda/sm90/gemm/variants.def"
     return 1;

@@ -9,6 +9,7 @@
 
 #include "cuda/driver/tensor_map.h"
 #include "cuda/plan/counter_pool.h"
+#include "order/deal.h"
 
 /* Counters of a launch: tickets, looks of all workers (see weft_hopper_pace), and CTAs that are done. */
 enum { WEFT_HOPPER_TICKETS, WEFT_HOPPER_LOOKS, WEFT_HOPPER_DONE, WEFT_HOPPER_COUNTERS };

@@ -8,6 +8,7 @@
 #include <weft/weft.h>
 
 #include "cuda/driver/tensor_map.h"
+#include "order/deal.h"
 #include "order/first.h"
 
 /* Passed by value. C = alpha A B + beta C with A (m, k), B (k, n) and a row-major C; a column-major C is computed as its
