@@ -28,6 +28,6 @@ uint32_t weft_colour_ramp(double share) {
 
 uint32_t weft_colour_category(int64_t number) {
     static const uint32_t palette[WEFT_CATEGORIES] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7,
-                                                         0x56b4e9, 0xe69f00, 0x7f7f7f, 0xb8a800};
+                                                      0x56b4e9, 0xe69f00, 0x7f7f7f, 0xb8a800};
     return palette[(number % WEFT_CATEGORIES + WEFT_CATEGORIES) % WEFT_CATEGORIES];
 }

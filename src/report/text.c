@@ -12,9 +12,9 @@
 #include "base/status.h"
 #include "report/bytes.h"
 #include "report/colour.h"
-#include <weft/report.h>
 #include "report/simulation_json.h"
 #include "report/still.h"
+#include <weft/report.h>
 
 enum { WIDTH = 64, HEIGHT = 24, STEPS = 8, FRAME_MS = 33 };
 

@@ -45,14 +45,14 @@ static json_t *map_json(const weft_trace *t) {
     json_t *sections = json_array();
     for (int i = 0; i < t->sections; i++) {
         const weft_trace_section *s = &t->section[i];
-        weft_json_append(&sections, json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", s->name, "line",
-                                              s->line, "lines", (json_int_t)s->lines, "first_row",
-                                              (json_int_t)s->first_row, "rows", (json_int_t)s->rows));
+        weft_json_append(&sections, json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", s->name, "line", s->line, "lines",
+                                              (json_int_t)s->lines, "first_row", (json_int_t)s->first_row, "rows",
+                                              (json_int_t)s->rows));
     }
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:i, s:o}", "steps", (json_int_t)t->steps, "step",
-                     t->step, "lines_per_cell", (json_int_t)t->lines_per_cell, "steps_per_cell",
-                     (json_int_t)t->steps_per_cell, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols, "full",
-                     (int)WEFT_TRACE_FULL, "sections", sections);
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:i, s:o}", "steps", (json_int_t)t->steps, "step", t->step,
+                     "lines_per_cell", (json_int_t)t->lines_per_cell, "steps_per_cell", (json_int_t)t->steps_per_cell,
+                     "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols, "full", (int)WEFT_TRACE_FULL, "sections",
+                     sections);
 }
 
 /* The cells of `now` that differ from `before` (null: from nothing at all), as runs of one level. */
@@ -156,6 +156,6 @@ json_t *weft_trace_json(const weft_trace *t, const weft_plan *plan) {
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", t->sim.seconds,
                      "frames", (json_int_t)t->frames, "workers", (json_int_t)t->workers, "domains", (json_int_t)t->domains,
                      "visits", (json_int_t)t->count, "ticks", (int)TICKS, "domain_of", domains_json(t), "visit",
-                     visits_json(t), "map", map_json(t), "resident", resident_json(t), "place", place_json(t),
-                     "counters", counters_json(t, sector), "reuse", reuse_json(t, sector));
+                     visits_json(t), "map", map_json(t), "resident", resident_json(t), "place", place_json(t), "counters",
+                     counters_json(t, sector), "reuse", reuse_json(t, sector));
 }
