@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "base/statistics.h"
 #include "base/status.h"
 #include "base/struct.h"
 
@@ -117,27 +116,6 @@ weft_status weft_bench_reset(weft_bench *b, weft_message *message) {
     return status;
 }
 
-weft_status weft_bench_enqueue(weft_bench *b, const weft_plan *plan, weft_message *message) {
-    return b->driver ? weft_plan_enqueue(plan, &b->data, b->stream, message)
-                     : weft_plan_run_with_progress(plan, &b->data, b->options.progress, b->options.progress_user, message);
-}
-
-weft_status weft_bench_run(weft_bench *b, const weft_plan *plan, weft_message *message) {
-    const weft_status status = weft_bench_enqueue(b, plan, message);
-    return status || !b->driver ? status : weft_bench_cuda_wait(b, message);
-}
-
-weft_status weft_bench_times(weft_bench *b, const weft_plan *const *plans, size_t count, size_t rounds, double *times,
-                             weft_message *message) {
-    weft_status status = WEFT_OK;
-    for (size_t round = 0; round < rounds; round++) {
-        for (size_t i = 0; i < count && status == WEFT_OK; i++) {
-            status = weft_bench_time(b, plans[i], 1, &times[i * rounds + round], message);
-        }
-    }
-    return status;
-}
-
 /* A copy of a buffer in the host's memory: what the device has now, or for an input what it was made of. */
 static weft_status fetch(weft_bench *b, size_t i, weft_message *message) {
     const weft_buffer *buffer = &b->buffers[i];
@@ -164,9 +142,4 @@ weft_status weft_bench_data(weft_bench *b, const void **data, weft_message *mess
     }
     *data = &b->host;
     return status;
-}
-
-double weft_median(double *times, size_t count) {
-    weft_sort(times, count);
-    return count > 0 ? weft_quantile(times, count, 0.5) : 0;
 }
