@@ -37,13 +37,21 @@ static const char *contradiction(const settings *s) {
     return scale && scale->real == 0 ? "--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)" : NULL;
 }
 
+/* What a field is when nobody gives it. */
+static option_value usual_of(const weft_field *field) {
+    option_value value = {.integer = (int64_t)field->usual};
+    if (field->type == WEFT_FIELD_REAL) {
+        value.real = field->usual;
+    } else if (field->type == WEFT_FIELD_CHOICE) {
+        value.code = (int32_t)field->usual;
+    }
+    return value;
+}
+
 /* Writes a field of a problem; flags are written only when they were given. */
 static void put_field(problem *p, const weft_field *field, const option_value *given) {
     char *at = (char *)p + field->offset;
-    const option_value value = given                              ? *given
-                               : field->type == WEFT_FIELD_REAL   ? (option_value){.real = field->usual}
-                               : field->type == WEFT_FIELD_CHOICE ? (option_value){.code = (int32_t)field->usual}
-                                                                  : (option_value){.integer = (int64_t)field->usual};
+    const option_value value = given ? *given : usual_of(field);
     if (field->type == WEFT_FIELD_INTEGER) {
         memcpy(at, &value.integer, sizeof value.integer);
     } else if (field->type == WEFT_FIELD_REAL) {

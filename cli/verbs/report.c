@@ -125,10 +125,11 @@ static settings settings_of(const subject *subject) {
     s.sweep = subject->sweep;
     memcpy(s.tile, subject->tile, sizeof s.tile);
     for (size_t i = 0; i < sizeof subject->given / sizeof *subject->given && subject->given[i].option; i++) {
-        const int is_choice = subject->given[i].integer == 0;
-        settings_give(&s, subject->given[i].option,
-                      is_choice ? (option_value){.code = subject->given[i].code}
-                                : (option_value){.integer = subject->given[i].integer});
+        option_value value = {.integer = subject->given[i].integer};
+        if (subject->given[i].integer == 0) {
+            value.code = subject->given[i].code;
+        }
+        settings_give(&s, subject->given[i].option, value);
     }
     return s;
 }
