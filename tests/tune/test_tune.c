@@ -8,10 +8,10 @@
 
 #include <weft/tune.h>
 
+#include "../plans.h"
 #include "plan/plan.h"
 #include "tune/search/race.h"
 #include "tune/store/known.h"
-#include "../plans.h"
 #include "tune/store/store.h"
 
 static weft_attention small(int64_t seq) {
@@ -284,7 +284,8 @@ static void seen_later(void **state) {
     store_begin();
     weft_known_clear();
     const weft_attention p = small(90);
-    weft_tuned tuned = {.schedule = WEFT_SCHEDULE_INIT, .seconds = 1, .runs = 3, .date = 5, .whole = 1}, found = WEFT_TUNED_INIT;
+    weft_tuned tuned = {.schedule = WEFT_SCHEDULE_INIT, .seconds = 1, .runs = 3, .date = 5, .whole = 1},
+               found = WEFT_TUNED_INIT;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(weft_tuned_find(&p, NULL, NULL, &found, NULL), WEFT_NOT_FOUND);
     }
