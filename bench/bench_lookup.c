@@ -1,22 +1,13 @@
 /* What it costs to look up a tuning that this process knows: the median of some series. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include <weft/bench.h>
 #include <weft/tune.h>
 
+#include "base/clock.h"
+
 enum { SERIES = 51, CALLS = 1000 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 int main(void) {
     weft_attention p = WEFT_ATTENTION_INIT;
@@ -30,16 +21,15 @@ int main(void) {
     setenv("WEFT_TUNING_DB", "/none/such/tuning.db", 1); /* nothing is written: what was tuned is known in memory */
     (void)weft_tune(&p, NULL, NULL, &o, &tuned, NULL, NULL);
     for (int i = 0; i < SERIES; i++) {
-        const double begin = now();
+        const double begin = weft_now();
         for (int call = 0; call < CALLS; call++) {
             if (weft_tuned_find(&p, NULL, NULL, &tuned, NULL) != WEFT_OK) {
                 fprintf(stderr, "bench_lookup: the tuning is not known\n");
                 return 1;
             }
         }
-        times[i] = (now() - begin) / CALLS;
+        times[i] = (weft_now() - begin) / CALLS;
     }
-    qsort(times, SERIES, sizeof *times, compare);
-    printf("a lookup of a known tuning takes %.0f ns\n", 1e9 * times[SERIES / 2]);
+    printf("a lookup of a known tuning takes %.0f ns\n", 1e9 * weft_median(times, SERIES));
     return 0;
 }

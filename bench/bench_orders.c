@@ -2,27 +2,12 @@
  * repetitions. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include <weft/weft.h>
+#include <weft/bench.h>
+
+#include "base/clock.h"
 
 enum { REPETITIONS = 15, VARIANTS = 3 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *times) {
-    qsort(times, REPETITIONS, sizeof *times, compare);
-    return times[REPETITIONS / 2];
-}
 
 /* The sum keeps the compiler from dropping the work. */
 static int64_t visit_all(const weft_order *order) {
@@ -67,13 +52,13 @@ int main(void) {
         double times[VARIANTS][REPETITIONS];
         for (int i = 0; i < REPETITIONS; i++) {
             for (int variant = 0; variant < VARIANTS; variant++) {
-                const double begin = now();
+                const double begin = weft_now();
                 sum += variant == 2 ? walk_all(&walk) : visit_all(variant == 0 ? &online : &offline);
-                times[variant][i] = (now() - begin) * 1e9 / (double)online.count;
+                times[variant][i] = (weft_now() - begin) * 1e9 / (double)online.count;
             }
         }
-        printf("%-22s%10.2f%10.2f%10.2f\n", weft_order_describe(kind)->name, median(times[0]), median(times[1]),
-               median(times[2]));
+        printf("%-22s%10.2f%10.2f%10.2f\n", weft_order_describe(kind)->name, weft_median(times[0], REPETITIONS),
+               weft_median(times[1], REPETITIONS), weft_median(times[2], REPETITIONS));
     }
     free(table);
     return sum == 0;

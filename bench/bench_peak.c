@@ -5,15 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "cpu/kernel/features.h"
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static inline int has(const char *feature) {
     const weft_cpu_words words = weft_cpu_ask();
@@ -136,10 +130,10 @@ static double peak(loop work) {
     double best = 0;
     for (int run = 0; work && run < 5; run++) {
         double each = 0;
-        const double begin = now();
+        const double begin = weft_now();
 #pragma omp parallel reduction(max : each)
         each = work(rounds);
-        const double rate = each * (double)rounds * omp_get_max_threads() / (now() - begin) * 1e-9;
+        const double rate = each * (double)rounds * omp_get_max_threads() / (weft_now() - begin) * 1e-9;
         best = rate > best ? rate : best;
     }
     return best;
@@ -160,7 +154,7 @@ static double read_bandwidth(void) {
     }
     for (int run = 0; run < 5; run++) {
         uint64_t any = 0;
-        const double begin = now();
+        const double begin = weft_now();
 #pragma omp parallel for schedule(static, 1) reduction(| : any)
         for (int64_t t = 0; t < threads; t++) {
             const uint64_t *mine = data + t * share;
@@ -170,7 +164,7 @@ static double read_bandwidth(void) {
             }
             any |= bits;
         }
-        const double rate = (double)(share * threads) * sizeof *data / (now() - begin) * 1e-9;
+        const double rate = (double)(share * threads) * sizeof *data / (weft_now() - begin) * 1e-9;
         best = any && rate > best ? rate : best;
     }
     free(data);

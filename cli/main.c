@@ -195,7 +195,7 @@ static const verb *find_verb(const char *name) {
 /* The operation that one of a verb's words names; 0: none does. */
 static int32_t find_operation(const verb *v, int argc, char *const *argv) {
     int32_t operation = 0;
-    for (int i = 0; i < argc && i < (int)v->most && operation == 0; i++) {
+    for (int i = 0; i < argc && i < (int)v->most && !operation; i++) {
         operation = weft_operation_find(argv[i]);
     }
     return operation;
@@ -228,7 +228,7 @@ static int run_verb(const verb *v, int argc, char **argv) {
     const int32_t operation = v->sets & SET_PROBLEM ? find_operation(v, argc - 2, argv + 2) : 0;
     const int status =
         options_parse(&s, v->sets, operation_bits(operation), argc - 2, argv + 2, words, v->most, &count, &message);
-    for (size_t i = 0; i < count && v->sets & SET_PROBLEM && s.operation == 0; i++) {
+    for (size_t i = 0; i < count && v->sets & SET_PROBLEM && !s.operation; i++) {
         s.operation = operation_made(&s, weft_operation_find(words[i]));
     }
     if (s.help) {

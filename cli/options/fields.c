@@ -48,7 +48,7 @@ int32_t operation_base(int32_t operation) {
 uint32_t operation_bits(int32_t operation) {
     uint32_t bits = 0;
     for (int32_t i = 1; weft_operation_describe(i); i++) {
-        bits |= operation == 0 || i == operation || operation_base(i) == operation ? UINT32_C(1) << i : 0;
+        bits |= !operation || i == operation || operation_base(i) == operation ? UINT32_C(1) << i : 0;
     }
     return bits;
 }

@@ -37,12 +37,21 @@ static const char *contradiction(const settings *s) {
     return scale && scale->real == 0 ? "--scale 0 is not allowed: leave it out for 1 / sqrt(head dim)" : NULL;
 }
 
+/* What a field is when nobody gives it. */
+static option_value usual_of(const weft_field *field) {
+    option_value value = {.integer = (int64_t)field->usual};
+    if (field->type == WEFT_FIELD_REAL) {
+        value.real = field->usual;
+    } else if (field->type == WEFT_FIELD_CHOICE) {
+        value.code = (int32_t)field->usual;
+    }
+    return value;
+}
+
 /* Writes a field of a problem; flags are written only when they were given. */
 static void put_field(problem *p, const weft_field *field, const option_value *given) {
     char *at = (char *)p + field->offset;
-    const int64_t integer = given ? given->integer : (int64_t)field->usual;
-    const double real = given ? given->real : field->usual;
-    const int32_t code = given ? given->code : (int32_t)field->usual;
+    const option_value value = given ? *given : usual_of(field);
     if (field->type == WEFT_FIELD_INTEGER) {
         memcpy(at, &integer, sizeof integer);
     } else if (field->type == WEFT_FIELD_REAL) {

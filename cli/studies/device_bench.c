@@ -92,8 +92,10 @@ static weft_status take_bench(ready *plans, const device_case *cases, size_t i, 
             return WEFT_OK;
         }
     }
+    weft_bench_options options = WEFT_BENCH_INIT;
+    options.required_only = 1; /* what is counted is the problem itself */
     plans[i].owns_bench = 1;
-    return weft_bench_open(&plans[i].bench, plans[i].plan, NULL, message);
+    return weft_bench_open(&plans[i].bench, plans[i].plan, &options, message);
 }
 
 /* Makes the plan of a case, and buffers for it. A refused plan is left null when it may be skipped. */
@@ -162,7 +164,7 @@ int device_bench_run(device_bench *bench, device_case *cases, size_t count, int 
     if (code == EXIT_OK && (tasks & DEVICE_SIMULATE)) {
         code = simulate_all(plans, cases, count);
     }
-    for (size_t i = 0; plans && i < count; i++) {
+    for (size_t i = count; plans && i-- > 0;) { /* the last one first, as they were opened one inside the other */
         if (plans[i].owns_bench) {
             weft_bench_close(plans[i].bench);
         }

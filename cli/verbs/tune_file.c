@@ -57,7 +57,7 @@ static int read_problem(char *const *names, char *const *cells, size_t count, se
             arguments[given++] = cells[i];
         }
     }
-    if (operation == 0) {
+    if (!operation) {
         snprintf(message->text, sizeof message->text, "the subject is not attention or gemm");
         return EXIT_USAGE;
     }

@@ -21,13 +21,14 @@ typedef struct weft_bench_options {
     size_t struct_size;     /**< set by WEFT_BENCH_INIT */
     uint64_t seed;          /**< of the inputs, which are the same for any number of threads; 0: 1 */
     int64_t retries;        /**< on the CPU: repeat a run this often at most while other programs had the cores */
+    int32_t required_only;  /**< 1: optional outputs are left out, too */
     int32_t check_once;     /**< 1: only the first check asks the reference; later results are held to the first one */
     weft_progress progress; /**< null, or told how far a run is; a GPU does not say */
     void *progress_user;    /**< its first argument */
 } weft_bench_options;
 
 #define WEFT_BENCH_INIT                                                                                                    \
-    { sizeof(weft_bench_options), 0, 0, 0, NULL, NULL }
+    { sizeof(weft_bench_options), 0, 0, 0, 0, NULL, NULL }
 
 /** Makes the buffers of a plan's problem where it runs: inputs random normal, outputs NaN, optional inputs left out.
  *

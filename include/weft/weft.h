@@ -127,7 +127,8 @@ typedef struct weft_gemm {
     weft_dtype dtype;   /**< of A and B */
     weft_dtype c_dtype; /**< of C */
     weft_major a_major, b_major, c_major;
-    int64_t lda, ldb, ldc; /**< leading dimensions in elements; 0: packed */
+    int64_t lda, ldb, ldc; /**< leading dimensions in elements; 0: packed. A GPU stores lines of C in whole 16 bytes: it may
+                                write the padding of a line up to there, which must not hold anything */
     double alpha, beta;
     int64_t batch;
     int64_t a_stride, b_stride, c_stride; /**< elements from one product's matrix to the next; 0: packed */

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "base/statistics.h"
 #include "base/status.h"
 #include "base/struct.h"
 
@@ -30,9 +29,9 @@ weft_status weft_bench_fill(const weft_bench *b, const weft_bench_memory *memory
     return status;
 }
 
-/* Optional inputs are left out. */
-static int is_used(const weft_buffer *buffer) {
-    return buffer->is_written || !buffer->optional;
+/* Optional inputs are left out, and optional outputs where nobody wants them. */
+static int is_used(const weft_bench *b, const weft_buffer *buffer) {
+    return !buffer->optional || (buffer->is_written && !b->options.required_only);
 }
 
 static weft_status check_memory(const weft_bench *b, weft_message *message) {
@@ -40,7 +39,7 @@ static weft_status check_memory(const weft_bench *b, weft_message *message) {
     double need = 0;
     for (size_t i = 0; i < b->count; i++) {
         need +=
-            is_used(&b->buffers[i]) ? (double)b->buffers[i].elements * (double)weft_dtype_bytes(b->buffers[i].dtype) : 0;
+            is_used(b, &b->buffers[i]) ? (double)b->buffers[i].elements * (double)weft_dtype_bytes(b->buffers[i].dtype) : 0;
     }
     return need > 0.9 * have ? weft_fail(message, WEFT_UNSUPPORTED, "the problem needs %.1f GiB and this host has %.1f",
                                          need / 0x1p30, have / 0x1p30)
@@ -53,7 +52,7 @@ static weft_status make_buffers(weft_bench *b, weft_message *message) {
     b->data.operation = b->operation->info.operation;
     for (size_t i = 0; i < b->count && status == WEFT_OK; i++) {
         void **at = weft_bench_pointer(&b->data, &b->buffers[i]);
-        if (is_used(&b->buffers[i])) {
+        if (is_used(b, &b->buffers[i])) {
             status = b->memory->allocate(b, at, weft_bench_bytes(&b->buffers[i]), message);
             status = status ? status : weft_bench_fill(b, b->memory, i, *at, message);
         }
@@ -110,29 +109,8 @@ void weft_bench_close(weft_bench *b) {
 weft_status weft_bench_reset(weft_bench *b, weft_message *message) {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < b->count && status == WEFT_OK; i++) {
-        if (b->buffers[i].is_written) {
+        if (b->buffers[i].is_written && is_used(b, &b->buffers[i])) {
             status = weft_bench_fill(b, b->memory, i, *weft_bench_pointer(&b->data, &b->buffers[i]), message);
-        }
-    }
-    return status;
-}
-
-weft_status weft_bench_enqueue(weft_bench *b, const weft_plan *plan, weft_message *message) {
-    return b->driver ? weft_plan_enqueue(plan, &b->data, b->stream, message)
-                     : weft_plan_run_with_progress(plan, &b->data, b->options.progress, b->options.progress_user, message);
-}
-
-weft_status weft_bench_run(weft_bench *b, const weft_plan *plan, weft_message *message) {
-    const weft_status status = weft_bench_enqueue(b, plan, message);
-    return status || !b->driver ? status : weft_bench_cuda_wait(b, message);
-}
-
-weft_status weft_bench_times(weft_bench *b, const weft_plan *const *plans, size_t count, size_t rounds, double *times,
-                             weft_message *message) {
-    weft_status status = WEFT_OK;
-    for (size_t round = 0; round < rounds; round++) {
-        for (size_t i = 0; i < count && status == WEFT_OK; i++) {
-            status = weft_bench_time(b, plans[i], 1, &times[i * rounds + round], message);
         }
     }
     return status;
@@ -160,13 +138,8 @@ weft_status weft_bench_data(weft_bench *b, const void **data, weft_message *mess
     b->host.struct_size = b->data.struct_size;
     b->host.operation = b->data.operation;
     for (size_t i = 0; i < b->count && b->driver && status == WEFT_OK; i++) {
-        status = is_used(&b->buffers[i]) ? fetch(b, i, message) : WEFT_OK;
+        status = is_used(b, &b->buffers[i]) ? fetch(b, i, message) : WEFT_OK;
     }
     *data = &b->host;
     return status;
-}
-
-double weft_median(double *times, size_t count) {
-    weft_sort(times, count);
-    return count > 0 ? weft_quantile(times, count, 0.5) : 0;
 }

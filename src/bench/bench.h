@@ -30,7 +30,8 @@ struct weft_bench {
 
     const void *driver; /* of a GPU: a weft_cuda_driver; null for the CPU */
     void *context, *stream, *start, *end;
-    int mode; /* of captures, for weft_cuda_restore() */
+    int mode;   /* of captures, for weft_cuda_restore() */
+    int pushed; /* between begin and end: whether the context was made current */
 
     double
         settle; /* seconds that a plan runs alone until a GPU's clock is what its power allows; 0: clocks do not follow */
@@ -70,10 +71,11 @@ int64_t weft_bench_check_stride(int64_t count, double cost);
 /* bench_time.c: seconds of a clock that only goes forward. */
 double weft_bench_now(void);
 
-/* bench_cuda.c: the stream and events of a plan's GPU; runs between the events; waiting for the stream. */
+/* bench_cuda.c: the stream and events of a plan's GPU, and waiting for the stream. Runs that are enqueued between `begin`,
+ * if that succeeds, and `end` are timed, the context being current; `end` with null times nothing. */
 weft_status weft_bench_cuda_open(weft_bench *bench, const weft_plan *plan, weft_message *message);
-weft_status weft_bench_cuda_time(weft_bench *bench, const weft_plan *plan, int64_t repeats, double *seconds,
-                                 weft_message *message);
+weft_status weft_bench_cuda_begin(weft_bench *bench, weft_message *message);
+weft_status weft_bench_cuda_end(weft_bench *bench, double *seconds, weft_message *message);
 weft_status weft_bench_cuda_wait(const weft_bench *bench, weft_message *message);
 void weft_bench_cuda_close(weft_bench *bench);
 

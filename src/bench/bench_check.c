@@ -33,8 +33,8 @@ static weft_status ask_reference(weft_bench *b, weft_check *check, weft_message 
 /* Keeps what was checked. */
 static weft_status keep(weft_bench *b, weft_message *message) {
     for (size_t i = 0; i < b->count; i++) {
-        if (b->buffers[i].is_written) {
-            void **to = weft_bench_pointer(&b->first, &b->buffers[i]);
+        void **to = weft_bench_pointer(&b->first, &b->buffers[i]);
+        if (b->buffers[i].is_written && *weft_bench_pointer(&b->host, &b->buffers[i])) {
             if (!(*to = malloc(weft_bench_bytes(&b->buffers[i])))) {
                 return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
             }

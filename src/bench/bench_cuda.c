@@ -95,27 +95,23 @@ static weft_status poison(const weft_bench *b, void *to, size_t bytes, weft_mess
 
 const weft_bench_memory weft_bench_memory_cuda = {allocate, release, write_in, read_out, poison};
 
-weft_status weft_bench_cuda_time(weft_bench *b, const weft_plan *plan, int64_t repeats, double *seconds,
-                                 weft_message *message) {
+weft_status weft_bench_cuda_begin(weft_bench *b, weft_message *message) {
+    const weft_cuda_driver *d = b->driver;
+    const weft_status status = weft_cuda_enter(d, b->context, &b->pushed, message);
+    const weft_cu_result result = status ? 0 : d->event_record(b->start, b->stream);
+    return result ? finish(b, b->pushed, result, "the kernel failed", message) : status;
+}
+
+weft_status weft_bench_cuda_end(weft_bench *b, double *seconds, weft_message *message) {
     const weft_cuda_driver *d = b->driver;
     float milliseconds = 0;
-    int pushed;
-    weft_status status = weft_cuda_enter(d, b->context, &pushed, message);
-    if (status) {
-        return status;
+    weft_cu_result result = seconds ? d->event_record(b->end, b->stream) : 0;
+    result = result || !seconds ? result : d->event_synchronize(b->end);
+    result = result || !seconds ? result : d->event_elapsed(&milliseconds, b->start, b->end);
+    if (seconds) {
+        *seconds = 1e-3 * (double)milliseconds;
     }
-    weft_cu_result result = d->event_record(b->start, b->stream);
-    for (int64_t i = 0; i < repeats && !result && status == WEFT_OK; i++) {
-        status = weft_bench_enqueue(b, plan, message);
-    }
-    if (!result && status == WEFT_OK) {
-        result = d->event_record(b->end, b->stream);
-        result = result ? result : d->event_synchronize(b->end);
-        result = result ? result : d->event_elapsed(&milliseconds, b->start, b->end);
-    }
-    *seconds = 1e-3 * (double)milliseconds / (double)repeats;
-    const weft_status finished = finish(b, pushed, result, "the kernel failed", message);
-    return status ? status : finished;
+    return finish(b, b->pushed, result, "the kernel failed", message);
 }
 
 void weft_bench_cuda_close(weft_bench *b) {

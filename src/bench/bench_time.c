@@ -11,6 +11,21 @@ double weft_bench_now(void) {
     return weft_now();
 }
 
+static weft_status time_on_gpu(weft_bench *b, const weft_plan *plan, int64_t repeats, double *seconds,
+                               weft_message *message) {
+    weft_status status = weft_bench_cuda_begin(b, message);
+    *seconds = 0;
+    if (status) {
+        return status;
+    }
+    for (int64_t i = 0; i < repeats && status == WEFT_OK; i++) {
+        status = weft_bench_enqueue(b, plan, message);
+    }
+    const weft_status ended = weft_bench_cuda_end(b, status ? NULL : seconds, message);
+    *seconds /= (double)repeats;
+    return status ? status : ended;
+}
+
 /* Waits for a quiet moment, while there is patience. `attempt` runs were disturbed; the last took `wall` seconds. Returns 0
  * to give up. */
 static int wait_for_quiet(weft_bench *b, int64_t attempt, double wall) {
@@ -34,7 +49,7 @@ weft_status weft_bench_time(weft_bench *b, const weft_plan *plan, int64_t repeat
         return weft_fail(message, WEFT_INVALID, "repeats %lld is not at least 1", (long long)repeats);
     }
     if (b->driver) {
-        return weft_bench_cuda_time(b, plan, repeats, seconds, message);
+        return time_on_gpu(b, plan, repeats, seconds, message);
     }
     const int64_t threads = weft_cpu_threads(), workers = plan->walk.workers < threads ? plan->walk.workers : threads;
     weft_status status = WEFT_OK;

@@ -52,17 +52,22 @@ static weft_status measure(weft_study *s, weft_message *message) {
 /* That every SM runs one CTA is how the GPU places them, not a promise: if it did not, a worker's tiles would be missing.
  * So what runs write is set to what no kernel leaves behind, all bits set, and looked for after a run. */
 static weft_status check(weft_bench *bench, const weft_plan *plan, weft_message *message) {
-    const void *data;
     size_t missing = 0;
     weft_status status = weft_bench_reset(bench, message);
     status = status ? status : weft_bench_run(bench, plan, message);
-    status = status ? status : weft_bench_data(bench, &data, message);
     for (size_t i = 0; i < bench->count && status == WEFT_OK; i++) {
         const weft_buffer *buffer = &bench->buffers[i];
-        const uint32_t *words = *weft_bench_pointer(&bench->host, buffer);
-        for (size_t k = 0; buffer->is_written && !buffer->optional && k < weft_bench_bytes(buffer) / sizeof *words; k++) {
+        const size_t bytes = weft_bench_bytes(buffer);
+        uint32_t *words = buffer->is_written && !buffer->optional ? malloc(bytes + sizeof *words) : NULL;
+        if (words) {
+            status = bench->memory->read(bench, words, *weft_bench_pointer(&bench->data, buffer), bytes, message);
+        } else if (buffer->is_written && !buffer->optional) {
+            status = weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+        }
+        for (size_t k = 0; words && k < bytes / sizeof *words; k++) {
             missing += words[k] == UINT32_MAX;
         }
+        free(words);
     }
     return status || !missing
                ? status

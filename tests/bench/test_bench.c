@@ -242,6 +242,31 @@ static void inputs_are_normal(void **state) {
     free(other);
 }
 
+/* Optional outputs can be left out; the rest is checked all the same. */
+static void only_what_is_required(void **state) {
+    (void)state;
+    const weft_attention p = small_attention(WEFT_ATTENTION);
+    weft_bench_options options = WEFT_BENCH_INIT;
+    weft_check found = WEFT_CHECK_INIT;
+    weft_plan *plan;
+    weft_bench *bench;
+    assert_int_equal(plan_for(&plan, &p, NULL, NULL, NULL), WEFT_OK);
+    for (options.required_only = 0; options.required_only < 2; options.required_only++) {
+        for (options.check_once = 0; options.check_once < 2; options.check_once++) {
+            assert_int_equal(weft_bench_open(&bench, plan, &options, NULL), WEFT_OK);
+            assert_true((bench->data.attention.lse == NULL) == options.required_only);
+            for (int again = 0; again < 2; again++) {
+                assert_int_equal(weft_bench_reset(bench, NULL), WEFT_OK);
+                assert_int_equal(weft_bench_run(bench, plan, NULL), WEFT_OK);
+                assert_int_equal(weft_bench_check(bench, &found, NULL), WEFT_OK);
+                assert_true(found.passed && found.checked > 0);
+            }
+            weft_bench_close(bench);
+        }
+    }
+    weft_plan_destroy(plan);
+}
+
 static void wrong_questions_are_refused(void **state) {
     (void)state;
     const weft_gemm p = small_gemm(0);
@@ -270,6 +295,7 @@ int main(void) {
                                        cmocka_unit_test(added_products_need_a_reset),
                                        cmocka_unit_test(later_results_are_held_to_the_first),
                                        cmocka_unit_test(inputs_are_normal),
+                                       cmocka_unit_test(only_what_is_required),
                                        cmocka_unit_test(wrong_questions_are_refused),
                                        cmocka_unit_test(medians)};
     return cmocka_run_group_tests(tests, NULL, NULL);

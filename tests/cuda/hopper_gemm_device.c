@@ -208,15 +208,19 @@ static int right(const weft_gemm *p, const matrix *a, const matrix *b, const mat
     return ok;
 }
 
-/* Whether all of C was written, and nothing beside it. */
+/* Whether all of C was written, and nothing beside it. The copy engine stores whole 16 bytes, so that a line's padding up to
+ * there may be written: see weft_gemm.ldc. */
 static int is_whole(const weft_gemm *p, const matrix *c, const void *got) {
-    const size_t bytes = weft_dtype_bytes(p->c_dtype);
+    const size_t bytes = weft_dtype_bytes(p->c_dtype), unit = 16 / bytes;
     unsigned char *owned = calloc(c->count, 1);
     size_t unwritten = 0, beside = 0;
     for (int64_t i = 0; owned && i < p->batch * p->m * p->n; i++) {
         const int64_t batch = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
         const size_t at = (size_t)(batch * p->c_stride) + weft_matrix_index(p->c_major, p->ldc, row, col);
-        owned[at] = 1;
+        const size_t last = at / unit * unit + unit; /* lines begin at multiples of 16 bytes */
+        for (size_t j = at; j < last && j < c->count; j++) {
+            owned[j] = 1;
+        }
         unwritten += isfinite(weft_ref_load(p->c_dtype, got, at)) == 0;
     }
     for (size_t i = 0; owned && i < c->count; i++) {

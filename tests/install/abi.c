@@ -96,7 +96,7 @@ static void simulation(void) {
     BORDERED(weft_machine, machine, WEFT_MACHINE_INIT);
     BORDERED(weft_simulation, result, WEFT_SIMULATION_INIT);
     struct {
-        weft_traffic value[DOMAINS] = {WEFT_TRAFFIC_INIT};
+        weft_traffic value[DOMAINS];
         unsigned char border[64];
     } domains = {{WEFT_TRAFFIC_INIT}, {0}};
     memset(domains.border, 0xa5, sizeof domains.border);

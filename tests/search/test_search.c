@@ -1,6 +1,7 @@
 /* The enumerator of schedules, and the search by simulation that stands on it. */
 #include "../cmocka_all.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,36 @@ static weft_ranked row(const weft_search *s, size_t i) {
     return r;
 }
 
+static int has(const weft_search *s, size_t count, const weft_schedule *schedule) {
+    int found = 0;
+    for (size_t i = 0; i < count; i++) {
+        const weft_ranked r = row(s, i);
+        found += weft_schedule_same(&r.schedule, schedule);
+    }
+    return found;
+}
+
+/* The rule: of those within 1 % of the fastest, within 2 % of the least DRAM reads, the one with the fewest sectors. */
+static void check_rule(const weft_search *s, size_t count) {
+    const weft_ranked best = row(s, 0);
+    double fastest = INFINITY, least = INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        const weft_ranked r = row(s, i);
+        fastest = fmin(fastest, r.simulation.seconds);
+        assert_int_equal(has(s, count, &r.schedule), 1);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const weft_simulation r = row(s, i).simulation;
+        least = r.seconds <= 1.01 * fastest ? fmin(least, (double)r.total.dram_read_bytes) : least;
+    }
+    assert_true(best.simulation.seconds <= 1.01 * fastest && (double)best.simulation.total.dram_read_bytes <= 1.02 * least);
+    for (size_t i = 0; i < count; i++) {
+        const weft_simulation r = row(s, i).simulation;
+        assert_true(r.seconds > 1.01 * fastest || (double)r.total.dram_read_bytes > 1.02 * least ||
+                    r.total.sectors >= best.simulation.total.sectors);
+    }
+}
+
 /* What is recommended is as fast as anything that was ranked, of either space, and simulating it again gives the same. */
 static void the_first_is_the_best(void **state) {
     (void)state;
@@ -127,9 +158,13 @@ static void the_first_is_the_best(void **state) {
     assert_int_equal(few.count, few.schedules);
     assert_true(many.schedules > few.schedules && many.searched <= many.schedules && many.count <= many.searched);
     assert_true(!few.has_baseline && many.has_baseline && many.whole);
+    check_rule(orders, (size_t)few.count);
+    check_rule(all, (size_t)many.count);
     const weft_ranked best = row(all, 0);
-    for (size_t i = 0; i < (size_t)few.count; i++) {
-        assert_true(best.simulation.seconds <= 1.01 * row(orders, i).simulation.seconds);
+    for (size_t i = 0; i < (size_t)few.count; i++) { /* these are all in the final */
+        const weft_ranked r = row(orders, i);
+        assert_true(best.simulation.seconds <= 1.01 * r.simulation.seconds);
+        assert_int_equal(has(all, (size_t)many.count, &r.schedule), 1);
     }
     weft_ranked baseline = WEFT_RANKED_INIT, past = WEFT_RANKED_INIT;
     assert_int_equal(weft_search_baseline(all, &baseline, NULL), WEFT_OK);
@@ -152,6 +187,36 @@ static void the_first_is_the_best(void **state) {
     weft_search_destroy(all);
 }
 
+static size_t count_schedules(const void *problem, const char *machine) {
+    weft_search_summary summary = WEFT_SEARCH_SUMMARY_INIT;
+    int progress = 0;
+    weft_search *s = search(problem, machine, WEFT_SEARCH_ALL, &progress);
+    assert_int_equal(weft_search_summarize(s, &summary, NULL), WEFT_OK);
+    check_rule(s, (size_t)summary.count);
+    weft_search_destroy(s);
+    return (size_t)summary.schedules;
+}
+
+/* Tiles that nobody chose have to fit a worker's memory: of six, two do with rows of 1 KiB. */
+static void tiles_fit_the_machine(void **state) {
+    (void)state;
+    const weft_attention small = small_attention();
+    weft_attention large = small;
+    large.head_dim = 256;
+    large.dtype = WEFT_FP32;
+    assert_true(count_schedules(&large, "h200") * 2 < count_schedules(&small, "h200"));
+}
+
+/* A group that the plan chooses itself is the same as one of the list, and is there once. */
+static void no_schedule_twice(void **state) {
+    (void)state;
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = p.n = 4096;
+    p.k = 128;
+    p.dtype = WEFT_BF16;
+    assert_true(count_schedules(&p, "h100") > 100);
+}
+
 /* The same for other operations, and the reason where there is nothing to rank. */
 static void operations_and_refusals(void **state) {
     (void)state;
@@ -165,14 +230,17 @@ static void operations_and_refusals(void **state) {
     weft_message message;
     two.m = two.n = two.k = 256;
     two.batch = 2;
-    assert_int_equal(weft_search_run(&s, &two, NULL, NULL, &message), WEFT_UNSUPPORTED);
-    assert_non_null(strstr(message.text, "one product"));
-    assert_null(s);
+    weft_search_options options = WEFT_SEARCH_INIT;
+    for (int all = 0; all < 2; all++) {
+        options.space = all ? WEFT_SEARCH_ALL : WEFT_SEARCH_ORDERS;
+        assert_int_equal(weft_search_run(&s, &two, NULL, &options, &message), WEFT_UNSUPPORTED);
+        assert_non_null(strstr(message.text, "one product"));
+        assert_null(s);
+    }
     two.m = 0;
     assert_int_equal(weft_search_run(&s, &two, NULL, NULL, &message), WEFT_INVALID);
     assert_non_null(strstr(message.text, "m 0 is not"));
     assert_int_equal(weft_search_run(NULL, &two, NULL, NULL, NULL), WEFT_INVALID);
-    weft_search_options options = WEFT_SEARCH_INIT;
     weft_simulate_options drift = WEFT_SIMULATE_INIT;
     two.m = 256;
     two.batch = 1;
@@ -215,7 +283,8 @@ static void many_plans(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule_once), cmocka_unit_test(the_first_is_the_best),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule_once),     cmocka_unit_test(the_first_is_the_best),
+                                       cmocka_unit_test(tiles_fit_the_machine),   cmocka_unit_test(no_schedule_twice),
                                        cmocka_unit_test(operations_and_refusals), cmocka_unit_test(many_plans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

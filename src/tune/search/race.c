@@ -2,11 +2,8 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "base/random.h"
-#include "base/statistics.h"
 #include "base/status.h"
 
 enum {
@@ -14,73 +11,7 @@ enum {
     MOST_RACING = 48,  /* after the first run of each */
     LEAST_RACING = 16, /* however far behind: a first run can be lucky */
 };
-static const double SAMPLE = 5e-4;    /* seconds that a sample should take at least: short runs are repeated */
 static const double FIRST_CUT = 1.25; /* how far behind the best first run one may be to stay */
-static const double TIE = 1.01;       /* within this of the best, the model's own choice is taken */
-
-weft_tuned weft_race_figures(const weft_candidate *c) {
-    double sorted[ROUNDS];
-    const size_t count = c->count < ROUNDS ? c->count : ROUNDS;
-    weft_tuned t = {.struct_size = sizeof t,
-                    .schedule = c->schedule,
-                    .seconds = c->rough,
-                    .runs = (int64_t)count,
-                    .date = (int64_t)time(NULL)};
-    if (count > 0) {
-        memcpy(sorted, c->times, count * sizeof *sorted);
-        weft_sort(sorted, count);
-        t.seconds = weft_quantile(sorted, count, 0.5);
-        t.spread = (weft_quantile(sorted, count, 0.75) - weft_quantile(sorted, count, 0.25)) / t.seconds;
-    }
-    return t;
-}
-
-/* The one with the least median, of those that were timed for as long as anyone. Null before any run. */
-static const weft_candidate *fastest(const weft_candidates *c) {
-    const weft_candidate *best = NULL;
-    double least = 0;
-    size_t most = 0;
-    int is_final = 0;
-    for (size_t i = 0; i < c->count; i++) {
-        most = c->list[i].count > most ? c->list[i].count : most;
-        is_final |= c->list[i].is_final;
-    }
-    for (size_t i = 0; i < c->count; i++) {
-        const weft_candidate *one = &c->list[i];
-        const int counts = one->rough > 0 && (is_final ? one->is_final : one->count + 1 >= most);
-        const double seconds = counts ? weft_race_figures(one).seconds : 0;
-        if (counts && (!best || seconds < least)) {
-            best = one;
-            least = seconds;
-        }
-    }
-    return best;
-}
-
-/* The fastest; the model's own where it is as good as that. */
-static const weft_candidate *leader(const weft_candidates *c) {
-    const weft_candidate *best = fastest(c), *own = &c->list[0];
-    const int is_as_good =
-        best && own->rough > 0 && weft_race_figures(own).seconds <= TIE * weft_race_figures(best).seconds;
-    return is_as_good ? own : best;
-}
-
-void weft_race_report(weft_race *r, double left, int last) {
-    const double now = weft_bench_now();
-    if (!last && now - r->reported < 0.05) {
-        return;
-    }
-    const weft_candidate *best = leader(r->candidates);
-    r->reported = now;
-    r->state.elapsed = now - r->begin;
-    r->state.left = fmax(0, fmin(left, r->options.exhaustive ? left : r->options.seconds - r->state.elapsed));
-    if (best) {
-        r->best = weft_race_figures(best);
-        r->state.best = &r->best;
-    }
-    r->state.estimate = r->candidates->list[0].rough > 0 ? weft_race_figures(&r->candidates->list[0]).seconds : 0;
-    r->stopped = r->stopped || (!last && r->options.progress && r->options.progress(r->options.user, &r->state) != 0);
-}
 
 /* Waiting for a quiet moment is part of the race: the caller is told, and may stop it. */
 static int on_waiting(void *user) {
@@ -94,22 +25,6 @@ static void tell(const weft_race *r, const weft_candidate *c) {
         const weft_tuned figures = weft_race_figures(c);
         r->timed(r->user, &figures);
     }
-}
-
-int weft_race_sample(weft_race *r, weft_candidate *c, int64_t repeats, double *seconds, weft_message *message) {
-    if (weft_bench_time(r->bench, c->plan, repeats, seconds, message) != WEFT_OK) {
-        c->racing = 0;
-        c->rough = 0;
-        r->state.refused++;
-        r->state.racing--;
-        return 0;
-    }
-    r->state.runs += repeats;
-    return 1;
-}
-
-int64_t weft_race_repeats(double seconds, double sample_seconds) {
-    return (int64_t)ceil(fmin(sample_seconds / seconds, 64 * sample_seconds / SAMPLE));
 }
 
 static int by_rough(const void *a, const void *b) {
@@ -135,7 +50,7 @@ static weft_status first_runs(weft_race *r, weft_message *message) {
         if (one->rough == 0) {
             double first, second;
             if (!weft_race_sample(r, one, 1, &first, message) ||
-                !weft_race_sample(r, one, weft_race_repeats(first, SAMPLE), &second, message)) {
+                !weft_race_sample(r, one, weft_race_repeats(first, WEFT_RACE_SAMPLE), &second, message)) {
                 continue;
             }
             one->rough = fmin(first, second);
@@ -219,13 +134,6 @@ static size_t random_step(size_t count, uint64_t *seed) {
     }
 }
 
-int weft_race_has_times(weft_candidate *c, weft_message *message) {
-    if (!c->times && !(c->times = malloc(ROUNDS * sizeof *c->times))) {
-        (void)weft_fail(message, WEFT_NO_MEMORY, "no memory for times");
-    }
-    return c->times != NULL;
-}
-
 /* Rounds in which each that is racing runs once, in another order every round: a GPU that was idle or did light work a
  * moment ago has a higher clock for a while, so nobody may always come behind the same one. */
 static weft_status rounds(weft_race *r, weft_message *message) {
@@ -237,7 +145,8 @@ static weft_status rounds(weft_race *r, weft_message *message) {
         for (size_t i = 0; i < c->count && !r->stopped; i++) {
             weft_candidate *one = &c->list[(i * step + round * 7) % c->count];
             double seconds;
-            if (!one->racing || !weft_race_sample(r, one, weft_race_repeats(one->rough, SAMPLE), &seconds, message)) {
+            if (!one->racing ||
+                !weft_race_sample(r, one, weft_race_repeats(one->rough, WEFT_RACE_SAMPLE), &seconds, message)) {
                 continue;
             }
             if (!weft_race_has_times(one, message)) {

@@ -6,6 +6,7 @@
 #include "tune/search/candidates.h"
 
 enum { WEFT_RACE_ROUNDS = 21 }; /* that the last ones run */
+#define WEFT_RACE_SAMPLE 5e-4   /* seconds that a sample should take at least: short runs are repeated */
 
 typedef struct weft_race {
     weft_candidates *candidates;
@@ -22,7 +23,7 @@ typedef struct weft_race {
 /* Runs the race; race->best and race->state hold what came out. WEFT_FAILED when no candidate could be run. */
 weft_status weft_race_run(weft_race *race, weft_message *message);
 
-/* A candidate's figures: the median of its times and their spread. */
+/* sample.c. A candidate's figures: the median of its times and their spread. */
 weft_tuned weft_race_figures(const weft_candidate *candidate);
 
 /* One sample of a candidate: `repeats` runs. Returns 0 where it fails; then it leaves the race. */

@@ -163,3 +163,23 @@ weft_status weft_tune_registered(weft_plan *draft, weft_message *message) {
     weft_candidates_fit(draft);
     return WEFT_OK;
 }
+
+weft_status weft_tune(const void *problem, const weft_schedule *schedule, const weft_device *device,
+                      const weft_tune_options *options, weft_tuned *tuned, weft_tune_state *state, weft_message *message) {
+    weft_plan draft;
+    weft_tuned ours;
+    weft_tune_state went;
+    if (!tuned) {
+        return weft_fail(message, WEFT_INVALID, "tuned is null");
+    }
+    weft_status status = weft_plan_draft(&draft, problem, schedule, device, message);
+    if (status) {
+        return status;
+    }
+    const weft_status outcome = weft_tune_draft(&draft, options, &ours, &went, message);
+    status = weft_struct_give(tuned, &ours, sizeof ours, sizeof(size_t), "WEFT_TUNED_INIT", message);
+    if (status == WEFT_OK && state) {
+        status = weft_struct_give(state, &went, sizeof went, sizeof(size_t), "WEFT_TUNE_STATE_INIT", message);
+    }
+    return outcome ? outcome : status;
+}

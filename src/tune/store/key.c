@@ -44,9 +44,9 @@ weft_status weft_tune_key_make(weft_tune_key *key, const weft_plan *draft, weft_
 }
 
 void weft_tune_number_make(weft_tune_number *number, const weft_plan *draft) {
-    int64_t *v = number->value;
     char text[1];
-    memset(v, 0, sizeof number->value);
+    memset(number, 0, sizeof *number);
+    int64_t *v = number->value;
     v[0] = draft->operation->info.operation;
     draft->operation->key(&draft->problem, v + 1, text, sizeof text);
     size_t count = 1 + WEFT_KEY_NUMBERS;

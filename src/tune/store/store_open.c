@@ -15,21 +15,6 @@
 
 enum { BUSY_MS = 10000 }; /* how long to wait for other processes */
 
-weft_status weft_store_fail(const weft_store *store, int result, weft_message *message) {
-    const int primary = result & 0xff;
-    const char *text = primary == SQLITE_BUSY || primary == SQLITE_LOCKED ? "another process has held it for too long"
-                       : primary == SQLITE_FULL                           ? "the disk is full"
-                       : primary == SQLITE_READONLY                       ? "it cannot be written: it is read-only"
-                       : primary == SQLITE_CANTOPEN                       ? "it cannot be opened, or its folder not written"
-                                                                          : sqlite3_errstr(result);
-    return weft_fail(message, primary == SQLITE_NOMEM ? WEFT_NO_MEMORY : WEFT_IO, "the tuning store %.120s: %s",
-                     store->path, text);
-}
-
-int weft_store_exec(const weft_store *store, const char *sql) {
-    return sqlite3_exec(store->db, sql, NULL, NULL, NULL);
-}
-
 /* A log of what is written, beside the file, lets readers and a writer go on at once and needs no flush for each row; but
  * its index is memory that processes share, which other hosts on a network file system do not see. */
 static int is_on_network(const char *path) {

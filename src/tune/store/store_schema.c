@@ -31,18 +31,6 @@ static const char probe[] =
     "tunings LIMIT 1; SELECT device, driver, build, problem, given, schedule, seconds, spread, runs, "
     "date FROM trials LIMIT 1;";
 
-int weft_store_ask(const weft_store *store, const char *sql, int64_t *value) {
-    sqlite3_stmt *statement = NULL;
-    int result = sqlite3_prepare_v2(store->db, sql, -1, &statement, NULL);
-    if (result == SQLITE_OK) {
-        result = sqlite3_step(statement);
-        *value = result == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
-        result = result == SQLITE_ROW ? SQLITE_OK : result == SQLITE_DONE ? SQLITE_EMPTY : result;
-    }
-    const int finished = sqlite3_finalize(statement);
-    return result ? result : finished;
-}
-
 /* quick_check gives "ok", or a line for each thing that is wrong. */
 static int is_sound(const weft_store *store, int *result) {
     sqlite3_stmt *statement = NULL;

@@ -1,33 +1,10 @@
-/* The public calls of weft/tune.h. */
+/* What was tuned: finding it, listing it, forgetting it. */
 #include <weft/tune.h>
 
 #include "base/status.h"
 #include "base/struct.h"
-#include "tune/search/tune.h"
 #include "tune/store/known.h"
 #include "tune/store/store.h"
-
-enum { TUNED = sizeof(size_t) }; /* the least that a caller's struct can be */
-
-weft_status weft_tune(const void *problem, const weft_schedule *schedule, const weft_device *device,
-                      const weft_tune_options *options, weft_tuned *tuned, weft_tune_state *state, weft_message *message) {
-    weft_plan draft;
-    weft_tuned ours;
-    weft_tune_state went;
-    if (!tuned) {
-        return weft_fail(message, WEFT_INVALID, "tuned is null");
-    }
-    weft_status status = weft_plan_draft(&draft, problem, schedule, device, message);
-    if (status) {
-        return status;
-    }
-    const weft_status outcome = weft_tune_draft(&draft, options, &ours, &went, message);
-    status = weft_struct_give(tuned, &ours, sizeof ours, TUNED, "WEFT_TUNED_INIT", message);
-    if (status == WEFT_OK && state) {
-        status = weft_struct_give(state, &went, sizeof went, TUNED, "WEFT_TUNE_STATE_INIT", message);
-    }
-    return outcome ? outcome : status;
-}
 
 weft_status weft_tuned_find(const void *problem, const weft_schedule *schedule, const weft_device *device,
                             weft_tuned *tuned, weft_message *message) {
@@ -38,7 +15,7 @@ weft_status weft_tuned_find(const void *problem, const weft_schedule *schedule, 
     }
     weft_status status = weft_plan_draft(&draft, problem, schedule, device, message);
     status = status ? status : weft_known_find(&draft, &ours, message);
-    return status ? status : weft_struct_give(tuned, &ours, sizeof ours, TUNED, "WEFT_TUNED_INIT", message);
+    return status ? status : weft_struct_give(tuned, &ours, sizeof ours, sizeof(size_t), "WEFT_TUNED_INIT", message);
 }
 
 weft_status weft_tunings_list(int (*row)(void *user, const weft_tuning *tuning), void *user, weft_message *message) {
