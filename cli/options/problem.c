@@ -53,11 +53,11 @@ static void put_field(problem *p, const weft_field *field, const option_value *g
     char *at = (char *)p + field->offset;
     const option_value value = given ? *given : usual_of(field);
     if (field->type == WEFT_FIELD_INTEGER) {
-        memcpy(at, &integer, sizeof integer);
+        memcpy(at, &value.integer, sizeof value.integer);
     } else if (field->type == WEFT_FIELD_REAL) {
-        memcpy(at, &real, sizeof real);
+        memcpy(at, &value.real, sizeof value.real);
     } else if (field->type == WEFT_FIELD_CHOICE) {
-        memcpy(at, &code, sizeof code);
+        memcpy(at, &value.code, sizeof value.code);
     } else if (given) {
         memcpy(at, &field->value, sizeof field->value);
     }

@@ -27,6 +27,7 @@ class Table:
 
     def __init__(self, path):
         self.height, self.beside, self.headers, self.excepted, self.linked = {}, collections.defaultdict(set), {}, set(), set()
+        self.rows = {}
         with open(path, encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 words = line.split("#")[0].split()
@@ -49,6 +50,8 @@ class Table:
             self.headers.update(dict.fromkeys(names[1:], names[0]))
         elif kind == "links" and names and set(names) <= set(self.height):
             self.linked.update(names)
+        elif kind == "rows" and len(names) == 2:
+            self.rows[names[0]] = re.compile(names[1])
         elif kind == "except" and len(names) == 2:
             self.excepted.add(tuple(names))
         else:
@@ -61,6 +64,10 @@ class Table:
             return next((name for header, name in self.headers.items()
                          if path == header or header.endswith("/") and path.startswith(header)), None)
         return "cli" if parts[0] == "cli" else parts[1] if len(parts) > 2 else ""
+
+    def is_row(self, use):
+        """Whether a file names a row of its table."""
+        return use.file in self.rows and self.rows[use.file].fullmatch(use.what.split()[1])
 
     def forbids(self, user, used):
         """The rule that a use breaks, or None."""
@@ -219,7 +226,7 @@ def check(root, build):
             yield f"{file}:1: src/{member} is in no layer of layers.txt"
             return
     included = [use for file in files for use in includes(root, file)]
-    called = list(symbol_uses(root, build)) if build else []
+    called = [use for use in symbol_uses(root, build) if not table.is_row(use)] if build else []
     crossed = set()
     for use in included + called:
         user, used = table.member(use.file), table.member(use.used)

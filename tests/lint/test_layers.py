@@ -55,6 +55,14 @@ BAD = {
     "a path relative to the file": (
         {"src/base/low.h": "#include \"../plan/plan.h\"\nint low(void);\n"},
         "src/base/low.h:1: includes ../plan/plan.h: base is below plan"),
+    "a row of a table is no use": (
+        {"tests/lint/layers.txt": TABLE + "rows src/plan/plan.c si\\w\n",
+         "src/plan/plan.c": "int sim(void);\nint plan(void) {\n    return sim();\n}\n"},
+        None),
+    "a symbol that is no row of the table": (
+        {"tests/lint/layers.txt": TABLE + "rows src/plan/plan.c si\n",
+         "src/plan/plan.c": "int sim(void);\nint plan(void) {\n    return sim();\n}\n"},
+        "src/plan/plan.c:1: uses sim of src/sim/sim.c: plan is below sim"),
     "a lower layer calls a higher one that it declares itself": (
         {"src/plan/plan.c": "int sim(void);\nint plan(void) {\n    return sim();\n}\n"},
         "src/plan/plan.c:1: uses sim of src/sim/sim.c: plan is below sim"),

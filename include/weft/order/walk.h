@@ -18,7 +18,7 @@
 #ifndef WEFT_ORDER_WALK_H
 #define WEFT_ORDER_WALK_H
 
-#include "../order.h"
+#include "kinds.h"
 #include "reach.h"
 
 /** The sweeps of orders.def; WEFT_SWEEPS is how many there are. */

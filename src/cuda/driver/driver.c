@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "cuda/driver/module.h"
 
 /* cuLibraryLoadData came with CUDA 12.0; what a toolkit compiles needs a driver of its own generation. */
 static int oldest_release(void) {

@@ -4,6 +4,9 @@
 
 #include <weft/weft.h>
 
+/* The CUDA version that compiled this build's kernels (13000 for 13.0); 0: none. Written by cmake/kernels.cmake. */
+extern const int weft_cuda_toolkit;
+
 typedef int weft_cu_result; /* a CUresult */
 
 /* The results and attributes that weft looks at, numbered as in cuda.h. */

@@ -10,10 +10,8 @@ typedef struct weft_cuda_image {
     const void *bytes;
 } weft_cuda_image;
 
-/* The images of this build, ended by a null name, and the CUDA version that made them (13000 for 13.0); none and 0 where
- * there was no nvcc. Written by cmake/kernels.cmake. */
+/* The images of this build, ended by a null name; none where there was no nvcc. Written by cmake/kernels.cmake. */
 extern const weft_cuda_image weft_cuda_images[];
-extern const int weft_cuda_toolkit;
 
 /* WEFT_UNSUPPORTED when this build has no kernels at all. */
 weft_status weft_cuda_has_kernels(weft_message *message);
