@@ -332,7 +332,9 @@ WEFT_API void weft_plan_destroy(weft_plan *plan);
 
 /** Runs a plan and returns when it is done.
  *
- * @param data  the struct of the plan's operation: weft_attention_data, weft_attention_gradients or weft_gemm_data
+ * @param plan     the plan
+ * @param data     the struct of the plan's operation: weft_attention_data, weft_attention_gradients or weft_gemm_data
+ * @param message  null, or where to say what is wrong
  *
  * WEFT_INVALID when the data is of another operation, a pointer is null that must not be, or an output overlaps another
  * buffer. */
@@ -386,6 +388,7 @@ WEFT_API const char *weft_plan_kernel(const weft_plan *plan);
 WEFT_API const char *weft_plan_backend(const weft_plan *plan);
 
 /** What the workers walk: pass it to a kernel by value. Valid as long as the plan.
+ * @param plan  the plan
  * @param size  sizeof(weft_walk); null when the library was built with another layout of it. */
 WEFT_API const weft_walk *weft_plan_walk(const weft_plan *plan, size_t size);
 

@@ -133,8 +133,9 @@ static size_t key(const weft_problem *problem, int64_t *n, char *to, size_t size
         n[i] = numbers[i];
     }
     snprintf(to, size, "gemm %s to %s, a %s, b %s, c %s%s, m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64,
-             weft_dtype_name(p->dtype), weft_dtype_name(p->c_dtype), major_name(p->a_major), major_name(p->b_major),
-             major_name(p->c_major), n[5] ? ", added to c" : "", n[6], n[7], n[8], n[9]);
+             weft_dtype_name(p->dtype), weft_dtype_name(p->c_dtype), major_name((int32_t)p->a_major),
+             major_name((int32_t)p->b_major), major_name((int32_t)p->c_major), n[5] ? ", added to c" : "", n[6], n[7], n[8],
+             n[9]);
     return count;
 }
 

@@ -55,7 +55,7 @@ static weft_status run(const xla_call_frame *frame, const weft_operation_row *ro
     return weft_plan_enqueue(plan, &data, stream, message);
 }
 
-static void *handle(const xla_call_frame *frame, weft_operation operation, weft_device_kind kind) {
+static void *handle(const xla_call_frame *frame, int32_t operation, weft_device_kind kind) {
     if (weft_xla_answer(frame)) {
         return NULL;
     }

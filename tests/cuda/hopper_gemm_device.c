@@ -109,7 +109,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
     s.sweep = (int32_t)between(WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
     s.table = (int32_t)between(0, 1);
     s.group = between(0, 4);
-    s.axis = (weft_axis)between(0, 1);
+    s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.cluster_m = cluster[0];
     s.cluster_n = cluster[1];
     if (round % 3 == 0 && tile[2] > 1 && (p->k + 63) / 64 >= tile[2] && cluster[0] * cluster[1] * tile[2] <= 8) {
@@ -208,8 +208,8 @@ static int right(const weft_gemm *p, const matrix *a, const matrix *b, const mat
     return ok;
 }
 
-/* Whether all of C was written, and nothing beside it. The copy engine stores whole 16 bytes, so that a line's padding up to
- * there may be written: see weft_gemm.ldc. */
+/* Whether all of C was written, and nothing beside it. The copy engine stores whole 16 bytes, so that a line's padding up
+ * to there may be written: see weft_gemm.ldc. */
 static int is_whole(const weft_gemm *p, const matrix *c, const void *got) {
     const size_t bytes = weft_dtype_bytes(p->c_dtype), unit = 16 / bytes;
     unsigned char *owned = calloc(c->count, 1);
@@ -290,7 +290,12 @@ static int one_product(const weft_cuda_driver *d, const weft_gemm *product, cons
     weft_message message = {""};
     char text[1024] = "";
     device.kind = WEFT_DEVICE_CUDA;
+    weft_schedule narrower = *s;
+    narrower.cluster_n = 1;
     int ok = plan_on(&plan, &p, s, NULL, &device, &message) == WEFT_OK;
+    if (!ok && s->cluster_m > 1 && s->cluster_n > 1) { /* refused where a CTA has nothing to send */
+        ok = plan_on(&plan, &p, &narrower, NULL, &device, &message) == WEFT_OK;
+    }
     ok = ok && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->choice.kernel, symbol) == 0);
     ok = ok && make(d, &a, p.dtype, sizes.a) && make(d, &b, p.dtype, sizes.b) && make(d, &c, p.c_dtype, sizes.c);
     void *got = ok ? malloc(c.bytes) : NULL, *again = ok ? malloc(c.bytes) : NULL;
@@ -382,7 +387,7 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
     s.sweep = (int32_t)between(WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
     s.table = number % 4 == 1 ? 0 : (int32_t)between(0, 1);
     s.group = between(0, 3);
-    s.axis = (weft_axis)between(0, 1);
+    s.axis = (weft_axis)between(WEFT_AXIS_N, WEFT_AXIS_M);
     s.split = 1;
     s.workers = ctas * between(1, 3);
     if (number % 3 != 0 && split > 1 && (p->k + 63) / 64 >= split && ctas * split <= 8) {

@@ -92,10 +92,10 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         s.sweep = (int32_t)random_between(random, WEFT_SWEEP_FORWARD, WEFT_SWEEP_SAWTOOTH);
         s.table = (int32_t)random_between(random, 0, 1);
         s.group = random_between(random, 0, 3);
-        s.axis = (weft_axis)random_between(random, 0, 1);
+        s.axis = (weft_axis)random_between(random, WEFT_AXIS_N, WEFT_AXIS_M);
         const int64_t *cluster = clusters[random_between(random, 0, 5)];
         s.cluster_m = cluster[0];
-        s.cluster_n = cluster[1];
+        s.cluster_n = cluster[1] < 2 || tile[0] > 64 ? cluster[1] : 1; /* see clusters_without_senders() */
         if (round % 3 == 0 && tile[2] > 1 && (p->k + 63) / 64 >= tile[2] && cluster[0] * cluster[1] * tile[2] <= 8) {
             s.split = tile[2];
             s.dispatch = WEFT_DISPATCH_GRID;
@@ -183,7 +183,7 @@ static void no_kernel_fits(void **state) {
     refused(&p, &s, WEFT_UNSUPPORTED, "its steps are 64 of k, not 32");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.tile_m = 32;
-    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 32x0 with split 1");
+    refused(&p, &s, WEFT_UNSUPPORTED, "it has no tiles of 32x0 with split 1 in clusters of 1x1");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.sweep = WEFT_SWEEP_PAIR;
     refused(&p, &s, WEFT_UNSUPPORTED, "it has no pair sweep");
@@ -489,11 +489,36 @@ static void launching_fails(void **state) {
     assert_int_equal(counts()->allocations, 0);
 }
 
+/* Of an A that is contiguous along m, a tile of 64 rows is one box: in a cluster of 2x2 one of the two CTAs that share it
+ * would have nothing to send. */
+static void clusters_without_senders(void **state) {
+    (void)state;
+    const weft_device device = gpu();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    script(NULL);
+    for (int contiguous = 0; contiguous < 2; contiguous++) {
+        weft_gemm p = small();
+        p.a_major = contiguous ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
+        p.lda = 0;
+        s.tile_m = 64;
+        s.tile_n = 128;
+        s.cluster_m = s.cluster_n = 2;
+        weft_message message = {""};
+        const weft_status status = plan_on(&plan, &p, &s, NULL, &device, &message);
+        assert_int_equal(status, contiguous ? WEFT_UNSUPPORTED : WEFT_OK);
+        weft_plan_destroy(plan);
+        s.cluster_n = 1;
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        weft_plan_destroy(plan);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits),  cmocka_unit_test(choices),
-        cmocka_unit_test(locality),   cmocka_unit_test(phases),          cmocka_unit_test(bands),
-        cmocka_unit_test(every_sm),   cmocka_unit_test(launching_fails),
+        cmocka_unit_test(parameters), cmocka_unit_test(no_kernel_fits), cmocka_unit_test(clusters_without_senders),
+        cmocka_unit_test(choices),    cmocka_unit_test(locality),       cmocka_unit_test(phases),
+        cmocka_unit_test(bands),      cmocka_unit_test(every_sm),       cmocka_unit_test(launching_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

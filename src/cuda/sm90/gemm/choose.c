@@ -76,6 +76,15 @@ static int agrees(int64_t fixed, int64_t value) {
 static const int64_t clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}};
 enum { CLUSTERS = sizeof clusters / sizeof *clusters };
 
+/* Whether every CTA of a cluster loads a share of what it shares. A box of an operand that is contiguous along m or n is 64
+ * wide. A CTA without a box of its own is nobody's sender, and in clusters of two dimensions others could then be a lap of
+ * the ring ahead of one that still reads. */
+static int all_send(const weft_gemm_variant *v, int swapped, int64_t cluster_m, int64_t cluster_n) {
+    const int64_t along_m = swapped ? cluster_n : cluster_m, along_n = swapped ? cluster_m : cluster_n;
+    return along_m == 1 || along_n == 1 ||
+           ((!v->a_mn || v->tile_m / 64 >= along_n) && (!v->b_mn || v->tile_n / 64 >= along_m));
+}
+
 /* What may be made of one variant, in any order; returns how many, at most MAX_WAYS. */
 enum { MAX_WAYS = CLUSTERS + 1 };
 
@@ -97,7 +106,8 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
         one.split = most;
         one.cluster_m = s->cluster_m ? s->cluster_m : 1;
         one.cluster_n = s->cluster_n ? s->cluster_n : 1;
-        ways[count++] = one;
+        count += (size_t)all_send(v, view.swapped, one.cluster_m, one.cluster_n);
+        ways[0] = one;
     }
     one.split = 1;
     for (size_t i = 0; i < CLUSTERS && s->split <= 1; i++) {
@@ -105,7 +115,8 @@ static size_t ways_of(const weft_gemm_variant *v, const weft_plan *plan, weft_ge
         one.cluster_n = s->cluster_n ? s->cluster_n : clusters[i][1];
         if (i == 0 || (agrees(s->cluster_m, clusters[i][0]) && agrees(s->cluster_n, clusters[i][1]) &&
                        (s->cluster_m == 0 || s->cluster_n == 0))) {
-            ways[count++] = one;
+            ways[count] = one;
+            count += (size_t)all_send(v, view.swapped, one.cluster_m, one.cluster_n);
         }
     }
     return count;

@@ -76,8 +76,10 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     weft_gemm_pick pick;
     if (!weft_gemm_pick_best(plan, device, &pick)) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " with split %" PRId64, s->tile_m,
-                         s->tile_n, at_least_1(s->split));
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "it has no tiles of %" PRId64 "x%" PRId64 " with split %" PRId64 " in clusters of %" PRId64
+                         "x%" PRId64,
+                         s->tile_m, s->tile_n, at_least_1(s->split), at_least_1(s->cluster_m), at_least_1(s->cluster_n));
     }
     const weft_gemm_variant *v = pick.variant;
     *choice = (weft_cuda_choice){v->module,       v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS(v->tile_m),
