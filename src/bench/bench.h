@@ -34,7 +34,7 @@ struct weft_bench {
     int pushed; /* between begin and end: whether the context was made current */
 
     double
-        settle; /* seconds that a plan runs alone until a GPU's clock is what its power allows; 0: clocks do not follow */
+        warm_up; /* seconds that a plan runs alone until a GPU's clock is what its power allows; 0: clocks do not follow */
     double patience;            /* seconds left to wait for moments without other programs */
     int (*waiting)(void *user); /* asked while waiting for such a moment: anything but 0 ends that; or null */
     void *waiting_user;

@@ -19,7 +19,7 @@ weft_status weft_bench_cuda_open(weft_bench *b, const weft_plan *plan, weft_mess
     int pushed;
     b->driver = d;
     b->mode = weft_cuda_relax(d); /* until the bench is closed, by the same thread */
-    b->settle = 0.15;
+    b->warm_up = 0.15;
     const weft_status status = weft_cuda_enter(d, placed->context, &pushed, message);
     if (status) {
         return status;

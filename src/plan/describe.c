@@ -64,8 +64,8 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
     if (s->split > 1) {
         weft_json_set(&object, "split", json_integer(s->split));
     }
-    if (plan->pack > 1) {
-        weft_json_set(&object, "heads_in_tile", json_integer(plan->pack));
+    if (plan->heads_in_tile > 1) {
+        weft_json_set(&object, "heads_in_tile", json_integer(plan->heads_in_tile));
     }
     if (order->parameter & WEFT_PARAMETER_GROUP) {
         weft_json_set(&object, "group", json_integer(s->group));
@@ -116,8 +116,8 @@ size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size) {
     order_parameter_text(plan, parameter, sizeof parameter);
     if (s->tile_k > 0) {
         snprintf(step, sizeof step, "x%" PRId64, s->tile_k);
-    } else if (plan->pack > 1) {
-        snprintf(step, sizeof step, " of %" PRId64 " heads", plan->pack);
+    } else if (plan->heads_in_tile > 1) {
+        snprintf(step, sizeof step, " of %" PRId64 " heads", plan->heads_in_tile);
     }
     if (s->split > 1) {
         snprintf(split, sizeof split, ", split %" PRId64, s->split);

@@ -68,7 +68,7 @@ static weft_status check_numbers(const weft_schedule *s, weft_message *message) 
 }
 
 /* Workers, domains, cluster and axis: the machine's, or the usual, where they are left open. */
-static weft_status settle_workers(weft_schedule *s, const weft_machine *machine, weft_message *message) {
+static weft_status complete_workers(weft_schedule *s, const weft_machine *machine, weft_message *message) {
     weft_status status;
     s->workers = s->workers == 0 ? machine->workers : s->workers;
     s->domains = s->domains == 0 ? machine->domains : s->domains;
@@ -126,7 +126,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
 }
 
 weft_tiling weft_plan_tiling(const weft_plan *plan) {
-    return (weft_tiling){&plan->problem, &plan->schedule, plan->pack, plan->products, plan->lead};
+    return (weft_tiling){&plan->problem, &plan->schedule, plan->heads_in_tile, plan->products, plan->lead};
 }
 
 /* Settles the tile, chooses what is still open and lays the schedule over the grid of tiles. */
@@ -161,7 +161,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     }
     *plan = *draft;
     plan->given_machine = machine != NULL;
-    plan->pack = plan->products = 1;
+    plan->heads_in_tile = plan->products = 1;
     plan->lead = 0;
     if (machine) {
         plan->machine = *machine;
@@ -172,7 +172,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     if ((status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
         (status = check_numbers(&plan->schedule, message)) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
-        (status = settle_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message))) {
+        (status = complete_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message))) {
         weft_plan_destroy(plan);
         return status;
     }

@@ -12,7 +12,7 @@ typedef struct weft_backend {
     const char *(*kernel)(const weft_plan *plan); /* the kernel that the plan takes; null where there is only one kind */
 
     /* For devices with memory and kernels of their own, null otherwise. `open` takes the device and a kernel, before the
-     * schedule is laid out: it settles tiles and workers, and the machine where none was given. `place` puts on the device
+     * schedule is laid out: it fixes tiles and workers, and the machine where none was given. `place` puts on the device
      * what the finished plan needs there. `close` releases what either took, also after a failure. */
     weft_status (*open)(weft_plan *plan, int given_machine, weft_message *message);
     weft_status (*place)(weft_plan *plan, weft_message *message);
@@ -49,7 +49,8 @@ struct weft_plan {
     };
     weft_schedule schedule; /* every choice made */
     int64_t products;       /* GEMM: of a walk; walks follow each other. 0: all of the batch */
-    int64_t pack; /* attention: query heads that share K and V in one tile; its rows are (query, head); divides tile_m */
+    int64_t heads_in_tile;  /* attention: query heads that share K and V in one tile; its rows are (query, head); divides
+                               tile_m */
     int64_t lead; /* attention: queries of a tile minus those of the first tile, see weft_reach; set by the backend */
     weft_machine machine;
     int given_machine; /* 1: the caller gave it; 0: it is the device's own */

@@ -15,7 +15,7 @@ typedef struct weft_search_entry {
     uint64_t wave, steps; /* steps of the longest tile of every worker, and of all tiles */
     int grade;            /* by the rule: 0 the best, then 1, then 2 */
     int is_finalist;
-    size_t turn; /* how many of the same order and tile come before it */
+    size_t rank; /* how many of the same order and tile come before it */
 } weft_search_entry;
 
 /* A question, and the entries that answer it. */

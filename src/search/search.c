@@ -66,17 +66,17 @@ static int by_dram(const void *a, const void *b) {
 static void pick(weft_search_entry **sorted, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const weft_schedule *s = &sorted[i]->ranked.schedule;
-        sorted[i]->turn = 0;
+        sorted[i]->rank = 0;
         for (size_t j = 0; j < i; j++) {
             const weft_schedule *t = &sorted[j]->ranked.schedule;
-            sorted[i]->turn += s->order == t->order && s->tile_m == t->tile_m && s->tile_n == t->tile_n;
+            sorted[i]->rank += s->order == t->order && s->tile_m == t->tile_m && s->tile_n == t->tile_n;
         }
     }
     size_t picked = 0;
-    for (size_t turn = 0; turn < count && picked < WEFT_SEARCH_PICKED; turn++) {
+    for (size_t rank = 0; rank < count && picked < WEFT_SEARCH_PICKED; rank++) {
         for (size_t i = 0; i < count && picked < WEFT_SEARCH_PICKED; i++) {
-            picked += sorted[i]->turn == turn;
-            sorted[i]->is_finalist |= sorted[i]->turn == turn;
+            picked += sorted[i]->rank == rank;
+            sorted[i]->is_finalist |= sorted[i]->rank == rank;
         }
     }
 }

@@ -120,8 +120,8 @@ static int packed_problems(int rounds) {
             weft_schedule s = schedule_of(v, &random);
             s.workers = s.split;
             weft_plan *plan = plan_new(&p, &s, "hopper_attention");
-            CHECK(plan->pack == (group == 6 ? 2 : group), "%s: %d heads of %d in a tile", v->symbol, (int)plan->pack,
-                  (int)group);
+            CHECK(plan->heads_in_tile == (group == 6 ? 2 : group), "%s: %d heads of %d in a tile", v->symbol,
+                  (int)plan->heads_in_tile, (int)group);
             weft_plan_destroy(plan);
             run(&x, &s, v->symbol);
             borders(&x, v->symbol);

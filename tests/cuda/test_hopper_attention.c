@@ -109,7 +109,7 @@ static void schedules(void **state) {
 static int64_t pack_of(const weft_attention *p) {
     const weft_device device = hopper();
     weft_plan *plan = planned(p, NULL, &device);
-    const int64_t pack = plan->pack;
+    const int64_t pack = plan->heads_in_tile;
     weft_simulation sim = WEFT_SIMULATION_INIT;
     const int simulated = weft_simulate(plan, NULL, &sim, NULL, NULL) == WEFT_OK;
     assert_int_equal(simulated, plan->schedule.split == 1);
@@ -205,7 +205,7 @@ static void splits(void **state) {
     takes(&p, "attention_bf16_d128_64x64__hopper");
     weft_plan *plan = planned(&p, NULL, &device); /* two tiles, and more K and V than the L2 holds */
     const weft_cuda_plan *c = plan->placed;
-    assert_int_equal(plan->pack, 8);
+    assert_int_equal(plan->heads_in_tile, 8);
     assert_int_equal(plan->schedule.split, 6);
     assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_GRID);
     assert_int_equal(plan->schedule.sweep, WEFT_SWEEP_FORWARD);
@@ -224,7 +224,7 @@ static void splits(void **state) {
     p.batch = 30; /* more tiles than SMs, and more workers than both */
     s.workers = 100;
     plan = planned(&p, &s, &device);
-    assert_int_equal(plan->pack, 1);
+    assert_int_equal(plan->heads_in_tile, 1);
     assert_int_equal(plan->schedule.split, 1);
     weft_plan_destroy(plan);
     p.batch = 1;

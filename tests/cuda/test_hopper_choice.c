@@ -78,7 +78,7 @@ static choice choose(const weft_attention *p) {
                              .choice = {.kernel = v->symbol, .tile_m = v->tile_m, .tile_n = v->tile_n}};
     current(&placed.context);
     plan.placed = &placed;
-    plan.pack = weft_hopper_attention_pack(&plan, &h200);
+    plan.heads_in_tile = weft_hopper_attention_pack(&plan, &h200);
     weft_hopper_attention_complete(&plan, &h200, &placed.choice, &plan.schedule);
     return (choice){v, plan.schedule};
 }

@@ -71,9 +71,9 @@ static void split(void **state) {
     assert_int_equal(count_splits(&c), splits);
     for (size_t i = 2; i < c.count; i++) {
         const weft_candidate *one = &c.list[i], *last = &c.list[i - 1];
-        assert_true(one->turn >= last->turn);
-        assert_false(one->turn == last->turn && one->model > 0 && last->model == 0);
-        assert_false(one->turn == last->turn && one->model > 0 && one->model < last->model);
+        assert_true(one->rank >= last->rank);
+        assert_false(one->rank == last->rank && one->model > 0 && last->model == 0);
+        assert_false(one->rank == last->rank && one->model > 0 && one->model < last->model);
     }
     weft_candidates_free(&c);
 }

@@ -51,7 +51,8 @@ int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *hea
 /* WEFT_CPU may have changed the kernel since the plan was made. Only decode has tiles of several heads. */
 int weft_cpu_decodes(const weft_plan *plan) {
     const weft_schedule *s = &plan->schedule;
-    return plan->pack > 1 || (is_decode(&plan->attention) && s->tile_m == plan->attention.seq && s->tile_n == PART);
+    return plan->heads_in_tile > 1 ||
+           (is_decode(&plan->attention) && s->tile_m == plan->attention.seq && s->tile_n == PART);
 }
 
 /* The heads that share a kv head, one query each, as queries of one head: they see the same keys. */

@@ -68,7 +68,7 @@ static void choose_tile(weft_schedule *s, const weft_attention *p) {
 
 void weft_cpu_attention_choose(weft_plan *plan) {
     weft_schedule *s = &plan->schedule;
-    if (!weft_cpu_open_decode(&plan->attention, s, &plan->pack)) {
+    if (!weft_cpu_open_decode(&plan->attention, s, &plan->heads_in_tile)) {
         choose_handing(s, &plan->attention);
         choose_tile(s, &plan->attention);
     }

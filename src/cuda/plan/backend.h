@@ -28,9 +28,9 @@ typedef struct weft_cuda_family {
     weft_status (*choose)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                           weft_cuda_choice *choice, weft_message *why);
 
-    /* The plan's pack: see weft_plan. Null: 1. */
-    int64_t (*pack)(const weft_plan *plan, const weft_cuda_device *device);
-    /* The plan's lead, once its pack is known. Null: 0. */
+    /* The plan's heads_in_tile: see weft_plan. Null: 1. */
+    int64_t (*heads_in_tile)(const weft_plan *plan, const weft_cuda_device *device);
+    /* The plan's lead, once its heads_in_tile is known. Null: 0. */
     int64_t (*lead)(const weft_plan *plan, const weft_cuda_choice *choice);
 
     /* Makes the choices that the kernel's author knows best, among those that the schedule leaves open; or null. The device

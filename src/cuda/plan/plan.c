@@ -104,8 +104,9 @@ static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_mess
         (status = take_context(c, message)) || (status = load(c, c->knobs.ctas, message))) {
         return status;
     }
-    plan->device.kernel = c->family->name;                                /* the caller's words are the caller's */
-    plan->pack = c->family->pack ? c->family->pack(plan, &c->device) : 1; /* by what the schedule leaves open */
+    plan->device.kernel = c->family->name; /* the caller's words are the caller's */
+    plan->heads_in_tile =
+        c->family->heads_in_tile ? c->family->heads_in_tile(plan, &c->device) : 1; /* by what the schedule leaves open */
     plan->lead = c->family->lead ? c->family->lead(plan, &c->choice) : 0;
     s->tile_m = c->choice.tile_m;
     s->tile_n = c->choice.tile_n;

@@ -162,26 +162,26 @@ static int by_model(const void *a, const void *b) {
     return x->stays != y->stays ? y->stays - x->stays : (first > second) - (first < second);
 }
 
-static int by_turn(const void *a, const void *b) {
+static int by_rank(const void *a, const void *b) {
     const weft_candidate *x = a, *y = b;
     return x->stays != y->stays ? y->stays - x->stays
-           : x->turn != y->turn ? (x->turn > y->turn) - (x->turn < y->turn)
+           : x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
                                 : by_model(a, b);
 }
 
 /* Schedules of one tile are much alike: the first of each tile comes before the second of any, in case there is no time for
  * all of them. */
-static void take_turns(weft_candidates *c) {
+static void rank_by_tile(weft_candidates *c) {
     for (size_t i = 0; i < c->count; i++) {
         const weft_schedule *s = &c->list[i].schedule;
-        c->list[i].turn = 0;
+        c->list[i].rank = 0;
         for (size_t j = 0; j < i; j++) {
             const weft_schedule *t = &c->list[j].schedule;
-            c->list[i].turn += s->tile_m == t->tile_m && s->tile_n == t->tile_n && s->cluster_m == t->cluster_m &&
+            c->list[i].rank += s->tile_m == t->tile_m && s->tile_n == t->tile_n && s->cluster_m == t->cluster_m &&
                                s->cluster_n == t->cluster_n && s->split == t->split;
         }
     }
-    qsort(c->list + 1, c->count - 1, sizeof *c->list, by_turn);
+    qsort(c->list + 1, c->count - 1, sizeof *c->list, by_rank);
 }
 
 void weft_candidates_drop(weft_candidates *c, double behind) {
@@ -203,7 +203,7 @@ void weft_candidates_drop(weft_candidates *c, double behind) {
         }
     }
     c->count = kept;
-    take_turns(c);
+    rank_by_tile(c);
 }
 
 void weft_candidates_free(weft_candidates *c) {

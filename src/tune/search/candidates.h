@@ -11,7 +11,7 @@ typedef struct weft_candidate {
     weft_schedule schedule; /* as it is stored: what is open in it the plan chooses */
     weft_plan *plan;
     double model;  /* time by the model, in any unit; 0: not asked, or it cannot tell */
-    size_t turn;   /* how many of the same tile come before it */
+    size_t rank;   /* how many of the same tile come before it */
     double rough;  /* seconds of its first run; 0: none yet */
     double *times; /* seconds, `count` of them */
     size_t count;

@@ -17,20 +17,20 @@ enum {
 /* Rounds of a final, and of a turn the seconds before its time is taken and those that are. */
 typedef struct course {
     size_t rounds;
-    double settle, taken;
+    double warm_up, taken;
 } course;
 
 static course course_of(const weft_bench *b) {
-    return b->settle > 0 ? (course){LONG_ROUNDS, b->settle, b->settle / 3} : (course){MOST_ROUNDS, 0, 2e-3};
+    return b->warm_up > 0 ? (course){LONG_ROUNDS, b->warm_up, b->warm_up / 3} : (course){MOST_ROUNDS, 0, 2e-3};
 }
 
 static double turn_seconds(const course *f, const weft_candidate *c) {
-    return f->settle + fmax(c->rough, f->taken);
+    return f->warm_up + fmax(c->rough, f->taken);
 }
 
 double weft_race_final_seconds(const weft_race *r) {
     const course f = course_of(r->bench);
-    return (TILES + 1) * (double)f.rounds * (f.settle + f.taken);
+    return (TILES + 1) * (double)f.rounds * (f.warm_up + f.taken);
 }
 
 static int have_same_tile(const weft_candidate *a, const weft_candidate *b) {
@@ -79,7 +79,7 @@ static int run_round(weft_race *r, const course *f, weft_candidate **list, size_
         const size_t turn = round % 2 ? count - 1 - i : i, at = (turn + round) % count; /* not always behind the same one */
         weft_candidate *one = list[at];
         double unused;
-        if ((f->settle > 0 && !weft_race_sample(r, one, weft_race_repeats(one->rough, f->settle), &unused, message)) ||
+        if ((f->warm_up > 0 && !weft_race_sample(r, one, weft_race_repeats(one->rough, f->warm_up), &unused, message)) ||
             !weft_race_sample(r, one, weft_race_repeats(one->rough, f->taken), &times[at * MOST_ROUNDS + round], message)) {
             return 0;
         }

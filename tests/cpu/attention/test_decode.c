@@ -146,7 +146,7 @@ static void plans_say_so(void **state) {
         weft_schedule s = weft_plan_schedule(plan);
         assert_int_equal(s.tile_m, group);
         assert_int_equal(s.tile_n, PART);
-        assert_int_equal(plan->pack, group);
+        assert_int_equal(plan->heads_in_tile, group);
         assert_int_equal(weft_plan_walk(plan, sizeof(weft_walk))->order.count, HEADS);
         assert_true(weft_cpu_decodes(plan));
         weft_plan_text(plan, text, sizeof text);

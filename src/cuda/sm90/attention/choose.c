@@ -262,13 +262,13 @@ void weft_hopper_attention_complete(const weft_plan *plan, const weft_cuda_devic
     const weft_hopper_attention_variant *v = weft_hopper_attention_variant_of(choice);
     pick best = {.split = 1};
     if (v->splits) { /* how many clusters run at a time is known by now */
-        consider(&r, v, plan->pack, &best);
+        consider(&r, v, plan->heads_in_tile, &best);
     }
-    *schedule = completed(&r, v, plan->pack, best.split);
+    *schedule = completed(&r, v, plan->heads_in_tile, best.split);
 }
 
 double weft_hopper_attention_seconds(const weft_plan *plan, const weft_cuda_device *device) {
     const weft_cuda_plan *c = plan->placed;
     const request r = request_of(plan, device);
-    return 1e-9 * time_under(&r, weft_hopper_attention_variant_of(&c->choice), plan->pack, &plan->schedule);
+    return 1e-9 * time_under(&r, weft_hopper_attention_variant_of(&c->choice), plan->heads_in_tile, &plan->schedule);
 }

@@ -87,14 +87,14 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
 }
 
 static int64_t lead(const weft_plan *plan, const weft_cuda_choice *choice) {
-    return weft_hopper_attention_lead(weft_hopper_attention_variant_of(choice), &plan->attention, plan->pack);
+    return weft_hopper_attention_lead(weft_hopper_attention_variant_of(choice), &plan->attention, plan->heads_in_tile);
 }
 
 /* Of Q or O, in boxes of so many rows: (query, head) pairs. */
 static weft_status make_map_of_q(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
                                  int64_t rows, weft_tensor_map *map, weft_message *message) {
     const weft_attention *p = &plan->attention;
-    const int64_t pack = plan->pack;
+    const int64_t pack = plan->heads_in_tile;
     const weft_tensor_view view = {.data = data,
                                    .dtype = p->dtype,
                                    .rank = 5,
@@ -142,10 +142,10 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     const int64_t offset = walk->reach.slice.high; /* Clamp: larger offsets change nothing. */
     to->offset = (int32_t)(offset > p->kv_seq ? p->kv_seq : offset < -p->seq ? -p->seq : offset);
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
-    while (1 << to->pack_bits < plan->pack) {
+    while (1 << to->pack_bits < plan->heads_in_tile) {
         to->pack_bits++;
     }
-    to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->pack));
+    to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->heads_in_tile));
     /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 de-phase unaided. */
     const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
     to->ping_pong = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
@@ -170,7 +170,7 @@ const weft_cuda_family weft_cuda_hopper_attention = {
     .leaves_zero = 1,
     .finds_counters = 1,
     .choose = choose,
-    .pack = weft_hopper_attention_pack,
+    .heads_in_tile = weft_hopper_attention_pack,
     .lead = lead,
     .complete = weft_hopper_attention_complete,
     .fill = fill,
