@@ -1,5 +1,6 @@
 /* Tiles of attention for this host. */
 #include "cpu/attention/tile.h"
+#include "cpu/costs.h"
 
 #include "cpu/attention/attention.h"
 #include "cpu/attention/decode.h"
@@ -21,17 +22,16 @@ int weft_cpu_shares_by_head(const weft_plan *plan) {
     return shares_by_head(&plan->schedule, &plan->attention);
 }
 
-/* Queries are the columns here. Threads wait for 0.4 of the last tile's time. A worker that has tiles of one head only
- * finds its keys in its own cache. */
+/* Queries are the columns here. A worker that has tiles of one head only finds its keys in its own cache. */
 static double cost_of(const weft_cpu_kernel *kernel, const weft_attention *p, int64_t tile_m, int64_t tile_n,
                       int64_t workers, int by_head) {
     const int64_t keys = weft_cpu_min(tile_n, p->kv_seq);
-    const double fetch = (by_head ? 0.25 : 1) * kernel->fetch;
+    const double fetch = (by_head ? weft_cpu_costs.packed_fetch : 1) * kernel->fetch;
     const weft_cpu_spent s =
         weft_cpu_spend((weft_cpu_fetching){fetch, fetch}, (double)(p->batch * p->heads),
                        weft_cpu_cut_axis(keys, keys, kernel->a.lines), weft_cpu_cut_axis(p->seq, tile_m, kernel->b.lines));
     const double share = s.all / (double)workers;
-    return (share < s.one && s.tiles <= (double)workers ? s.one : share) + 0.4 * s.one;
+    return (share < s.one && s.tiles <= (double)workers ? s.one : share) + weft_cpu_costs.end_attention * s.one;
 }
 
 /* Without a mask tiles are alike; a whole number of workers per head keep to it, and idle ones steal. */
@@ -91,12 +91,11 @@ size_t weft_cpu_attention_candidates(const weft_plan *draft, weft_schedule *list
 
 /* Blocks of different lengths are compared here, so each block also costs a fixed number of keys. */
 double weft_cpu_attention_cost(const weft_plan *plan) {
-    enum { PER_BLOCK = 12 }; /* keys, measured */
     const weft_schedule *s = &plan->schedule;
     const double all = (double)plan->attention.kv_seq / (double)s->tile_n;
     return cost_of(weft_cpu_choose(WEFT_CPU_ATTENTION, plan->attention.dtype), &plan->attention, s->tile_m, s->tile_n,
                    s->workers, weft_cpu_shares_by_head(plan)) *
-           all * (1 + PER_BLOCK / (double)s->tile_n);
+           all * (1 + weft_cpu_costs.block / (double)s->tile_n);
 }
 
 int64_t weft_cpu_backward_tile(const weft_attention *p) {

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "cpu/costs.h"
 #include "cpu/thread/team.h"
 
 weft_cpu_way weft_cpu_way_of(int32_t order) {
@@ -43,19 +44,19 @@ static double deal(weft_cpu_fetching f, int64_t products, weft_cpu_axis m, weft_
     return end;
 }
 
-/* Threads that share cores differ in speed, and all wait for the last: 0.2 of a tile under dynamic dispatch, 0.24 with one
- * tile each (measured on 16 threads of 8 cores, reported as 16 cores). Threads with a core each are equally fast, and
- * greedy dealing predicts them (measured on two). */
+/* Threads that share cores differ in speed, and all wait for the last. Threads with a core each are equally fast, and
+ * greedy dealing predicts them. */
 static double with_waiting(weft_cpu_fetching f, int64_t products, weft_cpu_axis m, weft_cpu_axis n, int64_t workers,
                            weft_cpu_way how) {
     const weft_cpu_spent s = weft_cpu_spend(f, (double)products, m, n);
     if (!are_alike(workers)) {
-        return s.tiles <= (double)workers ? 1.24 * s.one : s.all / (double)workers + 0.2 * s.all / s.tiles;
+        return s.tiles <= (double)workers ? weft_cpu_costs.one_each * s.one
+                                          : s.all / (double)workers + weft_cpu_costs.end * s.all / s.tiles;
     }
     const double share = how != WEFT_CPU_FLUID && weft_cpu_is_dealt(products, m, n, workers)
                              ? deal(f, products, m, n, workers, how)
                              : fmax(s.one, s.all / (double)workers);
-    return share + (s.tiles > 1 ? 0.05 * s.all / s.tiles : 0);
+    return share + (s.tiles > 1 ? weft_cpu_costs.end_alike * s.all / s.tiles : 0);
 }
 
 /* Lines of A and of B: those that are contiguous along k are transposed while they are packed. */
@@ -81,7 +82,7 @@ static double cost_by_columns(const weft_cpu_kernel *kernel, const weft_gemm *p,
     const double column = kernel->b.lines * (m.one + kernel->fetch);
     const double share = cols * (rows + kernel->fetch * m.tiles) / (double)workers;
     const double fetched = m.tiles * n.tiles < (double)workers ? 2 : 1;
-    return (share > column ? share : column) + 0.5 * column + fetched * kernel->fetch * m.one;
+    return (share > column ? share : column) + weft_cpu_costs.end_column * column + fetched * kernel->fetch * m.one;
 }
 
 /* Each thread packs what its tile needs, even if others pack the same. */
@@ -97,18 +98,18 @@ static double cost_alone(const weft_cpu_kernel *kernel, const weft_gemm *p, int6
 static double cost_shared(const weft_cpu_kernel *kernel, const weft_gemm *p, weft_cpu_axis m, weft_cpu_axis n,
                           int64_t workers, weft_cpu_way how) {
     const weft_cpu_fetching f = fetching_of(kernel, p);
-    const double packing = 0.75 * (f.m * (double)p->m + f.n * (double)p->n);
-    return m.tiles * n.tiles <= (double)workers
-               ? INFINITY /* nothing to share */
-               : with_waiting((weft_cpu_fetching){0.25 * f.m, 0.25 * f.n}, 1, m, n, workers, how) + packing;
+    const double packing = weft_cpu_costs.packing * (f.m * (double)p->m + f.n * (double)p->n);
+    const weft_cpu_fetching packed = {weft_cpu_costs.packed_fetch * f.m, weft_cpu_costs.packed_fetch * f.n};
+    return m.tiles * n.tiles <= (double)workers ? INFINITY /* nothing to share */
+                                                : with_waiting(packed, 1, m, n, workers, how) + packing;
 }
 
 double weft_cpu_gemm_cost(const weft_cpu_kernel *kernel, const weft_gemm *p, int64_t products, weft_cpu_axis m,
                           weft_cpu_axis n, int64_t workers, weft_cpu_way how) {
     const double alone = cost_alone(kernel, p, products, m, n, workers, how),
                  shared = products == 1 ? cost_shared(kernel, p, m, n, workers, how) : INFINITY;
-    /* Starting and joining the threads costs about as much as fetching so many values. */
-    const double waking = (double)products * m.tiles * n.tiles <= 1 ? 0 : 25e3 * kernel->fetch / (double)p->k;
+    const double waking =
+        (double)products * m.tiles * n.tiles <= 1 ? 0 : weft_cpu_costs.waking * kernel->fetch / (double)p->k;
     return (alone < shared ? alone : shared) + waking;
 }
 
