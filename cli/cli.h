@@ -37,6 +37,9 @@ int cmd_completion(const settings *s, const char *const *words, size_t count);
 /* One line on standard error; returns `code`. */
 int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Whether the user was told what is wrong. */
+int has_complained(void);
+
 /* The exit code for a status, its message printed. */
 int complain_status(weft_status status, const weft_message *message);
 

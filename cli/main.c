@@ -1,5 +1,4 @@
 /* weft: the command. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,79 +36,6 @@ const verb verb_table[] = {
     {0, 0, 0, 0, 0, 0, 0},
 };
 /* clang-format on */
-
-static int complained; /* the user was told what is wrong */
-
-int complain(int code, const char *format, ...) {
-    va_list arguments;
-    complained = 1;
-    progress_wipe();
-    va_start(arguments, format);
-    fputs("weft: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    return code;
-}
-
-/* What a user can put right on the command line is bad usage; the rest has failed. */
-int exit_code(weft_status status) {
-    switch (status) {
-    case WEFT_OK:
-        return EXIT_OK;
-    case WEFT_INVALID:
-    case WEFT_NOT_FOUND:
-    case WEFT_UNSUPPORTED:
-        return EXIT_USAGE;
-    default:
-        return EXIT_FAILED;
-    }
-}
-
-int complain_status(weft_status status, const weft_message *message) {
-    return complain(exit_code(status), "%s", message->text);
-}
-
-int print_json(json_t *object) {
-    char *text = weft_json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    json_decref(object);
-    if (!text) {
-        return complain(EXIT_FAILED, "out of memory: there is no result");
-    }
-    puts(text); /* main() sees whether that went well */
-    free(text);
-    return EXIT_OK;
-}
-
-json_t *plan_json(const weft_plan *plan) {
-    char text[4096];
-    const size_t length = weft_plan_json(plan, text, sizeof text);
-    return length > 0 && length < sizeof text ? json_loads(text, 0, NULL) : NULL;
-}
-
-json_t *plan_member(const weft_plan *plan, const char *member) {
-    json_t *whole = plan_json(plan), *part = json_incref(json_object_get(whole, member));
-    json_decref(whole);
-    return part;
-}
-
-/* "'weft run attention' and 'weft run gemm'": the operations that words name. */
-static void list_operations(const char *verb, char *text, size_t size) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int32_t i = 1; weft_operation_describe(i) && used < size; i++) {
-        if (!operation_base(i)) {
-            used += (size_t)snprintf(text + used, size - used, "%s'weft %s %s'", used ? " and " : "", verb,
-                                     weft_operation_describe(i)->name);
-        }
-    }
-}
-
-int check_operation(const settings *s, const char *verb, const char *word) {
-    char known[256];
-    list_operations(verb, known, sizeof known);
-    return s->operation ? EXIT_OK : complain(EXIT_USAGE, "'%s %s' is not known: %s are", verb, word, known);
-}
 
 static void print_help(void) {
     puts("usage: weft VERB [SUBJECT] [options]\n\nDecides in what order the tiles of an attention or a matrix product are\n"
@@ -282,7 +208,7 @@ static int run(int argc, char **argv) {
 int main(int argc, char **argv) {
     const int code = run(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        return complained ? EXIT_FAILED : complain(EXIT_FAILED, "could not write to standard output");
+        return has_complained() ? EXIT_FAILED : complain(EXIT_FAILED, "could not write to standard output");
     }
     return code;
 }

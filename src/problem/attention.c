@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "problem/attention.h"
@@ -131,24 +132,15 @@ double weft_attention_forward_flops(const weft_problem *problem) {
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const weft_attention *p = &problem->attention;
     const weft_attention_extents n = weft_attention_sizes(p);
-    size_t count = 0;
-#define BUFFER(field, dtype, elements, alignment, read, written, optional)                                                 \
-    list[count++] = (weft_buffer){sizeof(weft_buffer),                                                                     \
-                                  #field,                                                                                  \
-                                  offsetof(weft_attention_data, field),                                                    \
-                                  dtype,                                                                                   \
-                                  elements,                                                                                \
-                                  alignment,                                                                               \
-                                  read,                                                                                    \
-                                  written,                                                                                 \
-                                  optional}
-    BUFFER(q, p->dtype, n.q, 16, 1, 0, 0);
-    BUFFER(k, p->dtype, n.k, 16, 1, 0, 0);
-    BUFFER(v, p->dtype, n.v, 16, 1, 0, 0);
-    BUFFER(o, p->dtype, n.o, 16, 0, 1, 0);
-    BUFFER(lse, WEFT_FP32, n.lse, sizeof(float), 0, 1, 1);
-#undef BUFFER
-    return count;
+    const weft_buffer all[] = {
+        WEFT_BUFFER_OF(weft_attention_data, q, p->dtype, n.q, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_attention_data, k, p->dtype, n.k, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_attention_data, v, p->dtype, n.v, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_attention_data, o, p->dtype, n.o, 16, 2, 0),
+        WEFT_BUFFER_OF(weft_attention_data, lse, WEFT_FP32, n.lse, sizeof(float), 2, 1),
+    };
+    memcpy(list, all, sizeof all);
+    return sizeof all / sizeof *all;
 }
 
 int weft_attention_line(const char *name, const weft_attention *p, char *text, size_t size) {

@@ -2,6 +2,7 @@
  * dV; its steps are blocks of queries, which it takes from every query head of the group. */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "problem/attention.h"
 #include "problem/problem.h"
@@ -23,28 +24,19 @@ static double flops(const weft_problem *problem) {
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const weft_attention *p = &problem->attention;
     const weft_attention_extents n = weft_attention_sizes(p);
-    size_t count = 0;
-#define BUFFER(field, dtype, elements, alignment, read, written, optional)                                                 \
-    list[count++] = (weft_buffer){sizeof(weft_buffer),                                                                     \
-                                  #field,                                                                                  \
-                                  offsetof(weft_attention_gradients, field),                                               \
-                                  dtype,                                                                                   \
-                                  elements,                                                                                \
-                                  alignment,                                                                               \
-                                  read,                                                                                    \
-                                  written,                                                                                 \
-                                  optional}
-    BUFFER(q, p->dtype, n.q, 16, 1, 0, 0);
-    BUFFER(k, p->dtype, n.k, 16, 1, 0, 0);
-    BUFFER(v, p->dtype, n.v, 16, 1, 0, 0);
-    BUFFER(grad_o, p->dtype, n.o, 16, 1, 0, 0);
-    BUFFER(grad_q, p->dtype, n.q, 16, 0, 1, 0);
-    BUFFER(grad_k, p->dtype, n.k, 16, 0, 1, 0);
-    BUFFER(grad_v, p->dtype, n.v, 16, 0, 1, 0);
-    BUFFER(o, p->dtype, n.o, 16, 1, 0, 1);
-    BUFFER(lse, WEFT_FP32, n.lse, sizeof(float), 1, 0, 1);
-#undef BUFFER
-    return count;
+    const weft_buffer all[] = {
+        WEFT_BUFFER_OF(weft_attention_gradients, q, p->dtype, n.q, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, k, p->dtype, n.k, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, v, p->dtype, n.v, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_o, p->dtype, n.o, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_q, p->dtype, n.q, 16, 2, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_k, p->dtype, n.k, 16, 2, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_v, p->dtype, n.v, 16, 2, 0),
+        WEFT_BUFFER_OF(weft_attention_gradients, o, p->dtype, n.o, 16, 1, 1),
+        WEFT_BUFFER_OF(weft_attention_gradients, lse, WEFT_FP32, n.lse, sizeof(float), 1, 1),
+    };
+    memcpy(list, all, sizeof all);
+    return sizeof all / sizeof *all;
 }
 
 static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {

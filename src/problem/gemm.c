@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "problem/gemm.h"
@@ -94,11 +95,13 @@ static double flops(const weft_problem *problem) {
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const weft_gemm *p = &problem->gemm;
     const weft_gemm_extents n = weft_gemm_sizes(p);
-    const size_t size = sizeof(weft_buffer);
-    list[0] = (weft_buffer){size, "a", offsetof(weft_gemm_data, a), p->dtype, n.a, 16, 1, 0, 0};
-    list[1] = (weft_buffer){size, "b", offsetof(weft_gemm_data, b), p->dtype, n.b, 16, 1, 0, 0};
-    list[2] = (weft_buffer){size, "c", offsetof(weft_gemm_data, c), p->c_dtype, n.c, 16, p->beta != 0, 1, 0};
-    return 3;
+    const weft_buffer all[] = {
+        WEFT_BUFFER_OF(weft_gemm_data, a, p->dtype, n.a, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_gemm_data, b, p->dtype, n.b, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_gemm_data, c, p->c_dtype, n.c, 16, p->beta != 0 ? 3 : 2, 0),
+    };
+    memcpy(list, all, sizeof all);
+    return sizeof all / sizeof *all;
 }
 
 static int text(const weft_problem *problem, char *to, size_t size) {

@@ -3,6 +3,8 @@
 #ifndef WEFT_PROBLEM_OPERATION_H
 #define WEFT_PROBLEM_OPERATION_H
 
+#include <stddef.h>
+
 #include <weft/machine.h>
 
 /* Any descriptor. Each begins with struct_size and operation. */
@@ -66,6 +68,10 @@ typedef struct weft_visit_reads {
     weft_dtype dtype;           /* of the products */
     double flops, exponentials; /* of one step of one CTA */
 } weft_visit_reads;
+
+/* A weft_buffer: the field of a struct of data, read (1), written (2) or both (3); optional as in weft_buffer. */
+#define WEFT_BUFFER_OF(data, field, dtype, elements, alignment, access, optional)                                          \
+    { sizeof(weft_buffer), #field, offsetof(data, field), dtype, elements, alignment, (access)&1, (access) >> 1, optional }
 
 /* One kind of work. The pointers to functions may not be null unless it says so. */
 typedef struct weft_operation_row {

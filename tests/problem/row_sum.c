@@ -34,8 +34,11 @@ static double flops(const weft_problem *problem) {
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const row_sum p = get(problem);
     const size_t rows = (size_t)p.rows, columns = (size_t)p.columns;
-    list[0] = (weft_buffer){sizeof *list, "x", offsetof(row_sum_data, x), WEFT_FP32, rows * columns, 16, 1, 0, 0};
-    list[1] = (weft_buffer){sizeof *list, "y", offsetof(row_sum_data, y), WEFT_FP32, rows, 4, 0, 1, 0};
+    const weft_buffer all[] = {
+        WEFT_BUFFER_OF(row_sum_data, x, WEFT_FP32, rows * columns, 16, 1, 0),
+        WEFT_BUFFER_OF(row_sum_data, y, WEFT_FP32, rows, 4, 2, 0),
+    };
+    memcpy(list, all, sizeof all);
     return 2;
 }
 

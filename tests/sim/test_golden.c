@@ -63,7 +63,7 @@ static subject problem(int32_t kind, int second, const char **name) {
 /* One row: everything that decides it, then the counts. The L2 is cut down, so that small problems do not fit. */
 static void write_row(FILE *file, const char *machine_name, int32_t order, int32_t n) {
     const char *name;
-    subject s = problem(weft_order_grid(order), n % 2, &name);
+    subject s = problem(weft_order_grid(order) == WEFT_GRID_HEADS ? WEFT_ATTENTION : WEFT_GEMM, n % 2, &name);
     s.schedule.order = order;
     s.schedule.sweep = 1 + n % WEFT_SWEEPS;
     s.schedule.dispatch = 1 + n / WEFT_SWEEPS % WEFT_DISPATCHES;

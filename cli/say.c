@@ -1,0 +1,85 @@
+/* What every verb says: complaints, exit codes, JSON. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "cli.h"
+#include "progress.h"
+
+static int complained; /* the user was told what is wrong */
+
+int complain(int code, const char *format, ...) {
+    va_list arguments;
+    complained = 1;
+    progress_wipe();
+    va_start(arguments, format);
+    fputs("weft: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return code;
+}
+
+int has_complained(void) {
+    return complained;
+}
+
+/* What a user can put right on the command line is bad usage; the rest has failed. */
+int exit_code(weft_status status) {
+    switch (status) {
+    case WEFT_OK:
+        return EXIT_OK;
+    case WEFT_INVALID:
+    case WEFT_NOT_FOUND:
+    case WEFT_UNSUPPORTED:
+        return EXIT_USAGE;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+int complain_status(weft_status status, const weft_message *message) {
+    return complain(exit_code(status), "%s", message->text);
+}
+
+int print_json(json_t *object) {
+    char *text = weft_json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(object);
+    if (!text) {
+        return complain(EXIT_FAILED, "out of memory: there is no result");
+    }
+    puts(text); /* main() sees whether that went well */
+    free(text);
+    return EXIT_OK;
+}
+
+json_t *plan_json(const weft_plan *plan) {
+    char text[4096];
+    const size_t length = weft_plan_json(plan, text, sizeof text);
+    return length > 0 && length < sizeof text ? json_loads(text, 0, NULL) : NULL;
+}
+
+json_t *plan_member(const weft_plan *plan, const char *member) {
+    json_t *whole = plan_json(plan), *part = json_incref(json_object_get(whole, member));
+    json_decref(whole);
+    return part;
+}
+
+/* "'weft run attention' and 'weft run gemm'": the operations that words name. */
+static void list_operations(const char *verb, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t i = 1; weft_operation_describe(i) && used < size; i++) {
+        if (!operation_base(i)) {
+            used += (size_t)snprintf(text + used, size - used, "%s'weft %s %s'", used ? " and " : "", verb,
+                                     weft_operation_describe(i)->name);
+        }
+    }
+}
+
+int check_operation(const settings *s, const char *verb, const char *word) {
+    char known[256];
+    list_operations(verb, known, sizeof known);
+    return s->operation ? EXIT_OK : complain(EXIT_USAGE, "'%s %s' is not known: %s are", verb, word, known);
+}
