@@ -38,10 +38,11 @@ static void check_machine(const weft_machine *m) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const weft_machine zero = {0};
+    const weft_machine zero = WEFT_MACHINE_INIT;
     weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message = {""};
     memset(&machine, 0x5a, sizeof machine);
+    machine.struct_size = sizeof machine;
     weft_status status = weft_machine_parse(&machine, (const char *)data, size, "fuzz", &message);
     if (status == WEFT_OK) {
         check_machine(&machine);

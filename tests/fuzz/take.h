@@ -64,7 +64,10 @@ static inline weft_schedule take_schedule(input *in) {
     s.domains = take(in);
     s.cluster_m = take(in) % 20;
     s.cluster_n = take(in) % 20;
-    s.struct_size = take(in) % 64 == 1 ? (size_t)take(in) : s.struct_size;
+    if (take(in) % 64 == 1) { /* shorter, or that of no struct; one that is longer would have to be there */
+        const size_t size = (size_t)take(in);
+        s.struct_size = size < sizeof s || size > 4096 ? size : sizeof s;
+    }
     return s;
 }
 
