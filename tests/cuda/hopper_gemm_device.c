@@ -453,7 +453,8 @@ static int small(const weft_cuda_driver *d, int first, int count) {
     }
     if (count >= VARIANTS) {
         wrong += small_others(d);
-        wrong += !has_all_features();
+        /* Workers of products as small as these wait for each other only on a GPU as small as the emulated one. */
+        wrong += getenv("WEFT_CUDA_DRIVER") && !has_all_features();
     }
     return wrong;
 }
