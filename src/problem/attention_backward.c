@@ -72,7 +72,9 @@ static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector
 static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *to) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    *to = (weft_pieces){.sections = 1,
+    const char *const alone = "the simulator takes attention backward without clusters";
+    *to = (weft_pieces){.refused = s->cluster_m * s->cluster_n > 1 ? alone : NULL,
+                        .sections = 1,
                         .section = {{"Q, dO and dQ", "kv head", p->batch * p->kv_heads}},
                         .steps = weft_ceil_divide(p->seq, s->tile_m),
                         .step = "query block",
