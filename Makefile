@@ -48,7 +48,7 @@ test: configure-test
 	cmake --build $(BUILD)/test -j $(JOBS)
 	cd $(BUILD)/test && $(CTEST) -L '^(quick|gate)$$'
 	cmake --build $(BUILD)/sanitize -j $(JOBS) --target quick_tests gate_tests
-	cd $(BUILD)/sanitize && WEFT_TEST_SEED=1 WEFT_TEST_ROUNDS=25 $(CTEST) -L '^(quick|gate)$$'
+	cd $(BUILD)/sanitize && WEFT_TEST_SEED=1 WEFT_TEST_ROUNDS=12 $(CTEST) -L '^(quick|gate)$$'
 
 # Everything that needs no GPU: kernels for all chips, all tests, more random cases, and those of today's date.
 NIGHTLY = WEFT_TEST_SEED=$(SEED) WEFT_TEST_ROUNDS=400

@@ -17,6 +17,9 @@ set(WEFT_TESTS_nightly pages reproduce_numa reproduce_sawtooth cli_progress_all)
 # Also run with the thread sanitizer.
 set(WEFT_TESTS_threads test_cpu test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
 
+# The longest, which start first: a core that waits for the last test is idle.
+set(WEFT_TESTS_first hopper_attention_emulated hopper_gemm_emulated wheel cppcheck cli_memory study_emulated readme test_cpu headers)
+
 # Seconds after which a test hangs: far more than any takes on a slow and busy machine. No test has another limit of time.
 set(WEFT_TEST_TIMEOUT 7200)
 
@@ -41,6 +44,9 @@ function(weft_label_test name kind)
     list(APPEND labels threads)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${WEFT_TEST_TIMEOUT})
+  if(name IN_LIST WEFT_TESTS_first)
+    set_tests_properties(${name} PROPERTIES COST 1000)
+  endif()
   if(NOT kind STREQUAL fuzz)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   endif()
