@@ -20,9 +20,6 @@ void weft_ref_attention_row(const weft_attention *p, const weft_attention_data *
 void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                   int64_t row, float *weights, double *out);
 
-/* The reference as a backend, for tests. */
-extern const weft_backend weft_backend_ref;
-
 /* The whole problem, row by row. WEFT_NO_MEMORY is the only failure. */
 weft_status weft_ref_attention(const weft_attention *p, const weft_attention_data *data, weft_message *message);
 weft_status weft_ref_attention_backward(const weft_attention *p, const weft_attention_gradients *data,
@@ -33,8 +30,8 @@ double weft_ref_gemm_element(const weft_gemm *p, const weft_gemm_data *data, int
 double weft_ref_gemm_element_naive(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col);
 weft_status weft_ref_gemm(const weft_gemm *p, const weft_gemm_data *data, weft_message *message);
 
-/* Tile by tile through the plan's order, sweep and dispatch, attention with an online softmax in base 2: what the reference
- * backend runs. Order and sweep change nothing but rounding. */
+/* Tile by tile through the plan's order, sweep and dispatch, attention with an online softmax in base 2. Order and sweep
+ * change nothing but rounding. */
 weft_status weft_ref_attention_tiled(const weft_plan *plan, const weft_attention_data *data, weft_message *message);
 weft_status weft_ref_gemm_tiled(const weft_plan *plan, const weft_gemm_data *data, weft_message *message);
 

@@ -13,11 +13,13 @@
 #include "report/simulation_json.h"
 #include "report/trace_json.h"
 
-const char *weft_view_domain_word(const weft_machine *machine) {
+/* What to call a domain: "die", "side" or "L2". */
+static const char *domain_word(const weft_machine *machine) {
     return machine->l2_home == WEFT_HOME_PRIVATE ? "die" : machine->l2_home == WEFT_HOME_SPLIT ? "side" : "L2";
 }
 
-weft_view_grid weft_view_grid_of(const weft_plan *plan) {
+/* The grid of a plan, long rows folded so that it is about half as high as it is wide. */
+static weft_view_grid grid_of(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
     weft_view_grid g;
     g.rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
@@ -65,7 +67,7 @@ static void make_one(void *context, int64_t i) {
 static weft_status make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message) {
     for (size_t i = 0; i < view->count; i++) {
         weft_view_schedule *s = &view->schedule[i];
-        s->grid = weft_view_grid_of(s->plan);
+        s->grid = grid_of(s->plan);
         if (s->grid.rows > WEFT_VIEW_TILES / s->grid.cols) {
             return weft_fail(message, WEFT_UNSUPPORTED,
                              "a grid of %" PRId64 " x %" PRId64 " tiles is too large to look at: at most %d tiles",
@@ -113,9 +115,9 @@ void weft_view_destroy(weft_view *view) {
 
 static json_t *machine_json(const weft_machine *m) {
     return json_pack("{s:s, s:s, s:I, s:I, s:s, s:I, s:f, s:I, s:I, s:f}", "name", m->name, "title", m->title, "workers",
-                     (json_int_t)m->workers, "domains", (json_int_t)m->domains, "domain", weft_view_domain_word(m),
-                     "l2_bytes", (json_int_t)m->l2_bytes, "l2_usable", m->l2_usable, "sector", (json_int_t)m->l2_sector,
-                     "llc_bytes", (json_int_t)m->llc_bytes, "dram_bandwidth", m->dram_bandwidth);
+                     (json_int_t)m->workers, "domains", (json_int_t)m->domains, "domain", domain_word(m), "l2_bytes",
+                     (json_int_t)m->l2_bytes, "l2_usable", m->l2_usable, "sector", (json_int_t)m->l2_sector, "llc_bytes",
+                     (json_int_t)m->llc_bytes, "dram_bandwidth", m->dram_bandwidth);
 }
 
 static json_t *grid_json(const weft_view_schedule *s) {

@@ -31,12 +31,6 @@ struct weft_view {
     weft_view_schedule schedule[WEFT_VIEW_SCHEDULES];
 };
 
-/* What to call a domain: "die", "side" or "L2". */
-const char *weft_view_domain_word(const weft_machine *machine);
-
-/* The grid of a plan, long rows folded so that it is about half as high as it is wide. */
-weft_view_grid weft_view_grid_of(const weft_plan *plan);
-
 /* All of it; `command` is what made it. A new object (the caller's to release), or null when memory ran out. */
 json_t *weft_view_json(const weft_view *view, const char *command);
 

@@ -14,7 +14,7 @@ static const weft_gemm_variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-const weft_gemm_variant *weft_gemm_variant_of(const weft_cuda_choice *choice) {
+static const weft_gemm_variant *variant_of(const weft_cuda_choice *choice) {
     const weft_gemm_variant *v = variants;
     while (v->symbol != choice->kernel) { /* it came from here */
         v++;
@@ -246,7 +246,6 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
 double weft_gemm_seconds(const weft_plan *plan, const weft_cuda_device *device) {
     const weft_cuda_plan *c = plan->placed;
     const weft_schedule *s = &plan->schedule;
-    const weft_gemm_pick pick = {
-        weft_gemm_variant_of(&c->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
+    const weft_gemm_pick pick = {variant_of(&c->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
     return 1e-6 * time_of(plan, device, &pick);
 }

@@ -18,9 +18,6 @@ typedef struct weft_gemm_pick {
     int64_t tile_m, tile_n, cluster_m, cluster_n, split;
 } weft_gemm_pick;
 
-/* The variant of a choice that was made here. */
-const weft_gemm_variant *weft_gemm_variant_of(const weft_cuda_choice *choice);
-
 /* The fastest by the model among those that fit what the schedule has fixed. Returns 0 when none does. */
 int weft_gemm_pick_best(const weft_plan *plan, const weft_cuda_device *device, weft_gemm_pick *pick);
 
