@@ -60,19 +60,16 @@ static void print_as_text(const ranking *r, size_t shown, const char *reason) {
     if (u->searched < u->schedules) {
         snprintf(of, sizeof of, " of %lld", (long long)u->schedules);
     }
-    printf("searched: %lld%s schedules, up to %d waves of tiles each\n", (long long)u->searched, of, WEFT_SEARCH_WAVES);
-    printf("final: %lld of them, simulated ", (long long)u->count);
-    if (u->last < u->count) {
-        printf("in rounds, the last %lld ", (long long)u->last);
+    printf("searched: %lld%s schedules", (long long)u->searched, of);
+    if (u->count < u->searched) {
+        printf(" in rounds; in the last %lld", (long long)u->count);
     }
     if (u->whole) {
-        printf("whole");
+        printf(", simulated whole\n");
     } else {
-        printf("for about %llu steps each%s", (unsigned long long)r->rows[u->last - 1].limit,
+        printf(", simulated for about %llu steps each%s\n", (unsigned long long)r->rows[u->count - 1].limit,
                r->rows[0].simulation.simulated < 1 ? "" : ", the recommended one whole");
     }
-    printf(": those of `weft compare`, the %d fastest and the %d that read least, of many orders and tiles\n",
-           WEFT_SEARCH_PICKED, WEFT_SEARCH_PICKED);
     ranking_print_header(0);
     for (size_t i = 0; i < shown; i++) {
         ranking_print(&r->rows[i], 0);

@@ -72,7 +72,7 @@ static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, 
     job->jitter = m->drift_load * load * load * load * load * job->spread;
 }
 
-static double matrix_rate(const weft_machine *m, weft_dtype dtype) {
+double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype) {
     return dtype == WEFT_FP32 ? m->matrix_fp32 : dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
 }
 
@@ -102,7 +102,7 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
     job->lead_weight = (uint32_t)reads.first_sectors;
     /* A plain kernel does its products and its exponentials one after the other. */
-    const double compute = reads.flops / matrix_rate(m, reads.dtype) + reads.exponentials / m->exp_rate;
+    const double compute = reads.flops / weft_sim_matrix_rate(m, reads.dtype) + reads.exponentials / m->exp_rate;
     set_times(job, plan, sharers(plan) * compute, apart);
     return 1;
 }
