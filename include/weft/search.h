@@ -98,6 +98,21 @@ WEFT_API weft_status weft_search_row(const weft_search *search, size_t index, we
  * WEFT_NOT_FOUND when there is none. */
 WEFT_API weft_status weft_search_baseline(const weft_search *search, weft_ranked *row, weft_message *message);
 
+/** Why the first is recommended, in sentences: what it gains over the baseline, what binds it, the rule that it was chosen
+ * by, and what ranked how many schedules.
+ *
+ * Writes the sentence of that number as snprintf() does and returns its length; 0 past the last. */
+WEFT_API size_t weft_search_why(const weft_search *search, size_t number, char *text, size_t size);
+
+/** What to set in another program to get the recommended schedule, or that it cannot be set there. Programs by number:
+ * "cutlass", "triton", "flash-attention"; null past the last. As weft_search_why(); 0 for another program. */
+WEFT_API const char *weft_elsewhere_name(size_t number);
+WEFT_API size_t weft_search_elsewhere(const weft_search *search, const char *program, char *text, size_t size);
+
+/** A schedule in a few words: "128x64 head-first sawtooth static". As snprintf(); WEFT_SEARCH_NAME bytes are enough. */
+enum { WEFT_SEARCH_NAME = 192 };
+WEFT_API size_t weft_search_name(const weft_ranked *row, char *text, size_t size);
+
 /** The rule by which the simulator puts one schedule before another, in words. */
 WEFT_API const char *weft_search_rule(void);
 

@@ -20,7 +20,7 @@ static weft_status make_plan(const weft_search_entries *all, const weft_schedule
     return weft_plan_lay_out(plan, &draft, all->machine, message);
 }
 
-weft_status weft_search_lay_out(const weft_search_entries *all, const weft_schedule *schedule, int must_fit,
+weft_status weft_search_lay_out(weft_search_entries *all, const weft_schedule *schedule, int must_fit,
                                 weft_search_entry *entry, weft_message *message) {
     const weft_ranked init = WEFT_RANKED_INIT;
     weft_plan *plan = NULL;
@@ -36,6 +36,7 @@ weft_status weft_search_lay_out(const weft_search_entries *all, const weft_sched
         entry->ranked.schedule = plan->schedule;
         entry->ranked.given = *schedule;
         entry->ranked.model = weft_cost_model(plan);
+        all->shown = plan->machine;
         (void)weft_bound_of(plan, &entry->bound, NULL); /* what is refused here is refused when it is simulated */
     }
     weft_plan_destroy(plan);

@@ -27,6 +27,7 @@ typedef struct weft_search_entry {
 typedef struct weft_search_entries {
     weft_plan draft;
     const weft_machine *machine; /* null: the device's own */
+    weft_machine shown;          /* the one that plans were laid out for */
     weft_search_options options;
     weft_simulate_options simulate;
     weft_search_entry *list;
@@ -36,7 +37,7 @@ typedef struct weft_search_entries {
 
 /* Makes an entry of a schedule, laid out but not simulated. WEFT_UNSUPPORTED when `must_fit` and its tile does not fit a
  * worker's memory. */
-weft_status weft_search_lay_out(const weft_search_entries *all, const weft_schedule *schedule, int must_fit,
+weft_status weft_search_lay_out(weft_search_entries *all, const weft_schedule *schedule, int must_fit,
                                 weft_search_entry *entry, weft_message *message);
 
 weft_status weft_search_append_one(weft_search_entries *all, const weft_search_entry *entry, weft_message *message);

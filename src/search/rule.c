@@ -52,21 +52,23 @@ size_t weft_search_sort(weft_search_entry *list, size_t count) {
 }
 
 const char *weft_search_rule_priced(void) {
-    return "of the schedules within 1 % of the least time by the model of the kernels, the one that a plan takes by default; "
-           "of the others the one that reads least from DRAM when simulated";
+    return "first what a plan takes by default, by the model of the kernels and the rules that were measured beside it; then "
+           "by the model, and within 1 % of its least time by DRAM reads when simulated";
 }
 
-/* Within the first grade the default, then what reads least; what the simulator does not take reads unknown amounts. */
+/* The default; then what the model has within 1 %, by what it reads, which is not known of what the simulator does not take;
+ * then the others. */
 static int by_price(const void *a, const void *b) {
     const weft_search_entry *x = a, *y = b;
+    if (x->is_default != y->is_default) {
+        return y->is_default - x->is_default;
+    }
     if (x->grade != y->grade || x->grade == 1) {
         return x->grade != y->grade ? x->grade - y->grade : compare(x->ranked.model, y->ranked.model);
     }
     const double first = x->valid ? (double)x->ranked.simulation.total.dram_read_bytes : INFINITY;
     const double second = y->valid ? (double)y->ranked.simulation.total.dram_read_bytes : INFINITY;
-    return x->is_default != y->is_default ? y->is_default - x->is_default
-           : first != second              ? compare(first, second)
-                                          : compare((double)x->number, (double)y->number);
+    return first != second ? compare(first, second) : compare((double)x->number, (double)y->number);
 }
 
 void weft_search_sort_priced(weft_search_entry *list, size_t count) {

@@ -7,22 +7,14 @@
 #include "base/status.h"
 #include "base/struct.h"
 #include "machine/machine.h"
-#include "search/entries.h"
-
-struct weft_search {
-    weft_search_entries all; /* of which the first summary.count are ranked */
-    weft_machine machine;    /* that the caller has given */
-    weft_search_summary summary;
-    uint64_t limit; /* of steps of each in the last round; 0: none */
-    weft_search_entry baseline;
-};
+#include "search/search.h"
 
 /* Steps that a search simulates at most, so that it stays within seconds: of all rounds together, and of a schedule that is
  * simulated whole when the last round was not. A step takes 0.03 to 0.3 microseconds. */
 static const uint64_t SEARCH_STEPS = 48000000, WHOLE_STEPS = 12000000;
 
 /* The plain schedule with the tile of `like`: the first order of the grid, forward, static. */
-static weft_status make_plain(const weft_search *f, const weft_search_entry *like, weft_search_entry *plain,
+static weft_status make_plain(weft_search *f, const weft_search_entry *like, weft_search_entry *plain,
                               weft_message *message) {
     weft_schedule s = like->ranked.given;
     s.order = f->all.draft.operation->info.grid == WEFT_GRID_MATRIX ? WEFT_ORDER_RASTER_N : WEFT_ORDER_HEAD_FIRST;
