@@ -22,6 +22,10 @@ WORDS(device_name, "cpu", "cuda")
 WORDS(mode_name, "estimate", "measure", "stored")
 WORDS(show_name, "position", "worker", "domain", "path")
 
+static const char *cost_name(int32_t i) {
+    return i == 0 ? "simulator" : i == 1 ? "model" : NULL;
+}
+
 #define AT(field) offsetof(settings, field)
 
 /* clang-format off */
@@ -37,6 +41,7 @@ const option option_table[] = {
     {"cluster",  OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "CTAs that share a position (1x1)", AT(cluster), 0, 2},
     {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "on a GPU: CTAs that share out the steps of a tile", AT(split), 0, 0},
     {"table",    OPTION_FLAG,    SET_SCHEDULE | SET_TUNE, "", "take the order from a table", AT(table), 0, 0},
+    {"schedule", OPTION_WORD,    SET_SCHEDULE | SET_TUNE, "FILE|-", "a schedule as JSON, as plan, simulate and run print it; other options go before it", AT(schedule), 0, 0},
     {"machine",  OPTION_WORD,    SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
 
     {"device",   OPTION_CHOICE,  SET_DEVICE | SET_TUNE, "DEVICE", "where to run: cpu or cuda", AT(device), device_name, 0},
@@ -74,6 +79,7 @@ const option option_table[] = {
     {"export",   OPTION_FLAG,    SET_TUNE, "", "write what was tuned as JSON, to standard output or --output", AT(export), 0, 0},
     {"import",   OPTION_WORD,    SET_TUNE, "FILE", "take what such a file has; of two for the same, the later stays", AT(import), 0, 0},
     {"forget",   OPTION_FLAG,    SET_TUNE, "", "forget what was tuned for a problem, or without one everything", AT(forget), 0, 0},
+    {"cost",     OPTION_CHOICE,  SET_PLAN, "NAME", "rank by the simulator, or by the model of the kernels (the model, where there is one)", AT(cost), cost_name, 1},
     {"output",   OPTION_WORD,    SET_OUTPUT, "FILE", "where to write", AT(output), 0, 0},
 
     {"json",     OPTION_FLAG,    SET_COMMON, "", "one JSON object on standard output", AT(json), 0, 0},

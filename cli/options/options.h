@@ -36,7 +36,8 @@ typedef struct settings {
     const char *profile_name;
     const weft_profile *profile; /* that of profile_name */
     int32_t per_domain, curve;
-    const char *schedules, *output;
+    const char *schedules, *schedule, *output;
+    int32_t cost; /* a weft_search_cost */
     int32_t text, svg;
     int32_t mode, list, export, forget, exhaustive, again, all; /* of tuning */
     const char *file, *import, *also;
@@ -63,7 +64,8 @@ enum option_set {
     SET_DEVICE = 256,
     SET_OUTPUT = 512,
     SET_VIEW = 1024,
-    SET_TUNE = 2048
+    SET_TUNE = 2048,
+    SET_PLAN = 4096
 };
 
 typedef enum option_type {

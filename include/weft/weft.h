@@ -372,6 +372,16 @@ WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, 
 WEFT_API size_t weft_plan_text(const weft_plan *plan, char *text, size_t size);
 WEFT_API size_t weft_plan_json(const weft_plan *plan, char *text, size_t size);
 
+/** A schedule with every choice made as a JSON object: what weft_plan_json() has as `schedule`. As weft_plan_json(). */
+WEFT_API size_t weft_schedule_json(const weft_schedule *schedule, char *text, size_t size);
+
+/** Reads a schedule from JSON: such an object, or what the command prints with --json, of which `recommended.schedule` or
+ * `schedule` counts. What it leaves out is open. `label` stands for the text in messages.
+ *
+ * WEFT_INVALID, with the label and the line or key, when it is none. */
+WEFT_API weft_status weft_schedule_from_json(weft_schedule *schedule, const char *text, size_t length, const char *label,
+                                             weft_message *message);
+
 /** weft_plan_text() without the kernel, for a plan that is not run; and the problem as a title: "Attention, 8 heads of 64,
  * ...". */
 WEFT_API size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size);

@@ -55,7 +55,7 @@ static double sharers(const weft_plan *plan) {
     return (double)(plan->schedule.workers > plan->machine.workers ? plan->schedule.workers : plan->machine.workers);
 }
 
-static double matrix_rate(const weft_machine *m, weft_dtype dtype) {
+double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype) {
     return dtype == WEFT_FP32 ? m->matrix_fp32 : dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
 }
 
@@ -64,7 +64,7 @@ static double matrix_rate(const weft_machine *m, weft_dtype dtype) {
 static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *reads) {
     const weft_machine *m = &w->plan->machine;
     const weft_profile *p = w->profile;
-    const double products = reads->flops / (matrix_rate(m, reads->dtype) * p->matrix);
+    const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
     const double exponentials = reads->exponentials / m->exp_rate;
     const double beside = p->overlap * fmin(products, exponentials);
     return sharers(w->plan) * (products + exponentials - beside) + p->step_cycles / m->clock;
@@ -72,7 +72,7 @@ static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *re
 
 /* The share of the machine's clock that its power leaves: less of it, the less the matrix units pause in a step. */
 static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads, double step_seconds) {
-    const double products = sharers(w->plan) * reads->flops / matrix_rate(&w->plan->machine, reads->dtype);
+    const double products = sharers(w->plan) * reads->flops / weft_sim_matrix_rate(&w->plan->machine, reads->dtype);
     return 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
 }
 

@@ -27,4 +27,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
                                  const weft_profile *profile, weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
 
+/* FLOP per second of a machine's products in a dtype. */
+double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype);
+
 #endif
