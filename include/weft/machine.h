@@ -58,12 +58,13 @@ struct weft_machine {
     double exp_rate;                                /**< exponentials per second, the whole chip */
     double drift;                                   /**< relative standard deviation of a step's time between workers */
     double drift_load; /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
+    double matrix_fp8; /**< FLOP per second, dense; 0: not known */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
     {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}
+     0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}
 /* clang-format on */
 
 /** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with

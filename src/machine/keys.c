@@ -7,7 +7,9 @@
 #include <string.h>
 
 #define WEFT_KEY(ID, field, section, key, TYPE, minimum, maximum, words, unit, text)                                       \
-    {section, key, offsetof(weft_machine, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text},
+    {section, key, offsetof(weft_machine, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text, 0},
+#define WEFT_OPTIONAL_KEY(ID, field, section, key, TYPE, minimum, maximum, words, unit, text)                              \
+    {section, key, offsetof(weft_machine, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text, 1},
 const weft_key weft_keys[WEFT_KEYS] = {
 #include "machine/keys.def"
 };

@@ -246,7 +246,9 @@ weft_status weft_sheet_parse(weft_sheet *sheet, const char *text, size_t length,
                             : weft_fail(message, WEFT_INVALID, "%s:%d: not understood", label, result);
     }
     for (int i = 0; i < WEFT_KEYS; i++) {
-        if (!sheet->line[i]) {
+        if (!sheet->line[i] && weft_keys[i].optional) {
+            snprintf(sheet->source[i], sizeof sheet->source[i], "not given");
+        } else if (!sheet->line[i]) {
             return weft_fail(message, WEFT_INVALID, "%s:%d: missing key %s in [%s]", label, p.line ? p.line : 1,
                              weft_keys[i].key, weft_keys[i].section);
         }

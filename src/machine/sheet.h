@@ -27,6 +27,7 @@ typedef struct weft_key {
     weft_key_type type;
     double minimum, maximum;
     const char *words, *unit, *text;
+    int optional; /* a file without it has 0 */
 } weft_key;
 
 extern const weft_key weft_keys[WEFT_KEYS];
