@@ -31,9 +31,9 @@ typedef struct settings {
     const char *machine, *kernel;
     int32_t device, precise, mask_every_block, no_prefetch, counters, show;
     int64_t gpu, ctas, repeat;
-    int64_t seed, stages, limit;
+    int64_t seed, seeds, stages, limit;
     double drift; /* NaN: not given */
-    int32_t per_domain, curve;
+    int32_t per_domain, curve, tolerances;
     const char *schedules, *output;
     int32_t text, svg;
     int32_t mode, list, export, forget, exhaustive, again, all; /* of tuning */
@@ -61,7 +61,8 @@ enum option_set {
     SET_DEVICE = 256,
     SET_OUTPUT = 512,
     SET_VIEW = 1024,
-    SET_TUNE = 2048
+    SET_TUNE = 2048,
+    SET_STUDY = 4096
 };
 
 typedef enum option_type {
