@@ -29,8 +29,8 @@ const verb verb_table[] = {
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_PLAN | SET_SEED, 1, 1, cmd_plan},
     {"tune",       "[attention|gemm]",     "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
                    SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
-    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, numa, h200, all",
-                   SET_COMMON | SET_DEVICE | SET_OUTPUT, 0, 1, cmd_reproduce},
+    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, all",
+                   SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce},
     {"view",       "attention|gemm",       "a page that plays schedules side by side and shows the cache (-o FILE.html), --text or --svg",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_OUTPUT | SET_SEED, 1, 1, cmd_view},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
@@ -76,9 +76,9 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"},   {SET_RUN, "run"},     {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"}, {SET_VIEW, "view"},       {SET_SEED, "random"}, {SET_TUNE, "tune"}, {SET_PLAN, "plan"},
-                    {SET_OUTPUT, "output"},     {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"}, {SET_RUN, "run"},         {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"}, {SET_VIEW, "view"},     {SET_SEED, "random"},     {SET_STUDY, "studies"},
+                    {SET_TUNE, "tune"},         {SET_PLAN, "plan"},     {SET_OUTPUT, "output"},   {SET_COMMON, "all verbs"}};
     printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
         if (!operation_base(i)) {

@@ -54,6 +54,8 @@ const option option_table[] = {
     {"no-prefetch", OPTION_FLAG, SET_DEVICE | SET_TUNE, "", "cuda: load a block of keys when it is needed, not ahead", AT(no_prefetch), 0, 0},
     {"counters", OPTION_FLAG,    SET_DEVICE, "", "cuda: read the hardware counters of a run that begins with an empty L2", AT(counters), 0, 0},
     {"seed",     OPTION_INTEGER, SET_SEED, "N", "of random inputs, drift and replacement (1)", AT(seed), 0, 0},
+    {"seeds",    OPTION_COUNT,   SET_STUDY, "N", "how many seeds, from --seed on; their mean is judged (5)", AT(seeds), 0, 0},
+    {"tolerances", OPTION_FLAG,  SET_STUDY, "", "how far a number may be off, and why, instead", AT(tolerances), 0, 0},
     {"verbose",  OPTION_FLAG,    SET_RUN, "", "show the plan", AT(verbose), 0, 0},
     {"drift",    OPTION_REAL,    SET_SIMULATE | SET_VIEW, "X", "spread of step times between workers, 0 to 1 (the profile's)", AT(drift), 0, 0},
     {"stages",   OPTION_INTEGER,  SET_SIMULATE | SET_VIEW, "N", "steps requested ahead (the profile's)", AT(stages), 0, 0},

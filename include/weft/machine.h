@@ -56,12 +56,13 @@ struct weft_machine {
     double matrix_fp32, matrix_fp16, matrix_bf16;                       /**< FLOP per second, dense */
     double exp_rate;                                                    /**< exponentials per second, the whole chip */
     char attention_profile[32], backward_profile[32], gemm_profile[32]; /**< of its usual kernels; "": "generic" */
+    double matrix_fp8;                                                  /**< FLOP per second, dense; 0: not known */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
     {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, "", "", ""}
+     0.0, 0.0, 0.0, 0.0, "", "", "", 0.0}
 /* clang-format on */
 
 /** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with

@@ -69,7 +69,12 @@ typedef enum weft_operation {
     WEFT_GEMM = 3                /**< weft_gemm and weft_gemm_data */
 } weft_operation;
 
-typedef enum weft_dtype { WEFT_FP32 = 0, WEFT_FP16 = 1, WEFT_BF16 = 2 } weft_dtype;
+typedef enum weft_dtype {
+    WEFT_FP32 = 0,
+    WEFT_FP16 = 1,
+    WEFT_BF16 = 2,
+    WEFT_FP8 = 3 /**< e4m3 or e5m2, which cost the same: for the simulator; no kernel takes it yet */
+} weft_dtype;
 
 /** Order of the dimensions in memory, the last one contiguous. */
 typedef enum weft_layout {

@@ -2,7 +2,9 @@
 #include "machine/sheet.h"
 
 #define WEFT_KEY(ID, field, section, key, TYPE, minimum, maximum, words, unit, text)                                       \
-    {section, key, offsetof(weft_machine, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text},
+    {section, key, offsetof(weft_machine, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text, 0},
+#define WEFT_OPTIONAL_KEY(ID, field, section, key, TYPE, minimum, maximum, words, unit, text)                              \
+    {section, key, offsetof(weft_machine, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text, 1},
 static const weft_key keys[WEFT_KEYS] = {
 #include "machine/keys.def"
 };

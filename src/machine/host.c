@@ -159,6 +159,7 @@ static void assume_rates(weft_sheet *sheet) {
     say(sheet, WEFT_KEY_MATRIX_FP32, "assumed: 16 FLOP per core and cycle");
     say(sheet, WEFT_KEY_MATRIX_FP16, "assumed: as fp32");
     say(sheet, WEFT_KEY_MATRIX_BF16, "assumed: as fp32");
+    say(sheet, WEFT_KEY_MATRIX_FP8, "not given");
     say(sheet, WEFT_KEY_EXP_RATE, "assumed: one per core and cycle");
 }
 

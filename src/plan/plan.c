@@ -171,6 +171,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     const weft_backend *backend = plan->backend;
     if ((status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
         (status = check_numbers(&plan->schedule, message)) ||
+        (!machine && (status = weft_problem_check_dtypes(&plan->problem, plan->operation, backend->name, message))) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
         (status = complete_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message))) {
         weft_plan_destroy(plan);

@@ -6,7 +6,7 @@
 #include "sheet/sheet.h"
 
 #define WEFT_KEY(ID, field, section, key, TYPE, minimum, maximum, words, unit, text)                                       \
-    {section, key, offsetof(weft_profile, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text},
+    {section, key, offsetof(weft_profile, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text, 0},
 static const weft_key keys[] = {
 #include "profile/keys.def"
 };

@@ -248,7 +248,9 @@ weft_status weft_sheet_parse(weft_sheet *sheet, const weft_form *form, const cha
                             : weft_fail(message, WEFT_INVALID, "%s:%d: not understood", label, result);
     }
     for (int i = 0; i < form->count; i++) {
-        if (!sheet->line[i]) {
+        if (!sheet->line[i] && form->keys[i].optional) {
+            snprintf(sheet->source[i], sizeof sheet->source[i], "not given");
+        } else if (!sheet->line[i]) {
             return weft_fail(message, WEFT_INVALID, "%s:%d: missing key %s in [%s]", label, p.line ? p.line : 1,
                              form->keys[i].key, form->keys[i].section);
         }

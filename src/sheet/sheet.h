@@ -22,6 +22,7 @@ typedef struct weft_key {
     weft_key_type type;
     double minimum, maximum;
     const char *words, *unit, *text;
+    int optional; /* 1: a file without it has 0 */
 } weft_key;
 
 typedef struct weft_sheet weft_sheet;

@@ -56,7 +56,11 @@ static double sharers(const weft_plan *plan) {
 }
 
 double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype) {
-    return dtype == WEFT_FP32 ? m->matrix_fp32 : dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
+    const double rates[] = {[WEFT_FP32] = m->matrix_fp32,
+                            [WEFT_FP16] = m->matrix_fp16,
+                            [WEFT_BF16] = m->matrix_bf16,
+                            [WEFT_FP8] = m->matrix_fp8};
+    return rates[dtype];
 }
 
 /* Seconds that a step computes where no load is late: products, exponentials beside them or after them, and what else the
@@ -165,6 +169,19 @@ static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft
     source->between = exposed * (profile->prologue + profile->epilogue) / clock;
 }
 
+/* A machine need not have a rate for every dtype of a problem. */
+static weft_status check_rates(const weft_plan *plan, weft_message *message) {
+    weft_buffer list[WEFT_BUFFERS];
+    const size_t count = plan->operation->buffers(&plan->problem, list);
+    for (size_t i = 0; i < count; i++) {
+        if (!(weft_sim_matrix_rate(&plan->machine, list[i].dtype) > 0)) {
+            return weft_fail(message, WEFT_UNSUPPORTED, "machine %s has no rate for %s: give it [rate] %s",
+                             plan->machine.name, weft_dtype_name(list[i].dtype), weft_dtype_name(list[i].dtype));
+        }
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
                                  const weft_profile *profile, weft_message *message) {
     memset(walk, 0, sizeof *walk);
@@ -175,8 +192,8 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
     }
-    const weft_status status = number_pieces(source, walk, message);
-    if (status) {
+    weft_status status = number_pieces(source, walk, message);
+    if (status || (status = check_rates(plan, message))) {
         return status;
     }
     const int64_t positions = plan->walk.order.count;
