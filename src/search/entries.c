@@ -31,6 +31,7 @@ weft_status weft_search_lay_out(const weft_search_entries *all, const weft_sched
     if (status == WEFT_OK) {
         *entry = (weft_search_entry){.ranked = init, .steps = weft_simulate_steps(plan), .wave = weft_cost_wave(plan)};
         entry->ranked.schedule = plan->schedule;
+        entry->ranked.schedule.order_table = schedule->order_table; /* the plan's own goes with it */
         entry->ranked.given = *schedule;
     }
     weft_plan_destroy(plan);
