@@ -55,6 +55,11 @@ static void vary_order(walk *w) {
         vary_group(w);
         return;
     }
+    if (w->s.order_table) { /* the caller's order is one of them */
+        vary_group(w);
+    }
+    const uint32_t *table = w->s.order_table;
+    w->s.order_table = NULL;
     for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
         if (weft_order_grid(order) == w->grid) {
             w->s.order = order;
@@ -62,6 +67,7 @@ static void vary_order(walk *w) {
         }
     }
     w->s.order = WEFT_ORDER_CHOOSE;
+    w->s.order_table = table;
 }
 
 void weft_space_walk(const weft_space *space, const weft_schedule *given, weft_grid_kind grid,
