@@ -64,12 +64,12 @@ static double put_grid(weft_bytes *out, const weft_view_schedule *s, double x, d
         weft_bytes_text(out, "\"/>\n");
     }
     weft_bytes_text(out, "</g>\n");
-    if (s->grid.lines == 1 && s->trace.count <= PATH_TILES &&
+    if (s->grid.lines == 1 && s->recording.count <= PATH_TILES &&
         s->plan->walk.cluster_rows * s->plan->walk.cluster_cols == 1) {
         double(*at)[2] = calloc((size_t)s->plan->walk.order.count, sizeof *at);
         out->failed |= !at;
-        for (size_t i = 0; at && i < s->trace.count; i++) {
-            const weft_trace_visit *v = &s->trace.visits[i];
+        for (size_t i = 0; at && i < s->recording.count; i++) {
+            const weft_recording_visit *v = &s->recording.visits[i];
             at[v->position][0] = x + cell * ((double)(v->tile % s->grid.cols) + 0.5);
             at[v->position][1] = y + cell * ((double)(v->tile / s->grid.cols) + 0.5);
         }
@@ -86,13 +86,13 @@ static double put_grid(weft_bytes *out, const weft_view_schedule *s, double x, d
 
 /* Hits through time, up to the longest schedule's end. */
 static void put_hits(weft_bytes *out, const weft_view_schedule *s, double x, double y, double longest) {
-    const double height = HITS - 32, width = PANEL * s->trace.sim.seconds / longest;
+    const double height = HITS - 32, width = PANEL * s->recording.sim.seconds / longest;
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">L2 hits through time (0 to 100 %%)</text>\n", x, y + 11);
     weft_bytes_text(
         out, "<rect class=\"frame\" x=\"%g\" y=\"%g\" width=\"%d\" height=\"%g\"/><polyline class=\"line\" points=\"", x,
         y + 20, (int)PANEL, height);
     for (int64_t col = 0; col < TIMES; col++) {
-        const double hits = weft_still_hits(&s->trace, col, TIMES);
+        const double hits = weft_still_hits(&s->recording, col, TIMES);
         if (!isnan(hits)) {
             weft_bytes_text(out, "%.1f,%.1f ", x + width * ((double)col + 0.5) / TIMES, y + 20 + height * (1 - hits));
         }
@@ -102,7 +102,7 @@ static void put_hits(weft_bytes *out, const weft_view_schedule *s, double x, dou
 
 /* What is held of K and V through time, and the way of one worker through it. */
 static void put_held(weft_bytes *out, const weft_view_schedule *s, double x, double y, double longest) {
-    const weft_trace *t = &s->trace;
+    const weft_recording *t = &s->recording;
     const int64_t steps = t->cols < STEPS ? t->cols : STEPS;
     const double height = HELD - 32, width = PANEL * t->sim.seconds / longest;
     weft_bytes_text(out,
@@ -161,13 +161,13 @@ static void put_legend(weft_bytes *out, double y) {
 
 /* One schedule: its name, its numbers, its grid, its chart. Returns where it ends. */
 static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, double longest) {
-    const weft_traffic *t = &s->trace.sim.total;
+    const weft_traffic *t = &s->recording.sim.total;
     const double y = HEAD;
     weft_bytes_text(out, "<text class=\"name\" x=\"%g\" y=\"%g\">%s</text>\n", x, y + 18, s->name);
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.1f %% hits, %.1f M misses</text>\n", x, y + 40,
                     100 * weft_hit_rate(t), (double)t->misses / 1e6);
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.2f GB from DRAM, %.3g ms (predicted)</text>\n", x,
-                    y + 57, (double)t->dram_read_bytes / 1e9, 1e3 * s->trace.sim.seconds);
+                    y + 57, (double)t->dram_read_bytes / 1e9, 1e3 * s->recording.sim.seconds);
     if (s->plan->operation->info.grid == WEFT_GRID_HEADS) {
         put_held(out, s, x, y + TITLE, longest);
         return y + TITLE + HELD + 12 + put_grid(out, s, x, y + TITLE + HELD + 12, STRIP);
@@ -184,7 +184,7 @@ weft_status weft_svg_write(const weft_view *view, const char *path, weft_message
     char title[192];
     weft_bytes out = {0}, panels = {0};
     for (size_t i = 0; i < view->count; i++) {
-        longest = fmax(longest, view->schedule[i].trace.sim.seconds);
+        longest = fmax(longest, view->schedule[i].recording.sim.seconds);
     }
     for (int i = 0; i < count; i++) {
         height = fmax(height, put_panel(&panels, &view->schedule[i], MARGIN + (double)i * (PANEL + GAP), longest));

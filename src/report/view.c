@@ -10,8 +10,8 @@
 #include "cpu/thread/team.h"
 #include "plan/describe.h"
 #include "report/colour.h"
+#include "report/recording_json.h"
 #include "report/simulation_json.h"
-#include "report/trace_json.h"
 
 /* What to call a domain: "die", "side" or "L2". */
 static const char *domain_word(const weft_machine *machine) {
@@ -41,7 +41,7 @@ static weft_view_grid grid_of(const weft_plan *plan) {
 
 static weft_status make_schedule(weft_view_schedule *s, const weft_simulate_options *options, int curves,
                                  weft_message *message) {
-    weft_status status = weft_trace_make(&s->trace, s->plan, options, WEFT_VIEW_FRAMES, message);
+    weft_status status = weft_recording_make(&s->recording, s->plan, options, WEFT_VIEW_FRAMES, message);
     if (status == WEFT_OK && curves) {
         /* Two-sided chips are simulated once for each size. */
         s->points = s->plan->machine.l2_home == WEFT_HOME_SPLIT ? WEFT_VIEW_POINTS / 3 : WEFT_VIEW_POINTS;
@@ -108,7 +108,7 @@ weft_status weft_view_create(weft_view **view, const weft_plan *const *plans, co
 
 void weft_view_destroy(weft_view *view) {
     for (size_t i = 0; view && i < view->count; i++) {
-        weft_trace_release(&view->schedule[i].trace);
+        weft_recording_release(&view->schedule[i].recording);
     }
     free(view);
 }
@@ -137,8 +137,8 @@ static json_t *schedule_json(const weft_view_schedule *s) {
                                            (json_int_t)s->curve[i].misses));
     }
     return json_pack("{s:s, s:o, s:o, s:o, s:o}", "name", s->name, "simulation",
-                     weft_simulation_object(s->plan, &s->trace.sim, s->trace.totals), "grid", grid_json(s), "trace",
-                     weft_trace_json(&s->trace, s->plan), "curve", curve);
+                     weft_simulation_object(s->plan, &s->recording.sim, s->recording.totals), "grid", grid_json(s), "trace",
+                     weft_recording_json(&s->recording, s->plan), "curve", curve);
 }
 
 json_t *weft_view_json(const weft_view *view, const char *command) {

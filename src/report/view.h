@@ -7,7 +7,7 @@
 #include <weft/report.h>
 
 #include "plan/plan.h"
-#include "sim/trace.h"
+#include "sim/recording.h"
 
 enum { WEFT_VIEW_TILES = 131072, WEFT_VIEW_POINTS = 48, WEFT_VIEW_FRAMES = 240 };
 
@@ -20,7 +20,7 @@ typedef struct weft_view_grid {
 typedef struct weft_view_schedule {
     char name[96];
     const weft_plan *plan; /* the caller's */
-    weft_trace trace;
+    weft_recording recording;
     weft_view_grid grid;
     weft_curve_point curve[WEFT_VIEW_POINTS];
     size_t points;

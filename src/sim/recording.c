@@ -1,4 +1,4 @@
-#include "sim/trace.h"
+#include "sim/recording.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { CELLS = 12288 }; /* of all domains together, at most */
 
 /* A run that is being recorded. */
 typedef struct recorder {
-    weft_trace *trace;
+    weft_recording *recording;
     weft_memory *memory;
     weft_reuse *reuse;    /* (domains) */
     uint32_t streams;     /* pieces that are read step by step */
@@ -23,14 +23,14 @@ typedef struct recorder {
     uint32_t *count_of;   /* (rows x cols) pieces of a cell that are there */
     uint64_t hits, misses, in_flight;
     uint64_t profile[WEFT_PROFILE_BINS + 1];
-    weft_trace_use use; /* of the domain that is being looked at */
+    weft_recording_use use; /* of the domain that is being looked at */
     int failed;
 } recorder;
 
 /* ---- what the L2s hold ---- */
 
 /* Chooses cells so that the maps of all domains are small enough, and lays out the sections. */
-static void lay_out(weft_trace *t, const weft_plan *plan) {
+static void lay_out(weft_recording *t, const weft_plan *plan) {
     const weft_tiling tiling = weft_plan_tiling(plan);
     weft_pieces pieces;
     plan->operation->pieces(&tiling, &plan->walk.reach, plan->machine.l2_sector, &pieces);
@@ -59,9 +59,9 @@ static void lay_out(weft_trace *t, const weft_plan *plan) {
     }
 }
 
-static int64_t cell_of(const weft_trace *t, uint32_t piece) {
+static int64_t cell_of(const weft_recording *t, uint32_t piece) {
     int64_t line = piece / t->steps;
-    const weft_trace_section *section = &t->section[0];
+    const weft_recording_section *section = &t->section[0];
     if (line >= section->lines) {
         line -= section->lines;
         section++;
@@ -70,8 +70,8 @@ static int64_t cell_of(const weft_trace *t, uint32_t piece) {
 }
 
 /* Pieces of a cell, fewer at the edges. */
-static int64_t cell_pieces(const weft_trace *t, int64_t row, int64_t col) {
-    const weft_trace_section *s = &t->section[t->sections > 1 && row >= t->section[1].first_row];
+static int64_t cell_pieces(const weft_recording *t, int64_t row, int64_t col) {
+    const weft_recording_section *s = &t->section[t->sections > 1 && row >= t->section[1].first_row];
     const int64_t lines = s->lines - (row - s->first_row) * t->lines_per_cell, steps = t->steps - col * t->steps_per_cell;
     return (lines < t->lines_per_cell ? lines : t->lines_per_cell) *
            (steps < t->steps_per_cell ? steps : t->steps_per_cell);
@@ -81,7 +81,7 @@ static void tell_piece(void *context, uint32_t id, uint32_t weight) {
     recorder *r = context;
     const uint32_t piece = r->memory->split ? id / 2 : id;
     if (piece < r->streams) {
-        r->count_of[cell_of(r->trace, piece)]++;
+        r->count_of[cell_of(r->recording, piece)]++;
         r->use.streams += weight;
     } else {
         r->use.others += weight;
@@ -89,14 +89,14 @@ static void tell_piece(void *context, uint32_t id, uint32_t weight) {
 }
 
 static void look_at(recorder *r, int64_t domain) {
-    weft_trace *t = r->trace;
+    weft_recording *t = r->recording;
     const int64_t at = r->frame * t->domains + domain, cells = t->rows * t->cols;
     memset(r->count_of, 0, (size_t)cells * sizeof *r->count_of);
     memset(&r->use, 0, sizeof r->use);
     weft_cache_list(&r->memory->domain[domain].l2, tell_piece, r);
     for (int64_t i = 0; i < cells; i++) {
         const int64_t whole = cell_pieces(t, i / t->cols, i % t->cols) * (r->memory->split ? 2 : 1);
-        t->resident[at * cells + i] = (uint8_t)weft_ceil_divide(r->count_of[i] * (int64_t)WEFT_TRACE_FULL, whole);
+        t->resident[at * cells + i] = (uint8_t)weft_ceil_divide(r->count_of[i] * (int64_t)WEFT_RECORDING_FULL, whole);
     }
     t->use[at] = r->use;
     t->traffic[at] = weft_memory_traffic(r->memory, domain);
@@ -105,7 +105,7 @@ static void look_at(recorder *r, int64_t domain) {
 /* ---- what the observer is told ---- */
 
 static void end_frame(recorder *r) {
-    weft_trace *t = r->trace;
+    weft_recording *t = r->recording;
     for (int64_t d = 0; d < t->domains; d++) {
         look_at(r, d);
     }
@@ -120,7 +120,7 @@ static void end_frame(recorder *r) {
 
 /* Ends the frames that lie before `now`; the last one ends with the run. */
 static void reach(recorder *r, double now) {
-    while (r->frame + 1 < r->trace->frames && now >= r->frame_seconds * (double)(r->frame + 1)) {
+    while (r->frame + 1 < r->recording->frames && now >= r->frame_seconds * (double)(r->frame + 1)) {
         end_frame(r);
     }
 }
@@ -128,14 +128,14 @@ static void reach(recorder *r, double now) {
 /* Whatever was counted since the last call is this worker's. */
 static void settle(recorder *r, int64_t worker) {
     uint64_t hits = 0, misses = 0, in_flight = 0;
-    for (int64_t d = 0; d < r->trace->domains; d++) {
+    for (int64_t d = 0; d < r->recording->domains; d++) {
         const weft_memory_domain *domain = &r->memory->domain[d];
         hits += domain->traffic.hits;
         misses += domain->traffic.misses;
         in_flight += domain->in_flight;
     }
     if (r->visit_of[worker] != 0) {
-        weft_trace_visit *v = &r->trace->visits[r->visit_of[worker] - 1];
+        weft_recording_visit *v = &r->recording->visits[r->visit_of[worker] - 1];
         v->hits += hits - r->hits;
         v->misses += misses - r->misses;
         v->in_flight += in_flight - r->in_flight;
@@ -148,11 +148,11 @@ static void settle(recorder *r, int64_t worker) {
 
 static void began(void *context, int64_t worker, int64_t domain, const weft_sim_job *job, double now) {
     recorder *r = context;
-    weft_trace *t = r->trace;
+    weft_recording *t = r->recording;
     t->domain_of[worker] = domain;
     if (t->count == t->room) {
         const size_t room = t->room ? 2 * t->room : 1024;
-        weft_trace_visit *visits = realloc(t->visits, room * sizeof *visits);
+        weft_recording_visit *visits = realloc(t->visits, room * sizeof *visits);
         if (!visits) {
             r->failed = 1;
             return;
@@ -160,8 +160,9 @@ static void began(void *context, int64_t worker, int64_t domain, const weft_sim_
         t->visits = visits;
         t->room = room;
     }
-    weft_trace_visit *v = &t->visits[t->count++];
-    *v = (weft_trace_visit){worker, job->position, job->tile, job->first, job->steps, job->direction, now, now, 0, 0, 0};
+    weft_recording_visit *v = &t->visits[t->count++];
+    *v =
+        (weft_recording_visit){worker, job->position, job->tile, job->first, job->steps, job->direction, now, now, 0, 0, 0};
     r->visit_of[worker] = t->count;
     r->place[worker] = (int32_t)job->first;
     settle(r, worker);
@@ -179,7 +180,7 @@ static void ended(void *context, int64_t worker, double now) {
     recorder *r = context;
     settle(r, worker);
     if (r->visit_of[worker] != 0) {
-        r->trace->visits[r->visit_of[worker] - 1].end = now;
+        r->recording->visits[r->visit_of[worker] - 1].end = now;
     }
     r->visit_of[worker] = 0;
     r->place[worker] = -1;
@@ -188,7 +189,7 @@ static void ended(void *context, int64_t worker, double now) {
 
 /* ---- the run ---- */
 
-static int make_room(weft_trace *t, recorder *r, uint32_t pieces, uint64_t sectors) {
+static int make_room(weft_recording *t, recorder *r, uint32_t pieces, uint64_t sectors) {
     const size_t frames = (size_t)t->frames, domains = (size_t)t->domains, workers = (size_t)t->workers;
     const size_t cells = (size_t)(t->rows * t->cols);
     t->domain_of = calloc(workers, sizeof *t->domain_of);
@@ -216,7 +217,7 @@ static int make_room(weft_trace *t, recorder *r, uint32_t pieces, uint64_t secto
 }
 
 static void release_recorder(recorder *r) {
-    for (int64_t d = 0; r->reuse && d < r->trace->domains; d++) {
+    for (int64_t d = 0; r->reuse && d < r->recording->domains; d++) {
         weft_reuse_release(&r->reuse[d]);
     }
     free(r->reuse);
@@ -227,13 +228,13 @@ static void release_recorder(recorder *r) {
 }
 
 static int by_begin(const void *a, const void *b) {
-    const weft_trace_visit *x = a, *y = b;
+    const weft_recording_visit *x = a, *y = b;
     return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
                                 : (x->worker > y->worker) - (x->worker < y->worker);
 }
 
 /* Runs the plan a second time, now that it is known how long it takes. */
-static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simulate_options *o, weft_message *message) {
+static weft_status record(weft_recording *t, const weft_plan *plan, const weft_simulate_options *o, weft_message *message) {
     weft_sim_source source;
     weft_sim_walk walk;
     weft_memory memory;
@@ -241,7 +242,7 @@ static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simul
     recorder r;
     memset(&memory, 0, sizeof memory);
     memset(&r, 0, sizeof r);
-    r.trace = t;
+    r.recording = t;
     r.memory = &memory;
     r.frame_seconds = t->sim.seconds / (double)t->frames;
     weft_status status = weft_sim_source_make(&source, &walk, plan, message);
@@ -250,7 +251,7 @@ static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simul
         r.streams = walk.first_lead;
         if (!make_room(t, &r, source.pieces, walk.pieces.distinct + walk.pieces.written) ||
             !weft_memory_init(&memory, &plan->machine, source.pieces, o->seed)) {
-            status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %u pieces", source.pieces);
+            status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a recording of %u pieces", source.pieces);
         }
     }
     if (status == WEFT_OK) {
@@ -260,7 +261,7 @@ static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simul
         status = weft_sim_run(&memory, &source, o, o->drift < 0 ? plan->machine.drift : o->drift, &outcome, message);
     }
     if (status == WEFT_OK && r.failed) {
-        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %zu visits", t->count);
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a recording of %zu visits", t->count);
     }
     if (t->count > 0) {
         qsort(t->visits, t->count, sizeof *t->visits, by_begin);
@@ -274,38 +275,38 @@ static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simul
     return status;
 }
 
-weft_status weft_trace_make(weft_trace *trace, const weft_plan *plan, const weft_simulate_options *options, int64_t frames,
-                            weft_message *message) {
-    memset(trace, 0, sizeof *trace);
+weft_status weft_recording_make(weft_recording *recording, const weft_plan *plan, const weft_simulate_options *options,
+                                int64_t frames, weft_message *message) {
+    memset(recording, 0, sizeof *recording);
     if (!plan || frames < 1) {
-        return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "a trace has at least one frame");
+        return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "a recording has at least one frame");
     }
     weft_simulate_options o;
     weft_status status = weft_simulate_options_read(&o, options, message);
     if (status) {
         return status;
     }
-    o.limit = 0; /* a trace is of the whole run */
-    trace->frames = frames;
-    trace->domains = plan->machine.domains;
-    trace->totals = calloc((size_t)trace->domains, sizeof *trace->totals);
-    if (!trace->totals) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)trace->domains);
+    o.limit = 0; /* a recording is of the whole run */
+    recording->frames = frames;
+    recording->domains = plan->machine.domains;
+    recording->totals = calloc((size_t)recording->domains, sizeof *recording->totals);
+    if (!recording->totals) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)recording->domains);
     }
-    lay_out(trace, plan);
-    status = weft_sim_simulate(plan, &o, &trace->sim, trace->totals, message);
-    return status ? status : record(trace, plan, &o, message);
+    lay_out(recording, plan);
+    status = weft_sim_simulate(plan, &o, &recording->sim, recording->totals, message);
+    return status ? status : record(recording, plan, &o, message);
 }
 
-void weft_trace_release(weft_trace *trace) {
-    free(trace->totals);
-    free(trace->domain_of);
-    free(trace->visits);
-    free(trace->resident);
-    free(trace->use);
-    free(trace->traffic);
-    free(trace->place);
-    free(trace->missed);
-    free(trace->distances);
-    memset(trace, 0, sizeof *trace);
+void weft_recording_release(weft_recording *recording) {
+    free(recording->totals);
+    free(recording->domain_of);
+    free(recording->visits);
+    free(recording->resident);
+    free(recording->use);
+    free(recording->traffic);
+    free(recording->place);
+    free(recording->missed);
+    free(recording->distances);
+    memset(recording, 0, sizeof *recording);
 }
