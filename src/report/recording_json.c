@@ -151,8 +151,7 @@ static json_t *domains_json(const weft_recording *t) {
     return array;
 }
 
-json_t *weft_recording_json(const weft_recording *t, const weft_plan *plan) {
-    const int64_t sector = plan->machine.l2_sector;
+json_t *weft_recording_json(const weft_recording *t, int64_t sector) {
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", t->sim.seconds,
                      "frames", (json_int_t)t->frames, "workers", (json_int_t)t->workers, "domains", (json_int_t)t->domains,
                      "visits", (json_int_t)t->count, "ticks", (int)TICKS, "domain_of", domains_json(t), "visit",

@@ -18,10 +18,9 @@
 
 #include <jansson.h>
 
-#include "plan/plan.h"
 #include "sim/recording.h"
 
-/* A new object (the caller's to release), or null when memory ran out. */
-json_t *weft_recording_json(const weft_recording *recording, const weft_plan *plan);
+/* `sector` is in bytes. A new object (the caller's to release), or null when memory ran out. */
+json_t *weft_recording_json(const weft_recording *recording, int64_t sector);
 
 #endif

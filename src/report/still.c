@@ -14,7 +14,6 @@ void weft_still_place(const weft_still_grid *grid, const weft_view_schedule *s, 
 
 int weft_still_grid_make(weft_still_grid *grid, const weft_view_schedule *s, int64_t cols, int64_t lines) {
     const weft_view_grid *g = &s->grid;
-    const weft_walk *walk = &s->plan->walk;
     const int64_t all = g->rows * g->lines;
     grid->col_tiles = weft_ceil_divide(g->fold, cols);
     grid->row_lines = weft_ceil_divide(all, lines);
@@ -27,12 +26,12 @@ int weft_still_grid_make(weft_still_grid *grid, const weft_view_schedule *s, int
     for (int64_t i = 0; i < grid->cols * grid->lines; i++) {
         grid->share[i] = -1;
     }
-    const double last = walk->order.count > 1 ? (double)(walk->order.count - 1) : 1.0;
+    const double last = g->positions > 1 ? (double)(g->positions - 1) : 1.0;
     for (size_t i = 0; i < s->recording.count; i++) {
         const weft_recording_visit *v = &s->recording.visits[i];
-        for (int64_t t = 0; t < walk->cluster_rows * walk->cluster_cols; t++) {
+        for (int64_t t = 0; t < g->cluster_rows * g->cluster_cols; t++) {
             int64_t col, line;
-            weft_still_place(grid, s, v->tile + t / walk->cluster_cols * g->cols + t % walk->cluster_cols, &col, &line);
+            weft_still_place(grid, s, v->tile + t / g->cluster_cols * g->cols + t % g->cluster_cols, &col, &line);
             double *share = &grid->share[line * grid->cols + col];
             const double ours = (double)v->position / last;
             *share = *share < 0 || ours < *share ? ours : *share;

@@ -64,9 +64,8 @@ static double put_grid(weft_bytes *out, const weft_view_schedule *s, double x, d
         weft_bytes_text(out, "\"/>\n");
     }
     weft_bytes_text(out, "</g>\n");
-    if (s->grid.lines == 1 && s->recording.count <= PATH_TILES &&
-        s->plan->walk.cluster_rows * s->plan->walk.cluster_cols == 1) {
-        double(*at)[2] = calloc((size_t)s->plan->walk.order.count, sizeof *at);
+    if (s->grid.lines == 1 && s->recording.count <= PATH_TILES && s->grid.cluster_rows * s->grid.cluster_cols == 1) {
+        double(*at)[2] = calloc((size_t)s->grid.positions, sizeof *at);
         out->failed |= !at;
         for (size_t i = 0; at && i < s->recording.count; i++) {
             const weft_recording_visit *v = &s->recording.visits[i];
@@ -74,7 +73,7 @@ static double put_grid(weft_bytes *out, const weft_view_schedule *s, double x, d
             at[v->position][1] = y + cell * ((double)(v->tile / s->grid.cols) + 0.5);
         }
         weft_bytes_text(out, "<polyline class=\"order\" stroke-width=\"%.3g\" points=\"", fmin(1.6, cell / 7));
-        for (int64_t p = 0; at && p < s->plan->walk.order.count; p++) {
+        for (int64_t p = 0; at && p < s->grid.positions; p++) {
             weft_bytes_text(out, "%.1f,%.1f ", at[p][0], at[p][1]);
         }
         weft_bytes_text(out, "\"/>\n");
@@ -138,7 +137,7 @@ static void put_held(weft_bytes *out, const weft_view_schedule *s, double x, dou
                     (int)PANEL, height);
 }
 
-/* Text from a machine file may hold anything. */
+/* Text from a machine file or a trace may hold anything. */
 static void put_escaped(weft_bytes *out, const char *text) {
     for (; *text; text++) {
         const char *escape = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
@@ -163,12 +162,14 @@ static void put_legend(weft_bytes *out, double y) {
 static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, double longest) {
     const weft_traffic *t = &s->recording.sim.total;
     const double y = HEAD;
-    weft_bytes_text(out, "<text class=\"name\" x=\"%g\" y=\"%g\">%s</text>\n", x, y + 18, s->name);
+    weft_bytes_text(out, "<text class=\"name\" x=\"%g\" y=\"%g\">", x, y + 18);
+    put_escaped(out, s->name);
+    weft_bytes_text(out, "</text>\n");
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.1f %% hits, %.1f M misses</text>\n", x, y + 40,
                     100 * weft_hit_rate(t), (double)t->misses / 1e6);
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.2f GB from DRAM, %.3g ms (predicted)</text>\n", x,
                     y + 57, (double)t->dram_read_bytes / 1e9, 1e3 * s->recording.sim.seconds);
-    if (s->plan->operation->info.grid == WEFT_GRID_HEADS) {
+    if (s->by_step) {
         put_held(out, s, x, y + TITLE, longest);
         return y + TITLE + HELD + 12 + put_grid(out, s, x, y + TITLE + HELD + 12, STRIP);
     }
@@ -178,10 +179,8 @@ static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, 
 }
 
 weft_status weft_svg_write(const weft_view *view, const char *path, weft_message *message) {
-    const weft_plan *plan = view->schedule[0].plan;
     const int count = (int)view->count, width = 2 * MARGIN + count * PANEL + (count - 1) * GAP;
     double longest = 0, height = 0;
-    char title[192];
     weft_bytes out = {0}, panels = {0};
     for (size_t i = 0; i < view->count; i++) {
         longest = fmax(longest, view->schedule[i].recording.sim.seconds);
@@ -196,10 +195,12 @@ weft_status weft_svg_write(const weft_view *view, const char *path, weft_message
                     width, height + FOOT, width);
     weft_bytes_put(&out, style, sizeof style - 1);
     weft_bytes_text(&out, "</style><rect class=\"paper\" width=\"%d\" height=\"%.0f\" rx=\"10\"/>\n", width, height + FOOT);
-    weft_plan_title(plan, title, sizeof title);
-    weft_bytes_text(&out, "<title>%s: tiles by position</title>\n<text x=\"%d\" y=\"40\">%s, on ", title, (int)MARGIN,
-                    title);
-    put_escaped(&out, plan->machine.title);
+    weft_bytes_text(&out, "<title>");
+    put_escaped(&out, view->title);
+    weft_bytes_text(&out, ": tiles by position</title>\n<text x=\"%d\" y=\"40\">", (int)MARGIN);
+    put_escaped(&out, view->title);
+    weft_bytes_text(&out, ", on ");
+    put_escaped(&out, weft_view_machine(view)->title);
     weft_bytes_text(&out, "</text>\n");
     weft_bytes_put(&out, panels.data, panels.count);
     weft_bytes_text(&out, "</svg>\n");

@@ -28,9 +28,10 @@ static const char *glyph(const char *const *list, int count, double share) {
 }
 
 static void put_headline(weft_bytes *out, const weft_view_schedule *s, const weft_traffic *t) {
-    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %.3f GB from DRAM, %.4f ms and %s predicted\n", s->name,
+    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %.3f GB from DRAM, %.4f ms%s%s predicted\n", s->name,
                     100 * weft_hit_rate(t), (double)t->misses / 1e6, (double)t->dram_read_bytes / 1e9,
-                    1e3 * s->recording.sim.seconds, weft_rate_text(s->recording.sim.tflops).text);
+                    1e3 * s->recording.sim.seconds, s->subject.flops > 0 ? " and " : "",
+                    s->subject.flops > 0 ? weft_rate_text(s->recording.sim.tflops).text : "");
 }
 
 /* Hits, and what is held of the steps, through time up to `frame`. */
@@ -53,10 +54,7 @@ static void put_history(weft_bytes *out, const weft_view_schedule *s, int64_t fr
 }
 
 static void put_explanation(weft_bytes *out, const weft_view *view) {
-    const weft_plan *plan = view->schedule[0].plan;
-    char title[192];
-    weft_plan_title(plan, title, sizeof title);
-    weft_bytes_text(out, "%s, on %s\n", title, plan->machine.title);
+    weft_bytes_text(out, "%s, on %s\n", view->title, weft_view_machine(view)->title);
     weft_bytes_text(
         out,
         "tiles by position, 0 first to 9 last; hits: share of the L2's lookups, low to high; held: %s in the L2, "

@@ -10,6 +10,7 @@
 typedef struct sim_worker {
     weft_sim_job job;
     int64_t done;   /* steps begun */
+    double factor;  /* this tile's drift, on the time of a step */
     double seconds; /* a step, this tile's drift included */
     double ready[WEFT_SIM_STAGES];
     double time; /* of the worker's next event */
@@ -78,6 +79,9 @@ static void schedule(engine *e, int32_t worker, double time) {
 /* Asks for the pieces of the job's i-th step. */
 static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
+    if (e->source->listed) {
+        return e->source->listed->read(e->source->context, e->memory, w - e->workers, w->domain, i, now);
+    }
     const int64_t step = job->first + i * job->direction;
     double ready = now;
     for (int s = 0; s < job->streams; s++) {
@@ -105,9 +109,12 @@ static int begin_job(engine *e, int32_t number, double now) {
     const double drift = e->drift * w->job.spread + (e->waits ? w->job.jitter : 0.0);
     const double spread = w->job.steps > 0 ? drift / sqrt((double)w->job.steps) : 0.0;
     const double factor = 1.0 + spread * next_spread(&e->random);
-    w->seconds = w->job.step_seconds * (factor > 0.1 ? factor : 0.1);
+    w->factor = factor > 0.1 ? factor : 0.1;
+    w->seconds = w->job.step_seconds * w->factor;
     double start = now;
-    if (w->job.lead_weight > 0) {
+    if (e->source->listed) {
+        start = request(e, w, -1, now);
+    } else if (w->job.lead_weight > 0) {
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
@@ -134,6 +141,10 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     if (!w->busy) {
         return begin_job(e, number, now);
     }
+    const weft_sim_listed *listed = e->source->listed;
+    if (listed) { /* the step before is over */
+        listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
+    }
     if (w->done == w->job.steps) {
         if (w->job.out_weight > 0) {
             weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);
@@ -148,6 +159,9 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
             tell_progress(e);
         }
         return begin_job(e, number, now);
+    }
+    if (listed) {
+        w->seconds = listed->seconds(e->source->context, number, w->done) * w->factor;
     }
     if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
         const double there = request(e, w, w->done, now);

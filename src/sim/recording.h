@@ -6,8 +6,7 @@
 
 #include <weft/sim.h>
 
-#include "problem/operation.h"
-#include "sim/reuse.h"
+#include "sim/subject.h"
 
 /* One visit. The counts are those of all lookups that it caused, in its own domain and at homes elsewhere. */
 typedef struct weft_recording_visit {
@@ -24,9 +23,10 @@ typedef struct weft_recording_section {
     const char *name, *line; /* "K and V", "kv head" */
     int64_t lines;
     int64_t rows, first_row; /* of cells */
+    uint32_t first, pieces;  /* the number of the first piece, and how many */
 } weft_recording_section;
 
-enum { WEFT_RECORDING_SECTIONS = WEFT_SECTIONS, WEFT_RECORDING_FULL = 3 };
+enum { WEFT_RECORDING_SECTIONS = WEFT_SIM_SECTIONS, WEFT_RECORDING_FULL = 3 };
 
 /* What one domain's L2 holds at the end of a frame, in sectors. */
 typedef struct weft_recording_use {
@@ -53,9 +53,9 @@ typedef struct weft_recording {
     uint64_t *distances;     /* (frames, WEFT_PROFILE_BINS + 1) sectors read, by reuse distance */
 } weft_recording;
 
-/* Simulates a plan as weft_simulate() does, and records it. Release the recording in any case. */
-weft_status weft_recording_make(weft_recording *recording, const weft_plan *plan, const weft_simulate_options *options,
-                                int64_t frames, weft_message *message);
+/* Simulates as weft_simulate() does, and records it. Release the recording in any case. */
+weft_status weft_recording_make(weft_recording *recording, const weft_sim_subject *subject,
+                                const weft_simulate_options *options, int64_t frames, weft_message *message);
 void weft_recording_release(weft_recording *recording);
 
 #endif

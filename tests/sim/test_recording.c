@@ -4,13 +4,15 @@
 
 #include "problems.h"
 #include "sim/recording.h"
+#include "sim/sources.h"
 
 enum { ROUNDS = 200, FRAMES = 37 };
 
 static weft_recording recording_of(const weft_plan *plan, const weft_simulate_options *options) {
     weft_recording recording;
     weft_message message = {""};
-    if (weft_recording_make(&recording, plan, options, FRAMES, &message) != WEFT_OK) {
+    const weft_sim_subject subject = weft_sim_subject_of_plan(plan);
+    if (weft_recording_make(&recording, &subject, options, FRAMES, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
     }
     return recording;
@@ -204,7 +206,7 @@ static void test_refusals(void **state) {
     weft_recording t;
     weft_message message = {""};
     assert_int_equal(weft_recording_make(&t, NULL, NULL, 4, &message), WEFT_INVALID);
-    assert_string_equal(message.text, "plan is null");
+    assert_string_equal(message.text, "subject is null");
     weft_recording_release(&t);
 }
 
