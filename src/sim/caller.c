@@ -8,6 +8,7 @@
 #include "base/status.h"
 
 enum { AHEAD = 2 * WEFT_SIM_STAGES, MAX_STEPS = INT32_MAX };
+#define WRITTEN (UINT32_C(1) << 31)
 
 /* What is remembered of a step from its request to its end. */
 typedef struct requested {
@@ -26,10 +27,10 @@ typedef struct caller {
     const weft_source *source;
     const weft_machine *machine;
     uint32_t *first;                    /* (tensors) the piece of a tensor's first block */
-    uint32_t *weight;                   /* (pieces) sectors; 0: nobody has asked for it yet */
+    uint32_t *weight;                   /* (pieces) sectors, and WRITTEN; 0: nobody has asked for it yet */
     caller_worker *workers;             /* (workers) */
     double sharers, cluster;            /* workers that share the L2's bandwidth, and SMs of one of ours */
-    uint64_t distinct, written, visits; /* sectors first read; sectors first written; pieces read */
+    uint64_t distinct, written, visits; /* sectors read before they are written; sectors written; pieces read */
     weft_status status;                 /* of the first thing that was wrong, and what it was */
     weft_message message;
 } caller;
@@ -72,17 +73,20 @@ static const char *wrong_with(const weft_source *s, const weft_access *a) {
                                                                           : NULL;
 }
 
-/* The piece of an access, its size now known. Returns 0 when there is something wrong with it. */
-static int piece_of(caller *c, int64_t worker, int64_t step, const weft_access *a, uint32_t *piece) {
+/* The piece of an access and its sectors. Returns 0 when there is something wrong with it. */
+static int piece_of(caller *c, int64_t worker, int64_t step, const weft_access *a, uint32_t *piece, uint32_t *weight) {
     const char *why = wrong_with(c->source, a);
     if (!why) {
-        const uint32_t weight = (uint32_t)weft_ceil_divide(a->bytes, c->machine->l2_sector);
         *piece = c->first[a->tensor] + (uint32_t)a->block;
-        if (c->weight[*piece] == 0) {
-            c->weight[*piece] = weight;
-            *(a->kind == WEFT_WRITE ? &c->written : &c->distinct) += weight;
+        *weight = (uint32_t)weft_ceil_divide(a->bytes, c->machine->l2_sector);
+        uint32_t *known = &c->weight[*piece];
+        c->distinct += *known == 0 && a->kind != WEFT_WRITE ? *weight : 0;
+        *known = *known == 0 ? *weight : *known;
+        if (a->kind != WEFT_READ && !(*known & WRITTEN)) {
+            c->written += *weight;
+            *known |= WRITTEN;
         }
-        if (c->weight[*piece] == weight) {
+        if ((*known & ~WRITTEN) == *weight) {
             return 1;
         }
         why = "the block had another size before";
@@ -108,13 +112,13 @@ static double read_step(void *context, weft_memory *memory, int64_t worker, int6
     *r = (requested){0, -1, 0};
     for (size_t i = 0; i < s.count; i++) {
         const weft_access *a = &s.accesses[i];
-        uint32_t piece;
+        uint32_t piece, weight;
         if (a->kind != WEFT_READ) {
             r->writes = 1;
-        } else if (piece_of(c, worker, step, a, &piece)) {
-            const double there = weft_memory_read(memory, domain, piece, c->weight[piece], now);
+        } else if (piece_of(c, worker, step, a, &piece, &weight)) {
+            const double there = weft_memory_read(memory, domain, piece, weight, now);
             ready = there > ready ? there : ready;
-            sectors += c->weight[piece];
+            sectors += weight;
             r->column = r->column < 0 ? a->block : r->column;
             c->visits++;
         }
@@ -132,12 +136,12 @@ static void write_step(void *context, weft_memory *memory, int64_t worker, int64
     const weft_step s = step_of(c, worker, step);
     for (size_t i = 0; i < s.count; i++) {
         const weft_access *a = &s.accesses[i];
-        uint32_t piece;
-        if (a->kind != WEFT_READ && piece_of(c, worker, step, a, &piece)) {
+        uint32_t piece, weight;
+        if (a->kind != WEFT_READ && piece_of(c, worker, step, a, &piece, &weight)) {
             if (a->kind == WEFT_ADD) {
-                weft_memory_read(memory, domain, piece, c->weight[piece], now);
+                weft_memory_read(memory, domain, piece, weight, now);
             }
-            weft_memory_write(memory, domain, piece, c->weight[piece], now);
+            weft_memory_write(memory, domain, piece, weight, now);
         }
     }
 }
@@ -246,7 +250,7 @@ static weft_status open_source(const weft_sim_subject *subject, weft_sim_source 
     const weft_machine *m = subject->machine;
     const int64_t workers = s->workers > 0 ? s->workers : m->workers;
     memset(out, 0, sizeof *out);
-    out->workers = s->jobs > 0 && s->jobs < workers ? s->jobs : workers;
+    out->workers = workers;
     out->seats = m->workers;
     out->run = s->run > 0 ? s->run : m->handout_run;
     out->listed = &listed;
@@ -272,10 +276,8 @@ static weft_status open_source(const weft_sim_subject *subject, weft_sim_source 
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers and %u blocks", (long long)out->workers,
                          out->pieces);
     }
-    if (s->begin) {
-        s->begin(s->user, m, out->workers);
-    }
-    return WEFT_OK;
+    return !s->begin || s->begin(s->user, m, out->workers) ? WEFT_OK
+                                                           : weft_fail(message, WEFT_NO_MEMORY, "no memory for the source");
 }
 
 static uint64_t count_steps(const void *of) {

@@ -93,6 +93,12 @@ static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     return ready;
 }
 
+/* How long the step at hand takes, which has been asked for. */
+static inline double seconds_of(const engine *e, const sim_worker *w) {
+    const weft_sim_listed *listed = e->source->listed;
+    return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
+}
+
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
 static int begin_job(engine *e, int32_t number, double now) {
     sim_worker *w = &e->workers[number];
@@ -160,21 +166,19 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         }
         return begin_job(e, number, now);
     }
-    if (listed) {
-        w->seconds = listed->seconds(e->source->context, number, w->done) * w->factor;
-    }
     if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
         const double there = request(e, w, w->done, now);
         if (watched) {
             tell_step(e, number, now);
         }
+        const double seconds = seconds_of(e, w);
         e->outcome->steps++;
         w->done++;
-        schedule(e, number, there + w->seconds);
+        schedule(e, number, there + seconds);
         return 1;
     }
     const int64_t place = w->done % e->stages;
-    const double end = now + w->seconds;
+    const double end = now + seconds_of(e, w);
     if (w->done + e->stages < w->job.steps) {
         w->ready[place] = request(e, w, w->done + e->stages, now);
     }

@@ -17,7 +17,7 @@ static weft_status check_tensors(const weft_source *s, int64_t sector, weft_mess
     for (size_t i = 0; i < s->tensor_count; i++) {
         const weft_source_tensor *t = &s->tensors[i];
         if (!t->name || !is_between(t->blocks, 1, MAX_PIECES) || t->bytes < 0 ||
-            !is_between(t->block_bytes, 1, sector * INT32_MAX) || !weft_multiply(t->blocks, t->block_bytes, &product)) {
+            !is_between(t->block_bytes, 1, INT32_MAX * sector) || !weft_multiply(t->blocks, t->block_bytes, &product)) {
             return weft_fail(message, WEFT_INVALID, "tensor %zu (%.40s): %lld blocks of %lld bytes are none or too many", i,
                              t->name ? t->name : "no name", (long long)t->blocks, (long long)t->block_bytes);
         }
