@@ -171,7 +171,7 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         if (e->outcome->steps >= e->next_told) {
             tell_progress(e);
         }
-        if (e->source->between > 0) {
+        if (e->source->between > 0 && w->job.steps > 0) {
             schedule(e, number, now + e->source->between);
             return 1;
         }

@@ -70,7 +70,7 @@ static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *re
     const weft_machine *m = &w->plan->machine;
     const weft_profile *p = w->profile;
     if (w->kernel.step > 0) {
-        return w->kernel.step;
+        return w->kernel.step / p->clock;
     }
     const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
     const double exponentials = reads->exponentials / m->exp_rate;
@@ -193,7 +193,7 @@ static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft
     if (kernel->step > 0) {
         source->edges = kernel->launch + kernel->tile;
         source->between = kernel->tile;
-        source->least = kernel->least;
+        source->least = kernel->least / profile->clock;
         return;
     }
     const double clock = plan->machine.clock;
@@ -238,7 +238,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
-    source->run = placed ? 1 : plan->machine.handout_run;
+    const int64_t ctas = plan->schedule.cluster_m * plan->schedule.cluster_n;
+    source->run = placed || ctas >= plan->machine.handout_run ? 1 : plan->machine.handout_run / ctas;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
