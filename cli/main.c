@@ -14,6 +14,8 @@ const verb verb_table[] = {
     {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders},
     {"machines",   "[NAME|FILE|probe]",    "list machines, show one with the source of each number, or measure this GPU", SET_COMMON | SET_DEVICE | SET_OUTPUT,
                    0, 1, cmd_machines},
+    {"profiles",   "[NAME|FILE]",          "list the kernels that the simulator knows, or show one with the source of each number", SET_COMMON,
+                   0, 1, cmd_profiles},
     {"order",      "show attention|gemm",  "show the order on a small grid, numbered by position",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
     {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
@@ -174,6 +176,12 @@ static int run_verb(const verb *v, int argc, char **argv) {
     join(argc, argv, command, sizeof command);
     s.command = command;
     s.machine = spell_machine(s.machine);
+    weft_profile profile = WEFT_PROFILE_INIT;
+    const weft_status found = s.profile_name ? weft_profile_load(&profile, s.profile_name, &message) : WEFT_OK;
+    if (found) {
+        return complain_status(found, &message);
+    }
+    s.profile = s.profile_name ? &profile : NULL;
     char kernel[160];
     const kernel_options options = {s.precise, s.mask_every_block, s.no_prefetch, s.ctas};
     if (!kernel_specification(kernel, sizeof kernel, s.kernel ? s.kernel : "", &options)) {

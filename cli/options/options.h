@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include <weft/weft.h>
+#include <weft/profile.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -33,6 +33,8 @@ typedef struct settings {
     int64_t gpu, ctas, repeat;
     int64_t seed, seeds, stages, limit;
     double drift; /* NaN: not given */
+    const char *profile_name;
+    const weft_profile *profile; /* that of profile_name */
     int32_t per_domain, curve, tolerances;
     const char *schedules, *output;
     int32_t text, svg;

@@ -24,7 +24,7 @@ static weft_simulation run(study *s, int64_t seq, int64_t tile_m, int64_t tile_n
     schedule.order = order;
     schedule.sweep = WEFT_SWEEP_FORWARD;
     schedule.dispatch = WEFT_DISPATCH_GRID;
-    return study_simulate(s, "b200", &p, &schedule, NULL);
+    return study_simulate(s, "b200", "generic", &p, &schedule, 0);
 }
 
 /* Steps that need a mask, in per cent of all. */

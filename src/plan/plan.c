@@ -227,6 +227,12 @@ const char *weft_plan_kernel(const weft_plan *plan) {
     return plan->backend->kernel ? plan->backend->kernel(plan) : plan->backend->name;
 }
 
+const char *weft_plan_profile(const weft_plan *plan) {
+    const char *kernel = plan->backend->profile ? plan->backend->profile(plan) : NULL;
+    const char *usual = plan->operation->profile ? (const char *)&plan->machine + plan->operation->profile : "";
+    return kernel ? kernel : usual[0] ? usual : "generic";
+}
+
 const char *weft_plan_backend(const weft_plan *plan) {
     return plan->backend->name;
 }

@@ -2,14 +2,15 @@
 #ifndef WEFT_PLAN_PLAN_H
 #define WEFT_PLAN_PLAN_H
 
-#include <weft/machine.h>
+#include <weft/profile.h>
 
 #include "problem/operation.h"
 
 /* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
 typedef struct weft_backend {
     const char *name;
-    const char *(*kernel)(const weft_plan *plan); /* the kernel that the plan takes; null where there is only one kind */
+    const char *(*kernel)(const weft_plan *plan);  /* the kernel that the plan takes; null where there is only one kind */
+    const char *(*profile)(const weft_plan *plan); /* the name of its profile; null: the machine's usual one */
 
     /* For devices with memory and kernels of their own, null otherwise. `open` takes the device and a kernel, before the
      * schedule is laid out: it fixes tiles and workers, and the machine where none was given. `place` puts on the device

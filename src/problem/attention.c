@@ -243,6 +243,7 @@ const weft_operation_row weft_operation_attention = {
              .grid = WEFT_GRID_HEADS,
              .fields = weft_attention_fields,
              .field_count = WEFT_ATTENTION_FIELDS},
+    .profile = offsetof(weft_machine, attention_profile),
     .init = weft_attention_init,
     .resolve = weft_attention_complete,
     .flops = weft_attention_forward_flops,

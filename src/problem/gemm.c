@@ -168,6 +168,7 @@ const weft_operation_row weft_operation_gemm = {
              .grid = WEFT_GRID_MATRIX,
              .fields = fields,
              .field_count = sizeof fields / sizeof *fields},
+    .profile = offsetof(weft_machine, gemm_profile),
     .init = init,
     .resolve = resolve,
     .flops = flops,

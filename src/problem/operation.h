@@ -105,6 +105,9 @@ typedef struct weft_operation_row {
     /* Bytes of what a worker must hold for a step: its own memory bounds the tiles that are worth trying. */
     double (*step_bytes)(const weft_tiling *tiling);
 
+    /* The field of a weft_machine with the name of the profile that its kernels for this usually have; 0: there is none. */
+    size_t profile;
+
     /* 1: clusters may reach over the edge of the grid, where the kernels do that. */
     int clusters_reach_over;
 

@@ -19,6 +19,7 @@ typedef struct weft_cuda_choice {
 /* A family: kernels that take the same parameters. A row of families.def, defined in the family.c of its folder. */
 typedef struct weft_cuda_family {
     const char *name;
+    const char *profile;    /* the file of profiles/ that describes its kernels */
     size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
     int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
     int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */

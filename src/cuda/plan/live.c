@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/embedded.h"
 #include "base/status.h"
 #include "base/struct.h"
-#include "machine/embedded.h"
 
 /* Whether a word of the GPU's name is the name of a built-in machine: "NVIDIA H200" is h200. */
 static int is_named(const char *gpu, const char *machine) {
@@ -148,7 +148,7 @@ weft_status weft_cuda_sheet(weft_sheet *sheet, const weft_cuda_device *device, c
                             weft_message *message) {
     int same;
     const weft_embedded *like = nearest(device, &same);
-    const weft_status status = weft_sheet_parse(sheet, like->text, like->length, like->name, message);
+    const weft_status status = weft_sheet_parse(sheet, &weft_machine_form, like->text, like->length, like->name, message);
     if (status) {
         return status;
     }

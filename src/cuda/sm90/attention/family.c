@@ -166,6 +166,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
 
 const weft_cuda_family weft_cuda_hopper_attention = {
     .name = "hopper_attention",
+    .profile = "hopper-attention",
     .parameter_bytes = sizeof(weft_hopper_attention_params),
     .leaves_zero = 1,
     .finds_counters = 1,
