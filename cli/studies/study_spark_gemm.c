@@ -44,6 +44,9 @@ void study_spark_gemm(study *s) {
         const weft_simulation swizzled = run(s, rows[i].m, rows[i].n, rows[i].k, 1);
         study_add(s, STUDY_COUNT, rows[i].section, rows[i].raster, raster.tflops, "M = %lldK, raster", m);
         study_add(s, STUDY_COUNT, rows[i].section, rows[i].swizzled, swizzled.tflops, "M = %lldK, swizzle of 8", m);
+        if (rows[i].m == 32768) {
+            study_fitted(s, "cycles, epilogue");
+        }
         study_add(s, STUDY_SPEED, rows[i].section, rows[i].swizzled / rows[i].raster, swizzled.tflops / raster.tflops,
                   "M = %lldK, swizzle of 8 over raster, as a ratio", m);
     }
