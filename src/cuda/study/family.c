@@ -128,7 +128,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         return status;
     }
     *choice =
-        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 0};
+        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 0, 0};
     return WEFT_OK;
 }
 
