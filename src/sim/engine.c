@@ -35,7 +35,7 @@ typedef struct engine {
     sim_worker *workers;
     wheel wheel;
     int64_t stages;
-    double spread_step, spread_tile;
+    double early, spread_step, spread_tile;
     uint64_t limit, random;
     weft_sim_outcome *outcome;
     const weft_sim_observer *observer; /* or null */
@@ -177,15 +177,16 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         }
         return begin_job(e, number, now);
     }
-    if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
+    if (e->stages == 0) { /* now is when the step's pieces are asked for: `early` of a step before the last one ends */
         const double there = request(e, w, w->done, now);
         if (watched) {
             tell_step(e, number, now);
         }
-        const double seconds = seconds_of(e, w);
+        const double seconds = seconds_of(e, w), free_at = now + (w->done > 0 ? e->early * seconds : 0.0);
         e->outcome->steps++;
         w->done++;
-        schedule(e, number, there + seconds);
+        schedule(e, number,
+                 (there > free_at ? there : free_at) + (w->done < w->job.steps ? 1.0 - e->early : 1.0) * seconds);
         return 1;
     }
     const int64_t place = w->done % e->stages;
@@ -257,6 +258,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->source = source;
     e->workers = workers;
     e->stages = settings->profile.stages;
+    e->early = settings->profile.early;
     e->spread_step = settings->profile.spread_step;
     e->spread_tile = settings->profile.spread_tile;
     e->limit = settings->limit;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "machine/machine.h"
 #include "plan/custom.h"
 
 enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
@@ -84,11 +85,24 @@ static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads,
     return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
 }
 
+/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn; the last
+ * ones find room in the large GPCs alone. */
+static double gpc_load(const weft_machine *m, int64_t worker) {
+    const int64_t large = weft_machine_large_gpcs(m);
+    if (worker < 0 || large == 0 || large == m->gpcs) {
+        return 1.0;
+    }
+    const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;
+    const int is_large = seat >= small * m->gpcs || seat % m->gpcs < large;
+    return (double)(is_large ? m->gpc_workers : small) * (double)m->gpcs / (double)m->workers;
+}
+
 /* Sets how long a step takes: what it computes, or as long as its pieces need at the worker's share of the L2's bandwidth.
  *
  * What makes steps vary is waiting in the L2's queues. A cluster asks for `apart` / asked times less than its CTAs would
  * apart, and goes at the mean of CTAs that each wait for pieces of their own. */
-static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visit_reads *reads, double apart) {
+static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker, const weft_visit_reads *reads,
+                      double apart) {
     const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
     const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
@@ -97,14 +111,14 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visi
         asked += job->stream[i].weight;
     }
     const double compute = compute_seconds(w, reads);
-    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth;
+    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * gpc_load(m, worker);
     job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
     job->spread = asked / apart / sqrt(ctas) * (w->kernel.keeps_step ? w->profile->spread_kept : 1);
     const double load = loads / job->step_seconds;
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
-void weft_sim_walk_job(const weft_sim_walk *w, const weft_visit *visit, weft_sim_job *job) {
+void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit *visit, weft_sim_job *job) {
     const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
     const weft_tiling tiling = weft_plan_tiling(plan);
@@ -123,7 +137,7 @@ void weft_sim_walk_job(const weft_sim_walk *w, const weft_visit *visit, weft_sim
     job->out_weight = (uint32_t)reads.out_sectors;
     job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
     job->lead_weight = (uint32_t)reads.first_sectors;
-    set_times(job, w, &reads, apart);
+    set_times(job, w, worker, &reads, apart);
 }
 
 /* The next tile of a worker, by what its operation says that a visit reads. */
@@ -132,7 +146,7 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     if (!next_visit(context, worker, domain, &visit)) {
         return 0;
     }
-    weft_sim_walk_job(context, &visit, job);
+    weft_sim_walk_job(context, worker, &visit, job);
     return 1;
 }
 

@@ -9,6 +9,7 @@
 #include "base/embedded.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "machine/machine.h"
 
 /* Whether a word of the GPU's name is the name of a built-in machine: "NVIDIA H200" is h200. */
 static int is_named(const char *gpu, const char *machine) {
@@ -74,6 +75,12 @@ static void set_known(weft_sheet *sheet, const weft_cuda_device *device, int sam
     const double before = (double)m->workers * m->clock;
     m->workers = device->multiprocessors;
     say(sheet, WEFT_KEY_WORKERS, "the CUDA driver: SMs");
+    if (weft_machine_large_gpcs(m) == 0) {
+        m->gpcs = 1;
+        m->gpc_workers = m->workers;
+        say(sheet, WEFT_KEY_GPCS, "not known");
+        say(sheet, WEFT_KEY_GPC_WORKERS, "follows from gpcs");
+    }
     if (device->clock >= 1000) {
         m->clock = 1e3 * device->clock;
         say(sheet, WEFT_KEY_CLOCK, "the CUDA driver: highest SM clock");
