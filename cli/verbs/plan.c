@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "cli.h"
+#include "sweep/sweep.h"
 #include "verbs/ranking.h"
 
 /* What the recommended schedule gains over the baseline, in a line. */
@@ -23,6 +24,12 @@ static void explain(const ranking *r, char *text, size_t size) {
              100 * weft_hit_rate(&other->total));
 }
 
+/* How many of the schedules are listed. */
+static size_t shown_rows(const ranking *r) {
+    enum { SHOWN = 5 };
+    return r->summary.count < SHOWN ? (size_t)r->summary.count : SHOWN;
+}
+
 /* As ranking_json(), with the schedule as `weft simulate` prints it, and its name beside that. */
 static json_t *row_json(const settings *s, const weft_ranked *row) {
     char name[128];
@@ -39,22 +46,27 @@ static json_t *row_json(const settings *s, const weft_ranked *row) {
     return object;
 }
 
-static int print_as_json(const settings *s, const ranking *r, size_t shown, const char *reason) {
+static json_t *as_json(const settings *s, const ranking *r) {
     const weft_search_summary *u = &r->summary;
+    const size_t shown = shown_rows(r);
+    char reason[320];
     json_t *rows = json_array();
+    explain(r, reason, sizeof reason);
     for (size_t i = 0; i < shown; i++) {
         weft_json_append(&rows, row_json(s, &r->rows[i]));
     }
-    return print_json(json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:o}", "machine",
-                                s->machine ? s->machine : "host", "recommended", row_json(s, &r->rows[0]), "baseline",
-                                u->has_baseline ? row_json(s, &r->baseline) : json_null(), "rule", weft_search_rule(),
-                                "reason", reason, "schedules", (json_int_t)u->schedules, "searched",
-                                (json_int_t)u->searched, "finalists", (json_int_t)u->count, "best", rows));
+    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:o}", "machine", s->machine ? s->machine : "host",
+                     "recommended", row_json(s, &r->rows[0]), "baseline",
+                     u->has_baseline ? row_json(s, &r->baseline) : json_null(), "rule", weft_search_rule(), "reason",
+                     reason, "schedules", (json_int_t)u->schedules, "searched", (json_int_t)u->searched, "finalists",
+                     (json_int_t)u->count, "best", rows);
 }
 
-static void print_as_text(const ranking *r, size_t shown, const char *reason) {
+static void print_as_text(const ranking *r) {
     const weft_search_summary *u = &r->summary;
-    char name[128], of[48] = "";
+    const size_t shown = shown_rows(r);
+    char name[128], reason[320], of[48] = "";
+    explain(r, reason, sizeof reason);
     ranking_name(&r->rows[0], name, sizeof name);
     printf("recommended: %s\n  %s\n  rule: %s\n\n", name, reason, weft_search_rule());
     if (u->searched < u->schedules) {
@@ -79,23 +91,31 @@ static void print_as_text(const ranking *r, size_t shown, const char *reason) {
     }
 }
 
+int plan_points(const settings *points, size_t count, sweep *out) {
+    int code = EXIT_OK;
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        ranking r;
+        code = ranking_make(&points[i], WEFT_SEARCH_ALL, &r);
+        code = code ? code : sweep_put(out, i, &r.rows[0]);
+        if (code == EXIT_OK && out->objects) {
+            sweep_put_json(out, i, as_json(&points[i], &r));
+        }
+        ranking_release(&r);
+    }
+    return code;
+}
+
 int cmd_plan(const settings *s, const char *const *words, size_t count) {
-    enum { SHOWN = 5 };
     (void)count;
     if (check_operation(s, "plan", words[0])) {
         return EXIT_USAGE;
     }
     ranking r;
     int code = ranking_make(s, WEFT_SEARCH_ALL, &r);
-    if (code == EXIT_OK) {
-        char reason[320];
-        const size_t shown = r.summary.count < SHOWN ? (size_t)r.summary.count : SHOWN;
-        explain(&r, reason, sizeof reason);
-        if (s->json) {
-            code = print_as_json(s, &r, shown, reason);
-        } else {
-            print_as_text(&r, shown, reason);
-        }
+    if (code == EXIT_OK && s->json) {
+        code = print_json(as_json(s, &r));
+    } else if (code == EXIT_OK) {
+        print_as_text(&r);
     }
     ranking_release(&r);
     return code;

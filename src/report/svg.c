@@ -138,18 +138,6 @@ static void put_held(weft_bytes *out, const weft_view_schedule *s, double x, dou
                     (int)PANEL, height);
 }
 
-/* Text from a machine file may hold anything. */
-static void put_escaped(weft_bytes *out, const char *text) {
-    for (; *text; text++) {
-        const char *escape = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-        if (escape) {
-            weft_bytes_text(out, "%s", escape);
-        } else {
-            weft_bytes_put(out, text, 1);
-        }
-    }
-}
-
 static void put_legend(weft_bytes *out, double y) {
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%d\" y=\"%g\">tiles by position: first</text>\n", (int)MARGIN, y + 9);
     for (int shade = 0; shade < SHADES; shade++) {
@@ -199,7 +187,7 @@ weft_status weft_svg_write(const weft_view *view, const char *path, weft_message
     weft_plan_title(plan, title, sizeof title);
     weft_bytes_text(&out, "<title>%s: tiles by position</title>\n<text x=\"%d\" y=\"40\">%s, on ", title, (int)MARGIN,
                     title);
-    put_escaped(&out, plan->machine.title);
+    weft_bytes_markup(&out, plan->machine.title); /* text from a machine file may hold anything */
     weft_bytes_text(&out, "</text>\n");
     weft_bytes_put(&out, panels.data, panels.count);
     weft_bytes_text(&out, "</svg>\n");
