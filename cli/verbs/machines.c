@@ -63,7 +63,7 @@ int cmd_machines(const settings *s, const char *const *words, size_t count) {
                                               (json_int_t)m.workers, "domains", (json_int_t)m.domains, "l2_bytes",
                                               (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
         } else {
-            printf("%-8s %-28s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s\n", m.name, m.title, (long long)m.workers,
+            printf("%-13s %-42s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s\n", m.name, m.title, (long long)m.workers,
                    (long long)m.domains, (double)m.l2_bytes / (1 << 20), m.dram_bandwidth / 1e12);
         }
     }

@@ -90,7 +90,7 @@ static int is_path(const char *name) {
 }
 
 static weft_status fail_unknown(const char *name, weft_message *message) {
-    char names[128] = "";
+    char names[192] = "";
     size_t used = 0;
     for (size_t i = 0; i < weft_embedded_machines_count && used < sizeof names; i++) {
         used += (size_t)snprintf(names + used, sizeof names - used, "%s, ", weft_embedded_machines[i].name);

@@ -162,16 +162,18 @@ static void test_line_ends(void **state) {
 
 static void test_built_in(void **state) {
     (void)state;
-    static const char *const names[] = {"b200", "gb10", "h100", "h200", "mi300x"};
     weft_machine m = WEFT_MACHINE_INIT;
-    for (size_t i = 0; i < 5; i++) {
+    size_t count = 0;
+    for (; weft_machine_name(count); count++) {
         weft_message message = {""};
-        assert_string_equal(weft_machine_name(i), names[i]);
-        assert_int_equal(weft_machine_load(&m, names[i], &message), WEFT_OK);
+        const char *name = weft_machine_name(count);
+        assert_true(count == 0 || strcmp(weft_machine_name(count - 1), name) < 0);
+        assert_int_equal(weft_machine_load(&m, name, &message), WEFT_OK);
         assert_string_equal(message.text, "");
-        assert_string_equal(m.name, names[i]);
+        assert_string_equal(m.name, name);
     }
-    assert_null(weft_machine_name(5));
+    assert_int_equal(count, weft_embedded_machines_count);
+    assert_true(count >= 12);
     assert_null(weft_machine_name(SIZE_MAX));
     assert_int_equal(weft_machine_load(&m, "gb10", NULL), WEFT_OK);
     assert_int_equal(m.workers, 48);
@@ -192,6 +194,27 @@ static void test_built_in(void **state) {
     assert_int_equal(weft_machine_load(&m, "b200", NULL), WEFT_OK);
     assert_int_equal(m.workers, 148);
     assert_int_equal(m.domains * m.l2_bytes, 132644864);
+    assert_int_equal(weft_machine_load(&m, "gh200", NULL), WEFT_OK);
+    assert_int_equal(m.domains * m.l2_bytes, 62914560);
+    assert_true(m.dram_bandwidth == 4e12);
+    assert_int_equal(weft_machine_load(&m, "a100", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 108);
+    assert_int_equal(m.domains * m.l2_bytes, 41943040);
+    assert_true(m.matrix_bf16 == 3.12e14 && m.dram_bandwidth == 2.039e12);
+    assert_int_equal(weft_machine_load(&m, "a100-40gb", NULL), WEFT_OK);
+    assert_true(m.dram_bandwidth == 1.555e12);
+    assert_int_equal(weft_machine_load(&m, "l40s", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 142);
+    assert_int_equal(m.l2_bytes, 96 * 1048576);
+    assert_int_equal(weft_machine_load(&m, "rtx5090", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 170);
+    assert_true(m.dram_bandwidth == 1.792e12 && m.matrix_bf16 == 2.095e14);
+    assert_int_equal(weft_machine_load(&m, "rtx-pro-6000", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 188);
+    assert_int_equal(m.l2_bytes, 128 * 1048576);
+    assert_int_equal(weft_machine_load(&m, "mi325x", NULL), WEFT_OK);
+    assert_int_equal(m.workers, 304);
+    assert_true(m.dram_bandwidth == 6e12);
     assert_int_equal(weft_machine_load(&m, "mi300x", NULL), WEFT_OK);
     assert_int_equal(m.workers, 304);
     assert_int_equal(m.domains, 8);
@@ -377,11 +400,14 @@ static void test_not_found(void **state) {
     weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message;
     for (size_t i = 0; i < 5; i++) {
-        char expected[256];
+        char expected[512], all[256] = "";
         memset(&machine, 0x5a, sizeof machine);
         machine.struct_size = sizeof machine;
-        snprintf(expected, sizeof expected,
-                 "no machine \"%s\"; there are b200, gb10, h100, h200, mi300x, host, or give a file by its path", names[i]);
+        for (size_t k = 0; weft_machine_name(k); k++) {
+            strcat(strcat(all, weft_machine_name(k)), ", ");
+        }
+        snprintf(expected, sizeof expected, "no machine \"%s\"; there are %shost, or give a file by its path", names[i],
+                 all);
         assert_int_equal(weft_machine_load(&machine, names[i], &message), WEFT_NOT_FOUND);
         assert_string_equal(message.text, expected);
         assert_true(is_zero(&machine));
@@ -464,22 +490,22 @@ static void test_files(void **state) {
  */
 static void test_values_round_trip(void **state) {
     (void)state;
-    static const char *const names[] = {"b200", "gb10", "h100", "h200", "mi300x", "host"};
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i <= weft_embedded_machines_count; i++) {
+        const char *name = i < weft_embedded_machines_count ? weft_embedded_machines[i].name : "host";
         char text[16384];
         size_t used = 0, count = 0, only = 0;
         weft_machine machine = WEFT_MACHINE_INIT, same = WEFT_MACHINE_INIT;
         weft_message message = {""};
         weft_machine_value values[ROOM] = {WEFT_MACHINE_VALUE_INIT}, few[2] = {WEFT_MACHINE_VALUE_INIT};
-        assert_int_equal(weft_machine_values(names[i], &machine, values, ROOM, &count, &message), WEFT_OK);
+        assert_int_equal(weft_machine_values(name, &machine, values, ROOM, &count, &message), WEFT_OK);
         assert_in_range(count, 20, ROOM);
-        assert_int_equal(weft_machine_load(&same, names[i], &message), WEFT_OK);
+        assert_int_equal(weft_machine_load(&same, name, &message), WEFT_OK);
         assert_memory_equal(&machine, &same, sizeof same);
         memset(few, 0x5a, sizeof few);
         few[0].struct_size = sizeof few[0];
-        assert_int_equal(weft_machine_values(names[i], NULL, few, 1, &only, &message), WEFT_OK);
+        assert_int_equal(weft_machine_values(name, NULL, few, 1, &only, &message), WEFT_OK);
         assert_int_equal(only, count);
-        assert_string_equal(few[0].value, names[i]);
+        assert_string_equal(few[0].value, name);
         assert_int_equal(few[1].value[0], 0x5a);
         for (size_t j = 0; j < count; j++) {
             const weft_machine_value *v = &values[j];
@@ -492,7 +518,7 @@ static void test_values_round_trip(void **state) {
                                      v->source[0] ? " | " : "", v->source);
             assert_in_range(used, 1, sizeof text - 1);
         }
-        assert_int_equal(weft_machine_parse(&same, text, used, names[i], &message), WEFT_OK);
+        assert_int_equal(weft_machine_parse(&same, text, used, name, &message), WEFT_OK);
         assert_memory_equal(&machine, &same, sizeof same);
     }
 }
