@@ -1,6 +1,5 @@
 #include "base/nearest.h"
 
-#include <stddef.h>
 #include <string.h>
 
 /* Letters to change, add or drop to get from a to b, for short words. */
@@ -26,15 +25,22 @@ static size_t distance(const char *a, const char *b) {
     return row[length];
 }
 
-const char *weft_nearest(const char *name, const char *(*next)(int32_t i)) {
-    const char *best = NULL;
-    size_t least = 3; /* two letters off at most, and fewer than half: fp8 is no mistyped fp32 */
-    for (int32_t i = 0; next(i); i++) {
-        const size_t d = distance(name, next(i));
-        if (d < least && 2 * d < strlen(name)) {
-            least = d;
-            best = next(i);
-        }
+weft_near weft_near_to(const char *name) {
+    return (weft_near){name, NULL, 3}; /* two letters off at most */
+}
+
+void weft_near_try(weft_near *near, const char *candidate) {
+    const size_t d = distance(near->name, candidate);
+    if (d < near->least && 2 * d < strlen(near->name)) { /* fewer than half: fp8 is no mistyped fp32 */
+        near->least = d;
+        near->best = candidate;
     }
-    return best;
+}
+
+const char *weft_nearest(const char *name, const char *(*next)(int32_t i)) {
+    weft_near near = weft_near_to(name);
+    for (int32_t i = 0; next(i); i++) {
+        weft_near_try(&near, next(i));
+    }
+    return near.best;
 }

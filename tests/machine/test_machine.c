@@ -234,9 +234,13 @@ static void test_form_errors(void **state) {
     expect_error(11, "[workers]\n", "t.ini:11: duplicate section [workers]");
     expect_error(12, "[l2] x\n", "t.ini:12: a section is written [name], alone on its line");
     expect_error(12, "[l2\n", "t.ini:12: a section is written [name], alone on its line");
-    expect_error(12, "", "t.ini:12: unknown key bytes in [workers]");
+    expect_error(1, "[L2]\n", "t.ini:1: unknown section [L2]");
+    expect_error(1, "[worker]\n", "t.ini:1: unknown section [worker]: did you mean [workers]?");
+    expect_error(12, "", "t.ini:12: unknown key bytes in [workers]: it is a key of [l2]");
     expect_error(13, "size = 4 | x\n", "t.ini:13: unknown key size in [l2]");
-    expect_error(13, "Bytes = 4 | x\n", "t.ini:13: unknown key Bytes in [l2]");
+    expect_error(13, "Bytes = 4 | x\n", "t.ini:13: unknown key Bytes in [l2]: did you mean bytes?");
+    expect_error(13, "count = 4 | x\n", "t.ini:13: unknown key count in [l2]: it is a key of [workers]");
+    expect_error(13, "bandwith = 4 | x\n", "t.ini:13: unknown key bandwith in [l2]: did you mean bandwidth?");
     expect_error(11, "count = 12 | counted\n", "t.ini:11: duplicate key count in [workers], first on line 6");
     expect_error(13, "", "t.ini:40: missing key bytes in [l2]");
     expect_error(40, "", "t.ini:40: missing key step in [drift]");
@@ -288,7 +292,7 @@ static void test_value_errors(void **state) {
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
         char line[96], expected[160];
         snprintf(line, sizeof line, "clock = %s | x\n", nonsense[i]);
-        snprintf(expected, sizeof expected, "t.ini:9: clock = %s: must be a number", nonsense[i]);
+        snprintf(expected, sizeof expected, "t.ini:9: clock = %s: must be a number, in Hz", nonsense[i]);
         expect_error(9, line, expected);
     }
     expect_error(6, "count = 12\n", "t.ini:6: count has no source: write count = value | where it comes from");
@@ -321,7 +325,7 @@ static void test_cross_errors(void **state) {
     expect_error(7, "domains = 5 | x\n", "t.ini:7: domains 5 does not divide the 12 workers");
     expect_error(18, "home = none | x\n", "t.ini:18: home = none needs one domain, and there are 2");
     expect_error(7, "domains = 1 | x\n", "t.ini:18: home must be none where there is one domain");
-    expect_error(7, "domains = 1 | x\nhome = none | x\n", "t.ini:8: unknown key home in [workers]");
+    expect_error(7, "domains = 1 | x\nhome = none | x\n", "t.ini:8: unknown key home in [workers]: it is a key of [l2]");
     expect_error(7, "domains = 4 | x\n", "t.ini:18: home = split needs two domains, and there are 4");
     expect_error(11, "run = 8 | x\n", "t.ini:11: run must be 1 where handout is round-robin");
     expect_error(15, "sector = 48 | x\n", "t.ini:15: sector 48 does not divide line 128");
