@@ -177,6 +177,11 @@ static int spans(const double *values, size_t count, double factor) {
     return least > 0 && most >= factor * least;
 }
 
+/* Whether values grow by factors rather than by steps. */
+static int widens(const double *values, size_t count) {
+    return count > 2 && values[count - 1] - values[count - 2] > 2 * (values[1] - values[0]);
+}
+
 static int draw(drawing *d) {
     const sweep *out = d->out;
     const axis *a = &out->axes->list[d->x];
@@ -191,7 +196,9 @@ static int draw(drawing *d) {
         return code;
     }
     snprintf(title, sizeof title, "%s: %s", weft_operation_describe(out->settings->operation)->name, y_names[what]);
-    snprintf(x_name, sizeof x_name, "%s: %s", a->option->name, field ? field->text : a->option->text);
+    const char *text = field ? field->text : a->option->text, *usual = strstr(text, " (");
+    snprintf(x_name, sizeof x_name, "%s: %.*s", a->option->name, (int)(usual ? (size_t)(usual - text) : strlen(text)),
+             text);
     weft_plot plot = WEFT_PLOT_INIT;
     plot.title = title;
     plot.x_name = x_name;
@@ -200,8 +207,8 @@ static int draw(drawing *d) {
     plot.tick_count = d->tick_count;
     plot.lines = d->lines;
     plot.line_count = d->count;
-    plot.x_log = is_number(a) && spans(d->at, a->count, 8);
-    plot.y_log = grows && plot.x_log && spans(d->values, out->count, 50);
+    plot.x_log = is_number(a) && spans(d->at, a->count, 8) && widens(d->at, a->count);
+    plot.y_log = grows && spans(d->values, out->count, 50);
     const weft_status status = weft_plot_write(&plot, out->settings->output, &message);
     return status ? complain(status == WEFT_INVALID ? EXIT_USAGE : EXIT_FAILED, "%s", message.text) : EXIT_OK;
 }

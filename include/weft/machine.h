@@ -58,16 +58,17 @@ struct weft_machine {
     double exp_rate;                                /**< exponentials per second, the whole chip */
     double drift;                                   /**< relative standard deviation of a step's time between workers */
     double drift_load; /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
+    char aliases[96];  /**< other names, separated by commas; "": none */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
     {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}
+     0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ""}
 /* clang-format on */
 
-/** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with
- * a '/' or ending in ".ini").
+/** Finds a machine: one of the built-in ones by name or alias, in upper or lower case, with or without hyphens and
+ * underscores ("rtx-5090" is rtx5090), or a file by path (anything with a '/' or ending in ".ini").
  *
  * WEFT_NOT_FOUND when there is neither; WEFT_INVALID, with file and line, when a file is not right.
  */

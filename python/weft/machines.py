@@ -103,7 +103,7 @@ class Machine:
 
 
 _FIELDS = [name for name, _ in _c.Machine._fields_ if name != "struct_size"]
-_NUMBERS = [name for name in _FIELDS if name not in ("name", "title")]
+_NUMBERS = [name for name in _FIELDS if name not in ("name", "title", "aliases")]
 MachineLike = Union[Machine, str, "os.PathLike[str]", None]
 
 

@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
+#include "base/nearest.h"
 #include "base/status.h"
 #include "base/struct.h"
 #include "machine/embedded.h"
 #include "machine/machine.h"
+#include "machine/names.h"
 #include "machine/sheet.h"
 
 /* What messages show of a file's name: all of it, or its end, so that there is room for what is wrong with it. */
@@ -90,13 +91,15 @@ static int is_path(const char *name) {
 }
 
 static weft_status fail_unknown(const char *name, weft_message *message) {
-    char names[192] = "";
+    char names[160] = "";
     size_t used = 0;
+    weft_near near = weft_near_to(name);
     for (size_t i = 0; i < weft_embedded_machines_count && used < sizeof names; i++) {
         used += (size_t)snprintf(names + used, sizeof names - used, "%s, ", weft_embedded_machines[i].name);
+        weft_near_try(&near, weft_embedded_machines[i].name);
     }
-    return weft_fail(message, WEFT_NOT_FOUND, "no machine \"%.40s\"; there are %shost, or give a file by its path", name,
-                     names);
+    return weft_fail(message, WEFT_NOT_FOUND, "no machine \"%.40s\"%s%s%s; there are %shost, or give a file by its path",
+                     name, near.best ? ": did you mean " : "", near.best ? near.best : "", near.best ? "?" : "", names);
 }
 
 static weft_status find(weft_sheet *sheet, const char *name, weft_message *message) {
@@ -106,14 +109,20 @@ static weft_status find(weft_sheet *sheet, const char *name, weft_message *messa
     if (is_path(name)) {
         return parse_file(sheet, name, message);
     }
-    if (strcasecmp(name, "host") == 0) {
+    if (weft_names_agree(name, "host") || weft_names_agree(name, "cpu")) {
         weft_sheet_host(sheet);
         return WEFT_OK;
     }
-    for (size_t i = 0; i < weft_embedded_machines_count; i++) {
-        const weft_embedded *built_in = &weft_embedded_machines[i];
-        if (strcasecmp(name, built_in->name) == 0) {
-            return weft_sheet_parse(sheet, built_in->text, built_in->length, built_in->name, message);
+    for (size_t i = 0; i < 2 * weft_embedded_machines_count;
+         i++) { /* the names, then the aliases, which are in the files */
+        const int is_alias = i >= weft_embedded_machines_count;
+        const weft_embedded *built_in = &weft_embedded_machines[i % weft_embedded_machines_count];
+        if (!is_alias && !weft_names_agree(name, built_in->name)) {
+            continue;
+        }
+        const weft_status status = weft_sheet_parse(sheet, built_in->text, built_in->length, built_in->name, message);
+        if (status || !is_alias || weft_names_list(sheet->machine.aliases, name)) {
+            return status;
         }
     }
     return fail_unknown(name, message);

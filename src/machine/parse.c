@@ -272,7 +272,8 @@ weft_status weft_sheet_parse(weft_sheet *sheet, const char *text, size_t length,
                             : weft_fail(message, WEFT_INVALID, "%s:%d: not understood", label, result);
     }
     for (int i = 0; i < WEFT_KEYS; i++) {
-        if (!sheet->line[i]) {
+        const int may_lack = weft_keys[i].type == WEFT_KEY_IS_TEXT && weft_keys[i].minimum == 0;
+        if (!sheet->line[i] && !may_lack) {
             return weft_fail(message, WEFT_INVALID, "%s:%d: missing key %s in [%s]", label, p.line ? p.line : 1,
                              weft_keys[i].key, weft_keys[i].section);
         }

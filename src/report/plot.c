@@ -122,7 +122,7 @@ static void put_stroke(weft_bytes *out, const weft_plot *p, size_t number) {
     const size_t above = p->line_count - 1 - number;
     static const char *const dashes[] = {"", " stroke-dasharray=\"8 5\"", " stroke-dasharray=\"2 4\""};
     weft_bytes_text(out, " class=\"line\" stroke=\"#%06x\" stroke-width=\"%g\"%s", weft_colour_category((int64_t)number),
-                    2 + 1.2 * (double)(above < 4 ? above : 4), dashes[number / WEFT_CATEGORIES % 3]);
+                    2 + 0.8 * (double)(above < 3 ? above : 3), dashes[number / WEFT_CATEGORIES % 3]);
 }
 
 static void put_line(weft_bytes *out, const weft_plot *p, size_t number, const scale *x, const scale *y) {

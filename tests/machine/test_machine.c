@@ -11,6 +11,7 @@
 #include <weft/machine.h>
 
 #include "machine/embedded.h"
+#include "machine/names.h"
 
 /* A whole and right machine. Errors are made from it, so the line numbers below are those of this text. */
 static const char right[] = "# a small machine\n"                  /* 1 */
@@ -400,18 +401,19 @@ static void test_arguments(void **state) {
 
 static void test_not_found(void **state) {
     (void)state;
-    static const char *const names[] = {"h300", "", "H 100", "gb10 ", "host2"};
+    static const char *const names[] = {"h300", "", "H 100", "gb10 ", "host2", "quadro"};
+    static const char *const near[] = {": did you mean h100?", "", ": did you mean h100?", ": did you mean gb10?", "", ""};
     weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message;
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 6; i++) {
         char expected[512], all[256] = "";
         memset(&machine, 0x5a, sizeof machine);
         machine.struct_size = sizeof machine;
         for (size_t k = 0; weft_machine_name(k); k++) {
             strcat(strcat(all, weft_machine_name(k)), ", ");
         }
-        snprintf(expected, sizeof expected, "no machine \"%s\"; there are %shost, or give a file by its path", names[i],
-                 all);
+        snprintf(expected, sizeof expected, "no machine \"%s\"%s; there are %shost, or give a file by its path", names[i],
+                 near[i], all);
         assert_int_equal(weft_machine_load(&machine, names[i], &message), WEFT_NOT_FOUND);
         assert_string_equal(message.text, expected);
         assert_true(is_zero(&machine));
@@ -427,6 +429,41 @@ static void test_any_case(void **state) {
     assert_int_equal(weft_machine_load(&upper, "Host", NULL), WEFT_OK);
     assert_string_equal(upper.name, "host");
     assert_int_equal(weft_machine_load(&upper, "H200.ini", NULL), WEFT_NOT_FOUND); /* a file */
+}
+
+/* Aliases are found as names are, belong to one machine each, and are no machine's name. */
+static void test_aliases(void **state) {
+    (void)state;
+    static const struct {
+        const char *alias, *name;
+    } some[] = {{"H100-SXM", "h100"},     {"h100sxm", "h100"}, {"RTX-5090", "rtx5090"},  {"rtx_5090", "rtx5090"},
+                {"5090", "rtx5090"},      {"spark", "gb10"},   {"A100-80GB", "a100"},    {"RTXPRO6000", "rtx-pro-6000"},
+                {"GraceHopper", "gh200"}, {"cpu", "host"},     {"a10040gb", "a100-40gb"}};
+    weft_machine m = WEFT_MACHINE_INIT;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        assert_int_equal(weft_machine_load(&m, some[i].alias, NULL), WEFT_OK);
+        assert_string_equal(m.name, some[i].name);
+    }
+    for (size_t i = 0; i < weft_embedded_machines_count; i++) {
+        char list[sizeof m.aliases];
+        assert_int_equal(weft_machine_load(&m, weft_machine_name(i), NULL), WEFT_OK);
+        memcpy(list, m.aliases, sizeof list);
+        assert_string_equal(m.name, weft_machine_name(i));
+        for (char *alias = strtok(list, ", "); alias; alias = strtok(NULL, ", ")) {
+            int owners = weft_names_agree(alias, "host") + weft_names_agree(alias, "cpu") + weft_names_agree(alias, "all");
+            for (size_t k = 0; k < weft_embedded_machines_count; k++) {
+                assert_int_equal(weft_machine_load(&m, weft_machine_name(k), NULL), WEFT_OK);
+                owners += weft_names_agree(alias, m.name) + weft_names_list(m.aliases, alias);
+            }
+            assert_int_equal(owners, 1);
+        }
+    }
+    assert_int_equal(weft_machine_load(&m, "", NULL), WEFT_NOT_FOUND);
+    assert_int_equal(weft_machine_load(&m, "-", NULL), WEFT_NOT_FOUND);
+    assert_int_equal(weft_machine_load(&m, ",", NULL), WEFT_NOT_FOUND);
+    assert_int_equal(weft_machine_load(&m, "h100-sxm, h100-sxm5", NULL), WEFT_NOT_FOUND);
+    expect_error(4, "title = x\naliases = A100\n",
+                 "t.ini:5: aliases = A100: may hold only abcdefghijklmnopqrstuvwxyz0123456789-_., ");
 }
 
 static void write_file(const char *path, const char *text, size_t length) {
@@ -639,12 +676,12 @@ static void test_flips(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_text),  cmocka_unit_test(test_line_ends),    cmocka_unit_test(test_built_in),
-        cmocka_unit_test(test_form_errors), cmocka_unit_test(test_value_errors), cmocka_unit_test(test_cross_errors),
-        cmocka_unit_test(test_one_domain),  cmocka_unit_test(test_arguments),    cmocka_unit_test(test_not_found),
-        cmocka_unit_test(test_any_case),    cmocka_unit_test(test_files),        cmocka_unit_test(test_values_round_trip),
-        cmocka_unit_test(test_host),        cmocka_unit_test(test_locale),       cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_right_text),        cmocka_unit_test(test_line_ends),    cmocka_unit_test(test_built_in),
+        cmocka_unit_test(test_form_errors),       cmocka_unit_test(test_value_errors), cmocka_unit_test(test_cross_errors),
+        cmocka_unit_test(test_one_domain),        cmocka_unit_test(test_arguments),    cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_any_case),          cmocka_unit_test(test_aliases),      cmocka_unit_test(test_files),
+        cmocka_unit_test(test_values_round_trip), cmocka_unit_test(test_host),         cmocka_unit_test(test_locale),
+        cmocka_unit_test(test_mutations),         cmocka_unit_test(test_flips),
     };
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
 }

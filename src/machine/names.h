@@ -1,0 +1,11 @@
+/* Names of machines, as people write them. */
+#ifndef WEFT_MACHINE_NAMES_H
+#define WEFT_MACHINE_NAMES_H
+
+/* Whether two names are the same but for case, hyphens and underscores: RTX-5090 is rtx5090. */
+int weft_names_agree(const char *one, const char *other);
+
+/* Whether a list, "a, b, c", has a name that agrees. */
+int weft_names_list(const char *list, const char *name);
+
+#endif
