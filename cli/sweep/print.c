@@ -8,7 +8,6 @@
 
 #include "cli.h"
 #include "sweep/sweep.h"
-#include "verbs/ranking.h"
 
 /* ---- CSV ---- */
 
@@ -34,12 +33,12 @@ static void print_csv(const sweep *out) {
         const sweep_row *row = &out->rows[r];
         const weft_simulation *sim = &row->ranked.simulation;
         const weft_traffic *t = &sim->total;
-        char name[128];
+        char name[WEFT_SEARCH_NAME];
         for (size_t i = 0; i < out->axes->count; i++) {
             print_quoted(axes_value(out->axes, i, row->point));
             putchar(',');
         }
-        ranking_name(&row->ranked, name, sizeof name);
+        weft_search_name(&row->ranked, name, sizeof name);
         print_quoted(name);
         const uint64_t before[] = {t->sectors, t->sectors_from_sm, t->hits, t->misses};
         const uint64_t after[] = {t->fabric_sectors, t->llc_hits, t->dram_read_bytes, t->dram_write_bytes,
@@ -57,7 +56,7 @@ static void print_csv(const sweep *out) {
 
 /* ---- a table ---- */
 
-enum { CELL = 128, NUMBERS = 6 };
+enum { CELL = WEFT_SEARCH_NAME, NUMBERS = 6 };
 
 static const char *const heads[NUMBERS] = {"hits %", "misses M", "fabric M", "DRAM GB", "ms", "rate"};
 
@@ -68,7 +67,7 @@ static void write_cell(const sweep *out, const sweep_row *row, size_t column, ch
     if (column < axes) {
         snprintf(text, CELL, "%s", row ? axes_value(out->axes, column, row->point) : out->axes->list[column].option->name);
     } else if (column == axes) {
-        row ? ranking_name(&row->ranked, text, CELL) : (void)snprintf(text, CELL, "schedule");
+        row ? weft_search_name(&row->ranked, text, CELL) : (size_t)snprintf(text, CELL, "schedule");
     } else if (!row) {
         snprintf(text, CELL, "%s", heads[column - axes - 1]);
     } else if (column - axes == NUMBERS) {

@@ -19,6 +19,20 @@ weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_sc
     return WEFT_OK;
 }
 
+int weft_plan_put_on_paper(weft_plan *draft, const weft_machine *machine) {
+    for (int32_t kind = 0; kind < (int32_t)(sizeof weft_registered.backends / sizeof *weft_registered.backends); kind++) {
+        const weft_backend *backend = weft_registered.backends[kind];
+        if (backend->knows && backend->knows(machine)) {
+            draft->backend = backend;
+            draft->device.kind = (weft_device_kind)kind;
+            draft->machine = *machine;
+            draft->on_paper = 1;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Makes a plan of a draft in the mode that its device asks for. */
 static weft_status make_in_mode(weft_plan **plan, weft_plan *draft, const weft_machine *machine, weft_message *message) {
     const weft_mode mode = draft->device.mode;

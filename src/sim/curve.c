@@ -18,21 +18,21 @@ static void choose_sizes(weft_curve_point *points, size_t count, uint64_t sector
 }
 
 /* One run of the engine with the workers in step; `reuse` may be null. */
-static weft_status run_in_step(const weft_plan *plan, const weft_machine *machine, const weft_simulate_options *options,
+static weft_status run_in_step(const weft_plan *plan, const weft_machine *machine, const weft_sim_settings *settings,
                                weft_reuse *reuse, uint64_t *misses, weft_message *message) {
     weft_sim_source source;
     weft_sim_walk walk;
     weft_memory memory;
     weft_sim_outcome outcome;
     memset(&memory, 0, sizeof memory);
-    weft_status status = weft_sim_source_make(&source, &walk, plan, message);
-    if (status == WEFT_OK && !weft_memory_init(&memory, machine, source.pieces, options->seed)) {
+    weft_status status = weft_sim_source_make(&source, &walk, plan, &settings->profile, message);
+    if (status == WEFT_OK && !weft_memory_init(&memory, machine, &settings->profile, source.pieces, settings->seed)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
     }
     if (status == WEFT_OK) {
         memory.reuse = reuse;
-        source.steps = options->progress ? weft_simulate_steps(plan) : 0;
-        status = weft_sim_run(&memory, &source, options, 0.0, &outcome, message);
+        source.steps = settings->progress ? weft_simulate_steps(plan) : 0;
+        status = weft_sim_run(&memory, &source, settings, &outcome, message);
     }
     *misses = 0;
     for (int64_t d = 0; status == WEFT_OK && d < machine->domains; d++) {
@@ -54,8 +54,8 @@ static void tell_of_many(void *user, int64_t done, int64_t total) {
     m->options->progress(m->options->progress_user, m->run * total + done, m->runs * total);
 }
 
-static weft_status by_distance(const weft_plan *plan, const weft_simulate_options *options, uint32_t pieces,
-                               uint64_t sectors, weft_curve_point *points, size_t count, weft_message *message) {
+static weft_status by_distance(const weft_plan *plan, const weft_sim_settings *settings, uint32_t pieces, uint64_t sectors,
+                               weft_curve_point *points, size_t count, weft_message *message) {
     const int64_t domains = plan->machine.domains;
     weft_reuse *reuse = calloc((size_t)domains, sizeof *reuse);
     weft_status status = WEFT_OK;
@@ -66,7 +66,7 @@ static weft_status by_distance(const weft_plan *plan, const weft_simulate_option
     }
     uint64_t unused;
     if (status == WEFT_OK) {
-        status = run_in_step(plan, &plan->machine, options, reuse, &unused, message);
+        status = run_in_step(plan, &plan->machine, settings, reuse, &unused, message);
     }
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         for (int64_t d = 0; d < domains; d++) {
@@ -82,18 +82,19 @@ static weft_status by_distance(const weft_plan *plan, const weft_simulate_option
 
 weft_status weft_simulate_curve(const weft_plan *plan, const weft_simulate_options *options, weft_curve_point *points,
                                 size_t count, weft_message *message) {
-    weft_simulate_options o;
+    weft_sim_settings o;
     if (!plan || !points || count < 2) {
         return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "a curve has at least 2 points");
     }
-    weft_status status = weft_simulate_options_read(&o, options, message);
+    weft_status status = weft_sim_settings_read(&o, options, weft_plan_profile(plan), message);
     if (status) {
         return status;
     }
+    o.profile.spread_step = o.profile.spread_tile = o.profile.spread_load = 0;
     o.limit = 0; /* a part of the walk has other distances than all of it */
     weft_sim_source source;
     weft_sim_walk walk;
-    status = weft_sim_source_make(&source, &walk, plan, message);
+    status = weft_sim_source_make(&source, &walk, plan, &o.profile, message);
     const uint64_t sectors = walk.pieces.distinct + walk.pieces.written;
     weft_sim_walk_release(&walk);
     if (status) {

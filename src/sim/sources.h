@@ -9,6 +9,7 @@
 /* The walk of a plan, dealt out to the machine's workers. */
 typedef struct weft_sim_walk {
     const weft_plan *plan;
+    const weft_profile *profile;
     weft_worker *workers;           /* (workers) persistent ones */
     int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
     int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
@@ -20,9 +21,13 @@ typedef struct weft_sim_walk {
     weft_pieces pieces;             /* what the operation's tiles read and write */
 } weft_sim_walk;
 
-/* Fills *source with what the plan's workers do. Release the walk in any case. */
+/* Fills *source with what the plan's workers do with a kernel of that profile, which must stay. Release the walk in any
+ * case. */
 weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
-                                 weft_message *message);
+                                 const weft_profile *profile, weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
+
+/* FLOP per second of a machine's products in a dtype. */
+double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype);
 
 #endif

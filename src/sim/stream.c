@@ -55,23 +55,28 @@ weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream 
     const weft_traffic none = WEFT_TRAFFIC_INIT;
     stream_walk walk = {stream, machine, stream->buffer_bytes / stream->block_bytes, NULL};
     weft_memory memory;
-    weft_simulate_options o;
+    weft_sim_settings o;
     memset(&memory, 0, sizeof memory);
     *traffic = none;
-    weft_status status = weft_simulate_options_read(&o, options, message);
+    weft_status status = weft_sim_settings_read(&o, options, "generic", message);
     if (status) {
         return status;
     }
     walk.passes = calloc((size_t)machine->workers, sizeof *walk.passes);
     const uint32_t pieces = (uint32_t)(walk.blocks * stream->buffers);
-    if (!walk.passes || !weft_memory_init(&memory, machine, pieces, o.seed)) {
+    if (!walk.passes || !weft_memory_init(&memory, machine, &o.profile, pieces, o.seed)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a stream of %u blocks", pieces);
         goto done;
     }
-    const weft_sim_source source = {
-        machine->workers, machine->workers, 1, pieces, weft_stream_steps(machine, stream), next_pass, &walk, NULL};
+    const weft_sim_source source = {.workers = machine->workers,
+                                    .seats = machine->workers,
+                                    .run = 1,
+                                    .pieces = pieces,
+                                    .steps = weft_stream_steps(machine, stream),
+                                    .next = next_pass,
+                                    .context = &walk};
     weft_sim_outcome outcome;
-    status = weft_sim_run(&memory, &source, &o, o.drift < 0 ? machine->drift : o.drift, &outcome, message);
+    status = weft_sim_run(&memory, &source, &o, &outcome, message);
     for (int64_t d = 0; d < machine->domains; d++) {
         const weft_traffic t = weft_memory_traffic(&memory, d);
         weft_traffic_add(traffic, &t);

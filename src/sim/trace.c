@@ -233,7 +233,7 @@ static int by_begin(const void *a, const void *b) {
 }
 
 /* Runs the plan a second time, now that it is known how long it takes. */
-static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simulate_options *o, weft_message *message) {
+static weft_status record(weft_trace *t, const weft_plan *plan, const weft_sim_settings *o, weft_message *message) {
     weft_sim_source source;
     weft_sim_walk walk;
     weft_memory memory;
@@ -244,12 +244,12 @@ static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simul
     r.trace = t;
     r.memory = &memory;
     r.frame_seconds = t->sim.seconds / (double)t->frames;
-    weft_status status = weft_sim_source_make(&source, &walk, plan, message);
+    weft_status status = weft_sim_source_make(&source, &walk, plan, &o->profile, message);
     if (status == WEFT_OK) {
         t->workers = source.workers;
         r.streams = walk.first_lead;
         if (!make_room(t, &r, source.pieces, walk.pieces.distinct + walk.pieces.written) ||
-            !weft_memory_init(&memory, &plan->machine, source.pieces, o->seed)) {
+            !weft_memory_init(&memory, &plan->machine, &o->profile, source.pieces, o->seed)) {
             status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %u pieces", source.pieces);
         }
     }
@@ -257,7 +257,7 @@ static weft_status record(weft_trace *t, const weft_plan *plan, const weft_simul
         const weft_sim_observer observer = {began, stepped, ended, &r};
         source.observer = &observer;
         memory.reuse = r.reuse;
-        status = weft_sim_run(&memory, &source, o, o->drift < 0 ? plan->machine.drift : o->drift, &outcome, message);
+        status = weft_sim_run(&memory, &source, o, &outcome, message);
     }
     if (status == WEFT_OK && r.failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %zu visits", t->count);
@@ -280,8 +280,8 @@ weft_status weft_trace_make(weft_trace *trace, const weft_plan *plan, const weft
     if (!plan || frames < 1) {
         return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "a trace has at least one frame");
     }
-    weft_simulate_options o;
-    weft_status status = weft_simulate_options_read(&o, options, message);
+    weft_sim_settings o;
+    weft_status status = weft_sim_settings_read(&o, options, weft_plan_profile(plan), message);
     if (status) {
         return status;
     }

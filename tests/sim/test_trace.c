@@ -21,9 +21,11 @@ static void assert_same_traffic(const weft_traffic *a, const weft_traffic *b) {
 }
 
 /* The counts of all visits are those of the whole, requests in flight merged by domain as the simulator merges them. */
-static void check_visits(const weft_trace *t, const weft_machine *m, const weft_simulation *sim) {
+static void check_visits(const weft_trace *t, const weft_plan *plan, const weft_simulation *sim) {
+    const int64_t domains = plan->machine.domains;
+    const double merge = profile_of(plan).merge;
     uint64_t hits = 0, misses = 0;
-    double *in_flight = calloc((size_t)m->domains, sizeof *in_flight);
+    double *in_flight = calloc((size_t)domains, sizeof *in_flight);
     for (size_t i = 0; i < t->count; i++) {
         const weft_trace_visit *v = &t->visits[i];
         hits += v->hits;
@@ -32,8 +34,8 @@ static void check_visits(const weft_trace *t, const weft_machine *m, const weft_
         assert_true(v->begin <= v->end && v->end <= sim->seconds);
         assert_true(v->hits >= v->in_flight);
     }
-    for (int64_t d = 0; d < m->domains; d++) {
-        hits -= (uint64_t)llround(in_flight[d] * (1.0 - 1.0 / m->l2_merge));
+    for (int64_t d = 0; d < domains; d++) {
+        hits -= (uint64_t)llround(in_flight[d] * (1.0 - 1.0 / merge));
     }
     free(in_flight);
     assert_int_equal(misses, sim->total.misses);
@@ -116,7 +118,7 @@ static void test_replays_to_the_same_counters(void **state) {
         weft_trace trace = trace_of(plan, &options);
         assert_same_traffic(&trace.sim.total, &sim.total);
         assert_true(trace.sim.seconds == sim.seconds);
-        check_visits(&trace, &machine, &sim);
+        check_visits(&trace, plan, &sim);
         check_tiles(&trace, plan);
         check_frames(&trace, &machine, domains);
         check_distances(&trace, &machine);

@@ -1,4 +1,4 @@
-#include "machine/names.h"
+#include "sheet/names.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* Names of machines, as people write them. */
-#ifndef WEFT_MACHINE_NAMES_H
-#define WEFT_MACHINE_NAMES_H
+/* Names of sheets, as people write them. */
+#ifndef WEFT_SHEET_NAMES_H
+#define WEFT_SHEET_NAMES_H
 
 /* Whether two names are the same but for case, hyphens and underscores: RTX-5090 is rtx5090. */
 int weft_names_agree(const char *one, const char *other);
