@@ -171,6 +171,9 @@ static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
     if (count < v->least) {
         return complain(EXIT_USAGE, "%s needs %s: 'weft %s --help' shows how", v->name, v->words, v->name);
     }
+    if (s.order_file && s.order > 0 && s.order != WEFT_ORDER_CUSTOM) {
+        return complain(EXIT_USAGE, "--order %s and --order-file exclude each other", weft_order_describe(s.order)->name);
+    }
     if (s.output && weft_file_check(s.output, &message)) {
         return complain(EXIT_FAILED, "%s", message.text);
     }

@@ -28,7 +28,7 @@ typedef struct settings {
     int64_t tile[3], cluster[2];
     int32_t order, sweep, dispatch, axis, table;
     int64_t workers, group, domains, split;
-    const char *machine, *kernel;
+    const char *machine, *kernel, *order_file;
     int32_t device, precise, mask_every_block, no_prefetch, counters, show;
     int64_t gpu, ctas, repeat;
     int64_t seed, seeds, stages, limit;

@@ -69,7 +69,7 @@ STRUCTURES = {
     "GemmData": f"{_HEAD} void* a b c",
     "Schedule": (
         f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
-        "int64 domains cluster_m cluster_n split; int64[8] reserved"
+        "int64 domains cluster_m cluster_n split; uint32* order_table; int64 order_count; int64[6] reserved"
     ),
     "Device": f"{_SIZED} int kind; int32 index; char* kernel; int mode",
     "Machine": (
@@ -130,6 +130,7 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_problem_check": "void*",
     "weft_plan_create": "void** void* PlanOptions*",
     "weft_plan_enqueue": "void* void* void*",
+    "weft_plan_positions": "void* PlanOptions* Grid*",
     "weft_tune": "void* Schedule* Device* TuneOptions* Tuned* TuneState*",
     "weft_machine_load": "Machine* char*",
     "weft_machine_parse": "Machine* char* size char*",

@@ -65,6 +65,7 @@ struct weft_plan {
     weft_device device;
     const weft_backend *backend;
     void *placed;           /* what the backend holds for this plan, or null */
+    int is_outline;         /* 1: an order custom may be without its table: see weft_plan_positions() */
     weft_progress progress; /* null but in the copy that one run of it takes: see weft_plan_run_with_progress() */
     void *progress_user;
 };

@@ -34,6 +34,7 @@ weft_status weft_search_lay_out(weft_search_entries *all, const weft_schedule *s
                                      .steps = weft_simulate_steps(plan),
                                      .wave = weft_cost_wave(plan)};
         entry->ranked.schedule = plan->schedule;
+        entry->ranked.schedule.order_table = schedule->order_table; /* the plan's own goes with it */
         entry->ranked.given = *schedule;
         entry->ranked.model = weft_cost_model(plan);
         all->shown = plan->machine;

@@ -10,6 +10,7 @@
 typedef struct sim_worker {
     weft_sim_job job;
     int64_t done;   /* steps begun */
+    double factor;  /* this tile's drift, on the time of a step */
     double seconds; /* a step, this tile's drift included */
     double ready[WEFT_SIM_STAGES];
     double time; /* of the worker's next event */
@@ -77,6 +78,9 @@ static void schedule(engine *e, int32_t worker, double time) {
 /* Asks for the pieces of the job's i-th step. */
 static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
+    if (e->source->listed) {
+        return e->source->listed->read(e->source->context, e->memory, w - e->workers, w->domain, i, now);
+    }
     const int64_t step = job->first + i * job->direction;
     double ready = now;
     for (int s = 0; s < job->streams; s++) {
@@ -100,6 +104,12 @@ static double spread_of_tile(engine *e, const weft_sim_job *job) {
     return factor > 0.1 ? factor : 0.1;
 }
 
+/* How long the step at hand takes, which has been asked for. */
+static inline double seconds_of(const engine *e, const sim_worker *w) {
+    const weft_sim_listed *listed = e->source->listed;
+    return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
+}
+
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
 static int begin_job(engine *e, int32_t number, double now) {
     sim_worker *w = &e->workers[number];
@@ -112,9 +122,12 @@ static int begin_job(engine *e, int32_t number, double now) {
     }
     w->busy = 1;
     w->done = 0;
-    w->seconds = w->job.step_seconds * spread_of_tile(e, &w->job);
+    w->factor = spread_of_tile(e, &w->job);
+    w->seconds = w->job.step_seconds * w->factor;
     double start = now;
-    if (w->job.lead_weight > 0) {
+    if (e->source->listed) {
+        start = request(e, w, -1, now);
+    } else if (w->job.lead_weight > 0) {
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
@@ -141,6 +154,10 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     if (!w->busy) {
         return begin_job(e, number, now);
     }
+    const weft_sim_listed *listed = e->source->listed;
+    if (listed) { /* the step before is over */
+        listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
+    }
     if (w->done == w->job.steps) {
         if (w->job.out_weight > 0) {
             weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);
@@ -165,13 +182,14 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         if (watched) {
             tell_step(e, number, now);
         }
+        const double seconds = seconds_of(e, w);
         e->outcome->steps++;
         w->done++;
-        schedule(e, number, there + w->seconds);
+        schedule(e, number, there + seconds);
         return 1;
     }
     const int64_t place = w->done % e->stages;
-    const double end = now + w->seconds;
+    const double end = now + seconds_of(e, w);
     if (w->done + e->stages < w->job.steps) {
         w->ready[place] = request(e, w, w->done + e->stages, now);
     }

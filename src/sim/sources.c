@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "plan/custom.h"
 
 enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
 
@@ -100,19 +101,13 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visi
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
-/* The next tile of a worker, by what its operation says that a visit reads. */
-static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
-    weft_sim_walk *w = context;
+void weft_sim_walk_job(const weft_sim_walk *w, const weft_visit *visit, weft_sim_job *job) {
     const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
-    weft_visit visit;
-    if (!next_visit(w, worker, domain, &visit)) {
-        return 0;
-    }
     const weft_tiling tiling = weft_plan_tiling(plan);
     weft_visit_reads reads;
-    plan->operation->reads(&tiling, &plan->walk.reach, &visit, m->l2_sector, &reads);
-    fill_visit(job, plan, &visit, w->pieces.steps - 1);
+    plan->operation->reads(&tiling, &plan->walk.reach, visit, m->l2_sector, &reads);
+    fill_visit(job, plan, visit, w->pieces.steps - 1);
     job->streams = reads.streams;
     double apart = 0; /* sectors that the cluster's CTAs would ask for, each for itself */
     for (int i = 0; i < reads.streams; i++) {
@@ -126,7 +121,31 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
     job->lead_weight = (uint32_t)reads.first_sectors;
     set_times(job, w, &reads, apart);
+}
+
+/* The next tile of a worker, by what its operation says that a visit reads. */
+static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
+    weft_visit visit;
+    if (!next_visit(context, worker, domain, &visit)) {
+        return 0;
+    }
+    weft_sim_walk_job(context, &visit, job);
     return 1;
+}
+
+static void draw_map(weft_sim_map *map, const weft_pieces *pieces) {
+    uint32_t first = 0;
+    map->sections = pieces->sections;
+    map->columns = pieces->steps;
+    map->column = pieces->step;
+    map->read = pieces->read;
+    for (int i = 0; i < pieces->sections; i++) {
+        map->section[i].name = pieces->section[i].name;
+        map->section[i].line = pieces->section[i].line;
+        map->section[i].first = first;
+        map->section[i].pieces = (uint32_t)(pieces->section[i].lines * pieces->steps);
+        first += map->section[i].pieces;
+    }
 }
 
 /* Numbers the pieces: those of the streams, then what is read once, then what is written. */
@@ -156,6 +175,11 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     w->first_out = (uint32_t)(streams + tiles);
     source->pieces = (uint32_t)(streams + 2 * tiles);
     source->next = next_job;
+    source->distinct = w->pieces.distinct;
+    source->written = w->pieces.written;
+    source->sectors = w->pieces.distinct + w->pieces.written;
+    source->per_piece = w->pieces.per_piece;
+    draw_map(&source->map, &w->pieces);
     return WEFT_OK;
 }
 
@@ -182,13 +206,12 @@ static weft_status check_rates(const weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
-weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
-                                 const weft_profile *profile, weft_message *message) {
+weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
+                               const weft_profile *profile, weft_message *message) {
     memset(walk, 0, sizeof *walk);
+    memset(source, 0, sizeof *source);
     walk->plan = plan;
     walk->profile = profile;
-    source->observer = NULL;
-    source->steps = 0;
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
     }
@@ -200,7 +223,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     source->workers = smaller(plan->walk.workers, positions);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
-    const int placed = weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS;
+    const int placed = weft_schedule_by_domain(&plan->schedule);
     source->run = placed ? 1 : plan->machine.handout_run;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
@@ -253,4 +276,31 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->visits);
     free(walk->positions);
     free(walk->next_of_domain);
+}
+
+static void release(void *context) {
+    weft_sim_walk_release(context);
+    free(context);
+}
+
+static weft_status open_plan(const weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *source,
+                             weft_message *message) {
+    weft_sim_walk *walk = malloc(sizeof *walk);
+    if (!walk) {
+        memset(source, 0, sizeof *source);
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a walk");
+    }
+    const weft_status status = weft_sim_walk_make(source, walk, subject->of, profile, message);
+    source->context = walk;
+    source->release = release;
+    return status;
+}
+
+static uint64_t count_steps(const void *of) {
+    return weft_simulate_steps(of);
+}
+
+weft_sim_subject weft_sim_subject_of_plan(const weft_plan *plan) {
+    return (weft_sim_subject){plan,        &plan->machine, weft_plan_profile(plan), plan->operation->flops(&plan->problem),
+                              count_steps, open_plan};
 }

@@ -1,5 +1,5 @@
-/* Where the kernels here were measured on a machine, the search goes by their model: it recommends what a plan takes there by
- * default, whether or not the device is here, and nothing is cheaper by the model. */
+/* Where the kernels here were measured on a machine, the search goes by their model: it recommends what a plan takes there
+ * by default, whether or not the device is here, and nothing is cheaper by the model. */
 #include "../cmocka_all.h"
 
 #include <string.h>
@@ -56,12 +56,14 @@ static void check(const void *problem, const weft_machine *machine, int round, i
         least = least == 0 || r.model < least ? r.model : least;
     }
     if (!weft_schedule_same(&best.schedule, &usual)) {
-        fprintf(stderr, "%d: default %.4f over the least; %s-%lld %s %s %lldx%lld s%lld, not %s-%lld %s %s %lldx%lld s%lld\n", round, model / least,
-                weft_order_describe(best.schedule.order)->name, (long long)best.schedule.group,
+        fprintf(stderr,
+                "%d: default %.4f over the least; %s-%lld %s %s %lldx%lld s%lld, not %s-%lld %s %s %lldx%lld s%lld\n",
+                round, model / least, weft_order_describe(best.schedule.order)->name, (long long)best.schedule.group,
                 weft_sweep_describe(best.schedule.sweep)->name, weft_dispatch_describe(best.schedule.dispatch)->name,
-                (long long)best.schedule.tile_m, (long long)best.schedule.tile_n, (long long)best.schedule.split, weft_order_describe(usual.order)->name,
-                (long long)usual.group, weft_sweep_describe(usual.sweep)->name, weft_dispatch_describe(usual.dispatch)->name,
-                (long long)usual.tile_m, (long long)usual.tile_n, (long long)usual.split);
+                (long long)best.schedule.tile_m, (long long)best.schedule.tile_n, (long long)best.schedule.split,
+                weft_order_describe(usual.order)->name, (long long)usual.group, weft_sweep_describe(usual.sweep)->name,
+                weft_dispatch_describe(usual.dispatch)->name, (long long)usual.tile_m, (long long)usual.tile_n,
+                (long long)usual.split);
         ++*differs;
     }
     weft_search_destroy(s);

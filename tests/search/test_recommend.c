@@ -117,7 +117,7 @@ static void draw(uint64_t *random, question *q) {
 /* The best of all candidates. */
 typedef struct truth {
     double fastest, least; /* seconds, and DRAM reads of those that are as fast */
-    double steps, waves;          /* of all of them */
+    double steps, waves;   /* of all of them */
 } truth;
 
 static truth find_truth(const question *q) {
@@ -163,29 +163,47 @@ static void never_behind(void **state) {
     for (int i = 0; random_round(&random, &i, 4); i++) {
         question q;
         draw(&random, &q);
-        if (0) { candidates c = list(&q); double st=0; for (size_t k = 0; k < c.count; k++) {st += (double)weft_simulate_steps(c.plans[k]); weft_plan_destroy(c.plans[k]);} free(c.plans); if (st < 70e6 || st > 200e6) continue; }
+        if (0) {
+            candidates c = list(&q);
+            double st = 0;
+            for (size_t k = 0; k < c.count; k++) {
+                st += (double)weft_simulate_steps(c.plans[k]);
+                weft_plan_destroy(c.plans[k]);
+            }
+            free(c.plans);
+            if (st < 70e6 || st > 200e6)
+                continue;
+        }
         const truth t = find_truth(&q);
         weft_search_options options = WEFT_SEARCH_INIT;
         weft_search *s;
         weft_ranked best = WEFT_RANKED_INIT;
         options.space = WEFT_SEARCH_ALL;
-        options.steps = t.waves * 8 < t.steps ? (uint64_t)(t.steps / SHARE) : 0; if (options.steps == 0) continue; options.cost = WEFT_SEARCH_BY_SIMULATOR;
+        options.steps = t.waves * 8 < t.steps ? (uint64_t)(t.steps / SHARE) : 0;
+        if (options.steps == 0)
+            continue;
+        options.cost = WEFT_SEARCH_BY_SIMULATOR;
         weft_message m;
-        if (weft_search_run(&s, &q.problem, &q.options, &options, &m)) { fprintf(stderr, "%s\n", m.text); continue;}
+        if (weft_search_run(&s, &q.problem, &q.options, &options, &m)) {
+            fprintf(stderr, "%s\n", m.text);
+            continue;
+        }
         assert_int_equal(weft_search_row(s, 0, &best, NULL), WEFT_OK);
         const weft_simulation whole = simulate_whole(&q, &best.schedule);
         const double slower = whole.seconds / t.fastest, more = (double)whole.total.dram_read_bytes / t.least;
         const int bad = slower > AS_FAST || more > AS_FRUGAL;
         {
-        weft_search_summary u = WEFT_SEARCH_SUMMARY_INIT;
-        weft_search_summarize(s, &u, NULL);
-            fprintf(stderr, "%3d %s %-8s steps %6.1fM searched %lld/%lld last %lld whole %d: time %.4f dram %.4f  %s-%lld %s %s %lldx%lld\n",
+            weft_search_summary u = WEFT_SEARCH_SUMMARY_INIT;
+            weft_search_summarize(s, &u, NULL);
+            fprintf(stderr,
+                    "%3d %s %-8s steps %6.1fM searched %lld/%lld last %lld whole %d: time %.4f dram %.4f  %s-%lld %s %s "
+                    "%lldx%lld\n",
                     i, bad ? "BAD" : "   ", q.machine.name, t.steps / 1e6, (long long)u.searched, (long long)u.schedules,
                     (long long)u.count, u.whole, slower, more, weft_order_describe(best.schedule.order)->name,
                     (long long)best.schedule.group, weft_sweep_describe(best.schedule.sweep)->name,
                     weft_dispatch_describe(best.schedule.dispatch)->name, (long long)best.schedule.tile_m,
                     (long long)best.schedule.tile_n);
-                    }
+        }
         behind += bad;
         weft_search_destroy(s);
     }
