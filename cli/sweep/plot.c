@@ -145,6 +145,10 @@ static int fill_lines(drawing *d) {
             return complain(EXIT_USAGE, "the plot has more than %d lines, which nobody could tell apart: vary less",
                             WEFT_PLOT_LINES);
         }
+        if (out->rows[r].ranked.simulation.seconds <= 0) {
+            axes_name(out->axes, out->rows[r].point, name, sizeof name);
+            return complain(EXIT_USAGE, "%s: the simulator does not take the schedule, so there is nothing to plot", name);
+        }
         d->values[r] = y_value(&out->rows[r].ranked.simulation, out->settings->plot);
         insert(d, line, d->at[x_index(d, &out->rows[r])], d->values[r]);
     }

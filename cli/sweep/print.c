@@ -23,16 +23,34 @@ static void print_quoted(const char *text) {
     putchar('"');
 }
 
+/* The columns behind the schedule; empty ones where the simulator does not take it. */
+static void print_counts(const weft_simulation *sim) {
+    const weft_traffic *t = &sim->total;
+    const uint64_t before[] = {t->sectors, t->sectors_from_sm, t->hits, t->misses};
+    const uint64_t after[] = {t->fabric_sectors, t->llc_hits, t->dram_read_bytes, t->dram_write_bytes,
+                              sim->compulsory_misses};
+    if (sim->seconds <= 0) {
+        puts(",,,,,,,,,,,,,");
+        return;
+    }
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        printf(",%" PRIu64, before[i]);
+    }
+    printf(",%.9g", weft_hit_rate(t));
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
+        printf(",%" PRIu64, after[i]);
+    }
+    printf(",%.9g,%.9g,%.9g,%s\n", sim->seconds, sim->tflops, sim->simulated, sim->profile);
+}
+
 static void print_csv(const sweep *out) {
     for (size_t i = 0; i < out->axes->count; i++) {
         printf("%s,", out->axes->list[i].option->name);
     }
     puts("schedule,sectors,sectors_from_sm,hits,misses,hit_rate,fabric_sectors,llc_hits,dram_read_bytes,dram_write_bytes,"
-         "compulsory_misses,seconds,tflops,simulated");
+         "compulsory_misses,seconds,tflops,simulated,profile");
     for (size_t r = 0; r < out->count; r++) {
         const sweep_row *row = &out->rows[r];
-        const weft_simulation *sim = &row->ranked.simulation;
-        const weft_traffic *t = &sim->total;
         char name[WEFT_SEARCH_NAME];
         for (size_t i = 0; i < out->axes->count; i++) {
             print_quoted(axes_value(out->axes, i, row->point));
@@ -40,17 +58,7 @@ static void print_csv(const sweep *out) {
         }
         weft_search_name(&row->ranked, name, sizeof name);
         print_quoted(name);
-        const uint64_t before[] = {t->sectors, t->sectors_from_sm, t->hits, t->misses};
-        const uint64_t after[] = {t->fabric_sectors, t->llc_hits, t->dram_read_bytes, t->dram_write_bytes,
-                                  sim->compulsory_misses};
-        for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
-            printf(",%" PRIu64, before[i]);
-        }
-        printf(",%.9g", weft_hit_rate(t));
-        for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
-            printf(",%" PRIu64, after[i]);
-        }
-        printf(",%.9g,%.9g,%.9g\n", sim->seconds, sim->tflops, sim->simulated);
+        print_counts(&row->ranked.simulation);
     }
 }
 
@@ -70,6 +78,8 @@ static void write_cell(const sweep *out, const sweep_row *row, size_t column, ch
         row ? weft_search_name(&row->ranked, text, CELL) : (size_t)snprintf(text, CELL, "schedule");
     } else if (!row) {
         snprintf(text, CELL, "%s", heads[column - axes - 1]);
+    } else if (row->ranked.simulation.seconds <= 0) { /* the simulator does not take it */
+        snprintf(text, CELL, "-");
     } else if (column - axes == NUMBERS) {
         snprintf(text, CELL, "%s", weft_rate_text(row->ranked.simulation.tflops).text);
     } else {

@@ -67,7 +67,7 @@ struct weft_machine {
 /* clang-format on */
 
 /** Finds a machine: one of the built-in ones by name or alias, in upper or lower case, with or without hyphens and
- * underscores ("rtx-5090" is rtx5090), or a file by path (anything with a '/' or ending in ".ini").
+ * underscores ("RTX5090" is rtx-5090), or a file by path (anything with a '/' or ending in ".ini").
  *
  * WEFT_NOT_FOUND when there is neither; WEFT_INVALID, with file and line, when a file is not right.
  */

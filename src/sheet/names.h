@@ -2,7 +2,7 @@
 #ifndef WEFT_SHEET_NAMES_H
 #define WEFT_SHEET_NAMES_H
 
-/* Whether two names are the same but for case, hyphens and underscores: RTX-5090 is rtx5090. */
+/* Whether two names are the same but for case, hyphens and underscores: RTX5090 is rtx-5090. */
 int weft_names_agree(const char *one, const char *other);
 
 /* Whether a list, "a, b, c", has a name that agrees. */

@@ -211,7 +211,7 @@ static void test_built_in(void **state) {
     assert_int_equal(weft_machine_load(&m, "l40s", NULL), WEFT_OK);
     assert_int_equal(m.workers, 142);
     assert_int_equal(m.l2_bytes, 96 * 1048576);
-    assert_int_equal(weft_machine_load(&m, "rtx5090", NULL), WEFT_OK);
+    assert_int_equal(weft_machine_load(&m, "rtx-5090", NULL), WEFT_OK);
     assert_int_equal(m.workers, 170);
     assert_true(m.dram_bandwidth == 1.792e12 && m.matrix_bf16 == 2.095e14);
     assert_int_equal(weft_machine_load(&m, "rtx-pro-6000", NULL), WEFT_OK);
@@ -441,8 +441,8 @@ static void test_aliases(void **state) {
     (void)state;
     static const struct {
         const char *alias, *name;
-    } some[] = {{"H100-SXM", "h100"},     {"h100sxm", "h100"}, {"RTX-5090", "rtx5090"},  {"rtx_5090", "rtx5090"},
-                {"5090", "rtx5090"},      {"spark", "gb10"},   {"A100-80GB", "a100"},    {"RTXPRO6000", "rtx-pro-6000"},
+    } some[] = {{"H100-SXM", "h100"},     {"h100sxm", "h100"}, {"RTX5090", "rtx-5090"},  {"rtx_5090", "rtx-5090"},
+                {"5090", "rtx-5090"},     {"spark", "gb10"},   {"A100-80GB", "a100"},    {"RTXPRO6000", "rtx-pro-6000"},
                 {"GraceHopper", "gh200"}, {"cpu", "host"},     {"a10040gb", "a100-40gb"}};
     weft_machine m = WEFT_MACHINE_INIT;
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
