@@ -63,6 +63,7 @@ const option option_table[] = {
     {"stages",   OPTION_INTEGER,  SET_SIMULATE | SET_VIEW, "N", "steps requested ahead (the profile's)", AT(stages), 0, 0},
     {"profile",  OPTION_WORD,    SET_SIMULATE | SET_VIEW, "NAME|FILE", "the kernel: one of 'weft profiles' or a profile's file (the machine's usual one)", AT(profile_name), 0, 0},
     {"limit",    OPTION_COUNT,   SET_SIMULATE, "N", "simulate about N steps of the workers and scale the counts", AT(limit), 0, 0},
+    {"ours",     OPTION_FLAG,    SET_SIMULATE, "", "the kernel of weft that was measured on the machine, which need not be here", AT(ours), 0, 0},
     {"per-domain", OPTION_FLAG,  SET_SIMULATE, "", "each domain's counts too", AT(per_domain), 0, 0},
     {"curve",    OPTION_FLAG,    SET_SIMULATE, "", "misses for every size of the L2 instead", AT(curve), 0, 0},
     {"show",     OPTION_CHOICE,  SET_SHOW, "WHAT", "position, worker, domain or path (position)", AT(show), show_name, 0},

@@ -35,7 +35,7 @@ typedef struct settings {
     double drift; /* NaN: not given */
     const char *profile_name;
     const weft_profile *profile; /* that of profile_name */
-    int32_t per_domain, curve, tolerances;
+    int32_t per_domain, curve, tolerances, ours;
     const char *schedules, *schedule, *output;
     int32_t cost; /* a weft_search_cost */
     int32_t text, svg;

@@ -127,7 +127,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     double start = now;
     if (e->source->listed) {
         start = request(e, w, -1, now);
-    } else if (w->job.lead_weight > 0) {
+    } else if (w->job.lead_weight > 0 && w->job.steps > 0) { /* what sees nothing reads nothing */
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
@@ -265,6 +265,8 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->observer = source->observer;
     e->settings = settings;
     e->next_told = settings->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    memory->room = source->room > 0 ? source->room : 1;
+    memory->fetched = source->fetched > 0 ? source->fetched : 1;
     outcome->seconds = 0;
     outcome->steps = 0;
     outcome->pieces = 0;
@@ -280,7 +282,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     } else {
         run_wheel(e, source->workers);
     }
-    outcome->seconds += source->edges;
+    outcome->seconds = fmax(outcome->seconds + source->edges, source->least);
     if (memory->failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the caches");
     }

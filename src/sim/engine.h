@@ -61,9 +61,11 @@ typedef struct weft_sim_source {
     int64_t seats; /* SMs: workers beyond that many are second CTAs on them */
     int64_t run;   /* workers in a row on one domain */
     uint32_t pieces;
-    double edges;   /* seconds before a worker's first tile and after its last */
-    double between; /* seconds between two of its tiles */
-    uint64_t steps; /* of all jobs, for whoever wants to know of progress; 0: not counted */
+    double edges;         /* seconds before a worker's first tile and after its last */
+    double between;       /* seconds between two of its tiles */
+    double least;         /* seconds of all, at least */
+    double room, fetched; /* see weft_pieces; 0: 1 */
+    uint64_t steps;       /* of all jobs, for whoever wants to know of progress; 0: not counted */
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;

@@ -69,6 +69,9 @@ double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype) {
 static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *reads) {
     const weft_machine *m = &w->plan->machine;
     const weft_profile *p = w->profile;
+    if (w->kernel.step > 0) {
+        return w->kernel.step;
+    }
     const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
     const double exponentials = reads->exponentials / m->exp_rate;
     const double beside = p->overlap * fmin(products, exponentials);
@@ -78,7 +81,7 @@ static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *re
 /* The share of the machine's clock that its power leaves: less of it, the less the matrix units pause in a step. */
 static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads, double step_seconds) {
     const double products = sharers(w->plan) * reads->flops / weft_sim_matrix_rate(&w->plan->machine, reads->dtype);
-    return 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
+    return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
 }
 
 /* Sets how long a step takes: what it computes, or as long as its pieces need at the worker's share of the L2's bandwidth.
@@ -96,7 +99,7 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visi
     const double compute = compute_seconds(w, reads);
     const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth;
     job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
-    job->spread = asked / apart / sqrt(ctas);
+    job->spread = asked / apart / sqrt(ctas) * (w->kernel.keeps_step ? w->profile->spread_kept : 1);
     const double load = loads / job->step_seconds;
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
@@ -185,7 +188,14 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
 
 /* Sets what a tile takes beside its steps. A CTA of a grid ends before the next begins, so nothing is hidden between them
  * unless several share an SM. */
-static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft_profile *profile) {
+static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft_profile *profile,
+                      const weft_kernel_facts *kernel) {
+    if (kernel->step > 0) {
+        source->edges = kernel->launch + kernel->tile;
+        source->between = kernel->tile;
+        source->least = kernel->least;
+        return;
+    }
     const double clock = plan->machine.clock;
     const int alone = plan->walk.dispatch == WEFT_DISPATCH_GRID && plan->walk.workers <= plan->machine.workers;
     const double exposed = alone ? 1.0 : 1.0 - profile->hidden;
@@ -212,6 +222,10 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     memset(source, 0, sizeof *source);
     walk->plan = plan;
     walk->profile = profile;
+    walk->kernel.places = 1;
+    if (plan->backend->facts) {
+        plan->backend->facts(plan, &walk->kernel);
+    }
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
     }
@@ -223,12 +237,14 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     source->workers = smaller(plan->walk.workers, positions);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
-    const int placed = weft_schedule_by_domain(&plan->schedule);
+    const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
     source->run = placed ? 1 : plan->machine.handout_run;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
-    set_edges(source, plan, profile);
+    source->room = walk->pieces.room;
+    source->fetched = walk->pieces.fetched;
+    set_edges(source, plan, profile, &walk->kernel);
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes clusters of at most %d rows and columns",
                          WEFT_SIM_STREAMS);

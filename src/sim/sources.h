@@ -10,6 +10,7 @@
 typedef struct weft_sim_walk {
     const weft_plan *plan;
     const weft_profile *profile;
+    weft_kernel_facts kernel;       /* what is known of it beyond the profile */
     weft_worker *workers;           /* (workers) persistent ones */
     int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
     int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
