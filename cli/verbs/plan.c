@@ -64,7 +64,7 @@ static int print_as_json(const settings *s, const ranking *r, size_t shown) {
                                 u->has_baseline ? row_json(&r->baseline) : json_null(), "cost", cost_name(u), "rule",
                                 u->rule, "reason", reason, "why", why_json(r->search), "elsewhere",
                                 elsewhere_json(r->search), "schedules", (json_int_t)u->schedules, "searched",
-                                (json_int_t)u->searched, "finalists", (json_int_t)u->count, "best", rows));
+                                (json_int_t)u->searched, "finalists", (json_int_t)u->last, "best", rows));
 }
 
 /* Rows that a model has ranked show its times, each over the least; the simulator's would rank them otherwise. */
