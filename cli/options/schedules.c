@@ -140,8 +140,8 @@ int schedule_take(settings *s) {
     if (!text) {
         return EXIT_FAILED;
     }
-    const weft_status status =
-        weft_schedule_from_json(&read, text, length, strcmp(s->schedule, "-") == 0 ? "standard input" : s->schedule, &message);
+    const weft_status status = weft_schedule_from_json(
+        &read, text, length, strcmp(s->schedule, "-") == 0 ? "standard input" : s->schedule, &message);
     free(text);
     if (status) {
         return complain_status(status, &message);

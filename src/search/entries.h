@@ -62,8 +62,8 @@ void weft_search_sort_priced(weft_search_entry *list, size_t count);
 const char *weft_search_rule_priced(void);
 
 /* priced.c: lists the schedules that the kernels of the draft's backend can take, prices them by the backend's model, and
- * simulates the first for their traffic, within about `budget` steps. *simulated says how many. Returns WEFT_UNSUPPORTED, with
- * the reason, when there is no kernel or no model of it. */
+ * simulates the first for their traffic, within about `budget` steps. *simulated says how many. Returns WEFT_UNSUPPORTED,
+ * with the reason, when there is no kernel or no model of it. */
 weft_status weft_search_price(weft_search_entries *all, uint64_t budget, size_t *simulated, weft_message *message);
 
 /* rounds.c: simulates the list in rounds, within about `budget` steps: each leaves those that may be the best for the next,

@@ -97,8 +97,8 @@ static void pick(weft_search_entry **sorted, size_t count, size_t most) {
         sorted[i]->rank = 0;
         for (size_t j = 0; j < i; j++) {
             const weft_schedule *t = &sorted[j]->ranked.schedule;
-            sorted[i]->rank += s->order == t->order && s->tile_m == t->tile_m && s->tile_n == t->tile_n &&
-                               s->dispatch == t->dispatch;
+            sorted[i]->rank +=
+                s->order == t->order && s->tile_m == t->tile_m && s->tile_n == t->tile_n && s->dispatch == t->dispatch;
         }
     }
     size_t picked = 0;
@@ -181,7 +181,8 @@ static size_t find_neighbours(weft_search_entry *list, size_t count, size_t all,
     size_t found = 0;
     for (size_t i = count; i < all; i++) {
         const weft_search_entry entry = list[i];
-        const double cost = limit > 0 && limit < entry.steps ? fmax((double)limit, (double)entry.wave) : (double)entry.steps;
+        const double cost =
+            limit > 0 && limit < entry.steps ? fmax((double)limit, (double)entry.wave) : (double)entry.steps;
         if (cost <= *steps && least_of(&entry) <= best && are_neighbours(of, &entry.ranked.schedule)) {
             list[i] = list[count + found];
             list[count + found++] = entry;
@@ -192,7 +193,8 @@ static size_t find_neighbours(weft_search_entry *list, size_t count, size_t all,
 }
 
 /* Rounds judge by parts, and a part may be wrong about one choice: dispatches differ late, and the last wave only at the
- * end. So the best few are held against all that differ from them in one choice, for as many steps, until none is better. */
+ * end. So the best few are held against all that differ from them in one choice, for as many steps, until none is better.
+ */
 static weft_status try_neighbours(weft_search_entries *all, size_t *count, uint64_t limit, double steps,
                                   weft_message *message) {
     size_t before;

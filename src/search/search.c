@@ -74,8 +74,8 @@ static weft_status search_all(weft_search *f, weft_message *message) {
     return find_baseline(f, message);
 }
 
-/* What the kernels of the device or of the machine can take, by their model. WEFT_UNSUPPORTED, with the reason: the simulator
- * is to answer. The question stays as it was then. */
+/* What the kernels of the device or of the machine can take, by their model. WEFT_UNSUPPORTED, with the reason: the
+ * simulator is to answer. The question stays as it was then. */
 static weft_status search_priced(weft_search *f, weft_message *message) {
     weft_search_entries *all = &f->all;
     weft_search_summary *u = &f->summary;
@@ -106,8 +106,9 @@ static weft_status search_priced(weft_search *f, weft_message *message) {
 /* All there is: by the model where there is one, unless the caller says otherwise. */
 static weft_status search_any(weft_search *f, weft_message *message) {
     const weft_search_cost cost = f->all.options.cost;
-    const weft_status status =
-        cost == WEFT_SEARCH_BY_SIMULATOR ? WEFT_UNSUPPORTED : search_priced(f, cost == WEFT_SEARCH_BY_MODEL ? message : NULL);
+    const weft_status status = cost == WEFT_SEARCH_BY_SIMULATOR
+                                   ? WEFT_UNSUPPORTED
+                                   : search_priced(f, cost == WEFT_SEARCH_BY_MODEL ? message : NULL);
     return status == WEFT_UNSUPPORTED && cost != WEFT_SEARCH_BY_MODEL ? search_all(f, message) : status;
 }
 

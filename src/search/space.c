@@ -110,8 +110,8 @@ uint64_t weft_space_fingerprint(const weft_plan *plan) {
     const int32_t sweep = one_step && s->sweep == WEFT_SWEEP_SAWTOOTH ? WEFT_SWEEP_FORWARD : s->sweep;
     /* An order with domains also decides which worker is on which of them. */
     const int by_domain = s->domains > 1 && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_DOMAINS;
-    const int64_t choices[] = {s->tile_m,    s->tile_n, s->tile_k, sweep,          s->dispatch,            w->workers, s->cluster_m,
-                               s->cluster_n, s->table,  s->split,  w->order.count, by_domain ? s->domains : 1};
+    const int64_t choices[] = {s->tile_m,    s->tile_n,    s->tile_k, sweep,    s->dispatch,    w->workers,
+                               s->cluster_m, s->cluster_n, s->table,  s->split, w->order.count, by_domain ? s->domains : 1};
     const int64_t count = w->order.count, stride = count / PRINTED + 1;
     uint64_t hash = 0;
 #define MIX(number) hash = (hash ^ (uint64_t)(number)) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 29

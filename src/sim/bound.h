@@ -9,8 +9,8 @@ typedef struct weft_bound {
     double products, exponentials; /* of all steps, at the machine's rates */
     double l2;                     /* what all steps load, at the bandwidth of the L2 */
     double dram;                   /* what is read at least once, at the bandwidth of DRAM */
-    double steps;                  /* the busiest worker's steps as the simulator times them: no schedule of the tile beats it */
-    double waves;                  /* tiles of a worker: of the busiest, over the mean; 1: none idles at the end */
+    double steps; /* the busiest worker's steps as the simulator times them: no schedule of the tile beats it */
+    double waves; /* tiles of a worker: of the busiest, over the mean; 1: none idles at the end */
 } weft_bound;
 
 /* WEFT_UNSUPPORTED, with the reason, when the simulator does not take the plan. */

@@ -1,5 +1,5 @@
-/* Where the kernels here were measured on a machine, the search goes by their model: it recommends what a plan takes there by
- * default, whether or not the device is here, and nothing is cheaper by the model. */
+/* Where the kernels here were measured on a machine, the search goes by their model: it recommends what a plan takes there
+ * by default, whether or not the device is here, and nothing is cheaper by the model. */
 #include "../cmocka_all.h"
 
 #include <string.h>

@@ -172,8 +172,8 @@ static int is_behind(const question *q, const truth *t, uint64_t steps) {
     if (behind) {
         char name[WEFT_SEARCH_NAME];
         weft_search_name(&best, name, sizeof name);
-        fprintf(stderr, "%s: %s takes %.3f times the least time and reads %.3f times the least\n", q->machine.name, name, slower,
-                more);
+        fprintf(stderr, "%s: %s takes %.3f times the least time and reads %.3f times the least\n", q->machine.name, name,
+                slower, more);
     }
     return behind;
 }

@@ -96,8 +96,8 @@ size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t c
 /* How long a finished plan takes by its family's model, in seconds; 0 where there is none: see weft_backend. */
 double weft_cuda_cost(const weft_plan *plan);
 
-/* paper.c: a chip that need not be here, as the driver would describe it, if its kernels were measured. weft_cuda_knows: see
- * weft_backend. */
+/* paper.c: a chip that need not be here, as the driver would describe it, if its kernels were measured. weft_cuda_knows:
+ * see weft_backend. */
 int weft_cuda_knows(const weft_machine *machine);
 weft_status weft_cuda_device_on_paper(const weft_machine *machine, weft_cuda_device *device, weft_message *message);
 int64_t weft_cuda_clusters_on_paper(const weft_cuda_device *device, int64_t ctas);
