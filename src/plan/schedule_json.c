@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "plan/custom.h"
 #include "plan/describe.h"
 
 json_t *weft_schedule_object(const weft_schedule *s) {
@@ -25,7 +26,7 @@ json_t *weft_schedule_object(const weft_schedule *s) {
             weft_json_set(&object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
         }
     }
-    if (order->parameter & WEFT_PARAMETER_DOMAINS) {
+    if (weft_schedule_by_domain(s)) {
         weft_json_set(&object, "domains", json_integer(s->domains));
     }
     return object;

@@ -34,10 +34,12 @@ weft_status weft_search_lay_out(weft_search_entries *all, const weft_schedule *s
                                      .steps = weft_simulate_steps(plan),
                                      .wave = weft_cost_wave(plan) * (uint64_t)plan->walk.visits};
         entry->ranked.schedule = plan->schedule;
+        entry->ranked.schedule.order_table = schedule->order_table; /* the plan's own goes with it */
         entry->ranked.given = *schedule;
         entry->ranked.model = weft_cost_model(plan);
         all->shown = plan->machine;
-        (void)weft_bound_of(plan, &entry->bound, NULL); /* what is refused here is refused when it is simulated */
+        (void)weft_bound_of(plan, &all->simulate, &entry->bound,
+                            NULL); /* what is refused here is refused when it is simulated */
     }
     weft_plan_destroy(plan);
     return status;

@@ -18,6 +18,7 @@ static weft_status make_plain(weft_search *f, const weft_search_entry *like, wef
                               weft_message *message) {
     weft_schedule s = like->ranked.given;
     s.order = f->all.draft.operation->info.grid == WEFT_GRID_MATRIX ? WEFT_ORDER_RASTER_N : WEFT_ORDER_HEAD_FIRST;
+    s.order_table = NULL;
     s.sweep = WEFT_SWEEP_FORWARD;
     s.dispatch = WEFT_DISPATCH_STATIC;
     s.group = 0;

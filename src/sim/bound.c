@@ -15,13 +15,19 @@ static double busiest_steps(const weft_plan *plan, double total) {
     return alike ? ceil(positions / workers) * longest * w->visits : fmax(total / workers, longest);
 }
 
-weft_status weft_bound_of(const weft_plan *plan, weft_bound *bound, weft_message *message) {
+weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *options, weft_bound *bound,
+                          weft_message *message) {
     weft_sim_source source;
     weft_sim_walk walk;
     weft_sim_job job;
     const weft_machine *m = &plan->machine;
-    weft_status status = weft_sim_source_make(&source, &walk, plan, message);
-    if (status == WEFT_OK && !source.next(source.context, 0, 0, &job)) {
+    weft_sim_settings settings;
+    weft_status status = weft_sim_settings_read(&settings, options, weft_plan_profile(plan), message);
+    if (status) {
+        return status;
+    }
+    status = weft_sim_walk_make(&source, &walk, plan, &settings.profile, message);
+    if (status == WEFT_OK && !source.next(&walk, 0, 0, &job)) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "the plan has no tiles");
     }
     if (status == WEFT_OK) {

@@ -2,6 +2,8 @@
 #ifndef WEFT_SIM_BOUND_H
 #define WEFT_SIM_BOUND_H
 
+#include <weft/sim.h>
+
 #include "plan/plan.h"
 
 /* Seconds, but for the last. */
@@ -13,7 +15,8 @@ typedef struct weft_bound {
     double waves; /* tiles of a worker: of the busiest, over the mean; 1: none idles at the end */
 } weft_bound;
 
-/* WEFT_UNSUPPORTED, with the reason, when the simulator does not take the plan. */
-weft_status weft_bound_of(const weft_plan *plan, weft_bound *bound, weft_message *message);
+/* Options as for weft_simulate(). WEFT_UNSUPPORTED, with the reason, when the simulator does not take the plan. */
+weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *options, weft_bound *bound,
+                          weft_message *message);
 
 #endif

@@ -190,6 +190,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
 
 const weft_cuda_family weft_cuda_study = {
     .name = "study",
+    .profile = "study",
     .parameter_bytes = sizeof(weft_study_params),
     .choose = choose,
     .complete = complete,

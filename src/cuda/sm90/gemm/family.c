@@ -198,12 +198,14 @@ static int paces(const weft_plan *plan) {
 
 const weft_cuda_family weft_cuda_hopper_gemm = {
     .name = "hopper_gemm",
+    .profile = "hopper-gemm",
     .parameter_bytes = sizeof(weft_gemm_phase_params),
     .choose = choose,
     .complete = complete,
     .fill = fill,
     .candidates = candidates,
     .cost = weft_gemm_seconds,
+    .facts = weft_gemm_facts,
     .by_side = 1,
     .paces = paces,
 };
