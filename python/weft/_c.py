@@ -51,6 +51,7 @@ class Sized(Structure):
 
 _SIZED = "size struct_size;"
 _HEAD = f"{_SIZED} int32 operation;"  # what a problem and its data begin with: see head()
+PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_int64)  # a weft_progress: `user`, done, total
 _TYPES["TUNE_PROGRESS"] = TUNE_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)  # takes `user` and a TuneState
 
 # Every other structure with its fields; weft_plan_options is PlanOptions here.
@@ -104,6 +105,9 @@ STRUCTURES = {
         f"{_SIZED} Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; "
         "double simulated; char[32] profile"
     ),
+    "SearchOptions": f"{_SIZED} int space; SimulateOptions* simulate; void* progress progress_user; uint64 steps; int cost",
+    "Ranked": f"{_SIZED} Schedule schedule given; uint64 limit; Simulation simulation; double model",
+    "SearchSummary": f"{_SIZED} int64 count schedules searched last; int32 whole has_baseline is_plain; int cost; char* rule",
     "CurvePoint": "int64 l2_bytes; uint64 misses",
     "OrderInfo": "char* name text; int grid parameter",
     "Name": "char* name text",
@@ -143,6 +147,10 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_profile_values": "char* Profile* MachineValue* size size*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
+    "weft_search_run": "void** void* PlanOptions* SearchOptions*",
+    "weft_search_summarize": "void* SearchSummary*",
+    "weft_search_row": "void* size Ranked*",
+    "weft_search_baseline": "void* Ranked*",
 }
 _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_version": ("char*", ""),
@@ -153,6 +161,11 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_plan_walk": ("Walk*", "void* size"),
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
+    "weft_search_destroy": (None, "void*"),
+    "weft_search_why": ("size", "void* size char* size"),
+    "weft_search_elsewhere": ("size", "void* char* char* size"),
+    "weft_search_name": ("size", "Ranked* char* size"),
+    "weft_elsewhere_name": ("char*", "size"),
     "weft_machine_name": ("char*", "size"),
     "weft_profile_name": ("char*", "size"),
     "weft_order_describe": ("OrderInfo*", "int32"),
