@@ -422,6 +422,7 @@ static void launches_describe_problems(void **state) {
         s.dispatch = (int32_t)random_between(&random, 0, WEFT_DISPATCHES);
         s.sweep = (int32_t)random_between(&random, 0, WEFT_SWEEPS);
         s.table = (int32_t)random_between(&random, 0, 1);
+        s.order = round % 4 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
         if (round % 5 == 0) {
             s.split = random_between(&random, 2, WEFT_HOPPER_MAX_SPLIT);
             s.sweep = WEFT_SWEEP_CHOOSE;
