@@ -42,8 +42,8 @@ typedef struct knobs {
     weft_dispatch dispatch;
     int64_t workers, group, domains;
     int table, mask_every_block, no_prefetch; /* table: 1 the order's own, 2 shuffled */
-    int by_sm;            /* static dispatch, one CTA an SM: the worker follows from the SM */
-    unsigned more_shared; /* bytes beyond what the variant needs */
+    int by_sm;                                /* static dispatch, one CTA an SM: the worker follows from the SM */
+    unsigned more_shared;                     /* bytes beyond what the variant needs */
 } knobs;
 
 /* What a launch borrows from the device, shared by all launches. */
