@@ -29,8 +29,8 @@ static void print_as_text(const weft_plan *plan, const weft_simulation *sim, con
            (double)sim->total.dram_write_bytes / 1e9);
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
     printf("%-10s%14.6f s, %s\n", "predicted", sim->seconds, weft_rate_text(sim->tflops).text);
-    printf("simulated in %.3f s, %llu visits, seed %llu\n", sim->elapsed_seconds, (unsigned long long)sim->piece_visits,
-           (unsigned long long)sim->seed);
+    printf("simulated in %.3f s, %llu visits, seed %llu, profile %s\n", sim->elapsed_seconds,
+           (unsigned long long)sim->piece_visits, (unsigned long long)sim->seed, sim->profile);
 }
 
 enum { CURVE_POINTS = 48, CURVE_WIDTH = 60 };

@@ -4,7 +4,7 @@
 #ifndef WEFT_REPORT_H
 #define WEFT_REPORT_H
 
-#include "sim.h"
+#include "source.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,6 +30,11 @@ enum { WEFT_VIEW_SCHEDULES = 8 };
 WEFT_API weft_status weft_view_create(weft_view **view, const weft_plan *const *plans, const char *const *names,
                                       size_t count, const weft_simulate_options *options, int32_t curves,
                                       weft_message *message);
+
+/** The same of sources on a machine. Each says how many jobs it has, and its tensors outlive the view. */
+WEFT_API weft_status weft_view_create_sources(weft_view **view, const weft_source *const *sources,
+                                              const weft_machine *machine, const char *const *names, size_t count,
+                                              const weft_simulate_options *options, int32_t curves, weft_message *message);
 
 /** Releases it; null is fine. */
 WEFT_API void weft_view_destroy(weft_view *view);

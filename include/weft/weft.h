@@ -69,7 +69,12 @@ typedef enum weft_operation {
     WEFT_GEMM = 3                /**< weft_gemm and weft_gemm_data */
 } weft_operation;
 
-typedef enum weft_dtype { WEFT_FP32 = 0, WEFT_FP16 = 1, WEFT_BF16 = 2 } weft_dtype;
+typedef enum weft_dtype {
+    WEFT_FP32 = 0,
+    WEFT_FP16 = 1,
+    WEFT_BF16 = 2,
+    WEFT_FP8 = 3 /**< e4m3 or e5m2, which cost the same: for the simulator; no kernel takes it yet */
+} weft_dtype;
 
 /** Order of the dimensions in memory, the last one contiguous. */
 typedef enum weft_layout {
@@ -269,7 +274,9 @@ typedef enum weft_device_kind {
 typedef enum weft_mode {
     WEFT_ESTIMATE = 0, /**< by the model, in microseconds */
     WEFT_MEASURE = 1,  /**< as it was tuned before, or else by timing candidates on the device for some seconds */
-    WEFT_STORED = 2    /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
+    WEFT_STORED = 2,   /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
+    WEFT_PAPER = 3     /**< as WEFT_ESTIMATE, for the machine given, which need not be here: to be simulated, not run.
+                          WEFT_UNSUPPORTED when the device's kernels were not measured on it */
 } weft_mode;
 
 /** A device, and how its kernels are to be run. Zeros choose the fastest.
@@ -286,7 +293,7 @@ typedef struct weft_device {
     weft_device_kind kind;
     int32_t index;      /**< which GPU, as the driver numbers them */
     const char *kernel; /**< the family of kernels to take, and its options; null: the best that fits */
-    weft_mode mode;     /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
+    weft_mode mode;     /**< how to choose what the schedule leaves open; WEFT_MEASURE and WEFT_STORED take no machine */
 } weft_device;
 
 /** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */
@@ -373,6 +380,16 @@ WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, 
  */
 WEFT_API size_t weft_plan_text(const weft_plan *plan, char *text, size_t size);
 WEFT_API size_t weft_plan_json(const weft_plan *plan, char *text, size_t size);
+
+/** A schedule with every choice made as a JSON object: what weft_plan_json() has as `schedule`. As weft_plan_json(). */
+WEFT_API size_t weft_schedule_json(const weft_schedule *schedule, char *text, size_t size);
+
+/** Reads a schedule from JSON: such an object, or what the command prints with --json, of which `recommended.schedule` or
+ * `schedule` counts. What it leaves out is open. `label` stands for the text in messages.
+ *
+ * WEFT_INVALID, with the label and the line or key, when it is none. */
+WEFT_API weft_status weft_schedule_from_json(weft_schedule *schedule, const char *text, size_t length, const char *label,
+                                             weft_message *message);
 
 /** weft_plan_text() without the kernel, for a plan that is not run; and the problem as a title: "Attention, 8 heads of 64,
  * ...". */

@@ -75,9 +75,13 @@ STRUCTURES = {
     "Machine": (
         f"{_SIZED} char[32] name; char[96] title; int64 workers domains handout handout_run; double clock; "
         "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home; "
-        "double l2_usable l2_slack l2_crowded l2_merge; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
+        "double l2_usable l2_slack l2_crowded; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
         "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16; "
-        "double exp_rate drift drift_load"
+        "double exp_rate; char[32] attention_profile backward_profile gemm_profile; double matrix_fp8"
+    ),
+    "Profile": (
+        f"{_SIZED} char[32] name; char[96] title; int64 stages; double spread_step spread_tile spread_load merge matrix overlap; "
+        "double step_cycles launch prologue epilogue hidden clock spread_kept"
     ),
     "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device",
     "Tuned": f"{_SIZED} Schedule schedule; double seconds spread; int64 runs date; int32 whole",
@@ -94,10 +98,10 @@ STRUCTURES = {
         f"{_SIZED} uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes; "
         "uint64[7] reserved"
     ),
-    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user",
+    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user; Profile* profile",
     "Simulation": (
         f"{_SIZED} Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; "
-        "double simulated"
+        "double simulated; char[32] profile"
     ),
     "CurvePoint": "int64 l2_bytes; uint64 misses",
     "OrderInfo": "char* name text; int grid parameter",
@@ -133,6 +137,9 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_machine_host": "Machine*",
     "weft_machine_gpu": "Machine* int32",
     "weft_machine_values": "char* Machine* MachineValue* size size*",
+    "weft_profile_load": "Profile* char*",
+    "weft_profile_parse": "Profile* char* size char*",
+    "weft_profile_values": "char* Profile* MachineValue* size size*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
 }
@@ -146,6 +153,7 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
     "weft_machine_name": ("char*", "size"),
+    "weft_profile_name": ("char*", "size"),
     "weft_order_describe": ("OrderInfo*", "int32"),
     "weft_sweep_describe": ("Name*", "int32"),
     "weft_dispatch_describe": ("Name*", "int32"),

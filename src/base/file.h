@@ -15,6 +15,17 @@ weft_status weft_file_write(const char *path, const void *text, size_t length, w
  * ends with a null that *length does not count. WEFT_IO when it cannot be read or is longer than `most` bytes. */
 weft_status weft_file_read(const char *path, size_t most, char **text, size_t *length, weft_message *message);
 
+/* Writes in parts, for what is too long to hold: end it in any case that it has begun in. */
+typedef struct weft_file {
+    const char *path;
+    int file, replaces;
+    int error; /* number of the first; 0: none */
+    char beside[4096];
+} weft_file;
+weft_status weft_file_begin(weft_file *file, const char *path, weft_message *message);
+void weft_file_put(weft_file *file, const void *text, size_t length);
+weft_status weft_file_end(weft_file *file, weft_message *message);
+
 /* Reads the first line of a file, cut to the size. Allocates nothing: what the system says of itself must not depend on how
  * much memory is left. Returns 0 when there is no such file, or it is empty. */
 int weft_file_line(const char *path, char *text, size_t size);

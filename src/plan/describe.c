@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A field of the problem as JSON. */
@@ -70,32 +69,11 @@ static void set_table(json_t **object, const weft_plan *plan) {
 }
 
 json_t *weft_plan_schedule_json(const weft_plan *plan) {
-    const weft_schedule *s = &plan->schedule;
-    const weft_order_info *order = weft_order_describe(s->order);
-    json_t *tile = json_pack("[I, I]", (json_int_t)s->tile_m, (json_int_t)s->tile_n);
-    if (s->tile_k > 0) {
-        weft_json_append(&tile, json_integer(s->tile_k));
-    }
-    json_t *object = json_pack("{s:o, s:s, s:s, s:s, s:I, s:[I, I], s:b}", "tile", tile, "order", order->name, "sweep",
-                               weft_sweep_describe(s->sweep)->name, "dispatch", weft_dispatch_describe(s->dispatch)->name,
-                               "workers", (json_int_t)s->workers, "cluster", (json_int_t)s->cluster_m,
-                               (json_int_t)s->cluster_n, "table", s->table != 0);
-    if (s->split > 1) {
-        weft_json_set(&object, "split", json_integer(s->split));
-    }
+    json_t *object = weft_schedule_object(&plan->schedule);
     if (plan->heads_in_tile > 1) {
         weft_json_set(&object, "heads_in_tile", json_integer(plan->heads_in_tile));
     }
-    if (order->parameter & WEFT_PARAMETER_GROUP) {
-        weft_json_set(&object, "group", json_integer(s->group));
-        if (plan->operation->info.grid == WEFT_GRID_MATRIX) {
-            weft_json_set(&object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
-        }
-    }
-    if (weft_schedule_by_domain(s)) {
-        weft_json_set(&object, "domains", json_integer(s->domains));
-    }
-    if (s->order == WEFT_ORDER_CUSTOM) {
+    if (plan->schedule.order == WEFT_ORDER_CUSTOM) {
         set_table(&object, plan);
     }
     return object;
@@ -105,14 +83,7 @@ size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
     json_t *object = json_pack("{s:o, s:o, s:s, s:s, s:I}", "problem", weft_plan_problem_json(plan), "schedule",
                                weft_plan_schedule_json(plan), "machine", plan->machine.name, "kernel",
                                weft_plan_kernel(plan), "positions", (json_int_t)plan->walk.order.count);
-    char *whole = weft_json_text(object, JSON_SORT_KEYS);
-    json_decref(object);
-    const size_t length = whole ? strlen(whole) : 0;
-    if (size > 0) {
-        snprintf(text, size, "%s", whole ? whole : "");
-    }
-    free(whole);
-    return length;
+    return weft_json_print(object, text, size);
 }
 
 static void order_parameter_text(const weft_plan *plan, char *text, size_t size) {

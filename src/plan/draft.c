@@ -19,11 +19,35 @@ weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_sc
     return WEFT_OK;
 }
 
+int weft_plan_put_on_paper(weft_plan *draft, const weft_machine *machine) {
+    for (int32_t kind = 0; kind < (int32_t)(sizeof weft_registered.backends / sizeof *weft_registered.backends); kind++) {
+        const weft_backend *backend = weft_registered.backends[kind];
+        if (backend->knows && backend->knows(machine)) {
+            draft->backend = backend;
+            draft->device.kind = (weft_device_kind)kind;
+            draft->machine = *machine;
+            draft->on_paper = 1;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Makes a plan of a draft in the mode that its device asks for. */
 static weft_status make_in_mode(weft_plan **plan, weft_plan *draft, const weft_machine *machine, weft_message *message) {
     const weft_mode mode = draft->device.mode;
     if (mode == WEFT_ESTIMATE) {
         return weft_plan_make(plan, draft, machine, message);
+    }
+    if (mode == WEFT_PAPER) {
+        const weft_backend *wanted = draft->backend;
+        if (!machine) {
+            return weft_fail(message, WEFT_INVALID, "a plan on paper is for a machine: give one");
+        }
+        return weft_plan_put_on_paper(draft, machine) && draft->backend == wanted
+                   ? weft_plan_lay_out(plan, draft, machine, message)
+                   : weft_fail(message, WEFT_UNSUPPORTED, "the costs of %s kernels on %s are not known", wanted->name,
+                               machine->name);
     }
     if (machine) {
         return weft_fail(message, WEFT_INVALID, "a machine is given, and mode %s is for the device itself",

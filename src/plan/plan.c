@@ -186,6 +186,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     weft_custom_complete(&plan->schedule);
     if ((status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
         (status = check_numbers(&plan->schedule, message)) ||
+        (!machine && (status = weft_problem_check_dtypes(&plan->problem, plan->operation, backend->name, message))) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
         (status = complete_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message))) {
         weft_plan_destroy(plan);
@@ -239,6 +240,12 @@ const weft_machine *weft_plan_machine(const weft_plan *plan) {
 
 const char *weft_plan_kernel(const weft_plan *plan) {
     return plan->backend->kernel ? plan->backend->kernel(plan) : plan->backend->name;
+}
+
+const char *weft_plan_profile(const weft_plan *plan) {
+    const char *kernel = plan->backend->profile ? plan->backend->profile(plan) : NULL;
+    const char *usual = plan->operation->profile ? (const char *)&plan->machine + plan->operation->profile : "";
+    return kernel ? kernel : usual[0] ? usual : "generic";
 }
 
 const char *weft_plan_backend(const weft_plan *plan) {

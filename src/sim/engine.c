@@ -10,6 +10,7 @@
 typedef struct sim_worker {
     weft_sim_job job;
     int64_t done;   /* steps begun */
+    double factor;  /* this tile's drift, on the time of a step */
     double seconds; /* a step, this tile's drift included */
     double ready[WEFT_SIM_STAGES];
     double time; /* of the worker's next event */
@@ -34,12 +35,11 @@ typedef struct engine {
     sim_worker *workers;
     wheel wheel;
     int64_t stages;
-    double drift;
-    int waits; /* whether steps vary by what they wait for a busy L2, too */
+    double spread_step, spread_tile;
     uint64_t limit, random;
     weft_sim_outcome *outcome;
     const weft_sim_observer *observer; /* or null */
-    const weft_simulate_options *options;
+    const weft_sim_settings *settings;
     uint64_t next_told; /* the number of steps to tell of progress at */
 } engine;
 
@@ -48,8 +48,8 @@ enum { STEPS_BETWEEN = 1 << 16 }; /* two tellings of progress: about a milliseco
 static void tell_progress(engine *e) {
     const uint64_t all = e->limit != 0 && e->limit < e->source->steps ? e->limit : e->source->steps;
     e->next_told = e->outcome->steps + STEPS_BETWEEN;
-    e->options->progress(e->options->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
-                         (int64_t)all);
+    e->settings->progress(e->settings->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
+                          (int64_t)all);
 }
 
 /* About normal, of standard deviation 1: the sum of four uniform numbers. */
@@ -78,6 +78,9 @@ static void schedule(engine *e, int32_t worker, double time) {
 /* Asks for the pieces of the job's i-th step. */
 static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
+    if (e->source->listed) {
+        return e->source->listed->read(e->source->context, e->memory, w - e->workers, w->domain, i, now);
+    }
     const int64_t step = job->first + i * job->direction;
     double ready = now;
     for (int s = 0; s < job->streams; s++) {
@@ -87,6 +90,24 @@ static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
         ready = there > ready ? there : ready;
     }
     return ready;
+}
+
+/* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
+ * spread_step / sqrt(n); what the tile varies by as a whole, spread_tile, does not average out. */
+static double spread_of_tile(engine *e, const weft_sim_job *job) {
+    const double steps = e->spread_step * job->spread + job->jitter;
+    const double mean = job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
+    double factor = 1.0 + mean * next_spread(&e->random);
+    if (e->spread_tile > 0) {
+        factor += e->spread_tile * next_spread(&e->random);
+    }
+    return factor > 0.1 ? factor : 0.1;
+}
+
+/* How long the step at hand takes, which has been asked for. */
+static inline double seconds_of(const engine *e, const sim_worker *w) {
+    const weft_sim_listed *listed = e->source->listed;
+    return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
 }
 
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
@@ -101,13 +122,12 @@ static int begin_job(engine *e, int32_t number, double now) {
     }
     w->busy = 1;
     w->done = 0;
-    /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
-    const double drift = e->drift * w->job.spread + (e->waits ? w->job.jitter : 0.0);
-    const double spread = w->job.steps > 0 ? drift / sqrt((double)w->job.steps) : 0.0;
-    const double factor = 1.0 + spread * next_spread(&e->random);
-    w->seconds = w->job.step_seconds * (factor > 0.1 ? factor : 0.1);
+    w->factor = spread_of_tile(e, &w->job);
+    w->seconds = w->job.step_seconds * w->factor;
     double start = now;
-    if (w->job.lead_weight > 0) {
+    if (e->source->listed) {
+        start = request(e, w, -1, now);
+    } else if (w->job.lead_weight > 0 && w->job.steps > 0) { /* what sees nothing reads nothing */
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
@@ -134,6 +154,10 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     if (!w->busy) {
         return begin_job(e, number, now);
     }
+    const weft_sim_listed *listed = e->source->listed;
+    if (listed) { /* the step before is over */
+        listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
+    }
     if (w->done == w->job.steps) {
         if (w->job.out_weight > 0) {
             weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);
@@ -147,6 +171,10 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         if (e->outcome->steps >= e->next_told) {
             tell_progress(e);
         }
+        if (e->source->between > 0) {
+            schedule(e, number, now + e->source->between);
+            return 1;
+        }
         return begin_job(e, number, now);
     }
     if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
@@ -154,13 +182,14 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         if (watched) {
             tell_step(e, number, now);
         }
+        const double seconds = seconds_of(e, w);
         e->outcome->steps++;
         w->done++;
-        schedule(e, number, there + w->seconds);
+        schedule(e, number, there + seconds);
         return 1;
     }
     const int64_t place = w->done % e->stages;
-    const double end = now + w->seconds;
+    const double end = now + seconds_of(e, w);
     if (w->done + e->stages < w->job.steps) {
         w->ready[place] = request(e, w, w->done + e->stages, now);
     }
@@ -215,8 +244,8 @@ static int64_t domain_of(const weft_sim_source *source, int64_t worker, int64_t 
     return (turn + shift) % domains;
 }
 
-weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
-                         double drift, weft_sim_outcome *outcome, weft_message *message) {
+weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
+                         weft_sim_outcome *outcome, weft_message *message) {
     engine *e = calloc(1, sizeof *e);
     sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
     weft_status status = WEFT_OK;
@@ -227,15 +256,17 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->memory = memory;
     e->source = source;
     e->workers = workers;
-    e->stages = options->stages;
-    e->drift = drift;
-    e->waits = drift > 0 && options->drift < 0; /* not where workers are in step, or spread as the caller says */
-    e->limit = options->limit;
-    e->random = options->seed;
+    e->stages = settings->profile.stages;
+    e->spread_step = settings->profile.spread_step;
+    e->spread_tile = settings->profile.spread_tile;
+    e->limit = settings->limit;
+    e->random = settings->seed;
     e->outcome = outcome;
     e->observer = source->observer;
-    e->options = options;
-    e->next_told = options->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    e->settings = settings;
+    e->next_told = settings->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    memory->room = source->room > 0 ? source->room : 1;
+    memory->fetched = source->fetched > 0 ? source->fetched : 1;
     outcome->seconds = 0;
     outcome->steps = 0;
     outcome->pieces = 0;
@@ -251,6 +282,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     } else {
         run_wheel(e, source->workers);
     }
+    outcome->seconds = fmax(outcome->seconds + source->edges, source->least);
     if (memory->failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the caches");
     }

@@ -192,6 +192,16 @@ static int nearly_stays(const cut *c, const weft_hopper_attention_layout *layout
            (layout->sweep == WEFT_SWEEP_SAWTOOTH || c->v->splits);
 }
 
+/* The position of the first query among the keys. */
+static int64_t offset_of(const weft_attention *p) {
+    return p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset;
+}
+
+double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, const weft_attention *p) {
+    const cut c = {.v = v, .p = p, .offset = offset_of(p)};
+    return time_by_power(&c);
+}
+
 double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
                                   const weft_hopper_attention_layout *layout) {
     const int64_t queries = v->tile_m / layout->pack;
@@ -201,7 +211,7 @@ double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const 
              .blocks = weft_ceil_divide(p->seq, queries),
              .heads = p->batch * (p->heads / layout->pack),
              .split = layout->split,
-             .offset = p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset,
+             .offset = offset_of(p),
              .lead = weft_hopper_attention_lead(v, p, layout->pack)};
     if (p->mask != WEFT_MASK_NONE) {
         const weft_grid tiles = {p->batch, p->heads / layout->pack, c.blocks};

@@ -35,6 +35,9 @@ int64_t weft_hopper_attention_lead(const weft_hopper_attention_variant *v, const
 /* Keys that some query sees, at least 1: the others are never read. */
 int64_t weft_hopper_attention_seen_keys(const weft_attention *p);
 
+/* Nanoseconds of a launch at least, by what the card's power allows. */
+double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, const weft_attention *p);
+
 /* Nanoseconds of a launch. */
 double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
                                   const weft_hopper_attention_layout *layout);
