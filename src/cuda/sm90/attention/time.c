@@ -220,6 +220,7 @@ double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const 
     if (p->mask != WEFT_MASK_NONE) {
         const weft_grid tiles = {p->batch, p->heads / layout->pack, c.blocks};
         weft_order_init(&c.order, (weft_order_kind)layout->order, tiles, layout->group, WEFT_AXIS_N, layout->domains);
+        c.order.table = layout->table;
     }
     /* Workers in whole waves, so that none reads two heads, may be fewer than the SMs: those that are idle leave their
      * power to the others, so that all count. */
