@@ -9,6 +9,8 @@
 #include "cli.h"
 #include "progress.h"
 
+enum { MOST_WORDS = 9 }; /* before the options */
+
 /* clang-format off */
 const verb verb_table[] = {
     {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders},
@@ -18,8 +20,8 @@ const verb verb_table[] = {
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
     {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED, 1, 1, cmd_run},
-    {"simulate",   "attention|gemm",       "predict the cache traffic and the time of a problem, a schedule and a machine",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_simulate},
+    {"simulate",   "attention|gemm|trace", "predict the cache traffic and the time of a problem, a schedule and a machine, or of a kernel's trace (trace FILE|-)",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_TRACE | SET_SEED, 1, 2, cmd_simulate},
     {"compare",    "attention|gemm",       "the same problem under every order and sweep that is left open, side by side",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
     {"plan",       "attention|gemm",       "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
@@ -28,8 +30,8 @@ const verb verb_table[] = {
                    SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, numa, h200, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT, 0, 1, cmd_reproduce},
-    {"view",       "attention|gemm",       "a page that plays schedules side by side and shows the cache (-o FILE.html), --text or --svg",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_OUTPUT | SET_SEED, 1, 1, cmd_view},
+    {"view",       "attention|gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED, 1, MOST_WORDS, cmd_view},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
@@ -73,9 +75,9 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"},   {SET_RUN, "run"},     {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"}, {SET_VIEW, "view"},       {SET_SEED, "random"}, {SET_TUNE, "tune"},
-                    {SET_OUTPUT, "output"},     {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"}, {SET_RUN, "run"},         {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},  {SET_VIEW, "view"},       {SET_SEED, "random"},
+                    {SET_TUNE, "tune"},         {SET_OUTPUT, "output"}, {SET_COMMON, "all verbs"}};
     printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
         if (!operation_base(i)) {
@@ -148,7 +150,7 @@ static const char *spell_machine(const char *name) {
 
 static int run_verb(const verb *v, int argc, char **argv) {
     settings s = settings_none();
-    const char *words[4];
+    const char *words[MOST_WORDS];
     size_t count;
     weft_message message = {""};
     const int32_t operation = v->sets & SET_PROBLEM ? find_operation(v, argc - 2, argv + 2) : 0;

@@ -34,6 +34,8 @@ typedef struct settings {
     int64_t seed, stages, limit;
     double drift; /* NaN: not given */
     int32_t per_domain, curve;
+    double step_seconds;
+    const char *trace_out;
     const char *schedules, *output;
     int32_t text, svg;
     int32_t mode, list, export, forget, exhaustive, again, all; /* of tuning */
@@ -61,7 +63,8 @@ enum option_set {
     SET_DEVICE = 256,
     SET_OUTPUT = 512,
     SET_VIEW = 1024,
-    SET_TUNE = 2048
+    SET_TUNE = 2048,
+    SET_TRACE = 4096
 };
 
 typedef enum option_type {

@@ -78,8 +78,8 @@ typedef struct weft_source {
     uint64_t steps;     /**< in all, for progress and limits; 0: not known */
     double flops;       /**< in all; 0: not known */
     void *user;         /**< the first argument of the functions */
-    /** Null, or called before each run: back to the first job. A view or a curve takes several runs. Returns 0 when memory ran
-     * out. */
+    /** Null, or called before each run: back to the first job. A view or a curve takes several runs. Returns 0 when memory
+     * ran out. */
     int (*begin)(void *user, const weft_machine *machine, int64_t workers);
     /** The next job of a worker, which sits on a domain; returns 0 when there is none. *job is all zeros. */
     int (*next)(void *user, int64_t worker, int64_t domain, weft_job *job);

@@ -1,6 +1,6 @@
 /** @file
- * Traces: what a kernel of your own reads and writes, block by block, from a file or from arrays. docs/own-kernel.md has the
- * formats and examples.
+ * Traces: what a kernel of your own reads and writes, block by block, from a file or from arrays. docs/own-kernel.md has
+ * the formats and examples.
  */
 #ifndef WEFT_TRACE_H
 #define WEFT_TRACE_H
@@ -16,11 +16,11 @@ typedef struct weft_trace weft_trace;
 
 /** What a trace does not say record by record. What is set here takes the place of what a file says. */
 typedef struct weft_trace_options {
-    size_t struct_size;  /**< set by WEFT_TRACE_INIT */
-    const char *name;    /**< for people; null: the file's */
-    int64_t workers;     /**< 0: the machine's, or as many as the trace names */
-    int32_t dispatch;    /**< a weft_dispatch: how tiles reach workers; 0: WEFT_DISPATCH_GRID */
-    int64_t cluster;     /**< see weft_source, like the next four */
+    size_t struct_size; /**< set by WEFT_TRACE_INIT */
+    const char *name;   /**< for people; null: the file's */
+    int64_t workers;    /**< 0: the machine's, or as many as the trace names */
+    int32_t dispatch;   /**< a weft_dispatch: how tiles reach workers; 0: WEFT_DISPATCH_GRID */
+    int64_t cluster;    /**< see weft_source, like the next four */
     int64_t run;
     int64_t rows, cols;
     double flops;
@@ -39,8 +39,8 @@ typedef struct weft_trace_columns {
     const int64_t *step;   /**< null: every record is a step of its own */
     const int64_t *tensor; /**< numbers of `names` */
     const int64_t *block, *bytes;
-    const int64_t *kind;    /**< a weft_access_kind each; null: all are reads */
-    const double *time;     /**< seconds of computing, of a step; null: options.step_seconds */
+    const int64_t *kind; /**< a weft_access_kind each; null: all are reads */
+    const double *time;  /**< seconds of computing, of a step; null: options.step_seconds */
     const char *const *names;
     size_t name_count;
 } weft_trace_columns;
@@ -48,8 +48,8 @@ typedef struct weft_trace_columns {
 #define WEFT_TRACE_COLUMNS_INIT                                                                                            \
     { sizeof(weft_trace_columns), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
 
-/** Reads a trace from a file, CSV or binary; "-" is standard input. WEFT_INVALID with a message that names the file, the line
- * and what is wrong; WEFT_IO when it cannot be read. On failure *trace is null. */
+/** Reads a trace from a file, CSV or binary; "-" is standard input. WEFT_INVALID with a message that names the file, the
+ * line and what is wrong; WEFT_IO when it cannot be read. On failure *trace is null. */
 WEFT_API weft_status weft_trace_read(weft_trace **trace, const char *path, const weft_trace_options *options,
                                      weft_message *message);
 

@@ -65,8 +65,8 @@ int64_t weft_trace_tensor(weft_trace_blocks *b, const char *name, size_t length,
         }
     }
     if (!is_name(name, length)) {
-        weft_fail(message, WEFT_INVALID, "the name of a tensor is 1 to %d visible ASCII characters without , and :",
-                  WEFT_TRACE_NAME - 1);
+        weft_fail(message, WEFT_INVALID,
+                  "the name of a tensor is 1 to %d visible ASCII characters without , and :", WEFT_TRACE_NAME - 1);
         return WEFT_TRACE_WRONG;
     }
     if (b->declared && blocks == 0) {
@@ -126,8 +126,7 @@ static int64_t find_block(weft_trace_blocks *b, int64_t tensor, int64_t block) {
             return b->table[at] - 1;
         }
     }
-    if (b->pieces == WEFT_TRACE_PIECES ||
-        !weft_trace_grow(&b->blocks, &b->blocks_room, b->pieces + 1, sizeof *b->blocks)) {
+    if (b->pieces == WEFT_TRACE_PIECES || !weft_trace_grow(&b->blocks, &b->blocks_room, b->pieces + 1, sizeof *b->blocks)) {
         return -1;
     }
     b->blocks[b->pieces] = (weft_trace_block){block, (uint32_t)tensor, 0};

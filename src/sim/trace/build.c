@@ -9,8 +9,8 @@
 #include "sim/trace/play.h"
 
 const char *weft_trace_column_name(int column) {
-    static const char *const names[] = {"worker", "position", "tile", "step", "tensor", "block",
-                                        "bytes",  "op",   "time", "spread", "jitter"};
+    static const char *const names[] = {"worker", "position", "tile", "step",   "tensor", "block",
+                                        "bytes",  "op",       "time", "spread", "jitter"};
     return column >= 0 && column < WEFT_TRACE_COLUMNS ? names[column] : NULL;
 }
 
@@ -185,7 +185,7 @@ weft_status weft_trace_build_add(weft_trace_builder *b, const weft_trace_record 
         return no_memory(b, message);
     }
     weft_trace_unit *u = &b->units[unit];
-    const int32_t step = has(b, WEFT_TRACE_STEP)            ? (int32_t)r->number[WEFT_TRACE_STEP]
+    const int32_t step = has(b, WEFT_TRACE_STEP)        ? (int32_t)r->number[WEFT_TRACE_STEP]
                          : u->last_step < INT32_MAX - 1 ? u->last_step + 1
                                                         : 0;
     const int fresh = begins_job(u, step, tile), moved = b->run_count > 0 && unit != b->unit;

@@ -51,8 +51,8 @@ typedef struct weft_trace_builder {
     size_t unit_count, unit_room;
     uint32_t *unit_table; /* (unit_slots) by key: a unit plus 1 */
     size_t unit_slots;
-    uint32_t unit;  /* of the record before */
-    int scattered;  /* records of a unit do not all lie together */
+    uint32_t unit; /* of the record before */
+    int scattered; /* records of a unit do not all lie together */
 } weft_trace_builder;
 
 /* Checks the columns. */

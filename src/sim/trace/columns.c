@@ -23,7 +23,8 @@ static weft_status take_names(weft_trace_builder *b, const weft_trace_columns *c
 }
 
 static weft_status take_records(weft_trace_builder *b, const weft_trace_columns *c, weft_message *message) {
-    const int64_t *const numbers[WEFT_TRACE_TIME] = {c->worker, NULL, c->tile, c->step, c->tensor, c->block, c->bytes, c->kind};
+    const int64_t *const numbers[WEFT_TRACE_TIME] = {c->worker, NULL,     c->tile,  c->step,
+                                                     c->tensor, c->block, c->bytes, c->kind};
     weft_trace_record r;
     memset(&r, 0, sizeof r);
     for (size_t i = 0; i < c->count; i++) {

@@ -163,9 +163,10 @@ weft_status weft_trace_names(weft_trace_builder *b, const char *line, size_t len
             column++;
         }
         if (column == WEFT_TRACE_COLUMNS) {
-            return weft_fail(message, WEFT_INVALID,
-                             "'%.*s' is no column: worker, position, tile, step, tensor, block, bytes, op, time, spread, jitter",
-                             (int)(size < 40 ? size : 40), item);
+            return weft_fail(
+                message, WEFT_INVALID,
+                "'%.*s' is no column: worker, position, tile, step, tensor, block, bytes, op, time, spread, jitter",
+                (int)(size < 40 ? size : 40), item);
         }
         if (b->has >> column & 1) {
             return weft_fail(message, WEFT_INVALID, "column %s is there twice", weft_trace_column_name(column));

@@ -93,8 +93,8 @@ static void step_of(void *user, int64_t worker, const weft_job *job, int64_t ste
     out->seconds = step < 0 ? 0 : seconds > 0 ? seconds : t->step_seconds;
 }
 
-/* Numbers the tiles for views: as they are in a grid that was given, or where nearly all are there; else in the order of the
- * jobs. */
+/* Numbers the tiles for views: as they are in a grid that was given, or where nearly all are there; else in the order of
+ * the jobs. */
 static weft_status number_tiles(weft_trace *t, int64_t *rows, int64_t *cols, weft_message *message) {
     const int given = *rows > 0 || *cols > 0;
     int64_t most = -1, product;

@@ -13,9 +13,9 @@ enum { BUFFER = 1 << 18, LABEL = 120 };
 
 /* Bytes to read, a buffer at a time. */
 typedef struct input {
-    FILE *file;         /* null: `data` is all there is */
-    char *buffer;       /* (BUFFER) of a file */
-    const char *data;   /* what is left of the bytes at hand */
+    FILE *file;       /* null: `data` is all there is */
+    char *buffer;     /* (BUFFER) of a file */
+    const char *data; /* what is left of the bytes at hand */
     size_t left;
     const char *label;
     uint64_t line; /* or record */
@@ -68,7 +68,8 @@ static weft_status say_where(const input *in, weft_status status, const weft_mes
 static int read_op(const char *text, size_t length, int64_t *number) {
     static const char *const words[] = {"read", "write", "add"};
     for (int i = 0; i < 3; i++) {
-        if ((length == 1 && text[0] == words[i][0]) || (length == strlen(words[i]) && memcmp(text, words[i], length) == 0)) {
+        if ((length == 1 && text[0] == words[i][0]) ||
+            (length == strlen(words[i]) && memcmp(text, words[i], length) == 0)) {
             *number = i;
             return 1;
         }

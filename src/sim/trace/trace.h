@@ -21,8 +21,8 @@ typedef struct weft_trace_block {
 typedef struct weft_trace_run {
     uint32_t first; /* record; the next run's first ends it */
     uint32_t unit;
-    int32_t step;   /* -1: before the first */
-    uint32_t job;   /* that begins here, plus 1; 0: none does */
+    int32_t step; /* -1: before the first */
+    uint32_t job; /* that begins here, plus 1; 0: none does */
 } weft_trace_run;
 
 typedef struct weft_trace_job {
@@ -33,20 +33,20 @@ typedef struct weft_trace_job {
 
 struct weft_trace {
     char name[96];
-    int by_worker;     /* 1: units are workers; 0: tiles, which are handed out */
+    int by_worker; /* 1: units are workers; 0: tiles, which are handed out */
     int32_t dispatch;
     double step_seconds; /* of a step without a time */
     struct weft_trace_name *names;
     weft_source_tensor *tensors;
     size_t tensor_count;
     weft_trace_block *blocks; /* (pieces) each with its number in its tensor as a source has it */
-    uint32_t *records; /* (record_count) piece, kind in the highest bits */
+    uint32_t *records;        /* (record_count) piece, kind in the highest bits */
     uint32_t record_count, run_count, job_count, unit_count;
-    weft_trace_run *runs;           /* (run_count + 1) */
-    double *seconds;                /* (run_count) or null */
-    double *spread, *jitter;        /* (run_count) of a job, at its first run; or null */
-    weft_trace_job *jobs;           /* (job_count + 1) */
-    uint32_t *units;                /* (unit_count + 1) the first job of each */
+    weft_trace_run *runs;    /* (run_count + 1) */
+    double *seconds;         /* (run_count) or null */
+    double *spread, *jitter; /* (run_count) of a job, at its first run; or null */
+    weft_trace_job *jobs;    /* (job_count + 1) */
+    uint32_t *units;         /* (unit_count + 1) the first job of each */
     weft_source source;
     weft_access *accesses; /* (the longest run) */
     /* Of the simulation at hand. */

@@ -77,8 +77,7 @@ static void put_real(writer *w, double real) {
     put_bytes(w, bits, 8);
 }
 
-static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int written,
-                const weft_sim_job *job) {
+static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int written, const weft_sim_job *job) {
     int tensor = w->tensors - 1;
     while (piece < w->first[tensor]) {
         tensor--;
@@ -120,8 +119,7 @@ static void put_job(writer *w, const weft_sim_job *job) {
         const int64_t step = job->first + i * job->direction;
         for (int s = 0; s < job->streams; s++) {
             const weft_sim_stream *stream = &job->stream[s];
-            put(w, i, stream->base + (uint32_t)step, step == job->last_step ? stream->last_weight : stream->weight, 0,
-                job);
+            put(w, i, stream->base + (uint32_t)step, step == job->last_step ? stream->last_weight : stream->weight, 0, job);
         }
     }
     if (job->out_weight > 0) {
