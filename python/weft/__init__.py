@@ -18,13 +18,14 @@ from .plans import Plan, plan
 from .problems import Attention, AttentionBackward, Gemm
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
+from .traces import Trace, simulate_trace
 from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
     "Attention", "AttentionBackward", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order",
-    "Plan", "Schedule", "Simulation", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches",
-    "matmul", "orders", "plan", "release_memory", "simulate", "sweeps", "tune",
+    "Plan", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches",
+    "matmul", "orders", "plan", "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
 ]  # fmt: skip
 
 

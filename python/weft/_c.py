@@ -100,6 +100,12 @@ STRUCTURES = {
         "double simulated"
     ),
     "CurvePoint": "int64 l2_bytes; uint64 misses",
+    "TraceOptions": (
+        f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds"
+    ),
+    "TraceColumns": (
+        f"{_SIZED} size count; void* worker tile step tensor block bytes kind time; char** names; size name_count"
+    ),
     "OrderInfo": "char* name text; int grid parameter",
     "Name": "char* name text",
     "Divisor": "uint64 value multiplier; uint32 shift",
@@ -134,6 +140,11 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_machine_values": "char* Machine* MachineValue* size size*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
+    "weft_trace_read": "void** char* TraceOptions*",
+    "weft_trace_create": "void** TraceColumns* TraceOptions*",
+    "weft_trace_write_plan": "void* int char*",
+    "weft_simulate_source": "void* Machine* SimulateOptions* Simulation* Traffic*",
+    "weft_simulate_source_curve": "void* Machine* SimulateOptions* CurvePoint* size",
 }
 _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_version": ("char*", ""),
@@ -144,6 +155,9 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_plan_walk": ("Walk*", "void* size"),
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
+    "weft_trace_destroy": (None, "void*"),
+    "weft_trace_source": ("void*", "void*"),
+    "weft_trace_records": ("uint64", "void*"),
     "weft_machine_name": ("char*", "size"),
     "weft_order_describe": ("OrderInfo*", "int32"),
     "weft_sweep_describe": ("Name*", "int32"),
