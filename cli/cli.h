@@ -24,6 +24,7 @@ extern const verb verb_table[];
 int cmd_orders(const settings *s, const char *const *words, size_t count);
 int cmd_order(const settings *s, const char *const *words, size_t count);
 int cmd_machines(const settings *s, const char *const *words, size_t count);
+int cmd_profiles(const settings *s, const char *const *words, size_t count);
 int cmd_run(const settings *s, const char *const *words, size_t count);
 int cmd_simulate(const settings *s, const char *const *words, size_t count);
 int cmd_compare(const settings *s, const char *const *words, size_t count);

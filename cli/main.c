@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli.h"
+#include "options/schedules.h"
 #include "progress.h"
 
 enum { MOST_WORDS = 9 }; /* before the options */
@@ -16,6 +17,8 @@ const verb verb_table[] = {
     {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders},
     {"machines",   "[NAME|FILE|probe]",    "list machines, show one with the source of each number, or measure this GPU", SET_COMMON | SET_DEVICE | SET_OUTPUT,
                    0, 1, cmd_machines},
+    {"profiles",   "[NAME|FILE]",          "list the kernels that the simulator knows, or show one with the source of each number", SET_COMMON,
+                   0, 1, cmd_profiles},
     {"order",      "show attention|gemm",  "show the order on a small grid, numbered by position",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
     {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
@@ -25,11 +28,11 @@ const verb verb_table[] = {
     {"compare",    "attention|gemm",       "the same problem under every order and sweep that is left open, side by side",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
     {"plan",       "attention|gemm",       "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_plan},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_PLAN | SET_SEED, 1, 1, cmd_plan},
     {"tune",       "[attention|gemm]",     "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
                    SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
-    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, numa, h200, all",
-                   SET_COMMON | SET_DEVICE | SET_OUTPUT, 0, 1, cmd_reproduce},
+    {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, all",
+                   SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce},
     {"view",       "attention|gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED, 1, MOST_WORDS, cmd_view},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
@@ -75,9 +78,10 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"}, {SET_RUN, "run"},         {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},  {SET_VIEW, "view"},       {SET_SEED, "random"},
-                    {SET_TUNE, "tune"},         {SET_OUTPUT, "output"}, {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"}, {SET_RUN, "run"},   {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},  {SET_VIEW, "view"}, {SET_SEED, "random"},
+                    {SET_STUDY, "studies"},     {SET_TUNE, "tune"},     {SET_PLAN, "plan"}, {SET_OUTPUT, "output"},
+                    {SET_COMMON, "all verbs"}};
     printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
         if (!operation_base(i)) {
@@ -169,6 +173,9 @@ static int run_verb(const verb *v, int argc, char **argv) {
     if (count < v->least) {
         return complain(EXIT_USAGE, "%s needs %s: 'weft %s --help' shows how", v->name, v->words, v->name);
     }
+    if (s.order_file && s.order > 0 && s.order != WEFT_ORDER_CUSTOM) {
+        return complain(EXIT_USAGE, "--order %s and --order-file exclude each other", weft_order_describe(s.order)->name);
+    }
     if (s.output && weft_file_check(s.output, &message)) {
         return complain(EXIT_FAILED, "%s", message.text);
     }
@@ -176,13 +183,20 @@ static int run_verb(const verb *v, int argc, char **argv) {
     join(argc, argv, command, sizeof command);
     s.command = command;
     s.machine = spell_machine(s.machine);
+    weft_profile profile = WEFT_PROFILE_INIT;
+    const weft_status found = s.profile_name ? weft_profile_load(&profile, s.profile_name, &message) : WEFT_OK;
+    if (found) {
+        return complain_status(found, &message);
+    }
+    s.profile = s.profile_name ? &profile : NULL;
     char kernel[160];
     const kernel_options options = {s.precise, s.mask_every_block, s.no_prefetch, s.ctas};
     if (!kernel_specification(kernel, sizeof kernel, s.kernel ? s.kernel : "", &options)) {
         return complain(EXIT_USAGE, "--kernel %.40s... is no family of kernels: it is too long", s.kernel);
     }
     s.kernel = kernel[0] ? kernel : s.kernel;
-    return v->run(&s, words, count);
+    const int taken = schedule_take(&s);
+    return taken ? taken : v->run(&s, words, count);
 }
 
 static int is_either(const char *word, const char *a, const char *b) {

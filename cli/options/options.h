@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include <weft/weft.h>
+#include <weft/profile.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -28,15 +28,18 @@ typedef struct settings {
     int64_t tile[3], cluster[2];
     int32_t order, sweep, dispatch, axis, table;
     int64_t workers, group, domains, split;
-    const char *machine, *kernel;
+    const char *machine, *kernel, *order_file;
     int32_t device, precise, mask_every_block, no_prefetch, counters, show;
     int64_t gpu, ctas, repeat;
-    int64_t seed, stages, limit;
+    int64_t seed, seeds, stages, limit;
     double drift; /* NaN: not given */
-    int32_t per_domain, curve;
+    const char *profile_name;
+    const weft_profile *profile; /* that of profile_name */
+    int32_t per_domain, curve, tolerances;
     double step_seconds;
     const char *trace_out;
-    const char *schedules, *output;
+    const char *schedules, *schedule, *output;
+    int32_t cost; /* a weft_search_cost */
     int32_t text, svg;
     int32_t mode, list, export, forget, exhaustive, again, all; /* of tuning */
     const char *file, *import, *also;
@@ -64,7 +67,9 @@ enum option_set {
     SET_OUTPUT = 512,
     SET_VIEW = 1024,
     SET_TUNE = 2048,
-    SET_TRACE = 4096
+    SET_PLAN = 4096,
+    SET_STUDY = 8192,
+    SET_TRACE = 16384
 };
 
 typedef enum option_type {

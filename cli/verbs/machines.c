@@ -4,8 +4,7 @@
 
 #include "base/json.h"
 #include "cli.h"
-
-enum { MAX_VALUES = 64 };
+#include "verbs/values.h"
 
 static int show_machine(const settings *s, const char *name) {
     const weft_machine_value init = WEFT_MACHINE_VALUE_INIT;
@@ -18,25 +17,7 @@ static int show_machine(const settings *s, const char *name) {
     if (status) {
         return complain_status(status, &message);
     }
-    count = count < MAX_VALUES ? count : MAX_VALUES;
-    if (s->json) {
-        json_t *list = json_array();
-        for (size_t i = 0; i < count; i++) {
-            const weft_machine_value *v = &values[i];
-            weft_json_append(&list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "section", v->section, "key", v->key, "value",
-                                              v->value, "unit", v->unit, "source", v->source));
-        }
-        return print_json(json_pack("{s:s, s:s, s:o}", "name", machine.name, "title", machine.title, "values", list));
-    }
-    printf("%s: %s\n", machine.name, machine.title);
-    for (size_t i = 0; i < count; i++) {
-        const weft_machine_value *v = &values[i];
-        char key[64], value[160];
-        snprintf(key, sizeof key, "%s.%s", v->section, v->key);
-        snprintf(value, sizeof value, "%s %s", v->value, v->unit);
-        printf("  %-22s%-24s%s\n", key, value, v->source);
-    }
-    return EXIT_OK;
+    return print_values(s, machine.name, machine.title, values, count < MAX_VALUES ? count : MAX_VALUES);
 }
 
 int cmd_machines(const settings *s, const char *const *words, size_t count) {

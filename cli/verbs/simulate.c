@@ -30,8 +30,8 @@ void print_simulation(const weft_machine *machine, const weft_simulation *sim, c
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
     printf("%-10s%14.6f s%s%s\n", "predicted", sim->seconds, sim->tflops > 0 ? ", " : "",
            sim->tflops > 0 ? weft_rate_text(sim->tflops).text : "");
-    printf("simulated in %.3f s, %llu visits, seed %llu\n", sim->elapsed_seconds, (unsigned long long)sim->piece_visits,
-           (unsigned long long)sim->seed);
+    printf("simulated in %.3f s, %llu visits, seed %llu, profile %s\n", sim->elapsed_seconds,
+           (unsigned long long)sim->piece_visits, (unsigned long long)sim->seed, sim->profile);
 }
 
 enum { CURVE_WIDTH = 60 };
@@ -129,11 +129,13 @@ static int simulate(const settings *s, const weft_plan *plan) {
 }
 
 /* The trace of a plan, where --trace-out says: CSV where the name says so, else binary. */
-static int write_trace(const weft_plan *plan, const char *path) {
+static int write_trace(const settings *s, const weft_plan *plan) {
+    const char *path = s->trace_out;
+    const weft_simulate_options options = simulate_options(s, NULL);
     const size_t length = strlen(path);
     const int csv = strcmp(path, "-") == 0 || (length > 4 && strcmp(path + length - 4, ".csv") == 0);
     weft_message message = {""};
-    const weft_status status = weft_trace_write_plan(plan, csv ? WEFT_TRACE_CSV : WEFT_TRACE_BINARY,
+    const weft_status status = weft_trace_write_plan(plan, &options, csv ? WEFT_TRACE_CSV : WEFT_TRACE_BINARY,
                                                      strcmp(path, "-") == 0 ? NULL : path, &message);
     return status ? complain_status(status, &message) : EXIT_OK;
 }
@@ -150,7 +152,7 @@ int cmd_simulate(const settings *s, const char *const *words, size_t count) {
     weft_plan *plan = NULL;
     int code = make_plan(s, &plan);
     if (code == EXIT_OK && s->trace_out) {
-        code = write_trace(plan, s->trace_out);
+        code = write_trace(s, plan);
     }
     const int printed = !s->trace_out || strcmp(s->trace_out, "-") != 0; /* else the trace stands there */
     if (code == EXIT_OK && printed) {

@@ -47,23 +47,22 @@ struct weft_machine {
     double l2_usable;           /**< share of the capacity that a kernel's data can have */
     double l2_slack;            /**< share of the oldest lines from which the victim is drawn; 0: strictly the oldest */
     double l2_crowded;          /**< share of the lines in sets that overflow before the whole does */
-    double l2_merge;            /**< requests for a sector in flight that are counted as one */
     int64_t l2_write;           /**< a weft_write */
     double l2_bandwidth;        /**< bytes per second, the whole chip */
     int64_t llc_bytes;          /**< last-level cache behind the L2s; 0: none */
     double llc_bandwidth;       /**< bytes per second; 0 where there is none */
     double dram_bandwidth;      /**< bytes per second */
-    double near_latency, far_latency, dram_latency; /**< cycles; far is 0 where nothing is far */
-    double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */
-    double exp_rate;                                /**< exponentials per second, the whole chip */
-    double drift;                                   /**< relative standard deviation of a step's time between workers */
-    double drift_load; /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
+    double near_latency, far_latency, dram_latency;                     /**< cycles; far is 0 where nothing is far */
+    double matrix_fp32, matrix_fp16, matrix_bf16;                       /**< FLOP per second, dense */
+    double exp_rate;                                                    /**< exponentials per second, the whole chip */
+    char attention_profile[32], backward_profile[32], gemm_profile[32]; /**< of its usual kernels; "": "generic" */
+    double matrix_fp8;                                                  /**< FLOP per second, dense; 0: not known */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
-    {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}
+    {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, \
+     0.0, 0.0, 0.0, 0.0, "", "", "", 0.0}
 /* clang-format on */
 
 /** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with
@@ -92,7 +91,7 @@ WEFT_API const weft_machine *weft_plan_machine(const weft_plan *plan);
 /** Names of the built-in machines by number; null past the last. */
 WEFT_API const char *weft_machine_name(size_t number);
 
-/** One value of a machine as text, for listings. */
+/** One value of a machine or a profile as text, for listings. */
 typedef struct weft_machine_value {
     size_t struct_size;                      /**< set by WEFT_MACHINE_VALUE_INIT */
     const char *section, *key, *unit, *text; /**< constants: the section, the key, the unit, what the key means */

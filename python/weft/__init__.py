@@ -15,6 +15,7 @@ from .compute import attention, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
 from .plans import Plan, plan
+from .profiles import Profile, profiles
 from .problems import Attention, AttentionBackward, Gemm
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
@@ -24,8 +25,8 @@ from .tuning import Tuned, tune
 __version__ = _c.library.weft_version().decode()
 __all__ = [
     "Attention", "AttentionBackward", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order",
-    "Plan", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches",
-    "matmul", "orders", "plan", "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
+    "Plan", "Profile", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare",
+    "curve", "dispatches", "matmul", "orders", "plan", "profiles", "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
 ]  # fmt: skip
 
 

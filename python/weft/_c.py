@@ -69,15 +69,19 @@ STRUCTURES = {
     "GemmData": f"{_HEAD} void* a b c",
     "Schedule": (
         f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
-        "int64 domains cluster_m cluster_n split; int64[8] reserved"
+        "int64 domains cluster_m cluster_n split; uint32* order_table; int64 order_count; int64[6] reserved"
     ),
     "Device": f"{_SIZED} int kind; int32 index; char* kernel; int mode",
     "Machine": (
         f"{_SIZED} char[32] name; char[96] title; int64 workers domains handout handout_run; double clock; "
         "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home; "
-        "double l2_usable l2_slack l2_crowded l2_merge; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
+        "double l2_usable l2_slack l2_crowded; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
         "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16; "
-        "double exp_rate drift drift_load"
+        "double exp_rate; char[32] attention_profile backward_profile gemm_profile; double matrix_fp8"
+    ),
+    "Profile": (
+        f"{_SIZED} char[32] name; char[96] title; int64 stages; double spread_step spread_tile spread_load merge matrix overlap; "
+        "double step_cycles launch prologue epilogue hidden clock"
     ),
     "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device",
     "Tuned": f"{_SIZED} Schedule schedule; double seconds spread; int64 runs date; int32 whole",
@@ -94,14 +98,14 @@ STRUCTURES = {
         f"{_SIZED} uint64 sectors sectors_from_sm hits misses fabric_sectors llc_hits dram_read_bytes dram_write_bytes; "
         "uint64[7] reserved"
     ),
-    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user",
+    "SimulateOptions": f"{_SIZED} double drift; uint64 seed; int64 stages; uint64 limit; void* progress progress_user; Profile* profile",
     "Simulation": (
         f"{_SIZED} Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; "
-        "double simulated"
+        "double simulated; char[32] profile"
     ),
     "CurvePoint": "int64 l2_bytes; uint64 misses",
     "TraceOptions": (
-        f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds"
+        f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds; char* profile"
     ),
     "TraceColumns": (
         f"{_SIZED} size count; void* worker tile step tensor block bytes kind time; char** names; size name_count"
@@ -132,17 +136,20 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_problem_check": "void*",
     "weft_plan_create": "void** void* PlanOptions*",
     "weft_plan_enqueue": "void* void* void*",
+    "weft_plan_positions": "void* PlanOptions* Grid*",
     "weft_tune": "void* Schedule* Device* TuneOptions* Tuned* TuneState*",
     "weft_machine_load": "Machine* char*",
     "weft_machine_parse": "Machine* char* size char*",
     "weft_machine_host": "Machine*",
     "weft_machine_gpu": "Machine* int32",
     "weft_machine_values": "char* Machine* MachineValue* size size*",
+    "weft_profile_load": "Profile* char*",
+    "weft_profile_parse": "Profile* char* size char*",
+    "weft_profile_values": "char* Profile* MachineValue* size size*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
     "weft_trace_read": "void** char* TraceOptions*",
     "weft_trace_create": "void** TraceColumns* TraceOptions*",
-    "weft_trace_write_plan": "void* int char*",
     "weft_simulate_source": "void* Machine* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_source_curve": "void* Machine* SimulateOptions* CurvePoint* size",
 }
@@ -159,6 +166,7 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_trace_source": ("void*", "void*"),
     "weft_trace_records": ("uint64", "void*"),
     "weft_machine_name": ("char*", "size"),
+    "weft_profile_name": ("char*", "size"),
     "weft_order_describe": ("OrderInfo*", "int32"),
     "weft_sweep_describe": ("Name*", "int32"),
     "weft_dispatch_describe": ("Name*", "int32"),

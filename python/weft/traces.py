@@ -7,7 +7,7 @@ import os
 import weakref
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
-from . import _c, machines, schedules, simulation
+from . import _c, machines, profiles, schedules, simulation
 from .errors import Invalid
 
 _READ, _WRITE = 0, 1  # enum weft_access_kind
@@ -133,12 +133,13 @@ class Trace:
         """Records."""
         return _c.library.weft_trace_records(self._handle)
 
-    def simulate(self, machine: machines.MachineLike = None, *, drift: Optional[float] = None, seed: int = 1,
-                 stages: int = 2, limit: int = 0) -> simulation.Simulation:  # fmt: skip
+    def simulate(self, machine: machines.MachineLike = None, *, profile: profiles.ProfileLike = None,
+                 drift: Optional[float] = None, seed: int = 1, stages: Optional[int] = None,
+                 limit: int = 0) -> simulation.Simulation:  # fmt: skip
         """Predicts its L2 and DRAM traffic and its time on a machine. Options are those of weft.simulate()."""
         where = machines.of(machine) or machines.Machine.host()
         out, domains = _c.Simulation(), _c.array(_c.Traffic, max(1, where.domains))
-        options = simulation.options(drift, seed, stages, limit)
+        options = simulation.options(profile, drift, seed, stages, limit)
         _c.call(_c.library.weft_simulate_source, _c.library.weft_trace_source(self._handle), ctypes.byref(where._c),
                 ctypes.byref(options), ctypes.byref(out), domains)  # fmt: skip
         return simulation.result(where, None, out, domains)
@@ -152,11 +153,11 @@ class Trace:
 
 
 def simulate_trace(worker=None, step=None, tensor=None, block=None, bytes=None, *, machine: machines.MachineLike = None,
-                   drift: Optional[float] = None, seed: int = 1, stages: int = 2, limit: int = 0,
-                   **columns) -> simulation.Simulation:  # fmt: skip
+                   profile: profiles.ProfileLike = None, drift: Optional[float] = None, seed: int = 1,
+                   stages: Optional[int] = None, limit: int = 0, **columns) -> simulation.Simulation:  # fmt: skip
     """Simulates a kernel of your own: arrays with one element for each block that it reads or writes.
 
     The arguments are those of weft.Trace and of weft.simulate().
     """
     trace = Trace(worker, step, tensor, block, bytes, **columns)
-    return trace.simulate(machine, drift=drift, seed=seed, stages=stages, limit=limit)
+    return trace.simulate(machine, profile=profile, drift=drift, seed=seed, stages=stages, limit=limit)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -107,6 +108,47 @@ weft_status weft_file_write(const char *path, const void *text, size_t length, w
     }
     weft_file_put(&f, text, length);
     return weft_file_end(&f, message);
+}
+
+/* Reads to the end; returns 0 or an error number: EFBIG for more than `most` bytes. */
+static int read_all(int file, size_t most, char **text, size_t *length) {
+    size_t room = 0;
+    for (;;) {
+        if (*length == room) {
+            room = room ? 2 * room : 1 << 16;
+            char *larger = realloc(*text, room + 1);
+            if (!larger) {
+                return ENOMEM;
+            }
+            *text = larger;
+        }
+        const ssize_t got = read(file, *text + *length, room - *length);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            (*text)[*length] = '\0';
+            return got == 0 ? 0 : errno;
+        }
+        *length += got > 0 ? (size_t)got : 0;
+        if (*length > most) {
+            return EFBIG;
+        }
+    }
+}
+
+weft_status weft_file_read(const char *path, size_t most, char **text, size_t *length, weft_message *message) {
+    const int file = path ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    *text = NULL;
+    *length = 0;
+    const int error = file < 0 ? errno : read_all(file, most, text, length);
+    if (path && file >= 0) {
+        close(file);
+    }
+    if (error) {
+        free(*text);
+        *text = NULL;
+        return error == ENOMEM ? weft_fail(message, WEFT_NO_MEMORY, "no memory to read a file")
+                               : fail(path ? path : "standard input", error, message);
+    }
+    return WEFT_OK;
 }
 
 int weft_file_line(const char *path, char *text, size_t size) {

@@ -6,7 +6,13 @@
 weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs, weft_message *message) {
     const weft_schedule none = WEFT_SCHEDULE_INIT;
     *ours = none;
-    return theirs ? weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_SCHEDULE_INIT", message) : WEFT_OK;
+    const weft_status status =
+        theirs ? weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_SCHEDULE_INIT", message) : WEFT_OK;
+    if (status == WEFT_OK && ours->order_table && ours->order != WEFT_ORDER_CHOOSE && ours->order != WEFT_ORDER_CUSTOM) {
+        return weft_fail(message, WEFT_INVALID, "order_table is given, and order is %d: order custom takes it",
+                         (int)ours->order);
+    }
+    return status;
 }
 
 weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_message *message) {

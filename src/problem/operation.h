@@ -105,6 +105,9 @@ typedef struct weft_operation_row {
     /* Bytes of what a worker must hold for a step: its own memory bounds the tiles that are worth trying. */
     double (*step_bytes)(const weft_tiling *tiling);
 
+    /* The field of a weft_machine with the name of the profile that its kernels for this usually have; 0: there is none. */
+    size_t profile;
+
     /* 1: clusters may reach over the edge of the grid, where the kernels do that. */
     int clusters_reach_over;
 
@@ -127,6 +130,10 @@ const weft_operation_row *weft_operation_at(int32_t operation);
 /* Checks a caller's descriptor and copies it with every default filled in; *row is its operation's. */
 weft_status weft_problem_resolve(weft_problem *resolved, const weft_operation_row **row, const void *problem,
                                  weft_message *message);
+
+/* Refuses a problem with elements that are only simulated: "fp8 is not supported by cpu yet". */
+weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_operation_row *row, const char *by,
+                                      weft_message *message);
 
 /* Checks a caller's data for a resolved problem, and copies it: no pointer may be null that must not be, and nothing that
  * is written may overlap anything else. `copy` is room for the data of any operation. */

@@ -35,6 +35,7 @@ static json_t *result_json(const weft_machine *machine, json_t *problem, json_t 
     weft_json_set(&object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
     weft_json_set(&object, "elapsed_seconds", json_real(sim->elapsed_seconds));
     weft_json_set(&object, "seed", json_integer((json_int_t)sim->seed));
+    weft_json_set(&object, "profile", json_string(sim->profile));
     if (domains) {
         json_t *list = json_array();
         for (int64_t d = 0; d < machine->domains; d++) {

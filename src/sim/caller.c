@@ -30,6 +30,7 @@ typedef struct caller {
     uint32_t *weight;                   /* (pieces) sectors, and WRITTEN; 0: nobody has asked for it yet */
     caller_worker *workers;             /* (workers) */
     double sharers, cluster;            /* workers that share the L2's bandwidth, and SMs of one of ours */
+    double spread_load;                 /* of the profile */
     uint64_t distinct, written, visits; /* sectors read before they are written; sectors written; pieces read */
     weft_status status;                 /* of the first thing that was wrong, and what it was */
     weft_message message;
@@ -192,7 +193,7 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     job->spread = own->spread > 0 ? own->spread : 1;
     job->jitter = own->jitter > 0   ? own->jitter
                   : own->jitter < 0 ? 0
-                                    : c->machine->drift_load * load * load * load * load * job->spread;
+                                    : c->spread_load * load * load * load * load * job->spread;
     return 1;
 }
 
@@ -244,7 +245,8 @@ static uint64_t sectors_of(const weft_source *s, int64_t sector) {
     return sum;
 }
 
-static weft_status open_source(const weft_sim_subject *subject, weft_sim_source *out, weft_message *message) {
+static weft_status open_source(const weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *out,
+                               weft_message *message) {
     static const weft_sim_listed listed = {read_step, write_step, step_seconds, step_place};
     const weft_source *s = subject->of;
     const weft_machine *m = subject->machine;
@@ -257,12 +259,14 @@ static weft_status open_source(const weft_sim_subject *subject, weft_sim_source 
     out->next = next_job;
     out->end = end;
     out->sectors = sectors_of(s, m->l2_sector);
+    weft_sim_set_edges(out, m, profile, s->grid, workers);
     caller *c = calloc(1, sizeof *c);
     if (c) {
         out->context = c;
         out->release = release;
         c->source = s;
         c->machine = m;
+        c->spread_load = profile->spread_load;
         c->cluster = s->cluster > 0 ? (double)s->cluster : 1;
         c->sharers = fmax((double)m->workers, (double)workers * c->cluster);
         c->workers = calloc((size_t)out->workers, sizeof *c->workers);
@@ -285,5 +289,6 @@ static uint64_t count_steps(const void *of) {
 }
 
 weft_sim_subject weft_sim_subject_of_source(const weft_source *source, const weft_machine *machine) {
-    return (weft_sim_subject){source, machine, source->flops, count_steps, open_source};
+    return (weft_sim_subject){source,        machine,     source->profile ? source->profile : "generic",
+                              source->flops, count_steps, open_source};
 }

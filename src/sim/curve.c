@@ -19,20 +19,20 @@ static void choose_sizes(weft_curve_point *points, size_t count, uint64_t sector
 
 /* One run of the engine with the workers in step; `reuse` may be null. */
 static weft_status run_in_step(const weft_sim_subject *subject, const weft_machine *machine,
-                               const weft_simulate_options *options, weft_reuse *reuse, uint64_t *misses,
+                               const weft_sim_settings *settings, weft_reuse *reuse, uint64_t *misses,
                                weft_message *message) {
     weft_sim_source source;
     weft_memory memory;
     weft_sim_outcome outcome;
     memset(&memory, 0, sizeof memory);
-    weft_status status = subject->open(subject, &source, message);
-    if (status == WEFT_OK && !weft_memory_init(&memory, machine, source.pieces, options->seed)) {
+    weft_status status = subject->open(subject, &settings->profile, &source, message);
+    if (status == WEFT_OK && !weft_memory_init(&memory, machine, &settings->profile, source.pieces, settings->seed)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
     }
     if (status == WEFT_OK) {
         memory.reuse = reuse;
-        source.steps = options->progress ? subject->steps(subject->of) : 0;
-        status = weft_sim_run(&memory, &source, options, 0.0, &outcome, message);
+        source.steps = settings->progress ? subject->steps(subject->of) : 0;
+        status = weft_sim_run(&memory, &source, settings, &outcome, message);
     }
     if (status == WEFT_OK && source.end) {
         status = source.end(&source, message);
@@ -57,7 +57,7 @@ static void tell_of_many(void *user, int64_t done, int64_t total) {
     m->options->progress(m->options->progress_user, m->run * total + done, m->runs * total);
 }
 
-static weft_status by_distance(const weft_sim_subject *subject, const weft_simulate_options *options, uint32_t pieces,
+static weft_status by_distance(const weft_sim_subject *subject, const weft_sim_settings *settings, uint32_t pieces,
                                uint64_t sectors, weft_curve_point *points, size_t count, weft_message *message) {
     const weft_machine *machine = subject->machine;
     const int64_t domains = machine->domains;
@@ -70,7 +70,7 @@ static weft_status by_distance(const weft_sim_subject *subject, const weft_simul
     }
     uint64_t unused;
     if (status == WEFT_OK) {
-        status = run_in_step(subject, machine, options, reuse, &unused, message);
+        status = run_in_step(subject, machine, settings, reuse, &unused, message);
     }
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         for (int64_t d = 0; d < domains; d++) {
@@ -86,17 +86,18 @@ static weft_status by_distance(const weft_sim_subject *subject, const weft_simul
 
 weft_status weft_sim_curve(const weft_sim_subject *subject, const weft_simulate_options *options, weft_curve_point *points,
                            size_t count, weft_message *message) {
-    weft_simulate_options o;
+    weft_sim_settings o;
     if (!points || count < 2) {
         return weft_fail(message, WEFT_INVALID, "a curve has at least 2 points");
     }
-    weft_status status = weft_simulate_options_read(&o, options, message);
+    weft_status status = weft_sim_settings_read(&o, options, subject->profile, message);
     if (status) {
         return status;
     }
+    o.profile.spread_step = o.profile.spread_tile = o.profile.spread_load = 0;
     o.limit = 0; /* a part of the walk has other distances than all of it */
     weft_sim_source source;
-    status = subject->open(subject, &source, message);
+    status = subject->open(subject, &o.profile, &source, message);
     weft_sim_close(&source);
     if (status) {
         return status;

@@ -35,12 +35,11 @@ typedef struct engine {
     sim_worker *workers;
     wheel wheel;
     int64_t stages;
-    double drift;
-    int waits; /* whether steps vary by what they wait for a busy L2, too */
+    double spread_step, spread_tile;
     uint64_t limit, random;
     weft_sim_outcome *outcome;
     const weft_sim_observer *observer; /* or null */
-    const weft_simulate_options *options;
+    const weft_sim_settings *settings;
     uint64_t next_told; /* the number of steps to tell of progress at */
 } engine;
 
@@ -49,8 +48,8 @@ enum { STEPS_BETWEEN = 1 << 16 }; /* two tellings of progress: about a milliseco
 static void tell_progress(engine *e) {
     const uint64_t all = e->limit != 0 && e->limit < e->source->steps ? e->limit : e->source->steps;
     e->next_told = e->outcome->steps + STEPS_BETWEEN;
-    e->options->progress(e->options->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
-                         (int64_t)all);
+    e->settings->progress(e->settings->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
+                          (int64_t)all);
 }
 
 /* About normal, of standard deviation 1: the sum of four uniform numbers. */
@@ -93,6 +92,18 @@ static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     return ready;
 }
 
+/* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
+ * spread_step / sqrt(n); what the tile varies by as a whole, spread_tile, does not average out. */
+static double spread_of_tile(engine *e, const weft_sim_job *job) {
+    const double steps = e->spread_step * job->spread + job->jitter;
+    const double mean = job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
+    double factor = 1.0 + mean * next_spread(&e->random);
+    if (e->spread_tile > 0) {
+        factor += e->spread_tile * next_spread(&e->random);
+    }
+    return factor > 0.1 ? factor : 0.1;
+}
+
 /* How long the step at hand takes, which has been asked for. */
 static inline double seconds_of(const engine *e, const sim_worker *w) {
     const weft_sim_listed *listed = e->source->listed;
@@ -111,11 +122,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     }
     w->busy = 1;
     w->done = 0;
-    /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
-    const double drift = e->drift * w->job.spread + (e->waits ? w->job.jitter : 0.0);
-    const double spread = w->job.steps > 0 ? drift / sqrt((double)w->job.steps) : 0.0;
-    const double factor = 1.0 + spread * next_spread(&e->random);
-    w->factor = factor > 0.1 ? factor : 0.1;
+    w->factor = spread_of_tile(e, &w->job);
     w->seconds = w->job.step_seconds * w->factor;
     double start = now;
     if (e->source->listed) {
@@ -163,6 +170,10 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         }
         if (e->outcome->steps >= e->next_told) {
             tell_progress(e);
+        }
+        if (e->source->between > 0) {
+            schedule(e, number, now + e->source->between);
+            return 1;
         }
         return begin_job(e, number, now);
     }
@@ -233,8 +244,8 @@ static int64_t domain_of(const weft_sim_source *source, int64_t worker, int64_t 
     return (turn + shift) % domains;
 }
 
-weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
-                         double drift, weft_sim_outcome *outcome, weft_message *message) {
+weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
+                         weft_sim_outcome *outcome, weft_message *message) {
     engine *e = calloc(1, sizeof *e);
     sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
     weft_status status = WEFT_OK;
@@ -245,15 +256,15 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->memory = memory;
     e->source = source;
     e->workers = workers;
-    e->stages = options->stages;
-    e->drift = drift;
-    e->waits = drift > 0 && options->drift < 0; /* not where workers are in step, or spread as the caller says */
-    e->limit = options->limit;
-    e->random = options->seed;
+    e->stages = settings->profile.stages;
+    e->spread_step = settings->profile.spread_step;
+    e->spread_tile = settings->profile.spread_tile;
+    e->limit = settings->limit;
+    e->random = settings->seed;
     e->outcome = outcome;
     e->observer = source->observer;
-    e->options = options;
-    e->next_told = options->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    e->settings = settings;
+    e->next_told = settings->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
     outcome->seconds = 0;
     outcome->steps = 0;
     outcome->pieces = 0;
@@ -269,6 +280,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     } else {
         run_wheel(e, source->workers);
     }
+    outcome->seconds += source->edges;
     if (memory->failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the caches");
     }

@@ -61,6 +61,8 @@ typedef struct weft_sim_source {
     int64_t seats; /* SMs: workers beyond that many are second CTAs on them */
     int64_t run;   /* workers in a row on one domain */
     uint32_t pieces;
+    double edges;   /* seconds before a worker's first tile and after its last */
+    double between; /* seconds between two of its tiles */
     uint64_t steps; /* of all jobs, for whoever wants to know of progress; 0: not counted */
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
@@ -83,14 +85,21 @@ typedef struct weft_sim_outcome {
     uint64_t pieces; /* asked for in these steps */
 } weft_sim_outcome;
 
-/* The options that apply, or what is wrong with those given; null gives the defaults. Of what is returned, stages and drift
- * are numbers from 0 on, but for WEFT_SIM_OWN_DRIFT, which stands for the machine's. */
-#define WEFT_SIM_OWN_DRIFT (-1.0)
-weft_status weft_simulate_options_read(weft_simulate_options *options, const weft_simulate_options *given,
-                                       weft_message *message);
+/* How to simulate: the caller's options, and the profile with what they override in it. */
+typedef struct weft_sim_settings {
+    weft_profile profile;
+    uint64_t seed, limit;
+    weft_progress progress; /* or null */
+    void *progress_user;
+} weft_sim_settings;
+
+/* The settings that apply, or what is wrong with the options; null gives the defaults. `usual` is the name of the profile
+ * where the caller gives none. */
+weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simulate_options *given, const char *usual,
+                                   weft_message *message);
 
 /* Runs all jobs. WEFT_NO_MEMORY is the only failure. */
-weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
-                         double drift, weft_sim_outcome *outcome, weft_message *message);
+weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
+                         weft_sim_outcome *outcome, weft_message *message);
 
 #endif

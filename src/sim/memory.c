@@ -14,13 +14,14 @@ static double slack_of(const weft_machine *machine) {
     return fmin(1.0, fmax(sets, machine->l2_slack));
 }
 
-int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t pieces, uint64_t seed) {
+int weft_memory_init(weft_memory *memory, const weft_machine *machine, const weft_profile *profile, uint32_t pieces,
+                     uint64_t seed) {
     memset(memory, 0, sizeof *memory);
     memory->domains = machine->domains;
     memory->split = machine->l2_home == WEFT_HOME_SPLIT;
     memory->has_llc = machine->llc_bytes > 0;
     memory->writes_hit = machine->l2_write == WEFT_WRITE_HIT;
-    memory->merge = machine->l2_merge;
+    memory->merge = profile->merge;
     memory->crowded = machine->l2_crowded;
     memory->near = machine->near_latency / machine->clock;
     memory->far = machine->far_latency / machine->clock;

@@ -33,7 +33,8 @@ typedef struct weft_memory {
 } weft_memory;
 
 /* `pieces` is how many there are. Returns 0 when memory ran out; release it in any case. */
-int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t pieces, uint64_t seed);
+int weft_memory_init(weft_memory *memory, const weft_machine *machine, const weft_profile *profile, uint32_t pieces,
+                     uint64_t seed);
 void weft_memory_release(weft_memory *memory);
 
 /* A worker of `domain` asks at time `now` for a piece of `weight` sectors. Returns when all of it is there. */

@@ -248,7 +248,7 @@ static int by_begin(const void *a, const void *b) {
 }
 
 /* Runs it a second time, now that it is known how long it takes. */
-static weft_status record(weft_recording *t, const weft_sim_subject *subject, const weft_simulate_options *o,
+static weft_status record(weft_recording *t, const weft_sim_subject *subject, const weft_sim_settings *o,
                           weft_message *message) {
     weft_sim_source source;
     weft_memory memory;
@@ -260,12 +260,12 @@ static weft_status record(weft_recording *t, const weft_sim_subject *subject, co
     r.memory = &memory;
     r.source = &source;
     r.frame_seconds = t->sim.seconds / (double)t->frames;
-    weft_status status = subject->open(subject, &source, message);
+    weft_status status = subject->open(subject, &o->profile, &source, message);
     if (status == WEFT_OK) {
         t->workers = source.workers;
         lay_out(t, &source.map);
         if (!make_room(t, &r, source.pieces, source.sectors) ||
-            !weft_memory_init(&memory, subject->machine, source.pieces, o->seed)) {
+            !weft_memory_init(&memory, subject->machine, &o->profile, source.pieces, o->seed)) {
             status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a recording of %u pieces", source.pieces);
         }
     }
@@ -274,7 +274,7 @@ static weft_status record(weft_recording *t, const weft_sim_subject *subject, co
         count_pieces(t, source.pieces, r.pieces_of);
         source.observer = &observer;
         memory.reuse = r.reuse;
-        status = weft_sim_run(&memory, &source, o, o->drift < 0 ? subject->machine->drift : o->drift, &outcome, message);
+        status = weft_sim_run(&memory, &source, o, &outcome, message);
     }
     if (status == WEFT_OK && r.failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a recording of %zu visits", t->count);
@@ -297,8 +297,8 @@ weft_status weft_recording_make(weft_recording *recording, const weft_sim_subjec
     if (!subject || frames < 1) {
         return weft_fail(message, WEFT_INVALID, !subject ? "subject is null" : "a recording has at least one frame");
     }
-    weft_simulate_options o;
-    weft_status status = weft_simulate_options_read(&o, options, message);
+    weft_sim_settings o;
+    weft_status status = weft_sim_settings_read(&o, options, subject->profile, message);
     if (status) {
         return status;
     }

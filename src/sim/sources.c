@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "plan/custom.h"
 
 enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
 
@@ -55,25 +56,49 @@ static double sharers(const weft_plan *plan) {
     return (double)(plan->schedule.workers > plan->machine.workers ? plan->schedule.workers : plan->machine.workers);
 }
 
-/* Sets how long a step takes: `compute` seconds, or as long as its pieces need at the worker's share of the L2's bandwidth.
+double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype) {
+    const double rates[] = {[WEFT_FP32] = m->matrix_fp32,
+                            [WEFT_FP16] = m->matrix_fp16,
+                            [WEFT_BF16] = m->matrix_bf16,
+                            [WEFT_FP8] = m->matrix_fp8};
+    return rates[dtype];
+}
+
+/* Seconds that a step computes where no load is late: products, exponentials beside them or after them, and what else the
+ * kernel does in a step. */
+static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *reads) {
+    const weft_machine *m = &w->plan->machine;
+    const weft_profile *p = w->profile;
+    const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
+    const double exponentials = reads->exponentials / m->exp_rate;
+    const double beside = p->overlap * fmin(products, exponentials);
+    return sharers(w->plan) * (products + exponentials - beside) + p->step_cycles / m->clock;
+}
+
+/* The share of the machine's clock that its power leaves: less of it, the less the matrix units pause in a step. */
+static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads, double step_seconds) {
+    const double products = sharers(w->plan) * reads->flops / weft_sim_matrix_rate(&w->plan->machine, reads->dtype);
+    return 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
+}
+
+/* Sets how long a step takes: what it computes, or as long as its pieces need at the worker's share of the L2's bandwidth.
  *
  * What makes steps vary is waiting in the L2's queues. A cluster asks for `apart` / asked times less than its CTAs would
  * apart, and goes at the mean of CTAs that each wait for pieces of their own. */
-static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, double apart) {
+static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visit_reads *reads, double apart) {
+    const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
     const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
     double asked = 0;
     for (int i = 0; i < job->streams; i++) {
         asked += job->stream[i].weight;
     }
-    job->step_seconds = fmax(compute, asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth);
+    const double compute = compute_seconds(w, reads);
+    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth;
+    job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
     job->spread = asked / apart / sqrt(ctas);
-    const double load = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth / job->step_seconds;
-    job->jitter = m->drift_load * load * load * load * load * job->spread;
-}
-
-static double matrix_rate(const weft_machine *m, weft_dtype dtype) {
-    return dtype == WEFT_FP32 ? m->matrix_fp32 : dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
+    const double load = loads / job->step_seconds;
+    job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
 void weft_sim_walk_job(const weft_sim_walk *w, const weft_visit *visit, weft_sim_job *job) {
@@ -95,9 +120,7 @@ void weft_sim_walk_job(const weft_sim_walk *w, const weft_visit *visit, weft_sim
     job->out_weight = (uint32_t)reads.out_sectors;
     job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
     job->lead_weight = (uint32_t)reads.first_sectors;
-    /* A plain kernel does its products and its exponentials one after the other. */
-    const double compute = reads.flops / matrix_rate(m, reads.dtype) + reads.exponentials / m->exp_rate;
-    set_times(job, plan, sharers(plan) * compute, apart);
+    set_times(job, w, &reads, apart);
 }
 
 /* The next tile of a worker, by what its operation says that a visit reads. */
@@ -160,26 +183,42 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     return WEFT_OK;
 }
 
-weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan, weft_message *message) {
+/* A machine need not have a rate for every dtype of a problem. */
+static weft_status check_rates(const weft_plan *plan, weft_message *message) {
+    weft_buffer list[WEFT_BUFFERS];
+    const size_t count = plan->operation->buffers(&plan->problem, list);
+    for (size_t i = 0; i < count; i++) {
+        if (!(weft_sim_matrix_rate(&plan->machine, list[i].dtype) > 0)) {
+            return weft_fail(message, WEFT_UNSUPPORTED, "machine %s has no rate for %s: give it [rate] %s",
+                             plan->machine.name, weft_dtype_name(list[i].dtype), weft_dtype_name(list[i].dtype));
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
+                               const weft_profile *profile, weft_message *message) {
     memset(walk, 0, sizeof *walk);
     memset(source, 0, sizeof *source);
     walk->plan = plan;
+    walk->profile = profile;
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
     }
-    const weft_status status = number_pieces(source, walk, message);
-    if (status) {
+    weft_status status = number_pieces(source, walk, message);
+    if (status || (status = check_rates(plan, message))) {
         return status;
     }
     const int64_t positions = plan->walk.order.count;
     source->workers = smaller(plan->walk.workers, positions);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
-    const int placed = weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS;
+    const int placed = weft_schedule_by_domain(&plan->schedule);
     source->run = placed ? 1 : plan->machine.handout_run;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
+    weft_sim_set_edges(source, &plan->machine, profile, plan->walk.dispatch == WEFT_DISPATCH_GRID, plan->walk.workers);
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes clusters of at most %d rows and columns",
                          WEFT_SIM_STREAMS);
@@ -234,13 +273,14 @@ static void release(void *context) {
     free(context);
 }
 
-static weft_status open_plan(const weft_sim_subject *subject, weft_sim_source *source, weft_message *message) {
+static weft_status open_plan(const weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *source,
+                             weft_message *message) {
     weft_sim_walk *walk = malloc(sizeof *walk);
     if (!walk) {
         memset(source, 0, sizeof *source);
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a walk");
     }
-    const weft_status status = weft_sim_walk_make(source, walk, subject->of, message);
+    const weft_status status = weft_sim_walk_make(source, walk, subject->of, profile, message);
     source->context = walk;
     source->release = release;
     return status;
@@ -251,5 +291,6 @@ static uint64_t count_steps(const void *of) {
 }
 
 weft_sim_subject weft_sim_subject_of_plan(const weft_plan *plan) {
-    return (weft_sim_subject){plan, &plan->machine, plan->operation->flops(&plan->problem), count_steps, open_plan};
+    return (weft_sim_subject){plan,        &plan->machine, weft_plan_profile(plan), plan->operation->flops(&plan->problem),
+                              count_steps, open_plan};
 }

@@ -9,6 +9,7 @@
 /* The walk of a plan, dealt out to the machine's workers. */
 typedef struct weft_sim_walk {
     const weft_plan *plan;
+    const weft_profile *profile;
     weft_worker *workers;           /* (workers) persistent ones */
     int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
     int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
@@ -22,11 +23,16 @@ typedef struct weft_sim_walk {
 
 weft_sim_subject weft_sim_subject_of_plan(const weft_plan *plan);
 
-/* The walk of a plan, as weft_sim_subject.open() makes it; release it in any case. */
-weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan, weft_message *message);
+/* The walk of a plan with a kernel of that profile, which must stay, as weft_sim_subject.open() makes it; release it in any
+ * case. */
+weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
+                               const weft_profile *profile, weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
 
 /* The job of a visit. */
 void weft_sim_walk_job(const weft_sim_walk *walk, const weft_visit *visit, weft_sim_job *job);
+
+/* FLOP per second of a machine's products in a dtype. */
+double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype);
 
 #endif

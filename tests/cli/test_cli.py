@@ -37,7 +37,7 @@ class Command(unittest.TestCase):
 class Orders(Command):
     NAMES = [
         "raster-m", "raster-n", "group", "serpentine", "hilbert", "serpentine-swizzled", "block-first", "block-first-swizzled", "head-first",
-        "head-first-swizzled", "reverse", "longest-first",
+        "head-first-swizzled", "reverse", "longest-first", "custom",
     ]  # fmt: skip
 
     def test_text_and_json_list_the_same(self):
@@ -51,7 +51,7 @@ class Orders(Command):
             self.assertIn(row["text"], text)
 
     def test_every_order_shows_every_position_once(self):
-        for order in self.json("orders")["orders"]:
+        for order in self.json("orders")["orders"][:-1]:  # but for custom, which needs a file: see test_order_file.py
             rows = self.json("order", "show", order["subject"], "--order", order["name"])["rows"]
             cells = sorted(cell for row in rows for cell in row)
             self.assertEqual(cells, list(range(len(cells))), order["name"])

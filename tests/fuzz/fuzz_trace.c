@@ -1,5 +1,5 @@
-/* libFuzzer target: any bytes as a trace, CSV or binary. What is accepted can be simulated, and counts what it reads; what is
- * refused says where. */
+/* libFuzzer target: any bytes as a trace, CSV or binary. What is accepted can be simulated, and counts what it reads; what
+ * is refused says where. */
 #include <stdlib.h>
 #include <string.h>
 

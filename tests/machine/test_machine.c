@@ -10,7 +10,7 @@
 
 #include <weft/machine.h>
 
-#include "machine/embedded.h"
+#include "base/embedded.h"
 
 /* A whole and right machine. Errors are made from it, so the line numbers below are those of this text. */
 static const char right[] = "# a small machine\n"                  /* 1 */
@@ -34,7 +34,7 @@ static const char right[] = "# a small machine\n"                  /* 1 */
                             "usable = 0.9 | assumed\n"             /* 19 */
                             "slack = 0.05 | fitted\n"              /* 20 */
                             "crowded = 0.125 | fitted\n"           /* 21 */
-                            "merge = 2.5 | measured\n"             /* 22 */
+                            "; a comment\n"                        /* 22 */
                             "write = miss | assumed\n"             /* 23 */
                             "bandwidth = 2e12 | a = b: c\n"        /* 24 */
                             "[llc]\n"                              /* 25 */
@@ -51,9 +51,10 @@ static const char right[] = "# a small machine\n"                  /* 1 */
                             "fp16 = 2e12 | datasheet\n"            /* 36 */
                             "bf16 = 2E+12 | datasheet\n"           /* 37 */
                             "exp = 0.5e12 | datasheet\n"           /* 38 */
-                            "[drift]\n"                            /* 39 */
-                            "step = 0.05 | measured\n"             /* 40 */
-                            "load = 0.25 | M\xc3\xbcller\n";       /* 41 */
+                            "[profile]\n"                          /* 39 */
+                            "attention = study\n"                  /* 40 */
+                            "backward = generic | assumed\n"       /* 41 */
+                            "gemm = mine | M\xc3\xbcller\n";       /* 42 */
 enum { ROOM = 32 };
 
 static weft_status parse(const char *text, size_t length, weft_machine *machine, weft_message *message) {
@@ -139,7 +140,10 @@ static void test_right_text(void **state) {
     assert_true(m.near_latency == 200 && m.far_latency == 400.5 && m.dram_latency == 600);
     assert_true(m.matrix_fp32 == 1e12 && m.matrix_fp16 == 2e12 && m.matrix_bf16 == 2e12);
     assert_true(m.exp_rate == 0.5e12);
-    assert_true(m.l2_crowded == 0.125 && m.drift == 0.05 && m.drift_load == 0.25);
+    assert_true(m.l2_crowded == 0.125);
+    assert_string_equal(m.attention_profile, "study");
+    assert_string_equal(m.backward_profile, "generic");
+    assert_string_equal(m.gemm_profile, "mine");
 }
 
 /* Line ends of other systems, a byte order mark and a last line without an end change nothing. */
@@ -215,9 +219,9 @@ static void test_form_errors(void **state) {
     expect_error(13, "size = 4 | x\n", "t.ini:13: unknown key size in [l2]");
     expect_error(13, "Bytes = 4 | x\n", "t.ini:13: unknown key Bytes in [l2]");
     expect_error(11, "count = 12 | counted\n", "t.ini:11: duplicate key count in [workers], first on line 6");
-    expect_error(13, "", "t.ini:40: missing key bytes in [l2]");
-    expect_error(40, "", "t.ini:40: missing key step in [drift]");
-    expect_error(3, "", "t.ini:40: missing key name in [machine]");
+    expect_error(13, "", "t.ini:41: missing key bytes in [l2]");
+    expect_error(40, "", "t.ini:41: missing key attention in [profile]");
+    expect_error(3, "", "t.ini:41: missing key name in [machine]");
     expect_error(6, "count\n", "t.ini:6: neither [section] nor key = value | source");
     expect_error(6, "count: 12 | x\n", "t.ini:6: neither [section] nor key = value | source");
     expect_error(6, "= 12 | x\n", "t.ini:6: neither [section] nor key = value | source");
@@ -290,7 +294,7 @@ static void test_value_errors(void **state) {
     expect_error(3, "name = 0123456789012345678901234567890a\n",
                  "t.ini:3: name = 0123456789012345678901234567890a: must have 1 to 31 bytes");
     expect_error(3, "name = a/b\n", "t.ini:3: name = a/b: may hold only abcdefghijklmnopqrstuvwxyz0123456789-_.");
-    expect_error(40, "step = 1.01 | x\n", "t.ini:40: step = 1.01: must be 0 to 1");
+    expect_error(21, "crowded = 0.51 | x\n", "t.ini:21: crowded = 0.51: must be 0 to 0.5");
 }
 
 static void test_cross_errors(void **state) {

@@ -23,7 +23,7 @@ static void assert_same_traffic(const weft_traffic *a, const weft_traffic *b) {
 }
 
 /* The counts of all visits are those of the whole, requests in flight merged by domain as the simulator merges them. */
-static void check_visits(const weft_recording *t, const weft_machine *m, const weft_simulation *sim) {
+static void check_visits(const weft_recording *t, const weft_machine *m, double merge, const weft_simulation *sim) {
     uint64_t hits = 0, misses = 0;
     double *in_flight = calloc((size_t)m->domains, sizeof *in_flight);
     for (size_t i = 0; i < t->count; i++) {
@@ -35,7 +35,7 @@ static void check_visits(const weft_recording *t, const weft_machine *m, const w
         assert_true(v->hits >= v->in_flight);
     }
     for (int64_t d = 0; d < m->domains; d++) {
-        hits -= (uint64_t)llround(in_flight[d] * (1.0 - 1.0 / m->l2_merge));
+        hits -= (uint64_t)llround(in_flight[d] * (1.0 - 1.0 / merge));
     }
     free(in_flight);
     assert_int_equal(misses, sim->total.misses);
@@ -118,7 +118,7 @@ static void test_replays_to_the_same_counters(void **state) {
         weft_recording recording = recording_of(plan, &options);
         assert_same_traffic(&recording.sim.total, &sim.total);
         assert_true(recording.sim.seconds == sim.seconds);
-        check_visits(&recording, &machine, &sim);
+        check_visits(&recording, &machine, profile_of(plan).merge, &sim);
         check_tiles(&recording, plan);
         check_frames(&recording, &machine, domains);
         check_distances(&recording, &machine);

@@ -14,11 +14,13 @@ typedef struct weft_cuda_choice {
     int32_t threads;       /* of a CTA */
     uint32_t shared_bytes; /* dynamic, of a CTA */
     int32_t overlaps;      /* 1: it may begin while the launch before it ends: see ptx/grid.cuh */
+    int32_t ctas;          /* that share an SM, as it was compiled; 0: only the driver knows */
 } weft_cuda_choice;
 
 /* A family: kernels that take the same parameters. A row of families.def, defined in the family.c of its folder. */
 typedef struct weft_cuda_family {
     const char *name;
+    const char *profile;    /* the file of profiles/ that describes its kernels */
     size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
     int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
     int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */
@@ -94,6 +96,12 @@ size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t c
 
 /* How long a finished plan takes by its family's model, in seconds; 0 where there is none: see weft_backend. */
 double weft_cuda_cost(const weft_plan *plan);
+
+/* paper.c: a chip that need not be here, as the driver would describe it, if its kernels were measured. weft_cuda_knows:
+ * see weft_backend. */
+int weft_cuda_knows(const weft_machine *machine);
+weft_status weft_cuda_device_on_paper(const weft_machine *machine, weft_cuda_device *device, weft_message *message);
+int64_t weft_cuda_clusters_on_paper(const weft_cuda_device *device, int64_t ctas);
 
 /* Clusters of so many CTAs of the plan's kernel, which is loaded, that the GPU holds at a time. They do not span the groups
  * of SMs that the chip is made of, so that some SMs may be left over. */

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/embedded.h"
 #include "base/status.h"
 #include "base/struct.h"
-#include "machine/embedded.h"
 
 /* Whether a word of the GPU's name is the name of a built-in machine: "NVIDIA H200" is h200. */
 static int is_named(const char *gpu, const char *machine) {
@@ -86,9 +86,9 @@ static void set_known(weft_sheet *sheet, const weft_cuda_device *device, int sam
             "derived: two transfers per memory clock over the bus that the CUDA driver reports");
     }
     const double factor = (double)m->workers * m->clock / before;
-    double *rates[] = {&m->l2_bandwidth, &m->matrix_fp32, &m->matrix_fp16, &m->matrix_bf16, &m->exp_rate};
+    double *rates[] = {&m->l2_bandwidth, &m->matrix_fp32, &m->matrix_fp16, &m->matrix_bf16, &m->matrix_fp8, &m->exp_rate};
     static const weft_key_id keys[] = {WEFT_KEY_L2_BANDWIDTH, WEFT_KEY_MATRIX_FP32, WEFT_KEY_MATRIX_FP16,
-                                       WEFT_KEY_MATRIX_BF16, WEFT_KEY_EXP_RATE};
+                                       WEFT_KEY_MATRIX_BF16,  WEFT_KEY_MATRIX_FP8,  WEFT_KEY_EXP_RATE};
     for (size_t i = 0; i < sizeof keys / sizeof *keys && fabs(factor - 1) > 1e-3; i++) {
         *rates[i] = four_digits(*rates[i] * factor);
         say(sheet, keys[i], "derived: as %s, in proportion to SMs and clock", like);
@@ -148,7 +148,7 @@ weft_status weft_cuda_sheet(weft_sheet *sheet, const weft_cuda_device *device, c
                             weft_message *message) {
     int same;
     const weft_embedded *like = nearest(device, &same);
-    const weft_status status = weft_sheet_parse(sheet, like->text, like->length, like->name, message);
+    const weft_status status = weft_sheet_parse(sheet, &weft_machine_form, like->text, like->length, like->name, message);
     if (status) {
         return status;
     }

@@ -85,7 +85,8 @@ static int64_t most_in_pack(const weft_attention *p) {
  * as many as there are workers, loaded or not, so that a variant that was chosen still fits. */
 static int64_t clusters_at_once(const request *r, int64_t workers, int64_t ctas) {
     const int64_t most = workers / ctas;
-    const int64_t known = ctas > 1 && r->placed && r->placed->function ? weft_cuda_clusters(r->placed, ctas) : most;
+    const int is_loaded = r->placed && r->placed->ctas > 0; /* or is as good as loaded, on paper */
+    const int64_t known = ctas > 1 && is_loaded ? weft_cuda_clusters(r->placed, ctas) : most;
     return known < most ? known : most;
 }
 

@@ -63,7 +63,7 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
         (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why))) {
         return status;
     }
-    if ((status = weft_cuda_driver_get(&driver, why))) {
+    if (plan->on_paper || (status = weft_cuda_driver_get(&driver, why))) {
         return status;
     }
     return driver->tensor_map ? WEFT_OK : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps");
@@ -82,7 +82,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          plan->schedule.split > 1 ? " whose steps are shared out" : "");
     }
     *choice =
-        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 1};
+        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 1, 1};
     return WEFT_OK;
 }
 
@@ -166,6 +166,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
 
 const weft_cuda_family weft_cuda_hopper_attention = {
     .name = "hopper_attention",
+    .profile = "hopper-attention",
     .parameter_bytes = sizeof(weft_hopper_attention_params),
     .leaves_zero = 1,
     .finds_counters = 1,

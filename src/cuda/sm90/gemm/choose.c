@@ -5,6 +5,7 @@
 #include "cuda/sm90/gemm/costs.h"
 #include "cuda/sm90/gemm/phases.h"
 #include "cuda/sm90/gemm/time.h"
+#include "plan/custom.h"
 
 #define COST(name) weft_gemm_cost.name
 
@@ -63,7 +64,7 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
 }
 
 int weft_gemm_takes_tickets_by_side(const weft_schedule *s) {
-    return s->order == WEFT_ORDER_SERPENTINE_SWIZZLED && s->dispatch == WEFT_DISPATCH_DYNAMIC;
+    return weft_schedule_by_domain(s) && s->dispatch == WEFT_DISPATCH_DYNAMIC;
 }
 
 /* Whether a choice is the schedule's, or left to us. */

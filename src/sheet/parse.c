@@ -1,8 +1,8 @@
-/* Machine files: `[section]` lines and `key = value | source` lines.
+/* Reads sheets: `[section]` lines and `key = value | source` lines.
  *
  * inih splits the lines; what it would bend silently (long lines, continued lines, nulls, comments behind a value, text
  * behind a section) is refused by the line reader before inih sees it. */
-#include "machine/sheet.h"
+#include "sheet/sheet.h"
 
 #include <ini.h>
 #include <stdio.h>
@@ -16,24 +16,24 @@ typedef struct parser {
     size_t length, at;
     int line; /* the one being read, from 1 */
     const char *label;
-    char seen[WEFT_KEYS]; /* by a section's first key: whether the section was opened */
-    weft_status status;   /* of the first failure, after which nothing more is read */
+    char seen[WEFT_SHEET_KEYS]; /* by a section's first key: whether the section was opened */
+    weft_status status;         /* of the first failure, after which nothing more is read */
     weft_message *message;
 } parser;
 
 /* A section's first key, or -1. */
-static int find_section(const char *name, size_t length) {
-    for (int i = 0; i < WEFT_KEYS; i++) {
-        if (strlen(weft_keys[i].section) == length && memcmp(weft_keys[i].section, name, length) == 0) {
+static int find_section(const weft_form *form, const char *name, size_t length) {
+    for (int i = 0; i < form->count; i++) {
+        if (strlen(form->keys[i].section) == length && memcmp(form->keys[i].section, name, length) == 0) {
             return i;
         }
     }
     return -1;
 }
 
-static int find_key(const char *section, const char *key) {
-    for (int i = 0; i < WEFT_KEYS; i++) {
-        if (strcmp(weft_keys[i].section, section) == 0 && strcmp(weft_keys[i].key, key) == 0) {
+static int find_key(const weft_form *form, const char *section, const char *key) {
+    for (int i = 0; i < form->count; i++) {
+        if (strcmp(form->keys[i].section, section) == 0 && strcmp(form->keys[i].key, key) == 0) {
             return i;
         }
     }
@@ -104,7 +104,7 @@ static void open_section(parser *p, const char *line) {
         fail(p, "a section is written [name], alone on its line");
         return;
     }
-    int first = find_section(line + 1, length);
+    int first = find_section(p->sheet->form, line + 1, length);
     if (first < 0 || p->seen[first]) {
         snprintf(what, sizeof what, "%s section [%.*s]", first < 0 ? "unknown" : "duplicate",
                  length > 40 ? 40 : (int)length, line + 1);
@@ -189,7 +189,7 @@ static int take(void *user, const char *section, const char *name, const char *t
     if (p->status != WEFT_OK) {
         return 0;
     }
-    int id = find_key(section, name);
+    int id = find_key(p->sheet->form, section, name);
     if (id < 0) {
         if (section[0]) {
             snprintf(what, sizeof what, "unknown key %.40s in [%s]", name, section);
@@ -199,7 +199,7 @@ static int take(void *user, const char *section, const char *name, const char *t
         fail(p, what);
         return 0;
     }
-    const weft_key *key = &weft_keys[id];
+    const weft_key *key = &p->sheet->form->keys[id];
     if (p->sheet->line[id]) {
         snprintf(what, sizeof what, "duplicate key %s in [%s], first on line %d", name, section, p->sheet->line[id]);
         fail(p, what);
@@ -228,9 +228,11 @@ static int take(void *user, const char *section, const char *name, const char *t
     return 1;
 }
 
-weft_status weft_sheet_parse(weft_sheet *sheet, const char *text, size_t length, const char *label, weft_message *message) {
+weft_status weft_sheet_parse(weft_sheet *sheet, const weft_form *form, const char *text, size_t length, const char *label,
+                             weft_message *message) {
     parser p = {.sheet = sheet, .text = text, .length = length, .label = label, .message = message};
     memset(sheet, 0, sizeof *sheet);
+    sheet->form = form;
     if (length > WEFT_SHEET_MAX_BYTES) {
         return weft_fail(message, WEFT_INVALID, "%s: longer than %d bytes", label, (int)WEFT_SHEET_MAX_BYTES);
     }
@@ -245,11 +247,13 @@ weft_status weft_sheet_parse(weft_sheet *sheet, const char *text, size_t length,
         return result == -2 ? weft_fail(message, WEFT_NO_MEMORY, "%s: out of memory", label)
                             : weft_fail(message, WEFT_INVALID, "%s:%d: not understood", label, result);
     }
-    for (int i = 0; i < WEFT_KEYS; i++) {
-        if (!sheet->line[i]) {
+    for (int i = 0; i < form->count; i++) {
+        if (!sheet->line[i] && form->keys[i].optional) {
+            snprintf(sheet->source[i], sizeof sheet->source[i], "not given");
+        } else if (!sheet->line[i]) {
             return weft_fail(message, WEFT_INVALID, "%s:%d: missing key %s in [%s]", label, p.line ? p.line : 1,
-                             weft_keys[i].key, weft_keys[i].section);
+                             form->keys[i].key, form->keys[i].section);
         }
     }
-    return weft_sheet_check(sheet, label, message);
+    return form->check ? form->check(sheet, label, message) : WEFT_OK;
 }

@@ -1,20 +1,15 @@
-/* Values as text, both ways. Numbers are read by hand: strtod() would follow the program's locale, and a machine file must
- * mean the same everywhere. */
-#include "machine/sheet.h"
+/* Values as text, both ways. Numbers are read by hand: strtod() would follow the program's locale, and a file must mean the
+ * same everywhere. */
+#include "sheet/sheet.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#define WEFT_KEY(ID, field, section, key, TYPE, minimum, maximum, words, unit, text)                                       \
-    {section, key, offsetof(weft_machine, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text},
-const weft_key weft_keys[WEFT_KEYS] = {
-#include "machine/keys.def"
-};
-#undef WEFT_KEY
+#include "base/status.h"
 
 /* What a double holds exactly: 15 decimal digits, and powers of ten up to 22. Within these one multiplication or division
- * gives the correctly rounded value; beyond them lies no property of a machine. */
+ * gives the correctly rounded value; beyond them lies no number of a sheet. */
 enum { MAX_DIGITS = 15, MAX_POWER = 22 };
 
 static int is_digit(char c) {
@@ -174,8 +169,8 @@ static int read_number(const weft_key *key, const char *text, double *value, cha
     return 1;
 }
 
-int weft_key_read(const weft_key *key, const char *text, weft_machine *machine, char *reason, size_t size) {
-    char *field = (char *)machine + key->offset;
+int weft_key_read(const weft_key *key, const char *text, void *record, char *reason, size_t size) {
+    char *field = (char *)record + key->offset;
     if (key->type == WEFT_KEY_IS_TEXT) {
         return read_text(key, text, field, reason, size);
     }
@@ -197,8 +192,8 @@ int weft_key_read(const weft_key *key, const char *text, weft_machine *machine, 
     return 1;
 }
 
-void weft_key_write(const weft_key *key, const weft_machine *machine, char *text, size_t size) {
-    const char *field = (const char *)machine + key->offset;
+void weft_key_write(const weft_key *key, const void *record, char *text, size_t size) {
+    const char *field = (const char *)record + key->offset;
     int64_t whole = 0;
     double real = 0;
     switch (key->type) {
@@ -224,4 +219,25 @@ void weft_key_write(const weft_key *key, const weft_machine *machine, char *text
         snprintf(text, size, "%" PRId64, whole);
         return;
     }
+}
+
+weft_status weft_record_check(const weft_form *form, const void *record, weft_message *message) {
+    for (const weft_key *key = form->keys; key < form->keys + form->count; key++) {
+        const char *field = (const char *)record + key->offset;
+        double value = key->minimum;
+        int64_t whole;
+        if (key->type == WEFT_KEY_IS_TEXT) {
+            value = memchr(field, '\0', (size_t)key->maximum + 1) ? value : key->maximum + 1;
+        } else if (key->type == WEFT_KEY_IS_REAL) {
+            memcpy(&value, field, sizeof value);
+        } else {
+            memcpy(&whole, field, sizeof whole);
+            value = (double)whole;
+        }
+        if (!(value >= key->minimum && value <= key->maximum)) {
+            return weft_fail(message, WEFT_INVALID, "%s: [%s] %s %g is not %g to %g", form->noun, key->section, key->key,
+                             value, key->minimum, key->maximum);
+        }
+    }
+    return WEFT_OK;
 }

@@ -1,5 +1,5 @@
-/* A machine as a file's text. */
-#include "machine/sheet.h"
+/* A sheet as a file's text. */
+#include "sheet/sheet.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,10 +24,10 @@ static void put(writer *w, const char *format, ...) {
 size_t weft_sheet_write(const weft_sheet *sheet, const char *comment, char *text, size_t size) {
     writer w = {text, size, 0};
     put(&w, "%s", comment ? comment : "");
-    for (int i = 0; i < WEFT_KEYS; i++) {
-        const weft_key *key = &weft_keys[i];
+    for (int i = 0; i < sheet->form->count; i++) {
+        const weft_key *key = &sheet->form->keys[i];
         char value[96];
-        if (i == 0 || strcmp(key->section, weft_keys[i - 1].section) != 0) {
+        if (i == 0 || strcmp(key->section, key[-1].section) != 0) {
             put(&w, "%s[%s]\n", w.length ? "\n" : "", key->section);
         }
         weft_key_write(key, &sheet->machine, value, sizeof value);
