@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "../sim/problems.h"
-#include "sim/trace.h"
+#include "sim/recording.h"
+#include "sim/sources.h"
 
 /* A whole and right profile. Errors are made from it, so the line numbers below are those of this text. */
 static const char *const right[] = {
@@ -30,6 +31,8 @@ static const char *const right[] = {
     "hidden = 0.125 | measured",   /* 20 */
     "[launch]",                    /* 21 */
     "seconds = 2e-6 | measured",   /* 22 */
+    "[spread]",                    /* 23 */
+    "kept = 0.5 | measured",       /* 24 */
 };
 enum { LINES = sizeof right / sizeof *right };
 
@@ -201,19 +204,20 @@ static double spread_of(const weft_profile *profile, int64_t tile_n) {
     weft_plan *plan = plan_of(&s, &m);
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     weft_message message = {""};
-    weft_trace trace;
+    weft_recording recording;
+    const weft_sim_subject subject = weft_sim_subject_of_plan(plan);
     o.profile = profile;
-    if (weft_trace_make(&trace, plan, &o, 1, &message) != WEFT_OK) {
+    if (weft_recording_make(&recording, &subject, &o, 1, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
     }
     double sum = 0, squares = 0;
-    for (size_t i = 0; i < trace.count; i++) {
-        const double seconds = trace.visits[i].end - trace.visits[i].begin;
+    for (size_t i = 0; i < recording.count; i++) {
+        const double seconds = recording.visits[i].end - recording.visits[i].begin;
         sum += seconds;
         squares += seconds * seconds;
     }
-    const double mean = sum / (double)trace.count;
-    weft_trace_release(&trace);
+    const double mean = sum / (double)recording.count;
+    weft_recording_release(&recording);
     weft_plan_destroy(plan);
     return sqrt(squares / (double)1024 - mean * mean) / mean;
 }
