@@ -13,7 +13,7 @@ endif()
 set(names "")
 foreach(file IN LISTS FILES)
   get_filename_component(name "${file}" NAME_WE)
-  if(NOT file MATCHES "\\.ini$") # a machine is called by its name alone, any other file by all of it
+  if(NOT file MATCHES "\\.ini$") # a machine or a profile is called by its name alone, any other file by all of it
     get_filename_component(name "${file}" NAME)
   endif()
   if(NOT name MATCHES "^[a-z0-9_.-]+$")
@@ -43,7 +43,7 @@ foreach(name IN LISTS names)
 endforeach()
 
 file(WRITE "${OUT}" "/* Made by cmake/embed.cmake. */
-#include \"machine/embedded.h\"
+#include \"base/embedded.h\"
 ${arrays}
 const weft_embedded ${TABLE}[] = {
 ${rows}};

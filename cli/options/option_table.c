@@ -21,6 +21,11 @@ WORDS(axis_name, "n", "m")
 WORDS(device_name, "cpu", "cuda")
 WORDS(mode_name, "estimate", "measure", "stored")
 WORDS(show_name, "position", "worker", "domain", "path")
+WORDS(plot_name, "time", "tflops", "dram", "misses", "hits")
+
+static const char *cost_name(int32_t i) {
+    return i == 0 ? "simulator" : i == 1 ? "model" : NULL;
+}
 
 #define AT(field) offsetof(settings, field)
 
@@ -28,6 +33,7 @@ WORDS(show_name, "position", "worker", "domain", "path")
 const option option_table[] = {
     {"tile",     OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "tile shape: queries x keys, or m x n and optionally x k", AT(tile), 0, 3},
     {"order",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "ORDER", "one of 'weft orders'", AT(order), order_name, 1},
+    {"order-file", OPTION_WORD,  SET_SCHEDULE, "FILE|-", "an order of your own: a tile a line, as its number or as 'row,column'", AT(order_file), 0, 0},
     {"sweep",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "SWEEP", "forward, sawtooth or pair", AT(sweep), sweep_name, 1},
     {"dispatch", OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "DISPATCH", "grid, static or dynamic", AT(dispatch), dispatch_name, 1},
     {"workers",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "workers (the machine's)", AT(workers), 0, 0},
@@ -37,7 +43,8 @@ const option option_table[] = {
     {"cluster",  OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "CTAs that share a position (1x1)", AT(cluster), 0, 2},
     {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "on a GPU: CTAs that share out the steps of a tile", AT(split), 0, 0},
     {"table",    OPTION_FLAG,    SET_SCHEDULE | SET_TUNE, "", "take the order from a table", AT(table), 0, 0},
-    {"machine",  OPTION_WORD,    SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
+    {"schedule", OPTION_WORD,    SET_SCHEDULE | SET_TUNE, "FILE|-", "a schedule as JSON, as plan, simulate and run print it; other options go before it", AT(schedule), 0, 0},
+    {"machine",  OPTION_MACHINE, SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
 
     {"device",   OPTION_CHOICE,  SET_DEVICE | SET_TUNE, "DEVICE", "where to run: cpu or cuda", AT(device), device_name, 0},
     {"gpu",      OPTION_INTEGER, SET_DEVICE | SET_TUNE, "N", "cuda: which GPU (0)", AT(gpu), 0, 0},
@@ -49,17 +56,23 @@ const option option_table[] = {
     {"no-prefetch", OPTION_FLAG, SET_DEVICE | SET_TUNE, "", "cuda: load a block of keys when it is needed, not ahead", AT(no_prefetch), 0, 0},
     {"counters", OPTION_FLAG,    SET_DEVICE, "", "cuda: read the hardware counters of a run that begins with an empty L2", AT(counters), 0, 0},
     {"seed",     OPTION_INTEGER, SET_SEED, "N", "of random inputs, drift and replacement (1)", AT(seed), 0, 0},
+    {"seeds",    OPTION_COUNT,   SET_STUDY, "N", "how many seeds, from --seed on; their mean is judged (5)", AT(seeds), 0, 0},
+    {"tolerances", OPTION_FLAG,  SET_STUDY, "", "how far a number may be off, and why, instead", AT(tolerances), 0, 0},
     {"verbose",  OPTION_FLAG,    SET_RUN, "", "show the plan", AT(verbose), 0, 0},
-    {"drift",    OPTION_REAL,    SET_SIMULATE | SET_VIEW, "X", "spread of step times between workers, 0 to 1 (the machine's)", AT(drift), 0, 0},
-    {"stages",   OPTION_INTEGER,  SET_SIMULATE | SET_VIEW, "N", "steps requested ahead (2)", AT(stages), 0, 0},
+    {"drift",    OPTION_REAL,    SET_SIMULATE | SET_VIEW, "X", "spread of step times between workers, 0 to 1 (the profile's)", AT(drift), 0, 0},
+    {"stages",   OPTION_INTEGER,  SET_SIMULATE | SET_VIEW, "N", "steps requested ahead (the profile's)", AT(stages), 0, 0},
+    {"profile",  OPTION_WORD,    SET_SIMULATE | SET_VIEW, "NAME|FILE", "the kernel: one of 'weft profiles' or a profile's file (the machine's usual one)", AT(profile_name), 0, 0},
     {"limit",    OPTION_COUNT,   SET_SIMULATE, "N", "simulate about N steps of the workers and scale the counts", AT(limit), 0, 0},
+    {"ours",     OPTION_FLAG,    SET_SIMULATE, "", "the kernel of weft that was measured on the machine, which need not be here", AT(ours), 0, 0},
     {"per-domain", OPTION_FLAG,  SET_SIMULATE, "", "each domain's counts too", AT(per_domain), 0, 0},
     {"curve",    OPTION_FLAG,    SET_SIMULATE, "", "misses for every size of the L2 instead", AT(curve), 0, 0},
     {"show",     OPTION_CHOICE,  SET_SHOW, "WHAT", "position, worker, domain or path (position)", AT(show), show_name, 0},
 
     {"schedules", OPTION_WORD,   SET_VIEW, "A,B,...", "schedules side by side: orders, sweeps, dispatches joined by +, a group as group-12", AT(schedules), 0, 0},
     {"text",     OPTION_FLAG,    SET_VIEW, "", "in the terminal: played, or in a pipe as it ends", AT(text), 0, 0},
-    {"svg",      OPTION_FLAG,    SET_VIEW, "", "a still picture", AT(svg), 0, 0},
+    {"svg",      OPTION_FLAG,    SET_VIEW | SET_SWEEP, "", "a still picture; of a sweep, the plot: to --output, or alone to standard output", AT(svg), 0, 0},
+    {"plot",     OPTION_CHOICE,  SET_SWEEP, "WHAT", "what --svg plots: time, tflops, dram, misses or hits (time)", AT(plot), plot_name, 0},
+    {"csv",      OPTION_FLAG,    SET_SWEEP, "", "a line of comma-separated values for each schedule of each point", AT(csv), 0, 0},
     {"mode",     OPTION_CHOICE,  SET_RUN, "MODE", "how open choices are made: estimate, measure or stored (estimate)", AT(mode), mode_name, 0},
     {"file",     OPTION_WORD,    SET_TUNE, "FILE", "problems to tune, as CSV: a first line of option names, with 'subject' among them", AT(file), 0, 0},
     {"seconds",  OPTION_REAL,    SET_TUNE, "X", "to spend on a problem, about (10)", AT(budget), 0, 0},
@@ -73,6 +86,7 @@ const option option_table[] = {
     {"export",   OPTION_FLAG,    SET_TUNE, "", "write what was tuned as JSON, to standard output or --output", AT(export), 0, 0},
     {"import",   OPTION_WORD,    SET_TUNE, "FILE", "take what such a file has; of two for the same, the later stays", AT(import), 0, 0},
     {"forget",   OPTION_FLAG,    SET_TUNE, "", "forget what was tuned for a problem, or without one everything", AT(forget), 0, 0},
+    {"cost",     OPTION_CHOICE,  SET_PLAN, "NAME", "rank by the simulator, or by the model of the kernels (the model, where there is one)", AT(cost), cost_name, 1},
     {"output",   OPTION_WORD,    SET_OUTPUT, "FILE", "where to write", AT(output), 0, 0},
 
     {"json",     OPTION_FLAG,    SET_COMMON, "", "one JSON object on standard output", AT(json), 0, 0},

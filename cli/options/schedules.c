@@ -67,12 +67,13 @@ static int read_list(const settings *s, char *text, settings *list, size_t room,
 /* What tells most about a machine, where the user has left it open; null where nothing is open. */
 static weft_status default_list(const settings *s, const char **names, weft_message *message) {
     weft_machine machine = WEFT_MACHINE_INIT;
+    const int is_order_open = s->order == 0 && !s->order_file;
     if (weft_operation_describe(s->operation)->grid == WEFT_GRID_MATRIX) {
-        *names = s->order == 0 ? "raster-n,group,hilbert" : NULL;
+        *names = is_order_open ? "raster-n,group,hilbert" : NULL;
         return WEFT_OK;
     }
     const weft_status status = s->machine ? weft_machine_load(&machine, s->machine, message) : WEFT_OK;
-    *names = s->order == 0 && machine.domains > 1 ? "block-first,head-first-swizzled"
+    *names = is_order_open && machine.domains > 1 ? "block-first,head-first-swizzled"
              : s->sweep == 0                      ? "forward,sawtooth"
                                                   : NULL;
     return status;
@@ -98,6 +99,73 @@ int schedules_read(const settings *s, settings *list, size_t room, size_t *count
     const int code = read_list(s, copy, list, room, count);
     free(copy);
     return code;
+}
+
+/* Reads a file, or standard input for "-", to its end: null, having complained, when it cannot. The caller frees it. */
+static char *read_all(const char *path, size_t *length) {
+    enum { MOST = 1 << 22 };
+    const int is_input = strcmp(path, "-") == 0;
+    FILE *file = is_input ? stdin : fopen(path, "rb");
+    char *text = malloc(MOST + 1);
+    const char *wrong = !text ? "out of memory" : !file ? "it cannot be opened" : NULL;
+    if (!wrong) {
+        *length = fread(text, 1, MOST + 1, file);
+        wrong = ferror(file) ? "it cannot be read" : *length > MOST ? "it is too long for a schedule" : NULL;
+    }
+    if (file && !is_input) {
+        fclose(file);
+    }
+    if (wrong) {
+        complain(EXIT_FAILED, "--schedule %.120s: %s", path, wrong);
+        free(text);
+    }
+    return wrong ? NULL : text;
+}
+
+static void fill(int64_t *open, int64_t value) {
+    *open = *open == 0 ? value : *open;
+}
+
+static void fill_code(int32_t *open, int32_t value) {
+    *open = *open == 0 ? value : *open;
+}
+
+int schedule_take(settings *s) {
+    if (!s->schedule) {
+        return EXIT_OK;
+    }
+    weft_schedule read = WEFT_SCHEDULE_INIT;
+    weft_message message = {""};
+    size_t length = 0;
+    char *text = read_all(s->schedule, &length);
+    if (!text) {
+        return EXIT_FAILED;
+    }
+    const weft_status status = weft_schedule_from_json(
+        &read, text, length, strcmp(s->schedule, "-") == 0 ? "standard input" : s->schedule, &message);
+    free(text);
+    if (status) {
+        return complain_status(status, &message);
+    }
+    if (s->order == 0 || s->order == read.order) { /* what belongs to its order */
+        fill(&s->group, read.group);
+        fill_code(&s->axis, (int32_t)read.axis);
+        fill(&s->domains, read.domains);
+        s->table |= read.table;
+    }
+    if (s->tile[0] == 0) { /* and to its tile */
+        s->tile[0] = read.tile_m;
+        s->tile[1] = read.tile_n;
+        s->tile[2] = read.tile_k;
+    }
+    fill_code(&s->order, read.order);
+    fill_code(&s->sweep, read.sweep);
+    fill_code(&s->dispatch, read.dispatch);
+    fill(&s->workers, read.workers);
+    fill(&s->cluster[0], read.cluster_m);
+    fill(&s->cluster[1], read.cluster_n);
+    fill(&s->split, read.split);
+    return EXIT_OK;
 }
 
 void schedule_name(const weft_schedule *all, size_t count, size_t which, char *text, size_t size) {

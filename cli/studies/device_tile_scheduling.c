@@ -1,6 +1,7 @@
 /* Jonah's tables on a live GPU: 8192^3 in bf16, tiles of 128x128; orders, group sizes and dispatches, and multicast. */
 #include <math.h>
 
+#include "progress.h"
 #include "studies/study.h"
 
 enum { SIZE = 8192, TILE = 128, MAX_CASES = 32 };

@@ -1,14 +1,13 @@
 #include "studies/study.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "cli.h"
+#include "progress.h"
 
 const study_info study_table[] = {
     {"sawtooth", "Sawtooth wavefront reordering on GB10", "published", "Zhu, Pan, Ding", study_sawtooth,
@@ -17,6 +16,7 @@ const study_info study_table[] = {
      "The ladder of FlashAttention in CUDA Tile on this GPU (published: B200)", device_cutile},
     {"tile-scheduling", "Tile scheduling: GEMM on H100", "published", "Jonah", study_tile_scheduling,
      "Tile scheduling: GEMM on this GPU (published: H100)", device_tile_scheduling},
+    {"spark-gemm", "fp8 GEMM on GB10", "published", "vLLM, pull request 55180", study_spark_gemm, NULL, NULL},
     {"numa", "NUMA-aware attention on MI300X", "published", "Choudhary et al.", study_numa,
      "Attention by the sides of this GPU's L2", device_numa},
     {"h200", "The two sides of an H200's L2", "measured", "by us, with Nsight Compute", study_h200,
@@ -24,10 +24,25 @@ const study_info study_table[] = {
     {0, 0, 0, 0, 0, 0, 0},
 };
 
+const char *study_names(void) {
+    static char text[256];
+    size_t used = 0;
+    for (const study_info *info = study_table; info->name; info++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", info->name);
+    }
+    snprintf(text + used, sizeof text - used, " and all");
+    return text;
+}
+
 /* ---- building the rows ---- */
 
+/* The walk of the first seed makes the rows; those that follow come to the same rows again. */
 static void add_row(study *s, study_row row, const char *format, va_list arguments) {
-    if (s->counting) {
+    if (s->counting || s->gathering || s->failed) {
+        return;
+    }
+    if (s->seed_number > 0) {
+        study_row_add(&s->rows[s->row++], row.simulated);
         return;
     }
     if (s->count == s->room) {
@@ -41,195 +56,161 @@ static void add_row(study *s, study_row row, const char *format, va_list argumen
         s->room = room;
     }
     vsnprintf(row.label, sizeof row.label, format, arguments);
+    row.study = s->info->name;
+    row.least = row.largest = row.simulated;
+    row.seeds = 1;
     s->rows[s->count++] = row;
 }
 
-void study_within(study *s, const char *section, double published, double simulated, double share, const char *label, ...) {
+void study_add(study *s, study_tolerance tolerance, const char *section, double published, double simulated,
+               const char *label, ...) {
+    study_row row = {
+        .section = section, .published = published, .measured = NAN, .simulated = simulated, .tolerance = tolerance};
     va_list arguments;
+    study_bounds(tolerance, published, &row.low, &row.high);
     va_start(arguments, label);
-    add_row(s, (study_row){section, "", published, simulated, NAN, published * (1 - share), published * (1 + share), 1},
-            label, arguments);
+    add_row(s, row, label, arguments);
     va_end(arguments);
 }
 
 void study_between(study *s, const char *section, double published, double simulated, double low, double high,
                    const char *label, ...) {
+    const study_row row = {.section = section,
+                           .published = published,
+                           .measured = NAN,
+                           .simulated = simulated,
+                           .tolerance = STUDY_RANGE,
+                           .low = low,
+                           .high = high};
     va_list arguments;
     va_start(arguments, label);
-    add_row(s, (study_row){section, "", published, simulated, NAN, low, high, 1}, label, arguments);
+    add_row(s, row, label, arguments);
     va_end(arguments);
 }
 
-void study_show(study *s, const char *section, double published, double simulated, const char *label, ...) {
+void study_unjudged(study *s, const char *why, const char *section, double published, double simulated, const char *label,
+                    ...) {
+    const study_row row = {.section = section, .published = published, .measured = NAN, .simulated = simulated, .why = why};
     va_list arguments;
     va_start(arguments, label);
-    add_row(s, (study_row){section, "", published, simulated, NAN, 0, 0, 0}, label, arguments);
+    add_row(s, row, label, arguments);
     va_end(arguments);
+}
+
+void study_fitted(study *s, const char *what) {
+    if (s->count > 0) {
+        s->rows[(s->seed_number > 0 ? s->row : s->count) - 1].fitted = what;
+    }
 }
 
 void study_measured(study *s, const char *section, double published, double simulated, double measured, const char *label,
                     ...) {
+    const study_row row = {.section = section, .published = published, .measured = measured, .simulated = simulated};
     va_list arguments;
     va_start(arguments, label);
-    add_row(s, (study_row){section, "", published, simulated, measured, 0, 0, 0}, label, arguments);
+    add_row(s, row, label, arguments);
     va_end(arguments);
 }
 
 void study_measured_between(study *s, const char *section, double published, double simulated, double measured, double low,
                             double high, const char *label, ...) {
+    const study_row row = {.section = section,
+                           .published = published,
+                           .measured = measured,
+                           .simulated = simulated,
+                           .tolerance = STUDY_RANGE,
+                           .low = low,
+                           .high = high};
     va_list arguments;
     va_start(arguments, label);
-    add_row(s, (study_row){section, "", published, simulated, measured, low, high, 1}, label, arguments);
+    add_row(s, row, label, arguments);
     va_end(arguments);
 }
 
-/* ---- running on a GPU ---- */
-
-static void add_error(study_deviation *e, double simulated, double measured) {
-    if (simulated > 0 && measured > 0) {
-        e->sum += fabs(simulated / measured - 1);
-        e->count++;
-    }
-}
-
-/* Makes the file of raw numbers, and puts the columns over those that follow: each operation has its own. */
-static void head_csv(study *s, int32_t operation) {
-    if (s->csv_path && !s->csv && !s->failed && !(s->csv = fopen(s->csv_path, "we"))) {
-        s->failed = complain(EXIT_FAILED, "%s: %s", s->csv_path, strerror(errno));
-    }
-    if (s->csv && s->headed != operation) {
-        device_case_csv_header(s->csv, operation);
-        s->headed = operation;
-    }
-}
-
-int study_run_cases(study *s, device_case *cases, size_t count, int skip) {
-    if (s->counting) {
-        s->units += (double)count;
-        s->misses.count += (int)count;
-        return 1;
-    }
-    for (size_t i = 0; i < count; i++) { /* the kernel with its options */
-        device_case *c = &cases[i];
-        if (c->device.kernel &&
-            kernel_specification(c->specification, sizeof c->specification, c->device.kernel, &c->options)) {
-            c->device.kernel = c->specification;
-        }
-    }
-    if (s->failed || device_bench_run(s->bench, cases, count, DEVICE_TIME | DEVICE_COUNT_TRAFFIC | DEVICE_SIMULATE, skip)) {
-        s->failed = 1;
-        return 0;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (cases[i].kernel[0]) {
-            add_error(&s->misses, (double)cases[i].sim.total.misses, cases[i].values[WEFT_COUNTER_L2_MISSES]);
-            add_error(&s->dram, (double)cases[i].sim.total.dram_read_bytes, cases[i].values[WEFT_COUNTER_DRAM_READ_BYTES]);
-            head_csv(s, cases[i].problem.operation);
-            if (s->csv) {
-                device_case_csv(s->csv, s->name, device_bench_name(s->bench), &cases[i]);
-            }
-        }
-    }
-    if (s->csv) { /* a long study that is ended early leaves what it has */
-        fflush(s->csv);
-    }
-    progress_add((double)count);
-    return !s->failed;
-}
-
-void study_show_errors(study *s) {
-    static const char section[] = "the simulator against the counters, mean of |simulated / measured - 1|, per cent";
-    const struct {
-        const char *what;
-        const study_deviation *error;
-    } rows[] = {{"L2 misses", &s->misses}, {"DRAM reads", &s->dram}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].error->count > 0) {
-            study_measured(s, section, NAN, NAN, 100 * rows[i].error->sum / rows[i].error->count, "%s, over %d launches",
-                           rows[i].what, rows[i].error->count);
-        }
-    }
-}
-
-/* ---- running the simulations ---- */
+/* ---- the simulations ---- */
 
 weft_machine study_machine(study *s, const char *name) {
     weft_machine machine = WEFT_MACHINE_INIT;
     weft_message message = {""};
-    if (weft_machine_load(&machine, name, &message) != WEFT_OK) {
-        s->failed = complain(1, "%s", message.text);
+    if (!s->failed && weft_machine_load(&machine, name, &message) != WEFT_OK) {
+        s->failed = complain(EXIT_FAILED, "%s", message.text);
     }
     return machine;
 }
 
-int study_part(study *s, progress_part *part, uint64_t steps) {
-    *part = (progress_part){(double)steps, 0};
-    s->units += s->counting ? part->units : 0;
-    return !s->counting;
+/* The answer to the next request of a walk. */
+static weft_simulation next_answer(study *s) {
+    return *simulations_answer(&s->simulations, s->request++, s->seed_number);
 }
 
-static weft_simulation finish(study *s, weft_status status, weft_plan *plan, const weft_simulate_options *options,
-                              weft_message *message) {
-    const weft_simulate_options init = WEFT_SIMULATE_INIT;
-    weft_simulate_options told = options ? *options : init;
-    weft_simulation sim = WEFT_SIMULATION_INIT;
-    progress_part part;
-    if (status == WEFT_OK && !s->failed) {
-        const uint64_t steps = weft_simulate_steps(plan);
-        if (study_part(s, &part, told.limit > 0 && told.limit < steps ? told.limit : steps)) {
-            told.progress = progress_told;
-            told.progress_user = &part;
-            status = weft_simulate(plan, &told, &sim, NULL, message);
-            progress_part_end(&part);
-        }
-    }
-    if (status != WEFT_OK && !s->failed) {
-        s->failed = complain(1, "%s", message->text);
-    }
-    weft_plan_destroy(plan);
-    return sim;
-}
-
-weft_simulation study_simulate(study *s, const char *machine, const void *problem, const weft_schedule *schedule,
-                               const weft_simulate_options *options) {
-    const weft_machine m = study_machine(s, machine);
+weft_simulation study_simulate(study *s, const char *machine, const char *profile, const void *problem,
+                               const weft_schedule *schedule, uint64_t limit) {
+    const weft_simulation none = WEFT_SIMULATION_INIT;
+    weft_simulate_options options = WEFT_SIMULATE_INIT;
     weft_plan_options how = WEFT_PLAN_OPTIONS_INIT;
+    weft_profile kernel = WEFT_PROFILE_INIT;
     weft_plan *plan = NULL;
     weft_message message = {""};
+    if (!s->gathering) {
+        return next_answer(s);
+    }
+    const weft_machine m = study_machine(s, machine);
     how.schedule = schedule;
     how.machine = &m;
-    const weft_status status = weft_plan_create(&plan, problem, &how, &message);
-    return finish(s, status, plan, options, &message);
-}
-
-/* ---- judging them ---- */
-
-int study_passes(const study_row *row) {
-    const double value = isnan(row->measured) ? row->simulated : row->measured;
-    return !row->judged || (value >= row->low && value <= row->high);
-}
-
-double study_error(const study_row *row) {
-    const double truth = isnan(row->measured) ? row->published : row->measured;
-    return truth != 0 ? row->simulated / truth - 1 : 0;
-}
-
-static void set_number(json_t **object, const char *key, double value) {
-    if (isfinite(value)) {
-        weft_json_set(object, key, json_real(value));
+    options.limit = limit;
+    options.profile = &kernel;
+    if (s->failed) {
+        return none;
     }
+    if (weft_profile_load(&kernel, profile, &message) != WEFT_OK ||
+        weft_plan_create(&plan, problem, &how, &message) != WEFT_OK) {
+        s->failed = complain(EXIT_FAILED, "%s", message.text);
+    } else if (!simulations_ask(&s->simulations, plan, &m, NULL, &options)) {
+        s->failed = complain(EXIT_FAILED, "%s", s->simulations.message.text);
+    }
+    return none;
 }
 
-json_t *study_row_json(const study_row *row) {
-    json_t *object = json_pack("{s:s, s:s}", "section", row->section, "label", row->label);
-    set_number(&object, "simulated", row->simulated);
-    set_number(&object, "published", row->published);
-    set_number(&object, "measured", row->measured);
-    set_number(&object, "error", study_error(row));
-    if (row->judged) {
-        weft_json_set(&object, "low", json_real(row->low));
-        weft_json_set(&object, "high", json_real(row->high));
-        weft_json_set(&object, "passed", json_boolean(study_passes(row)));
+weft_simulation study_stream(study *s, const weft_machine *machine, const weft_stream *stream, double drift) {
+    const weft_simulation none = WEFT_SIMULATION_INIT;
+    weft_simulate_options options = WEFT_SIMULATE_INIT;
+    if (!s->gathering) {
+        return next_answer(s);
     }
-    return object;
+    options.drift = drift;
+    if (!s->failed && !simulations_ask(&s->simulations, NULL, machine, stream, &options)) {
+        s->failed = complain(EXIT_FAILED, "%s", s->simulations.message.text);
+    }
+    return none;
+}
+
+/* ---- walking a study ---- */
+
+int study_gather(study *s, const study_info *info, uint64_t seed, size_t seeds) {
+    s->info = info;
+    s->simulations.seed = seed;
+    s->simulations.seeds = seeds;
+    s->gathering = 1;
+    info->run(s);
+    s->gathering = 0;
+    return !s->failed;
+}
+
+int study_run(study *s) {
+    if (!s->failed && !simulations_run(&s->simulations)) {
+        progress_wipe();
+        s->failed = complain(EXIT_FAILED, "%s", s->simulations.message.text);
+    }
+    for (s->seed_number = 0; !s->failed && s->seed_number < s->simulations.seeds; s->seed_number++) {
+        s->request = s->row = 0;
+        s->info->run(s);
+    }
+    return !s->failed;
+}
+
+void study_release(study *s) {
+    simulations_release(&s->simulations);
+    free(s->rows);
+    s->rows = NULL;
+    s->count = s->room = 0;
 }

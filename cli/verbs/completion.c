@@ -5,16 +5,17 @@
 #include "cli.h"
 #include "studies/study.h"
 
-static void print_machines(void) {
-    for (size_t i = 0; weft_machine_name(i); i++) {
-        printf("%s%s", i ? " " : "", weft_machine_name(i));
+static void print_names(const char *(*name)(size_t number)) {
+    for (size_t i = 0; name(i); i++) {
+        printf("%s%s", i ? " " : "", name(i));
     }
 }
 
-/* The words before the options: those in capitals stand for a machine or a study. */
-static void print_words(const char *words) {
+/* The words before the options: those in capitals stand for a machine, a profile or a study. */
+static void print_words(const verb *v) {
+    const char *words = v->words;
     if (strstr(words, "NAME")) {
-        print_machines();
+        print_names(v->run == cmd_profiles ? weft_profile_name : weft_machine_name);
         return;
     }
     if (strstr(words, "STUDY")) {
@@ -68,11 +69,13 @@ int cmd_completion(const settings *s, const char *const *words, size_t count) {
     }
     puts("    -o|--output) COMPREPLY=($(compgen -f -- \"$word\")); return ;;");
     fputs("    --machine) COMPREPLY=($(compgen -f -W '", stdout);
-    print_machines();
+    print_names(weft_machine_name);
+    fputs("' -- \"$word\")); return ;;\n    --profile) COMPREPLY=($(compgen -f -W '", stdout);
+    print_names(weft_profile_name);
     puts("' -- \"$word\")); return ;;\n    esac\n    if [[ -z $list ]]; then\n        case ${COMP_WORDS[1]} in");
     for (const verb *v = verb_table; v->name; v++) {
         printf("        %s) list='", v->name);
-        print_words(v->words);
+        print_words(v);
         print_options(v->sets);
         puts("' ;;");
     }

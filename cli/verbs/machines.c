@@ -4,8 +4,7 @@
 
 #include "base/json.h"
 #include "cli.h"
-
-enum { MAX_VALUES = 64 };
+#include "verbs/values.h"
 
 static int show_machine(const settings *s, const char *name) {
     const weft_machine_value init = WEFT_MACHINE_VALUE_INIT;
@@ -18,25 +17,7 @@ static int show_machine(const settings *s, const char *name) {
     if (status) {
         return complain_status(status, &message);
     }
-    count = count < MAX_VALUES ? count : MAX_VALUES;
-    if (s->json) {
-        json_t *list = json_array();
-        for (size_t i = 0; i < count; i++) {
-            const weft_machine_value *v = &values[i];
-            weft_json_append(&list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "section", v->section, "key", v->key, "value",
-                                              v->value, "unit", v->unit, "source", v->source));
-        }
-        return print_json(json_pack("{s:s, s:s, s:o}", "name", machine.name, "title", machine.title, "values", list));
-    }
-    printf("%s: %s\n", machine.name, machine.title);
-    for (size_t i = 0; i < count; i++) {
-        const weft_machine_value *v = &values[i];
-        char key[64], value[160];
-        snprintf(key, sizeof key, "%s.%s", v->section, v->key);
-        snprintf(value, sizeof value, "%s %s", v->value, v->unit);
-        printf("  %-22s%-24s%s\n", key, value, v->source);
-    }
-    return EXIT_OK;
+    return print_values(s, machine.name, machine.title, values, count < MAX_VALUES ? count : MAX_VALUES);
 }
 
 int cmd_machines(const settings *s, const char *const *words, size_t count) {
@@ -59,12 +40,14 @@ int cmd_machines(const settings *s, const char *const *words, size_t count) {
             return complain_status(status, &message);
         }
         if (s->json) {
-            weft_json_append(&list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:f}", "name", m.name, "title", m.title, "workers",
-                                              (json_int_t)m.workers, "domains", (json_int_t)m.domains, "l2_bytes",
-                                              (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
+            weft_json_append(&list,
+                             json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f}", "name", m.name, "aliases", m.aliases, "title",
+                                       m.title, "workers", (json_int_t)m.workers, "domains", (json_int_t)m.domains,
+                                       "l2_bytes", (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
         } else {
-            printf("%-8s %-28s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s\n", m.name, m.title, (long long)m.workers,
-                   (long long)m.domains, (double)m.l2_bytes / (1 << 20), m.dram_bandwidth / 1e12);
+            printf("%-13s %-42s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s%s%s\n", m.name, m.title,
+                   (long long)m.workers, (long long)m.domains, (double)m.l2_bytes / (1 << 20), m.dram_bandwidth / 1e12,
+                   m.aliases[0] ? "; also " : "", m.aliases);
         }
     }
     if (s->json) {

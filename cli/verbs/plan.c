@@ -1,101 +1,147 @@
-/* weft plan: the schedule that the simulator would choose, by which rule, and what it gains. */
+/* weft plan: the schedule to take, why, by which rule, and how to get it elsewhere. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "cli.h"
+#include "sweep/sweep.h"
 #include "verbs/ranking.h"
 
-/* What the recommended schedule gains over the baseline, in a line. */
-static void explain(const ranking *r, char *text, size_t size) {
-    if (!r->summary.has_baseline) {
-        snprintf(text, size, "it is the only schedule that the options leave");
-        return;
-    }
-    const weft_simulation *best = &r->rows[0].simulation, *other = &r->baseline.simulation;
-    const double best_gb = (double)best->total.dram_read_bytes / 1e9, other_gb = (double)other->total.dram_read_bytes / 1e9;
-    char name[128];
-    ranking_name(&r->baseline, name, sizeof name);
-    snprintf(text, size,
-             "against the %s, %s: speed %+.1f %%, DRAM reads %+.1f %% (%.3f instead of %.3f GB), L2 hits %.2f instead of "
-             "%.2f %%",
-             r->summary.is_plain ? "plain schedule" : "next best", name, 100 * (other->seconds / best->seconds - 1),
-             other_gb > 0 ? 100 * (best_gb / other_gb - 1) : 0, best_gb, other_gb, 100 * weft_hit_rate(&best->total),
-             100 * weft_hit_rate(&other->total));
+enum { SHOWN = 5, SENTENCE = 1024 };
+
+/* How many of the schedules are listed. */
+static size_t shown_rows(const ranking *r) {
+    return r->summary.count < SHOWN ? (size_t)r->summary.count : SHOWN;
 }
 
-/* As ranking_json(), with the schedule as `weft simulate` prints it, and its name beside that. */
-static json_t *row_json(const settings *s, const weft_ranked *row) {
-    char name[128];
-    weft_plan *plan = NULL;
+/* The schedule of a row as `weft simulate` prints it: a new object, or null when memory ran out. */
+static json_t *schedule_json(const weft_ranked *row) {
+    char text[SENTENCE];
+    const size_t length = weft_schedule_json(&row->schedule, text, sizeof text);
+    return length > 0 && length < sizeof text ? json_loads(text, 0, NULL) : NULL;
+}
+
+/* As ranking_json(), with the schedule itself, and its name beside that. */
+static json_t *row_json(const weft_ranked *row) {
+    char name[WEFT_SEARCH_NAME];
     json_t *object = ranking_json(row, 0);
-    ranking_name(row, name, sizeof name);
-    if (ranking_plan(s, row, &plan)) {
-        json_decref(object);
-        return NULL;
-    }
+    weft_search_name(row, name, sizeof name);
     weft_json_set(&object, "name", json_string(name));
-    weft_json_set(&object, "schedule", plan_member(plan, "schedule"));
-    weft_plan_destroy(plan);
+    weft_json_set(&object, "schedule", schedule_json(row));
+    if (row->model > 0) {
+        weft_json_set(&object, "model", json_real(row->model));
+    }
     return object;
 }
 
-static int print_as_json(const settings *s, const ranking *r, size_t shown, const char *reason) {
-    const weft_search_summary *u = &r->summary;
-    json_t *rows = json_array();
-    for (size_t i = 0; i < shown; i++) {
-        weft_json_append(&rows, row_json(s, &r->rows[i]));
+static json_t *why_json(const weft_search *search) {
+    char text[SENTENCE];
+    json_t *list = json_array();
+    for (size_t i = 0; weft_search_why(search, i, text, sizeof text) > 0; i++) {
+        weft_json_append(&list, json_string(text));
     }
-    return print_json(json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:o}", "machine",
-                                s->machine ? s->machine : "host", "recommended", row_json(s, &r->rows[0]), "baseline",
-                                u->has_baseline ? row_json(s, &r->baseline) : json_null(), "rule", weft_search_rule(),
-                                "reason", reason, "schedules", (json_int_t)u->schedules, "searched",
-                                (json_int_t)u->searched, "finalists", (json_int_t)u->count, "best", rows));
+    return list;
 }
 
-static void print_as_text(const ranking *r, size_t shown, const char *reason) {
+static json_t *elsewhere_json(const weft_search *search) {
+    char text[SENTENCE];
+    json_t *object = json_object();
+    for (size_t i = 0; weft_elsewhere_name(i); i++) {
+        weft_search_elsewhere(search, weft_elsewhere_name(i), text, sizeof text);
+        weft_json_set(&object, weft_elsewhere_name(i), json_string(text));
+    }
+    return object;
+}
+
+static const char *cost_name(const weft_search_summary *u) {
+    return u->cost == WEFT_SEARCH_BY_MODEL ? "model" : "simulator";
+}
+
+static json_t *as_json(const settings *s, const ranking *r) {
     const weft_search_summary *u = &r->summary;
-    char name[128], of[48] = "";
-    ranking_name(&r->rows[0], name, sizeof name);
-    printf("recommended: %s\n  %s\n  rule: %s\n\n", name, reason, weft_search_rule());
-    if (u->searched < u->schedules) {
-        snprintf(of, sizeof of, " of %lld", (long long)u->schedules);
+    json_t *rows = json_array();
+    char reason[SENTENCE];
+    weft_search_why(r->search, 0, reason, sizeof reason);
+    for (size_t i = 0; i < shown_rows(r); i++) {
+        weft_json_append(&rows, row_json(&r->rows[i]));
     }
-    printf("searched: %lld%s schedules, up to %d waves of tiles each\n", (long long)u->searched, of, WEFT_SEARCH_WAVES);
-    printf("final: %lld of them, simulated ", (long long)u->count);
-    if (u->last < u->count) {
-        printf("in rounds, the last %lld ", (long long)u->last);
+    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:o}", "machine",
+                     s->machine ? s->machine : "host", "recommended", row_json(&r->rows[0]), "baseline",
+                     u->has_baseline ? row_json(&r->baseline) : json_null(), "cost", cost_name(u), "rule", u->rule,
+                     "reason", reason, "why", why_json(r->search), "elsewhere", elsewhere_json(r->search), "schedules",
+                     (json_int_t)u->schedules, "searched", (json_int_t)u->searched, "finalists", (json_int_t)u->last,
+                     "best", rows);
+}
+
+/* Rows that a model has ranked show its times, each over the least; the simulator's would rank them otherwise. */
+static void print_priced(const ranking *r) {
+    double least = r->rows[0].model;
+    for (int64_t i = 0; i < r->summary.count; i++) {
+        least = r->rows[i].model < least ? r->rows[i].model : least;
     }
-    if (u->whole) {
-        printf("whole");
-    } else {
-        printf("for about %llu steps each%s", (unsigned long long)r->rows[u->last - 1].limit,
-               r->rows[0].simulation.simulated < 1 ? "" : ", the recommended one whole");
+    printf("%-58s%12s%9s%10s%10s\n", "schedule", "model time", "hits %", "misses M", "DRAM GB");
+    for (size_t i = 0; i < shown_rows(r); i++) {
+        char name[WEFT_SEARCH_NAME];
+        const weft_simulation *sim = &r->rows[i].simulation;
+        weft_search_name(&r->rows[i], name, sizeof name);
+        printf("%-58s%12.3f", name, r->rows[i].model / least);
+        if (sim->seconds > 0) {
+            printf("%9.2f%10.2f%10.3f\n", 100 * weft_hit_rate(&sim->total), (double)sim->total.misses / 1e6,
+                   (double)sim->total.dram_read_bytes / 1e9);
+        } else {
+            printf("%9s%10s%10s\n", "-", "-", "-");
+        }
     }
-    printf(": those of `weft compare`, the %d fastest and the %d that read least, of many orders and tiles\n",
-           WEFT_SEARCH_PICKED, WEFT_SEARCH_PICKED);
+}
+
+static void print_as_text(const ranking *r) {
+    char name[WEFT_SEARCH_NAME], text[SENTENCE];
+    weft_search_name(&r->rows[0], name, sizeof name);
+    printf("recommended: %s\n", name);
+    for (size_t i = 0; weft_search_why(r->search, i, text, sizeof text) > 0; i++) {
+        printf("  %s\n", text);
+    }
+    puts("elsewhere:");
+    for (size_t i = 0; weft_elsewhere_name(i); i++) {
+        weft_search_elsewhere(r->search, weft_elsewhere_name(i), text, sizeof text);
+        printf("  %-16s %s\n", weft_elsewhere_name(i), text);
+    }
+    putchar('\n');
+    if (r->summary.cost == WEFT_SEARCH_BY_MODEL) {
+        print_priced(r);
+        return;
+    }
     ranking_print_header(0);
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < shown_rows(r); i++) {
         ranking_print(&r->rows[i], 0);
     }
 }
 
+int plan_points(const settings *points, size_t count, sweep *out) {
+    int code = EXIT_OK;
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        ranking r;
+        code = ranking_make(&points[i], WEFT_SEARCH_ALL, &r);
+        code = code ? code : sweep_put(out, i, &r.rows[0]);
+        if (code == EXIT_OK && out->objects) {
+            sweep_put_json(out, i, as_json(&points[i], &r));
+        }
+        ranking_release(&r);
+    }
+    return code;
+}
+
 int cmd_plan(const settings *s, const char *const *words, size_t count) {
-    enum { SHOWN = 5 };
     (void)count;
     if (check_operation(s, "plan", words[0])) {
         return EXIT_USAGE;
     }
     ranking r;
     int code = ranking_make(s, WEFT_SEARCH_ALL, &r);
-    if (code == EXIT_OK) {
-        char reason[320];
-        const size_t shown = r.summary.count < SHOWN ? (size_t)r.summary.count : SHOWN;
-        explain(&r, reason, sizeof reason);
-        if (s->json) {
-            code = print_as_json(s, &r, shown, reason);
-        } else {
-            print_as_text(&r, shown, reason);
-        }
+    if (code == EXIT_OK && s->json) {
+        code = print_json(as_json(s, &r));
+    } else if (code == EXIT_OK) {
+        print_as_text(&r);
     }
     ranking_release(&r);
     return code;

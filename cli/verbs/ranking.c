@@ -30,31 +30,31 @@ static weft_status take_rows(const weft_search *search, ranking *r, weft_message
 }
 
 int ranking_make(const settings *s, weft_search_space space, ranking *r) {
-    const ranking none = {WEFT_SEARCH_SUMMARY_INIT, NULL, NULL, WEFT_RANKED_INIT};
+    const ranking none = {NULL, WEFT_SEARCH_SUMMARY_INIT, NULL, NULL, WEFT_RANKED_INIT};
     const weft_simulate_options simulate = simulate_options(s, NULL);
     weft_search_options options = WEFT_SEARCH_INIT;
-    weft_search *search = NULL;
     weft_message message = {"out of memory"};
     question q;
     progress_part part = {1, 0};
     *r = none;
     options.space = space;
+    options.cost = s->cost > 0 ? (weft_search_cost)s->cost : WEFT_SEARCH_BY_ANY;
     options.simulate = &simulate;
     options.progress = progress_seen() ? progress_told : NULL;
     options.progress_user = &part;
     weft_status status = question_of(s, &q, &message);
     if (status == WEFT_OK) {
         progress_begin("simulating schedules", 1);
-        status = weft_search_run(&search, &q.problem, &q.options, &options, &message);
+        status = weft_search_run(&r->search, &q.problem, &q.options, &options, &message);
         progress_end();
     }
-    status = status ? status : take_rows(search, r, &message);
-    weft_search_destroy(search);
+    status = status ? status : take_rows(r->search, r, &message);
     const weft_device device = device_of(s);
     return status ? complain(device_exit_code(&device, status), "%s", message.text) : EXIT_OK;
 }
 
 void ranking_release(ranking *r) {
+    weft_search_destroy(r->search);
     free(r->rows);
     free(r->measured);
 }
@@ -86,8 +86,8 @@ int ranking_measure(const settings *s, ranking *r) {
     for (size_t i = 0; i < count && code == EXIT_OK; i++) {
         r->measured[i] = weft_median(times + i * rounds, rounds);
         if (!checks[i].passed) {
-            char name[128];
-            ranking_name(&r->rows[i], name, sizeof name);
+            char name[WEFT_SEARCH_NAME];
+            weft_search_name(&r->rows[i], name, sizeof name);
             code = complain(EXIT_FAILED, "%s: the result is wrong: error %.3g, allowed %.3g", name, checks[i].max_error,
                             checks[i].bound);
         }
@@ -101,27 +101,16 @@ int ranking_measure(const settings *s, ranking *r) {
     return code;
 }
 
-void ranking_name(const weft_ranked *row, char *text, size_t size) {
-    const weft_schedule *s = &row->schedule;
-    char group[32] = "";
-    if (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
-        snprintf(group, sizeof group, "-%lld", (long long)s->group);
-    }
-    snprintf(text, size, "%lldx%lld %s%s %s %s", (long long)s->tile_m, (long long)s->tile_n,
-             weft_order_describe(s->order)->name, group, weft_sweep_describe(s->sweep)->name,
-             weft_dispatch_describe(s->dispatch)->name);
-}
-
 /* The predicted rate and the predicted time give the operations, and so the measured rate. */
 static double measured_tflops(const weft_ranked *row, double measured) {
     return row->simulation.tflops * row->simulation.seconds / measured;
 }
 
 json_t *ranking_json(const weft_ranked *row, double measured) {
-    char name[128];
+    char name[WEFT_SEARCH_NAME];
     const weft_simulation *sim = &row->simulation;
     const weft_traffic *t = &sim->total;
-    ranking_name(row, name, sizeof name);
+    weft_search_name(row, name, sizeof name);
     json_t *object =
         json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:f}", "schedule", name, "sectors", (json_int_t)t->sectors,
                   "hit_rate", weft_hit_rate(t), "misses", (json_int_t)t->misses, "fabric_sectors",
@@ -140,9 +129,9 @@ void ranking_print_header(int measured) {
 }
 
 void ranking_print(const weft_ranked *row, double measured) {
-    char name[128];
+    char name[WEFT_SEARCH_NAME];
     const weft_traffic *t = &row->simulation.total;
-    ranking_name(row, name, sizeof name);
+    weft_search_name(row, name, sizeof name);
     printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%15s", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
            (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * row->simulation.seconds,
            weft_rate_text(row->simulation.tflops).text);

@@ -9,6 +9,7 @@
 #include "options/options.h"
 
 typedef struct ranking {
+    weft_search *search;
     weft_search_summary summary;
     weft_ranked *rows; /* summary.count of them, the best first */
     double *measured;  /* seconds of each on the device, the median; 0: not measured */
@@ -26,10 +27,8 @@ int ranking_measure(const settings *s, ranking *r);
 /* Makes the plan of a row. Returns an exit code, with the message printed. */
 int ranking_plan(const settings *s, const weft_ranked *row, weft_plan **plan);
 
-/* A schedule in a few words: "128x64 head-first sawtooth static". */
-void ranking_name(const weft_ranked *row, char *text, size_t size);
-
-/* What it would cost, as a line under a header or as an object; `measured` is 0 where nothing was. */
+/* What it would cost, as a line under a header or as an object, with the name of the schedule or with the schedule itself;
+ * `measured` is 0 where nothing was. */
 void ranking_print_header(int measured);
 void ranking_print(const weft_ranked *row, double measured);
 json_t *ranking_json(const weft_ranked *row, double measured);

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <pthread.h>
-
 #include <weft/report.h>
 
 #include "base/json.h"
@@ -19,7 +17,8 @@ enum { STUDIES = 16, REPEATS = 7 };
 
 /* ---- the studies ---- */
 
-static json_t *study_json(const study_info *info, const study *s) {
+static json_t *study_json(const study *s) {
+    const study_info *info = s->info;
     json_t *rows = json_array();
     for (size_t i = 0; i < s->count; i++) {
         weft_json_append(&rows, study_row_json(&s->rows[i]));
@@ -32,69 +31,42 @@ static int is_asked(const study_info *info, const char *which) {
     return strcmp(which, "all") == 0 || strcmp(which, info->name) == 0;
 }
 
-static double units_of_studies(const char *which) {
-    study counter = {.counting = 1, .brief = 1};
-    for (const study_info *info = study_table; info->name; info++) {
+/* Studies and how many there are. */
+typedef struct reproduced {
+    study list[STUDIES];
+    int count;
+    double units;
+} reproduced;
+
+static int gather_studies(const char *which, reproduced *all) {
+    for (const study_info *info = study_table; info->name && all->count < STUDIES; info++) {
         if (is_asked(info, which)) {
-            info->run(&counter);
+            study *s = &all->list[all->count++];
+            if (!study_gather(s, info, 1, STUDY_SEEDS)) {
+                return EXIT_FAILED;
+            }
+            all->units += simulations_units(&s->simulations);
         }
     }
-    return counter.units;
+    return all->count ? EXIT_OK : complain(EXIT_USAGE, "study %s is not known: %s are", which, study_names());
 }
 
-/* A study that is run in a thread. */
-typedef struct running {
-    const study_info *info;
-    study done;
-    pthread_t thread;
-    int has_thread;
-} running;
-
-static void *run_study(void *context) {
-    running *r = context;
-    r->info->run(&r->done);
-    return NULL;
-}
-
-/* The longest are near the end, so they begin first; the first one runs here. */
-static void run_all(running *list, int count) {
-    for (int i = count - 1; i > 0; i--) {
-        list[i].has_thread = pthread_create(&list[i].thread, NULL, run_study, &list[i]) == 0;
-    }
-    for (int i = 0; i < count; i++) {
-        if (list[i].has_thread) {
-            pthread_join(list[i].thread, NULL);
-        } else {
-            run_study(&list[i]);
-        }
-    }
-}
-
-static int run_studies(const char *which, json_t **list) {
-    running all[STUDIES];
-    int count = 0;
-    memset(all, 0, sizeof all);
-    for (const study_info *info = study_table; info->name && count < STUDIES; info++) {
-        if (is_asked(info, which)) {
-            all[count].done.brief = 1;
-            all[count++].info = info;
-        }
-    }
-    if (count == 0) {
-        return complain(EXIT_USAGE, "study %s is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are",
-                        which);
-    }
-    run_all(all, count);
+static int run_studies(reproduced *all, json_t **list) {
     int code = EXIT_OK;
-    for (int i = 0; i < count; i++) {
-        code = all[i].done.failed ? EXIT_FAILED : code;
-        weft_json_append(list, study_json(all[i].info, &all[i].done));
-        free(all[i].done.rows);
+    for (int i = 0; i < all->count && code == EXIT_OK; i++) {
+        code = study_run(&all->list[i]) ? EXIT_OK : EXIT_FAILED;
+        weft_json_append(list, study_json(&all->list[i]));
     }
     return code;
 }
 
-/* ---- one problem on every machine ---- */
+static void release_studies(reproduced *all) {
+    for (int i = 0; i < all->count; i++) {
+        study_release(&all->list[i]);
+    }
+}
+
+/* ---- one problem on several machines ---- */
 
 /* The problems that are compared: a field of the problem and its value each. */
 typedef struct subject {
@@ -169,6 +141,10 @@ static int compare_on(const char *machine, const subject *subject, json_t **list
     return code;
 }
 
+/* One machine of each generation and each kind of L2; `weft compare --machine all` takes the others, too. */
+static const char *const compared[] = {"b200", "gb10", "h100", "h200", "mi300x"};
+enum { COMPARED = sizeof compared / sizeof *compared };
+
 /* Steps of the simulator, about, for all schedules of a problem on one machine. */
 static double units_of_comparison(const subject *subject) {
     const settings s = settings_of(subject);
@@ -188,9 +164,7 @@ static double units_of_comparison(const subject *subject) {
 static double units_of_comparisons(void) {
     double units = 0;
     for (size_t k = 0; k < SUBJECTS; k++) {
-        for (size_t i = 0; weft_machine_name(i); i++) {
-            units += units_of_comparison(&subjects[k]);
-        }
+        units += COMPARED * units_of_comparison(&subjects[k]);
     }
     return units;
 }
@@ -199,9 +173,9 @@ static int compare_all(json_t **list) {
     int code = EXIT_OK;
     for (size_t k = 0; k < SUBJECTS; k++) {
         const double units = progress_seen() ? units_of_comparison(&subjects[k]) : 0;
-        for (size_t i = 0; weft_machine_name(i) && code == EXIT_OK; i++) {
+        for (size_t i = 0; i < COMPARED && code == EXIT_OK; i++) {
             progress_next(units);
-            code = compare_on(weft_machine_name(i), &subjects[k], list);
+            code = compare_on(compared[i], &subjects[k], list);
         }
     }
     return code;
@@ -287,11 +261,15 @@ int cmd_report(const settings *s, const char *const *words, size_t count) {
     }
     json_t *studies = json_array(), *machines = json_array(), *host = json_array();
     const char *which = count ? words[0] : "all";
-    progress_begin("reproducing studies", progress_seen() ? units_of_studies(which) + units_of_comparisons() : 0);
-    int code = run_studies(which, &studies);
+    reproduced all;
+    memset(&all, 0, sizeof all);
+    int code = gather_studies(which, &all);
+    progress_begin("reproducing studies", progress_seen() ? all.units + units_of_comparisons() : 0);
+    code = code ? code : run_studies(&all, &studies);
     code = code ? code : compare_all(&machines);
     code = code ? code : measure_host(&host);
     progress_end();
+    release_studies(&all);
     if (code) {
         json_decref(studies);
         json_decref(machines);

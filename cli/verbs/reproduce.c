@@ -1,5 +1,4 @@
 /* weft reproduce: the published studies, row by row. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,138 +7,146 @@
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
+#include "studies/print.h"
 #include "studies/study.h"
 
-/* Large counts as integers, small numbers with their digits. */
-static const char *number_text(double value, char *text, size_t size) {
-    if (isnan(value)) {
-        return "-";
-    }
-    snprintf(text, size, fabs(value) >= 1e5 ? "%.0f" : fabs(value) >= 100 ? "%.1f" : "%.4g", value);
-    return text;
-}
+enum { STUDIES = 16, MOST_SEEDS = 1000 };
 
-/* `seconds` is how long the study took on a GPU. */
-static void print_heading(const char *title, int measured, double seconds) {
-    if (measured) {
-        printf("%s: %.0f s\n  %-58s%16s%16s%16s%11s\n", title, seconds, "", "published", "simulated", "measured", "error");
+/* What the rows of all studies come to. */
+typedef struct outcome {
+    size_t rows, outside, known;
+    json_t *object;
+    int begun; /* something has been printed */
+} outcome;
+
+/* Shows the rows of a study, or adds them to the object. */
+static void show(outcome *o, const settings *s, const char *name, const char *title, const study_row *rows, size_t count,
+                 int measured, double seconds) {
+    progress_wipe();
+    o->rows += count;
+    o->outside += study_count(rows, count, STUDY_OUTSIDE);
+    o->known += study_count(rows, count, STUDY_KNOWN);
+    if (s->json) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < count; i++) {
+            weft_json_append(&list, study_row_json(&rows[i]));
+        }
+        weft_json_set(&o->object, name, list);
     } else {
-        printf("%s\n  %-58s%16s%16s%11s\n", title, "", "published", "simulated", "error");
+        fputs(o->begun ? "\n" : "", stdout);
+        study_print(title, rows, count, measured, seconds);
+        o->begun = 1;
     }
 }
 
-static void print_rows(const study *s, size_t first, int with_measured) {
-    const char *section = "";
-    for (size_t i = first; i < s->count; i++) {
-        const study_row *row = &s->rows[i];
-        char published[32], simulated[32], measured[32];
-        if (strcmp(section, row->section) != 0) {
-            section = row->section;
-            printf("%s\n", section);
-        }
-        char error[16] = "";
-        if (!isnan(study_error(row))) {
-            snprintf(error, sizeof error, "%+.2f %%", 100 * study_error(row));
-        }
-        printf("  %-58s%16s%16s", row->label, number_text(row->published, published, sizeof published),
-               number_text(row->simulated, simulated, sizeof simulated));
-        if (with_measured) {
-            printf("%16s", number_text(row->measured, measured, sizeof measured));
-        }
-        printf("%11s  %s\n", error, !row->judged ? "shown" : study_passes(row) ? "ok" : "OUTSIDE");
-    }
-}
-
-static size_t count_outside(const study *s) {
-    size_t outside = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        outside += !study_passes(&s->rows[i]);
-    }
-    return outside;
-}
-
-/* Opens the GPU, as the options ask. */
-static int open_device(study *all, const settings *s) {
-    if (s->device != WEFT_DEVICE_CUDA) {
-        return s->output ? complain(EXIT_USAGE, "--output is for studies on a GPU: --device cuda") : EXIT_OK;
-    }
-    all->csv_path = s->output;
-    return device_bench_open(&all->bench, (int32_t)s->gpu);
-}
-
-static int close_device(study *all, const settings *s) {
-    device_bench_close(all->bench);
-    return all->csv && fclose(all->csv) ? complain(EXIT_FAILED, "%s cannot be written", s->output) : EXIT_OK;
-}
+/* ---- on a GPU ---- */
 
 /* The word is a study's name, or stands for all that there are on this device. */
-static int is_asked(const study *all, const study_info *info, const char *which) {
-    return strcmp(which, info->name) == 0 || (strcmp(which, "all") == 0 && (!all->bench || info->run_on_device));
+static int is_asked(const study_info *info, const char *which, int on_device) {
+    return strcmp(which, info->name) == 0 || (strcmp(which, "all") == 0 && (!on_device || info->run_on_device));
 }
 
-static void (*runner(const study *all, const study_info *info))(study *s) {
-    return all->bench ? info->run_on_device : info->run;
-}
-
-/* Runs a study and shows its rows, or adds them to the object. */
-static void run_study(study *all, const study_info *info, const settings *s, json_t **object) {
-    const int on_device = all->bench != NULL;
-    const size_t first = all->count;
-    all->name = info->name;
-    const double begin = weft_now();
-    runner(all, info)(all);
-    const double seconds = weft_now() - begin;
-    progress_wipe();
-    if (s->json) {
-        json_t *rows = json_array();
-        for (size_t r = first; r < all->count; r++) {
-            weft_json_append(&rows, study_row_json(&all->rows[r]));
-        }
-        weft_json_set(object, info->name, rows);
-    } else {
-        fputs(first ? "\n" : "", stdout);
-        print_heading(on_device ? info->device_title : info->title, on_device, seconds);
-        print_rows(all, first, on_device);
-    }
-}
-
-int cmd_reproduce(const settings *s, const char *const *words, size_t count) {
-    const char *which = count ? words[0] : "all";
-    study all = {.brief = 0}, counter = {.counting = 1};
-    json_t *object = json_object();
-    int known = 0, code = open_device(&all, s);
+static int run_on_device(const settings *s, const char *which, outcome *o) {
+    study all = {.csv_path = s->output}, counter = {.counting = 1};
+    int code = device_bench_open(&all.bench, (int32_t)s->gpu);
     for (const study_info *info = study_table; info->name && progress_seen() && code == EXIT_OK; info++) {
-        if (is_asked(&all, info, which) && runner(&all, info)) {
-            runner(&all, info)(&counter);
+        if (is_asked(info, which, 1) && info->run_on_device) {
+            info->run_on_device(&counter);
         }
     }
     progress_begin("reproducing", counter.units);
     for (const study_info *info = study_table; info->name && !all.failed && code == EXIT_OK; info++) {
-        if (is_asked(&all, info, which)) {
-            known = 1;
-            if (all.bench && !info->run_on_device) {
-                code = complain(EXIT_USAGE, "study %s has nothing to run on a GPU yet", which);
-            } else {
-                run_study(&all, info, s, &object);
-            }
+        if (is_asked(info, which, 1) && !info->run_on_device) {
+            code = complain(EXIT_USAGE, "study %s has nothing to run on a GPU yet", which);
+        } else if (is_asked(info, which, 1)) {
+            const size_t first = all.count;
+            const double begin = weft_now();
+            all.info = info;
+            info->run_on_device(&all);
+            show(o, s, info->name, info->device_title, all.rows + first, all.count - first, 1, weft_now() - begin);
         }
     }
     progress_end();
-    const size_t outside = count_outside(&all);
-    if (code == EXIT_OK && !known) {
-        code =
-            complain(EXIT_USAGE, "study %s is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are", which);
-    } else if (code == EXIT_OK && all.failed) {
-        code = EXIT_FAILED;
-    } else if (code == EXIT_OK && s->json) {
-        weft_json_set(&object, "outside", json_integer((json_int_t)outside));
-        code = print_json(object);
-        object = NULL;
-    } else if (code == EXIT_OK) {
-        printf("\n%zu rows, %zu outside their tolerance\n", all.count, outside);
+    device_bench_close(all.bench);
+    if (all.csv && fclose(all.csv)) {
+        code = complain(EXIT_FAILED, "%s cannot be written", s->output);
     }
-    const int closed = close_device(&all, s);
-    json_decref(object);
-    free(all.rows);
-    return code ? code : closed ? closed : outside ? EXIT_FAILED : EXIT_OK;
+    code = code == EXIT_OK && all.failed ? EXIT_FAILED : code;
+    study_release(&all);
+    return code;
+}
+
+/* ---- simulated ---- */
+
+static int run_simulated(const settings *s, const char *which, outcome *o) {
+    const size_t seeds = s->seeds ? (size_t)s->seeds : STUDY_SEEDS;
+    study list[STUDIES];
+    double units = 0;
+    int count = 0, code = EXIT_OK;
+    memset(list, 0, sizeof list);
+    for (const study_info *info = study_table; info->name && count < STUDIES && code == EXIT_OK; info++) {
+        if (is_asked(info, which, 0)) {
+            code = study_gather(&list[count], info, (uint64_t)s->seed, seeds) ? EXIT_OK : EXIT_FAILED;
+            units += simulations_units(&list[count++].simulations);
+        }
+    }
+    progress_begin("reproducing", units);
+    for (int i = 0; i < count && code == EXIT_OK; i++) {
+        code = study_run(&list[i]) ? EXIT_OK : EXIT_FAILED;
+        if (code == EXIT_OK) {
+            show(o, s, list[i].info->name, list[i].info->title, list[i].rows, list[i].count, 0, 0);
+        }
+    }
+    progress_end();
+    for (int i = 0; i < count; i++) {
+        study_release(&list[i]);
+    }
+    weft_json_set(&o->object, "seeds", json_integer((json_int_t)seeds));
+    weft_json_set(&o->object, "seed", json_integer((json_int_t)s->seed));
+    return code;
+}
+
+/* ---- the verb ---- */
+
+static int check(const settings *s, const char *which) {
+    const int on_device = s->device == WEFT_DEVICE_CUDA;
+    int known = strcmp(which, "all") == 0;
+    for (const study_info *info = study_table; info->name; info++) {
+        known |= strcmp(which, info->name) == 0;
+    }
+    if (!known) {
+        return complain(EXIT_USAGE, "study %s is not known: %s are", which, study_names());
+    }
+    if (s->output && !on_device) {
+        return complain(EXIT_USAGE, "--output is for studies on a GPU: --device cuda");
+    }
+    if (s->seeds && on_device) {
+        return complain(EXIT_USAGE, "--seeds is for simulated studies, not for --device cuda");
+    }
+    return s->seeds > MOST_SEEDS ? complain(EXIT_USAGE, "--seeds %lld is more than %d", (long long)s->seeds, MOST_SEEDS)
+                                 : EXIT_OK;
+}
+
+int cmd_reproduce(const settings *s, const char *const *words, size_t count) {
+    const char *which = count ? words[0] : "all";
+    if (s->tolerances) {
+        study_print_tolerances();
+        return EXIT_OK;
+    }
+    outcome o = {.object = json_object()};
+    int code = check(s, which);
+    if (code == EXIT_OK) {
+        code = s->device == WEFT_DEVICE_CUDA ? run_on_device(s, which, &o) : run_simulated(s, which, &o);
+    }
+    if (code == EXIT_OK && s->json) {
+        weft_json_set(&o.object, "outside", json_integer((json_int_t)o.outside));
+        weft_json_set(&o.object, "known_failures", json_integer((json_int_t)o.known));
+        code = print_json(o.object);
+        o.object = NULL;
+    } else if (code == EXIT_OK) {
+        printf("\n%zu rows, %zu outside their tolerance ('weft reproduce --tolerances' lists them), %zu known failures\n",
+               o.rows, o.outside, o.known);
+    }
+    json_decref(o.object);
+    return code ? code : o.outside ? EXIT_FAILED : EXIT_OK;
 }

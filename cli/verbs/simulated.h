@@ -16,6 +16,7 @@ static inline weft_simulate_options simulate_options(const settings *s, progress
     o.seed = (uint64_t)s->seed;
     o.drift = isnan(s->drift) || s->drift < 0 ? 0 : s->drift == 0 ? -1 : s->drift;
     o.stages = s->stages < 0 ? 0 : s->stages == 0 ? -1 : s->stages;
+    o.profile = s->profile;
     o.limit = (uint64_t)s->limit;
     o.progress = part ? progress_told : NULL;
     o.progress_user = part;

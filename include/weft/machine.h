@@ -47,7 +47,6 @@ struct weft_machine {
     double l2_usable;           /**< share of the capacity that a kernel's data can have */
     double l2_slack;            /**< share of the oldest lines from which the victim is drawn; 0: strictly the oldest */
     double l2_crowded;          /**< share of the lines in sets that overflow before the whole does */
-    double l2_merge;            /**< requests for a sector in flight that are counted as one */
     int64_t l2_write;           /**< a weft_write */
     double l2_bandwidth;        /**< bytes per second, the whole chip */
     int64_t llc_bytes;          /**< last-level cache behind the L2s; 0: none */
@@ -56,18 +55,21 @@ struct weft_machine {
     double near_latency, far_latency, dram_latency; /**< cycles; far is 0 where nothing is far */
     double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */
     double exp_rate;                                /**< exponentials per second, the whole chip */
-    double drift;                                   /**< relative standard deviation of a step's time between workers */
-    double drift_load; /**< what `drift` grows by where steps are bound by the L2; less by the fourth power of its load */
+    int64_t gpcs;                                   /**< parts of the chip that have equal paths to the L2; 1: unknown */
+    int64_t gpc_workers;                            /**< workers of the largest of them */
+    char attention_profile[32], backward_profile[32], gemm_profile[32]; /**< of its usual kernels; "": "generic" */
+    double matrix_fp8;                                                  /**< FLOP per second, dense; 0: not known */
+    char aliases[96];                                                   /**< other names, separated by commas; "": none */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
-    {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}
+    {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, \
+     0.0, 0.0, 0.0, 0.0, 0, 0, "", "", "", 0.0, ""}
 /* clang-format on */
 
-/** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with
- * a '/' or ending in ".ini").
+/** Finds a machine: one of the built-in ones by name or alias, in upper or lower case, with or without hyphens and
+ * underscores ("RTX5090" is rtx-5090), or a file by path (anything with a '/' or ending in ".ini").
  *
  * WEFT_NOT_FOUND when there is neither; WEFT_INVALID, with file and line, when a file is not right.
  */
@@ -92,7 +94,7 @@ WEFT_API const weft_machine *weft_plan_machine(const weft_plan *plan);
 /** Names of the built-in machines by number; null past the last. */
 WEFT_API const char *weft_machine_name(size_t number);
 
-/** One value of a machine as text, for listings. */
+/** One value of a machine or a profile as text, for listings. */
 typedef struct weft_machine_value {
     size_t struct_size;                      /**< set by WEFT_MACHINE_VALUE_INIT */
     const char *section, *key, *unit, *text; /**< constants: the section, the key, the unit, what the key means */

@@ -8,7 +8,7 @@
 #ifndef WEFT_SIM_H
 #define WEFT_SIM_H
 
-#include "machine.h"
+#include "profile.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,17 +35,18 @@ typedef struct weft_traffic {
 
 /** How to simulate. A zero means the default. */
 typedef struct weft_simulate_options {
-    size_t struct_size;     /**< set by WEFT_SIMULATE_INIT */
-    double drift;           /**< relative spread of step times between workers; 0: the machine's; negative: none */
-    uint64_t seed;          /**< of the drift and of the replacement; 0: 1 */
-    int64_t stages;         /**< steps that a worker requests ahead of the one it computes; 0: 2; negative: none */
-    uint64_t limit;         /**< start no tile after this many steps, and scale what was counted; 0: simulate all */
+    size_t struct_size; /**< set by WEFT_SIMULATE_INIT */
+    double drift;   /**< relative spread of step times, and nothing else that spreads; 0: the profile's; negative: none */
+    uint64_t seed;  /**< of the drift and of the replacement; 0: 1 */
+    int64_t stages; /**< steps that a worker requests ahead of the one it computes; 0: the profile's; negative: none */
+    uint64_t limit; /**< start no tile after this many steps, and scale what was counted; 0: simulate all */
     weft_progress progress; /**< null, or called now and then, from the thread that simulates, with steps done and in all */
     void *progress_user;    /**< its first argument */
+    const weft_profile *profile; /**< of the kernel; null: weft_plan_profile() */
 } weft_simulate_options;
 
 #define WEFT_SIMULATE_INIT                                                                                                 \
-    { sizeof(weft_simulate_options), 0.0, 0, 0, 0, NULL, NULL }
+    { sizeof(weft_simulate_options), 0.0, 0, 0, 0, NULL, NULL, NULL }
 
 /** What came out. */
 typedef struct weft_simulation {
@@ -57,10 +58,11 @@ typedef struct weft_simulation {
     double elapsed_seconds;     /**< that the simulation took */
     uint64_t seed;
     double simulated; /**< share of the steps that was simulated; 1 without a limit */
+    char profile[32]; /**< the name of the kernel's */
 } weft_simulation;
 
 #define WEFT_SIMULATION_INIT                                                                                               \
-    { sizeof(weft_simulation), WEFT_TRAFFIC_INIT, 0, 0, 0.0, 0.0, 0.0, 0, 0.0 }
+    { sizeof(weft_simulation), WEFT_TRAFFIC_INIT, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, "" }
 
 /** Simulates a plan on its machine.
  *
@@ -73,7 +75,8 @@ typedef struct weft_simulation {
 WEFT_API weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
                                    weft_traffic *domains, weft_message *message);
 
-/** Simulates many plans over threads. Nulls among them are passed over.
+/** Simulates many plans over threads. Nulls among them are passed over. Progress counts the steps of all of them, and is
+ * told by one thread at a time.
  *
  * @param simulations  what came out, `count` of them, all with struct_size set
  * @param statuses     null, or how each went

@@ -15,16 +15,19 @@ from .compute import attention, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
 from .plans import Plan, plan
+from .profiles import Profile, profiles
 from .problems import Attention, AttentionBackward, Gemm
+from .recommendation import Candidate, Recommendation, recommend
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
 from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
-    "Attention", "AttentionBackward", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order",
-    "Plan", "Schedule", "Simulation", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve", "dispatches",
-    "matmul", "orders", "plan", "release_memory", "simulate", "sweeps", "tune",
+    "Attention", "AttentionBackward", "Candidate", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
+    "NotFound", "Order", "Plan", "Profile", "Recommendation", "Schedule", "Simulation", "Traffic", "Tuned", "Unreadable", "Unsupported",
+    "attention", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend", "release_memory", "simulate",
+    "sweeps", "tune",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from . import _c
 from .errors import Invalid
 from .schedules import whole
 
-DTYPES = ("fp32", "fp16", "bf16")  # in the order of enum weft_dtype
+DTYPES = ("fp32", "fp16", "bf16", "fp8")  # in the order of enum weft_dtype
 LAYOUTS = ("bshd", "bhsd")  # in the order of enum weft_layout
 SEQ_AND_HEAD = {"bshd": (1, 2), "bhsd": (2, 1)}  # axes of a layout
 MASK_NONE, MASK_CAUSAL, MASK_BOTTOM_RIGHT = 0, 1, 2  # enum weft_mask
@@ -71,7 +71,7 @@ class Attention(Problem):
 
     causal  query i sees keys 0 .. i + offset; offset None: the last query sees the last key
     scale   None: 1 / sqrt(head_dim)
-    dtype   "fp32", "fp16" or "bf16"; layout "bshd" or "bhsd"
+    dtype   "fp32", "fp16", "bf16" or, to simulate, "fp8"; layout "bshd" or "bhsd"
     flops   4 batch heads seq kv_seq head_dim, halved when causal
     """
 
@@ -110,7 +110,7 @@ class AttentionBackward(Attention):
 
 @dataclasses.dataclass(frozen=True)
 class Gemm(Problem):
-    """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16" or "bf16"; flops are 2 m n k."""
+    """C = A B, with A (m, k), B (k, n) and C (m, n), row-major and packed. dtype is "fp32", "fp16", "bf16" or, to simulate, "fp8"; flops are 2 m n k."""
 
     m: int
     n: int

@@ -6,7 +6,7 @@ import ctypes
 import dataclasses
 from typing import Iterable, List, Mapping, Optional, Tuple, Union
 
-from . import _c, machines, notebook, plans, schedules
+from . import _c, machines, notebook, plans, profiles, schedules
 from .errors import Invalid
 from .problems import Problem
 
@@ -49,38 +49,44 @@ class Simulation:
     elapsed_seconds: float
     seed: int
     simulated: float
+    profile: str
 
 
-def _options(drift: Optional[float], seed: int, stages: int, limit: int) -> _c.SimulateOptions:
+def _options(profile: profiles.ProfileLike, drift: Optional[float], seed: int, stages: Optional[int], limit: int):
     if drift is not None and drift < 0:
-        raise Invalid(f"drift {drift} is negative; None is the machine's")
-    numbers = {"seed": seed, "stages": stages, "limit": limit}
+        raise Invalid(f"drift {drift} is negative; None is the profile's")
+    numbers = {"seed": seed, "stages": 1 if stages is None else stages, "limit": limit}
     for name, number in numbers.items():
         if schedules.whole(name, number) < 0:
             raise Invalid(f"{name} {number} is negative")
     # In C, 0 is the default and a negative number is none.
-    return _c.SimulateOptions(0.0 if drift is None else drift or -1.0, seed, stages or -1, limit)
+    spread, ahead = 0.0 if drift is None else drift or -1.0, 0 if stages is None else stages or -1
+    kernel = profiles.of(profile)
+    return _c.SimulateOptions(spread, seed, ahead, limit, None, None, kernel and ctypes.pointer(kernel._c))
 
 
 def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
-             drift: Optional[float] = None, seed: int = 1, stages: int = 2, limit: int = 0) -> Simulation:  # fmt: skip
+             profile: profiles.ProfileLike = None, drift: Optional[float] = None, seed: int = 1,
+             stages: Optional[int] = None, limit: int = 0) -> Simulation:  # fmt: skip
     """Predicts the L2 and DRAM traffic and the time of a problem under a schedule on a machine.
 
     problem   a weft.Attention, a weft.AttentionBackward or a weft.Gemm
     schedule  a weft.Schedule, a dict of its fields, or None: chosen
     machine   a weft.Machine, a name such as "h200", a path, or None: this host
-    drift     relative spread of step times between workers; None: the machine's
-    stages    steps that a worker requests ahead of the one it computes
+    profile   the kernel: a weft.Profile, a name such as "flash-attention-3", a path, or None: the machine's usual one
+    drift     relative spread of step times between workers; None: the profile's
+    stages    steps that a worker requests ahead of the one it computes; None: the profile's
     limit     start no tile after this many steps, and scale what was counted; 0: simulate all
     """
     where = machines.of(machine) or machines.Machine.host()
     plan = plans.plan(problem, schedule, where)
     out, domains = _c.Simulation(), _c.array(_c.Traffic, max(1, where.domains))
-    options = _options(drift, seed, stages, limit)
+    options = _options(profile, drift, seed, stages, limit)
     _c.call(_c.library.weft_simulate, plan._handle, ctypes.byref(options), ctypes.byref(out), domains)
     return Simulation(
         where.name, plan.schedule, _traffic(out.total), tuple(map(_traffic, domains[: where.domains])),
         out.compulsory_misses, out.piece_visits, out.seconds, out.tflops, out.elapsed_seconds, out.seed, out.simulated,
+        out.profile.decode(),
     )  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 #include "base/json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void keep_if(json_t **whole, int added) {
     if (!added) {
@@ -28,4 +30,15 @@ char *weft_json_text(const json_t *value, size_t flags) {
         text[length] = '\0';
     }
     return text;
+}
+
+size_t weft_json_print(json_t *value, char *text, size_t size) {
+    char *whole = weft_json_text(value, JSON_SORT_KEYS);
+    json_decref(value);
+    const size_t length = whole ? strlen(whole) : 0;
+    if (size > 0) {
+        snprintf(text, size, "%s", whole ? whole : "");
+    }
+    free(whole);
+    return length;
 }

@@ -14,4 +14,8 @@ void weft_json_append(json_t **list, json_t *value);
  * json_dumps() leaves out what it has no memory for and says nothing. */
 char *weft_json_text(const json_t *value, size_t flags);
 
+/* Writes the value, whose reference it takes, with sorted keys to a text of a size, as snprintf does; 0 when memory ran
+ * out. */
+size_t weft_json_print(json_t *value, char *text, size_t size);
+
 #endif

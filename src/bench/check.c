@@ -268,7 +268,8 @@ weft_status weft_check_result(const void *problem, const void *data, const void 
     weft_problem resolved;
     weft_data after, old;
     weft_status status = weft_problem_resolve(&resolved, &row, problem, message);
-    if (status || (status = weft_data_check(&after, row, &resolved, data, message)) ||
+    if (status || (status = weft_problem_check_dtypes(&resolved, row, "the reference", message)) ||
+        (status = weft_data_check(&after, row, &resolved, data, message)) ||
         (status = weft_data_check(&old, row, &resolved, before ? before : data, message))) {
         return status;
     }

@@ -10,9 +10,9 @@ typedef struct source {
     double (*time)(const weft_plan *plan);
 } source;
 
-/* Models know the device, not other machines that a plan may be made for. */
-static double by_backend(const weft_plan *plan) {
-    return plan->backend->cost && !plan->given_machine ? plan->backend->cost(plan) : 0;
+/* Models know the device, and what is planned on paper for one; not other machines that a plan may be made for. */
+double weft_cost_model(const weft_plan *plan) {
+    return plan->backend->cost && (!plan->given_machine || plan->on_paper) ? plan->backend->cost(plan) : 0;
 }
 
 static double by_simulator(const weft_plan *plan) {
@@ -22,7 +22,7 @@ static double by_simulator(const weft_plan *plan) {
     return weft_simulate(plan, &options, &simulation, NULL, NULL) == WEFT_OK ? simulation.seconds : 0;
 }
 
-static const source sources[] = {{"model", by_backend}, {"simulator", by_simulator}};
+static const source sources[] = {{"model", weft_cost_model}, {"simulator", by_simulator}};
 
 weft_status weft_cost_of(const weft_plan *plan, weft_cost *cost, weft_message *message) {
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {

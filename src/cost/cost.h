@@ -14,6 +14,9 @@ typedef struct weft_cost {
  * product only. */
 weft_status weft_cost_of(const weft_plan *plan, weft_cost *cost, weft_message *message);
 
+/* The first of these alone: seconds or any other unit; 0 when the backend has no model or the machine is not its own. */
+double weft_cost_model(const weft_plan *plan);
+
 /* Steps of a wave of tiles: of the longest tile of every worker. */
 uint64_t weft_cost_wave(const weft_plan *plan);
 

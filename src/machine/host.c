@@ -152,8 +152,6 @@ static void assume_rates(weft_sheet *sheet) {
     m->dram_latency = 250;
     m->matrix_fp32 = m->matrix_fp16 = m->matrix_bf16 = 16 * cycles;
     m->exp_rate = cycles;
-    m->drift = 0.05;
-    m->drift_load = 0;
     say(sheet, WEFT_KEY_L2_BANDWIDTH, "assumed: 16 bytes per core and cycle");
     say(sheet, WEFT_KEY_DRAM_BANDWIDTH, "assumed: 20 GB/s");
     say(sheet, WEFT_KEY_NEAR_LATENCY, "assumed: 40 cycles");
@@ -161,28 +159,39 @@ static void assume_rates(weft_sheet *sheet) {
     say(sheet, WEFT_KEY_MATRIX_FP32, "assumed: 16 FLOP per core and cycle");
     say(sheet, WEFT_KEY_MATRIX_FP16, "assumed: as fp32");
     say(sheet, WEFT_KEY_MATRIX_BF16, "assumed: as fp32");
+    say(sheet, WEFT_KEY_MATRIX_FP8, "not given");
     say(sheet, WEFT_KEY_EXP_RATE, "assumed: one per core and cycle");
-    say(sheet, WEFT_KEY_DRIFT, "assumed: 5 %, for other programs on the host");
-    say(sheet, WEFT_KEY_DRIFT_LOAD, "every core has its own L2, or assumed so");
 }
 
 void weft_sheet_host(weft_sheet *sheet) {
     weft_machine *m = &sheet->machine;
     host_cache first, last;
     memset(sheet, 0, sizeof *sheet);
+    sheet->form = &weft_machine_form;
     find_caches(&first, &last);
 
     int64_t cores = ask_sysconf(_SC_NPROCESSORS_ONLN);
     m->workers = cores >= 1 && cores <= 1048576 ? cores : 1;
     say(sheet, WEFT_KEY_WORKERS, cores == m->workers ? "sysconf" : "assumed: one");
     snprintf(m->name, sizeof m->name, "host");
+    snprintf(m->aliases, sizeof m->aliases, "cpu");
     snprintf(m->title, sizeof m->title, "This host's CPU, %" PRId64 " core%s", m->workers, m->workers == 1 ? "" : "s");
+
+    m->gpcs = 1;
+    m->gpc_workers = m->workers;
+    say(sheet, WEFT_KEY_GPCS, "a CPU has none");
+    say(sheet, WEFT_KEY_GPC_WORKERS, "follows from gpcs");
 
     int64_t kilohertz = read_number(CPU0 "cpufreq/cpuinfo_max_freq");
     int has_clock = kilohertz >= 100000 && kilohertz <= 20000000;
     m->clock = has_clock ? 1e3 * (double)kilohertz : 2e9;
     say(sheet, WEFT_KEY_CLOCK, has_clock ? "sysfs" : "assumed: 2 GHz");
 
+    char *const profiles[] = {m->attention_profile, m->backward_profile, m->gemm_profile};
+    for (int i = 0; i < 3; i++) {
+        snprintf(profiles[i], sizeof m->gemm_profile, "cpu");
+        say(sheet, (weft_key_id)(WEFT_KEY_ATTENTION_PROFILE + i), "the kernels of this project");
+    }
     m->handout = WEFT_HANDOUT_ANY;
     say(sheet, WEFT_KEY_HANDOUT, "threads go to whichever core is free");
     m->handout_run = 1;
@@ -194,11 +203,10 @@ void weft_sheet_host(weft_sheet *sheet) {
     m->llc_bytes = 0;
     say(sheet, WEFT_KEY_LLC_BYTES, "the last-level cache is the L2 of this description");
     say(sheet, WEFT_KEY_LLC_BANDWIDTH, "none behind the L2 of this description");
-    m->l2_usable = m->l2_merge = 1;
+    m->l2_usable = 1;
     say(sheet, WEFT_KEY_L2_USABLE, "assumed: all of it");
     say(sheet, WEFT_KEY_L2_SLACK, "assumed: least recently used");
     say(sheet, WEFT_KEY_L2_CROWDED, "assumed: sets fill evenly");
-    say(sheet, WEFT_KEY_L2_MERGE, "assumed: every request is counted");
     m->l2_write = WEFT_WRITE_MISS;
     say(sheet, WEFT_KEY_L2_WRITE, "assumed: a write allocates its line");
     describe_cache(sheet, &last);

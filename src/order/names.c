@@ -18,7 +18,7 @@ static const weft_name dispatches[] = {
 #include <weft/orders.def>
 };
 
-static const char *const dtypes[] = {[WEFT_FP32] = "fp32", [WEFT_FP16] = "fp16", [WEFT_BF16] = "bf16"};
+static const char *const dtypes[] = {[WEFT_FP32] = "fp32", [WEFT_FP16] = "fp16", [WEFT_BF16] = "bf16", [WEFT_FP8] = "fp8"};
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 const weft_order_info *weft_order_describe(int32_t kind) {

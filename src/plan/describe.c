@@ -1,10 +1,11 @@
 /* A plan, in words and as JSON. */
 #include "plan/describe.h"
 #include "base/json.h"
+#include "order/table.h"
+#include "plan/custom.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A field of the problem as JSON. */
@@ -50,31 +51,30 @@ json_t *weft_plan_problem_json(const weft_plan *plan) {
     return object;
 }
 
+/* An order of the caller's: what tells it from others, and up to a size the order itself, so that it can be taken back. */
+static void set_table(json_t **object, const weft_plan *plan) {
+    enum { LONGEST = 1 << 16 };
+    const int64_t count = plan->walk.order.count;
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, weft_table_hash(plan->table, count));
+    weft_json_set(object, "order_hash", json_string(hash));
+    if (count > LONGEST) {
+        return;
+    }
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++) {
+        weft_json_append(&list, json_integer(plan->table[i]));
+    }
+    weft_json_set(object, "order_table", list);
+}
+
 json_t *weft_plan_schedule_json(const weft_plan *plan) {
-    const weft_schedule *s = &plan->schedule;
-    const weft_order_info *order = weft_order_describe(s->order);
-    json_t *tile = json_pack("[I, I]", (json_int_t)s->tile_m, (json_int_t)s->tile_n);
-    if (s->tile_k > 0) {
-        weft_json_append(&tile, json_integer(s->tile_k));
-    }
-    json_t *object = json_pack("{s:o, s:s, s:s, s:s, s:I, s:[I, I], s:b}", "tile", tile, "order", order->name, "sweep",
-                               weft_sweep_describe(s->sweep)->name, "dispatch", weft_dispatch_describe(s->dispatch)->name,
-                               "workers", (json_int_t)s->workers, "cluster", (json_int_t)s->cluster_m,
-                               (json_int_t)s->cluster_n, "table", s->table != 0);
-    if (s->split > 1) {
-        weft_json_set(&object, "split", json_integer(s->split));
-    }
+    json_t *object = weft_schedule_object(&plan->schedule);
     if (plan->heads_in_tile > 1) {
         weft_json_set(&object, "heads_in_tile", json_integer(plan->heads_in_tile));
     }
-    if (order->parameter & WEFT_PARAMETER_GROUP) {
-        weft_json_set(&object, "group", json_integer(s->group));
-        if (plan->operation->info.grid == WEFT_GRID_MATRIX) {
-            weft_json_set(&object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
-        }
-    }
-    if (order->parameter & WEFT_PARAMETER_DOMAINS) {
-        weft_json_set(&object, "domains", json_integer(s->domains));
+    if (plan->schedule.order == WEFT_ORDER_CUSTOM) {
+        set_table(&object, plan);
     }
     return object;
 }
@@ -83,14 +83,7 @@ size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
     json_t *object = json_pack("{s:o, s:o, s:s, s:s, s:I}", "problem", weft_plan_problem_json(plan), "schedule",
                                weft_plan_schedule_json(plan), "machine", plan->machine.name, "kernel",
                                weft_plan_kernel(plan), "positions", (json_int_t)plan->walk.order.count);
-    char *whole = weft_json_text(object, JSON_SORT_KEYS);
-    json_decref(object);
-    const size_t length = whole ? strlen(whole) : 0;
-    if (size > 0) {
-        snprintf(text, size, "%s", whole ? whole : "");
-    }
-    free(whole);
-    return length;
+    return weft_json_print(object, text, size);
 }
 
 static void order_parameter_text(const weft_plan *plan, char *text, size_t size) {
@@ -104,7 +97,7 @@ static void order_parameter_text(const weft_plan *plan, char *text, size_t size)
         snprintf(text, size, " (group %" PRId64 " across %s)", s->group, s->axis == WEFT_AXIS_N ? "n" : "m");
     } else if (parameter == WEFT_PARAMETER_GROUP) {
         snprintf(text, size, " (sections of %" PRId64 " heads)", s->group);
-    } else if (parameter == WEFT_PARAMETER_DOMAINS) {
+    } else if (weft_schedule_by_domain(s)) {
         snprintf(text, size, " (%" PRId64 " domains)", s->domains);
     }
 }

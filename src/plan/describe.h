@@ -9,5 +9,6 @@
 /* A new object (the caller's to release), or null when memory ran out. */
 json_t *weft_plan_problem_json(const weft_plan *plan);
 json_t *weft_plan_schedule_json(const weft_plan *plan);
+json_t *weft_schedule_object(const weft_schedule *schedule); /* every choice made */
 
 #endif

@@ -2,14 +2,26 @@
 #ifndef WEFT_PLAN_PLAN_H
 #define WEFT_PLAN_PLAN_H
 
-#include <weft/machine.h>
+#include <weft/profile.h>
 
 #include "problem/operation.h"
+
+/* What is known of the kernel that a plan has chosen, for the simulator: as it was measured, in place of what the kernel's
+ * profile says. Zeros: nothing. */
+typedef struct weft_kernel_facts {
+    double launch;  /* seconds of a launch beside its tiles */
+    double tile;    /* seconds of a tile beside its steps */
+    double step;    /* seconds of a step, while nothing is late */
+    double least;   /* seconds, whatever the tiles take: the chip's power does not allow more */
+    int keeps_step; /* 1: its workers wait for each other */
+    int places;     /* 1: its workers find the side of the L2 that an order by domain means them to be on */
+} weft_kernel_facts;
 
 /* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
 typedef struct weft_backend {
     const char *name;
-    const char *(*kernel)(const weft_plan *plan); /* the kernel that the plan takes; null where there is only one kind */
+    const char *(*kernel)(const weft_plan *plan);  /* the kernel that the plan takes; null where there is only one kind */
+    const char *(*profile)(const weft_plan *plan); /* the name of its profile; null: the machine's usual one */
 
     /* For devices with memory and kernels of their own, null otherwise. `open` takes the device and a kernel, before the
      * schedule is laid out: it fixes tiles and workers, and the machine where none was given. `place` puts on the device
@@ -29,6 +41,13 @@ typedef struct weft_backend {
      * plan would take by the backend's own model, in any unit; null where only the simulator can tell. The plan is made. */
     size_t (*candidates)(const weft_plan *plan, weft_schedule *list, size_t room);
     double (*cost)(const weft_plan *plan);
+
+    /* What is known of the plan's kernel. Null: nothing, and workers are where an order by domain means them to be. */
+    void (*facts)(const weft_plan *plan, weft_kernel_facts *facts);
+
+    /* Whether it can lay out plans on paper for a machine, and price them: it has kernels for that chip, and their times
+     * were measured there. Null: for none. */
+    int (*knows)(const weft_machine *machine);
 } weft_backend;
 
 /* What the library is made of. The plan names nobody above it: src/registry/ fills this in. */
@@ -54,11 +73,13 @@ struct weft_plan {
     int64_t lead; /* attention: queries of a tile minus those of the first tile, see weft_reach; set by the backend */
     weft_machine machine;
     int given_machine; /* 1: the caller gave it; 0: it is the device's own */
+    int on_paper;      /* 1: laid out for a machine that need not be here, by a backend that knows it; cannot be placed */
     weft_walk walk;
     uint32_t *table; /* what walk.order.table points to, or null */
     weft_device device;
     const weft_backend *backend;
     void *placed;           /* what the backend holds for this plan, or null */
+    int is_outline;         /* 1: an order custom may be without its table: see weft_plan_positions() */
     weft_progress progress; /* null but in the copy that one run of it takes: see weft_plan_run_with_progress() */
     void *progress_user;
 };
@@ -67,6 +88,10 @@ struct weft_plan {
  * what is open in it. It holds nothing that is to be released. */
 weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_schedule *schedule, const weft_device *device,
                             weft_message *message);
+
+/* Puts a draft on paper: the machine's own kernels, whether or not such a device is here. Returns 0, and leaves the draft
+ * as it is, when no backend knows the machine. */
+int weft_plan_put_on_paper(weft_plan *draft, const weft_machine *machine);
 
 /* The plan's problem as it is cut into tiles. */
 weft_tiling weft_plan_tiling(const weft_plan *plan);

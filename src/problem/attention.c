@@ -230,7 +230,7 @@ const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
     {"bottom_right", "causal: the last query sees the last key", WEFT_FIELD_FLAG, AT(mask), WEFT_MASK_CAUSAL_BOTTOM_RIGHT, NULL, 0, NULL},
     {"scale",    "softmax scale (1 / sqrt(head dim))", WEFT_FIELD_REAL, AT(scale), 0, NULL, 0, NULL},
     {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, layout_name, WEFT_BSHD, NULL},
-    {"dtype",    "fp32, fp16 or bf16 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
+    {"dtype",    "fp32, fp16, bf16 or, simulated, fp8 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
 };
 /* clang-format on */
 
@@ -243,6 +243,7 @@ const weft_operation_row weft_operation_attention = {
              .grid = WEFT_GRID_HEADS,
              .fields = weft_attention_fields,
              .field_count = WEFT_ATTENTION_FIELDS},
+    .profile = offsetof(weft_machine, attention_profile),
     .init = weft_attention_init,
     .resolve = weft_attention_complete,
     .flops = weft_attention_forward_flops,

@@ -135,6 +135,7 @@ const weft_operation_row weft_operation_attention_backward = {
              .grid = WEFT_GRID_HEADS,
              .fields = weft_attention_fields,
              .field_count = WEFT_ATTENTION_FIELDS},
+    .profile = offsetof(weft_machine, backward_profile),
     .init = init,
     .resolve = weft_attention_complete,
     .flops = flops,

@@ -155,7 +155,7 @@ static const weft_field fields[] = {
     {"c_dtype", "of C (as A and B)", WEFT_FIELD_CHOICE, AT(c_dtype), 0, weft_dtype_choice, WEFT_FP32, "dtype"},
     {"alpha",   "C = alpha A B + beta C (1)", WEFT_FIELD_REAL, AT(alpha), 0, NULL, 1, NULL},
     {"beta",    "(0)", WEFT_FIELD_REAL, AT(beta), 0, NULL, 0, NULL},
-    {"dtype",   "fp32, fp16 or bf16 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
+    {"dtype",   "fp32, fp16, bf16 or, simulated, fp8 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},
 };
 /* clang-format on */
 
@@ -168,6 +168,7 @@ const weft_operation_row weft_operation_gemm = {
              .grid = WEFT_GRID_MATRIX,
              .fields = fields,
              .field_count = sizeof fields / sizeof *fields},
+    .profile = offsetof(weft_machine, gemm_profile),
     .init = init,
     .resolve = resolve,
     .flops = flops,

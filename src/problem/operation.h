@@ -52,6 +52,8 @@ typedef struct weft_pieces {
     double largest;    /* sectors of the largest piece, at most */
     uint64_t distinct; /* sectors that are read, each once */
     uint64_t written;  /* sectors that are written, each once */
+    double room;    /* bytes of the lines under what is read to its own, and of what DRAM is asked for to its own: more */
+    double fetched; /* than 1 where rows are short and their neighbours are not read with them; 0: 1 */
 } weft_pieces;
 
 /* What one visit reads and writes, in sectors. A step reads its piece of every stream. */
@@ -105,6 +107,9 @@ typedef struct weft_operation_row {
     /* Bytes of what a worker must hold for a step: its own memory bounds the tiles that are worth trying. */
     double (*step_bytes)(const weft_tiling *tiling);
 
+    /* The field of a weft_machine with the name of the profile that its kernels for this usually have; 0: there is none. */
+    size_t profile;
+
     /* 1: clusters may reach over the edge of the grid, where the kernels do that. */
     int clusters_reach_over;
 
@@ -127,6 +132,10 @@ const weft_operation_row *weft_operation_at(int32_t operation);
 /* Checks a caller's descriptor and copies it with every default filled in; *row is its operation's. */
 weft_status weft_problem_resolve(weft_problem *resolved, const weft_operation_row **row, const void *problem,
                                  weft_message *message);
+
+/* Refuses a problem with elements that are only simulated: "fp8 is not supported by cpu yet". */
+weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_operation_row *row, const char *by,
+                                      weft_message *message);
 
 /* Checks a caller's data for a resolved problem, and copies it: no pointer may be null that must not be, and nothing that
  * is written may overlap anything else. `copy` is room for the data of any operation. */

@@ -127,6 +127,19 @@ static int share_memory(const void *first, size_t first_bytes, const void *secon
     return a < b ? b - a < first_bytes : a - b < second_bytes;
 }
 
+weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_operation_row *row, const char *by,
+                                      weft_message *message) {
+    weft_buffer list[WEFT_BUFFERS];
+    const size_t count = row->buffers(problem, list);
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].dtype == WEFT_FP8) {
+            return weft_fail(message, WEFT_UNSUPPORTED, "%s is not supported by %s yet", weft_dtype_name(list[i].dtype),
+                             by);
+        }
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
                             weft_message *message) {
     const weft_operation_row *given;

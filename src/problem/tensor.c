@@ -25,13 +25,14 @@ weft_status weft_check_dimensions(const weft_dimension *fields, size_t count, we
 
 weft_status weft_check_dtype(const char *name, weft_dtype dtype, weft_message *message) {
     if (!weft_dtype_name(dtype)) {
-        return weft_fail(message, WEFT_INVALID, "%s %d is not WEFT_FP32, WEFT_FP16 or WEFT_BF16", name, (int)dtype);
+        return weft_fail(message, WEFT_INVALID, "%s %d is not WEFT_FP32, WEFT_FP16, WEFT_BF16 or WEFT_FP8", name,
+                         (int)dtype);
     }
     return WEFT_OK;
 }
 
 size_t weft_dtype_bytes(weft_dtype dtype) {
-    return dtype == WEFT_FP32 ? 4 : dtype == WEFT_FP16 || dtype == WEFT_BF16 ? 2 : 0;
+    return dtype == WEFT_FP32 ? 4 : dtype == WEFT_FP16 || dtype == WEFT_BF16 ? 2 : dtype == WEFT_FP8 ? 1 : 0;
 }
 
 /* The stride of an axis of length 1 says nothing, so any is taken; a vast one is lowered, since it will be multiplied. */

@@ -94,6 +94,8 @@ double weft_ref_load(weft_dtype dtype, const void *data, size_t index) {
         return load_half(fp16, data, index);
     case WEFT_BF16:
         return load_half(bf16, data, index);
+    case WEFT_FP8: /* weft_problem_check_dtypes() has refused it */
+        return NAN;
     case WEFT_FP32:
         break;
     }
@@ -109,6 +111,8 @@ void weft_ref_store(weft_dtype dtype, void *data, size_t index, double value) {
         return;
     case WEFT_BF16:
         store_half(bf16, data, index, value);
+        return;
+    case WEFT_FP8:
         return;
     case WEFT_FP32:
         break;

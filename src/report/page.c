@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/embedded.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "machine/embedded.h"
 #include "report/bytes.h"
 
 static const char *page_file(const char *name, size_t *length) {

@@ -4,7 +4,7 @@
 
 #include <weft/report.h>
 
-/* Writes a page: the template of that name, one of the files that travel inside the library (see machine/embedded.h), with
+/* Writes a page: the template of that name, one of the files that travel inside the library (see base/embedded.h), with
  * the data in it. */
 weft_status weft_page_fill(const char *name, const char *json, const char *path, weft_message *message);
 

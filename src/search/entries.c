@@ -17,10 +17,10 @@ static weft_status make_plan(const weft_search_entries *all, const weft_schedule
                              weft_message *message) {
     weft_plan draft = all->draft;
     draft.schedule = *schedule;
-    return weft_plan_make(plan, &draft, all->machine, message);
+    return weft_plan_lay_out(plan, &draft, all->machine, message);
 }
 
-weft_status weft_search_lay_out(const weft_search_entries *all, const weft_schedule *schedule, int must_fit,
+weft_status weft_search_lay_out(weft_search_entries *all, const weft_schedule *schedule, int must_fit,
                                 weft_search_entry *entry, weft_message *message) {
     const weft_ranked init = WEFT_RANKED_INIT;
     weft_plan *plan = NULL;
@@ -29,9 +29,17 @@ weft_status weft_search_lay_out(const weft_search_entries *all, const weft_sched
         status = WEFT_UNSUPPORTED;
     }
     if (status == WEFT_OK) {
-        *entry = (weft_search_entry){.ranked = init, .steps = weft_simulate_steps(plan), .wave = weft_cost_wave(plan)};
+        *entry = (weft_search_entry){.ranked = init,
+                                     .print = weft_space_fingerprint(plan),
+                                     .steps = weft_simulate_steps(plan),
+                                     .wave = weft_cost_wave(plan) * (uint64_t)plan->walk.visits};
         entry->ranked.schedule = plan->schedule;
+        entry->ranked.schedule.order_table = schedule->order_table; /* the plan's own goes with it */
         entry->ranked.given = *schedule;
+        entry->ranked.model = weft_cost_model(plan);
+        all->shown = plan->machine;
+        (void)weft_bound_of(plan, &all->simulate, &entry->bound,
+                            NULL); /* what is refused here is refused when it is simulated */
     }
     weft_plan_destroy(plan);
     return status;
@@ -56,9 +64,13 @@ static int make_room(weft_search_entries *all) {
     return list != NULL;
 }
 
-static int has(const weft_search_entries *all, const weft_schedule *schedule) {
+/* Whether the list has a schedule, or one that does the same under another name. The usual ones are all listed: people look
+ * for their names. */
+static int has(const weft_search_entries *all, const weft_search_entry *entry, int is_usual) {
     for (size_t i = 0; i < all->count; i++) {
-        if (weft_schedule_same(&all->list[i].ranked.schedule, schedule)) {
+        const weft_search_entry *other = &all->list[i];
+        if (weft_schedule_same(&other->ranked.schedule, &entry->ranked.schedule) ||
+            (!is_usual && other->print == entry->print)) {
             return 1;
         }
     }
@@ -75,11 +87,21 @@ static void add(void *user, const weft_schedule *schedule) {
     }
     const weft_status status = weft_search_lay_out(all, schedule, b->must_fit, &entry, NULL);
     b->no_memory = status == WEFT_NO_MEMORY;
-    if (status == WEFT_OK && !has(all, &entry.ranked.schedule)) {
+    if (status == WEFT_OK && !has(all, &entry, b->is_usual)) {
         entry.number = all->count;
         entry.is_usual = b->is_usual;
         all->list[all->count++] = entry;
     }
+}
+
+weft_status weft_search_append_one(weft_search_entries *all, const weft_search_entry *entry, weft_message *message) {
+    if (!make_room(all)) {
+        return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
+    }
+    all->list[all->count] = *entry;
+    all->list[all->count].number = all->count;
+    all->count++;
+    return WEFT_OK;
 }
 
 weft_status weft_search_append(weft_search_entries *all, const weft_space *space, int must_fit, weft_message *message) {
@@ -92,47 +114,49 @@ weft_status weft_search_append(weft_search_entries *all, const weft_space *space
 
 /* Entries that are simulated over threads. */
 typedef struct simulating {
-    const weft_search_entries *all;
+    weft_search_entries *all;
     weft_search_entry *list;
-    size_t count;
-    uint64_t steps, waves;
+    uint64_t steps;
     int no_memory;
-    pthread_mutex_t lock; /* of what follows */
-    double done;          /* entries */
+    pthread_mutex_t lock; /* of all->spent */
 } simulating;
 
 /* How far one of them is. */
 typedef struct part {
     simulating *of;
-    double told;
+    double steps, told; /* that it will take, and of which the caller was told */
 } part;
-
-enum { PARTS = 1000 }; /* of an entry, in what the caller is told */
 
 static void tell(void *user, int64_t done, int64_t total) {
     part *p = user;
-    simulating *s = p->of;
+    weft_search_entries *all = p->of->all;
     const double share = total > 0 ? (double)done / (double)total : 0;
-    if (s->all->options.progress) {
-        pthread_mutex_lock(&s->lock);
-        s->done += share - p->told;
-        p->told = share;
-        s->all->options.progress(s->all->options.progress_user, (int64_t)(PARTS * s->done), (int64_t)(PARTS * s->count));
-        pthread_mutex_unlock(&s->lock);
+    if (all->options.progress && share * p->steps >= p->told) {
+        pthread_mutex_lock(&p->of->lock);
+        all->spent += share * p->steps - p->told;
+        p->told = share * p->steps;
+        const double planned = fmax(all->planned, all->spent);
+        all->options.progress(all->options.progress_user, (int64_t)all->spent, (int64_t)planned);
+        pthread_mutex_unlock(&p->of->lock);
     }
+}
+
+/* About `steps` as whole waves: a part that ends in the middle of one has some workers idle, and looks slow. No tile starts
+ * after the limit, and those of a wave start together, so it lies between two waves. */
+static uint64_t whole_waves(const weft_search_entry *e, uint64_t steps) {
+    const uint64_t waves = steps > e->wave ? steps / e->wave : 1;
+    return steps == 0 || waves > e->steps / e->wave ? 0 : waves * e->wave - e->wave / 2;
 }
 
 static void simulate_one(void *context, int64_t i) {
     simulating *s = context;
     weft_search_entry *e = &s->list[i];
     weft_ranked *r = &e->ranked;
-    part p = {s, 0};
     weft_simulate_options options = s->all->simulate;
+    options.limit = options.limit == 0 ? whole_waves(e, s->steps) : options.limit;
+    part p = {s, (double)(options.limit > 0 && options.limit < e->steps ? options.limit : e->steps), 0};
     options.progress = tell;
     options.progress_user = &p;
-    if (options.limit == 0) {
-        options.limit = s->waves > 0 && s->waves * e->wave < s->steps ? s->waves * e->wave : s->steps;
-    }
     if (r->simulation.simulated < 1 && (options.limit == 0 || options.limit > r->limit)) {
         weft_plan *plan = NULL;
         weft_status status = make_plan(s->all, &r->given, &plan, NULL);
@@ -147,9 +171,9 @@ static void simulate_one(void *context, int64_t i) {
     tell(&p, 1, 1);
 }
 
-weft_status weft_search_simulate(const weft_search_entries *all, weft_search_entry *list, size_t count, uint64_t steps,
-                                 uint64_t waves, weft_message *message) {
-    simulating s = {all, list, count, steps, waves, 0, PTHREAD_MUTEX_INITIALIZER, 0};
+weft_status weft_search_simulate(weft_search_entries *all, weft_search_entry *list, size_t count, uint64_t steps,
+                                 weft_message *message) {
+    simulating s = {all, list, steps, 0, PTHREAD_MUTEX_INITIALIZER};
     weft_cpu_for((int64_t)count, simulate_one, &s);
     return s.no_memory ? weft_fail(message, WEFT_NO_MEMORY, "out of memory") : WEFT_OK;
 }
@@ -163,53 +187,4 @@ weft_status weft_search_refuse(const weft_search_entries *all, weft_message *mes
     status = status ? status : weft_simulate(plan, &options, &sim, NULL, message);
     weft_plan_destroy(plan);
     return status ? status : weft_fail(message, WEFT_FAILED, "no schedule fits this problem on this machine");
-}
-
-/* ---- sorting ---- */
-
-/* Times and bytes this near to the least are as good: less is noise of the simulator. */
-#define AS_FAST   1.01
-#define AS_FRUGAL 1.02
-
-const char *weft_search_rule(void) {
-    return "of the schedules within 1 % of the fastest, those within 2 % of the least DRAM reads; of these the one that "
-           "asks the L2 for the fewest sectors";
-}
-
-static int compare(double x, double y) {
-    return (x > y) - (x < y);
-}
-
-/* Within a grade, what the next one was chosen by decides: sectors, DRAM reads, time. */
-static int by_rule(const void *a, const void *b) {
-    const weft_search_entry *x = a, *y = b;
-    const weft_simulation *first = &x->ranked.simulation, *second = &y->ranked.simulation;
-    if (x->grade != y->grade) {
-        return x->grade - y->grade;
-    }
-    const int sectors = compare((double)first->total.sectors, (double)second->total.sectors);
-    const int dram = compare((double)first->total.dram_read_bytes, (double)second->total.dram_read_bytes);
-    const int seconds = compare(first->seconds, second->seconds);
-    const int order = x->grade == 0 ? sectors : x->grade == 1 ? dram : seconds;
-    return order ? order : seconds ? seconds : dram ? dram : compare((double)x->number, (double)y->number);
-}
-
-size_t weft_search_sort(weft_search_entry *list, size_t count) {
-    double fastest = INFINITY, least = INFINITY;
-    size_t valid = 0;
-    for (size_t i = 0; i < count; i++) {
-        fastest = list[i].valid ? fmin(fastest, list[i].ranked.simulation.seconds) : fastest;
-        valid += list[i].valid != 0;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const weft_simulation *sim = &list[i].ranked.simulation;
-        list[i].grade = !list[i].valid ? 3 : sim->seconds > AS_FAST * fastest ? 2 : 1;
-        least = list[i].grade == 1 ? fmin(least, (double)sim->total.dram_read_bytes) : least;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const double read = (double)list[i].ranked.simulation.total.dram_read_bytes;
-        list[i].grade -= list[i].grade == 1 && read <= AS_FRUGAL * least;
-    }
-    qsort(list, count, sizeof *list, by_rule);
-    return valid;
 }

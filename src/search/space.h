@@ -23,4 +23,7 @@ size_t weft_space_shapes(const weft_plan *draft, weft_schedule shapes[WEFT_SHAPE
 /* Whether what a step of a plan's tiles reads fits the memory of a worker. */
 int weft_space_fits(const weft_plan *plan);
 
+/* A number that is the same for plans that do the same: kernel, tiles, and which worker visits what, in which direction. */
+uint64_t weft_space_fingerprint(const weft_plan *plan);
+
 #endif

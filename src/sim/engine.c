@@ -10,7 +10,8 @@
 
 typedef struct sim_worker {
     int64_t done;   /* steps begun */
-    int64_t asking; /* so many of them ask for pieces when they begin; what the others need was asked for ahead */
+    int64_t asking; /* the first so many steps ask for pieces of streams ahead; what the last ones need was asked for */
+    double factor;  /* this tile's drift, on the time of a step */
     double seconds; /* a step, this tile's drift included */
     int64_t domain;
     int32_t stage; /* of the next step: its place in `ready` */
@@ -25,12 +26,11 @@ typedef struct engine {
     sim_worker *workers;
     weft_wheel wheel;
     int64_t stages;
-    double drift;
-    int waits; /* whether steps vary by what they wait for a busy L2, too */
+    double early, spread_step, spread_tile;
     uint64_t limit, random;
     weft_sim_outcome *outcome;
     const weft_sim_observer *observer; /* or null */
-    const weft_simulate_options *options;
+    const weft_sim_settings *settings;
     uint64_t next_told; /* the number of steps to tell of progress at */
 } engine;
 
@@ -39,8 +39,8 @@ enum { STEPS_BETWEEN = 1 << 16 }; /* two tellings of progress: about a milliseco
 static void tell_progress(engine *e) {
     const uint64_t all = e->limit != 0 && e->limit < e->source->steps ? e->limit : e->source->steps;
     e->next_told = e->outcome->steps + STEPS_BETWEEN;
-    e->options->progress(e->options->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
-                         (int64_t)all);
+    e->settings->progress(e->settings->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
+                          (int64_t)all);
 }
 
 /* About normal, of standard deviation 1: the sum of four uniform numbers. */
@@ -53,7 +53,7 @@ static double next_spread(uint64_t *state) {
 }
 
 /* Asks for the pieces of the job's i-th step. */
-static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
+static inline double request_streams(engine *e, sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
     const int64_t step = job->first + i * job->direction;
     double ready = now;
@@ -64,6 +64,30 @@ static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
         ready = there > ready ? there : ready;
     }
     return ready;
+}
+
+static double request(engine *e, sim_worker *w, int64_t i, double now) {
+    const weft_sim_listed *listed = e->source->listed;
+    return listed ? listed->read(e->source->context, e->memory, w - e->workers, w->domain, i, now)
+                  : request_streams(e, w, i, now);
+}
+
+/* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
+ * spread_step / sqrt(n); what the tile varies by as a whole, spread_tile, does not average out. */
+static double spread_of_tile(engine *e, const weft_sim_job *job) {
+    const double steps = e->spread_step * job->spread + job->jitter;
+    const double mean = job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
+    double factor = 1.0 + mean * next_spread(&e->random);
+    if (e->spread_tile > 0) {
+        factor += e->spread_tile * next_spread(&e->random);
+    }
+    return factor > 0.1 ? factor : 0.1;
+}
+
+/* How long the step at hand takes, which has been asked for. */
+static inline double seconds_of(const engine *e, const sim_worker *w) {
+    const weft_sim_listed *listed = e->source->listed;
+    return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
 }
 
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
@@ -78,15 +102,14 @@ static int begin_job(engine *e, int32_t number, double now) {
     }
     w->busy = 1;
     w->done = 0;
-    w->asking = w->job.steps - e->stages;
+    w->asking = e->stages > 0 && !e->source->listed ? w->job.steps - e->stages : 0;
     w->stage = 0;
-    /* Steps vary independently, so over a tile of n steps their mean varies by drift / sqrt(n). */
-    const double drift = e->drift * w->job.spread + (e->waits ? w->job.jitter : 0.0);
-    const double spread = w->job.steps > 0 ? drift / sqrt((double)w->job.steps) : 0.0;
-    const double factor = 1.0 + spread * next_spread(&e->random);
-    w->seconds = w->job.step_seconds * (factor > 0.1 ? factor : 0.1);
+    w->factor = spread_of_tile(e, &w->job);
+    w->seconds = w->job.step_seconds * w->factor;
     double start = now;
-    if (w->job.lead_weight > 0) {
+    if (e->source->listed) {
+        start = request(e, w, -1, now);
+    } else if (w->job.lead_weight > 0 && w->job.steps > 0) { /* what sees nothing reads nothing */
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
@@ -114,46 +137,76 @@ static int end_job(engine *e, int32_t number, double now) {
     e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
     e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
     w->busy = 0;
-    w->asking = w->done = 0;
     if (e->observer) {
         e->observer->ended(e->observer->context, number, now);
     }
     if (e->outcome->steps >= e->next_told) {
         tell_progress(e);
     }
+    if (e->source->between > 0 && w->job.steps > 0) {
+        weft_wheel_put(&e->wheel, (uint32_t)number, now + e->source->between);
+        return 1;
+    }
     return begin_job(e, number, now);
 }
 
-/* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do.
+/* Begins the step that was asked for before, and notes when what it asked for in turn is there. */
+static inline void begin_step(engine *e, int32_t number, double now, double seconds, double ready) {
+    sim_worker *w = &e->workers[number];
+    const int32_t next = w->stage + 1 == e->stages ? 0 : w->stage + 1;
+    w->ready[w->stage] = ready;
+    w->stage = next;
+    e->outcome->steps++;
+    w->done++;
+    const double data = w->ready[next], end = now + seconds;
+    weft_wheel_put(&e->wheel, (uint32_t)number, data > end ? data : end);
+}
+
+/* Whatever a worker does. Returns 0 when it has nothing left to do. */
+static int advance_any(engine *e, int32_t number, double now) {
+    sim_worker *w = &e->workers[number];
+    if (!w->busy) {
+        return begin_job(e, number, now);
+    }
+    const weft_sim_listed *listed = e->source->listed;
+    if (listed) { /* the step before is over */
+        listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
+    }
+    if (w->done == w->job.steps) {
+        return end_job(e, number, now);
+    }
+    /* With no stages, now is when the step's pieces are asked for: `early` of a step before the last one ends. */
+    const double ready = w->done + e->stages < w->job.steps ? request(e, w, w->done + e->stages, now) : now;
+    if (e->observer) {
+        tell_step(e, number, now);
+    }
+    const double seconds = seconds_of(e, w);
+    if (e->stages > 0) {
+        begin_step(e, number, now, seconds, ready);
+        return 1;
+    }
+    const double free_at = now + (w->done > 0 ? e->early * seconds : 0.0);
+    e->outcome->steps++;
+    w->done++;
+    weft_wheel_put(&e->wheel, (uint32_t)number,
+                   (ready > free_at ? ready : free_at) + (w->done < w->job.steps ? 1.0 - e->early : 1.0) * seconds);
+    return 1;
+}
+
+/* The same, for what workers do most of the time: begin a step in the middle of a tile.
  *
  * `watched` is a constant in each of the two loops below, so that a run that nobody watches pays nothing. */
 static inline __attribute__((always_inline)) int advance(engine *e, int32_t number, int watched) {
     sim_worker *w = &e->workers[number];
-    const int64_t stages = e->stages;
     const double now = e->wheel.time[number];
-    double ready = now;
-    if (w->done < w->asking) {
-        ready = request(e, w, w->done + stages, now);
-    } else if (!w->busy) {
-        return begin_job(e, number, now);
-    } else if (w->done == w->job.steps) {
-        return end_job(e, number, now);
+    if (w->done >= w->asking) {
+        return advance_any(e, number, now);
     }
+    const double ready = request_streams(e, w, w->done + e->stages, now);
     if (watched) {
         tell_step(e, number, now);
     }
-    e->outcome->steps++;
-    w->done++;
-    if (stages == 0) { /* nothing ahead: wait, compute */
-        weft_wheel_put(&e->wheel, (uint32_t)number, ready + w->seconds);
-        return 1;
-    }
-    const int32_t stage = w->stage, next = stage + 1 == stages ? 0 : stage + 1;
-    const double end = now + w->seconds;
-    w->ready[stage] = ready;
-    w->stage = next;
-    const double data = w->ready[next];
-    weft_wheel_put(&e->wheel, (uint32_t)number, data > end ? data : end);
+    begin_step(e, number, now, w->seconds, ready);
     return 1;
 }
 
@@ -177,8 +230,8 @@ static int64_t domain_of(const weft_sim_source *source, int64_t worker, int64_t 
     return (turn + shift) % domains;
 }
 
-weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
-                         double drift, weft_sim_outcome *outcome, weft_message *message) {
+weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
+                         weft_sim_outcome *outcome, weft_message *message) {
     engine *e = calloc(1, sizeof *e);
     sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
     weft_status status = WEFT_OK;
@@ -189,15 +242,18 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->memory = memory;
     e->source = source;
     e->workers = workers;
-    e->stages = options->stages;
-    e->drift = drift;
-    e->waits = drift > 0 && options->drift < 0; /* not where workers are in step, or spread as the caller says */
-    e->limit = options->limit;
-    e->random = options->seed;
+    e->stages = settings->profile.stages;
+    e->early = settings->profile.early;
+    e->spread_step = settings->profile.spread_step;
+    e->spread_tile = settings->profile.spread_tile;
+    e->limit = settings->limit;
+    e->random = settings->seed;
     e->outcome = outcome;
     e->observer = source->observer;
-    e->options = options;
-    e->next_told = options->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    e->settings = settings;
+    e->next_told = settings->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    memory->room = source->room > 0 ? source->room : 1;
+    memory->fetched = source->fetched > 0 ? source->fetched : 1;
     outcome->seconds = 0;
     outcome->steps = 0;
     outcome->pieces = 0;
@@ -210,6 +266,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     } else {
         run(e, source->workers);
     }
+    outcome->seconds = fmax(outcome->seconds + source->edges, source->least);
     if (memory->failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the caches");
     }

@@ -11,7 +11,7 @@ typedef struct weft_sim_stream {
     uint32_t weight, last_weight; /* sectors of a piece; of the piece of the last step that there is */
 } weft_sim_stream;
 
-enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16 };
+enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16, WEFT_SIM_SECTIONS = 16 };
 
 /* One tile (or cluster of tiles). */
 typedef struct weft_sim_job {
@@ -36,16 +36,49 @@ typedef struct weft_sim_observer {
     void *context;
 } weft_sim_observer;
 
+/* The steps of jobs that are no streams: what each reads and writes, and how long it takes. Steps are numbered from 0; step
+ * -1 comes before the first and takes no time. A job's streams, lead and out are then not used. */
+typedef struct weft_sim_listed {
+    double (*read)(void *context, weft_memory *memory, int64_t worker, int64_t domain, int64_t step, double now);
+    void (*write)(void *context, weft_memory *memory, int64_t worker, int64_t domain, int64_t step, double now);
+    double (*seconds)(void *context, int64_t worker, int64_t step);
+    int64_t (*place)(void *context, int64_t worker, int64_t step); /* the column of the map that it reads; see below */
+} weft_sim_listed;
+
+/* What pictures show of the pieces: sections one below the other, each of lines of `columns` pieces. */
+typedef struct weft_sim_map {
+    int sections;
+    struct {
+        const char *name, *line; /* "K and V", "kv head" */
+        uint32_t first, pieces;  /* the number of the first, and how many */
+    } section[WEFT_SIM_SECTIONS];
+    int64_t columns;
+    const char *column, *read; /* "key block", "blocks of K and V" */
+} weft_sim_map;
+
 typedef struct weft_sim_source {
     int64_t workers;
     int64_t seats; /* SMs: workers beyond that many are second CTAs on them */
     int64_t run;   /* workers in a row on one domain */
     uint32_t pieces;
-    uint64_t steps; /* of all jobs, for whoever wants to know of progress; 0: not counted */
+    double edges;         /* seconds before a worker's first tile and after its last */
+    double between;       /* seconds between two of its tiles */
+    double least;         /* seconds of all, at least */
+    double room, fetched; /* see weft_pieces; 0: 1 */
+    uint64_t steps;       /* of all jobs, for whoever wants to know of progress; 0: not counted */
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;
     const weft_sim_observer *observer; /* or null */
+    const weft_sim_listed *listed;     /* or null: jobs are streams */
+    weft_sim_map map;
+    uint64_t sectors;           /* of all pieces, at most */
+    uint64_t distinct, written; /* sectors that are read first, and that are written, each once */
+    uint64_t visits;            /* pieces read by listed steps */
+    int64_t per_piece;          /* tensors that a piece is made of */
+    /* After a run: sets the three counts above where only a run shows them, or says what was wrong with a job. Or null. */
+    weft_status (*end)(struct weft_sim_source *source, weft_message *message);
+    void (*release)(void *context); /* or null */
 } weft_sim_source;
 
 typedef struct weft_sim_outcome {
@@ -54,18 +87,21 @@ typedef struct weft_sim_outcome {
     uint64_t pieces; /* asked for in these steps */
 } weft_sim_outcome;
 
-/* The options that apply, or what is wrong with those given; null gives the defaults. Of what is returned, stages and drift
- * are numbers from 0 on, but for WEFT_SIM_OWN_DRIFT, which stands for the machine's. */
-#define WEFT_SIM_OWN_DRIFT (-1.0)
-weft_status weft_simulate_options_read(weft_simulate_options *options, const weft_simulate_options *given,
-                                       weft_message *message);
+/* How to simulate: the caller's options, and the profile with what they override in it. */
+typedef struct weft_sim_settings {
+    weft_profile profile;
+    uint64_t seed, limit;
+    weft_progress progress; /* or null */
+    void *progress_user;
+} weft_sim_settings;
 
-/* weft_simulate() with options that have been read and structs of this library. */
-weft_status weft_sim_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
-                              weft_traffic *domains, weft_message *message);
+/* The settings that apply, or what is wrong with the options; null gives the defaults. `usual` is the name of the profile
+ * where the caller gives none. */
+weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simulate_options *given, const char *usual,
+                                   weft_message *message);
 
 /* Runs all jobs. WEFT_NO_MEMORY is the only failure. */
-weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_simulate_options *options,
-                         double drift, weft_sim_outcome *outcome, weft_message *message);
+weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
+                         weft_sim_outcome *outcome, weft_message *message);
 
 #endif

@@ -14,13 +14,14 @@ static double slack_of(const weft_machine *machine) {
     return fmin(1.0, fmax(sets, machine->l2_slack));
 }
 
-int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t pieces, uint64_t seed) {
+int weft_memory_init(weft_memory *memory, const weft_machine *machine, const weft_profile *profile, uint32_t pieces,
+                     uint64_t seed) {
     memset(memory, 0, sizeof *memory);
     memory->domains = machine->domains;
     memory->split = machine->l2_home == WEFT_HOME_SPLIT;
     memory->has_llc = machine->llc_bytes > 0;
     memory->writes_hit = machine->l2_write == WEFT_WRITE_HIT;
-    memory->merge = machine->l2_merge;
+    memory->merge = profile->merge;
     memory->crowded = machine->l2_crowded;
     memory->plain = !memory->split && memory->crowded == 0;
     memory->near = machine->near_latency / machine->clock;
@@ -65,8 +66,13 @@ static void make_room(weft_memory *memory, int64_t domain) {
     }
 }
 
+/* What a piece of so many sectors takes of a cache: whole lines. */
+static uint32_t room_of(const weft_memory *memory, uint32_t weight) {
+    return (uint32_t)llround(weight * memory->room);
+}
+
 static void fill(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double ready) {
-    if (weft_cache_insert(&memory->domain[domain].l2, id, weight, ready) == 0) {
+    if (weft_cache_insert(&memory->domain[domain].l2, id, room_of(memory, weight), ready) == 0) {
         memory->failed = 1;
         return;
     }
@@ -78,7 +84,8 @@ static void fill(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weig
 static void fill_copy(weft_memory *memory, int64_t domain, int64_t home, uint32_t id, uint32_t weight, double ready) {
     const weft_cache *theirs = &memory->domain[home].l2;
     weft_cache *ours = &memory->domain[domain].l2;
-    const uint32_t original = weft_cache_find(theirs, id), slot = weft_cache_insert(ours, id, weight, ready);
+    const uint32_t original = weft_cache_find(theirs, id),
+                   slot = weft_cache_insert(ours, id, room_of(memory, weight), ready);
     if (slot == 0) {
         memory->failed = 1;
         return;
@@ -106,7 +113,7 @@ static double fetch(weft_memory *memory, weft_traffic *traffic, uint32_t id, uin
             return fmax(ready, memory->llc.slots[slot].ready);
         }
     }
-    traffic->dram_read_bytes += (uint64_t)weight * memory->sector;
+    traffic->dram_read_bytes += (uint64_t)llround(weight * memory->fetched * memory->sector);
     const double ready = serve(&memory->dram_free, now, weight, memory->dram_seconds) + memory->dram;
     if (memory->has_llc) {
         uint32_t victim;

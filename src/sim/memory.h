@@ -29,12 +29,14 @@ typedef struct weft_memory {
     double llc_seconds, dram_seconds; /* per sector, of the last-level cache and of DRAM */
     double llc_free, dram_free;
     uint32_t sector;
-    weft_reuse *reuse; /* (domains) where requests are written down, or null */
-    int failed;        /* memory ran out */
+    double room, fetched; /* see weft_sim_source */
+    weft_reuse *reuse;    /* (domains) where requests are written down, or null */
+    int failed;           /* memory ran out */
 } weft_memory;
 
 /* `pieces` is how many there are. Returns 0 when memory ran out; release it in any case. */
-int weft_memory_init(weft_memory *memory, const weft_machine *machine, uint32_t pieces, uint64_t seed);
+int weft_memory_init(weft_memory *memory, const weft_machine *machine, const weft_profile *profile, uint32_t pieces,
+                     uint64_t seed);
 void weft_memory_release(weft_memory *memory);
 
 /* What a worker finds in its L2. Returns when all of it is there. */

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "machine/machine.h"
+#include "plan/custom.h"
 
 enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
 
@@ -55,40 +57,74 @@ static double sharers(const weft_plan *plan) {
     return (double)(plan->schedule.workers > plan->machine.workers ? plan->schedule.workers : plan->machine.workers);
 }
 
-/* Sets how long a step takes: `compute` seconds, or as long as its pieces need at the worker's share of the L2's bandwidth.
+double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype) {
+    const double rates[] = {[WEFT_FP32] = m->matrix_fp32,
+                            [WEFT_FP16] = m->matrix_fp16,
+                            [WEFT_BF16] = m->matrix_bf16,
+                            [WEFT_FP8] = m->matrix_fp8};
+    return rates[dtype];
+}
+
+/* Seconds that a step computes where no load is late: products, exponentials beside them or after them, and what else the
+ * kernel does in a step. */
+static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *reads) {
+    const weft_machine *m = &w->plan->machine;
+    const weft_profile *p = w->profile;
+    if (w->kernel.step > 0) {
+        return w->kernel.step / p->clock;
+    }
+    const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
+    const double exponentials = reads->exponentials / m->exp_rate;
+    const double beside = p->overlap * fmin(products, exponentials);
+    return sharers(w->plan) * (products + exponentials - beside) + p->step_cycles / m->clock;
+}
+
+/* The share of the machine's clock that its power leaves: less of it, the less the matrix units pause in a step. */
+static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads, double step_seconds) {
+    const double products = sharers(w->plan) * reads->flops / weft_sim_matrix_rate(&w->plan->machine, reads->dtype);
+    return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
+}
+
+/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn; the last
+ * ones find room in the large GPCs alone. */
+static double gpc_load(const weft_machine *m, int64_t worker) {
+    const int64_t large = weft_machine_large_gpcs(m);
+    if (worker < 0 || large == 0 || large == m->gpcs) {
+        return 1.0;
+    }
+    const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;
+    const int is_large = seat >= small * m->gpcs || seat % m->gpcs < large;
+    return (double)(is_large ? m->gpc_workers : small) * (double)m->gpcs / (double)m->workers;
+}
+
+/* Sets how long a step takes: what it computes, or as long as its pieces need at the worker's share of the L2's bandwidth.
  *
  * What makes steps vary is waiting in the L2's queues. A cluster asks for `apart` / asked times less than its CTAs would
  * apart, and goes at the mean of CTAs that each wait for pieces of their own. */
-static void set_times(weft_sim_job *job, const weft_plan *plan, double compute, double apart) {
+static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker, const weft_visit_reads *reads,
+                      double apart) {
+    const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
     const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
     double asked = 0;
     for (int i = 0; i < job->streams; i++) {
         asked += job->stream[i].weight;
     }
-    job->step_seconds = fmax(compute, asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth);
-    job->spread = asked / apart / sqrt(ctas);
-    const double load = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth / job->step_seconds;
-    job->jitter = m->drift_load * load * load * load * load * job->spread;
+    const double compute = compute_seconds(w, reads);
+    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * gpc_load(m, worker);
+    job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
+    job->spread = asked / apart / sqrt(ctas) * (w->kernel.keeps_step ? w->profile->spread_kept : 1);
+    const double load = loads / job->step_seconds;
+    job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
-static double matrix_rate(const weft_machine *m, weft_dtype dtype) {
-    return dtype == WEFT_FP32 ? m->matrix_fp32 : dtype == WEFT_FP16 ? m->matrix_fp16 : m->matrix_bf16;
-}
-
-/* The next tile of a worker, by what its operation says that a visit reads. */
-static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
-    weft_sim_walk *w = context;
+void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit *visit, weft_sim_job *job) {
     const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
-    weft_visit visit;
-    if (!next_visit(w, worker, domain, &visit)) {
-        return 0;
-    }
     const weft_tiling tiling = weft_plan_tiling(plan);
     weft_visit_reads reads;
-    plan->operation->reads(&tiling, &plan->walk.reach, &visit, m->l2_sector, &reads);
-    fill_visit(job, plan, &visit, w->pieces.steps - 1);
+    plan->operation->reads(&tiling, &plan->walk.reach, visit, m->l2_sector, &reads);
+    fill_visit(job, plan, visit, w->pieces.steps - 1);
     job->streams = reads.streams;
     double apart = 0; /* sectors that the cluster's CTAs would ask for, each for itself */
     for (int i = 0; i < reads.streams; i++) {
@@ -101,10 +137,32 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     job->out_weight = (uint32_t)reads.out_sectors;
     job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
     job->lead_weight = (uint32_t)reads.first_sectors;
-    /* A plain kernel does its products and its exponentials one after the other. */
-    const double compute = reads.flops / matrix_rate(m, reads.dtype) + reads.exponentials / m->exp_rate;
-    set_times(job, plan, sharers(plan) * compute, apart);
+    set_times(job, w, worker, &reads, apart);
+}
+
+/* The next tile of a worker, by what its operation says that a visit reads. */
+static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
+    weft_visit visit;
+    if (!next_visit(context, worker, domain, &visit)) {
+        return 0;
+    }
+    weft_sim_walk_job(context, worker, &visit, job);
     return 1;
+}
+
+static void draw_map(weft_sim_map *map, const weft_pieces *pieces) {
+    uint32_t first = 0;
+    map->sections = pieces->sections;
+    map->columns = pieces->steps;
+    map->column = pieces->step;
+    map->read = pieces->read;
+    for (int i = 0; i < pieces->sections; i++) {
+        map->section[i].name = pieces->section[i].name;
+        map->section[i].line = pieces->section[i].line;
+        map->section[i].first = first;
+        map->section[i].pieces = (uint32_t)(pieces->section[i].lines * pieces->steps);
+        first += map->section[i].pieces;
+    }
 }
 
 /* Numbers the pieces: those of the streams, then what is read once, then what is written. */
@@ -134,31 +192,74 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     w->first_out = (uint32_t)(streams + tiles);
     source->pieces = (uint32_t)(streams + 2 * tiles);
     source->next = next_job;
+    source->distinct = w->pieces.distinct;
+    source->written = w->pieces.written;
+    source->sectors = w->pieces.distinct + w->pieces.written;
+    source->per_piece = w->pieces.per_piece;
+    draw_map(&source->map, &w->pieces);
     return WEFT_OK;
 }
 
-weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
-                                 weft_message *message) {
+/* Sets what a tile takes beside its steps. A CTA of a grid ends before the next begins, so nothing is hidden between them
+ * unless several share an SM. */
+static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft_profile *profile,
+                      const weft_kernel_facts *kernel) {
+    if (kernel->step > 0) {
+        source->edges = kernel->launch + kernel->tile;
+        source->between = kernel->tile;
+        source->least = kernel->least / profile->clock;
+        return;
+    }
+    const double clock = plan->machine.clock;
+    const int alone = plan->walk.dispatch == WEFT_DISPATCH_GRID && plan->walk.workers <= plan->machine.workers;
+    const double exposed = alone ? 1.0 : 1.0 - profile->hidden;
+    source->edges = profile->launch + (profile->prologue + profile->epilogue) / clock;
+    source->between = exposed * (profile->prologue + profile->epilogue) / clock;
+}
+
+/* A machine need not have a rate for every dtype of a problem. */
+static weft_status check_rates(const weft_plan *plan, weft_message *message) {
+    weft_buffer list[WEFT_BUFFERS];
+    const size_t count = plan->operation->buffers(&plan->problem, list);
+    for (size_t i = 0; i < count; i++) {
+        if (!(weft_sim_matrix_rate(&plan->machine, list[i].dtype) > 0)) {
+            return weft_fail(message, WEFT_UNSUPPORTED, "machine %s has no rate for %s: give it [rate] %s",
+                             plan->machine.name, weft_dtype_name(list[i].dtype), weft_dtype_name(list[i].dtype));
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
+                               const weft_profile *profile, weft_message *message) {
     memset(walk, 0, sizeof *walk);
+    memset(source, 0, sizeof *source);
     walk->plan = plan;
-    source->observer = NULL;
-    source->steps = 0;
+    walk->profile = profile;
+    walk->kernel.places = 1;
+    if (plan->backend->facts) {
+        plan->backend->facts(plan, &walk->kernel);
+    }
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
     }
-    const weft_status status = number_pieces(source, walk, message);
-    if (status) {
+    weft_status status = number_pieces(source, walk, message);
+    if (status || (status = check_rates(plan, message))) {
         return status;
     }
     const int64_t positions = plan->walk.order.count;
     source->workers = smaller(plan->walk.workers, positions);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
-    const int placed = weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS;
-    source->run = placed ? 1 : plan->machine.handout_run;
+    const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
+    const int64_t ctas = plan->schedule.cluster_m * plan->schedule.cluster_n;
+    source->run = placed || ctas >= plan->machine.handout_run ? 1 : plan->machine.handout_run / ctas;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
+    source->room = walk->pieces.room;
+    source->fetched = walk->pieces.fetched;
+    set_edges(source, plan, profile, &walk->kernel);
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes clusters of at most %d rows and columns",
                          WEFT_SIM_STREAMS);
@@ -206,4 +307,31 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->visits);
     free(walk->positions);
     free(walk->next_of_domain);
+}
+
+static void release(void *context) {
+    weft_sim_walk_release(context);
+    free(context);
+}
+
+static weft_status open_plan(const weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *source,
+                             weft_message *message) {
+    weft_sim_walk *walk = malloc(sizeof *walk);
+    if (!walk) {
+        memset(source, 0, sizeof *source);
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a walk");
+    }
+    const weft_status status = weft_sim_walk_make(source, walk, subject->of, profile, message);
+    source->context = walk;
+    source->release = release;
+    return status;
+}
+
+static uint64_t count_steps(const void *of) {
+    return weft_simulate_steps(of);
+}
+
+weft_sim_subject weft_sim_subject_of_plan(const weft_plan *plan) {
+    return (weft_sim_subject){plan,        &plan->machine, weft_plan_profile(plan), plan->operation->flops(&plan->problem),
+                              count_steps, open_plan};
 }

@@ -32,9 +32,8 @@ static void check_machine(const weft_machine *m) {
         require(isfinite(positive[i]) && positive[i] > 0);
     }
     require(isfinite(m->far_latency) && m->far_latency >= 0 && m->dram_latency >= m->far_latency);
-    require(m->drift >= 0 && m->drift <= 1);
+    require(memchr(m->attention_profile, 0, sizeof m->attention_profile) != NULL && m->gemm_profile[0]);
     require(m->l2_crowded >= 0 && m->l2_crowded <= 0.5);
-    require(m->drift_load >= 0 && m->drift_load <= 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -104,7 +104,7 @@ static void simulation(void) {
     p.seq = p.kv_seq = 1024;
     p.head_dim = 64;
     CHECK(weft_machine_load(&machine.value, "mi300x", &message) == WEFT_OK);
-    CHECK(machine.value.domains == DOMAINS && machine.value.drift >= 0 && is_whole(machine.border));
+    CHECK(machine.value.domains == DOMAINS && machine.value.exp_rate > 0 && is_whole(machine.border));
     options.machine = &machine.value;
     CHECK(weft_plan_create(&plan, &p, &options, &message) == WEFT_OK);
     CHECK(weft_simulate(plan, &how, &result.value, domains.value, &message) == WEFT_OK);
@@ -113,6 +113,17 @@ static void simulation(void) {
     for (int i = 0; i < DOMAINS; i++) {
         sectors += domains.value[i].sectors;
     }
+    BORDERED(weft_profile, profile, WEFT_PROFILE_INIT);
+    CHECK(weft_profile_load(&profile.value, weft_plan_profile(plan), &message) == WEFT_OK);
+    CHECK(profile.value.merge >= 1 && is_whole(profile.border));
+#ifndef WEFT_SHORTER /* whose options have no profile, and whose profile has no clock: the default stands */
+    BORDERED(weft_simulation, again, WEFT_SIMULATION_INIT);
+    how.profile = &profile.value;
+    CHECK(weft_simulate(plan, &how, &again.value, NULL, &message) == WEFT_OK);
+    CHECK(again.value.seconds == result.value.seconds && is_whole(again.border));
+    profile.value.stages = 17;
+    CHECK(weft_simulate(plan, &how, &again.value, NULL, &message) == WEFT_INVALID);
+#endif
     CHECK(sectors == result.value.total.sectors && sectors > 0 && result.value.seconds > 0);
     weft_plan_destroy(plan);
 }

@@ -24,12 +24,14 @@ SHORTER = [
     ("weft.h", r"sizeof\(weft_plan_options\), NULL, NULL, NULL", "sizeof(weft_plan_options), NULL, NULL"),
     ("weft.h", r"    int32_t optional; [^\n]*\n", ""),
     ("weft.h", r"sizeof\(weft_buffer\), NULL, 0, WEFT_FP32, 0, 0, 0, 0, 0", "sizeof(weft_buffer), NULL, 0, WEFT_FP32, 0, 0, 0, 0"),
-    ("machine.h", r"    double drift_load; [^\n]*\n", ""),
-    ("machine.h", r"0\.0, 0\.0\}\n/\* clang", "0.0}\n/* clang"),
-    ("sim.h", r"    void \*progress_user; [^\n]*\n", ""),
-    ("sim.h", r"0, NULL, NULL \}", "0, NULL }"),
-    ("sim.h", r"    double simulated; [^\n]*\n", ""),
-    ("sim.h", r"0\.0, 0\.0, 0\.0, 0, 0\.0 \}", "0.0, 0.0, 0.0, 0 }"),
+    ("machine.h", r"    char aliases\[96\];[^\n]*\n", ""),
+    ("machine.h", r', ""\}\n/\* clang', "}\n/* clang"),
+    ("profile.h", r"    double clock; [^\n]*\n", ""),
+    ("profile.h", r"0\.0, 1\.0 \}", "0.0 }"),
+    ("sim.h", r"    const weft_profile \*profile; [^\n]*\n", ""),
+    ("sim.h", r"0, NULL, NULL, NULL \}", "0, NULL, NULL }"),
+    ("sim.h", r"    char profile\[32\]; [^\n]*\n", ""),
+    ("sim.h", r'0\.0, 0\.0, 0\.0, 0, 0\.0, "" \}', "0.0, 0.0, 0.0, 0, 0.0 }"),
 ]
 
 
@@ -43,7 +45,7 @@ def shorten(folder):
 
 def lengthen(folder):
     """A field at the end of every struct that may grow."""
-    for name in ("weft.h", "machine.h", "sim.h", "tune.h"):
+    for name in ("weft.h", "machine.h", "profile.h", "sim.h", "tune.h"):
         path = folder / "weft" / name
         text = path.read_text()
         pattern = re.compile(r"(struct weft_\w+ \{\n    size_t struct_size;(?:(?!\n\}).)*\n)(\}[^\n]*;)", re.S)

@@ -46,7 +46,7 @@ static void bad_attentions(void **state) {
     REFUSED(attention, heads, INT64_MIN, "heads -9223372036854775808 is not between 1 and 2147483647");
     REFUSED(attention, head_dim, 60, "head_dim 60 is not a multiple of 8 between 8 and 256");
     REFUSED(attention, head_dim, 264, "head_dim 264 is not a multiple of 8 between 8 and 256");
-    REFUSED(attention, dtype, (weft_dtype)9, "dtype 9 is not WEFT_FP32, WEFT_FP16 or WEFT_BF16");
+    REFUSED(attention, dtype, (weft_dtype)9, "dtype 9 is not WEFT_FP32, WEFT_FP16, WEFT_BF16 or WEFT_FP8");
     REFUSED(attention, mask, (weft_mask)7, "mask 7 is not a weft_mask");
     REFUSED(attention, layout, (weft_layout)5, "layout 5 is not WEFT_BSHD or WEFT_BHSD");
     REFUSED(attention, offset, 4, "offset 4 is only for mask WEFT_MASK_CAUSAL");
@@ -82,7 +82,7 @@ static void bad_gemms(void **state) {
     REFUSED(gemm, ldb, -1, "ldb -1 is less than 20, the length of a row of b");
     REFUSED(gemm, ldc, INT64_MAX, "c spans more than 2^59 elements");
     REFUSED(gemm, a_major, (weft_major)2, "a_major 2 is not WEFT_ROW_MAJOR or WEFT_COL_MAJOR");
-    REFUSED(gemm, c_dtype, (weft_dtype)-1, "c_dtype -1 is not WEFT_FP32, WEFT_FP16 or WEFT_BF16");
+    REFUSED(gemm, c_dtype, (weft_dtype)-1, "c_dtype -1 is not WEFT_FP32, WEFT_FP16, WEFT_BF16 or WEFT_FP8");
     REFUSED(gemm, beta, (double)NAN, "alpha 1 and beta nan must be finite");
 }
 

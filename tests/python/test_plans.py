@@ -68,14 +68,26 @@ def test_simulate_and_compare():
         weft.simulate(ATTENTION, None, "gb10", seed=-1)
 
 
-def test_zero_is_none_and_none_is_the_machine_s():
+def test_zero_is_none_and_none_is_the_profile_s():
     def counted(**options):
         return weft.simulate(ATTENTION, {"tile": (64, 64), "dispatch": "static"}, "gb10", **options).seconds
 
-    machine = weft.Machine("gb10")
-    assert machine.drift > 0 and counted(drift=machine.drift) == counted() != counted(drift=0)
+    profile = weft.Profile(weft.Machine("gb10").attention_profile).replace(spread_step=0.02, spread_tile=0, spread_load=0, stages=2)
+    assert counted(profile=profile, drift=0.02) == counted(profile=profile) != counted(profile=profile, drift=0)
     assert counted(drift=0, seed=1) == counted(drift=0, seed=2)
-    assert counted(stages=0) != counted(stages=2) == counted()
+    assert counted(profile=profile, stages=0) != counted(profile=profile, stages=2) == counted(profile=profile)
+
+
+def test_profiles():
+    names = [profile.name for profile in weft.profiles()]
+    assert "generic" in names and names == sorted(names) and weft.Machine("h200").gemm_profile in names
+    ran = weft.simulate(ATTENTION, None, "gb10", profile="generic")
+    assert ran.profile == "generic" and weft.simulate(ATTENTION, None, "gb10").profile == weft.Machine("gb10").attention_profile
+    assert all(value.source for value in weft.Profile("study").values() if value.section != "profile")
+    with pytest.raises(weft.NotFound, match='no profile "none"'):
+        weft.simulate(ATTENTION, None, "gb10", profile="none")
+    with pytest.raises(weft.Invalid, match=r"profile: \[request\] stages 17 is not 0 to 16"):
+        weft.simulate(ATTENTION, None, "gb10", profile=weft.Profile("study").replace(stages=17))
 
 
 def test_a_curve_falls():

@@ -19,6 +19,16 @@ static inline weft_machine machine_named(const char *name) {
     return machine;
 }
 
+/* The profile that a plan is simulated with where options give none. */
+static inline weft_profile profile_of(const weft_plan *plan) {
+    weft_profile profile = WEFT_PROFILE_INIT;
+    weft_message message = {""};
+    if (weft_profile_load(&profile, weft_plan_profile(plan), &message) != WEFT_OK) {
+        fail_msg("%s", message.text);
+    }
+    return profile;
+}
+
 /* A machine on which time does not depend on what the cache holds: strict LRU, a hit and a miss take equally long, no
  * bandwidth is ever short and computing takes no time. The latency is a power of two, so that all times are exact multiples
  * of it. Workers then ask for the same pieces in the same order whatever the size of the L2. */
@@ -26,7 +36,6 @@ static inline weft_machine machine_in_step(void) {
     weft_machine m = machine_named("gb10");
     m.l2_slack = m.l2_crowded = 0;
     m.l2_usable = 1;
-    m.drift = 0;
     m.clock = 0x1p30;
     m.near_latency = m.dram_latency = 16;
     m.l2_bandwidth = m.dram_bandwidth = 1e300;

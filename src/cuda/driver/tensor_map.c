@@ -5,10 +5,38 @@
 #include "base/status.h"
 
 /* As numbered in cuda.h. */
-enum { TYPE_FP16 = 6, TYPE_FP32 = 7, TYPE_BF16 = 9, SWIZZLE_128 = 3, PROMOTE_128 = 2, PROMOTE_256 = 3 };
+enum {
+    TYPE_FP16 = 6,
+    TYPE_FP32 = 7,
+    TYPE_BF16 = 9,
+    SWIZZLE_128 = 3,
+    PROMOTE_NONE = 0,
+    PROMOTE_64 = 1,
+    PROMOTE_128 = 2,
+    PROMOTE_256 = 3
+};
+
+enum { SHORT_ROW = 512 }; /* bytes: beyond, what a wide request brings at a row's two ends hardly counts */
 
 static int type_of(weft_dtype dtype) {
     return dtype == WEFT_FP16 ? TYPE_FP16 : dtype == WEFT_BF16 ? TYPE_BF16 : TYPE_FP32;
+}
+
+/* How much the L2 fetches at a request for a sector: as much as may be, but nothing of a short row's neighbours, which
+ * belong to other heads and are long gone when these are computed. */
+static int promotion_of(const weft_tensor_view *view, int64_t bytes) {
+    const int64_t row = view->length[0] * bytes;
+    int64_t whole = row; /* bytes that divides every distance there is */
+    int promotion = view->narrow ? PROMOTE_128 : PROMOTE_256;
+    int is_packed = row > SHORT_ROW;
+    for (int i = 1; i < view->rank; i++) {
+        is_packed |= view->length[i] > 1 && view->stride[i] == view->length[0] && view->box[i] > 1;
+        whole |= view->length[i] > 1 ? view->stride[i] * bytes : 0; /* the lowest bit that is set is what counts */
+    }
+    while (promotion > PROMOTE_NONE && !is_packed && whole % (32 << promotion) != 0) {
+        promotion--;
+    }
+    return promotion;
 }
 
 weft_status weft_tensor_map_make(const weft_cuda_driver *driver, const char *name, const weft_tensor_view *view,
@@ -37,8 +65,8 @@ weft_status weft_tensor_map_make(const weft_cuda_driver *driver, const char *nam
         box[i] = (uint32_t)view->box[i];
         steps[i] = 1;
     }
-    const weft_cu_result result = driver->tensor_map(
-        map, type_of(view->dtype), (unsigned)view->rank, (uint64_t)(uintptr_t)view->data, lengths, strides + 1, box, steps,
-        0, view->swizzle ? SWIZZLE_128 : 0, view->narrow ? PROMOTE_128 : PROMOTE_256, 0);
+    const weft_cu_result result =
+        driver->tensor_map(map, type_of(view->dtype), (unsigned)view->rank, (uint64_t)(uintptr_t)view->data, lengths,
+                           strides + 1, box, steps, 0, view->swizzle ? SWIZZLE_128 : 0, promotion_of(view, bytes), 0);
     return result ? weft_cuda_fail(driver, result, "a tensor cannot be described to the copy engine", message) : WEFT_OK;
 }

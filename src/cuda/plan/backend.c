@@ -7,6 +7,11 @@ static const char *kernel(const weft_plan *plan) {
     return c->choice.kernel;
 }
 
+static const char *profile(const weft_plan *plan) {
+    const weft_cuda_plan *c = plan->placed;
+    return c->family->profile;
+}
+
 /* Waits for what was put on the default stream. */
 static weft_status wait(const weft_plan *plan, weft_message *message) {
     const weft_cuda_plan *c = plan->placed;
@@ -28,11 +33,14 @@ static weft_status run(const weft_plan *plan, const void *data, weft_message *me
 const weft_backend weft_backend_cuda = {
     .name = "cuda",
     .kernel = kernel,
+    .profile = profile,
     .open = weft_cuda_open,
     .place = weft_cuda_place,
     .close = weft_cuda_close,
     .candidates = weft_cuda_candidates,
     .cost = weft_cuda_cost,
+    .facts = weft_cuda_facts,
+    .knows = weft_cuda_knows,
     .run = run,
     .enqueue = weft_cuda_enqueue,
 };

@@ -8,6 +8,7 @@
 #include "cuda/l2/side_table.h"
 #include "cuda/plan/backend.h"
 #include "cuda/plan/live.h"
+#include "plan/custom.h"
 
 /* The context that is current, if it is one of this device, else the primary one. */
 static weft_status take_context(weft_cuda_plan *c, weft_message *message) {
@@ -72,6 +73,9 @@ static weft_status load(weft_cuda_plan *c, int32_t ctas, weft_message *message) 
 int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas) {
     const int64_t all = (int64_t)c->device.multiprocessors * c->ctas;
     int clusters = 0, pushed;
+    if (!c->driver) {
+        return weft_cuda_clusters_on_paper(&c->device, ctas) * c->ctas;
+    }
     if (ctas == 1 || ctas > all || !c->driver->cluster_occupancy || weft_cuda_enter(c->driver, c->context, &pushed, NULL)) {
         return all / ctas;
     }
@@ -93,17 +97,37 @@ static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
     return weft_cuda_clusters(c, ctas) * ctas;
 }
 
-/* Chooses a kernel, loads it and makes the choices that the schedule leaves open. */
+/* Chooses a kernel and loads it. */
 static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
-    weft_schedule *s = &plan->schedule;
     weft_status status;
     if ((status = weft_cuda_device_get(c->driver, plan->device.index, &c->device, message)) ||
         (!given_machine && (status = weft_cuda_describe(&plan->machine, &c->device, message))) ||
         (status = weft_cuda_choose(plan, &c->device, &c->family, &c->knobs, &c->choice, message)) ||
-        (status = take_context(c, message)) || (status = load(c, c->knobs.ctas, message))) {
+        (status = take_context(c, message))) {
         return status;
     }
+    return load(c, c->knobs.ctas, message);
+}
+
+/* The same without a device: there is no function, and what it would occupy is known. */
+static weft_status choose_on_paper(weft_plan *plan, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    weft_status status;
+    if ((status = weft_cuda_device_on_paper(&plan->machine, &c->device, message)) ||
+        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->knobs, &c->choice, message))) {
+        return status;
+    }
+    c->ctas = c->choice.ctas;
+    return c->ctas > 0 && c->family->cost
+               ? WEFT_OK
+               : weft_fail(message, WEFT_UNSUPPORTED, "the costs of %s kernels are not known", c->family->name);
+}
+
+/* Makes the choices that the schedule leaves open, once a kernel is there. */
+static void complete(weft_plan *plan) {
+    weft_cuda_plan *c = plan->placed;
+    weft_schedule *s = &plan->schedule;
     plan->device.kernel = c->family->name; /* the caller's words are the caller's */
     plan->heads_in_tile =
         c->family->heads_in_tile ? c->family->heads_in_tile(plan, &c->device) : 1; /* by what the schedule leaves open */
@@ -114,7 +138,6 @@ static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_mess
         c->family->complete(plan, &c->device, &c->choice, s);
     }
     s->workers = s->workers ? s->workers : count_workers(c, s);
-    return WEFT_OK;
 }
 
 weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message) {
@@ -126,10 +149,15 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
     plan->products = 0; /* the whole batch at once */
     size_t family;      /* a specification that cannot be read is refused with and without a GPU */
     weft_status status = weft_cuda_knobs_read(plan->device.kernel, &c->knobs, &family, message);
-    if (status == WEFT_OK && (status = weft_cuda_driver_get(&c->driver, message)) == WEFT_OK) {
+    if (status == WEFT_OK && plan->on_paper) {
+        status = choose_on_paper(plan, message);
+    } else if (status == WEFT_OK && (status = weft_cuda_driver_get(&c->driver, message)) == WEFT_OK) {
         const int mode = weft_cuda_relax(c->driver);
         status = choose_and_load(plan, given_machine, message);
         weft_cuda_restore(c->driver, mode);
+    }
+    if (status == WEFT_OK) {
+        complete(plan);
     }
     return status;
 }
@@ -149,8 +177,16 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
 
 /* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance. */
 static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
-    const int dealt = (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_DOMAINS) && s->domains == 2;
+    const int dealt = weft_schedule_by_domain(s) && s->domains == 2;
     return c->family->by_side && dealt && s->dispatch != WEFT_DISPATCH_GRID;
+}
+
+void weft_cuda_facts(const weft_plan *plan, weft_kernel_facts *facts) {
+    const weft_cuda_plan *c = plan->placed;
+    facts->places = wants_sides(c, &plan->schedule);
+    if (c->family->facts) {
+        c->family->facts(plan, c, facts);
+    }
 }
 
 /* How many CTAs a launch has. */

@@ -128,7 +128,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         return status;
     }
     *choice =
-        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 0};
+        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 0, 0};
     return WEFT_OK;
 }
 
@@ -190,6 +190,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
 
 const weft_cuda_family weft_cuda_study = {
     .name = "study",
+    .profile = "study",
     .parameter_bytes = sizeof(weft_study_params),
     .choose = choose,
     .complete = complete,

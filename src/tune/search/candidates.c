@@ -9,31 +9,7 @@
 #include "cpu/thread/team.h"
 #include "search/space.h"
 
-enum { MOST_SHAPES = 512, PRINTED = 4096 };
-
-/* A number that is the same for plans that do the same: kernel, tiles, and which worker visits what, in which direction. */
-static uint64_t fingerprint(const weft_plan *plan) {
-    const weft_schedule *s = &plan->schedule;
-    const weft_walk *w = &plan->walk;
-    const int one_step = w->reach.columns <= w->reach.tile_columns;
-    const int32_t sweep = one_step && s->sweep == WEFT_SWEEP_SAWTOOTH ? WEFT_SWEEP_FORWARD : s->sweep;
-    const int64_t choices[] = {s->tile_m,    s->tile_n,    s->tile_k, sweep,    s->dispatch,   w->workers,
-                               s->cluster_m, s->cluster_n, s->table,  s->split, w->order.count};
-    uint64_t hash = 0;
-#define MIX(number) hash = (hash ^ (uint64_t)(number)) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 29
-    for (const char *c = plan->backend->kernel(plan); *c; c++) {
-        MIX(*c);
-    }
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        MIX(choices[i]);
-    }
-    for (int64_t i = 0; i < w->order.count && i < PRINTED; i++) {
-        const weft_tile t = weft_order_tile(&w->order, i);
-        MIX((t.batch * w->order.grid.rows + t.row) * w->order.grid.cols + t.col);
-    }
-#undef MIX
-    return hash;
-}
+enum { MOST_SHAPES = 512 };
 
 /* What is being listed. */
 typedef struct builder {
@@ -83,7 +59,7 @@ static void add(builder *b) {
         refuse(b, &why);
         return;
     }
-    const uint64_t print = fingerprint(plan);
+    const uint64_t print = weft_space_fingerprint(plan);
     for (size_t i = 0; i < c->count; i++) {
         if (b->prints[i] == print) {
             c->same += !b->is_also;
@@ -129,6 +105,7 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
     b.is_also = 1;
     for (size_t i = 0; i < also_count && c->count > 0; i++) {
         b.draft.schedule = also[i];
+        b.draft.schedule.order_table = NULL; /* order custom is not stored, so it is refused */
         weft_candidates_fit(&b.draft);
         add(&b);
     }

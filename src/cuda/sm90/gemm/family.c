@@ -83,7 +83,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     const weft_gemm_variant *v = pick.variant;
     *choice = (weft_cuda_choice){v->module,       v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS(v->tile_m),
-                                 v->shared_bytes, 1};
+                                 v->shared_bytes, 1,         v->ctas};
     return WEFT_OK;
 }
 
@@ -198,12 +198,14 @@ static int paces(const weft_plan *plan) {
 
 const weft_cuda_family weft_cuda_hopper_gemm = {
     .name = "hopper_gemm",
+    .profile = "hopper-gemm",
     .parameter_bytes = sizeof(weft_gemm_phase_params),
     .choose = choose,
     .complete = complete,
     .fill = fill,
     .candidates = candidates,
     .cost = weft_gemm_seconds,
+    .facts = weft_gemm_facts,
     .by_side = 1,
     .paces = paces,
 };

@@ -1,0 +1,70 @@
+#include "studies/print.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Large counts as integers, small numbers with their digits. */
+static const char *number_text(double value, char *text, size_t size) {
+    if (isnan(value)) {
+        return "-";
+    }
+    snprintf(text, size, fabs(value) >= 1e5 ? "%.0f" : fabs(value) >= 100 ? "%.1f" : "%.4g", value);
+    return text;
+}
+
+/* The least and the largest of several seeds; empty when they do not differ. */
+static const char *spread_text(const study_row *row, char *text, size_t size) {
+    char least[32], largest[32];
+    text[0] = '\0';
+    if (row->least < row->largest) {
+        snprintf(text, size, "%s .. %s", number_text(row->least, least, sizeof least),
+                 number_text(row->largest, largest, sizeof largest));
+    }
+    return text;
+}
+
+static void print_row(const study_row *row, int with_measured) {
+    char published[32], simulated[32], other[80], verdict[256], error[16] = "";
+    if (!isnan(study_error(row))) {
+        snprintf(error, sizeof error, "%+.2f %%", 100 * study_error(row));
+    }
+    study_verdict_text(row, verdict, sizeof verdict);
+    printf("  %-58s%13s%13s%24s%11s  %s\n", row->label, number_text(row->published, published, sizeof published),
+           number_text(row->simulated, simulated, sizeof simulated),
+           with_measured ? number_text(row->measured, other, sizeof other) : spread_text(row, other, sizeof other), error,
+           verdict);
+}
+
+void study_print(const char *title, const study_row *rows, size_t count, int measured, double seconds) {
+    char took[32] = "";
+    const char *section = "";
+    if (measured) {
+        snprintf(took, sizeof took, ": %.0f s", seconds);
+    }
+    printf("%s%s\n  %-58s%13s%13s%24s%11s\n", title, took, "", "published", "simulated", measured ? "measured" : "of seeds",
+           "error");
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(section, rows[i].section) != 0) {
+            section = rows[i].section;
+            printf("%s\n", section);
+        }
+        print_row(&rows[i], measured);
+    }
+}
+
+size_t study_count(const study_row *rows, size_t count, study_verdict verdict) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        found += study_judge(&rows[i]) == verdict;
+    }
+    return found;
+}
+
+void study_print_tolerances(void) {
+    puts("How far the mean over seeds may be from what was published:");
+    for (study_tolerance i = STUDY_UNJUDGED + 1; i < STUDY_TOLERANCES; i++) {
+        const study_tolerance_info *info = study_tolerance_describe(i);
+        printf("  %-8s%s: %s\n          because %s\n", info->name, info->what, info->allowed, info->why);
+    }
+}

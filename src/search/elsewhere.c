@@ -1,0 +1,183 @@
+/* How to get a schedule from other people's kernels, or that they do not have it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "search/search.h"
+
+/* A text in the making, cut where it is too long. */
+typedef struct writer {
+    char *text;
+    size_t size, used;
+} writer;
+
+#define SAY(w, ...)                                                                                                        \
+    do {                                                                                                                   \
+        const size_t at = (w)->used < (w)->size ? (w)->used : (w)->size;                                                   \
+        (w)->used += (size_t)snprintf((w)->text + at, (w)->size - at, __VA_ARGS__);                                        \
+    } while (0)
+
+static int is_grouped(const weft_schedule *s) {
+    return s->order == WEFT_ORDER_GROUP;
+}
+
+/* The scheduler's swizzle is 1, 2, 4 or 8: the most that does not exceed the group. */
+static int64_t cutlass_swizzle(int64_t group) {
+    return group >= 8 ? 8 : group >= 4 ? 4 : group >= 2 ? 2 : 1;
+}
+
+static void cutlass_order(const weft_schedule *s, writer *w) {
+    const int along_m = s->order == WEFT_ORDER_RASTER_M || (s->order != WEFT_ORDER_RASTER_N && s->axis == WEFT_AXIS_N);
+    const char *raster = along_m ? "AlongM" : "AlongN";
+    switch (s->order) {
+    case WEFT_ORDER_RASTER_M:
+    case WEFT_ORDER_RASTER_N:
+        SAY(w, "scheduler.raster_order = RasterOrderOptions::%s; scheduler.max_swizzle_size = 1", raster);
+        break;
+    case WEFT_ORDER_GROUP:
+        SAY(w, "scheduler.raster_order = RasterOrderOptions::%s; scheduler.max_swizzle_size = %" PRId64 "%s", raster,
+            cutlass_swizzle(s->group),
+            cutlass_swizzle(s->group) == s->group ? "" : ", the nearest that it has: it takes 1, 2, 4 and 8");
+        break;
+    default:
+        SAY(w,
+            "%s cannot be set: it takes a TileScheduler of your own. The nearest that can: RasterOrderOptions::%s with "
+            "max_swizzle_size = %" PRId64,
+            weft_order_describe(s->order)->name, raster, s->order == WEFT_ORDER_HILBERT ? 8 : cutlass_swizzle(s->group));
+    }
+}
+
+static void cutlass(const weft_schedule *s, weft_grid_kind grid, writer *w) {
+    if (grid != WEFT_GRID_MATRIX) {
+        SAY(w,
+            "its FMHA examples have no option for the order: change the map from blockIdx to query block and head in their "
+            "tile scheduler");
+        return;
+    }
+    cutlass_order(s, w);
+    SAY(w, "; tile %" PRId64 "x%" PRId64 "x%" PRId64 ", cluster %" PRId64 "x%" PRId64 "x1; %s", s->tile_m, s->tile_n,
+        s->tile_k > 0 ? s->tile_k : 64, s->cluster_m, s->cluster_n,
+        s->dispatch == WEFT_DISPATCH_STATIC    ? "PersistentScheduler"
+        : s->dispatch == WEFT_DISPATCH_DYNAMIC ? "a dynamic scheduler, which Hopper's collective builders do not have"
+                                               : "a kernel that is not persistent");
+    if (s->sweep != WEFT_SWEEP_FORWARD) {
+        SAY(w, "; sweep %s cannot be set: main loops go up through k", weft_sweep_describe(s->sweep)->name);
+    }
+}
+
+static void triton_gemm(const weft_schedule *s, writer *w) {
+    SAY(w, "BLOCK_SIZE_M = %" PRId64 ", BLOCK_SIZE_N = %" PRId64 "; ", s->tile_m, s->tile_n);
+    const char *m = s->axis == WEFT_AXIS_M ? "m" : "n", *other = s->axis == WEFT_AXIS_M ? "n" : "m";
+    if (s->order == WEFT_ORDER_RASTER_N) {
+        SAY(w, "GROUP_SIZE_M = 1: pid_m = pid // num_pid_n; pid_n = pid %% num_pid_n");
+    } else if (s->order == WEFT_ORDER_RASTER_M) {
+        SAY(w, "pid_m = pid %% num_pid_m; pid_n = pid // num_pid_m");
+    } else if (is_grouped(s) || s->order == WEFT_ORDER_SERPENTINE) {
+        SAY(w,
+            "GROUP_SIZE_%s = %" PRId64 ": band = pid // (GROUP * num_pid_%s); first = band * GROUP; "
+            "size = min(num_pid_%s - first, GROUP); at = pid %% (GROUP * num_pid_%s); pid_%s = first + at %% size; "
+            "pid_%s = at // size",
+            s->axis == WEFT_AXIS_M ? "M" : "N", s->group, other, m, other, m, other);
+        if (s->order == WEFT_ORDER_SERPENTINE) {
+            SAY(w, "; if band %% 2: pid_%s = num_pid_%s - 1 - pid_%s", other, other, other);
+        }
+    } else {
+        SAY(w, "order %s from a table: tile = tl.load(order_ptr + pid), filled on the host (weft_order_fill_table)",
+            weft_order_describe(s->order)->name);
+    }
+}
+
+static void triton_attention(const weft_schedule *s, writer *w) {
+    SAY(w, "BLOCK_M = %" PRId64 ", BLOCK_N = %" PRId64 "; ", s->tile_m, s->tile_n);
+    switch (s->order) {
+    case WEFT_ORDER_HEAD_FIRST:
+        SAY(w, "grid (blocks, batch * heads): block = tl.program_id(0); head = tl.program_id(1)");
+        break;
+    case WEFT_ORDER_BLOCK_FIRST:
+        SAY(w, "grid (batch * heads, blocks): head = tl.program_id(0); block = tl.program_id(1)");
+        break;
+    case WEFT_ORDER_REVERSE:
+        SAY(w, "grid (blocks, batch * heads): block = tl.num_programs(0) - 1 - tl.program_id(0); head = tl.program_id(1)");
+        break;
+    case WEFT_ORDER_LONGEST_FIRST:
+        SAY(w,
+            "S = %" PRId64
+            " heads a section: section = pid // (S * blocks); at = pid %% (S * blocks); size = min(S, heads - "
+            "section * S); head = section * S + at %% size; block = blocks - 1 - at // size",
+            s->group);
+        break;
+    default:
+        SAY(w,
+            "on a chip that hands program ids to its %" PRId64 " L2s in turn: per = batch * heads // %" PRId64
+            "; home = pid %% %" PRId64 "; at = pid // %" PRId64 "; head = home * per + %s; block = %s",
+            s->domains, s->domains, s->domains, s->domains,
+            s->order == WEFT_ORDER_HEAD_FIRST_SWIZZLED ? "at // blocks" : "at % per",
+            s->order == WEFT_ORDER_HEAD_FIRST_SWIZZLED ? "at % blocks" : "at // per");
+    }
+}
+
+static void triton(const weft_schedule *s, weft_grid_kind grid, writer *w) {
+    if (grid == WEFT_GRID_MATRIX) {
+        triton_gemm(s, w);
+    } else {
+        triton_attention(s, w);
+    }
+    if (s->sweep == WEFT_SWEEP_SAWTOOTH) {
+        SAY(w, "; sawtooth: on odd tiles of a program (persistent: its i-th tile; else pid // programs at a time) step j "
+               "reads "
+               "block steps - 1 - j");
+    } else if (s->sweep == WEFT_SWEEP_PAIR) {
+        SAY(w, "; pair: two neighbouring tiles a program, the second with step j reading block steps - 1 - j");
+    }
+    SAY(w, "; %s",
+        s->dispatch == WEFT_DISPATCH_GRID     ? "one program a tile"
+        : s->dispatch == WEFT_DISPATCH_STATIC ? "for pid in tl.range(tl.program_id(0), tiles, tl.num_programs(0))"
+                                              : "persistent programs that take pid from tl.atomic_add(counter, 1)");
+}
+
+static void flash_attention(const weft_schedule *s, weft_grid_kind grid, writer *w) {
+    if (grid != WEFT_GRID_MATRIX) {
+        const char *order =
+            s->order == WEFT_ORDER_HEAD_FIRST    ? "head-first is its grid order: blockIdx.x is the query block"
+            : s->order == WEFT_ORDER_BLOCK_FIRST ? "block-first: swap blockIdx.x and blockIdx.y, so that heads vary fastest"
+            : s->order == WEFT_ORDER_REVERSE
+                ? "reverse: m_block = num_m_blocks - 1 - m_block, as it does under a causal mask"
+            : s->order == WEFT_ORDER_LONGEST_FIRST
+                ? "longest-first is its LPT scheduler of causal launches, which sections heads by a size of the "
+                  "L2 that is fixed in its source"
+                : "an order by L2 domain cannot be set: map blockIdx to heads in its tile scheduler";
+        SAY(w, "%s; kBlockM = %" PRId64 ", kBlockN = %" PRId64 " in its table of tile sizes", order, s->tile_m, s->tile_n);
+        if (s->sweep == WEFT_SWEEP_FORWARD) {
+            SAY(w, "; its loop over n_block goes down, in every tile: for reuse that is a forward sweep");
+        } else {
+            SAY(w, "; sweep %s cannot be set: reverse the loop over n_block where m_block is odd",
+                weft_sweep_describe(s->sweep)->name);
+        }
+        SAY(w, "; heads that share K and V: pack_gqa");
+    } else {
+        SAY(w, "it has no matrix products of their own");
+    }
+}
+
+/* Programs, by the names that callers ask for. */
+static const struct {
+    const char *name;
+    void (*say)(const weft_schedule *s, weft_grid_kind grid, writer *w);
+} programs[] = {{"cutlass", cutlass}, {"triton", triton}, {"flash-attention", flash_attention}};
+
+const char *weft_elsewhere_name(size_t number) {
+    return number < sizeof programs / sizeof *programs ? programs[number].name : NULL;
+}
+
+size_t weft_search_elsewhere(const weft_search *search, const char *program, char *text, size_t size) {
+    writer w = {text, size, 0};
+    if (size > 0) {
+        text[0] = '\0';
+    }
+    for (size_t i = 0; i < sizeof programs / sizeof *programs && search->summary.count > 0; i++) {
+        if (strcmp(programs[i].name, program) == 0) {
+            programs[i].say(&search->all.list[0].ranked.schedule, search->all.draft.operation->info.grid, &w);
+        }
+    }
+    return w.used;
+}

@@ -1,0 +1,56 @@
+#include "sim/bound.h"
+
+#include <math.h>
+
+#include "base/status.h"
+#include "sim/sources.h"
+
+/* Steps of the busiest worker at least: those of whole waves where all positions are alike, else the mean or the longest
+ * tile. */
+static double busiest_steps(const weft_plan *plan, double total) {
+    const weft_walk *w = &plan->walk;
+    const double longest = (double)weft_ceil_divide(w->reach.columns, w->reach.tile_columns);
+    const double positions = (double)w->order.count, workers = fmin((double)w->workers, positions);
+    const int alike = total == positions * longest * w->visits;
+    return alike ? ceil(positions / workers) * longest * w->visits : fmax(total / workers, longest);
+}
+
+weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *options, weft_bound *bound,
+                          weft_message *message) {
+    weft_sim_source source;
+    weft_sim_walk walk;
+    weft_sim_job job;
+    const weft_machine *m = &plan->machine;
+    weft_sim_settings settings;
+    weft_status status = weft_sim_settings_read(&settings, options, weft_plan_profile(plan), message);
+    if (status) {
+        return status;
+    }
+    status = weft_sim_walk_make(&source, &walk, plan, &settings.profile, message);
+    if (status == WEFT_OK && !source.next(&walk, 0, 0, &job)) {
+        status = weft_fail(message, WEFT_UNSUPPORTED, "the plan has no tiles");
+    }
+    if (status == WEFT_OK) {
+        const weft_tiling tiling = weft_plan_tiling(plan);
+        const weft_visit visit = {.tile = weft_tile_at(0, 0, 0), .direction = 1, .steps = 1};
+        const double total = (double)weft_simulate_steps(plan), workers = (double)source.workers;
+        const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
+        weft_visit_reads reads;
+        double sectors = 0;
+        plan->operation->reads(&tiling, &plan->walk.reach, &visit, m->l2_sector, &reads);
+        for (int i = 0; i < reads.streams; i++) {
+            sectors += (double)reads.stream[i].sectors;
+        }
+        const double busiest = busiest_steps(plan, total);
+        *bound = (weft_bound){
+            .products = total * ctas * reads.flops / weft_sim_matrix_rate(m, reads.dtype),
+            .exponentials = total * ctas * reads.exponentials / m->exp_rate,
+            .l2 = total * sectors * (double)m->l2_sector / m->l2_bandwidth,
+            .dram = (double)walk.pieces.distinct * (double)m->l2_sector / m->dram_bandwidth,
+            .steps = busiest * job.step_seconds,
+            .waves = busiest * workers / total,
+        };
+    }
+    weft_sim_walk_release(&walk);
+    return status;
+}
