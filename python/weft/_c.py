@@ -109,6 +109,12 @@ STRUCTURES = {
     "Ranked": f"{_SIZED} Schedule schedule given; uint64 limit; Simulation simulation; double model",
     "SearchSummary": f"{_SIZED} int64 count schedules searched last; int32 whole has_baseline is_plain; int cost; char* rule",
     "CurvePoint": "int64 l2_bytes; uint64 misses",
+    "TraceOptions": (
+        f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds; char* profile"
+    ),
+    "TraceColumns": (
+        f"{_SIZED} size count; void* worker tile step tensor block bytes kind time; char** names; size name_count"
+    ),
     "OrderInfo": "char* name text; int grid parameter",
     "Name": "char* name text",
     "Divisor": "uint64 value multiplier; uint32 shift",
@@ -151,6 +157,10 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_search_summarize": "void* SearchSummary*",
     "weft_search_row": "void* size Ranked*",
     "weft_search_baseline": "void* Ranked*",
+    "weft_trace_read": "void** char* TraceOptions*",
+    "weft_trace_create": "void** TraceColumns* TraceOptions*",
+    "weft_simulate_source": "void* Machine* SimulateOptions* Simulation* Traffic*",
+    "weft_simulate_source_curve": "void* Machine* SimulateOptions* CurvePoint* size",
 }
 _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_version": ("char*", ""),
@@ -166,6 +176,9 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_search_elsewhere": ("size", "void* char* char* size"),
     "weft_search_name": ("size", "Ranked* char* size"),
     "weft_elsewhere_name": ("char*", "size"),
+    "weft_trace_destroy": (None, "void*"),
+    "weft_trace_source": ("void*", "void*"),
+    "weft_trace_records": ("uint64", "void*"),
     "weft_machine_name": ("char*", "size"),
     "weft_profile_name": ("char*", "size"),
     "weft_order_describe": ("OrderInfo*", "int32"),

@@ -10,8 +10,8 @@
 
 typedef struct sim_worker {
     int64_t done;   /* steps begun */
-    int64_t asking; /* the first so many steps ask for pieces of streams ahead; what the last ones need was asked for */
     double factor;  /* this tile's drift, on the time of a step */
+    int64_t asking; /* so many of them ask for pieces when they begin; what the others need was asked for ahead */
     double seconds; /* a step, this tile's drift included */
     int64_t domain;
     int32_t stage; /* of the next step: its place in `ready` */
@@ -66,6 +66,7 @@ static inline double request_streams(engine *e, sim_worker *w, int64_t i, double
     return ready;
 }
 
+/* The same of any source: some list what each step reads. */
 static double request(engine *e, sim_worker *w, int64_t i, double now) {
     const weft_sim_listed *listed = e->source->listed;
     return listed ? listed->read(e->source->context, e->memory, w - e->workers, w->domain, i, now)
@@ -102,7 +103,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     }
     w->busy = 1;
     w->done = 0;
-    w->asking = e->stages > 0 && !e->source->listed ? w->job.steps - e->stages : 0;
+    w->asking = w->job.steps - e->stages;
     w->stage = 0;
     w->factor = spread_of_tile(e, &w->job);
     w->seconds = w->job.step_seconds * w->factor;
@@ -137,6 +138,7 @@ static int end_job(engine *e, int32_t number, double now) {
     e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
     e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
     w->busy = 0;
+    w->asking = w->done = 0;
     if (e->observer) {
         e->observer->ended(e->observer->context, number, now);
     }
@@ -150,63 +152,42 @@ static int end_job(engine *e, int32_t number, double now) {
     return begin_job(e, number, now);
 }
 
-/* Begins the step that was asked for before, and notes when what it asked for in turn is there. */
-static inline void begin_step(engine *e, int32_t number, double now, double seconds, double ready) {
-    sim_worker *w = &e->workers[number];
-    const int32_t next = w->stage + 1 == e->stages ? 0 : w->stage + 1;
-    w->ready[w->stage] = ready;
-    w->stage = next;
-    e->outcome->steps++;
-    w->done++;
-    const double data = w->ready[next], end = now + seconds;
-    weft_wheel_put(&e->wheel, (uint32_t)number, data > end ? data : end);
-}
-
-/* Whatever a worker does. Returns 0 when it has nothing left to do. */
-static int advance_any(engine *e, int32_t number, double now) {
-    sim_worker *w = &e->workers[number];
-    if (!w->busy) {
-        return begin_job(e, number, now);
-    }
-    const weft_sim_listed *listed = e->source->listed;
-    if (listed) { /* the step before is over */
-        listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
-    }
-    if (w->done == w->job.steps) {
-        return end_job(e, number, now);
-    }
-    /* With no stages, now is when the step's pieces are asked for: `early` of a step before the last one ends. */
-    const double ready = w->done + e->stages < w->job.steps ? request(e, w, w->done + e->stages, now) : now;
-    if (e->observer) {
-        tell_step(e, number, now);
-    }
-    const double seconds = seconds_of(e, w);
-    if (e->stages > 0) {
-        begin_step(e, number, now, seconds, ready);
-        return 1;
-    }
-    const double free_at = now + (w->done > 0 ? e->early * seconds : 0.0);
-    e->outcome->steps++;
-    w->done++;
-    weft_wheel_put(&e->wheel, (uint32_t)number,
-                   (ready > free_at ? ready : free_at) + (w->done < w->job.steps ? 1.0 - e->early : 1.0) * seconds);
-    return 1;
-}
-
-/* The same, for what workers do most of the time: begin a step in the middle of a tile.
+/* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do.
  *
  * `watched` is a constant in each of the two loops below, so that a run that nobody watches pays nothing. */
 static inline __attribute__((always_inline)) int advance(engine *e, int32_t number, int watched) {
     sim_worker *w = &e->workers[number];
+    const int64_t stages = e->stages;
     const double now = e->wheel.time[number];
-    if (w->done >= w->asking) {
-        return advance_any(e, number, now);
+    double ready = now;
+    if (watched && w->busy && e->source->listed) { /* the step before is over */
+        e->source->listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
     }
-    const double ready = request_streams(e, w, w->done + e->stages, now);
-    if (watched) {
+    if (w->done < w->asking) {
+        ready = watched ? request(e, w, w->done + stages, now) : request_streams(e, w, w->done + stages, now);
+    } else if (!w->busy) {
+        return begin_job(e, number, now);
+    } else if (w->done == w->job.steps) {
+        return end_job(e, number, now);
+    }
+    const double seconds = watched ? seconds_of(e, w) : w->seconds;
+    if (watched && e->observer) {
         tell_step(e, number, now);
     }
-    begin_step(e, number, now, w->seconds, ready);
+    e->outcome->steps++;
+    w->done++;
+    if (stages == 0) { /* now is when the step's pieces are asked for: `early` of a step before the last one ends */
+        const double free_at = now + (w->done > 1 ? e->early * seconds : 0.0);
+        weft_wheel_put(&e->wheel, (uint32_t)number,
+                       (ready > free_at ? ready : free_at) + (w->done < w->job.steps ? 1.0 - e->early : 1.0) * seconds);
+        return 1;
+    }
+    const int32_t stage = w->stage, next = stage + 1 == stages ? 0 : stage + 1;
+    const double end = now + seconds;
+    w->ready[stage] = ready;
+    w->stage = next;
+    const double data = w->ready[next];
+    weft_wheel_put(&e->wheel, (uint32_t)number, data > end ? data : end);
     return 1;
 }
 
@@ -261,7 +242,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
         workers[i].domain = domain_of(source, i, memory->domains);
         weft_wheel_put(&e->wheel, (uint32_t)i, 0.0);
     }
-    if (e->observer) {
+    if (e->observer || source->listed) {
         run_watched(e, source->workers);
     } else {
         run(e, source->workers);

@@ -200,21 +200,17 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     return WEFT_OK;
 }
 
-/* Sets what a tile takes beside its steps. A CTA of a grid ends before the next begins, so nothing is hidden between them
- * unless several share an SM. */
+/* Sets what a tile of the plan takes beside its steps: as measured, or as the profile says. */
 static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft_profile *profile,
                       const weft_kernel_facts *kernel) {
     if (kernel->step > 0) {
         source->edges = kernel->launch + kernel->tile;
         source->between = kernel->tile;
         source->least = kernel->least / profile->clock;
-        return;
+    } else {
+        weft_sim_set_edges(source, &plan->machine, profile, plan->walk.dispatch == WEFT_DISPATCH_GRID,
+                           plan->walk.workers);
     }
-    const double clock = plan->machine.clock;
-    const int alone = plan->walk.dispatch == WEFT_DISPATCH_GRID && plan->walk.workers <= plan->machine.workers;
-    const double exposed = alone ? 1.0 : 1.0 - profile->hidden;
-    source->edges = profile->launch + (profile->prologue + profile->epilogue) / clock;
-    source->between = exposed * (profile->prologue + profile->epilogue) / clock;
 }
 
 /* A machine need not have a rate for every dtype of a problem. */
