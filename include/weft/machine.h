@@ -59,16 +59,17 @@ struct weft_machine {
     int64_t gpc_workers;                            /**< workers of the largest of them */
     char attention_profile[32], backward_profile[32], gemm_profile[32]; /**< of its usual kernels; "": "generic" */
     double matrix_fp8;                                                  /**< FLOP per second, dense; 0: not known */
+    char aliases[96];                                                   /**< other names, separated by commas; "": none */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
     {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, 0, 0, "", "", "", 0.0}
+     0.0, 0.0, 0.0, 0.0, 0, 0, "", "", "", 0.0, ""}
 /* clang-format on */
 
-/** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with
- * a '/' or ending in ".ini").
+/** Finds a machine: one of the built-in ones by name or alias, in upper or lower case, with or without hyphens and
+ * underscores ("RTX5090" is rtx-5090), or a file by path (anything with a '/' or ending in ".ini").
  *
  * WEFT_NOT_FOUND when there is neither; WEFT_INVALID, with file and line, when a file is not right.
  */

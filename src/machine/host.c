@@ -174,6 +174,7 @@ void weft_sheet_host(weft_sheet *sheet) {
     m->workers = cores >= 1 && cores <= 1048576 ? cores : 1;
     say(sheet, WEFT_KEY_WORKERS, cores == m->workers ? "sysconf" : "assumed: one");
     snprintf(m->name, sizeof m->name, "host");
+    snprintf(m->aliases, sizeof m->aliases, "cpu");
     snprintf(m->title, sizeof m->title, "This host's CPU, %" PRId64 " core%s", m->workers, m->workers == 1 ? "" : "s");
 
     m->gpcs = 1;

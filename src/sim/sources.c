@@ -71,7 +71,7 @@ static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *re
     const weft_machine *m = &w->plan->machine;
     const weft_profile *p = w->profile;
     if (w->kernel.step > 0) {
-        return w->kernel.step;
+        return w->kernel.step / p->clock;
     }
     const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
     const double exponentials = reads->exponentials / m->exp_rate;
@@ -200,21 +200,17 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     return WEFT_OK;
 }
 
-/* Sets what a tile takes beside its steps. A CTA of a grid ends before the next begins, so nothing is hidden between them
- * unless several share an SM. */
+/* Sets what a tile of the plan takes beside its steps: as measured, or as the profile says. */
 static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft_profile *profile,
                       const weft_kernel_facts *kernel) {
     if (kernel->step > 0) {
         source->edges = kernel->launch + kernel->tile;
         source->between = kernel->tile;
-        source->least = kernel->least;
-        return;
+        source->least = kernel->least / profile->clock;
+    } else {
+        weft_sim_set_edges(source, &plan->machine, profile, plan->walk.dispatch == WEFT_DISPATCH_GRID,
+                           plan->walk.workers);
     }
-    const double clock = plan->machine.clock;
-    const int alone = plan->walk.dispatch == WEFT_DISPATCH_GRID && plan->walk.workers <= plan->machine.workers;
-    const double exposed = alone ? 1.0 : 1.0 - profile->hidden;
-    source->edges = profile->launch + (profile->prologue + profile->epilogue) / clock;
-    source->between = exposed * (profile->prologue + profile->epilogue) / clock;
 }
 
 /* A machine need not have a rate for every dtype of a problem. */
@@ -252,7 +248,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
-    source->run = placed ? 1 : plan->machine.handout_run;
+    const int64_t ctas = plan->schedule.cluster_m * plan->schedule.cluster_n;
+    source->run = placed || ctas >= plan->machine.handout_run ? 1 : plan->machine.handout_run / ctas;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
