@@ -208,8 +208,7 @@ static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft
         source->between = kernel->tile;
         source->least = kernel->least / profile->clock;
     } else {
-        weft_sim_set_edges(source, &plan->machine, profile, plan->walk.dispatch == WEFT_DISPATCH_GRID,
-                           plan->walk.workers);
+        weft_sim_set_edges(source, &plan->machine, profile, plan->walk.dispatch == WEFT_DISPATCH_GRID, plan->walk.workers);
     }
 }
 
