@@ -25,10 +25,9 @@ for row in rows:
     assert row["simulated"] <= row["largest"] * (1 + 1e-12), row
     assert ("passed" in row) != ("why" in row), row
     assert "passed" not in row or row["tolerance"] in ("exact", "count", "speed", "range"), row
-if seeds != "5":  # short enough to run again: other seeds, other spread; the text has the same rows
-    other = json.loads(subprocess.run([*command, "--seed", "11", "--json"], capture_output=True, text=True).stdout)
-    assert [row["simulated"] for row in other[study]] != [row["simulated"] for row in rows]
-    text = subprocess.run(command, capture_output=True, text=True).stdout
+assert any(row["least"] < row["largest"] for row in rows)
+if seeds != "5":  # a short study: its text has the same rows
+    text = subprocess.run([*command, "--seed", "11"], capture_output=True, text=True).stdout
     assert text.count("fails, because ") == report["known_failures"] and " .. " in text, text
     assert f"\n{len(rows)} rows, 0 outside their tolerance" in text, text
 print(f"{study}: {len(rows)} rows, {len(judged)} judged, {report['known_failures']} known failures, none else outside")
