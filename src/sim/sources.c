@@ -85,15 +85,15 @@ static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads,
     return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
 }
 
-/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn; the last
- * ones find room in the large GPCs alone. */
+/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn, two SMs
+ * of a TPC at a time; the last ones find room in the large GPCs alone. */
 static double gpc_load(const weft_machine *m, int64_t worker) {
     const int64_t large = weft_machine_large_gpcs(m);
     if (worker < 0 || large == 0 || large == m->gpcs) {
         return 1.0;
     }
     const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;
-    const int is_large = seat >= small * m->gpcs || seat % m->gpcs < large;
+    const int is_large = seat >= small * m->gpcs || seat / 2 % m->gpcs < large;
     return (double)(is_large ? m->gpc_workers : small) * (double)m->gpcs / (double)m->workers;
 }
 
