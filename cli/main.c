@@ -12,6 +12,8 @@
 #include "progress.h"
 #include "sweep/sweep.h"
 
+enum { MOST_WORDS = 9 }; /* before the options */
+
 /* clang-format off */
 const verb verb_table[] = {
     {"orders",     "",                     "list orders, sweeps and dispatches", SET_COMMON, 0, 0, cmd_orders},
@@ -23,8 +25,8 @@ const verb verb_table[] = {
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
     {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED, 1, 1, cmd_run},
-    {"simulate",   "attention|gemm",       "predict the cache traffic and the time of a problem, a schedule and a machine",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_SEED, 1, 1, cmd_simulate},
+    {"simulate",   "attention|gemm|trace", "predict the cache traffic and the time of a problem, a schedule and a machine, or of a kernel's trace (trace FILE|-)",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_TRACE | SET_OUTPUT | SET_SEED, 1, 2, cmd_simulate},
     {"compare",    "attention|gemm",       "the same problem under every order and sweep that is left open, side by side",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
     {"plan",       "attention|gemm",       "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
@@ -33,8 +35,8 @@ const verb verb_table[] = {
                    SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce},
-    {"view",       "attention|gemm",       "a page that plays schedules side by side and shows the cache (-o FILE.html), --text or --svg",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_OUTPUT | SET_SEED, 1, 1, cmd_view},
+    {"view",       "attention|gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED, 1, MOST_WORDS, cmd_view},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
@@ -79,8 +81,9 @@ static void print_verb_help(const verb *v) {
         int set;
         const char *title;
     } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"}, {SET_RUN, "run"},     {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"}, {SET_VIEW, "view"},     {SET_SWEEP, "sweep"}, {SET_SEED, "random"},
-                    {SET_STUDY, "studies"},     {SET_TUNE, "tune"},     {SET_PLAN, "plan"},   {SET_OUTPUT, "output"},
+                    {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},  {SET_VIEW, "view"},   {SET_SWEEP, "sweep"},
+                    {SET_SEED, "random"},       {SET_STUDY, "studies"}, {SET_TUNE, "tune"},   {SET_PLAN, "plan"},
+                    {SET_OUTPUT, "output"},
                     {SET_COMMON, "all verbs"}};
     printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
@@ -151,7 +154,7 @@ static void join(int argc, char **argv, char *text, size_t size) {
 /* Reads the options and runs the verb; lists and ranges go to `swept`. */
 static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
     settings s = settings_none();
-    const char *words[4];
+    const char *words[MOST_WORDS];
     size_t count;
     weft_message message = {""};
     const int32_t operation = v->sets & SET_PROBLEM ? find_operation(v, argc - 2, argv + 2) : 0;

@@ -36,6 +36,8 @@ typedef struct settings {
     const char *profile_name;
     const weft_profile *profile; /* that of profile_name */
     int32_t per_domain, curve, tolerances, ours;
+    double step_seconds;
+    const char *trace_out;
     const char *schedules, *schedule, *output;
     int32_t cost; /* a weft_search_cost */
     int32_t text, svg;
@@ -69,7 +71,8 @@ enum option_set {
     SET_VIEW = 1024,
     SET_TUNE = 2048,
     SET_PLAN = 4096,
-    SET_STUDY = 8192
+    SET_STUDY = 8192,
+    SET_TRACE = 16384
 };
 
 typedef enum option_type {

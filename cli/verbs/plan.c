@@ -69,7 +69,7 @@ static json_t *as_json(const settings *s, const ranking *r) {
                      s->machine ? s->machine : "host", "recommended", row_json(&r->rows[0]), "baseline",
                      u->has_baseline ? row_json(&r->baseline) : json_null(), "cost", cost_name(u), "rule", u->rule,
                      "reason", reason, "why", why_json(r->search), "elsewhere", elsewhere_json(r->search), "schedules",
-                     (json_int_t)u->schedules, "searched", (json_int_t)u->searched, "finalists", (json_int_t)u->count,
+                     (json_int_t)u->schedules, "searched", (json_int_t)u->searched, "finalists", (json_int_t)u->last,
                      "best", rows);
 }
 

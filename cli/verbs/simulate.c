@@ -1,13 +1,16 @@
 /* weft simulate: a plan's cache traffic and time, predicted. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weft/report.h>
+#include <weft/trace.h>
 
 #include "base/json.h"
 #include "cli.h"
 #include "sweep/sweep.h"
 #include "verbs/simulated.h"
+#include "verbs/traces.h"
 
 static void print_traffic(const char *name, const weft_traffic *t) {
     printf("%-10s%14llu sectors, %llu from SMs, %llu hits, %llu misses (%.2f %% hits)\n", name,
@@ -15,12 +18,9 @@ static void print_traffic(const char *name, const weft_traffic *t) {
            (unsigned long long)t->misses, 100 * weft_hit_rate(t));
 }
 
-static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
-    char text[1024];
-    weft_plan_outline(plan, text, sizeof text);
-    fputs(text, stdout);
+void print_simulation(const weft_machine *machine, const weft_simulation *sim, const weft_traffic *domains) {
     print_traffic("L2", &sim->total);
-    for (int64_t d = 0; domains && d < weft_plan_machine(plan)->domains; d++) {
+    for (int64_t d = 0; domains && d < machine->domains; d++) {
         char name[40];
         snprintf(name, sizeof name, "  domain %lld", (long long)d);
         print_traffic(name, &domains[d]);
@@ -29,36 +29,29 @@ static void print_as_text(const weft_plan *plan, const weft_simulation *sim, con
     printf("%-10s%14.3f GB read, %.3f GB written\n", "DRAM", (double)sim->total.dram_read_bytes / 1e9,
            (double)sim->total.dram_write_bytes / 1e9);
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
-    printf("%-10s%14.6f s, %s\n", "predicted", sim->seconds, weft_rate_text(sim->tflops).text);
+    printf("%-10s%14.6f s%s%s\n", "predicted", sim->seconds, sim->tflops > 0 ? ", " : "",
+           sim->tflops > 0 ? weft_rate_text(sim->tflops).text : "");
     printf("simulated in %.3f s, %llu visits, seed %llu, profile %s\n", sim->elapsed_seconds,
            (unsigned long long)sim->piece_visits, (unsigned long long)sim->seed, sim->profile);
 }
 
-enum { CURVE_POINTS = 48, CURVE_WIDTH = 60 };
+enum { CURVE_WIDTH = 60 };
 
-/* The misses for every size of the L2, as JSON or as a plot: one line a size, the machine's own marked. */
-static int print_curve(const settings *s, const weft_plan *plan) {
-    weft_curve_point points[CURVE_POINTS];
-    weft_message message = {""};
-    progress_part part = {1, 0};
-    const weft_simulate_options options = simulate_options(s, &part);
-    const weft_machine *machine = weft_plan_machine(plan);
-    const size_t count = machine->l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
-    progress_begin("simulating every size of the L2", 1);
-    const weft_status status = weft_simulate_curve(plan, &options, points, count, &message);
-    progress_end();
-    if (status) {
-        return complain_status(status, &message);
-    }
+size_t curve_points(const weft_machine *machine) {
+    return machine->l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
+}
+
+int print_curve(const settings *s, const weft_machine *machine, const weft_curve_point *points, json_t *problem,
+                json_t *schedule) {
+    const size_t count = curve_points(machine);
     if (s->json) {
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++) {
             weft_json_append(&list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
                                               (json_int_t)points[i].misses));
         }
-        return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", machine->name, "problem",
-                                    plan_member(plan, "problem"), "schedule", plan_member(plan, "schedule"), "l2_bytes",
-                                    (json_int_t)machine->l2_bytes, "curve", list));
+        return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", machine->name, "problem", problem, "schedule",
+                                    schedule, "l2_bytes", (json_int_t)machine->l2_bytes, "curve", list));
     }
     int marked = 0;
     printf("%10s %14s\n", "L2 (MiB)", "misses");
@@ -74,6 +67,27 @@ static int print_curve(const settings *s, const weft_plan *plan) {
         puts(here ? " <- this machine" : "");
     }
     return EXIT_OK;
+}
+
+static int simulate_curve(const settings *s, const weft_plan *plan) {
+    weft_curve_point points[CURVE_POINTS];
+    weft_message message = {""};
+    progress_part part = {1, 0};
+    const weft_simulate_options options = simulate_options(s, &part);
+    const weft_machine *machine = weft_plan_machine(plan);
+    progress_begin("simulating every size of the L2", 1);
+    const weft_status status = weft_simulate_curve(plan, &options, points, curve_points(machine), &message);
+    progress_end();
+    return status ? complain_status(status, &message)
+                  : print_curve(s, machine, points, s->json ? plan_member(plan, "problem") : NULL,
+                                s->json ? plan_member(plan, "schedule") : NULL);
+}
+
+static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+    char text[1024];
+    weft_plan_outline(plan, text, sizeof text);
+    fputs(text, stdout);
+    print_simulation(weft_plan_machine(plan), sim, domains);
 }
 
 /* A simulation as weft_simulation_json() has it: a new object, or null when memory ran out. */
@@ -184,15 +198,35 @@ int simulate_points(const settings *points, size_t count, sweep *out) {
     return code;
 }
 
+/* The trace of a plan, where --trace-out says: CSV where the name says so, else binary. */
+static int write_trace(const settings *s, const weft_plan *plan) {
+    const char *path = s->trace_out;
+    const weft_simulate_options options = simulate_options(s, NULL);
+    const size_t length = strlen(path);
+    const int csv = strcmp(path, "-") == 0 || (length > 4 && strcmp(path + length - 4, ".csv") == 0);
+    weft_message message = {""};
+    const weft_status status = weft_trace_write_plan(plan, &options, csv ? WEFT_TRACE_CSV : WEFT_TRACE_BINARY,
+                                                     strcmp(path, "-") == 0 ? NULL : path, &message);
+    return status ? complain_status(status, &message) : EXIT_OK;
+}
+
 int cmd_simulate(const settings *s, const char *const *words, size_t count) {
-    (void)count;
-    if (check_operation(s, "simulate", words[0])) {
+    if (strcmp(words[0], "trace") == 0) {
+        return count < 2   ? complain(EXIT_USAGE, "simulate trace needs a FILE, or - for standard input")
+               : count > 2 ? complain(EXIT_USAGE, "%.60s: nothing more is expected here", words[2])
+                           : simulate_trace(s, words[1]);
+    }
+    if (check_plan_words(s, "simulate", words, count)) {
         return EXIT_USAGE;
     }
     weft_plan *plan = NULL;
     int code = make_plan(s, &plan);
-    if (code == EXIT_OK) {
-        code = s->curve ? print_curve(s, plan) : simulate(s, plan);
+    if (code == EXIT_OK && s->trace_out) {
+        code = write_trace(s, plan);
+    }
+    const int printed = !s->trace_out || strcmp(s->trace_out, "-") != 0; /* else the trace stands there */
+    if (code == EXIT_OK && printed) {
+        code = s->curve ? simulate_curve(s, plan) : simulate(s, plan);
     }
     weft_plan_destroy(plan);
     return code;

@@ -10,6 +10,7 @@
 #include "base/embedded.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "machine/machine.h"
 
 /* Behind the first word of a GPU's name that is `length` letters of `word`; null when there is none. */
 static const char *find_word(const char *gpu, const char *word, size_t length) {
@@ -79,6 +80,12 @@ static void set_known(weft_sheet *sheet, const weft_cuda_device *device, int sam
     const double before = (double)m->workers * m->clock;
     m->workers = device->multiprocessors;
     say(sheet, WEFT_KEY_WORKERS, "the CUDA driver: SMs");
+    if (weft_machine_large_gpcs(m) == 0) {
+        m->gpcs = 1;
+        m->gpc_workers = m->workers;
+        say(sheet, WEFT_KEY_GPCS, "not known");
+        say(sheet, WEFT_KEY_GPC_WORKERS, "follows from gpcs");
+    }
     if (device->clock >= 1000) {
         m->clock = 1e3 * device->clock;
         say(sheet, WEFT_KEY_CLOCK, "the CUDA driver: highest SM clock");
