@@ -333,6 +333,10 @@ static void test_cross_errors(void **state) {
     expect_error(7, "domains = 1 | x\nhome = none | x\n", "t.ini:8: unknown key home in [workers]: it is a key of [l2]");
     expect_error(7, "domains = 4 | x\n", "t.ini:18: home = split needs two domains, and there are 4");
     expect_error(11, "run = 8 | x\n", "t.ini:11: run must be 1 where handout is round-robin");
+    expect_error(11, "run = 1 | x\ngpcs = 4 | x\n",
+                 "t.ini:12: 12 workers do not make 4 gpcs, some of 0 and the others equal");
+    expect_error(11, "run = 1 | x\ngpcs = 4 | x\ngpc_workers = 13 | x\n",
+                 "t.ini:13: 12 workers do not make 4 gpcs, some of 13 and the others equal");
     expect_error(15, "sector = 48 | x\n", "t.ini:15: sector 48 does not divide line 128");
     expect_error(15, "sector = 256 | x\n", "t.ini:15: sector 256 does not divide line 128");
     expect_error(13, "bytes = 1000000 | x\n", "t.ini:13: line 128 does not divide bytes 1000000");
@@ -600,6 +604,11 @@ static void expect_located(const char *message, int lines) {
     assert_in_range(line, 1, lines);
 }
 
+/* Whether a file may lack this line. Of the two of GPCs, a file has both or none. */
+static int is_optional(const char *line) {
+    return strncmp(line, "aliases", 7) == 0 || strncmp(line, "fp8", 3) == 0;
+}
+
 /* Each line of each built-in file deleted, doubled and spoiled in turn: an error with its line, or, for a line that says
  * nothing, the same machine. */
 static void test_mutations(void **state) {
@@ -637,7 +646,7 @@ static void test_mutations(void **state) {
                     mutant = splice(text, length, value, 0, "?", 1, &changed);
                 }
                 weft_status status = parse(mutant, changed, &machine, &message);
-                if (kind == 0 && (strncmp(spoiled, "aliases", 7) == 0 || strncmp(spoiled, "fp8", 3) == 0)) {
+                if (kind == 0 && (is_optional(spoiled))) {
                     assert_int_equal(status, WEFT_OK); /* a file may lack it */
                 } else if (silent && kind < 2) {
                     assert_int_equal(status, WEFT_OK);
