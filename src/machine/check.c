@@ -53,9 +53,9 @@ int64_t weft_machine_large_gpcs(const weft_machine *m) {
 }
 
 static finding find_gpcs(const weft_machine *m) {
-    finding found = {WEFT_KEY_GPC_WORKERS, ""};
+    finding found = {m->gpc_workers > 0 ? WEFT_KEY_GPC_WORKERS : WEFT_KEY_GPCS, ""}; /* the one that the file has */
     const int known = m->gpcs > 0 || m->gpc_workers > 0;
-    if (known && (m->gpc_workers > m->workers || weft_machine_large_gpcs(m) == 0)) {
+    if (m->gpc_workers > m->workers || (known && weft_machine_large_gpcs(m) == 0)) {
         snprintf(found.text, sizeof found.text,
                  "%" PRId64 " workers do not make %" PRId64 " gpcs, some of %" PRId64 " and the others equal", m->workers,
                  m->gpcs, m->gpc_workers);
