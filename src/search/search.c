@@ -11,7 +11,7 @@
 
 /* Steps that a search simulates at most, so that it stays within seconds: of all rounds together, and of a schedule that is
  * simulated whole when the last round was not. A step takes 0.03 to 0.3 microseconds. */
-static const uint64_t SEARCH_STEPS = 64000000, WHOLE_STEPS = 8000000;
+static const uint64_t SEARCH_STEPS = 48000000, WHOLE_STEPS = 8000000;
 
 /* The plain schedule with the tile of `like`: the first order of the grid, forward, static. */
 static weft_status make_plain(weft_search *f, const weft_search_entry *like, weft_search_entry *plain,
@@ -81,7 +81,7 @@ static weft_status search_priced(weft_search *f, weft_message *message) {
     weft_search_entries *all = &f->all;
     weft_search_summary *u = &f->summary;
     const weft_plan draft = all->draft;
-    const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS;
+    const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS / 3;
     size_t simulated = 0;
     if (all->machine && (draft.device.kind != WEFT_DEVICE_CPU || !weft_plan_put_on_paper(&all->draft, all->machine))) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the kernels here were not measured on %s", all->machine->name);
