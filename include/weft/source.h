@@ -70,14 +70,16 @@ typedef struct weft_source {
     const char *name;   /**< for people */
     const weft_source_tensor *tensors;
     size_t tensor_count;
-    int64_t workers;    /**< 0: the machine's */
-    int64_t cluster;    /**< SMs that make up a worker, and share what it loads; 0: 1 */
-    int64_t run;        /**< workers in a row on one domain; 0: as the machine places CTAs */
-    int64_t rows, cols; /**< of the grid of tiles, for views; 0: all jobs in one row */
-    int64_t jobs;       /**< in all, for views; 0: not known */
-    uint64_t steps;     /**< in all, for progress and limits; 0: not known */
-    double flops;       /**< in all; 0: not known */
-    void *user;         /**< the first argument of the functions */
+    int64_t workers;     /**< 0: the machine's */
+    int64_t cluster;     /**< SMs that make up a worker, and share what it loads; 0: 1 */
+    int64_t run;         /**< workers in a row on one domain; 0: as the machine places CTAs */
+    int64_t rows, cols;  /**< of the grid of tiles, for views; 0: all jobs in one row */
+    int64_t jobs;        /**< in all, for views; 0: not known */
+    uint64_t steps;      /**< in all, for progress and limits; 0: not known */
+    double flops;        /**< in all; 0: not known */
+    const char *profile; /**< the kernel's, by name or file, where the options of a simulation give none; null: "generic" */
+    int32_t grid;        /**< 1: each job is a CTA of a grid, which ends before the next begins on its SM */
+    void *user;          /**< the first argument of the functions */
     /** Null, or called before each run: back to the first job. A view or a curve takes several runs. Returns 0 when memory
      * ran out. */
     int (*begin)(void *user, const weft_machine *machine, int64_t workers);
@@ -90,7 +92,7 @@ typedef struct weft_source {
 
 /** Set name, tensors, tensor_count, next and step. */
 #define WEFT_SOURCE_INIT                                                                                                   \
-    { sizeof(weft_source), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL, NULL }
+    { sizeof(weft_source), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, NULL, 0, NULL, NULL, NULL, NULL }
 
 /** Simulates a source on a machine, as weft_simulate() does a plan. WEFT_INVALID when the source asks for a block that its
  * tensors do not have, or for a block with different sizes. */

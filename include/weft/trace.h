@@ -25,10 +25,11 @@ typedef struct weft_trace_options {
     int64_t rows, cols;
     double flops;
     double step_seconds; /**< of a step without a time */
+    const char *profile; /**< see weft_source; null: "generic" */
 } weft_trace_options;
 
 #define WEFT_TRACE_INIT                                                                                                    \
-    { sizeof(weft_trace_options), NULL, 0, 0, 0, 0, 0, 0, 0.0, 0.0 }
+    { sizeof(weft_trace_options), NULL, 0, 0, 0, 0, 0, 0, 0.0, 0.0, NULL }
 
 /** A trace as arrays, one element a record. */
 typedef struct weft_trace_columns {
@@ -73,10 +74,12 @@ WEFT_API uint64_t weft_trace_records(const weft_trace *trace);
 /** How to write a trace. */
 typedef enum weft_trace_format { WEFT_TRACE_CSV = 0, WEFT_TRACE_BINARY = 1 } weft_trace_format;
 
-/** Writes what the workers of a plan do as a trace; a null path is standard output. Simulated on the plan's machine, the
- * trace gives the counts of the plan. WEFT_UNSUPPORTED where tiles are handed out by side of the L2. */
-WEFT_API weft_status weft_trace_write_plan(const weft_plan *plan, weft_trace_format format, const char *path,
-                                           weft_message *message);
+/** Writes what the workers of a plan do as a trace; a null path is standard output. Simulated on the plan's machine with
+ * the same options, the trace gives the counts and the time of the plan. WEFT_UNSUPPORTED where tiles are handed out by
+ * side of the L2.
+ * @param options  null: the defaults; of them, the profile matters */
+WEFT_API weft_status weft_trace_write_plan(const weft_plan *plan, const weft_simulate_options *options,
+                                           weft_trace_format format, const char *path, weft_message *message);
 
 #ifdef __cplusplus
 }

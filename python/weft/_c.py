@@ -78,10 +78,11 @@ STRUCTURES = {
         "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home; "
         "double l2_usable l2_slack l2_crowded; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
         "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16; "
-        "double exp_rate; char[32] attention_profile backward_profile gemm_profile; double matrix_fp8"
+        "double exp_rate; int64 gpcs gpc_workers; char[32] attention_profile backward_profile gemm_profile; double matrix_fp8; "
+        "char[96] aliases"
     ),
     "Profile": (
-        f"{_SIZED} char[32] name; char[96] title; int64 stages; double spread_step spread_tile spread_load merge matrix overlap; "
+        f"{_SIZED} char[32] name; char[96] title; int64 stages; double early spread_step spread_tile spread_load merge matrix overlap; "
         "double step_cycles launch prologue epilogue hidden clock spread_kept"
     ),
     "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device",
@@ -108,6 +109,12 @@ STRUCTURES = {
     "Ranked": f"{_SIZED} Schedule schedule given; uint64 limit; Simulation simulation; double model",
     "SearchSummary": f"{_SIZED} int64 count schedules searched last; int32 whole has_baseline is_plain; int cost; char* rule",
     "CurvePoint": "int64 l2_bytes; uint64 misses",
+    "TraceOptions": (
+        f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds; char* profile"
+    ),
+    "TraceColumns": (
+        f"{_SIZED} size count; void* worker tile step tensor block bytes kind time; char** names; size name_count"
+    ),
     "OrderInfo": "char* name text; int grid parameter",
     "Name": "char* name text",
     "Divisor": "uint64 value multiplier; uint32 shift",
@@ -150,6 +157,10 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_search_summarize": "void* SearchSummary*",
     "weft_search_row": "void* size Ranked*",
     "weft_search_baseline": "void* Ranked*",
+    "weft_trace_read": "void** char* TraceOptions*",
+    "weft_trace_create": "void** TraceColumns* TraceOptions*",
+    "weft_simulate_source": "void* Machine* SimulateOptions* Simulation* Traffic*",
+    "weft_simulate_source_curve": "void* Machine* SimulateOptions* CurvePoint* size",
 }
 _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_version": ("char*", ""),
@@ -165,6 +176,9 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_search_elsewhere": ("size", "void* char* char* size"),
     "weft_search_name": ("size", "Ranked* char* size"),
     "weft_elsewhere_name": ("char*", "size"),
+    "weft_trace_destroy": (None, "void*"),
+    "weft_trace_source": ("void*", "void*"),
+    "weft_trace_records": ("uint64", "void*"),
     "weft_machine_name": ("char*", "size"),
     "weft_profile_name": ("char*", "size"),
     "weft_order_describe": ("OrderInfo*", "int32"),

@@ -259,6 +259,7 @@ static weft_status open_source(const weft_sim_subject *subject, const weft_profi
     out->next = next_job;
     out->end = end;
     out->sectors = sectors_of(s, m->l2_sector);
+    weft_sim_set_edges(out, m, profile, s->grid, workers);
     caller *c = calloc(1, sizeof *c);
     if (c) {
         out->context = c;
@@ -288,5 +289,6 @@ static uint64_t count_steps(const void *of) {
 }
 
 weft_sim_subject weft_sim_subject_of_source(const weft_source *source, const weft_machine *machine) {
-    return (weft_sim_subject){source, machine, "generic", source->flops, count_steps, open_source};
+    return (weft_sim_subject){source,        machine,     source->profile ? source->profile : "generic",
+                              source->flops, count_steps, open_source};
 }

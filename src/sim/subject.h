@@ -21,6 +21,15 @@ static inline void weft_sim_close(weft_sim_source *source) {
     }
 }
 
+/* Sets what a tile takes beside its steps. A CTA of a grid ends before the next begins, so nothing is hidden between them
+ * unless several share an SM. */
+static inline void weft_sim_set_edges(weft_sim_source *source, const weft_machine *machine, const weft_profile *profile,
+                                      int grid, int64_t workers) {
+    const double exposed = grid && workers <= machine->workers ? 1.0 : 1.0 - profile->hidden;
+    source->edges = profile->launch + (profile->prologue + profile->epilogue) / machine->clock;
+    source->between = exposed * (profile->prologue + profile->epilogue) / machine->clock;
+}
+
 /* weft_simulate() with settings and structs of this library. */
 weft_status weft_sim_simulate(const weft_sim_subject *subject, const weft_sim_settings *settings,
                               weft_simulation *simulation, weft_traffic *domains, weft_message *message);

@@ -30,6 +30,17 @@ static weft_simulation simulate_trace(const weft_trace *trace, const weft_machin
     return sim;
 }
 
+/* The same by workers in step, each of whose requests counts. */
+static weft_simulation simulate_in_step(const weft_trace *trace, const weft_machine *machine) {
+    weft_profile profile = WEFT_PROFILE_INIT; /* that of a kernel which merges nothing and spreads nothing */
+    weft_simulate_options o = WEFT_SIMULATE_INIT;
+    profile.stages = 2;
+    snprintf(profile.name, sizeof profile.name, "in-step");
+    snprintf(profile.title, sizeof profile.title, "in step");
+    o.profile = &profile;
+    return simulate_trace(trace, machine, &o);
+}
+
 /* ---- a plan's trace ---- */
 
 static void assert_same(const weft_simulation *a, const weft_simulation *b) {
@@ -47,7 +58,7 @@ static void check_plan(const weft_plan *plan, const weft_machine *machine, const
     assert_true(file >= 0);
     close(file);
     assert_int_equal(weft_simulate(plan, o, &want, NULL, &message), WEFT_OK);
-    const weft_status status = weft_trace_write_plan(plan, format, path, &message);
+    const weft_status status = weft_trace_write_plan(plan, o, format, path, &message);
     if (status == WEFT_UNSUPPORTED) {
         unlink(path);
         return;
@@ -69,8 +80,15 @@ static void check_plan(const weft_plan *plan, const weft_machine *machine, const
 static void test_a_plans_trace(void **state) {
     (void)state;
     uint64_t seed = random_seed(2201);
+    size_t count = 0, profiles = 0;
+    while (weft_machine_name(count)) {
+        count++;
+    }
+    while (weft_profile_name(profiles)) {
+        profiles++;
+    }
     for (int i = 0; random_round(&seed, &i, ROUNDS); i++) {
-        weft_machine machine = machine_named(weft_machine_name((size_t)i % 5));
+        weft_machine machine = machine_named(weft_machine_name((size_t)i % count));
         machine.l2_bytes = machine.l2_line * random_between(&seed, 8, 2048); /* so that problems this small miss */
         machine.llc_bytes = machine.llc_bytes > 0 ? machine.l2_line * random_between(&seed, 8, 4096) : 0;
         machine.l2_ways = 0;
@@ -81,6 +99,11 @@ static void test_a_plans_trace(void **state) {
         o.seed = (uint64_t)i + 1;
         o.stages = stages_of(random_between(&seed, 0, 3));
         o.drift = random_between(&seed, 0, 2) ? 0 : random_between(&seed, 0, 1) ? -1 : 0.2;
+        weft_profile profile = WEFT_PROFILE_INIT; /* the plan's own, which the trace names, or any */
+        if (random_between(&seed, 0, 1)) {
+            assert_int_equal(weft_profile_load(&profile, weft_profile_name((size_t)i % profiles), NULL), WEFT_OK);
+            o.profile = &profile;
+        }
         check_plan(plan, &machine, &o, (weft_trace_format)(i / 2 % 2), shape);
         weft_plan_destroy(plan);
     }
@@ -104,7 +127,7 @@ static void test_scattered_records(void **state) {
     weft_simulation first = WEFT_SIMULATION_INIT;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         weft_trace *trace = trace_of(texts[i], NULL);
-        const weft_simulation sim = simulate_trace(trace, &machine, NULL);
+        const weft_simulation sim = simulate_in_step(trace, &machine);
         first = i == 0 ? sim : first;
         assert_same(&sim, &first);
         assert_int_equal(weft_trace_records(trace), 8);
@@ -135,7 +158,7 @@ static void test_times(void **state) {
                  "#weft trace %s\ntile,step,tensor,block,bytes,time\n3,0,A,0,64,%s\n3,1,A,1,64,%s\n3,2,A,2,64,%s\n",
                  cases[i].head, cases[i].time, cases[i].time, cases[i].time);
         weft_trace *trace = trace_of(text, NULL);
-        const double seconds = simulate_trace(trace, &machine, NULL).seconds;
+        const double seconds = simulate_in_step(trace, &machine).seconds;
         assert_true(seconds >= cases[i].seconds && seconds < 1.001 * cases[i].seconds);
         weft_trace_destroy(trace);
     }
@@ -156,7 +179,7 @@ static void test_dispatch(void **state) {
         o.workers = 2;
         o.dispatch = dispatch;
         weft_trace *trace = trace_of(text, &o);
-        const double took = simulate_trace(trace, &machine, NULL).seconds;
+        const double took = simulate_in_step(trace, &machine).seconds;
         assert_true(fabs(took - seconds[dispatch]) < 1e-4);
         weft_trace_destroy(trace);
     }
@@ -191,7 +214,7 @@ static void test_bad_traces(void **state) {
         {"worker,tensor,block,bytes\n1048576,A,0,64\n", "t.csv:2: worker 1048576 is not between 0 and 1048575"},
         {"#weft trace grid=2\n", "t.csv:1: grid=2 is no value for it"},
         {"#weft trace sped=2\n",
-         "t.csv:1: sped is not known: tensors, grid, workers, dispatch, cluster, run, flops or step-seconds"},
+         "t.csv:1: sped is not known: tensors, grid, workers, dispatch, cluster, run, flops, step-seconds or profile"},
         {"#weft trace tensors=A:2\ntile,tensor,block,bytes\n0,A,2,64\n", "t.csv:3: A has no block 2: it has 2"},
         {"#weft trace tensors=A:2\ntile,tensor,block,bytes\n0,B,2,64\n",
          "t.csv:3: B is none of the tensors that the first line names"},

@@ -38,6 +38,7 @@ typedef struct weft_trace_unit {
 typedef struct weft_trace_builder {
     unsigned has; /* bits: the columns that records have */
     weft_trace_options options;
+    char profile[256]; /* that a file names */
     weft_trace_blocks blocks;
     uint32_t *records;
     size_t record_count, record_room;

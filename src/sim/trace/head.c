@@ -97,7 +97,14 @@ static weft_status read_key(weft_trace_builder *b, const char *key, size_t lengt
         return b->blocks.tensors > 0 ? weft_fail(message, WEFT_INVALID, "tensors is there twice")
                                      : read_tensors(b, value, size, message);
     }
-    if (is_word(key, length, "grid")) {
+    if (is_word(key, length, "profile")) {
+        fine = size > 0 && size < sizeof b->profile;
+        if (fine) {
+            memcpy(b->profile, value, size);
+            b->profile[size] = '\0';
+            o->profile = b->profile;
+        }
+    } else if (is_word(key, length, "grid")) {
         fine = read_grid(value, size, o);
     } else if (is_word(key, length, "dispatch")) {
         fine = read_dispatch(value, size, o);
@@ -113,12 +120,14 @@ static weft_status read_key(weft_trace_builder *b, const char *key, size_t lengt
                    *numbers[i].number <= WEFT_TRACE_WORKERS;
         }
     }
-    return fine    ? WEFT_OK
-           : known ? weft_fail(message, WEFT_INVALID, "%.*s=%.*s is no value for it", (int)length, key,
-                               (int)(size < 60 ? size : 60), value)
-                   : weft_fail(message, WEFT_INVALID,
-                               "%.*s is not known: tensors, grid, workers, dispatch, cluster, run, flops or step-seconds",
-                               (int)(length < 60 ? length : 60), key);
+    return fine ? WEFT_OK
+           : known
+               ? weft_fail(message, WEFT_INVALID, "%.*s=%.*s is no value for it", (int)length, key,
+                           (int)(size < 60 ? size : 60), value)
+               : weft_fail(
+                     message, WEFT_INVALID,
+                     "%.*s is not known: tensors, grid, workers, dispatch, cluster, run, flops, step-seconds or profile",
+                     (int)(length < 60 ? length : 60), key);
 }
 
 weft_status weft_trace_head(weft_trace_builder *b, const char *line, size_t length, int *binary, weft_message *message) {

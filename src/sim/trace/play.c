@@ -1,6 +1,7 @@
 #include "sim/trace/play.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +156,11 @@ weft_status weft_trace_set_source(weft_trace *t, const weft_trace_options *o, we
     s->jobs = t->job_count;
     s->steps = measure(t, &longest);
     s->flops = o->flops;
+    s->grid = !t->by_worker && t->dispatch == WEFT_DISPATCH_GRID;
+    if (o->profile) {
+        snprintf(t->profile, sizeof t->profile, "%s", o->profile);
+        s->profile = t->profile;
+    }
     s->user = t;
     s->begin = begin;
     s->next = next;

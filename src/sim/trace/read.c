@@ -231,6 +231,7 @@ static weft_status read_lines(weft_trace_builder *b, input *in, const int *colum
 /* The caller's options take the place of the file's. */
 static void override(weft_trace_options *file, const weft_trace_options *given) {
     file->name = given->name;
+    file->profile = given->profile ? given->profile : file->profile;
     file->workers = given->workers > 0 ? given->workers : file->workers;
     file->dispatch = given->dispatch != 0 ? given->dispatch : file->dispatch;
     file->cluster = given->cluster > 0 ? given->cluster : file->cluster;

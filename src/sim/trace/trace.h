@@ -32,7 +32,7 @@ typedef struct weft_trace_job {
 } weft_trace_job;
 
 struct weft_trace {
-    char name[96];
+    char name[96], profile[256];
     int by_worker; /* 1: units are workers; 0: tiles, which are handed out */
     int32_t dispatch;
     double step_seconds; /* of a step without a time */

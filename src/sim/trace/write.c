@@ -48,20 +48,31 @@ static void name_tensors(writer *w, const weft_sim_walk *walk, const weft_sim_so
     }
 }
 
-static void put_head(writer *w, const weft_plan *plan, const weft_sim_source *source) {
+/* " profile=NAME" of a profile that others can find by that name. */
+static void profile_word(const weft_profile *profile, char *text, size_t size) {
+    text[0] = '\0';
+    for (size_t i = 0; weft_profile_name(i); i++) {
+        if (strcmp(weft_profile_name(i), profile->name) == 0) {
+            snprintf(text, size, " profile=%s", profile->name);
+        }
+    }
+}
+
+static void put_head(writer *w, const weft_plan *plan, const weft_sim_source *source, const weft_profile *profile) {
     const weft_walk *walk = &plan->walk;
-    char text[LONGEST * 4];
+    char text[LONGEST * 4], word[64];
+    profile_word(profile, word, sizeof word);
     size_t used = (size_t)snprintf(text, sizeof text, "#weft trace%s tensors=", w->binary ? " binary" : "");
     for (int i = 0; i < w->tensors; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u", i ? "," : "", w->name[i], w->blocks[i]);
     }
     snprintf(text + used, sizeof text - used,
-             " grid=%lldx%lld workers=%lld dispatch=%s cluster=%lld run=%lld flops=%.17g\n"
+             " grid=%lldx%lld workers=%lld dispatch=%s cluster=%lld run=%lld flops=%.17g%s\n"
              "%stile,step,tensor,block,bytes,op,time,spread,jitter\n",
              (long long)(walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows), (long long)walk->cols,
              (long long)walk->workers, weft_dispatch_describe(walk->dispatch)->name,
              (long long)(walk->cluster_rows * walk->cluster_cols), (long long)source->run,
-             plan->operation->flops(&plan->problem), walk->visits > 1 ? "position," : "");
+             plan->operation->flops(&plan->problem), word, walk->visits > 1 ? "position," : "");
     weft_file_put(&w->file, text, strlen(text));
 }
 
@@ -135,22 +146,22 @@ static void put_walk(writer *w, const weft_sim_walk *walk) {
             weft_sim_job job;
             memset(&job, 0, sizeof job);
             if (weft_walk_visit(plan, position, weft_divide(position, &plan->by_workers), which, &visit)) {
-                weft_sim_walk_job(walk, &visit, &job);
+                weft_sim_walk_job(walk, -1, &visit, &job);
                 put_job(w, &job);
             }
         }
     }
 }
 
-weft_status weft_trace_write_plan(const weft_plan *plan, weft_trace_format format, const char *path,
-                                  weft_message *message) {
+weft_status weft_trace_write_plan(const weft_plan *plan, const weft_simulate_options *options, weft_trace_format format,
+                                  const char *path, weft_message *message) {
     weft_sim_source source;
     weft_sim_walk walk;
     if (!plan) {
         return weft_fail(message, WEFT_INVALID, "plan is null");
     }
     weft_sim_settings settings;
-    weft_status status = weft_sim_settings_read(&settings, NULL, weft_plan_profile(plan), message);
+    weft_status status = weft_sim_settings_read(&settings, options, weft_plan_profile(plan), message);
     if (status) {
         return status;
     }
@@ -168,7 +179,7 @@ weft_status weft_trace_write_plan(const weft_plan *plan, weft_trace_format forma
         w->sector = plan->machine.l2_sector;
         w->used = 0;
         name_tensors(w, &walk, &source);
-        put_head(w, plan, &source);
+        put_head(w, plan, &source, &settings.profile);
         put_walk(w, &walk);
         flush(w);
         status = weft_file_end(&w->file, message);
