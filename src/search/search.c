@@ -11,7 +11,7 @@
 
 /* Steps that a search simulates at most, so that it stays within seconds: of all rounds together, and of a schedule that is
  * simulated whole when the last round was not. A step takes 0.03 to 0.3 microseconds. */
-static const uint64_t SEARCH_STEPS = 48000000, WHOLE_STEPS = 8000000;
+static const uint64_t SEARCH_STEPS = 64000000, WHOLE_STEPS = 8000000;
 
 /* The plain schedule with the tile of `like`: the first order of the grid, forward, static. */
 static weft_status make_plain(weft_search *f, const weft_search_entry *like, weft_search_entry *plain,
