@@ -15,10 +15,10 @@ enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16, WEFT_SIM_SECTIONS = 16 };
 
 /* One tile (or cluster of tiles). */
 typedef struct weft_sim_job {
-    int streams;
-    weft_sim_stream stream[WEFT_SIM_STREAMS];
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
+    int streams;
+    weft_sim_stream stream[WEFT_SIM_STREAMS];
     double step_seconds;
     double spread;              /* of the steps' times, as a share of the drift; 1 but for clusters */
     double jitter;              /* what waiting for a busy L2 adds to that spread */
