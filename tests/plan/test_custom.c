@@ -227,10 +227,49 @@ static void a_search_has_it(void **state) {
     free(table);
 }
 
+/* The tile is the one that the order was made for, also where kernels have others; what they would take by default is not
+ * the caller's order. */
+static void a_search_keeps_the_tile(void **state) {
+    (void)state;
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = p.n = p.k = 1024;
+    p.dtype = WEFT_BF16;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_machine h200 = WEFT_MACHINE_INIT;
+    weft_grid grid;
+    assert_int_equal(weft_machine_load(&h200, "h200", NULL), WEFT_OK);
+    const weft_plan_options options = {sizeof options, &s, &h200, NULL};
+    assert_int_equal(weft_plan_positions(&p, &options, &grid, NULL), WEFT_OK);
+    uint64_t random = random_seed(95);
+    uint32_t *table = random_table(&random, grid.rows * grid.cols);
+    s.order_table = table;
+    s.order_count = grid.rows * grid.cols;
+    weft_search_options how = WEFT_SEARCH_INIT;
+    weft_ranked row = WEFT_RANKED_INIT;
+    weft_search *search;
+    int custom = 0;
+    how.space = WEFT_SEARCH_ALL;
+    assert_int_equal(weft_search_run(&search, &p, &options, &how, NULL), WEFT_OK);
+    for (size_t i = 0; weft_search_row(search, i, &row, NULL) == WEFT_OK; i++) {
+        assert_int_equal(weft_ceil_divide(p.m, row.schedule.tile_m), grid.rows);
+        assert_int_equal(weft_ceil_divide(p.n, row.schedule.tile_n), grid.cols);
+        assert_true(i > 0 || row.schedule.order != WEFT_ORDER_CUSTOM); /* any order has fewer misses than a random one */
+        custom += row.schedule.order == WEFT_ORDER_CUSTOM;
+    }
+    assert_true(custom > 0);
+    weft_search_destroy(search);
+    free(table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mistakes),      cmocka_unit_test(a_plan_copies), cmocka_unit_test(long_orders),
-        cmocka_unit_test(json_mistakes), cmocka_unit_test(positions),     cmocka_unit_test(a_search_has_it),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(a_plan_copies),
+        cmocka_unit_test(long_orders),
+        cmocka_unit_test(json_mistakes),
+        cmocka_unit_test(positions),
+        cmocka_unit_test(a_search_has_it),
+        cmocka_unit_test(a_search_keeps_the_tile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
