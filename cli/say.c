@@ -7,14 +7,19 @@
 #include "cli.h"
 #include "progress.h"
 
-static int complained; /* the user was told what is wrong */
+static int complained;         /* the user was told what is wrong */
+static const char *about = ""; /* what stands before that */
+
+void complain_about(const char *what) {
+    about = what;
+}
 
 int complain(int code, const char *format, ...) {
     va_list arguments;
     complained = 1;
     progress_wipe();
     va_start(arguments, format);
-    fputs("weft: ", stderr);
+    fprintf(stderr, "weft: %s", about);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);

@@ -148,6 +148,10 @@ weft_device device_of(const settings *s) {
     device.index = s->gpu >= INT32_MIN && s->gpu <= INT32_MAX ? (int32_t)s->gpu : -1;
     device.kernel = s->kernel;
     device.mode = (weft_mode)first_if_none(s->mode);
+    if (s->ours) {
+        device.kind = WEFT_DEVICE_CUDA;
+        device.mode = WEFT_PAPER;
+    }
     return device;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "cli.h"
+#include "sweep/sweep.h"
 #include "verbs/simulated.h"
 #include "verbs/traces.h"
 
@@ -89,15 +90,14 @@ static void print_as_text(const weft_plan *plan, const weft_simulation *sim, con
     print_simulation(weft_plan_machine(plan), sim, domains);
 }
 
-static int print_as_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+/* A simulation as weft_simulation_json() has it: a new object, or null when memory ran out. */
+static json_t *as_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
     const size_t length = weft_simulation_json(plan, sim, domains, NULL, 0);
     char *text = length ? malloc(length + 1) : NULL;
     const int whole = text && weft_simulation_json(plan, sim, domains, text, length + 1) == length;
-    if (whole) {
-        puts(text); /* main() sees whether that went well */
-    }
+    json_t *object = whole ? json_loads(text, 0, NULL) : NULL;
     free(text);
-    return whole ? EXIT_OK : complain(EXIT_FAILED, "out of memory: there is no result");
+    return object;
 }
 
 static int simulate(const settings *s, const weft_plan *plan) {
@@ -120,11 +120,81 @@ static int simulate(const settings *s, const weft_plan *plan) {
     } else if (status) {
         code = complain_status(status, &message);
     } else if (s->json) {
-        code = print_as_json(plan, &sim, s->per_domain ? domains : NULL);
+        code = print_json(as_json(plan, &sim, s->per_domain ? domains : NULL));
     } else {
         print_as_text(plan, &sim, s->per_domain ? domains : NULL);
     }
     free(domains);
+    return code;
+}
+
+/* ---- many points ---- */
+
+/* Plans that are simulated over threads, and what came out. */
+typedef struct batch {
+    const settings *points;
+    size_t count;
+    weft_plan **plans;
+    const weft_plan **chosen; /* of the plans, those that are simulated next; null for the others */
+    weft_simulation *sims;
+} batch;
+
+static int same_options(const settings *a, const settings *b) {
+    const weft_simulate_options one = simulate_options(a, NULL), other = simulate_options(b, NULL);
+    return one.seed == other.seed && one.drift == other.drift && one.stages == other.stages && one.limit == other.limit;
+}
+
+/* Simulates all points that have the same options as the i-th, unless one before it has them. */
+static int simulate_alike(batch *b, size_t i) {
+    weft_message message = {""};
+    progress_part part = {0, 0};
+    for (size_t k = 0; k < b->count; k++) {
+        const int alike = same_options(&b->points[i], &b->points[k]);
+        if (alike && k < i) {
+            return EXIT_OK;
+        }
+        b->chosen[k] = alike ? b->plans[k] : NULL;
+        part.units += alike;
+    }
+    const weft_simulate_options options = simulate_options(&b->points[i], &part);
+    const weft_status status = weft_simulate_all(b->chosen, b->count, &options, b->sims, NULL, &message);
+    return status ? complain_status(status, &message) : EXIT_OK;
+}
+
+static int simulate_batch(batch *b) {
+    const weft_simulation init = WEFT_SIMULATION_INIT;
+    int code = EXIT_OK;
+    for (size_t i = 0; i < b->count && code == EXIT_OK; i++) {
+        b->sims[i] = init;
+        code = make_plan(&b->points[i], &b->plans[i]);
+    }
+    progress_begin("simulating", (double)b->count);
+    for (size_t i = 0; i < b->count && code == EXIT_OK; i++) {
+        code = simulate_alike(b, i);
+    }
+    progress_end();
+    return code;
+}
+
+int simulate_points(const settings *points, size_t count, sweep *out) {
+    batch b = {points, count, calloc(count, sizeof *b.plans), calloc(count, sizeof *b.chosen),
+               calloc(count, sizeof *b.sims)};
+    int code = b.plans && b.chosen && b.sims ? simulate_batch(&b) : complain(EXIT_FAILED, "out of memory");
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        weft_ranked row = WEFT_RANKED_INIT;
+        row.schedule = weft_plan_schedule(b.plans[i]);
+        row.simulation = b.sims[i];
+        code = sweep_put(out, i, &row);
+        if (out->objects) {
+            sweep_put_json(out, i, as_json(b.plans[i], &b.sims[i], NULL));
+        }
+    }
+    for (size_t i = 0; i < count && b.plans; i++) {
+        weft_plan_destroy(b.plans[i]);
+    }
+    free(b.plans);
+    free(b.chosen);
+    free(b.sims);
     return code;
 }
 

@@ -56,12 +56,12 @@ typedef struct weft_ranked {
 
 /** How a search went. */
 typedef struct weft_search_summary {
-    size_t struct_size;    /**< set by WEFT_SEARCH_SUMMARY_INIT */
-    int64_t count;         /**< schedules that are ranked: of WEFT_SEARCH_ALL, those of the last round */
-    int64_t schedules;     /**< that there are, of those that do the same only one */
-    int64_t searched;      /**< of these, in the first round: fewer where a wave of each would take too long */
-    int64_t last;          /**< as count */
-    int32_t whole;         /**< 1: those that are ranked were simulated whole */
+    size_t struct_size; /**< set by WEFT_SEARCH_SUMMARY_INIT */
+    int64_t count;      /**< schedules that are ranked: by WEFT_SEARCH_BY_MODEL all, else those of the last round */
+    int64_t schedules;  /**< that there are, of those that do the same only one */
+    int64_t searched;   /**< of these, in the first round: fewer where a wave of each would take too long */
+    int64_t last;       /**< of those that are ranked, the first so many were simulated: by WEFT_SEARCH_BY_SIMULATOR all */
+    int32_t whole;      /**< 1: these were simulated whole */
     int32_t has_baseline;  /**< 0: there is no other schedule to compare with */
     int32_t is_plain;      /**< 1: the baseline is the plain schedule; 0: it is the next best */
     weft_search_cost cost; /**< what ranked them: WEFT_SEARCH_BY_SIMULATOR or WEFT_SEARCH_BY_MODEL */

@@ -274,7 +274,9 @@ typedef enum weft_device_kind {
 typedef enum weft_mode {
     WEFT_ESTIMATE = 0, /**< by the model, in microseconds */
     WEFT_MEASURE = 1,  /**< as it was tuned before, or else by timing candidates on the device for some seconds */
-    WEFT_STORED = 2    /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
+    WEFT_STORED = 2,   /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
+    WEFT_PAPER = 3     /**< as WEFT_ESTIMATE, for the machine given, which need not be here: to be simulated, not run.
+                          WEFT_UNSUPPORTED when the device's kernels were not measured on it */
 } weft_mode;
 
 /** A device, and how its kernels are to be run. Zeros choose the fastest.
@@ -291,7 +293,7 @@ typedef struct weft_device {
     weft_device_kind kind;
     int32_t index;      /**< which GPU, as the driver numbers them */
     const char *kernel; /**< the family of kernels to take, and its options; null: the best that fits */
-    weft_mode mode;     /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
+    weft_mode mode;     /**< how to choose what the schedule leaves open; WEFT_MEASURE and WEFT_STORED take no machine */
 } weft_device;
 
 /** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */

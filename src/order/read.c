@@ -86,9 +86,9 @@ static weft_status fail_at(const char *at, const char *end, const char *name, in
     if (at == end) {
         snprintf(what, sizeof what, "a number is missing");
     } else if (isprint((unsigned char)*at)) {
-        snprintf(what, sizeof what, "'%c' is too much", *at);
+        snprintf(what, sizeof what, "'%c' cannot be read", *at);
     } else {
-        snprintf(what, sizeof what, "byte 0x%02x is no text", (unsigned char)*at);
+        snprintf(what, sizeof what, "byte 0x%02x cannot be read", (unsigned char)*at);
     }
     return weft_fail(message, WEFT_INVALID,
                      "%.80s:%" PRId64 ": %s: a line is a tile's number, 'row,column' or 'batch,row,column'", name, line,

@@ -39,6 +39,16 @@ static weft_status make_in_mode(weft_plan **plan, weft_plan *draft, const weft_m
     if (mode == WEFT_ESTIMATE) {
         return weft_plan_make(plan, draft, machine, message);
     }
+    if (mode == WEFT_PAPER) {
+        const weft_backend *wanted = draft->backend;
+        if (!machine) {
+            return weft_fail(message, WEFT_INVALID, "a plan on paper is for a machine: give one");
+        }
+        return weft_plan_put_on_paper(draft, machine) && draft->backend == wanted
+                   ? weft_plan_lay_out(plan, draft, machine, message)
+                   : weft_fail(message, WEFT_UNSUPPORTED, "the costs of %s kernels on %s are not known", wanted->name,
+                               machine->name);
+    }
     if (machine) {
         return weft_fail(message, WEFT_INVALID, "a machine is given, and mode %s is for the device itself",
                          mode == WEFT_MEASURE ? "measure" : "stored");

@@ -28,8 +28,8 @@ weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_
     if (ours->kind != WEFT_DEVICE_CPU && ours->kind != WEFT_DEVICE_CUDA) {
         return weft_fail(message, WEFT_INVALID, "kind %d is not WEFT_DEVICE_CPU or WEFT_DEVICE_CUDA", (int)ours->kind);
     }
-    if (ours->mode != WEFT_ESTIMATE && ours->mode != WEFT_MEASURE && ours->mode != WEFT_STORED) {
-        return weft_fail(message, WEFT_INVALID, "mode %d is not WEFT_ESTIMATE, WEFT_MEASURE or WEFT_STORED",
+    if (ours->mode < WEFT_ESTIMATE || ours->mode > WEFT_PAPER) {
+        return weft_fail(message, WEFT_INVALID, "mode %d is not WEFT_ESTIMATE, WEFT_MEASURE, WEFT_STORED or WEFT_PAPER",
                          (int)ours->mode);
     }
     if (ours->kernel && ours->kind == WEFT_DEVICE_CPU) {

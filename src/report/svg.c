@@ -137,18 +137,6 @@ static void put_held(weft_bytes *out, const weft_view_schedule *s, double x, dou
                     (int)PANEL, height);
 }
 
-/* Text from a machine file or a trace may hold anything. */
-static void put_escaped(weft_bytes *out, const char *text) {
-    for (; *text; text++) {
-        const char *escape = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-        if (escape) {
-            weft_bytes_text(out, "%s", escape);
-        } else {
-            weft_bytes_put(out, text, 1);
-        }
-    }
-}
-
 static void put_legend(weft_bytes *out, double y) {
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%d\" y=\"%g\">tiles by position: first</text>\n", (int)MARGIN, y + 9);
     for (int shade = 0; shade < SHADES; shade++) {
@@ -163,7 +151,7 @@ static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, 
     const weft_traffic *t = &s->recording.sim.total;
     const double y = HEAD;
     weft_bytes_text(out, "<text class=\"name\" x=\"%g\" y=\"%g\">", x, y + 18);
-    put_escaped(out, s->name);
+    weft_bytes_markup(out, s->name);
     weft_bytes_text(out, "</text>\n");
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.1f %% hits, %.1f M misses</text>\n", x, y + 40,
                     100 * weft_hit_rate(t), (double)t->misses / 1e6);
@@ -195,12 +183,12 @@ weft_status weft_svg_write(const weft_view *view, const char *path, weft_message
                     width, height + FOOT, width);
     weft_bytes_put(&out, style, sizeof style - 1);
     weft_bytes_text(&out, "</style><rect class=\"paper\" width=\"%d\" height=\"%.0f\" rx=\"10\"/>\n", width, height + FOOT);
-    weft_bytes_text(&out, "<title>");
-    put_escaped(&out, view->title);
+    weft_bytes_text(&out, "<title>"); /* text from a machine file or a trace may hold anything */
+    weft_bytes_markup(&out, view->title);
     weft_bytes_text(&out, ": tiles by position</title>\n<text x=\"%d\" y=\"40\">", (int)MARGIN);
-    put_escaped(&out, view->title);
+    weft_bytes_markup(&out, view->title);
     weft_bytes_text(&out, ", on ");
-    put_escaped(&out, weft_view_machine(view)->title);
+    weft_bytes_markup(&out, weft_view_machine(view)->title);
     weft_bytes_text(&out, "</text>\n");
     weft_bytes_put(&out, panels.data, panels.count);
     weft_bytes_text(&out, "</svg>\n");

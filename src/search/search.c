@@ -11,7 +11,7 @@
 
 /* Steps that a search simulates at most, so that it stays within seconds: of all rounds together, and of a schedule that is
  * simulated whole when the last round was not. A step takes 0.03 to 0.3 microseconds. */
-static const uint64_t SEARCH_STEPS = 48000000, WHOLE_STEPS = 12000000;
+static const uint64_t SEARCH_STEPS = 64000000, WHOLE_STEPS = 8000000;
 
 /* The plain schedule with the tile of `like`: the first order of the grid, forward, static. */
 static weft_status make_plain(weft_search *f, const weft_search_entry *like, weft_search_entry *plain,
@@ -82,20 +82,20 @@ static weft_status search_priced(weft_search *f, weft_message *message) {
     weft_search_summary *u = &f->summary;
     const weft_plan draft = all->draft;
     const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS;
-    size_t ranked = 0;
+    size_t simulated = 0;
     if (all->machine && (draft.device.kind != WEFT_DEVICE_CPU || !weft_plan_put_on_paper(&all->draft, all->machine))) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the kernels here were not measured on %s", all->machine->name);
     }
-    const weft_status status = weft_search_price(all, steps, &ranked, message);
+    const weft_status status = weft_search_price(all, steps, &simulated, message);
     if (status) {
         all->draft = draft;
         all->count = 0;
         return status;
     }
-    u->schedules = u->searched = (int64_t)all->count;
-    u->count = u->last = (int64_t)ranked;
+    u->schedules = u->searched = u->count = (int64_t)all->count;
+    u->last = (int64_t)simulated;
     u->whole = 1;
-    for (size_t i = 0; i < ranked; i++) {
+    for (size_t i = 0; i < simulated; i++) {
         u->whole &= !all->list[i].valid || all->list[i].ranked.simulation.simulated >= 1;
     }
     f->limit = all->list[0].ranked.limit;

@@ -1,5 +1,7 @@
 #include "search/space.h"
 
+#include "plan/custom.h"
+
 /* A walk that is under way. */
 typedef struct walk {
     const weft_space *space;
@@ -115,7 +117,7 @@ uint64_t weft_space_fingerprint(const weft_plan *plan) {
     const int one_step = w->reach.columns <= w->reach.tile_columns;
     const int32_t sweep = one_step && s->sweep == WEFT_SWEEP_SAWTOOTH ? WEFT_SWEEP_FORWARD : s->sweep;
     /* An order with domains also decides which worker is on which of them. */
-    const int by_domain = s->domains > 1 && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_DOMAINS;
+    const int by_domain = s->domains > 1 && weft_schedule_by_domain(s);
     const int64_t choices[] = {s->tile_m,    s->tile_n,    s->tile_k, sweep,    s->dispatch,    w->workers,
                                s->cluster_m, s->cluster_n, s->table,  s->split, w->order.count, by_domain ? s->domains : 1};
     const int64_t count = w->order.count, stride = count / PRINTED + 1;

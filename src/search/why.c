@@ -75,7 +75,7 @@ static int say_source(const weft_search *f, char *text, size_t size) {
         return snprintf(text, size,
                         "ranked by the model of the kernels, which a plan's default and the tuner go by: %" PRId64
                         " schedules; traffic and times of the first %" PRId64 " are simulated",
-                        u->schedules, u->count);
+                        u->schedules, u->last);
     }
     if (u->searched < u->schedules) {
         snprintf(of, sizeof of, " of %" PRId64, u->schedules);

@@ -15,10 +15,10 @@ enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16, WEFT_SIM_SECTIONS = 16 };
 
 /* One tile (or cluster of tiles). */
 typedef struct weft_sim_job {
-    int streams;
-    weft_sim_stream stream[WEFT_SIM_STREAMS];
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
+    int streams;
+    weft_sim_stream stream[WEFT_SIM_STREAMS];
     double step_seconds;
     double spread;              /* of the steps' times, as a share of the drift; 1 but for clusters */
     double jitter;              /* what waiting for a busy L2 adds to that spread */
@@ -61,9 +61,11 @@ typedef struct weft_sim_source {
     int64_t seats; /* SMs: workers beyond that many are second CTAs on them */
     int64_t run;   /* workers in a row on one domain */
     uint32_t pieces;
-    double edges;   /* seconds before a worker's first tile and after its last */
-    double between; /* seconds between two of its tiles */
-    uint64_t steps; /* of all jobs, for whoever wants to know of progress; 0: not counted */
+    double edges;         /* seconds before a worker's first tile and after its last */
+    double between;       /* seconds between two of its tiles */
+    double least;         /* seconds of all, at least */
+    double room, fetched; /* see weft_pieces; 0: 1 */
+    uint64_t steps;       /* of all jobs, for whoever wants to know of progress; 0: not counted */
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "machine/machine.h"
 #include "plan/custom.h"
 
 enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
@@ -69,6 +70,9 @@ double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype) {
 static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *reads) {
     const weft_machine *m = &w->plan->machine;
     const weft_profile *p = w->profile;
+    if (w->kernel.step > 0) {
+        return w->kernel.step / p->clock;
+    }
     const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
     const double exponentials = reads->exponentials / m->exp_rate;
     const double beside = p->overlap * fmin(products, exponentials);
@@ -78,14 +82,27 @@ static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *re
 /* The share of the machine's clock that its power leaves: less of it, the less the matrix units pause in a step. */
 static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads, double step_seconds) {
     const double products = sharers(w->plan) * reads->flops / weft_sim_matrix_rate(&w->plan->machine, reads->dtype);
-    return 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
+    return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
+}
+
+/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn; the last
+ * ones find room in the large GPCs alone. */
+static double gpc_load(const weft_machine *m, int64_t worker) {
+    const int64_t large = weft_machine_large_gpcs(m);
+    if (worker < 0 || large == 0 || large == m->gpcs) {
+        return 1.0;
+    }
+    const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;
+    const int is_large = seat >= small * m->gpcs || seat % m->gpcs < large;
+    return (double)(is_large ? m->gpc_workers : small) * (double)m->gpcs / (double)m->workers;
 }
 
 /* Sets how long a step takes: what it computes, or as long as its pieces need at the worker's share of the L2's bandwidth.
  *
  * What makes steps vary is waiting in the L2's queues. A cluster asks for `apart` / asked times less than its CTAs would
  * apart, and goes at the mean of CTAs that each wait for pieces of their own. */
-static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visit_reads *reads, double apart) {
+static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker, const weft_visit_reads *reads,
+                      double apart) {
     const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
     const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
@@ -94,14 +111,14 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visi
         asked += job->stream[i].weight;
     }
     const double compute = compute_seconds(w, reads);
-    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth;
+    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * gpc_load(m, worker);
     job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
-    job->spread = asked / apart / sqrt(ctas);
+    job->spread = asked / apart / sqrt(ctas) * (w->kernel.keeps_step ? w->profile->spread_kept : 1);
     const double load = loads / job->step_seconds;
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
-void weft_sim_walk_job(const weft_sim_walk *w, const weft_visit *visit, weft_sim_job *job) {
+void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit *visit, weft_sim_job *job) {
     const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
     const weft_tiling tiling = weft_plan_tiling(plan);
@@ -120,7 +137,7 @@ void weft_sim_walk_job(const weft_sim_walk *w, const weft_visit *visit, weft_sim
     job->out_weight = (uint32_t)reads.out_sectors;
     job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
     job->lead_weight = (uint32_t)reads.first_sectors;
-    set_times(job, w, &reads, apart);
+    set_times(job, w, worker, &reads, apart);
 }
 
 /* The next tile of a worker, by what its operation says that a visit reads. */
@@ -129,7 +146,7 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     if (!next_visit(context, worker, domain, &visit)) {
         return 0;
     }
-    weft_sim_walk_job(context, &visit, job);
+    weft_sim_walk_job(context, worker, &visit, job);
     return 1;
 }
 
@@ -183,6 +200,18 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     return WEFT_OK;
 }
 
+/* Sets what a tile of the plan takes beside its steps: as measured, or as the profile says. */
+static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft_profile *profile,
+                      const weft_kernel_facts *kernel) {
+    if (kernel->step > 0) {
+        source->edges = kernel->launch + kernel->tile;
+        source->between = kernel->tile;
+        source->least = kernel->least / profile->clock;
+    } else {
+        weft_sim_set_edges(source, &plan->machine, profile, plan->walk.dispatch == WEFT_DISPATCH_GRID, plan->walk.workers);
+    }
+}
+
 /* A machine need not have a rate for every dtype of a problem. */
 static weft_status check_rates(const weft_plan *plan, weft_message *message) {
     weft_buffer list[WEFT_BUFFERS];
@@ -202,6 +231,10 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     memset(source, 0, sizeof *source);
     walk->plan = plan;
     walk->profile = profile;
+    walk->kernel.places = 1;
+    if (plan->backend->facts) {
+        plan->backend->facts(plan, &walk->kernel);
+    }
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
     }
@@ -213,12 +246,15 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     source->workers = smaller(plan->walk.workers, positions);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
-    const int placed = weft_schedule_by_domain(&plan->schedule);
-    source->run = placed ? 1 : plan->machine.handout_run;
+    const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
+    const int64_t ctas = plan->schedule.cluster_m * plan->schedule.cluster_n;
+    source->run = placed || ctas >= plan->machine.handout_run ? 1 : plan->machine.handout_run / ctas;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
-    weft_sim_set_edges(source, &plan->machine, profile, plan->walk.dispatch == WEFT_DISPATCH_GRID, plan->walk.workers);
+    source->room = walk->pieces.room;
+    source->fetched = walk->pieces.fetched;
+    set_edges(source, plan, profile, &walk->kernel);
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes clusters of at most %d rows and columns",
                          WEFT_SIM_STREAMS);

@@ -10,6 +10,7 @@
 typedef struct weft_sim_walk {
     const weft_plan *plan;
     const weft_profile *profile;
+    weft_kernel_facts kernel;       /* what is known of it beyond the profile */
     weft_worker *workers;           /* (workers) persistent ones */
     int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
     int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
@@ -29,8 +30,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
                                const weft_profile *profile, weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
 
-/* The job of a visit. */
-void weft_sim_walk_job(const weft_sim_walk *walk, const weft_visit *visit, weft_sim_job *job);
+/* The job of a worker's visit; -1: of a worker with the mean share of the L2. */
+void weft_sim_walk_job(const weft_sim_walk *walk, int64_t worker, const weft_visit *visit, weft_sim_job *job);
 
 /* FLOP per second of a machine's products in a dtype. */
 double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype);

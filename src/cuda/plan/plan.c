@@ -181,6 +181,14 @@ static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
     return c->family->by_side && dealt && s->dispatch != WEFT_DISPATCH_GRID;
 }
 
+void weft_cuda_facts(const weft_plan *plan, weft_kernel_facts *facts) {
+    const weft_cuda_plan *c = plan->placed;
+    facts->places = wants_sides(c, &plan->schedule);
+    if (c->family->facts) {
+        c->family->facts(plan, c, facts);
+    }
+}
+
 /* How many CTAs a launch has. */
 static weft_status count_grid(weft_plan *plan, int64_t cluster, weft_message *message) {
     weft_cuda_plan *c = plan->placed;

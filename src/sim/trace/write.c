@@ -146,7 +146,7 @@ static void put_walk(writer *w, const weft_sim_walk *walk) {
             weft_sim_job job;
             memset(&job, 0, sizeof job);
             if (weft_walk_visit(plan, position, weft_divide(position, &plan->by_workers), which, &visit)) {
-                weft_sim_walk_job(walk, &visit, &job);
+                weft_sim_walk_job(walk, -1, &visit, &job);
                 put_job(w, &job);
             }
         }
