@@ -7,7 +7,7 @@
 
 const char *weft_trace_column_name(int column) {
     static const char *const names[] = {"worker", "position", "tile", "step",   "tensor", "block",
-                                        "bytes",  "op",       "time", "spread", "jitter"};
+                                        "bytes",  "op",       "time", "spread", "load"};
     return column >= 0 && column < WEFT_TRACE_COLUMNS ? names[column] : NULL;
 }
 
@@ -118,10 +118,10 @@ static weft_status check(const weft_trace_builder *b, const weft_trace_record *r
     }
     for (int i = 0; i < 3; i++) {
         const int column = WEFT_TRACE_TIME + i;
-        const double least = column == WEFT_TRACE_JITTER ? -1 : 0;
-        if (weft_trace_has(b, column) && !(r->real[i] >= least && r->real[i] <= 1e6)) {
-            return weft_fail(message, WEFT_INVALID, "%s %g is not between %g and 1e6", weft_trace_column_name(column),
-                             r->real[i], least);
+        const double least = column == WEFT_TRACE_LOAD ? -1 : 0, most = column == WEFT_TRACE_LOAD ? 1 : 1e6;
+        if (weft_trace_has(b, column) && !(r->real[i] >= least && r->real[i] <= most)) {
+            return weft_fail(message, WEFT_INVALID, "%s %g is not between %g and %g", weft_trace_column_name(column),
+                             r->real[i], least, most);
         }
     }
     if (b->record_count >= UINT32_MAX - 1) {

@@ -16,11 +16,11 @@ typedef enum weft_trace_column {
     WEFT_TRACE_OP,
     WEFT_TRACE_TIME,
     WEFT_TRACE_SPREAD,
-    WEFT_TRACE_JITTER,
+    WEFT_TRACE_LOAD,
     WEFT_TRACE_COLUMNS
 } weft_trace_column;
 
-/* One record: numbers by column; time, spread and jitter are real. */
+/* One record: numbers by column; time, spread and load are real. */
 typedef struct weft_trace_record {
     int64_t number[WEFT_TRACE_TIME];
     double real[WEFT_TRACE_COLUMNS - WEFT_TRACE_TIME];
@@ -38,7 +38,8 @@ typedef struct weft_trace_unit {
 typedef struct weft_trace_builder {
     unsigned has; /* bits: the columns that records have */
     weft_trace_options options;
-    char profile[256]; /* that a file names */
+    char profile[256];    /* that a file names */
+    double room, fetched; /* that a file says */
     weft_trace_blocks blocks;
     uint32_t *records;
     size_t record_count, record_room;

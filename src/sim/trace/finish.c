@@ -161,6 +161,8 @@ weft_status weft_trace_build_end(weft_trace_builder *b, const char *name, weft_t
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %zu records", b->record_count);
     }
     const weft_status status = weft_trace_set_source(t, &b->options, message);
+    t->source.room = b->room;
+    t->source.fetched = b->fetched;
     if (status) {
         weft_trace_destroy(t);
         return status;

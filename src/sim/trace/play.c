@@ -70,7 +70,7 @@ static int next(void *user, int64_t worker, int64_t domain, weft_job *job) {
     job->tile = j->tile;
     job->steps = (j + 1)->first - j->first - j->prologue;
     job->spread = j->spread;
-    job->jitter = j->jitter;
+    job->load = j->load;
     return 1;
 }
 

@@ -29,7 +29,7 @@ typedef struct weft_trace_job {
     uint32_t first;    /* run; the next job's first ends it */
     uint32_t prologue; /* 1: the first run is step -1 */
     int64_t tile;
-    double spread, jitter;
+    double spread, load;
 } weft_trace_job;
 
 struct weft_trace {
