@@ -81,7 +81,7 @@ static weft_status search_priced(weft_search *f, weft_message *message) {
     weft_search_entries *all = &f->all;
     weft_search_summary *u = &f->summary;
     const weft_plan draft = all->draft;
-    const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS;
+    const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS / 3;
     size_t simulated = 0;
     if (all->machine && (draft.device.kind != WEFT_DEVICE_CPU || !weft_plan_put_on_paper(&all->draft, all->machine))) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the kernels here were not measured on %s", all->machine->name);
