@@ -110,7 +110,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     double start = now;
     if (e->source->listed) {
         start = request(e, w, -1, now);
-    } else if (w->job.lead_weight > 0 && w->job.steps > 0) { /* what sees nothing reads nothing */
+    } else if (w->job.lead_weight > 0) {
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {

@@ -144,7 +144,8 @@ void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit 
     job->out = w->first_out + (uint32_t)job->tile;
     job->out_weight = (uint32_t)reads.out_sectors;
     job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
-    job->lead_weight = (uint32_t)reads.first_sectors;
+    /* A kernel of ours leaves a tile that sees nothing at once. */
+    job->lead_weight = w->kernel.step > 0 && visit->steps == 0 ? 0 : (uint32_t)reads.first_sectors;
     set_times(job, w, worker, &reads, apart);
 }
 
