@@ -35,7 +35,8 @@ def simulate(row):
     options += ["--causal"] if row.get("causal") == "1" else []
     options += ["--b-major", "col"] if subject == "gemm" else []
     options += ["--group", row["group"]] if row.get("group", "0") != "0" else []
-    command = [weft, "simulate", subject, "--machine", "h200", "--json", *options]
+    profile = "hopper-gemm" if subject == "gemm" else "study"  # the kernels that were measured
+    command = [weft, "simulate", subject, "--machine", "h200", "--profile", profile, "--json", *options]
     result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     simulated = {"L2 misses": result["l2"]["misses"], "DRAM reads": result["dram"]["read_bytes"]}
     return {name: simulated[name] / float(row[column]) - 1 for name, column in COUNTERS.items()}
