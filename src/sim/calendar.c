@@ -73,7 +73,7 @@ void weft_calendar_add(weft_calendar *c, weft_cache_slot *slots, uint32_t slot, 
     put(c, slots, slot);
 }
 
-void weft_calendar_remove(weft_calendar *c, weft_cache_slot *slots, uint32_t slot) {
+static inline void unlink_slot(weft_calendar *c, weft_cache_slot *slots, uint32_t slot, uint32_t page) {
     const uint32_t prev = slots[slot].prev, next = slots[slot].next;
     c->count--;
     if (next != 0) {
@@ -83,9 +83,12 @@ void weft_calendar_remove(weft_calendar *c, weft_cache_slot *slots, uint32_t slo
         slots[prev].next = next;
         return;
     }
-    const uint32_t page = page_of(c, slots[slot].leaves);
     c->first[page] = next;
     weft_bits_clear_if(c->used, page, next == 0);
+}
+
+void weft_calendar_remove(weft_calendar *c, weft_cache_slot *slots, uint32_t slot) {
+    unlink_slot(c, slots, slot, page_of(c, slots[slot].leaves));
 }
 
 uint32_t weft_calendar_take(weft_calendar *c, weft_cache_slot *slots) {
@@ -104,7 +107,7 @@ uint32_t weft_calendar_take(weft_calendar *c, weft_cache_slot *slots) {
             }
         }
         if (taken != 0) {
-            weft_calendar_remove(c, slots, taken);
+            unlink_slot(c, slots, taken, found);
             c->now = earliest;
             return taken;
         }
