@@ -65,7 +65,7 @@ void study_between(study *s, const char *section, double published, double simul
 void study_unjudged(study *s, const char *why, const char *section, double published, double simulated, const char *label,
                     ...) __attribute__((format(printf, 6, 7)));
 
-/* Says of the last row what was fitted to it. */
+/* Says of the last row what was fitted to it; null: nothing. */
 void study_fitted(study *s, const char *what);
 
 /* The same with a measured number. Only what lies between two bounds is judged. */

@@ -149,6 +149,9 @@ static void section_4_3(study *s) {
             }
             study_add(s, STUDY_SPEED, sections[causal], causal ? 66.0 / 41 : 69.0 / 61, sawtooth.tflops / forward.tflops,
                       "speed of sawtooth over cyclic, %s", forms[i].name);
+            if (!causal) {
+                study_fitted(s, "matrix, early");
+            }
         }
     }
 }
