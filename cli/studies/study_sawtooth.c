@@ -28,7 +28,7 @@ static weft_schedule tiles_of(int64_t tile, int32_t sweep, int32_t dispatch, int
 }
 
 static weft_simulation run(study *s, const char *profile, weft_attention p, weft_schedule schedule) {
-    return study_simulate_kernel(s, "gb10", profile, &p, &schedule);
+    return study_simulate(s, "gb10", profile, &p, &schedule, 0);
 }
 
 static double saved(weft_simulation forward, weft_simulation sawtooth) {
@@ -149,6 +149,9 @@ static void section_4_3(study *s) {
             }
             study_add(s, STUDY_SPEED, sections[causal], causal ? 66.0 / 41 : 69.0 / 61, sawtooth.tflops / forward.tflops,
                       "speed of sawtooth over cyclic, %s", forms[i].name);
+            if (!causal) {
+                study_fitted(s, "matrix, early");
+            }
         }
     }
 }
