@@ -10,14 +10,15 @@
 typedef struct weft_sim_walk {
     const weft_plan *plan;
     const weft_profile *profile;
-    weft_kernel_facts kernel;       /* what is known of it beyond the profile */
-    weft_worker *workers;           /* (workers) persistent ones */
-    int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
-    int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
-    int64_t lanes;                  /* domains that have a worker */
-    int32_t *visits;                /* (workers) grid dispatch: visits of the position in hand that are done */
-    int64_t *positions;             /* (workers) grid dispatch: the position in hand */
-    uint64_t counter;               /* dynamic dispatch, and grid dispatch to whoever is free */
+    weft_kernel_facts kernel; /* what is known of it beyond the profile */
+    weft_worker *workers;     /* (workers) persistent ones */
+    int by_side;              /* 1: dynamic dispatch deals positions out by side of the L2 */
+    int64_t *next_of_domain;  /* (domains) grid dispatch handed out in turn: each domain's next position */
+    int64_t lanes;            /* domains that have a worker */
+    int32_t *visits;          /* (workers) grid dispatch: visits of the position in hand that are done */
+    int64_t *positions;       /* (workers) grid dispatch: the position in hand */
+    int64_t *ranks;           /* (workers) grid dispatch: which CTA of a cluster that shares out the steps; 0 elsewhere */
+    uint64_t counter;         /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
     weft_pieces pieces;             /* what the operation's tiles read and write */
 } weft_sim_walk;
