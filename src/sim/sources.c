@@ -94,9 +94,7 @@ static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads,
     return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
 }
 
-/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn, two SMs
- * of a TPC at a time; the last ones find room in the large GPCs alone. */
-static double gpc_load(const weft_machine *m, int64_t worker) {
+double weft_sim_gpc_load(const weft_machine *m, int64_t worker) {
     const int64_t large = weft_machine_large_gpcs(m);
     if (worker < 0 || large == 0 || large == m->gpcs) {
         return 1.0;
@@ -120,10 +118,11 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker,
         asked += job->stream[i].weight;
     }
     const double compute = compute_seconds(w, reads);
-    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * gpc_load(m, worker);
+    const double loads =
+        asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * weft_sim_gpc_load(m, worker);
     job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
     job->spread = asked / apart / sqrt(ctas) * (w->kernel.keeps_step ? w->profile->spread_kept : 1);
-    const double load = loads / job->step_seconds;
+    const double load = job->load = loads / job->step_seconds;
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
