@@ -80,10 +80,11 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"},   {SET_RUN, "run"},   {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},    {SET_VIEW, "view"}, {SET_SWEEP, "sweep"},
-                    {SET_SEED, "random"},       {SET_STUDY, "studies"},   {SET_TUNE, "tune"}, {SET_PLAN, "plan"},
-                    {SET_OUTPUT, "output"},     {SET_COMMON, "all verbs"}};
+    } sections[] = {
+        {SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"},   {SET_RUN, "run"},   {SET_SHOW, "show"},
+        {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},    {SET_VIEW, "view"}, {SET_SWEEP, "parameter sweep"},
+        {SET_SEED, "random"},       {SET_STUDY, "studies"},   {SET_TUNE, "tune"}, {SET_PLAN, "plan"},
+        {SET_OUTPUT, "output"},     {SET_COMMON, "all verbs"}};
     printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
         if (!operation_base(i)) {
@@ -105,7 +106,8 @@ static void print_verb_help(const verb *v) {
         puts("\nSizes take the suffixes K, M and G (1024, 1024^2, 1024^3): --seq 128K is 131072.");
     }
     if (v->sets & SET_SWEEP) {
-        puts("\nSweeps: an option that takes a value takes a list, --order hilbert,group, and one that takes a whole "
+        puts("\nParameter sweeps: an option that takes a value takes a list, --order hilbert,group, and one that takes a "
+             "whole "
              "number\n"
              "takes ranges: --seq 4K:64K:x2 doubles, --seq 1K:8K:1K adds. --machine all lists all. Every combination is a "
              "point.");

@@ -200,8 +200,9 @@ int axes_check(const axes *all, weft_message *message) {
     for (size_t i = 0; all && i < all->count; i++) {
         points *= (double)all->list[i].count;
     }
-    return points > AXES_POINTS ? option_fail(message, "the sweep has %.0f points: at most %d", points, AXES_POINTS)
-                                : EXIT_OK;
+    return points > AXES_POINTS
+               ? option_fail(message, "the parameter sweep has %.0f points: at most %d", points, AXES_POINTS)
+               : EXIT_OK;
 }
 
 /* ---- points ---- */

@@ -72,7 +72,7 @@ const option option_table[] = {
 
     {"schedules", OPTION_WORD,   SET_VIEW, "A,B,...", "schedules side by side: orders, sweeps, dispatches joined by +, a group as group-12", AT(schedules), 0, 0},
     {"text",     OPTION_FLAG,    SET_VIEW, "", "in the terminal: played, or in a pipe as it ends", AT(text), 0, 0},
-    {"svg",      OPTION_FLAG,    SET_VIEW | SET_SWEEP, "", "a still picture; of a sweep, the plot: to --output, or alone to standard output", AT(svg), 0, 0},
+    {"svg",      OPTION_FLAG,    SET_VIEW | SET_SWEEP, "", "a still picture; of a parameter sweep, the plot: to --output, or alone to standard output", AT(svg), 0, 0},
     {"plot",     OPTION_CHOICE,  SET_SWEEP, "WHAT", "what --svg plots: time, tflops, dram, misses or hits (time)", AT(plot), plot_name, 0},
     {"csv",      OPTION_FLAG,    SET_SWEEP, "", "a line of comma-separated values for each schedule of each point", AT(csv), 0, 0},
     {"mode",     OPTION_CHOICE,  SET_RUN, "MODE", "how open choices are made: estimate, measure or stored (estimate)", AT(mode), mode_name, 0},

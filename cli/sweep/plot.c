@@ -1,4 +1,5 @@
-/* A sweep as a plot: x is the first axis of numbers, or the first axis; a line for every combination of the others. */
+/* A parameter sweep as a plot: x is the first axis of numbers, or the first axis; a line for every combination of the
+ * others. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A sweep as a table, as CSV or as JSON. */
+/* A parameter sweep as a table, as CSV or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

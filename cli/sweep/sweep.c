@@ -31,13 +31,13 @@ int sweep_is_asked(const settings *s) {
 
 /* What a sweep does not do; null when all is well. */
 static const char *refusal(const settings *s) {
-    return s->device >= 0 || s->counters                 ? "a sweep simulates: --device and --counters are for one point"
-           : s->curve || s->per_domain                   ? "--curve and --per-domain are for one point"
-           : s->trace_out                                ? "--trace-out is for one point"
-           : s->csv && s->json                           ? "--csv and --json exclude each other"
-           : s->svg && s->axes->count == 0               ? "--svg plots a sweep: give an option a list or a range"
-           : s->plot >= 0 && !s->svg                     ? "--plot needs --svg"
-           : s->output && !s->svg                        ? "--output is for --svg; the rest goes to standard output"
+    return s->device >= 0 || s->counters   ? "a parameter sweep simulates: --device and --counters are for one point"
+           : s->curve || s->per_domain     ? "--curve and --per-domain are for one point"
+           : s->trace_out                  ? "--trace-out is for one point"
+           : s->csv && s->json             ? "--csv and --json exclude each other"
+           : s->svg && s->axes->count == 0 ? "--svg plots a parameter sweep: give an option a list or a range"
+           : s->plot >= 0 && !s->svg       ? "--plot needs --svg"
+           : s->output && !s->svg          ? "--output is for --svg; the rest goes to standard output"
            : s->svg && !s->output && (s->csv || s->json) ? "--svg beside --csv or --json needs --output"
                                                          : NULL;
 }
@@ -126,7 +126,7 @@ static int run_points(const struct sweeper *sweeper, size_t points, const double
 int sweep_run(const char *verb, const settings *s, const char *const *words, size_t count) {
     const struct sweeper *sweeper = find_sweeper(verb);
     if (strcmp(words[0], "trace") == 0) {
-        return complain(EXIT_USAGE, "a sweep is of attention or gemm: a trace takes one value of each option");
+        return complain(EXIT_USAGE, "a parameter sweep is of attention or gemm: a trace takes one value of each option");
     }
     if (check_plan_words(s, verb, words, count)) {
         return EXIT_USAGE;

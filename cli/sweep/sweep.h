@@ -1,4 +1,4 @@
-/* Sweeps: a verb at every point of the axes, its results as a table, CSV, JSON or a plot. */
+/* Parameter sweeps: a verb at every point of the axes, its results as a table, CSV, JSON or a plot. */
 #ifndef WEFT_CLI_SWEEP_H
 #define WEFT_CLI_SWEEP_H
 

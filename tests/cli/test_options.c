@@ -285,7 +285,7 @@ static void bad_ranges_are_explained(void **state) {
     weft_message message = {""};
     swept = &all;
     assert_int_equal(parse(&s, ALL, &message, 4, "--seq", "1:101:1", "--heads", "1:100:1"), EXIT_USAGE);
-    assert_string_equal(message.text, "the sweep has 10100 points: at most 10000");
+    assert_string_equal(message.text, "the parameter sweep has 10100 points: at most 10000");
     axes_release(&all);
     swept = NULL;
 }

@@ -1,4 +1,4 @@
-"""Sweeps: every point is what the verb says of it alone, in a table, CSV, JSON and a plot.
+"""Parameter sweeps: every point is what the verb says of it alone, in a table, CSV, JSON and a plot.
 
     test_sweep.py PATH_TO_WEFT
 """
@@ -130,20 +130,20 @@ class Sweep(unittest.TestCase):
     def test_refusals(self):
         gemm, attention = ["simulate", *GEMM, "--m", "256,512"], ["simulate", "attention"]
         for expected, *arguments in [
-            ("a sweep simulates: --device and --counters are for one point", "compare", *GEMM, "--m", "256,512", "--device", "cpu"),
+            ("a parameter sweep simulates: --device and --counters are for one point", "compare", *GEMM, "--m", "256,512", "--device", "cpu"),
             ("--curve and --per-domain are for one point", *gemm, "--curve"),
             ("--csv and --json exclude each other", *gemm, "--csv", "--json"),
-            ("--svg plots a sweep: give an option a list or a range", "simulate", "gemm", "--svg"),
+            ("--svg plots a parameter sweep: give an option a list or a range", "simulate", "gemm", "--svg"),
             ("--plot needs --svg", *gemm, "--plot", "dram"),
             ("--output is for --svg; the rest goes to standard output", *gemm, "-o", "x"),
             ("--svg beside --csv or --json needs --output", *gemm, "--svg", "--csv"),
-            ("the sweep has 11000 points: at most 10000", *attention, "--seq", "1:1000:1", "--heads", "1:11:1"),
+            ("the parameter sweep has 11000 points: at most 10000", *attention, "--seq", "1:1000:1", "--heads", "1:11:1"),
             ("seq 100, tile 128x64: tile_m 128 is larger than seq 100", *attention, "--seq", "256,100", "--tile", "64x64,128x64"),
             ("order hilbert: order hilbert is not for attention", *attention, "--order", "head-first,hilbert"),
             ("the plot has more than 24 lines, which nobody could tell apart: vary less",
              "simulate", *GEMM, "--m", "256,512", "--seed", "1:25:1", "--svg"),
             ("'simulate x' is not known: 'weft simulate attention' and 'weft simulate gemm' are", "simulate", "x", "--seq", "1,2"),
-            ("a sweep is of attention or gemm: a trace takes one value of each option", "simulate", "trace", "x", "--machine", "h100,h200"),
+            ("a parameter sweep is of attention or gemm: a trace takes one value of each option", "simulate", "trace", "x", "--machine", "h100,h200"),
             ("--trace-out is for one point", *gemm, "--trace-out", "x.csv"),
             ("more: nothing more is expected here", "simulate", "gemm", "more", "--m", "1K,2K"),
             ("drift 2 is not at most 1", *gemm, "--drift", "0,2"),

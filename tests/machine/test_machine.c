@@ -474,6 +474,37 @@ static void test_aliases(void **state) {
                  "t.ini:5: aliases = A100: may hold only abcdefghijklmnopqrstuvwxyz0123456789-_., ");
 }
 
+/* `right` with these lines in place of its GPCs. */
+static weft_status parse_with_gpcs(const char *lines, weft_machine *machine, weft_message *message) {
+    char text[sizeof right + 128] = "";
+    size_t bytes, used = 0;
+    for (size_t at = 0; at < sizeof right - 1; at += bytes) {
+        bytes = strcspn(right + at, "\n") + 1;
+        if (strncmp(right + at, "gpc", 3) != 0) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%.*s", (int)bytes, right + at);
+        }
+        if (strncmp(right + at, "[workers]", 9) == 0) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s", lines);
+        }
+    }
+    return parse(text, used, machine, message);
+}
+
+/* GPCs may be left out; what is wrong with them is reported at a line that the file has. */
+static void test_gpcs(void **state) {
+    (void)state;
+    weft_machine machine = WEFT_MACHINE_INIT;
+    weft_message message;
+    assert_int_equal(parse_with_gpcs("", &machine, &message), WEFT_OK);
+    assert_true(machine.gpcs == 0 && machine.gpc_workers == 0);
+    assert_int_equal(parse_with_gpcs("gpcs = 4 | x\ngpc_workers = 3 | x\n", &machine, &message), WEFT_OK);
+    assert_true(machine.gpcs == 4 && machine.gpc_workers == 3);
+    assert_int_equal(parse_with_gpcs("gpcs = 4 | x\n", &machine, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "t.ini:6: 12 workers do not make 4 gpcs, some of 0 and the others equal");
+    assert_int_equal(parse_with_gpcs("gpc_workers = 12 | x\n", &machine, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "t.ini:6: 12 workers do not make 0 gpcs, some of 12 and the others equal");
+}
+
 static void write_file(const char *path, const char *text, size_t length) {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
@@ -691,12 +722,12 @@ static void test_flips(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_text),        cmocka_unit_test(test_line_ends),    cmocka_unit_test(test_built_in),
-        cmocka_unit_test(test_form_errors),       cmocka_unit_test(test_value_errors), cmocka_unit_test(test_cross_errors),
-        cmocka_unit_test(test_one_domain),        cmocka_unit_test(test_arguments),    cmocka_unit_test(test_not_found),
-        cmocka_unit_test(test_any_case),          cmocka_unit_test(test_aliases),      cmocka_unit_test(test_files),
-        cmocka_unit_test(test_values_round_trip), cmocka_unit_test(test_host),         cmocka_unit_test(test_locale),
-        cmocka_unit_test(test_mutations),         cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_right_text),  cmocka_unit_test(test_line_ends),         cmocka_unit_test(test_built_in),
+        cmocka_unit_test(test_form_errors), cmocka_unit_test(test_value_errors),      cmocka_unit_test(test_cross_errors),
+        cmocka_unit_test(test_one_domain),  cmocka_unit_test(test_arguments),         cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_any_case),    cmocka_unit_test(test_aliases),           cmocka_unit_test(test_gpcs),
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_values_round_trip), cmocka_unit_test(test_host),
+        cmocka_unit_test(test_locale),      cmocka_unit_test(test_mutations),         cmocka_unit_test(test_flips),
     };
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
 }
