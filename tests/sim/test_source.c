@@ -217,6 +217,7 @@ static void test_bad_traces(void **state) {
         {"tile,step,tensor,block,bytes\n0,-2,A,0,64\n", "t.csv:2: step -2 is not between -1 and 2147483646"},
         {"worker,tensor,block,bytes\n1048576,A,0,64\n", "t.csv:2: worker 1048576 is not between 0 and 1048575"},
         {"#weft trace grid=2\n", "t.csv:1: grid=2 is no value for it"},
+        {"#weft trace profile=/etc/hosts\n", "t.csv:1: profile=/etc/hosts is no value for it"},
         {"#weft trace sped=2\n", "t.csv:1: sped is not known: tensors, grid, workers, dispatch, cluster, run, flops, "
                                  "step-seconds, profile, room or fetched"},
         {"#weft trace tensors=A:2\ntile,tensor,block,bytes\n0,A,2,64\n", "t.csv:3: A has no block 2: it has 2"},
