@@ -198,7 +198,7 @@ static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
     if (taken) {
         return taken;
     }
-    return v->sets & SET_SWEEP && sweep_is_asked(&s) ? sweep_run(v->name, &s, words[0]) : v->run(&s, words, count);
+    return v->sets & SET_SWEEP && sweep_is_asked(&s) ? sweep_run(v->name, &s, words, count) : v->run(&s, words, count);
 }
 
 static int run_verb(const verb *v, int argc, char **argv) {

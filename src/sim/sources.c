@@ -14,6 +14,13 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Of a visit, the steps of one CTA of a cluster that shares them out: every `split`-th, from its rank on. */
+static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
+    visit->first += rank * visit->direction;
+    visit->steps = visit->steps > rank ? (visit->steps - rank + split - 1) / split : 0;
+    visit->direction *= (int32_t)split;
+}
+
 /* The next visit of a worker, whatever the dispatch. */
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->plan->walk;
@@ -26,17 +33,19 @@ static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_vis
             const int64_t position = w->positions[worker];
             const int32_t which = w->visits[worker]++;
             if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), which, visit)) {
+                share_out(visit, w->ranks[worker], w->plan->schedule.split);
                 return 1;
             }
             continue;
         }
         int64_t *next = &w->next_of_domain[domain];
-        const int64_t position = w->plan->machine.handout == WEFT_HANDOUT_ROUND_ROBIN ? *next : (int64_t)w->counter++;
+        const int64_t cta = w->plan->machine.handout == WEFT_HANDOUT_ROUND_ROBIN ? *next : (int64_t)w->counter++;
         *next += w->lanes;
-        if (position >= walk->order.count) {
+        if (cta >= walk->order.count * w->plan->schedule.split) {
             return 0;
         }
-        w->positions[worker] = position;
+        w->positions[worker] = cta / w->plan->schedule.split;
+        w->ranks[worker] = cta % w->plan->schedule.split;
         w->visits[worker] = 0;
     }
 }
@@ -91,7 +100,7 @@ double weft_sim_gpc_load(const weft_machine *m, int64_t worker) {
         return 1.0;
     }
     const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;
-    const int is_large = seat >= small * m->gpcs || seat % m->gpcs < large;
+    const int is_large = seat >= small * m->gpcs || seat / 2 % m->gpcs < large;
     return (double)(is_large ? m->gpc_workers : small) * (double)m->gpcs / (double)m->workers;
 }
 
@@ -145,7 +154,11 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     if (!next_visit(context, worker, domain, &visit)) {
         return 0;
     }
-    weft_sim_walk_job(context, worker, &visit, job);
+    const weft_sim_walk *w = context;
+    weft_sim_walk_job(w, worker, &visit, job);
+    if (w->ranks[worker] > 0) { /* the first CTA of a cluster writes for all */
+        job->out_weight = 0;
+    }
     return 1;
 }
 
@@ -234,15 +247,11 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     if (plan->backend->facts) {
         plan->backend->facts(plan, &walk->kernel);
     }
-    if (plan->schedule.split > 1) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
-    }
     weft_status status = number_pieces(source, walk, message);
     if (status || (status = check_rates(plan, message))) {
         return status;
     }
-    const int64_t positions = plan->walk.order.count;
-    source->workers = smaller(plan->walk.workers, positions);
+    source->workers = smaller(plan->walk.workers, plan->walk.order.count) * plan->schedule.split;
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
@@ -261,8 +270,9 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     walk->workers = calloc((size_t)source->workers, sizeof *walk->workers);
     walk->visits = calloc((size_t)source->workers, sizeof *walk->visits);
     walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
+    walk->ranks = calloc((size_t)source->workers, sizeof *walk->ranks);
     walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
-    if (!walk->workers || !walk->visits || !walk->positions || !walk->next_of_domain) {
+    if (!walk->workers || !walk->visits || !walk->positions || !walk->ranks || !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
@@ -300,6 +310,7 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->workers);
     free(walk->visits);
     free(walk->positions);
+    free(walk->ranks);
     free(walk->next_of_domain);
 }
 
