@@ -34,8 +34,8 @@ void weft_sim_walk_release(weft_sim_walk *walk);
 /* The job of a worker's visit; -1: of a worker with the mean share of the L2. */
 void weft_sim_walk_job(const weft_sim_walk *walk, int64_t worker, const weft_visit *visit, weft_sim_job *job);
 
-/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn; the last
- * ones find room in the large GPCs alone. */
+/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn, two SMs
+ * of a TPC at a time; the last ones find room in the large GPCs alone. */
 double weft_sim_gpc_load(const weft_machine *machine, int64_t worker);
 
 /* FLOP per second of a machine's products in a dtype. */

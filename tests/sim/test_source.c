@@ -148,6 +148,20 @@ static void test_scattered_records(void **state) {
     assert_true(first.seconds >= 3e-6);
 }
 
+/* A tile ends where steps begin again, or where its number changes; step -1 belongs to the tile that follows. */
+static void test_tiles_of_a_worker(void **state) {
+    (void)state;
+    weft_trace *trace = trace_of("worker,step,tensor,block,bytes\n0,0,A,0,64\n0,1,A,1,64\n0,0,A,0,64\n0,1,A,1,64\n", NULL);
+    assert_int_equal(weft_trace_source(trace)->jobs, 2);
+    assert_int_equal(weft_trace_source(trace)->steps, 4);
+    weft_trace_destroy(trace);
+    trace =
+        trace_of("worker,tile,step,tensor,block,bytes\n0,5,-1,Q,0,64\n0,5,0,A,0,64\n0,6,0,A,0,64\n0,7,-1,Q,1,64\n", NULL);
+    assert_int_equal(weft_trace_source(trace)->jobs, 3);
+    assert_int_equal(weft_trace_source(trace)->steps, 2);
+    weft_trace_destroy(trace);
+}
+
 /* Steps take the time they say, but no less than their loads take; steps without a time take the trace's. */
 static void test_times(void **state) {
     (void)state;
@@ -217,6 +231,7 @@ static void test_bad_traces(void **state) {
         {"tile,step,tensor,block,bytes\n0,-2,A,0,64\n", "t.csv:2: step -2 is not between -1 and 2147483646"},
         {"worker,tensor,block,bytes\n1048576,A,0,64\n", "t.csv:2: worker 1048576 is not between 0 and 1048575"},
         {"#weft trace grid=2\n", "t.csv:1: grid=2 is no value for it"},
+        {"#weft trace profile=/etc/hosts\n", "t.csv:1: profile=/etc/hosts is no value for it"},
         {"#weft trace sped=2\n", "t.csv:1: sped is not known: tensors, grid, workers, dispatch, cluster, run, flops, "
                                  "step-seconds, profile, room or fetched"},
         {"#weft trace tensors=A:2\ntile,tensor,block,bytes\n0,A,2,64\n", "t.csv:3: A has no block 2: it has 2"},
@@ -404,10 +419,15 @@ static void test_arrays(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_plans_trace), cmocka_unit_test(test_scattered_records),
-        cmocka_unit_test(test_times),         cmocka_unit_test(test_dispatch),
-        cmocka_unit_test(test_bad_traces),    cmocka_unit_test(test_a_source),
-        cmocka_unit_test(test_wrong_sources), cmocka_unit_test(test_a_view),
+        cmocka_unit_test(test_a_plans_trace),
+        cmocka_unit_test(test_scattered_records),
+        cmocka_unit_test(test_tiles_of_a_worker),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_dispatch),
+        cmocka_unit_test(test_bad_traces),
+        cmocka_unit_test(test_a_source),
+        cmocka_unit_test(test_wrong_sources),
+        cmocka_unit_test(test_a_view),
         cmocka_unit_test(test_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

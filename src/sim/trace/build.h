@@ -38,7 +38,6 @@ typedef struct weft_trace_unit {
 typedef struct weft_trace_builder {
     unsigned has; /* bits: the columns that records have */
     weft_trace_options options;
-    char profile[256];    /* that a file names */
     double room, fetched; /* that a file says */
     weft_trace_blocks blocks;
     uint32_t *records;

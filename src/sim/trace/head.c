@@ -84,6 +84,17 @@ static int read_dispatch(const char *text, size_t length, weft_trace_options *o)
     return 0;
 }
 
+/* A built-in one: a trace from elsewhere names no files here. */
+static int read_profile(const char *text, size_t length, weft_trace_options *o) {
+    for (size_t i = 0; weft_profile_name(i); i++) {
+        if (is_word(text, length, weft_profile_name(i))) {
+            o->profile = weft_profile_name(i);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* One key=value. */
 static weft_status read_key(weft_trace_builder *b, const char *key, size_t length, const char *value, size_t size,
                             weft_message *message) {
@@ -98,12 +109,7 @@ static weft_status read_key(weft_trace_builder *b, const char *key, size_t lengt
                                      : read_tensors(b, value, size, message);
     }
     if (is_word(key, length, "profile")) {
-        fine = size > 0 && size < sizeof b->profile;
-        if (fine) {
-            memcpy(b->profile, value, size);
-            b->profile[size] = '\0';
-            o->profile = b->profile;
-        }
+        fine = read_profile(value, size, o);
     } else if (is_word(key, length, "grid")) {
         fine = read_grid(value, size, o);
     } else if (is_word(key, length, "dispatch")) {
