@@ -261,8 +261,10 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
-    source->room = walk->pieces.room;
-    source->fetched = walk->pieces.fetched;
+    if (walk->kernel.step > 0) { /* measured on a chip with such lines */
+        source->room = walk->pieces.room;
+        source->fetched = walk->pieces.fetched;
+    }
     set_edges(source, plan, profile, &walk->kernel);
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes clusters of at most %d rows and columns",

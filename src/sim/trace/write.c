@@ -124,7 +124,7 @@ static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int wr
 }
 
 static void put_job(writer *w, const weft_sim_job *job) {
-    if (job->lead_weight > 0 && job->steps > 0) { /* what sees nothing reads nothing */
+    if (job->lead_weight > 0) {
         put(w, -1, job->lead, job->lead_weight, 0, job);
     }
     for (int64_t i = 0; i < job->steps; i++) {
