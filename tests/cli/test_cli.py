@@ -369,7 +369,7 @@ class Mistakes(Command):
         self.assertEqual(complete("view", "gemm", "--sv"), ["--svg"])
         self.assertEqual(complete("report", "t"), ["tile-scheduling"])
         self.assertEqual(complete("report", "--out"), ["--output"])
-        self.assertEqual(complete("simulate", "gemm", "--sch"), [])
+        self.assertEqual(complete("simulate", "gemm", "--sch"), ["--schedule"])
 
     def test_every_verb_has_help(self):
         verbs = [line.split()[0] for line in self.ok("--help").split("verbs:\n")[1].split("\n\n")[0].splitlines()]

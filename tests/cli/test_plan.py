@@ -160,7 +160,7 @@ class Plan(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (1, "weft: --schedule /no/such/file: it cannot be opened\n"))
 
     def test_long_problems_say_what_was_simulated(self):
-        problem = ["attention", "--machine", "gb10", "--heads", "8", "--seq", "256K", "--head-dim", "64", "--dtype", "bf16",
+        problem = ["attention", "--machine", "gb10", "--heads", "16", "--seq", "256K", "--head-dim", "64", "--dtype", "bf16",
                    "--tile", "256x128", "--dispatch", "static", "--order", "head-first"]  # fmt: skip
         plan = weft("plan", *problem)
         self.assertLess(plan["recommended"]["simulated"], 1)
