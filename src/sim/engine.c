@@ -10,7 +10,7 @@
 typedef struct sim_worker {
     weft_sim_job job;
     int64_t done;   /* steps begun */
-    double seconds; /* a step, this tile's drift included */
+    double seconds; /* a step, what this tile is slower or faster included */
     double ready[WEFT_SIM_STAGES];
     double time; /* of the worker's next event */
     int64_t domain;
@@ -88,16 +88,40 @@ static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     return ready;
 }
 
+/* The same from one draw, for what is drawn at every step: the sum of four numbers of 16 bits. */
+static double next_step_spread(uint64_t *state) {
+    const uint64_t bits = weft_random(state);
+    const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+    return ((double)sum * 0x1p-16 - 2.0) * 1.7320508075688772;
+}
+
+static double at_least_a_tenth(double factor) {
+    return factor > 0.1 ? factor : 0.1;
+}
+
+/* Relative spread of the steps of a job. */
+static double spread_of_step(const engine *e, const weft_sim_job *job) {
+    return e->spread_step * job->spread + job->jitter;
+}
+
 /* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
- * spread_step / sqrt(n); what the tile varies by as a whole, spread_tile, does not average out. */
+ * spread_step / sqrt(n); what the tile varies by as a whole, spread_tile, does not average out.
+ *
+ * With nothing requested ahead each step draws for itself: who comes first waits for the miss, and the others, who come
+ * later, find the piece. One draw for all steps would have the same worker wait at every step. */
 static double spread_of_tile(engine *e, const weft_sim_job *job) {
-    const double steps = e->spread_step * job->spread + job->jitter;
-    const double mean = job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
+    const double mean = e->stages > 0 && job->steps > 0 ? spread_of_step(e, job) / sqrt((double)job->steps) : 0.0;
     double factor = 1.0 + mean * next_spread(&e->random);
     if (e->spread_tile > 0) {
         factor += e->spread_tile * next_spread(&e->random);
     }
-    return factor > 0.1 ? factor : 0.1;
+    return at_least_a_tenth(factor);
+}
+
+/* How long the step in hand computes. */
+static double seconds_of_step(engine *e, const sim_worker *w) {
+    const double spread = spread_of_step(e, &w->job);
+    return spread > 0 ? w->seconds * at_least_a_tenth(1.0 + spread * next_step_spread(&e->random)) : w->seconds;
 }
 
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
@@ -167,7 +191,7 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         }
         e->outcome->steps++;
         w->done++;
-        schedule(e, number, there + w->seconds);
+        schedule(e, number, there + seconds_of_step(e, w));
         return 1;
     }
     const int64_t place = w->done % e->stages;
