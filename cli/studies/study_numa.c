@@ -46,10 +46,11 @@ static mapped run_one(study *s, const char *machine, const weft_attention *p, in
     return (mapped){100 * (double)sim.total.hits / (double)(sim.total.hits + sim.total.misses), sim.seconds};
 }
 
-/* All mappings of a forward pass on the MI300X. */
+/* All mappings of a pass on the MI300X. Backward, a tile is 128 keys and then 128 queries; a step is 32 of the others. */
 static void run_all(study *s, mapped *to, weft_attention p) {
+    const int backward = p.operation == WEFT_ATTENTION_BACKWARD;
     for (int i = 0; i < MAPPINGS; i++) {
-        to[i] = run_one(s, "mi300x", &p, i, 128, 64);
+        to[i] = run_one(s, "mi300x", &p, i, backward ? 32 : 128, backward ? 128 : 64);
     }
 }
 
@@ -106,6 +107,18 @@ static void mi300x_deepseek(study *s) {
     study_fitted(s, "the spread per step");
 }
 
+static void mi300x_backward(study *s) {
+    static const char section[] = "figure 16, backward, H = 128, S = 128K, speed over swizzled head-first";
+    weft_attention p = attention(1, 128, 128, 131072, 128);
+    mapped all[MAPPINGS];
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    run_all(s, all, p);
+    study_add(s, STUDY_SPEED, section, 0.91, speed(all, NAIVE_BLOCK), "naive block-first");
+    study_fitted(s, "the rate of its products");
+    study_add(s, STUDY_SPEED, section, 0.94, speed(all, SWIZZLED_BLOCK), "swizzled block-first");
+    study_add(s, STUDY_SPEED, section, 0.91, speed(all, NAIVE_HEAD), "naive head-first");
+}
+
 static void mi355x(study *s) {
     static const char section[] = "MI355X, FlyDSL pull request 919: H = 64, S = 64K, D = 128, per cent";
     const weft_attention p = attention(1, 64, 64, 65536, 128);
@@ -121,5 +134,6 @@ void study_numa(study *s) {
     mi300x_mha(s);
     mi300x_gqa(s);
     mi300x_deepseek(s);
+    mi300x_backward(s);
     mi355x(s);
 }

@@ -28,10 +28,11 @@ typedef struct weft_profile {
     double epilogue;    /**< cycles after its last */
     double hidden;      /**< share of both that runs beside the tile before or after */
     double clock;       /**< share of the machine's clock that is left when the matrix units never pause */
+    int64_t dq_pass;    /**< attention backward: 1: passes of their own over the keys compute dQ; 0: adds to fp32 sums */
 } weft_profile;
 
 #define WEFT_PROFILE_INIT                                                                                                  \
-    { sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0 }
+    { sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0 }
 
 /** Finds a profile: one of the built-in ones by name, in upper or lower case, or a file by path (anything with a '/' or
  * ending in ".ini").

@@ -99,6 +99,16 @@ static double at_least_a_tenth(double factor) {
     return factor > 0.1 ? factor : 0.1;
 }
 
+/* Adds what the step that ended has computed to the sums. Nobody waits for that. */
+static inline void add_sums(engine *e, const sim_worker *w, double now) {
+    const weft_sim_job *job = &w->job;
+    if (job->sums.weight > 0 && w->done > 0) {
+        const int64_t step = job->first + (w->done - 1) * job->direction;
+        const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
+        weft_memory_add(e->memory, w->domain, job->sums.base + (uint32_t)step, weight, now);
+    }
+}
+
 /* Relative spread of the steps of a job. */
 static double spread_of_step(const engine *e, const weft_sim_job *job) {
     return e->spread_step * job->spread + job->jitter;
@@ -165,6 +175,7 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     if (!w->busy) {
         return begin_job(e, number, now);
     }
+    add_sums(e, w, now);
     if (w->done == w->job.steps) {
         if (w->job.out_weight > 0) {
             weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);

@@ -17,6 +17,7 @@ enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16 };
 typedef struct weft_sim_job {
     int streams;
     weft_sim_stream stream[WEFT_SIM_STREAMS];
+    weft_sim_stream sums; /* at each step, when it has computed, the job adds to piece base + s; weight 0: to none */
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
     double step_seconds;

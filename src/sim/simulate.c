@@ -72,7 +72,7 @@ weft_status weft_sim_simulate(const weft_plan *plan, const weft_sim_settings *o,
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
     }
     if (status == WEFT_OK) {
-        source.steps = o->limit != 0 || o->progress ? weft_simulate_steps(plan) : 0;
+        source.steps = o->limit != 0 || o->progress ? weft_simulate_steps(plan) * (uint64_t)walk.pieces.passes : 0;
         status = weft_sim_run(&memory, &source, o, &outcome, message);
     }
     if (status == WEFT_OK) {

@@ -92,6 +92,7 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visi
     for (int i = 0; i < job->streams; i++) {
         asked += job->stream[i].weight;
     }
+    asked += job->sums.weight;
     const double compute = compute_seconds(w, reads);
     const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth;
     job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
@@ -100,30 +101,44 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visi
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
-/* The next tile of a worker, by what its operation says that a visit reads. */
+/* The next pass of a worker: of the visit in hand, or the first of the next visit. */
+static int next_pass(weft_sim_walk *w, int64_t worker, int64_t domain) {
+    weft_sim_pass *p = &w->passes[worker];
+    if (++p->pass < w->pieces.passes) {
+        return 1;
+    }
+    p->pass = 0;
+    return next_visit(w, worker, domain, &p->visit);
+}
+
+/* The next job of a worker, by what the operation says that a pass of a visit reads. */
 static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
     weft_sim_walk *w = context;
     const weft_plan *plan = w->plan;
-    const weft_machine *m = &plan->machine;
-    weft_visit visit;
-    if (!next_visit(w, worker, domain, &visit)) {
+    if (!next_pass(w, worker, domain)) {
         return 0;
     }
-    const weft_tiling tiling = weft_plan_tiling(plan);
+    const weft_visit *visit = &w->passes[worker].visit;
     weft_visit_reads reads;
-    plan->operation->reads(&tiling, &plan->walk.reach, &visit, m->l2_sector, &reads);
-    fill_visit(job, plan, &visit, w->pieces.steps - 1);
+    reads.pass = w->passes[worker].pass;
+    reads.sums.line = reads.sums.sectors = reads.sums.at_end = 0;
+    plan->operation->reads(&w->tiling, &plan->walk.reach, visit, plan->machine.l2_sector, &reads);
+    fill_visit(job, plan, visit, w->pieces.steps - 1);
     job->streams = reads.streams;
-    double apart = 0; /* sectors that the cluster's CTAs would ask for, each for itself */
+    double apart = (double)reads.sums.sectors; /* sectors that the cluster's CTAs would ask for, each for itself */
     for (int i = 0; i < reads.streams; i++) {
         job->stream[i].base = (uint32_t)(reads.stream[i].line * w->pieces.steps);
         job->stream[i].weight = (uint32_t)reads.stream[i].sectors;
         job->stream[i].last_weight = (uint32_t)reads.stream[i].at_end;
         apart += (double)reads.stream[i].sectors * (double)reads.stream[i].shared;
     }
-    job->out = w->first_out + (uint32_t)job->tile;
+    job->sums.base = (uint32_t)(reads.sums.line * w->pieces.steps);
+    job->sums.weight = (uint32_t)reads.sums.sectors;
+    job->sums.last_weight = (uint32_t)reads.sums.at_end;
+    const uint32_t number = (uint32_t)(job->tile * w->pieces.passes + w->passes[worker].pass);
+    job->out = w->first_out + number;
     job->out_weight = (uint32_t)reads.out_sectors;
-    job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
+    job->lead = reads.reads_out ? job->out : w->first_lead + number;
     job->lead_weight = (uint32_t)reads.first_sectors;
     set_times(job, w, &reads, apart);
     return 1;
@@ -134,10 +149,10 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     const weft_plan *plan = w->plan;
     const weft_schedule *s = &plan->schedule;
     const weft_walk *walk = &plan->walk;
-    const weft_tiling tiling = weft_plan_tiling(plan);
-    const int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows * walk->cols;
+    int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows * walk->cols;
     int64_t lines = 0, streams;
-    plan->operation->pieces(&tiling, &walk->reach, plan->machine.l2_sector, &w->pieces);
+    plan->operation->pieces(&w->tiling, &walk->reach, plan->machine.l2_sector, &w->pieces);
+    w->pieces.passes += w->pieces.passes == 0;
     if (w->pieces.refused) {
         return weft_fail(message, WEFT_UNSUPPORTED, "%s", w->pieces.refused);
     }
@@ -148,7 +163,8 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
         return weft_fail(message, WEFT_UNSUPPORTED, "tiles of %lldx%lld are larger than the simulator can count",
                          (long long)s->tile_m, (long long)s->tile_n);
     }
-    if (!weft_multiply(lines, w->pieces.steps, &streams) || streams > MAX_PIECES || tiles > (MAX_PIECES - streams) / 2) {
+    if (!weft_multiply(lines, w->pieces.steps, &streams) || !weft_multiply(tiles, w->pieces.passes, &tiles) ||
+        streams > MAX_PIECES || tiles > (MAX_PIECES - streams) / 2) {
         return weft_fail(message, WEFT_UNSUPPORTED, "more pieces than the simulator can number (%d): choose larger tiles",
                          MAX_PIECES);
     }
@@ -182,10 +198,17 @@ static weft_status check_rates(const weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
+weft_tiling weft_sim_tiling(const weft_plan *plan, const weft_profile *profile) {
+    weft_tiling tiling = weft_plan_tiling(plan);
+    tiling.dq_pass = profile->dq_pass != 0;
+    return tiling;
+}
+
 weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
                                  const weft_profile *profile, weft_message *message) {
     memset(walk, 0, sizeof *walk);
     walk->plan = plan;
+    walk->tiling = weft_sim_tiling(plan, profile);
     walk->profile = profile;
     source->observer = NULL;
     source->steps = 0;
@@ -213,8 +236,9 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     walk->workers = calloc((size_t)source->workers, sizeof *walk->workers);
     walk->visits = calloc((size_t)source->workers, sizeof *walk->visits);
     walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
+    walk->passes = calloc((size_t)source->workers, sizeof *walk->passes);
     walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
-    if (!walk->workers || !walk->visits || !walk->positions || !walk->next_of_domain) {
+    if (!walk->workers || !walk->visits || !walk->positions || !walk->passes || !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
@@ -223,6 +247,7 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
                     plan->schedule.domains == 2;
     for (int64_t i = 0; i < source->workers; i++) {
         walk->positions[i] = -1;
+        walk->passes[i].pass = walk->pieces.passes; /* none left: the first call takes a visit */
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
             walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&plan->walk, (int32_t)(i % 2), &walk->counter)
                                              : weft_worker_start(&plan->walk, i, &walk->counter);
@@ -252,5 +277,6 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->workers);
     free(walk->visits);
     free(walk->positions);
+    free(walk->passes);
     free(walk->next_of_domain);
 }

@@ -6,16 +6,24 @@
 #include "plan/plan.h"
 #include "sim/engine.h"
 
+/* A visit, and which of its passes a worker has taken. */
+typedef struct weft_sim_pass {
+    weft_visit visit;
+    int64_t pass;
+} weft_sim_pass;
+
 /* The walk of a plan, dealt out to the machine's workers. */
 typedef struct weft_sim_walk {
     const weft_plan *plan;
     const weft_profile *profile;
+    weft_tiling tiling;             /* of the plan, in the form of the profile's kernel */
     weft_worker *workers;           /* (workers) persistent ones */
     int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
     int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
     int64_t lanes;                  /* domains that have a worker */
     int32_t *visits;                /* (workers) grid dispatch: visits of the position in hand that are done */
     int64_t *positions;             /* (workers) grid dispatch: the position in hand */
+    weft_sim_pass *passes;          /* (workers) the pass in hand */
     uint64_t counter;               /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
     weft_pieces pieces;             /* what the operation's tiles read and write */
@@ -26,6 +34,9 @@ typedef struct weft_sim_walk {
 weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
                                  const weft_profile *profile, weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
+
+/* The tiles of a plan in the form that the profile's kernel has. */
+weft_tiling weft_sim_tiling(const weft_plan *plan, const weft_profile *profile);
 
 /* FLOP per second of a machine's products in a dtype. */
 double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype);

@@ -30,8 +30,8 @@ typedef struct recorder {
 /* ---- what the L2s hold ---- */
 
 /* Chooses cells so that the maps of all domains are small enough, and lays out the sections. */
-static void lay_out(weft_trace *t, const weft_plan *plan) {
-    const weft_tiling tiling = weft_plan_tiling(plan);
+static void lay_out(weft_trace *t, const weft_plan *plan, const weft_profile *profile) {
+    const weft_tiling tiling = weft_sim_tiling(plan, profile);
     weft_pieces pieces;
     plan->operation->pieces(&tiling, &plan->walk.reach, plan->machine.l2_sector, &pieces);
     t->sections = pieces.sections;
@@ -292,7 +292,7 @@ weft_status weft_trace_make(weft_trace *trace, const weft_plan *plan, const weft
     if (!trace->totals) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)trace->domains);
     }
-    lay_out(trace, plan);
+    lay_out(trace, plan, &o.profile);
     status = weft_sim_simulate(plan, &o, &trace->sim, trace->totals, message);
     return status ? status : record(trace, plan, &o, message);
 }
