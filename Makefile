@@ -88,6 +88,7 @@ install: all
 docs: all
 	@scripts/deps.sh docs
 	scripts/picture.sh $(BUILD)/release/weft docs/sawtooth.svg
+	scripts/machines.sh $(BUILD)/release/weft docs/machines.svg
 	scripts/chart.py docs/results/peers/h200.csv docs/h200.svg
 	scripts/architecture.py tests/lint/layers.txt docs/architecture.svg
 	doxygen docs/Doxyfile

@@ -1,9 +1,10 @@
 """How good are the ways to choose a schedule? Three tables, each with its raw numbers, from `weft tune` on the device.
 
     bench_tuning.py WEFT [--device cpu|cuda] [--parts estimate,classes,ladder] [--subjects attention,gemm] [--out FOLDER] [--name NAME]
-                    [--seed 1] [--count N] [--patience S] [--raw]
+                    [--seed 1] [--count N] [--seconds S] [--patience S] [--raw]
 
-estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against the best of all candidates, every one timed.
+estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against the best of all candidates, every one timed, or as many
+          as --seconds of each problem allow, the likeliest first. With --seconds 4 both take four minutes on a GPU.
 classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length.
 ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
 
@@ -65,8 +66,9 @@ def draw_gemm(draw, device):
 
 
 class Tuner:
-    def __init__(self, weft, device, name, patience, subjects):
+    def __init__(self, weft, device, name, patience, subjects, seconds):
         self.weft, self.device, self.name, self.patience, self.subjects = weft, device, name or device, patience, subjects
+        self.everything = ["--behind", "1000", "--seconds", str(seconds)] if seconds else ["--exhaustive"]
         self.folder = tempfile.mkdtemp()
         self.environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(self.folder, "tuning.db")}
 
@@ -131,7 +133,7 @@ def estimate_row(problem, result):
     return {"problem": shape(problem), "estimate": own["schedule"], "estimate_ms": 1e3 * own["seconds"], "best": best["schedule"],
             "best_ms": 1e3 * best["seconds"], "loss": own["seconds"] / best["seconds"] - 1, "estimate_spread": own["spread"],
             "best_spread": best["spread"], "candidates": len(result["all"]), "runs": result["search"]["runs"],
-            "disturbed": result["search"]["disturbed"], "seconds": result["search"]["elapsed"]}  # fmt: skip
+            "untimed": result["search"]["untimed"], "disturbed": result["search"]["disturbed"], "seconds": result["search"]["elapsed"]}  # fmt: skip
 
 
 def write_raw(tuner, out, results):
@@ -160,7 +162,7 @@ def estimate(tuner, seed, out, count, raw):
         if subject not in tuner.subjects:
             continue
         for chunk in tuner.chunks(problems):
-            for problem, result in zip(chunk, tuner.tune(chunk, "--exhaustive")):
+            for problem, result in zip(chunk, tuner.tune(chunk, *tuner.everything)):
                 mine.append({"subject": subject, **estimate_row(problem, result)})
                 print("{problem}: {estimate} {estimate_ms:.4g} ms, {best} {best_ms:.4g} ms, {loss:.3f}".format(**mine[-1]),
                       file=sys.stderr, flush=True)  # fmt: skip
@@ -170,7 +172,8 @@ def estimate(tuner, seed, out, count, raw):
         rows += mine
         within = sum(row["loss"] <= BOUND[tuner.device] for row in mine)
         lines += [f"{subject}: within {100 * BOUND[tuner.device]:.0f} % on {within} of {len(mine)}, in the median "
-                  f"{100 * statistics.median(row['loss'] for row in mine):.1f} % (seed {seed})", "",
+                  f"{100 * statistics.median(row['loss'] for row in mine):.1f} %, at most {100 * max(row['loss'] for row in mine):.1f} %; "
+                  f"{sum(row['untimed'] for row in mine)} of {sum(row['candidates'] for row in mine)} candidates untimed (seed {seed})", "",
                   "| problem | the model's choice | ms | best of all | ms | loss | spread |", "| --- |" + " --- |" * 6]  # fmt: skip
         lines += ["| {problem} | {estimate} | {estimate_ms:.4g} | {best} | {best_ms:.4g} | {percent:.1f} % | {spread:.1f} % |".format(
             percent=100 * row["loss"], spread=100 * row["estimate_spread"], **row)
@@ -276,10 +279,12 @@ def main():
     parser.add_argument("--name")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, help="problems of each subject (20), and lengths (100)")
+    parser.add_argument("--seconds", type=float, help="of estimate: to spend on each problem, about (until all candidates are timed)")
     parser.add_argument("--patience", type=float, default=0, help="seconds to wait, for each problem, for a quiet moment")
     parser.add_argument("--raw", action="store_true", help="of estimate: keep every candidate's time")
     given = parser.parse_args()
-    tuner = Tuner(os.path.abspath(given.weft), given.device, given.name, given.patience, given.subjects.split(","))
+    tuner = Tuner(os.path.abspath(given.weft), given.device, given.name, given.patience, given.subjects.split(","),
+                  given.seconds)  # fmt: skip
     parts = {"estimate": (estimate, 20), "classes": (classes, 100), "ladder": (ladder, 0)}
     for part in given.parts.split(","):
         function, usual = parts[part]

@@ -35,6 +35,9 @@ int cmd_view(const settings *s, const char *const *words, size_t count);
 int cmd_report(const settings *s, const char *const *words, size_t count);
 int cmd_completion(const settings *s, const char *const *words, size_t count);
 
+/* What stands before every complaint from now on, as "seq 4096: "; "" for nothing. Not copied. */
+void complain_about(const char *what);
+
 /* One line on standard error; returns `code`. */
 int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

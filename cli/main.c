@@ -2,13 +2,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "cli.h"
+#include "options/axes.h"
 #include "options/schedules.h"
 #include "progress.h"
+#include "sweep/sweep.h"
+
+enum { MOST_WORDS = 9 }; /* before the options */
 
 /* clang-format off */
 const verb verb_table[] = {
@@ -21,18 +25,18 @@ const verb verb_table[] = {
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SHOW, 2, 2, cmd_order},
     {"run",        "attention|gemm",       "run a problem, check it against the reference, report time and TFLOP/s",
                    SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_RUN | SET_DEVICE | SET_SEED, 1, 1, cmd_run},
-    {"simulate",   "attention|gemm",       "predict the cache traffic and the time of a problem, a schedule and a machine",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SEED, 1, 1, cmd_simulate},
+    {"simulate",   "attention|gemm|trace", "predict the cache traffic and the time of a problem, a schedule and a machine, or of a kernel's trace (trace FILE|-)",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_TRACE | SET_OUTPUT | SET_SEED, 1, 2, cmd_simulate},
     {"compare",    "attention|gemm",       "the same problem under every order and sweep that is left open, side by side",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_DEVICE | SET_SEED, 1, 1, cmd_compare},
     {"plan",       "attention|gemm",       "search orders, sweeps, dispatches, groups and tiles, and recommend a schedule",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_PLAN | SET_SEED, 1, 1, cmd_plan},
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_SIMULATE | SET_SWEEP | SET_OUTPUT | SET_PLAN | SET_SEED, 1, 1, cmd_plan},
     {"tune",       "[attention|gemm]",     "time candidates on the device, keep the best for plans in mode measure or stored; look after what is kept",
                    SET_COMMON | SET_PROBLEM | SET_TUNE | SET_OUTPUT, 0, 1, cmd_tune},
     {"reproduce",  "[STUDY]",              "published studies beside the simulator, or on a GPU: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200, all",
                    SET_COMMON | SET_DEVICE | SET_OUTPUT | SET_SEED | SET_STUDY, 0, 1, cmd_reproduce},
-    {"view",       "attention|gemm",       "a page that plays schedules side by side and shows the cache (-o FILE.html), --text or --svg",
-                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_OUTPUT | SET_SEED, 1, 1, cmd_view},
+    {"view",       "attention|gemm|trace", "a page that plays schedules, or traces (trace FILE...), side by side and shows the cache (-o FILE.html), --text or --svg",
+                   SET_COMMON | SET_PROBLEM | SET_SCHEDULE | SET_VIEW | SET_TRACE | SET_OUTPUT | SET_SEED, 1, MOST_WORDS, cmd_view},
     {"report",     "[STUDY]",              "a page with every claim: studies reproduced, schedules compared, runs on this host measured (-o FILE.html)",
                    SET_COMMON | SET_OUTPUT, 0, 1, cmd_report},
     {"completion", "bash",                 "print a completion script for the shell", SET_COMMON, 1, 1, cmd_completion},
@@ -76,9 +80,11 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"}, {SET_RUN, "run"},         {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"}, {SET_VIEW, "view"},     {SET_SEED, "random"},     {SET_STUDY, "studies"},
-                    {SET_TUNE, "tune"},         {SET_PLAN, "plan"},     {SET_OUTPUT, "output"},   {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"}, {SET_RUN, "run"},     {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},  {SET_VIEW, "view"},   {SET_SWEEP, "sweep"},
+                    {SET_SEED, "random"},       {SET_STUDY, "studies"}, {SET_TUNE, "tune"},   {SET_PLAN, "plan"},
+                    {SET_OUTPUT, "output"},
+                    {SET_COMMON, "all verbs"}};
     printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
         if (!operation_base(i)) {
@@ -99,6 +105,12 @@ static void print_verb_help(const verb *v) {
     if (v->sets & SET_PROBLEM) {
         puts("\nSizes take the suffixes K, M and G (1024, 1024^2, 1024^3): --seq 128K is 131072.");
     }
+    if (v->sets & SET_SWEEP) {
+        puts("\nSweeps: an option that takes a value takes a list, --order hilbert,group, and one that takes a whole "
+             "number\n"
+             "takes ranges: --seq 4K:64K:x2 doubles, --seq 1K:8K:1K adds. --machine all lists all. Every combination is a "
+             "point.");
+    }
 }
 
 static const char *verb_name(int32_t i) {
@@ -112,7 +124,7 @@ static const verb *find_verb(const char *name) {
             return v;
         }
     }
-    const char *near = options_nearest(name, verb_name);
+    const char *near = weft_nearest(name, verb_name);
     if (near) {
         complain(EXIT_USAGE, "unknown verb %s: did you mean %s?", name, near);
     } else {
@@ -139,22 +151,14 @@ static void join(int argc, char **argv, char *text, size_t size) {
     }
 }
 
-/* A built-in machine's name as the library spells it: H200 is h200. */
-static const char *spell_machine(const char *name) {
-    for (size_t i = 0; name && weft_machine_name(i); i++) {
-        if (strcasecmp(name, weft_machine_name(i)) == 0) {
-            return weft_machine_name(i);
-        }
-    }
-    return name;
-}
-
-static int run_verb(const verb *v, int argc, char **argv) {
+/* Reads the options and runs the verb; lists and ranges go to `swept`. */
+static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
     settings s = settings_none();
-    const char *words[4];
+    const char *words[MOST_WORDS];
     size_t count;
     weft_message message = {""};
     const int32_t operation = v->sets & SET_PROBLEM ? find_operation(v, argc - 2, argv + 2) : 0;
+    s.axes = v->sets & SET_SWEEP ? swept : NULL;
     const int status =
         options_parse(&s, v->sets, operation_bits(operation), argc - 2, argv + 2, words, v->most, &count, &message);
     for (size_t i = 0; i < count && v->sets & SET_PROBLEM && !s.operation; i++) {
@@ -170,13 +174,15 @@ static int run_verb(const verb *v, int argc, char **argv) {
     if (count < v->least) {
         return complain(EXIT_USAGE, "%s needs %s: 'weft %s --help' shows how", v->name, v->words, v->name);
     }
+    if (s.order_file && s.order > 0 && s.order != WEFT_ORDER_CUSTOM) {
+        return complain(EXIT_USAGE, "--order %s and --order-file exclude each other", weft_order_describe(s.order)->name);
+    }
     if (s.output && weft_file_check(s.output, &message)) {
         return complain(EXIT_FAILED, "%s", message.text);
     }
     char command[512];
     join(argc, argv, command, sizeof command);
     s.command = command;
-    s.machine = spell_machine(s.machine);
     weft_profile profile = WEFT_PROFILE_INIT;
     const weft_status found = s.profile_name ? weft_profile_load(&profile, s.profile_name, &message) : WEFT_OK;
     if (found) {
@@ -190,7 +196,17 @@ static int run_verb(const verb *v, int argc, char **argv) {
     }
     s.kernel = kernel[0] ? kernel : s.kernel;
     const int taken = schedule_take(&s);
-    return taken ? taken : v->run(&s, words, count);
+    if (taken) {
+        return taken;
+    }
+    return v->sets & SET_SWEEP && sweep_is_asked(&s) ? sweep_run(v->name, &s, words[0]) : v->run(&s, words, count);
+}
+
+static int run_verb(const verb *v, int argc, char **argv) {
+    axes swept = {.count = 0};
+    const int code = read_and_run(v, argc, argv, &swept);
+    axes_release(&swept);
+    return code;
 }
 
 static int is_either(const char *word, const char *a, const char *b) {

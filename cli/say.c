@@ -7,14 +7,19 @@
 #include "cli.h"
 #include "progress.h"
 
-static int complained; /* the user was told what is wrong */
+static int complained;         /* the user was told what is wrong */
+static const char *about = ""; /* what stands before that */
+
+void complain_about(const char *what) {
+    about = what;
+}
 
 int complain(int code, const char *format, ...) {
     va_list arguments;
     complained = 1;
     progress_wipe();
     va_start(arguments, format);
-    fputs("weft: ", stderr);
+    fprintf(stderr, "weft: %s", about);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
@@ -55,9 +60,11 @@ int print_json(json_t *object) {
 }
 
 json_t *plan_json(const weft_plan *plan) {
-    char text[4096];
-    const size_t length = weft_plan_json(plan, text, sizeof text);
-    return length > 0 && length < sizeof text ? json_loads(text, 0, NULL) : NULL;
+    const size_t length = weft_plan_json(plan, NULL, 0);
+    char *text = length ? malloc(length + 1) : NULL;
+    json_t *object = text && weft_plan_json(plan, text, length + 1) == length ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    return object;
 }
 
 json_t *plan_member(const weft_plan *plan, const char *member) {

@@ -2,13 +2,44 @@
 #ifndef WEFT_TESTS_PLANS_H
 #define WEFT_TESTS_PLANS_H
 
+#include <stdlib.h>
+
+#include "base/random.h"
 #include "plan/plan.h"
 #include "problem/problem.h"
 
+/* A random order of `count` tiles, the caller's to free. */
+static inline uint32_t *random_table(uint64_t *random, int64_t count) {
+    uint32_t *table = (uint32_t *)malloc((size_t)count * sizeof *table); /* also C++ */
+    for (int64_t i = 0; table && i < count; i++) {
+        const int64_t other = (int64_t)(weft_random(random) % (uint64_t)(i + 1));
+        table[i] = table[other];
+        table[other] = (uint32_t)i;
+    }
+    return table;
+}
+
+/* A schedule of order custom that has no table gets a random one. */
 static inline weft_status plan_on(weft_plan **plan, const void *problem, const weft_schedule *schedule,
                                   const weft_machine *machine, const weft_device *device, weft_message *message) {
-    const weft_plan_options options = {sizeof options, schedule, machine, device};
-    return weft_plan_create(plan, problem, &options, message);
+    const weft_schedule none = WEFT_SCHEDULE_INIT;
+    weft_schedule s = schedule ? *schedule : none;
+    const weft_plan_options options = {sizeof options, schedule ? &s : NULL, machine, device};
+    uint32_t *table = NULL;
+    if (s.order == WEFT_ORDER_CUSTOM && !s.order_table) {
+        weft_grid grid;
+        const weft_status status = weft_plan_positions(problem, &options, &grid, message);
+        if (status) {
+            *plan = NULL;
+            return status;
+        }
+        s.order_count = grid.batch * grid.rows * grid.cols;
+        uint64_t random = (uint64_t)(grid.rows * 1000 + grid.cols);
+        s.order_table = table = random_table(&random, s.order_count);
+    }
+    const weft_status status = weft_plan_create(plan, problem, &options, message);
+    free(table); /* the plan has its own */
+    return status;
 }
 
 static inline weft_status plan_for(weft_plan **plan, const void *problem, const weft_schedule *schedule,

@@ -21,6 +21,7 @@ WORDS(axis_name, "n", "m")
 WORDS(device_name, "cpu", "cuda")
 WORDS(mode_name, "estimate", "measure", "stored")
 WORDS(show_name, "position", "worker", "domain", "path")
+WORDS(plot_name, "time", "tflops", "dram", "misses", "hits")
 
 static const char *cost_name(int32_t i) {
     return i == 0 ? "simulator" : i == 1 ? "model" : NULL;
@@ -32,6 +33,7 @@ static const char *cost_name(int32_t i) {
 const option option_table[] = {
     {"tile",     OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "tile shape: queries x keys, or m x n and optionally x k", AT(tile), 0, 3},
     {"order",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "ORDER", "one of 'weft orders'", AT(order), order_name, 1},
+    {"order-file", OPTION_WORD,  SET_SCHEDULE, "FILE|-", "an order of your own: a tile a line, as its number or as 'row,column'", AT(order_file), 0, 0},
     {"sweep",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "SWEEP", "forward, sawtooth or pair", AT(sweep), sweep_name, 1},
     {"dispatch", OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "DISPATCH", "grid, static or dynamic", AT(dispatch), dispatch_name, 1},
     {"workers",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "workers (the machine's)", AT(workers), 0, 0},
@@ -42,7 +44,7 @@ const option option_table[] = {
     {"split",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "on a GPU: CTAs that share out the steps of a tile", AT(split), 0, 0},
     {"table",    OPTION_FLAG,    SET_SCHEDULE | SET_TUNE, "", "take the order from a table", AT(table), 0, 0},
     {"schedule", OPTION_WORD,    SET_SCHEDULE | SET_TUNE, "FILE|-", "a schedule as JSON, as plan, simulate and run print it; other options go before it", AT(schedule), 0, 0},
-    {"machine",  OPTION_WORD,    SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
+    {"machine",  OPTION_MACHINE, SET_SCHEDULE, "NAME|FILE", "one of 'weft machines' or a machine file (this host)", AT(machine), 0, 0},
 
     {"device",   OPTION_CHOICE,  SET_DEVICE | SET_TUNE, "DEVICE", "where to run: cpu or cuda", AT(device), device_name, 0},
     {"gpu",      OPTION_INTEGER, SET_DEVICE | SET_TUNE, "N", "cuda: which GPU (0)", AT(gpu), 0, 0},
@@ -61,13 +63,18 @@ const option option_table[] = {
     {"stages",   OPTION_INTEGER,  SET_SIMULATE | SET_VIEW, "N", "steps requested ahead (the profile's)", AT(stages), 0, 0},
     {"profile",  OPTION_WORD,    SET_SIMULATE | SET_VIEW, "NAME|FILE", "the kernel: one of 'weft profiles' or a profile's file (the machine's usual one)", AT(profile_name), 0, 0},
     {"limit",    OPTION_COUNT,   SET_SIMULATE, "N", "simulate about N steps of the workers and scale the counts", AT(limit), 0, 0},
+    {"ours",     OPTION_FLAG,    SET_SIMULATE, "", "the kernel of weft that was measured on the machine, which need not be here", AT(ours), 0, 0},
     {"per-domain", OPTION_FLAG,  SET_SIMULATE, "", "each domain's counts too", AT(per_domain), 0, 0},
     {"curve",    OPTION_FLAG,    SET_SIMULATE, "", "misses for every size of the L2 instead", AT(curve), 0, 0},
+    {"step-seconds", OPTION_REAL, SET_TRACE, "X", "time of a trace's steps that have none of their own (0: as fast as they load)", AT(step_seconds), 0, 0},
+    {"trace-out", OPTION_WORD,   SET_TRACE, "FILE", "simulate attention|gemm: also write what the workers do as a trace, CSV where FILE ends in .csv or is -", AT(trace_out), 0, 0},
     {"show",     OPTION_CHOICE,  SET_SHOW, "WHAT", "position, worker, domain or path (position)", AT(show), show_name, 0},
 
     {"schedules", OPTION_WORD,   SET_VIEW, "A,B,...", "schedules side by side: orders, sweeps, dispatches joined by +, a group as group-12", AT(schedules), 0, 0},
     {"text",     OPTION_FLAG,    SET_VIEW, "", "in the terminal: played, or in a pipe as it ends", AT(text), 0, 0},
-    {"svg",      OPTION_FLAG,    SET_VIEW, "", "a still picture", AT(svg), 0, 0},
+    {"svg",      OPTION_FLAG,    SET_VIEW | SET_SWEEP, "", "a still picture; of a sweep, the plot: to --output, or alone to standard output", AT(svg), 0, 0},
+    {"plot",     OPTION_CHOICE,  SET_SWEEP, "WHAT", "what --svg plots: time, tflops, dram, misses or hits (time)", AT(plot), plot_name, 0},
+    {"csv",      OPTION_FLAG,    SET_SWEEP, "", "a line of comma-separated values for each schedule of each point", AT(csv), 0, 0},
     {"mode",     OPTION_CHOICE,  SET_RUN, "MODE", "how open choices are made: estimate, measure or stored (estimate)", AT(mode), mode_name, 0},
     {"file",     OPTION_WORD,    SET_TUNE, "FILE", "problems to tune, as CSV: a first line of option names, with 'subject' among them", AT(file), 0, 0},
     {"seconds",  OPTION_REAL,    SET_TUNE, "X", "to spend on a problem, about (10)", AT(budget), 0, 0},

@@ -28,14 +28,16 @@ typedef struct settings {
     int64_t tile[3], cluster[2];
     int32_t order, sweep, dispatch, axis, table;
     int64_t workers, group, domains, split;
-    const char *machine, *kernel;
+    const char *machine, *kernel, *order_file;
     int32_t device, precise, mask_every_block, no_prefetch, counters, show;
     int64_t gpu, ctas, repeat;
     int64_t seed, seeds, stages, limit;
     double drift; /* NaN: not given */
     const char *profile_name;
     const weft_profile *profile; /* that of profile_name */
-    int32_t per_domain, curve, tolerances;
+    int32_t per_domain, curve, tolerances, ours;
+    double step_seconds;
+    const char *trace_out;
     const char *schedules, *schedule, *output;
     int32_t cost; /* a weft_search_cost */
     int32_t text, svg;
@@ -44,6 +46,8 @@ typedef struct settings {
     double budget, behind, patience;
     const char *command; /* the whole line, for what is kept */
     int32_t verbose, json, help;
+    int32_t csv, plot; /* of sweeps */
+    struct axes *axes; /* where lists and ranges go; null: each option takes one value */
 } settings;
 
 /* Options of a kernel: see weft_device. */
@@ -56,6 +60,7 @@ typedef struct kernel_options {
 enum option_set {
     SET_COMMON = 1,
     SET_PROBLEM = 2, /* fields of problems, of the operations that the words name */
+    SET_SWEEP = 4,   /* the verb takes lists and ranges */
     SET_SCHEDULE = 8,
     SET_RUN = 16,
     SET_SHOW = 32,
@@ -66,7 +71,8 @@ enum option_set {
     SET_VIEW = 1024,
     SET_TUNE = 2048,
     SET_PLAN = 4096,
-    SET_STUDY = 8192
+    SET_STUDY = 8192,
+    SET_TRACE = 16384
 };
 
 typedef enum option_type {
@@ -75,6 +81,7 @@ typedef enum option_type {
     OPTION_COUNT,   /* the same, at least 1 */
     OPTION_REAL,    /* double, finite */
     OPTION_WORD,    /* const char * */
+    OPTION_MACHINE, /* const char *, a machine's name as the library spells it, or a path */
     OPTION_CHOICE,  /* int32_t, the number of a name */
     OPTION_SHAPE    /* int64_t[2] or [3]: 128x64 or 128x64x32, each at least 1 */
 } option_type;
@@ -121,23 +128,26 @@ settings settings_none(void);
 
 /* Reads `arguments` (without program and verb). Words that are not options go to `words`, at most `room` of them, with
  * their number in *count. Of SET_PROBLEM, the options of `operations` (bits) apply. Returns EXIT_OK, or EXIT_USAGE with a
- * message. */
+ * message; EXIT_FAILED when memory ran out. */
 int options_parse(settings *s, int sets, uint32_t operations, int count_in, char *const *arguments, const char **words,
                   size_t room, size_t *count, weft_message *message);
 
 /* What the flags that were given make of an operation: itself, or attention-backward of attention. */
 int32_t operation_made(const settings *s, int32_t operation);
 
+/* Reads one value of an option into the settings. Returns EXIT_OK, or EXIT_USAGE with a message. */
+int option_read(const option *o, settings *s, const char *text, weft_message *message);
+
 /* Sets a field of problems as its option would. */
 void settings_give(settings *s, const char *name, option_value value);
+
+/* Writes what is wrong; returns EXIT_USAGE. */
+int option_fail(weft_message *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A size with an optional suffix; returns 0 when it is not one or too large. */
 int options_read_integer(const char *text, int64_t *value);
 
 /* The letter that stands for an option, as in -o; 0: none does. */
 char options_letter(const option *o);
-
-/* The name nearest to a mistyped one among `next(0)`, `next(1)`, ...; null when none is near. */
-const char *options_nearest(const char *name, const char *(*next)(int32_t i));
 
 #endif

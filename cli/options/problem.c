@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "options/order_file.h"
 
 /* A choice that was not made is its enumeration's first value. */
 static int first_if_none(int32_t choice) {
@@ -147,6 +148,10 @@ weft_device device_of(const settings *s) {
     device.index = s->gpu >= INT32_MIN && s->gpu <= INT32_MAX ? (int32_t)s->gpu : -1;
     device.kernel = s->kernel;
     device.mode = (weft_mode)first_if_none(s->mode);
+    if (s->ours) {
+        device.kind = WEFT_DEVICE_CUDA;
+        device.mode = WEFT_PAPER;
+    }
     return device;
 }
 
@@ -169,7 +174,8 @@ weft_status question_of(const settings *s, question *q, weft_message *message) {
     q->options.schedule = &q->schedule;
     q->options.device = &q->device;
     q->options.machine = s->machine ? &q->machine : NULL;
-    return problem_of(s, &q->problem, message) ? WEFT_OK : WEFT_INVALID;
+    return problem_of(s, &q->problem, message) ? order_file_take(s, &q->problem, &q->options, &q->schedule, message)
+                                               : WEFT_INVALID;
 }
 
 int make_plan(const settings *s, weft_plan **plan) {

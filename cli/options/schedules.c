@@ -67,12 +67,13 @@ static int read_list(const settings *s, char *text, settings *list, size_t room,
 /* What tells most about a machine, where the user has left it open; null where nothing is open. */
 static weft_status default_list(const settings *s, const char **names, weft_message *message) {
     weft_machine machine = WEFT_MACHINE_INIT;
+    const int is_order_open = s->order == 0 && !s->order_file;
     if (weft_operation_describe(s->operation)->grid == WEFT_GRID_MATRIX) {
-        *names = s->order == 0 ? "raster-n,group,hilbert" : NULL;
+        *names = is_order_open ? "raster-n,group,hilbert" : NULL;
         return WEFT_OK;
     }
     const weft_status status = s->machine ? weft_machine_load(&machine, s->machine, message) : WEFT_OK;
-    *names = s->order == 0 && machine.domains > 1 ? "block-first,head-first-swizzled"
+    *names = is_order_open && machine.domains > 1 ? "block-first,head-first-swizzled"
              : s->sweep == 0                      ? "forward,sawtooth"
                                                   : NULL;
     return status;
@@ -140,8 +141,8 @@ int schedule_take(settings *s) {
     if (!text) {
         return EXIT_FAILED;
     }
-    const weft_status status =
-        weft_schedule_from_json(&read, text, length, strcmp(s->schedule, "-") == 0 ? "standard input" : s->schedule, &message);
+    const weft_status status = weft_schedule_from_json(
+        &read, text, length, strcmp(s->schedule, "-") == 0 ? "standard input" : s->schedule, &message);
     free(text);
     if (status) {
         return complain_status(status, &message);

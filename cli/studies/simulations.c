@@ -41,8 +41,9 @@ static char *key_of(const weft_plan *plan, const weft_machine *machine, const we
     if (!text) {
         return NULL;
     }
-    const int used = snprintf(text, size, "%s drift %.17g stages %lld limit %llu ", machine->name, o->drift,
-                              (long long)o->stages, (unsigned long long)o->limit);
+    const int used =
+        snprintf(text, size, "%s %s drift %.17g stages %lld limit %llu ", machine->name, o->profile ? o->profile->name : "",
+                 o->drift, (long long)o->stages, (unsigned long long)o->limit);
     if (plan) {
         if (weft_plan_json(plan, text + used, size - (size_t)used) == 0) {
             free(text);
@@ -74,6 +75,9 @@ static int add(simulations *s, char *key, weft_plan *plan, const weft_machine *m
         made->stream = *stream;
     }
     made->options = *options;
+    if (options->profile) {
+        made->profile = *options->profile;
+    }
     made->steps = plan ? weft_simulate_steps(plan) : weft_stream_steps(machine, stream);
     made->limit = options->limit;
     made->results = results;
@@ -104,7 +108,8 @@ int simulations_ask(simulations *s, weft_plan *plan, const weft_machine *machine
 
 /* ---- running ---- */
 
-static const double converged = 0.02; /* change of a number that ends the doubling */
+/* Changes that end the doubling: of the hit rate, and of the time, as a share. */
+static const double settled_hits = 0.005, settled_time = 0.01;
 
 /* The first `limit` steps, or with 0 all of them. */
 static weft_status run_once(const simulation *job, uint64_t seed, uint64_t limit, weft_simulation *result,
@@ -113,6 +118,7 @@ static weft_status run_once(const simulation *job, uint64_t seed, uint64_t limit
     weft_simulate_options options = job->options;
     progress_part part = {(double)(limit > 0 && limit < job->steps ? limit : job->steps), 0};
     options.seed = seed;
+    options.profile = job->profile.struct_size ? &job->profile : NULL;
     options.limit = limit;
     options.progress = progress_told;
     options.progress_user = &part;
@@ -152,8 +158,9 @@ weft_simulation simulations_forecast(const weft_simulation *half, const weft_sim
     return whole;
 }
 
-static int changes(double from, double to) {
-    return fabs(to - from) > converged * fabs(from);
+static int is_settled(const weft_simulation *last, const weft_simulation *now) {
+    return fabs(weft_hit_rate(&now->total) - weft_hit_rate(&last->total)) < settled_hits &&
+           fabs(now->seconds - last->seconds) < settled_time * last->seconds;
 }
 
 /* The first seed finds how many steps are enough; the others take as many. */
@@ -165,10 +172,7 @@ static weft_status run_in_part(simulation *job, uint64_t seed, int first, weft_s
         limit *= 2;
         status = run_once(job, seed, limit, &more, message);
         *result = simulations_forecast(&half, &more);
-        settled = !first || more.simulated >= 1 ||
-                  (last.simulated > 0 && !changes((double)last.total.misses, (double)result->total.misses) &&
-                   !changes((double)last.total.dram_read_bytes, (double)result->total.dram_read_bytes) &&
-                   !changes(last.seconds, result->seconds));
+        settled = !first || more.simulated >= 1 || (last.simulated > 0 && is_settled(&last, result));
         last = *result;
     }
     if (first) {

@@ -11,7 +11,8 @@ typedef struct simulation {
     weft_plan *plan; /* null: it is a stream */
     weft_machine machine;
     weft_stream stream;
-    weft_simulate_options options;
+    weft_simulate_options options; /* its profile is the next field, set when it is run */
+    weft_profile profile;
     uint64_t steps, limit;    /* of the whole, and simulated in the end */
     weft_simulation *results; /* by seed; of a stream the traffic, and its distinct sectors as compulsory misses */
 } simulation;
@@ -36,8 +37,8 @@ int simulations_ask(simulations *s, weft_plan *plan, const weft_machine *machine
 double simulations_units(const simulations *s);
 
 /* Runs everything. A simulation with a limit is run over so many steps and over twice as many, and what the second half did
- * is taken to go on to the end; the steps are doubled until that forecast changes by less than 2 % in misses, DRAM reads
- * and time, or the launch is whole. Returns 0, with status and message set, when one of them failed. */
+ * is taken to go on to the end; the steps are doubled until that forecast changes by less than half a point of hits and 1 %
+ * of the time, or the launch is whole. Returns 0, with status and message set, when one of them failed. */
 int simulations_run(simulations *s);
 
 /* The answer to a request, by its number, for the n-th seed. */

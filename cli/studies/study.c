@@ -143,25 +143,29 @@ static weft_simulation next_answer(study *s) {
     return *simulations_answer(&s->simulations, s->request++, s->seed_number);
 }
 
-weft_simulation study_simulate(study *s, const char *machine, const void *problem, const weft_schedule *schedule,
-                               const weft_simulate_options *options) {
-    const weft_simulate_options plain = WEFT_SIMULATE_INIT;
+weft_simulation study_simulate(study *s, const char *machine, const char *profile, const void *problem,
+                               const weft_schedule *schedule, uint64_t limit) {
     const weft_simulation none = WEFT_SIMULATION_INIT;
+    weft_simulate_options options = WEFT_SIMULATE_INIT;
+    weft_plan_options how = WEFT_PLAN_OPTIONS_INIT;
+    weft_profile kernel = WEFT_PROFILE_INIT;
+    weft_plan *plan = NULL;
+    weft_message message = {""};
     if (!s->gathering) {
         return next_answer(s);
     }
     const weft_machine m = study_machine(s, machine);
-    weft_plan_options how = WEFT_PLAN_OPTIONS_INIT;
-    weft_plan *plan = NULL;
-    weft_message message = {""};
     how.schedule = schedule;
     how.machine = &m;
+    options.limit = limit;
+    options.profile = &kernel;
     if (s->failed) {
         return none;
     }
-    if (weft_plan_create(&plan, problem, &how, &message) != WEFT_OK) {
+    if (weft_profile_load(&kernel, profile, &message) != WEFT_OK ||
+        weft_plan_create(&plan, problem, &how, &message) != WEFT_OK) {
         s->failed = complain(EXIT_FAILED, "%s", message.text);
-    } else if (!simulations_ask(&s->simulations, plan, &m, NULL, options ? options : &plain)) {
+    } else if (!simulations_ask(&s->simulations, plan, &m, NULL, &options)) {
         s->failed = complain(EXIT_FAILED, "%s", s->simulations.message.text);
     }
     return none;

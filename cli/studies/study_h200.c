@@ -123,14 +123,14 @@ static void paced(study *s, const weft_machine *machine) {
  * these. */
 static void peers(study *s) {
     static const struct {
-        const char *kernel;
+        const char *kernel, *profile;
         int64_t batch, heads, seq, head_dim, tile_m, tile_n;
         double dram_gb, misses, fabric; /* misses and fabric in millions of sectors */
-    } rows[] = {{"FA3, D = 64, batch 8, S = 128K", 8, 1, 131072, 64, 192, 128, 1.61, 100, 53},
-                {"cuDNN, D = 64, batch 8, S = 128K", 8, 1, 131072, 64, 128, 128, 2.22, 140, 70},
-                {"FA3, D = 128, 16 heads, S = 32K", 1, 16, 32768, 128, 128, 176, 0.61, 38, 21},
-                {"cuDNN, D = 128, 8 heads, S = 128K", 1, 8, 131072, 128, 128, 128, 5.44, 304, 165},
-                {"FA3, D = 128, 8 heads, S = 128K", 1, 8, 131072, 128, 128, 176, 7.18, 382, 227}};
+    } rows[] = {{"FA3, D = 64, batch 8, S = 128K", "flash-attention-3", 8, 1, 131072, 64, 192, 128, 1.61, 100, 53},
+                {"cuDNN, D = 64, batch 8, S = 128K", "cudnn", 8, 1, 131072, 64, 128, 128, 2.22, 140, 70},
+                {"FA3, D = 128, 16 heads, S = 32K", "flash-attention-3", 1, 16, 32768, 128, 128, 176, 0.61, 38, 21},
+                {"cuDNN, D = 128, 8 heads, S = 128K", "cudnn", 1, 8, 131072, 128, 128, 128, 5.44, 304, 165},
+                {"FA3, D = 128, 8 heads, S = 128K", "flash-attention-3", 1, 8, 131072, 128, 128, 176, 7.18, 382, 227}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_attention p = WEFT_ATTENTION_INIT;
         weft_schedule schedule = WEFT_SCHEDULE_INIT;
@@ -145,7 +145,7 @@ static void peers(study *s) {
         schedule.order = WEFT_ORDER_HEAD_FIRST;
         schedule.sweep = WEFT_SWEEP_FORWARD;
         schedule.dispatch = WEFT_DISPATCH_GRID;
-        const weft_simulation sim = study_simulate(s, "h200", &p, &schedule, NULL);
+        const weft_simulation sim = study_simulate(s, "h200", rows[i].profile, &p, &schedule, 0);
         const double published[] = {rows[i].dram_gb, rows[i].misses, rows[i].fabric};
         const double simulated[] = {(double)sim.total.dram_read_bytes / 1e9, (double)sim.total.misses / 1e6,
                                     (double)sim.total.fabric_sectors / 1e6};

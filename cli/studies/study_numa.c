@@ -33,24 +33,24 @@ static weft_attention attention(int64_t batch, int64_t heads, int64_t kv_heads, 
     return p;
 }
 
-static mapped run_one(study *s, const char *machine, const weft_attention *p, int mapping, int64_t tile_m, int64_t tile_n) {
-    weft_simulate_options options = WEFT_SIMULATE_INIT;
+static mapped run_one(study *s, const char *machine, const char *kernel, const weft_attention *p, int mapping,
+                      int64_t tile_m, int64_t tile_n) {
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
-    options.limit = FIRST_CUT;
     schedule.tile_m = tile_m;
     schedule.tile_n = tile_n;
     schedule.order = MAPPING[mapping].order;
     schedule.sweep = WEFT_SWEEP_FORWARD;
     schedule.dispatch = WEFT_DISPATCH_GRID;
-    const weft_simulation sim = study_simulate(s, machine, p, &schedule, &options);
+    const weft_simulation sim = study_simulate(s, machine, kernel, p, &schedule, FIRST_CUT);
     return (mapped){100 * (double)sim.total.hits / (double)(sim.total.hits + sim.total.misses), sim.seconds};
 }
 
 /* All mappings of a pass on the MI300X. Backward, a tile is 128 keys and then 128 queries; a step is 32 of the others. */
 static void run_all(study *s, mapped *to, weft_attention p) {
     const int backward = p.operation == WEFT_ATTENTION_BACKWARD;
+    const char *kernel = backward ? "triton-mi300x-backward" : "triton-mi300x";
     for (int i = 0; i < MAPPINGS; i++) {
-        to[i] = run_one(s, "mi300x", &p, i, backward ? 32 : 128, backward ? 128 : 64);
+        to[i] = run_one(s, "mi300x", kernel, &p, i, backward ? 32 : 128, backward ? 128 : 64);
     }
 }
 
@@ -122,8 +122,8 @@ static void mi300x_backward(study *s) {
 static void mi355x(study *s) {
     static const char section[] = "MI355X, FlyDSL pull request 919: H = 64, S = 64K, D = 128, per cent";
     const weft_attention p = attention(1, 64, 64, 65536, 128);
-    const mapped block = run_one(s, "mi355x", &p, NAIVE_BLOCK, 256, 64);
-    const mapped head = run_one(s, "mi355x", &p, SWIZZLED_HEAD, 256, 64);
+    const mapped block = run_one(s, "mi355x", "flydsl-mi355x", &p, NAIVE_BLOCK, 256, 64);
+    const mapped head = run_one(s, "mi355x", "flydsl-mi355x", &p, SWIZZLED_HEAD, 256, 64);
     study_add(s, STUDY_COUNT, section, 97.64, 100 - block.hits, "L2 misses, block-first");
     study_fitted(s, "its spread per tile");
     study_add(s, STUDY_COUNT, section, 93.62, head.hits, "L2 hits, swizzled head-first");

@@ -4,7 +4,7 @@
 #include "studies/study.h"
 #include <weft/model.h>
 
-static const char MACHINE[] = "gb10";
+static const char CUDA[] = "sawtooth-cuda", CUDA_TILE[] = "sawtooth-cutile";
 
 static weft_attention attention_of(int64_t batch, int64_t queries, int64_t keys, int causal) {
     weft_attention p = WEFT_ATTENTION_INIT;
@@ -27,8 +27,8 @@ static weft_schedule tiles_of(int64_t tile, int32_t sweep, int32_t dispatch, int
     return s;
 }
 
-static weft_simulation run(study *s, weft_attention p, weft_schedule schedule) {
-    return study_simulate(s, MACHINE, &p, &schedule, NULL);
+static weft_simulation run(study *s, const char *profile, weft_attention p, weft_schedule schedule) {
+    return study_simulate(s, "gb10", profile, &p, &schedule, 0);
 }
 
 static double saved(weft_simulation forward, weft_simulation sawtooth) {
@@ -45,15 +45,15 @@ static void tables_1_and_2(study *s) {
     for (int i = 0; i < 2; i++) {
         const int64_t seq = rows[i].seq;
         const weft_simulation sim =
-            run(s, attention_of(1, seq, seq, 0), tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_GRID, 48));
+            run(s, CUDA, attention_of(1, seq, seq, 0), tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_GRID, 48));
         study_add(s, STUDY_EXACT, "table 2, non-persistent CTAs", rows[i].grid, (double)sim.total.sectors_from_sm,
                   "L2 sectors from SMs, S = %lldK", (long long)seq / 1024);
     }
     for (int i = 0; i < 2; i++) {
         static const char section[] = "table 1, persistent CTAs (whole query tiles only)";
         const int64_t seq = rows[i].seq;
-        const weft_simulation sim =
-            run(s, attention_of(1, seq / 80 * 80, seq, 0), tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 48));
+        const weft_simulation sim = run(s, CUDA, attention_of(1, seq / 80 * 80, seq, 0),
+                                        tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 48));
         /* At 128K the table has 0.03 % more sectors from the L1 than the L1 was asked for. */
         study_add(s, seq == 32768 ? STUDY_EXACT : STUDY_COUNT, section, rows[i].persistent,
                   (double)sim.total.sectors_from_sm, "L2 sectors from SMs, S = %lldK", (long long)seq / 1024);
@@ -69,7 +69,7 @@ static void table_3(study *s) {
         const weft_sector_model m = {(double)seq, 80, 64, 2, 32};
         for (int causal = 0; causal < 2; causal++) {
             const weft_simulation sim =
-                run(s, attention_of(1, seq, seq, causal), tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 48));
+                run(s, CUDA, attention_of(1, seq, seq, causal), tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 48));
             const double model = causal ? weft_model_sectors_causal(&m) : weft_model_sectors(&m);
             sums[causal] += 100 * fabs(model / (double)sim.total.sectors_from_sm - 1);
         }
@@ -83,7 +83,7 @@ static void figure_5(study *s) {
     double leaves = 0;
     for (int64_t seq = 16384; seq <= 114688; seq += seq < 65536 ? 16384 : 4096) {
         const weft_simulation sim =
-            run(s, attention_of(1, seq, seq, 0), tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 48));
+            run(s, CUDA, attention_of(1, seq, seq, 0), tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 48));
         const weft_sector_model m = {(double)seq, 80, 64, 2, 32};
         const double cold = weft_model_compulsory(&m);
         if (seq <= 73728) { /* K and V up to 18 MiB */
@@ -101,8 +101,8 @@ static void figure_5(study *s) {
 static void figure_6(study *s) {
     static const int64_t workers[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48};
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
-        const weft_simulation sim =
-            run(s, attention_of(1, 131072, 131072, 0), tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, workers[i]));
+        const weft_simulation sim = run(s, CUDA, attention_of(1, 131072, 131072, 0),
+                                        tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, workers[i]));
         study_add(s, STUDY_COUNT, "figure 6, misses against active SMs, S = 128K",
                   100 * (1 - weft_model_wavefront_hits((double)workers[i])), 100 * (1 - weft_hit_rate(&sim.total)),
                   "per cent misses, %lld SMs, against 1/N", (long long)workers[i]);
@@ -115,8 +115,8 @@ static void section_4_2(study *s) {
     static const char speed[] = "figure 7, CUDA kernel, S = 128K: speed of sawtooth over cyclic";
     for (int64_t batch = 1; batch <= 8; batch *= 2) {
         const weft_attention p = attention_of(batch, 131072, 131072, 0);
-        const weft_simulation forward = run(s, p, tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 48));
-        const weft_simulation sawtooth = run(s, p, tiles_of(80, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_STATIC, 48));
+        const weft_simulation forward = run(s, CUDA, p, tiles_of(80, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 48));
+        const weft_simulation sawtooth = run(s, CUDA, p, tiles_of(80, WEFT_SWEEP_SAWTOOTH, WEFT_DISPATCH_STATIC, 48));
         study_add(s, STUDY_COUNT, misses, 50, saved(forward, sawtooth), "per cent, batch %lld", (long long)batch);
         if (batch == 8) {
             study_add(s, STUDY_SPEED, speed, 2.4 / 1.3, sawtooth.tflops / forward.tflops, "1.3 to 2.4 TFLOP/s, batch 8");
@@ -136,8 +136,8 @@ static void section_4_3(study *s) {
     for (int causal = 0; causal < 2; causal++) {
         for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
             const weft_attention p = attention_of(8, 131072, 131072, causal);
-            const weft_simulation forward = run(s, p, tiles_of(64, WEFT_SWEEP_FORWARD, forms[i].dispatch, 48));
-            const weft_simulation sawtooth = run(s, p, tiles_of(64, forms[i].sweep, forms[i].dispatch, 48));
+            const weft_simulation forward = run(s, CUDA_TILE, p, tiles_of(64, WEFT_SWEEP_FORWARD, forms[i].dispatch, 48));
+            const weft_simulation sawtooth = run(s, CUDA_TILE, p, tiles_of(64, forms[i].sweep, forms[i].dispatch, 48));
             const double share = 100 * (1 - (double)sawtooth.total.misses / (double)forward.total.misses);
             if (causal) { /* "significantly reduces": at least half of the 67 % without a mask */
                 study_between(s, sections[1], 67, share, 33, 100, "per cent of misses saved, %s: clearly", forms[i].name);

@@ -22,7 +22,7 @@ static weft_simulation run(study *s, int64_t m, int64_t n, int64_t k, int swizzl
     schedule.axis = along_m ? WEFT_AXIS_N : WEFT_AXIS_M;
     schedule.sweep = WEFT_SWEEP_FORWARD;
     schedule.dispatch = WEFT_DISPATCH_STATIC;
-    return study_simulate(s, "gb10", &p, &schedule, NULL);
+    return study_simulate(s, "gb10", "cutlass-fp8", &p, &schedule, 0);
 }
 
 void study_spark_gemm(study *s) {
@@ -44,6 +44,9 @@ void study_spark_gemm(study *s) {
         const weft_simulation swizzled = run(s, rows[i].m, rows[i].n, rows[i].k, 1);
         study_add(s, STUDY_COUNT, rows[i].section, rows[i].raster, raster.tflops, "M = %lldK, raster", m);
         study_add(s, STUDY_COUNT, rows[i].section, rows[i].swizzled, swizzled.tflops, "M = %lldK, swizzle of 8", m);
+        if (rows[i].m == 32768) {
+            study_fitted(s, "cycles, epilogue");
+        }
         study_add(s, STUDY_SPEED, rows[i].section, rows[i].swizzled / rows[i].raster, swizzled.tflops / raster.tflops,
                   "M = %lldK, swizzle of 8 over raster, as a ratio", m);
     }

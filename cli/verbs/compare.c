@@ -3,9 +3,10 @@
 
 #include "base/json.h"
 #include "cli.h"
+#include "sweep/sweep.h"
 #include "verbs/count.h"
 
-static int print_as_json(const settings *s, const ranking *r, const device_case *counted) {
+static json_t *as_json(const settings *s, const ranking *r, const device_case *counted) {
     json_t *rows = json_array();
     for (int64_t i = 0; i < r->summary.count; i++) {
         json_t *row = ranking_json(&r->rows[i], r->measured[i]);
@@ -15,7 +16,7 @@ static int print_as_json(const settings *s, const ranking *r, const device_case 
         weft_json_append(&rows, row);
     }
     const char *own = s->device == WEFT_DEVICE_CUDA ? "gpu" : "host";
-    return print_json(json_pack("{s:s, s:o}", "machine", s->machine ? s->machine : own, "schedules", rows));
+    return json_pack("{s:s, s:o}", "machine", s->machine ? s->machine : own, "schedules", rows);
 }
 
 static void print_as_text(const settings *s, const ranking *r, const device_case *counted) {
@@ -26,6 +27,22 @@ static void print_as_text(const settings *s, const ranking *r, const device_case
             count_print(&counted[i]);
         }
     }
+}
+
+int compare_points(const settings *points, size_t count, sweep *out) {
+    int code = EXIT_OK;
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        ranking r;
+        code = ranking_make(&points[i], WEFT_SEARCH_ORDERS, &r);
+        for (int64_t k = 0; k < r.summary.count && code == EXIT_OK; k++) {
+            code = sweep_put(out, i, &r.rows[k]);
+        }
+        if (code == EXIT_OK && out->objects) {
+            sweep_put_json(out, i, as_json(&points[i], &r, NULL));
+        }
+        ranking_release(&r);
+    }
+    return code;
 }
 
 int cmd_compare(const settings *s, const char *const *words, size_t count) {
@@ -47,7 +64,7 @@ int cmd_compare(const settings *s, const char *const *words, size_t count) {
         code = counted ? count_ranking(s, &r, counted) : complain(EXIT_FAILED, "out of memory");
     }
     if (code == EXIT_OK && s->json) {
-        code = print_as_json(s, &r, counted);
+        code = print_json(as_json(s, &r, counted));
     } else if (code == EXIT_OK) {
         print_as_text(s, &r, counted);
     }

@@ -40,12 +40,14 @@ int cmd_machines(const settings *s, const char *const *words, size_t count) {
             return complain_status(status, &message);
         }
         if (s->json) {
-            weft_json_append(&list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:f}", "name", m.name, "title", m.title, "workers",
-                                              (json_int_t)m.workers, "domains", (json_int_t)m.domains, "l2_bytes",
-                                              (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
+            weft_json_append(&list,
+                             json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f}", "name", m.name, "aliases", m.aliases, "title",
+                                       m.title, "workers", (json_int_t)m.workers, "domains", (json_int_t)m.domains,
+                                       "l2_bytes", (json_int_t)m.l2_bytes, "dram_bandwidth", m.dram_bandwidth));
         } else {
-            printf("%-8s %-28s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s\n", m.name, m.title, (long long)m.workers,
-                   (long long)m.domains, (double)m.l2_bytes / (1 << 20), m.dram_bandwidth / 1e12);
+            printf("%-13s %-42s %4lld workers, L2 %lld x %.1f MiB, DRAM %.2f TB/s%s%s\n", m.name, m.title,
+                   (long long)m.workers, (long long)m.domains, (double)m.l2_bytes / (1 << 20), m.dram_bandwidth / 1e12,
+                   m.aliases[0] ? "; also " : "", m.aliases);
         }
     }
     if (s->json) {

@@ -4,14 +4,14 @@
 #include "base/json.h"
 #include "cli.h"
 
-/* What the orders of a grid are for: the first operation that has such a grid. */
+/* What the orders of a grid are for: the first operation that has such a grid, or any. */
 static const char *grid_name(weft_grid_kind grid) {
     for (int32_t i = 1; weft_operation_describe(i); i++) {
         if (weft_operation_describe(i)->grid == grid) {
             return weft_operation_describe(i)->name;
         }
     }
-    return "";
+    return "any";
 }
 
 static const char *parameter_name(weft_parameter parameter) {
@@ -54,7 +54,7 @@ int cmd_orders(const settings *s, const char *const *words, size_t count) {
     if (s->json) {
         return print_as_json();
     }
-    for (int grid = 0; grid < 2; grid++) {
+    for (int grid = 0; grid <= WEFT_GRID_ANY; grid++) {
         printf("%sorders for %s\n", grid ? "\n" : "", grid_name((weft_grid_kind)grid));
         for (int32_t i = 1; weft_order_describe(i); i++) {
             const weft_order_info *o = weft_order_describe(i);

@@ -4,9 +4,15 @@
 
 #include "base/json.h"
 #include "cli.h"
+#include "sweep/sweep.h"
 #include "verbs/ranking.h"
 
 enum { SHOWN = 5, SENTENCE = 1024 };
+
+/* How many of the schedules are listed. */
+static size_t shown_rows(const ranking *r) {
+    return r->summary.count < SHOWN ? (size_t)r->summary.count : SHOWN;
+}
 
 /* The schedule of a row as `weft simulate` prints it: a new object, or null when memory ran out. */
 static json_t *schedule_json(const weft_ranked *row) {
@@ -51,30 +57,30 @@ static const char *cost_name(const weft_search_summary *u) {
     return u->cost == WEFT_SEARCH_BY_MODEL ? "model" : "simulator";
 }
 
-static int print_as_json(const settings *s, const ranking *r, size_t shown) {
+static json_t *as_json(const settings *s, const ranking *r) {
     const weft_search_summary *u = &r->summary;
     json_t *rows = json_array();
     char reason[SENTENCE];
     weft_search_why(r->search, 0, reason, sizeof reason);
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < shown_rows(r); i++) {
         weft_json_append(&rows, row_json(&r->rows[i]));
     }
-    return print_json(json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:o}", "machine",
-                                s->machine ? s->machine : "host", "recommended", row_json(&r->rows[0]), "baseline",
-                                u->has_baseline ? row_json(&r->baseline) : json_null(), "cost", cost_name(u), "rule",
-                                u->rule, "reason", reason, "why", why_json(r->search), "elsewhere",
-                                elsewhere_json(r->search), "schedules", (json_int_t)u->schedules, "searched",
-                                (json_int_t)u->searched, "finalists", (json_int_t)u->count, "best", rows));
+    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:o}", "machine",
+                     s->machine ? s->machine : "host", "recommended", row_json(&r->rows[0]), "baseline",
+                     u->has_baseline ? row_json(&r->baseline) : json_null(), "cost", cost_name(u), "rule", u->rule,
+                     "reason", reason, "why", why_json(r->search), "elsewhere", elsewhere_json(r->search), "schedules",
+                     (json_int_t)u->schedules, "searched", (json_int_t)u->searched, "finalists", (json_int_t)u->last,
+                     "best", rows);
 }
 
 /* Rows that a model has ranked show its times, each over the least; the simulator's would rank them otherwise. */
-static void print_priced(const ranking *r, size_t shown) {
+static void print_priced(const ranking *r) {
     double least = r->rows[0].model;
     for (int64_t i = 0; i < r->summary.count; i++) {
         least = r->rows[i].model < least ? r->rows[i].model : least;
     }
     printf("%-58s%12s%9s%10s%10s\n", "schedule", "model time", "hits %", "misses M", "DRAM GB");
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < shown_rows(r); i++) {
         char name[WEFT_SEARCH_NAME];
         const weft_simulation *sim = &r->rows[i].simulation;
         weft_search_name(&r->rows[i], name, sizeof name);
@@ -88,7 +94,7 @@ static void print_priced(const ranking *r, size_t shown) {
     }
 }
 
-static void print_as_text(const ranking *r, size_t shown) {
+static void print_as_text(const ranking *r) {
     char name[WEFT_SEARCH_NAME], text[SENTENCE];
     weft_search_name(&r->rows[0], name, sizeof name);
     printf("recommended: %s\n", name);
@@ -102,13 +108,27 @@ static void print_as_text(const ranking *r, size_t shown) {
     }
     putchar('\n');
     if (r->summary.cost == WEFT_SEARCH_BY_MODEL) {
-        print_priced(r, shown);
+        print_priced(r);
         return;
     }
     ranking_print_header(0);
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < shown_rows(r); i++) {
         ranking_print(&r->rows[i], 0);
     }
+}
+
+int plan_points(const settings *points, size_t count, sweep *out) {
+    int code = EXIT_OK;
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        ranking r;
+        code = ranking_make(&points[i], WEFT_SEARCH_ALL, &r);
+        code = code ? code : sweep_put(out, i, &r.rows[0]);
+        if (code == EXIT_OK && out->objects) {
+            sweep_put_json(out, i, as_json(&points[i], &r));
+        }
+        ranking_release(&r);
+    }
+    return code;
 }
 
 int cmd_plan(const settings *s, const char *const *words, size_t count) {
@@ -118,13 +138,10 @@ int cmd_plan(const settings *s, const char *const *words, size_t count) {
     }
     ranking r;
     int code = ranking_make(s, WEFT_SEARCH_ALL, &r);
-    if (code == EXIT_OK) {
-        const size_t shown = r.summary.count < SHOWN ? (size_t)r.summary.count : SHOWN;
-        if (s->json) {
-            code = print_as_json(s, &r, shown);
-        } else {
-            print_as_text(&r, shown);
-        }
+    if (code == EXIT_OK && s->json) {
+        code = print_json(as_json(s, &r));
+    } else if (code == EXIT_OK) {
+        print_as_text(&r);
     }
     ranking_release(&r);
     return code;

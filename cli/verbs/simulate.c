@@ -1,12 +1,16 @@
 /* weft simulate: a plan's cache traffic and time, predicted. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weft/report.h>
+#include <weft/trace.h>
 
 #include "base/json.h"
 #include "cli.h"
+#include "sweep/sweep.h"
 #include "verbs/simulated.h"
+#include "verbs/traces.h"
 
 static void print_traffic(const char *name, const weft_traffic *t) {
     printf("%-10s%14llu sectors, %llu from SMs, %llu hits, %llu misses (%.2f %% hits)\n", name,
@@ -14,12 +18,9 @@ static void print_traffic(const char *name, const weft_traffic *t) {
            (unsigned long long)t->misses, 100 * weft_hit_rate(t));
 }
 
-static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
-    char text[1024];
-    weft_plan_outline(plan, text, sizeof text);
-    fputs(text, stdout);
+void print_simulation(const weft_machine *machine, const weft_simulation *sim, const weft_traffic *domains) {
     print_traffic("L2", &sim->total);
-    for (int64_t d = 0; domains && d < weft_plan_machine(plan)->domains; d++) {
+    for (int64_t d = 0; domains && d < machine->domains; d++) {
         char name[40];
         snprintf(name, sizeof name, "  domain %lld", (long long)d);
         print_traffic(name, &domains[d]);
@@ -28,36 +29,29 @@ static void print_as_text(const weft_plan *plan, const weft_simulation *sim, con
     printf("%-10s%14.3f GB read, %.3f GB written\n", "DRAM", (double)sim->total.dram_read_bytes / 1e9,
            (double)sim->total.dram_write_bytes / 1e9);
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);
-    printf("%-10s%14.6f s, %s\n", "predicted", sim->seconds, weft_rate_text(sim->tflops).text);
+    printf("%-10s%14.6f s%s%s\n", "predicted", sim->seconds, sim->tflops > 0 ? ", " : "",
+           sim->tflops > 0 ? weft_rate_text(sim->tflops).text : "");
     printf("simulated in %.3f s, %llu visits, seed %llu, profile %s\n", sim->elapsed_seconds,
            (unsigned long long)sim->piece_visits, (unsigned long long)sim->seed, sim->profile);
 }
 
-enum { CURVE_POINTS = 48, CURVE_WIDTH = 60 };
+enum { CURVE_WIDTH = 60 };
 
-/* The misses for every size of the L2, as JSON or as a plot: one line a size, the machine's own marked. */
-static int print_curve(const settings *s, const weft_plan *plan) {
-    weft_curve_point points[CURVE_POINTS];
-    weft_message message = {""};
-    progress_part part = {1, 0};
-    const weft_simulate_options options = simulate_options(s, &part);
-    const weft_machine *machine = weft_plan_machine(plan);
-    const size_t count = machine->l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
-    progress_begin("simulating every size of the L2", 1);
-    const weft_status status = weft_simulate_curve(plan, &options, points, count, &message);
-    progress_end();
-    if (status) {
-        return complain_status(status, &message);
-    }
+size_t curve_points(const weft_machine *machine) {
+    return machine->l2_home == WEFT_HOME_SPLIT ? CURVE_POINTS / 3 : CURVE_POINTS;
+}
+
+int print_curve(const settings *s, const weft_machine *machine, const weft_curve_point *points, json_t *problem,
+                json_t *schedule) {
+    const size_t count = curve_points(machine);
     if (s->json) {
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++) {
             weft_json_append(&list, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)points[i].l2_bytes, "misses",
                                               (json_int_t)points[i].misses));
         }
-        return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", machine->name, "problem",
-                                    plan_member(plan, "problem"), "schedule", plan_member(plan, "schedule"), "l2_bytes",
-                                    (json_int_t)machine->l2_bytes, "curve", list));
+        return print_json(json_pack("{s:s, s:o, s:o, s:I, s:o}", "machine", machine->name, "problem", problem, "schedule",
+                                    schedule, "l2_bytes", (json_int_t)machine->l2_bytes, "curve", list));
     }
     int marked = 0;
     printf("%10s %14s\n", "L2 (MiB)", "misses");
@@ -75,15 +69,35 @@ static int print_curve(const settings *s, const weft_plan *plan) {
     return EXIT_OK;
 }
 
-static int print_as_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+static int simulate_curve(const settings *s, const weft_plan *plan) {
+    weft_curve_point points[CURVE_POINTS];
+    weft_message message = {""};
+    progress_part part = {1, 0};
+    const weft_simulate_options options = simulate_options(s, &part);
+    const weft_machine *machine = weft_plan_machine(plan);
+    progress_begin("simulating every size of the L2", 1);
+    const weft_status status = weft_simulate_curve(plan, &options, points, curve_points(machine), &message);
+    progress_end();
+    return status ? complain_status(status, &message)
+                  : print_curve(s, machine, points, s->json ? plan_member(plan, "problem") : NULL,
+                                s->json ? plan_member(plan, "schedule") : NULL);
+}
+
+static void print_as_text(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+    char text[1024];
+    weft_plan_outline(plan, text, sizeof text);
+    fputs(text, stdout);
+    print_simulation(weft_plan_machine(plan), sim, domains);
+}
+
+/* A simulation as weft_simulation_json() has it: a new object, or null when memory ran out. */
+static json_t *as_json(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
     const size_t length = weft_simulation_json(plan, sim, domains, NULL, 0);
     char *text = length ? malloc(length + 1) : NULL;
     const int whole = text && weft_simulation_json(plan, sim, domains, text, length + 1) == length;
-    if (whole) {
-        puts(text); /* main() sees whether that went well */
-    }
+    json_t *object = whole ? json_loads(text, 0, NULL) : NULL;
     free(text);
-    return whole ? EXIT_OK : complain(EXIT_FAILED, "out of memory: there is no result");
+    return object;
 }
 
 static int simulate(const settings *s, const weft_plan *plan) {
@@ -106,7 +120,7 @@ static int simulate(const settings *s, const weft_plan *plan) {
     } else if (status) {
         code = complain_status(status, &message);
     } else if (s->json) {
-        code = print_as_json(plan, &sim, s->per_domain ? domains : NULL);
+        code = print_json(as_json(plan, &sim, s->per_domain ? domains : NULL));
     } else {
         print_as_text(plan, &sim, s->per_domain ? domains : NULL);
     }
@@ -114,15 +128,105 @@ static int simulate(const settings *s, const weft_plan *plan) {
     return code;
 }
 
+/* ---- many points ---- */
+
+/* Plans that are simulated over threads, and what came out. */
+typedef struct batch {
+    const settings *points;
+    size_t count;
+    weft_plan **plans;
+    const weft_plan **chosen; /* of the plans, those that are simulated next; null for the others */
+    weft_simulation *sims;
+} batch;
+
+static int same_options(const settings *a, const settings *b) {
+    const weft_simulate_options one = simulate_options(a, NULL), other = simulate_options(b, NULL);
+    return one.seed == other.seed && one.drift == other.drift && one.stages == other.stages && one.limit == other.limit;
+}
+
+/* Simulates all points that have the same options as the i-th, unless one before it has them. */
+static int simulate_alike(batch *b, size_t i) {
+    weft_message message = {""};
+    progress_part part = {0, 0};
+    for (size_t k = 0; k < b->count; k++) {
+        const int alike = same_options(&b->points[i], &b->points[k]);
+        if (alike && k < i) {
+            return EXIT_OK;
+        }
+        b->chosen[k] = alike ? b->plans[k] : NULL;
+        part.units += alike;
+    }
+    const weft_simulate_options options = simulate_options(&b->points[i], &part);
+    const weft_status status = weft_simulate_all(b->chosen, b->count, &options, b->sims, NULL, &message);
+    return status ? complain_status(status, &message) : EXIT_OK;
+}
+
+static int simulate_batch(batch *b) {
+    const weft_simulation init = WEFT_SIMULATION_INIT;
+    int code = EXIT_OK;
+    for (size_t i = 0; i < b->count && code == EXIT_OK; i++) {
+        b->sims[i] = init;
+        code = make_plan(&b->points[i], &b->plans[i]);
+    }
+    progress_begin("simulating", (double)b->count);
+    for (size_t i = 0; i < b->count && code == EXIT_OK; i++) {
+        code = simulate_alike(b, i);
+    }
+    progress_end();
+    return code;
+}
+
+int simulate_points(const settings *points, size_t count, sweep *out) {
+    batch b = {points, count, calloc(count, sizeof *b.plans), calloc(count, sizeof *b.chosen),
+               calloc(count, sizeof *b.sims)};
+    int code = b.plans && b.chosen && b.sims ? simulate_batch(&b) : complain(EXIT_FAILED, "out of memory");
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        weft_ranked row = WEFT_RANKED_INIT;
+        row.schedule = weft_plan_schedule(b.plans[i]);
+        row.simulation = b.sims[i];
+        code = sweep_put(out, i, &row);
+        if (out->objects) {
+            sweep_put_json(out, i, as_json(b.plans[i], &b.sims[i], NULL));
+        }
+    }
+    for (size_t i = 0; i < count && b.plans; i++) {
+        weft_plan_destroy(b.plans[i]);
+    }
+    free(b.plans);
+    free(b.chosen);
+    free(b.sims);
+    return code;
+}
+
+/* The trace of a plan, where --trace-out says: CSV where the name says so, else binary. */
+static int write_trace(const settings *s, const weft_plan *plan) {
+    const char *path = s->trace_out;
+    const weft_simulate_options options = simulate_options(s, NULL);
+    const size_t length = strlen(path);
+    const int csv = strcmp(path, "-") == 0 || (length > 4 && strcmp(path + length - 4, ".csv") == 0);
+    weft_message message = {""};
+    const weft_status status = weft_trace_write_plan(plan, &options, csv ? WEFT_TRACE_CSV : WEFT_TRACE_BINARY,
+                                                     strcmp(path, "-") == 0 ? NULL : path, &message);
+    return status ? complain_status(status, &message) : EXIT_OK;
+}
+
 int cmd_simulate(const settings *s, const char *const *words, size_t count) {
-    (void)count;
-    if (check_operation(s, "simulate", words[0])) {
+    if (strcmp(words[0], "trace") == 0) {
+        return count < 2   ? complain(EXIT_USAGE, "simulate trace needs a FILE, or - for standard input")
+               : count > 2 ? complain(EXIT_USAGE, "%.60s: nothing more is expected here", words[2])
+                           : simulate_trace(s, words[1]);
+    }
+    if (check_plan_words(s, "simulate", words, count)) {
         return EXIT_USAGE;
     }
     weft_plan *plan = NULL;
     int code = make_plan(s, &plan);
-    if (code == EXIT_OK) {
-        code = s->curve ? print_curve(s, plan) : simulate(s, plan);
+    if (code == EXIT_OK && s->trace_out) {
+        code = write_trace(s, plan);
+    }
+    const int printed = !s->trace_out || strcmp(s->trace_out, "-") != 0; /* else the trace stands there */
+    if (code == EXIT_OK && printed) {
+        code = s->curve ? simulate_curve(s, plan) : simulate(s, plan);
     }
     weft_plan_destroy(plan);
     return code;

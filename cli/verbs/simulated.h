@@ -2,6 +2,7 @@
 #ifndef WEFT_CLI_SIMULATED_H
 #define WEFT_CLI_SIMULATED_H
 
+#include <jansson.h>
 #include <math.h>
 
 #include <weft/sim.h>
@@ -22,5 +23,15 @@ static inline weft_simulate_options simulate_options(const settings *s, progress
     o.progress_user = part;
     return o;
 }
+
+/* What came out, as text; `domains` is null, or one for each of the machine. */
+void print_simulation(const weft_machine *machine, const weft_simulation *sim, const weft_traffic *domains);
+
+/* The misses for every size of the L2 (curve_points() of them), as JSON or as a plot: one line a size, the machine's own
+ * marked. Takes the references to problem and schedule, which text does not need. */
+enum { CURVE_POINTS = 48 };
+size_t curve_points(const weft_machine *machine);
+int print_curve(const settings *s, const weft_machine *machine, const weft_curve_point *points, json_t *problem,
+                json_t *schedule);
 
 #endif

@@ -1,5 +1,6 @@
 /* weft view: schedules side by side, as a page, in the terminal or as a still. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <weft/report.h>
@@ -7,6 +8,7 @@
 #include "cli.h"
 #include "options/schedules.h"
 #include "verbs/simulated.h"
+#include "verbs/traces.h"
 
 /* A page where --output says; the same as JSON on standard output where --json does. */
 static weft_status write_page(const settings *s, const weft_view *view, weft_message *message) {
@@ -61,8 +63,11 @@ static int make_view(const settings *s, weft_plan *const *plans, size_t count, w
 }
 
 int cmd_view(const settings *s, const char *const *words, size_t count) {
-    (void)count;
-    if (check_operation(s, "view", words[0])) {
+    const int traces = strcmp(words[0], "trace") == 0;
+    if (traces && count < 2) {
+        return complain(EXIT_USAGE, "view trace needs a FILE, or - for standard input");
+    }
+    if (!traces && check_plan_words(s, "view", words, count)) {
         return EXIT_USAGE;
     }
     if (s->text + s->svg + s->json > 1) {
@@ -70,6 +75,9 @@ int cmd_view(const settings *s, const char *const *words, size_t count) {
     }
     if (!s->output && !s->text && !s->svg && !s->json) {
         return complain(EXIT_USAGE, "view needs -o FILE.html, --text, --svg or --json");
+    }
+    if (traces) {
+        return view_traces(s, words + 1, count - 1, show);
     }
     weft_plan *plans[WEFT_VIEW_SCHEDULES] = {NULL};
     weft_view *view = NULL;

@@ -52,21 +52,24 @@ struct weft_machine {
     int64_t llc_bytes;          /**< last-level cache behind the L2s; 0: none */
     double llc_bandwidth;       /**< bytes per second; 0 where there is none */
     double dram_bandwidth;      /**< bytes per second */
-    double near_latency, far_latency, dram_latency;                     /**< cycles; far is 0 where nothing is far */
-    double matrix_fp32, matrix_fp16, matrix_bf16;                       /**< FLOP per second, dense */
-    double exp_rate;                                                    /**< exponentials per second, the whole chip */
+    double near_latency, far_latency, dram_latency; /**< cycles; far is 0 where nothing is far */
+    double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */
+    double exp_rate;                                /**< exponentials per second, the whole chip */
+    int64_t gpcs;                                   /**< parts of the chip that have equal paths to the L2; 1: unknown */
+    int64_t gpc_workers;                            /**< workers of the largest of them */
     char attention_profile[32], backward_profile[32], gemm_profile[32]; /**< of its usual kernels; "": "generic" */
     double matrix_fp8;                                                  /**< FLOP per second, dense; 0: not known */
+    char aliases[96];                                                   /**< other names, separated by commas; "": none */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
     {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, "", "", "", 0.0}
+     0.0, 0.0, 0.0, 0.0, 0, 0, "", "", "", 0.0, ""}
 /* clang-format on */
 
-/** Finds a machine: one of the built-in ones by name, in upper or lower case, or a file by path (anything with
- * a '/' or ending in ".ini").
+/** Finds a machine: one of the built-in ones by name or alias, in upper or lower case, with or without hyphens and
+ * underscores ("RTX5090" is rtx-5090), or a file by path (anything with a '/' or ending in ".ini").
  *
  * WEFT_NOT_FOUND when there is neither; WEFT_INVALID, with file and line, when a file is not right.
  */

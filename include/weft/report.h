@@ -4,7 +4,7 @@
 #ifndef WEFT_REPORT_H
 #define WEFT_REPORT_H
 
-#include "sim.h"
+#include "source.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,6 +31,11 @@ WEFT_API weft_status weft_view_create(weft_view **view, const weft_plan *const *
                                       size_t count, const weft_simulate_options *options, int32_t curves,
                                       weft_message *message);
 
+/** The same of sources on a machine. Each says how many jobs it has, and its tensors outlive the view. */
+WEFT_API weft_status weft_view_create_sources(weft_view **view, const weft_source *const *sources,
+                                              const weft_machine *machine, const char *const *names, size_t count,
+                                              const weft_simulate_options *options, int32_t curves, weft_message *message);
+
 /** Releases it; null is fine. */
 WEFT_API void weft_view_destroy(weft_view *view);
 
@@ -56,6 +61,40 @@ WEFT_API weft_status weft_page_write(const char *json, const char *path, weft_me
 
 /** The measurements that travel inside the library, by number: the text of a CSV file, and its name. Null past the last. */
 WEFT_API const char *weft_recorded(size_t number, const char **name);
+
+/** A place on the x axis of a plot, and what stands there: two values, and never more. */
+typedef struct weft_plot_tick {
+    double at;
+    const char *name;
+} weft_plot_tick;
+
+/** A line of a plot, with a mark at each of its points: never more than these. */
+typedef struct weft_plot_line {
+    const char *name;    /**< in the legend */
+    const double *x, *y; /**< `count` of each, finite; above 0 where their axis is logarithmic */
+    size_t count;
+} weft_plot_line;
+
+/** Lines over one axis. */
+typedef struct weft_plot {
+    size_t struct_size;                  /**< set by WEFT_PLOT_INIT */
+    const char *title, *x_name, *y_name; /**< with units */
+    const weft_plot_tick *ticks;         /**< of the x axis */
+    size_t tick_count;
+    const weft_plot_line *lines;
+    size_t line_count;    /**< 1 to WEFT_PLOT_LINES */
+    int32_t x_log, y_log; /**< 1: logarithmic; without, y begins at 0 */
+} weft_plot;
+
+#define WEFT_PLOT_INIT                                                                                                     \
+    { sizeof(weft_plot), "", "", "", NULL, 0, NULL, 0, 0, 0 }
+
+/** How many lines can be told apart: eight colours, solid, dashed and dotted. */
+enum { WEFT_PLOT_LINES = 24 };
+
+/** Draws a plot as an SVG file for light and dark pages that needs no other file; with a null path to standard output. A
+ * file that is there is replaced once the new one is whole. */
+WEFT_API weft_status weft_plot_write(const weft_plot *plot, const char *path, weft_message *message);
 
 /** A colour, red, green and blue in the lowest 24 bits, on a ramp that grows evenly in lightness; `share` is 0 to 1. */
 WEFT_API uint32_t weft_colour_ramp(double share);

@@ -20,10 +20,10 @@ typedef enum weft_search_space {
 
 /** What ranks schedules. */
 typedef enum weft_search_cost {
-    WEFT_SEARCH_BY_ANY = 0,      /**< of WEFT_SEARCH_ALL: the model of the kernels where there is one, else the simulator */
+    WEFT_SEARCH_BY_ANY = 0, /**< of WEFT_SEARCH_ALL: the model of the kernels where there is one, else the simulator */
     WEFT_SEARCH_BY_SIMULATOR = 1, /**< any machine, any schedule */
-    WEFT_SEARCH_BY_MODEL = 2      /**< what the kernels here take on the device or machine that they were measured on: a plan's
-                                       default and the tuner go by it, too */
+    WEFT_SEARCH_BY_MODEL = 2 /**< what the kernels here take on the device or machine that they were measured on: a plan's
+                                  default and the tuner go by it, too */
 } weft_search_cost;
 
 /** How to search. A zero means the default. */
@@ -34,8 +34,8 @@ typedef struct weft_search_options {
     weft_progress progress;                /**< null, or told how many steps are simulated of about how many, by one thread
                                               at a time */
     void *progress_user;                   /**< its first argument */
-    uint64_t steps;                        /**< of tiles that WEFT_SEARCH_ALL simulates, about; 0: as many as take seconds */
-    weft_search_cost cost;                 /**< what ranks them */
+    uint64_t steps;        /**< of tiles that WEFT_SEARCH_ALL simulates, about; 0: as many as take seconds */
+    weft_search_cost cost; /**< what ranks them */
 } weft_search_options;
 
 #define WEFT_SEARCH_INIT                                                                                                   \
@@ -56,14 +56,14 @@ typedef struct weft_ranked {
 
 /** How a search went. */
 typedef struct weft_search_summary {
-    size_t struct_size;   /**< set by WEFT_SEARCH_SUMMARY_INIT */
-    int64_t count;        /**< schedules that are ranked: of WEFT_SEARCH_ALL, those of the last round */
-    int64_t schedules;    /**< that there are, of those that do the same only one */
-    int64_t searched;     /**< of these, in the first round: fewer where a wave of each would take too long */
-    int64_t last;         /**< as count */
-    int32_t whole;        /**< 1: those that are ranked were simulated whole */
-    int32_t has_baseline; /**< 0: there is no other schedule to compare with */
-    int32_t is_plain;     /**< 1: the baseline is the plain schedule; 0: it is the next best */
+    size_t struct_size; /**< set by WEFT_SEARCH_SUMMARY_INIT */
+    int64_t count;      /**< schedules that are ranked: by WEFT_SEARCH_BY_MODEL all, else those of the last round */
+    int64_t schedules;  /**< that there are, of those that do the same only one */
+    int64_t searched;   /**< of these, in the first round: fewer where a wave of each would take too long */
+    int64_t last;       /**< of those that are ranked, the first so many were simulated: by WEFT_SEARCH_BY_SIMULATOR all */
+    int32_t whole;      /**< 1: these were simulated whole */
+    int32_t has_baseline;  /**< 0: there is no other schedule to compare with */
+    int32_t is_plain;      /**< 1: the baseline is the plain schedule; 0: it is the next best */
     weft_search_cost cost; /**< what ranked them: WEFT_SEARCH_BY_SIMULATOR or WEFT_SEARCH_BY_MODEL */
     const char *rule;      /**< by which one is put before another, in words; a constant */
 } weft_search_summary;

@@ -75,7 +75,8 @@ typedef struct weft_simulation {
 WEFT_API weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
                                    weft_traffic *domains, weft_message *message);
 
-/** Simulates many plans over threads. Nulls among them are passed over.
+/** Simulates many plans over threads. Nulls among them are passed over. Progress counts the steps of all of them, and is
+ * told by one thread at a time.
  *
  * @param simulations  what came out, `count` of them, all with struct_size set
  * @param statuses     null, or how each went

@@ -1,11 +1,11 @@
 /** @file
  * The streaming experiment, simulated: one CTA per worker reads buffers from end to end, again and again. It shows what an
- * L2 holds.
+ * L2 holds. It is a weft_source, and an example of one: src/sim/stream.c.
  */
 #ifndef WEFT_STREAM_H
 #define WEFT_STREAM_H
 
-#include "sim.h"
+#include "source.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -253,12 +253,14 @@ typedef struct weft_schedule {
     int64_t cluster_m, cluster_n; /**< CTAs in a cluster, over rows x columns of the grid of tiles (attention: heads x query
                                        blocks), which they must divide; a GEMM's on a GPU may reach over the edge */
     int64_t split;                /**< on a GPU: CTAs of a cluster that share the steps of a tile, under grid dispatch */
-    int64_t reserved[8];          /**< 0 */
+    const uint32_t *order_table;  /**< WEFT_ORDER_CUSTOM: the caller's order, see weft_order_check(); a plan copies it */
+    int64_t order_count;          /**< entries of order_table */
+    int64_t reserved[6];          /**< 0 */
 } weft_schedule;
 
 #define WEFT_SCHEDULE_INIT                                                                                                 \
     {                                                                                                                      \
-        sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0, {                                  \
+        sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0, NULL, 0, {                         \
             0                                                                                                              \
         }                                                                                                                  \
     }
@@ -272,7 +274,9 @@ typedef enum weft_device_kind {
 typedef enum weft_mode {
     WEFT_ESTIMATE = 0, /**< by the model, in microseconds */
     WEFT_MEASURE = 1,  /**< as it was tuned before, or else by timing candidates on the device for some seconds */
-    WEFT_STORED = 2    /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
+    WEFT_STORED = 2,   /**< as it was tuned before; WEFT_NOT_FOUND when it was not */
+    WEFT_PAPER = 3     /**< as WEFT_ESTIMATE, for the machine given, which need not be here: to be simulated, not run.
+                          WEFT_UNSUPPORTED when the device's kernels were not measured on it */
 } weft_mode;
 
 /** A device, and how its kernels are to be run. Zeros choose the fastest.
@@ -289,7 +293,7 @@ typedef struct weft_device {
     weft_device_kind kind;
     int32_t index;      /**< which GPU, as the driver numbers them */
     const char *kernel; /**< the family of kernels to take, and its options; null: the best that fits */
-    weft_mode mode;     /**< how to choose what the schedule leaves open; but for WEFT_ESTIMATE, with no machine given */
+    weft_mode mode;     /**< how to choose what the schedule leaves open; WEFT_MEASURE and WEFT_STORED take no machine */
 } weft_device;
 
 /** The CPU. For a GPU: weft_device gpu = WEFT_DEVICE_INIT; gpu.kind = WEFT_DEVICE_CUDA; */
@@ -392,7 +396,7 @@ WEFT_API weft_status weft_schedule_from_json(weft_schedule *schedule, const char
 WEFT_API size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size);
 WEFT_API size_t weft_plan_title(const weft_plan *plan, char *text, size_t size);
 
-/** The schedule with every choice made. */
+/** The schedule with every choice made. Its order_table, if there is one, is the plan's: valid as long as the plan. */
 WEFT_API weft_schedule weft_plan_schedule(const weft_plan *plan);
 
 /** The problem with every default filled in: the struct of the plan's operation. Valid as long as the plan. */
@@ -406,6 +410,39 @@ WEFT_API const char *weft_plan_backend(const weft_plan *plan);
  * @param plan  the plan
  * @param size  sizeof(weft_walk); null when the library was built with another layout of it. */
 WEFT_API const weft_walk *weft_plan_walk(const weft_plan *plan, size_t size);
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Orders of your own
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/** The most entries of a table of an order: beyond that, only computed orders. */
+enum { WEFT_MOST_IN_TABLE = 1 << 28 };
+
+/** The grid that an order of the caller's covers in a plan with these options, whatever their order: tiles, or clusters of
+ * tiles where the schedule asks for clusters, or pairs of these under the pair sweep. All of the grid: also what a causal
+ * mask leaves without work. What is open is chosen as for a plan of WEFT_ORDER_CUSTOM, which takes clusters, split tiles
+ * and domains only when the schedule asks for them. */
+WEFT_API weft_status weft_plan_positions(const void *problem, const weft_plan_options *options, weft_grid *grid,
+                                         weft_message *message);
+
+/** Checks that a table visits every tile of a grid exactly once. table[position] is the number of the tile at a position:
+ * (batch * rows + row) * cols + col. WEFT_INVALID, and a message that names the first tile that is visited twice or
+ * missing, and the position. */
+WEFT_API weft_status weft_order_check(const uint32_t *table, int64_t count, weft_grid grid, weft_message *message);
+
+/** Reads an order from text and checks it as weft_order_check() does. Line by line, the text has the tiles in the order of
+ * their visits. A tile is its number, or row and column, or batch, row and column, separated by blanks or a comma, the
+ * same way in every line. A # begins a comment, and empty lines do not count.
+ *
+ * @param text     need not end with a null
+ * @param length   bytes of text
+ * @param name     of the text, for messages: "name:line: what is wrong"
+ * @param grid     the tiles, at most WEFT_MOST_IN_TABLE
+ * @param table    one entry for each tile of the grid
+ * @param message  null, or where to say what is wrong
+ */
+WEFT_API weft_status weft_order_read(const char *text, size_t length, const char *name, weft_grid grid, uint32_t *table,
+                                     weft_message *message);
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * Names

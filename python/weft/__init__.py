@@ -17,15 +17,18 @@ from .machines import Machine
 from .plans import Plan, plan
 from .profiles import Profile, profiles
 from .problems import Attention, AttentionBackward, Gemm
+from .recommendation import Candidate, Recommendation, recommend
 from .schedules import Order, Schedule, dispatches, orders, sweeps
 from .simulation import Comparison, Simulation, Traffic, compare, curve, simulate
+from .traces import Trace, simulate_trace
 from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
-    "Attention", "AttentionBackward", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory", "NotFound", "Order",
-    "Plan", "Profile", "Schedule", "Simulation", "Traffic", "Tuned", "Unreadable", "Unsupported", "attention", "compare", "curve",
-    "dispatches", "matmul", "orders", "plan", "profiles", "release_memory", "simulate", "sweeps", "tune",
+    "Attention", "AttentionBackward", "Candidate", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
+    "NotFound", "Order", "Plan", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
+    "Unsupported", "attention", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
+    "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
 ]  # fmt: skip
 
 

@@ -51,6 +51,7 @@ class Sized(Structure):
 
 _SIZED = "size struct_size;"
 _HEAD = f"{_SIZED} int32 operation;"  # what a problem and its data begin with: see head()
+PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_int64)  # a weft_progress: `user`, done, total
 _TYPES["TUNE_PROGRESS"] = TUNE_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)  # takes `user` and a TuneState
 
 # Every other structure with its fields; weft_plan_options is PlanOptions here.
@@ -69,7 +70,7 @@ STRUCTURES = {
     "GemmData": f"{_HEAD} void* a b c",
     "Schedule": (
         f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
-        "int64 domains cluster_m cluster_n split; int64[8] reserved"
+        "int64 domains cluster_m cluster_n split; uint32* order_table; int64 order_count; int64[6] reserved"
     ),
     "Device": f"{_SIZED} int kind; int32 index; char* kernel; int mode",
     "Machine": (
@@ -77,11 +78,12 @@ STRUCTURES = {
         "int64 shared_bytes l2_bytes l2_line l2_sector l2_ways l2_replacement l2_home; "
         "double l2_usable l2_slack l2_crowded; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
         "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16; "
-        "double exp_rate; char[32] attention_profile backward_profile gemm_profile; double matrix_fp8"
+        "double exp_rate; int64 gpcs gpc_workers; char[32] attention_profile backward_profile gemm_profile; double matrix_fp8; "
+        "char[96] aliases"
     ),
     "Profile": (
-        f"{_SIZED} char[32] name; char[96] title; int64 stages; double spread_step spread_tile spread_load merge matrix overlap; "
-        "double step_cycles launch prologue epilogue hidden clock; int64 dq_pass"
+        f"{_SIZED} char[32] name; char[96] title; int64 stages; double early spread_step spread_tile spread_load merge matrix overlap; "
+        "double step_cycles launch prologue epilogue hidden clock spread_kept; int64 dq_pass"
     ),
     "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device",
     "Tuned": f"{_SIZED} Schedule schedule; double seconds spread; int64 runs date; int32 whole",
@@ -103,7 +105,16 @@ STRUCTURES = {
         f"{_SIZED} Traffic total; uint64 compulsory_misses piece_visits; double seconds tflops elapsed_seconds; uint64 seed; "
         "double simulated; char[32] profile"
     ),
+    "SearchOptions": f"{_SIZED} int space; SimulateOptions* simulate; void* progress progress_user; uint64 steps; int cost",
+    "Ranked": f"{_SIZED} Schedule schedule given; uint64 limit; Simulation simulation; double model",
+    "SearchSummary": f"{_SIZED} int64 count schedules searched last; int32 whole has_baseline is_plain; int cost; char* rule",
     "CurvePoint": "int64 l2_bytes; uint64 misses",
+    "TraceOptions": (
+        f"{_SIZED} char* name; int64 workers; int32 dispatch; int64 cluster run rows cols; double flops step_seconds; char* profile"
+    ),
+    "TraceColumns": (
+        f"{_SIZED} size count; void* worker tile step tensor block bytes kind time; char** names; size name_count"
+    ),
     "OrderInfo": "char* name text; int grid parameter",
     "Name": "char* name text",
     "Divisor": "uint64 value multiplier; uint32 shift",
@@ -130,6 +141,7 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_problem_check": "void*",
     "weft_plan_create": "void** void* PlanOptions*",
     "weft_plan_enqueue": "void* void* void*",
+    "weft_plan_positions": "void* PlanOptions* Grid*",
     "weft_tune": "void* Schedule* Device* TuneOptions* Tuned* TuneState*",
     "weft_machine_load": "Machine* char*",
     "weft_machine_parse": "Machine* char* size char*",
@@ -141,6 +153,14 @@ _STATUS_FUNCTIONS = {  # each takes a message besides, last
     "weft_profile_values": "char* Profile* MachineValue* size size*",
     "weft_simulate": "void* SimulateOptions* Simulation* Traffic*",
     "weft_simulate_curve": "void* SimulateOptions* CurvePoint* size",
+    "weft_search_run": "void** void* PlanOptions* SearchOptions*",
+    "weft_search_summarize": "void* SearchSummary*",
+    "weft_search_row": "void* size Ranked*",
+    "weft_search_baseline": "void* Ranked*",
+    "weft_trace_read": "void** char* TraceOptions*",
+    "weft_trace_create": "void** TraceColumns* TraceOptions*",
+    "weft_simulate_source": "void* Machine* SimulateOptions* Simulation* Traffic*",
+    "weft_simulate_source_curve": "void* Machine* SimulateOptions* CurvePoint* size",
 }
 _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_version": ("char*", ""),
@@ -151,6 +171,14 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_plan_walk": ("Walk*", "void* size"),
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
+    "weft_search_destroy": (None, "void*"),
+    "weft_search_why": ("size", "void* size char* size"),
+    "weft_search_elsewhere": ("size", "void* char* char* size"),
+    "weft_search_name": ("size", "Ranked* char* size"),
+    "weft_elsewhere_name": ("char*", "size"),
+    "weft_trace_destroy": (None, "void*"),
+    "weft_trace_source": ("void*", "void*"),
+    "weft_trace_records": ("uint64", "void*"),
     "weft_machine_name": ("char*", "size"),
     "weft_profile_name": ("char*", "size"),
     "weft_order_describe": ("OrderInfo*", "int32"),

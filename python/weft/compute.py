@@ -40,7 +40,7 @@ def _planned(operation: Operation, forms: Tuple[tuple, ...], options: Any, sched
              kernel: Optional[str]) -> plans.Plan:  # fmt: skip
     """The plan for views of these forms (their shape, strides, dtype and device), kept for the next call."""
     problem = operation.problem_of(tuple(View(0, *form, None) for form in forms), options)
-    return plans.Plan(problem, schedules.to_c(schedules.of(schedule)), None, forms[0][3], kernel)
+    return plans.Plan(problem, schedules.of(schedule), None, forms[0][3], kernel)
 
 
 def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ...], views: Tuple[View, ...], options: Any,

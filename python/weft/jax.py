@@ -66,7 +66,7 @@ def _call(operation: Operation, options: Any, count: int, schedule: schedules.Sc
     _c.call(_c.library.weft_problem_check, ctypes.byref(problem))
     chosen = schedules.to_c(schedule)
     if device is not None:
-        plans.Plan(problem, chosen, None, device)
+        plans.Plan(problem, schedule, None, device)
     results = [jax.ShapeDtypeStruct(x.shape, numpy.float32 if x.fp32 else given[0].dtype) for x in outputs[:count]]
     call = jax.ffi.ffi_call(_target(operation), results, vmap_method="sequential")
     return call(*given, problem=_words(problem), schedule=_words(chosen))

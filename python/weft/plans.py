@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from . import _c, machines, notebook, operations, problems, schedules
+from . import _c, custom, machines, notebook, operations, problems, schedules
 from ._c import CPU, CUDA
 from .errors import Invalid, NoMemory
 from .problems import Problem, number_of
@@ -27,14 +28,21 @@ def device_of(name: str) -> Tuple[int, int]:
 class Plan(notebook.Shown):
     """A plan of the library, from weft.plan()."""
 
-    def __init__(self, problem: _c.Structure, schedule: _c.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int],
+    def __init__(self, problem: _c.Structure, schedule: schedules.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int],
                  kernel: Optional[str] = None, mode: int = 0):  # fmt: skip
         self._handle = ctypes.c_void_p()
         self._made_from = (problem, schedule, machine, device, kernel)
         self.operation = operations.BY_NUMBER[problem.operation]
         self._data_head = _c.head(self.operation.data, problem.operation)
         where = _c.Device(*device, kernel=None if kernel is None else str(kernel).encode(), mode=mode)
-        options = _c.PlanOptions(ctypes.pointer(schedule), machine and ctypes.pointer(machine), ctypes.pointer(where))
+        own = custom.is_custom(schedule.order)
+        given = schedules.to_c(dataclasses.replace(schedule, order=None) if own else schedule)
+        options = _c.PlanOptions(ctypes.pointer(given), machine and ctypes.pointer(machine), ctypes.pointer(where))
+        if own:
+            grid = _c.Grid()
+            _c.call(_c.library.weft_plan_positions, ctypes.byref(problem), ctypes.byref(options), ctypes.byref(grid))
+            table = custom.table(schedule.order, (grid.batch, grid.rows, grid.cols))
+            given.order_table, given.order_count = table, len(table)
         _c.call(_c.library.weft_plan_create, ctypes.byref(self._handle), ctypes.byref(problem), ctypes.byref(options))
 
     def __del__(self):
@@ -92,9 +100,7 @@ class Plan(notebook.Shown):
     def tiles(self, count: Optional[int] = None) -> List[Tuple[int, int, int]]:
         """(batch, row, column) at positions 0, 1, 2, ...: the order itself, or its first `count` positions."""
         problem, schedule, *where = self._made_from
-        with_table = _c.Schedule.from_buffer_copy(schedule)
-        with_table.table = 1
-        plan = Plan(problem, with_table, *where)
+        plan = Plan(problem, dataclasses.replace(schedule, table=True), *where)
         order = plan._order()
         rows, cols = order.grid.rows, order.grid.cols
         indices = order.table[: order.count if count is None else min(count, order.count)]
@@ -119,8 +125,7 @@ def plan(problem: Problem, schedule: schedules.ScheduleLike = None, machine: mac
     """
     problems.check(problem)
     made = machines.of(machine)
-    given = schedules.to_c(schedules.of(schedule))
-    return Plan(problem.to_c(), given, None if made is None else made._c, device_of(device), kernel,
+    return Plan(problem.to_c(), schedules.of(schedule), None if made is None else made._c, device_of(device), kernel,
                 number_of("mode", mode, MODES))  # fmt: skip
 
 

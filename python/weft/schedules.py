@@ -6,11 +6,11 @@ import dataclasses
 import functools
 from typing import Any, List, Mapping, Optional, Tuple, Union
 
-from . import _c, notebook
+from . import _c, custom, notebook
 from .errors import Invalid
 
 _AXES = ("n", "m")
-_SUBJECTS = ("gemm", "attention")  # by enum weft_grid_kind: what has such a grid
+_SUBJECTS = ("gemm", "attention", "any")  # by enum weft_grid_kind: what has such a grid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,10 +45,10 @@ def _names(what: str) -> Tuple[str, ...]:
 
 
 def orders(subject: Optional[str] = None) -> List[Order]:
-    """Every order, or those for `subject`: "gemm" or "attention"."""
-    if subject not in (None, *_SUBJECTS):
+    """Every order that has a name of its own, or those for `subject`: "gemm" or "attention"."""
+    if subject not in (None, *_SUBJECTS[:2]):
         raise Invalid(f'subject {subject!r} is not "gemm" or "attention"')
-    return [order for order in _orders() if subject in (None, order.subject)]
+    return [order for order in _orders() if order.subject in (subject, *(_SUBJECTS[:2] if subject is None else ()))]
 
 
 def sweeps() -> List[str]:
@@ -78,7 +78,10 @@ class Schedule(notebook.Shown):
     """Tile shape, order, sweep, dispatch and cluster. What is left out, the plan chooses.
 
     tile     (queries, keys) of an attention, (rows, columns, k step) of a GEMM; a 0 is chosen
-    order    a name from weft.orders(); sweep and dispatch likewise
+    order    a name from weft.orders(), or an order of your own: an array of tiles in the order of their visits, or a function
+             that takes a position and the grid (batch, rows, columns) and gives the tile there. A tile is its number, row
+             by row, or (row, column), or (batch, row, column)
+    sweep    a name from weft.sweeps(); dispatch likewise
     table    the order comes from a table built by the plan instead of being computed
     workers  workers to use; group, axis ("n" or "m") and domains are for the orders that take them
     cluster  CTAs in a cluster, over rows x columns of the grid of tiles
@@ -86,7 +89,7 @@ class Schedule(notebook.Shown):
     """
 
     tile: Tuple[int, ...] = ()
-    order: Optional[str] = None
+    order: custom.OrderLike = None
     sweep: Optional[str] = None
     dispatch: Optional[str] = None
     table: bool = False
@@ -100,9 +103,11 @@ class Schedule(notebook.Shown):
     def __post_init__(self) -> None:
         for name, most in (("tile", 3), ("cluster", 2)):
             object.__setattr__(self, name, _sizes(name, getattr(self, name), most))
+        object.__setattr__(self, "order", custom.kept(self.order))
 
     def __str__(self) -> str:
-        parts = [part for part in (self.order, self.sweep, self.dispatch) if part]
+        order = "custom" if custom.is_custom(self.order) else self.order
+        parts = [part for part in (order, self.sweep, self.dispatch) if part]
         parts += ["tile " + "x".join(map(str, self.tile))] if self.tile else []
         parts += [f"{name} {getattr(self, name)}" for name in ("group", "domains", "workers") if getattr(self, name)]
         parts += ["cluster " + "x".join(map(str, self.cluster))] if self.cluster else []
@@ -149,6 +154,11 @@ def of(schedule: ScheduleLike) -> Schedule:
         return schedule
     if not isinstance(schedule, Mapping):
         raise Invalid(f"schedule is a {type(schedule).__name__}, not a weft.Schedule or a dict of its fields")
+    if "order_hash" in schedule:  # the library's own description of an order of the caller's: see weft_plan_json()
+        if "order_table" not in schedule:
+            raise Invalid("the schedule has no order_table: its order is too long for JSON, give it again")
+        schedule = {**schedule, "order": schedule["order_table"]}
+        del schedule["order_hash"], schedule["order_table"]
     known = {field.name for field in dataclasses.fields(Schedule)}
     unknown = sorted(set(schedule) - known)
     if unknown:
@@ -157,6 +167,8 @@ def of(schedule: ScheduleLike) -> Schedule:
 
 
 def to_c(schedule: Schedule) -> _c.Schedule:
+    if custom.is_custom(schedule.order):
+        raise Invalid("an order of your own is for plans, not for tuning or jax.jit: its table fits one grid of tiles")
     tile, cluster = _padded(schedule.tile, 3), _padded(schedule.cluster, 2)
     if schedule.axis not in (None, *_AXES):
         raise Invalid(f'axis {schedule.axis!r} is not "n" or "m"')
@@ -170,7 +182,8 @@ def to_c(schedule: Schedule) -> _c.Schedule:
 
 def from_c(c: _c.Schedule) -> Schedule:
     tile = (c.tile_m, c.tile_n, c.tile_k) if c.tile_k else (c.tile_m, c.tile_n)
+    order = c.order_table[: c.order_count] if c.order_table else _name("order", c.order)
     return Schedule(
-        tile, _name("order", c.order), _name("sweep", c.sweep), _name("dispatch", c.dispatch), bool(c.table), c.workers,
+        tile, order, _name("sweep", c.sweep), _name("dispatch", c.dispatch), bool(c.table), c.workers,
         c.group, _AXES[c.axis - 1] if c.axis else None, c.domains, (c.cluster_m, c.cluster_n), c.split,
     )  # fmt: skip

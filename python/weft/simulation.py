@@ -36,10 +36,13 @@ def _traffic(c: _c.Traffic) -> Traffic:
 
 @dataclasses.dataclass(frozen=True)
 class Simulation:
-    """What came out: traffic in total and per domain, the predicted time, and the schedule with every choice made."""
+    """What came out: traffic in total and per domain, the predicted time, and the schedule with every choice made.
+
+    A trace has no schedule, and no TFLOP/s unless it says how much it computes.
+    """
 
     machine: str
-    schedule: schedules.Schedule
+    schedule: Optional[schedules.Schedule]
     total: Traffic
     domains: Tuple[Traffic, ...]
     compulsory_misses: int
@@ -52,7 +55,7 @@ class Simulation:
     profile: str
 
 
-def _options(profile: profiles.ProfileLike, drift: Optional[float], seed: int, stages: Optional[int], limit: int):
+def options(profile: profiles.ProfileLike, drift: Optional[float], seed: int, stages: Optional[int], limit: int):
     if drift is not None and drift < 0:
         raise Invalid(f"drift {drift} is negative; None is the profile's")
     numbers = {"seed": seed, "stages": 1 if stages is None else stages, "limit": limit}
@@ -63,6 +66,15 @@ def _options(profile: profiles.ProfileLike, drift: Optional[float], seed: int, s
     spread, ahead = 0.0 if drift is None else drift or -1.0, 0 if stages is None else stages or -1
     kernel = profiles.of(profile)
     return _c.SimulateOptions(spread, seed, ahead, limit, None, None, kernel and ctypes.pointer(kernel._c))
+
+
+def result(machine: machines.Machine, schedule: Optional[schedules.Schedule], out: _c.Simulation, domains) -> Simulation:
+    """What the library gave, as a Simulation."""
+    return Simulation(
+        machine.name, schedule, _traffic(out.total), tuple(map(_traffic, domains[: machine.domains])),
+        out.compulsory_misses, out.piece_visits, out.seconds, out.tflops, out.elapsed_seconds, out.seed, out.simulated,
+        out.profile.decode(),
+    )  # fmt: skip
 
 
 def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
@@ -81,21 +93,22 @@ def simulate(problem: Problem, schedule: schedules.ScheduleLike = None, machine:
     where = machines.of(machine) or machines.Machine.host()
     plan = plans.plan(problem, schedule, where)
     out, domains = _c.Simulation(), _c.array(_c.Traffic, max(1, where.domains))
-    options = _options(profile, drift, seed, stages, limit)
-    _c.call(_c.library.weft_simulate, plan._handle, ctypes.byref(options), ctypes.byref(out), domains)
-    return Simulation(
-        where.name, plan.schedule, _traffic(out.total), tuple(map(_traffic, domains[: where.domains])),
-        out.compulsory_misses, out.piece_visits, out.seconds, out.tflops, out.elapsed_seconds, out.seed, out.simulated,
-        out.profile.decode(),
-    )  # fmt: skip
+    given = options(profile, drift, seed, stages, limit)
+    _c.call(_c.library.weft_simulate, plan._handle, ctypes.byref(given), ctypes.byref(out), domains)
+    return result(where, plan.schedule, out, domains)
+
+
+def curve_points(count: int):
+    """Room for a curve."""
+    if not 2 <= schedules.whole("count", count) <= 1 << 20:
+        raise Invalid(f"count {count} is not between 2 and {1 << 20}")
+    return (_c.CurvePoint * count)()
 
 
 def curve(problem: Problem, schedule: schedules.ScheduleLike = None, machine: machines.MachineLike = None, *,
           count: int = 64) -> List[Tuple[int, int]]:  # fmt: skip
     """(bytes of one domain's L2, misses) for `count` sizes of the L2, from almost nothing to all of the data."""
-    if not 2 <= schedules.whole("count", count) <= 1 << 20:
-        raise Invalid(f"count {count} is not between 2 and {1 << 20}")
-    plan, points = plans.plan(problem, schedule, machine), (_c.CurvePoint * count)()
+    plan, points = plans.plan(problem, schedule, machine), curve_points(count)
     _c.call(_c.library.weft_simulate_curve, plan._handle, None, points, count)
     return [(point.l2_bytes, point.misses) for point in points]
 

@@ -166,7 +166,10 @@ _attention.register_autograd(_backward, setup_context=_keep)
 @torch.compiler.assume_constant_result
 def _text_of(schedule: schedules.ScheduleLike) -> str:
     """A schedule as the operator takes it: JSON."""
-    return json.dumps(dataclasses.asdict(schedules.of(schedule)))
+    fields = dataclasses.asdict(schedules.of(schedule))
+    if callable(fields["order"]):
+        raise Invalid("order is a function: a torch operator takes an array of tiles")
+    return json.dumps(fields)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,28 +69,86 @@ static int create_beside(const char *path, char *beside, size_t size) {
     return file;
 }
 
-weft_status weft_file_write(const char *path, const void *text, size_t length, weft_message *message) {
+weft_status weft_file_begin(weft_file *f, const char *path, weft_message *message) {
+    f->path = path;
+    f->error = f->replaces = 0;
+    f->file = STDOUT_FILENO;
     if (!path) {
-        return fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0
-                   ? WEFT_OK
-                   : weft_fail(message, WEFT_IO, "could not write to standard output");
+        return fflush(stdout) == 0 ? WEFT_OK : weft_fail(message, WEFT_IO, "could not write to standard output");
     }
-    char beside[PATH_MAX];
-    int file = create_beside(path, beside, sizeof beside);
-    const int replaces = file >= 0;
-    if (!replaces) {
-        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    f->file = create_beside(path, f->beside, sizeof f->beside);
+    f->replaces = f->file >= 0;
+    if (!f->replaces) {
+        f->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     }
-    if (file < 0) {
-        return fail(path, errno, message);
+    return f->file < 0 ? fail(path, errno, message) : WEFT_OK;
+}
+
+void weft_file_put(weft_file *f, const void *text, size_t length) {
+    f->error = f->error ? f->error : write_all(f->file, text, length);
+}
+
+weft_status weft_file_end(weft_file *f, weft_message *message) {
+    if (!f->path) {
+        return f->error ? weft_fail(message, WEFT_IO, "could not write to standard output") : WEFT_OK;
     }
-    int error = write_all(file, text, length);
-    error = close(file) != 0 && !error ? errno : error;
-    error = replaces && !error && rename(beside, path) != 0 ? errno : error;
-    if (error && replaces) {
-        unlink(beside);
+    f->error = close(f->file) != 0 && !f->error ? errno : f->error;
+    f->error = f->replaces && !f->error && rename(f->beside, f->path) != 0 ? errno : f->error;
+    if (f->error && f->replaces) {
+        unlink(f->beside);
     }
-    return error ? fail(path, error, message) : WEFT_OK;
+    return f->error ? fail(f->path, f->error, message) : WEFT_OK;
+}
+
+weft_status weft_file_write(const char *path, const void *text, size_t length, weft_message *message) {
+    weft_file f;
+    const weft_status status = weft_file_begin(&f, path, message);
+    if (status) {
+        return status;
+    }
+    weft_file_put(&f, text, length);
+    return weft_file_end(&f, message);
+}
+
+/* Reads to the end; returns 0 or an error number: EFBIG for more than `most` bytes. */
+static int read_all(int file, size_t most, char **text, size_t *length) {
+    size_t room = 0;
+    for (;;) {
+        if (*length == room) {
+            room = room ? 2 * room : 1 << 16;
+            char *larger = realloc(*text, room + 1);
+            if (!larger) {
+                return ENOMEM;
+            }
+            *text = larger;
+        }
+        const ssize_t got = read(file, *text + *length, room - *length);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            (*text)[*length] = '\0';
+            return got == 0 ? 0 : errno;
+        }
+        *length += got > 0 ? (size_t)got : 0;
+        if (*length > most) {
+            return EFBIG;
+        }
+    }
+}
+
+weft_status weft_file_read(const char *path, size_t most, char **text, size_t *length, weft_message *message) {
+    const int file = path ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    *text = NULL;
+    *length = 0;
+    const int error = file < 0 ? errno : read_all(file, most, text, length);
+    if (path && file >= 0) {
+        close(file);
+    }
+    if (error) {
+        free(*text);
+        *text = NULL;
+        return error == ENOMEM ? weft_fail(message, WEFT_NO_MEMORY, "no memory to read a file")
+                               : fail(path ? path : "standard input", error, message);
+    }
+    return WEFT_OK;
 }
 
 int weft_file_line(const char *path, char *text, size_t size) {

@@ -68,6 +68,9 @@ static const char *kernel(const weft_plan *plan) {
 static weft_status open_plan(weft_plan *plan, int given_machine, weft_message *message) {
     weft_schedule *s = &plan->schedule;
     (void)message;
+    if (s->order == WEFT_ORDER_CUSTOM && operation_of(plan)->run == run_gemm) {
+        plan->products = plan->gemm.batch; /* the caller's table is over all of the batch, on every machine */
+    }
     if (given_machine) {
         return WEFT_OK;
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "machine/machine.h"
 
 /* A finding: where, and what. Empty when all is well. */
 typedef struct finding {
@@ -37,6 +38,27 @@ static finding find_domains(const weft_machine *m) {
         found.at = WEFT_KEY_HANDOUT_RUN;
         snprintf(found.text, sizeof found.text, "run must be 1 where %s",
                  m->domains == 1 ? "there is one domain" : "handout is round-robin");
+    }
+    return found;
+}
+
+int64_t weft_machine_large_gpcs(const weft_machine *m) {
+    const int64_t gpcs = m->gpcs > 0 ? m->gpcs : 1, most = m->gpcs > 0 ? m->gpc_workers : m->workers;
+    for (int64_t large = 1; large <= gpcs; large++) {
+        const int64_t others = gpcs - large, left = m->workers - large * most;
+        if (others == 0 ? left == 0 : left > 0 && divides(others, left) && left / others < most) {
+            return large;
+        }
+    }
+    return 0;
+}
+
+static finding find_gpcs(const weft_machine *m) {
+    finding found = {WEFT_KEY_GPC_WORKERS, ""};
+    if (m->gpc_workers > m->workers || weft_machine_large_gpcs(m) == 0) {
+        snprintf(found.text, sizeof found.text,
+                 "%" PRId64 " workers do not make %" PRId64 " gpcs, some of %" PRId64 " and the others equal", m->workers,
+                 m->gpcs, m->gpc_workers);
     }
     return found;
 }
@@ -79,7 +101,8 @@ static finding find_latencies(const weft_machine *m) {
 }
 
 weft_status weft_sheet_check(const weft_sheet *sheet, const char *label, weft_message *message) {
-    const finding found[] = {find_domains(&sheet->machine), find_sizes(&sheet->machine), find_latencies(&sheet->machine)};
+    const finding found[] = {find_domains(&sheet->machine), find_gpcs(&sheet->machine), find_sizes(&sheet->machine),
+                             find_latencies(&sheet->machine)};
     for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
         if (found[i].text[0]) {
             return weft_fail(message, WEFT_INVALID, "%s:%d: %s", label, sheet->line[found[i].at], found[i].text);

@@ -174,7 +174,13 @@ void weft_sheet_host(weft_sheet *sheet) {
     m->workers = cores >= 1 && cores <= 1048576 ? cores : 1;
     say(sheet, WEFT_KEY_WORKERS, cores == m->workers ? "sysconf" : "assumed: one");
     snprintf(m->name, sizeof m->name, "host");
+    snprintf(m->aliases, sizeof m->aliases, "cpu");
     snprintf(m->title, sizeof m->title, "This host's CPU, %" PRId64 " core%s", m->workers, m->workers == 1 ? "" : "s");
+
+    m->gpcs = 1;
+    m->gpc_workers = m->workers;
+    say(sheet, WEFT_KEY_GPCS, "a CPU has none");
+    say(sheet, WEFT_KEY_GPC_WORKERS, "follows from gpcs");
 
     int64_t kilohertz = read_number(CPU0 "cpufreq/cpuinfo_max_freq");
     int has_clock = kilohertz >= 100000 && kilohertz <= 20000000;

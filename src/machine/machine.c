@@ -3,14 +3,14 @@
 #include <weft/machine.h>
 
 #include <string.h>
-#include <strings.h>
 
 #include "base/struct.h"
 #include "machine/machine.h"
 #include "machine/sheet.h"
+#include "sheet/names.h"
 
 static weft_status find(weft_sheet *sheet, const char *name, weft_message *message) {
-    if (name && strcasecmp(name, "host") == 0) {
+    if (name && (weft_names_agree(name, "host") || weft_names_agree(name, "cpu"))) {
         weft_sheet_host(sheet);
         return WEFT_OK;
     }

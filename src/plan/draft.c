@@ -39,6 +39,16 @@ static weft_status make_in_mode(weft_plan **plan, weft_plan *draft, const weft_m
     if (mode == WEFT_ESTIMATE) {
         return weft_plan_make(plan, draft, machine, message);
     }
+    if (mode == WEFT_PAPER) {
+        const weft_backend *wanted = draft->backend;
+        if (!machine) {
+            return weft_fail(message, WEFT_INVALID, "a plan on paper is for a machine: give one");
+        }
+        return weft_plan_put_on_paper(draft, machine) && draft->backend == wanted
+                   ? weft_plan_lay_out(plan, draft, machine, message)
+                   : weft_fail(message, WEFT_UNSUPPORTED, "the costs of %s kernels on %s are not known", wanted->name,
+                               machine->name);
+    }
     if (machine) {
         return weft_fail(message, WEFT_INVALID, "a machine is given, and mode %s is for the device itself",
                          mode == WEFT_MEASURE ? "measure" : "stored");
@@ -56,21 +66,48 @@ static weft_status make_in_mode(weft_plan **plan, weft_plan *draft, const weft_m
                : weft_fail(message, WEFT_NOT_FOUND, "what was tuned does not fit this length: %.200s", why.text);
 }
 
+/* A draft of a problem and its options; *given is null where these leave the machine to the device. */
+static weft_status take(weft_plan *draft, weft_machine *machine, const weft_machine **given, const void *problem,
+                        const weft_plan_options *options, weft_message *message) {
+    weft_plan_options o = WEFT_PLAN_OPTIONS_INIT;
+    weft_status status = WEFT_OK;
+    if ((options &&
+         (status = weft_struct_take(&o, sizeof o, sizeof(size_t), options, "WEFT_PLAN_OPTIONS_INIT", message))) ||
+        (status = weft_plan_draft(draft, problem, o.schedule, o.device, message)) ||
+        (o.machine && (status = weft_machine_copy(machine, o.machine, message)))) {
+        return status;
+    }
+    *given = o.machine ? machine : NULL;
+    return WEFT_OK;
+}
+
 weft_status weft_plan_create(weft_plan **plan, const void *problem, const weft_plan_options *options,
                              weft_message *message) {
+    weft_plan draft;
+    weft_machine machine;
+    const weft_machine *given;
     if (!plan) {
         return weft_fail(message, WEFT_INVALID, "plan is null");
     }
     *plan = NULL;
-    weft_plan_options o = WEFT_PLAN_OPTIONS_INIT;
-    weft_plan draft;
+    const weft_status status = take(&draft, &machine, &given, problem, options, message);
+    return status ? status : make_in_mode(plan, &draft, given, message);
+}
+
+weft_status weft_plan_positions(const void *problem, const weft_plan_options *options, weft_grid *grid,
+                                weft_message *message) {
+    weft_plan draft, *plan;
     weft_machine machine;
-    weft_status status = WEFT_OK;
-    if ((options &&
-         (status = weft_struct_take(&o, sizeof o, sizeof(size_t), options, "WEFT_PLAN_OPTIONS_INIT", message))) ||
-        (status = weft_plan_draft(&draft, problem, o.schedule, o.device, message)) ||
-        (o.machine && (status = weft_machine_copy(&machine, o.machine, message)))) {
-        return status;
+    const weft_machine *given;
+    if (!grid) {
+        return weft_fail(message, WEFT_INVALID, "grid is null");
     }
-    return make_in_mode(plan, &draft, o.machine ? &machine : NULL, message);
+    weft_status status = take(&draft, &machine, &given, problem, options, message);
+    draft.schedule.order = WEFT_ORDER_CUSTOM;
+    draft.is_outline = 1;
+    if (status == WEFT_OK && (status = weft_plan_lay_out(&plan, &draft, given, message)) == WEFT_OK) {
+        *grid = plan->walk.order.grid;
+        weft_plan_destroy(plan);
+    }
+    return status;
 }

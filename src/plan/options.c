@@ -6,7 +6,13 @@
 weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs, weft_message *message) {
     const weft_schedule none = WEFT_SCHEDULE_INIT;
     *ours = none;
-    return theirs ? weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_SCHEDULE_INIT", message) : WEFT_OK;
+    const weft_status status =
+        theirs ? weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_SCHEDULE_INIT", message) : WEFT_OK;
+    if (status == WEFT_OK && ours->order_table && ours->order != WEFT_ORDER_CHOOSE && ours->order != WEFT_ORDER_CUSTOM) {
+        return weft_fail(message, WEFT_INVALID, "order_table is given, and order is %d: order custom takes it",
+                         (int)ours->order);
+    }
+    return status;
 }
 
 weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_message *message) {
@@ -22,8 +28,8 @@ weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_
     if (ours->kind != WEFT_DEVICE_CPU && ours->kind != WEFT_DEVICE_CUDA) {
         return weft_fail(message, WEFT_INVALID, "kind %d is not WEFT_DEVICE_CPU or WEFT_DEVICE_CUDA", (int)ours->kind);
     }
-    if (ours->mode != WEFT_ESTIMATE && ours->mode != WEFT_MEASURE && ours->mode != WEFT_STORED) {
-        return weft_fail(message, WEFT_INVALID, "mode %d is not WEFT_ESTIMATE, WEFT_MEASURE or WEFT_STORED",
+    if (ours->mode < WEFT_ESTIMATE || ours->mode > WEFT_PAPER) {
+        return weft_fail(message, WEFT_INVALID, "mode %d is not WEFT_ESTIMATE, WEFT_MEASURE, WEFT_STORED or WEFT_PAPER",
                          (int)ours->mode);
     }
     if (ours->kernel && ours->kind == WEFT_DEVICE_CPU) {

@@ -3,12 +3,11 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "machine/machine.h"
-
-/* A table of 2^28 positions takes 1 GiB: beyond that, computing is the only sensible way. */
-static const int64_t MAX_TABLE = INT64_C(1) << 28;
+#include "plan/custom.h"
 
 static weft_status check_range(const char *name, int64_t value, int64_t low, int64_t high, weft_message *message) {
     if (value < low || value > high) {
@@ -42,7 +41,8 @@ static weft_status check_codes(const weft_schedule *s, const weft_operation_info
         (status = check_range("dispatch", s->dispatch, 0, WEFT_DISPATCHES, message))) {
         return status;
     }
-    if (s->order != WEFT_ORDER_CHOOSE && weft_order_grid(s->order) != operation->grid) {
+    const weft_grid_kind grid = weft_order_grid(s->order);
+    if (s->order != WEFT_ORDER_CHOOSE && grid != WEFT_GRID_ANY && grid != operation->grid) {
         return weft_fail(message, WEFT_INVALID, "order %s is not for %s", weft_order_describe(s->order)->name,
                          operation->name);
     }
@@ -87,6 +87,32 @@ static weft_status complete_workers(weft_schedule *s, const weft_machine *machin
     return WEFT_OK;
 }
 
+/* The plan's own table of its order: computed, or the caller's. */
+static weft_status make_table(weft_plan *plan, weft_message *message) {
+    const weft_order *order = &plan->walk.order;
+    if (order->count > WEFT_MOST_IN_TABLE) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "a table of %" PRId64 " positions is more than %d", order->count,
+                         WEFT_MOST_IN_TABLE);
+    }
+    const int is_custom = plan->schedule.order == WEFT_ORDER_CUSTOM && !plan->is_outline;
+    const weft_status status = is_custom ? weft_custom_check(&plan->schedule, order->grid, message) : WEFT_OK;
+    if (status) {
+        return status;
+    }
+    plan->table = malloc((size_t)order->count * sizeof *plan->table);
+    if (!plan->table) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a table of %" PRId64 " positions", order->count);
+    }
+    if (is_custom) {
+        memcpy(plan->table, plan->schedule.order_table, (size_t)order->count * sizeof *plan->table);
+        plan->schedule.order_table = plan->table;
+    } else {
+        weft_order_fill_table(order, plan->table);
+    }
+    plan->walk.order.table = plan->table;
+    return WEFT_OK;
+}
+
 /* Lays the schedule over the grid of tiles. */
 static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach, weft_message *message) {
     weft_schedule *s = &plan->schedule;
@@ -110,19 +136,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     if (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         s->group = order.group;
     }
-    if (s->table) {
-        if (order.count > MAX_TABLE) {
-            return weft_fail(message, WEFT_UNSUPPORTED, "a table of %" PRId64 " positions is more than %" PRId64,
-                             order.count, MAX_TABLE);
-        }
-        plan->table = malloc((size_t)order.count * sizeof *plan->table);
-        if (!plan->table) {
-            return weft_fail(message, WEFT_NO_MEMORY, "no memory for a table of %" PRId64 " positions", order.count);
-        }
-        weft_order_fill_table(&order, plan->table);
-        plan->walk.order.table = plan->table;
-    }
-    return WEFT_OK;
+    return s->table ? make_table(plan, message) : WEFT_OK;
 }
 
 weft_tiling weft_plan_tiling(const weft_plan *plan) {
@@ -169,6 +183,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
         plan->machine = *weft_machine_this_host();
     }
     const weft_backend *backend = plan->backend;
+    weft_custom_complete(&plan->schedule);
     if ((status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
         (status = check_numbers(&plan->schedule, message)) ||
         (!machine && (status = weft_problem_check_dtypes(&plan->problem, plan->operation, backend->name, message))) ||

@@ -6,6 +6,17 @@
 
 #include "problem/operation.h"
 
+/* What is known of the kernel that a plan has chosen, for the simulator: as it was measured, in place of what the kernel's
+ * profile says. Zeros: nothing. */
+typedef struct weft_kernel_facts {
+    double launch;  /* seconds of a launch beside its tiles */
+    double tile;    /* seconds of a tile beside its steps */
+    double step;    /* seconds of a step, while nothing is late */
+    double least;   /* seconds, whatever the tiles take: the chip's power does not allow more */
+    int keeps_step; /* 1: its workers wait for each other */
+    int places;     /* 1: its workers find the side of the L2 that an order by domain means them to be on */
+} weft_kernel_facts;
+
 /* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
 typedef struct weft_backend {
     const char *name;
@@ -30,6 +41,9 @@ typedef struct weft_backend {
      * plan would take by the backend's own model, in any unit; null where only the simulator can tell. The plan is made. */
     size_t (*candidates)(const weft_plan *plan, weft_schedule *list, size_t room);
     double (*cost)(const weft_plan *plan);
+
+    /* What is known of the plan's kernel. Null: nothing, and workers are where an order by domain means them to be. */
+    void (*facts)(const weft_plan *plan, weft_kernel_facts *facts);
 
     /* Whether it can lay out plans on paper for a machine, and price them: it has kernels for that chip, and their times
      * were measured there. Null: for none. */
@@ -65,6 +79,7 @@ struct weft_plan {
     weft_device device;
     const weft_backend *backend;
     void *placed;           /* what the backend holds for this plan, or null */
+    int is_outline;         /* 1: an order custom may be without its table: see weft_plan_positions() */
     weft_progress progress; /* null but in the copy that one run of it takes: see weft_plan_run_with_progress() */
     void *progress_user;
 };

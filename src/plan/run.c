@@ -7,6 +7,9 @@ static weft_status check_run(const weft_plan *plan, const void *data, weft_data 
     if (!plan) {
         return weft_fail(message, WEFT_INVALID, "plan is null");
     }
+    if (plan->on_paper) {
+        return weft_fail(message, WEFT_INVALID, "the plan is on paper: it can be simulated, not run");
+    }
     const weft_status status = weft_problem_check_dtypes(&plan->problem, plan->operation, plan->backend->name, message);
     return status ? status : weft_data_check(copy, plan->operation, &plan->problem, data, message);
 }

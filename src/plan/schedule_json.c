@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "plan/custom.h"
 #include "plan/describe.h"
 
 json_t *weft_schedule_object(const weft_schedule *s) {
@@ -25,7 +26,7 @@ json_t *weft_schedule_object(const weft_schedule *s) {
             weft_json_set(&object, "axis", json_string(s->axis == WEFT_AXIS_N ? "n" : "m"));
         }
     }
-    if (order->parameter & WEFT_PARAMETER_DOMAINS) {
+    if (weft_schedule_by_domain(s)) {
         weft_json_set(&object, "domains", json_integer(s->domains));
     }
     return object;
@@ -125,7 +126,8 @@ static weft_status read_member(const reader *r, const json_t *value) {
     return number ? read_number(r, value, number) : wrong(r, "a choice of a schedule");
 }
 
-/* The schedule in what a command printed: that of the recommendation, that of a simulation or a run, or the object itself. */
+/* The schedule in what a command printed: that of the recommendation, that of a simulation or a run, or the object itself.
+ */
 static const json_t *find_schedule(const json_t *whole) {
     const json_t *recommended = json_object_get(whole, "recommended");
     const json_t *member = json_object_get(recommended ? recommended : whole, "schedule");
@@ -145,8 +147,10 @@ weft_status weft_schedule_from_json(weft_schedule *schedule, const char *text, s
                      ? weft_fail(message, WEFT_NO_MEMORY, "out of memory")
                      : weft_fail(message, WEFT_INVALID, "%.120s: line %d: no JSON: %.100s", label, error.line, error.text);
     } else if (!json_is_object(object)) {
-        status = weft_fail(message, WEFT_INVALID, "%.120s: there is no schedule: an object like the one that weft plan --json has "
-                           "at recommended.schedule", label);
+        status = weft_fail(message, WEFT_INVALID,
+                           "%.120s: there is no schedule: an object like the one that weft plan --json has "
+                           "at recommended.schedule",
+                           label);
     }
     for (void *i = status ? NULL : json_object_iter((json_t *)object); i && status == WEFT_OK;
          i = json_object_iter_next((json_t *)object, i)) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "plan/custom.h"
 
 static const char *order_name(int32_t code) {
     const weft_order_info *info = weft_order_describe(code);
@@ -106,5 +107,5 @@ int weft_schedule_same(const weft_schedule *a, const weft_schedule *b) {
 #define WEFT_SCHEDULE_NUMBER(field)           same &= a->field == b->field;
 #define WEFT_SCHEDULE_CODE(field, find, name) same &= a->field == b->field;
 #include "plan/schedule_fields.def"
-    return same;
+    return same && weft_custom_same(a, b);
 }

@@ -64,6 +64,9 @@ void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *
     reach->lead = t->lead;
 }
 
+/* Bytes that an L2 has one tag for, and that DRAM moves at a time, on every GPU so far. */
+enum { LINE = 128, ATOM = 64 };
+
 /* K and V of a block are always asked for together, so they are one piece. */
 static int64_t kv_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
@@ -90,6 +93,10 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
                       fmax(2.0 * (double)s->tile_n, (double)(s->cluster_m * s->cluster_n) * (double)s->tile_m);
     pieces->distinct = (uint64_t)(p->batch * (p->kv_heads * kv_sectors(p, seen, sector) + p->heads * q));
     pieces->written = (uint64_t)(p->batch * p->heads * o);
+    if (p->k_strides.seq * bytes != row) {
+        pieces->room = weft_granules(row, p->k_strides.head * bytes, LINE);
+        pieces->fetched = weft_granules(row, p->k_strides.head * bytes, ATOM);
+    }
 }
 
 /* A cluster of query blocks asks for K and V once. */

@@ -54,6 +54,8 @@ typedef struct weft_pieces {
     double largest;    /* sectors of the largest piece, at most */
     uint64_t distinct; /* sectors that are read, each once */
     uint64_t written;  /* sectors that are written, each once */
+    double room;    /* bytes of the lines under what is read to its own, and of what DRAM is asked for to its own: more */
+    double fetched; /* than 1 where rows are short and their neighbours are not read with them; 0: 1 */
 } weft_pieces;
 
 /* What one pass of a visit reads and writes, in sectors. A step reads its piece of every stream. */

@@ -45,6 +45,17 @@ void weft_bytes_text(weft_bytes *bytes, const char *format, ...) {
     weft_bytes_put(bytes, text, (size_t)length);
 }
 
+void weft_bytes_markup(weft_bytes *bytes, const char *text) {
+    for (; *text; text++) {
+        const char *escape = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
+        if (escape) {
+            weft_bytes_text(bytes, "%s", escape);
+        } else {
+            weft_bytes_put(bytes, text, 1);
+        }
+    }
+}
+
 void weft_bytes_number(weft_bytes *bytes, uint64_t number) {
     uint8_t coded[10];
     size_t count = 0;

@@ -15,6 +15,9 @@ typedef struct weft_bytes {
 void weft_bytes_put(weft_bytes *bytes, const void *data, size_t count);
 void weft_bytes_text(weft_bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Text as SVG and HTML have it, between tags. */
+void weft_bytes_markup(weft_bytes *bytes, const char *text);
+
 /* A number, and a number of either sign (0, -1, 1, -2, ... become 0, 1, 2, 3, ...). */
 void weft_bytes_number(weft_bytes *bytes, uint64_t number);
 void weft_bytes_signed(weft_bytes *bytes, int64_t number);

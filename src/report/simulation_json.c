@@ -23,11 +23,13 @@ static json_t *traffic_json(const weft_traffic *t) {
                      (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
 }
 
-json_t *weft_simulation_object(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+/* What came out of whatever was simulated, on a machine. Takes the references to problem and schedule. */
+static json_t *result_json(const weft_machine *machine, json_t *problem, json_t *schedule, const weft_simulation *sim,
+                           const weft_traffic *domains) {
     json_t *object = traffic_json(&sim->total);
-    weft_json_set(&object, "machine", json_string(plan->machine.name));
-    weft_json_set(&object, "problem", weft_plan_problem_json(plan));
-    weft_json_set(&object, "schedule", weft_plan_schedule_json(plan));
+    weft_json_set(&object, "machine", json_string(machine->name));
+    weft_json_set(&object, "problem", problem);
+    weft_json_set(&object, "schedule", schedule);
     weft_json_set(&object, "compulsory_misses", json_integer((json_int_t)sim->compulsory_misses));
     weft_json_set(&object, "piece_visits", json_integer((json_int_t)sim->piece_visits));
     weft_json_set(&object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
@@ -36,7 +38,7 @@ json_t *weft_simulation_object(const weft_plan *plan, const weft_simulation *sim
     weft_json_set(&object, "profile", json_string(sim->profile));
     if (domains) {
         json_t *list = json_array();
-        for (int64_t d = 0; d < plan->machine.domains; d++) {
+        for (int64_t d = 0; d < machine->domains; d++) {
             weft_json_append(&list, traffic_json(&domains[d]));
         }
         weft_json_set(&object, "domains", list);
@@ -44,9 +46,8 @@ json_t *weft_simulation_object(const weft_plan *plan, const weft_simulation *sim
     return object;
 }
 
-size_t weft_simulation_json(const weft_plan *plan, const weft_simulation *simulation, const weft_traffic *domains,
-                            char *text, size_t size) {
-    json_t *object = weft_simulation_object(plan, simulation, domains);
+/* The text of an object, which it releases: as weft_simulation_json(). */
+static size_t write_text(json_t *object, char *text, size_t size) {
     char *whole = weft_json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     const size_t length = whole ? strlen(whole) : 0;
     if (size > 0) {
@@ -55,4 +56,40 @@ size_t weft_simulation_json(const weft_plan *plan, const weft_simulation *simula
     free(whole);
     json_decref(object);
     return length;
+}
+
+json_t *weft_simulation_object(const weft_plan *plan, const weft_simulation *sim, const weft_traffic *domains) {
+    return result_json(&plan->machine, weft_plan_problem_json(plan), weft_plan_schedule_json(plan), sim, domains);
+}
+
+size_t weft_simulation_json(const weft_plan *plan, const weft_simulation *simulation, const weft_traffic *domains,
+                            char *text, size_t size) {
+    return write_text(weft_simulation_object(plan, simulation, domains), text, size);
+}
+
+/* ---- sources ---- */
+
+json_t *weft_source_problem_json(const weft_source *source) {
+    json_t *tensors = json_array();
+    for (size_t i = 0; i < source->tensor_count; i++) {
+        const weft_source_tensor *t = &source->tensors[i];
+        weft_json_append(&tensors, json_pack("{s:s, s:I, s:I}", "name", t->name, "blocks", (json_int_t)t->blocks,
+                                             "block_bytes", (json_int_t)t->block_bytes));
+    }
+    return json_pack("{s:s, s:s, s:I, s:I, s:o}", "kind", "trace", "name", source->name ? source->name : "", "jobs",
+                     (json_int_t)source->jobs, "steps", (json_int_t)source->steps, "tensors", tensors);
+}
+
+json_t *weft_source_simulation_object(const weft_source *source, const weft_machine *machine, const weft_simulation *sim,
+                                      const weft_traffic *domains) {
+    json_t *schedule =
+        json_pack("{s:I, s:I}", "workers", (json_int_t)(source->workers > 0 ? source->workers : machine->workers),
+                  "cluster", (json_int_t)(source->cluster > 0 ? source->cluster : 1));
+    return result_json(machine, weft_source_problem_json(source), schedule, sim, domains);
+}
+
+size_t weft_source_simulation_json(const weft_source *source, const weft_machine *machine,
+                                   const weft_simulation *simulation, const weft_traffic *domains, char *text,
+                                   size_t size) {
+    return write_text(weft_source_simulation_object(source, machine, simulation, domains), text, size);
 }

@@ -14,7 +14,6 @@ void weft_still_place(const weft_still_grid *grid, const weft_view_schedule *s, 
 
 int weft_still_grid_make(weft_still_grid *grid, const weft_view_schedule *s, int64_t cols, int64_t lines) {
     const weft_view_grid *g = &s->grid;
-    const weft_walk *walk = &s->plan->walk;
     const int64_t all = g->rows * g->lines;
     grid->col_tiles = weft_ceil_divide(g->fold, cols);
     grid->row_lines = weft_ceil_divide(all, lines);
@@ -27,12 +26,12 @@ int weft_still_grid_make(weft_still_grid *grid, const weft_view_schedule *s, int
     for (int64_t i = 0; i < grid->cols * grid->lines; i++) {
         grid->share[i] = -1;
     }
-    const double last = walk->order.count > 1 ? (double)(walk->order.count - 1) : 1.0;
-    for (size_t i = 0; i < s->trace.count; i++) {
-        const weft_trace_visit *v = &s->trace.visits[i];
-        for (int64_t t = 0; t < walk->cluster_rows * walk->cluster_cols; t++) {
+    const double last = g->positions > 1 ? (double)(g->positions - 1) : 1.0;
+    for (size_t i = 0; i < s->recording.count; i++) {
+        const weft_recording_visit *v = &s->recording.visits[i];
+        for (int64_t t = 0; t < g->cluster_rows * g->cluster_cols; t++) {
             int64_t col, line;
-            weft_still_place(grid, s, v->tile + t / walk->cluster_cols * g->cols + t % walk->cluster_cols, &col, &line);
+            weft_still_place(grid, s, v->tile + t / g->cluster_cols * g->cols + t % g->cluster_cols, &col, &line);
             double *share = &grid->share[line * grid->cols + col];
             const double ours = (double)v->position / last;
             *share = *share < 0 || ours < *share ? ours : *share;
@@ -41,7 +40,7 @@ int weft_still_grid_make(weft_still_grid *grid, const weft_view_schedule *s, int
     return 1;
 }
 
-double weft_still_held(const weft_trace *t, int64_t col, int64_t cols, int64_t step, int64_t steps) {
+double weft_still_held(const weft_recording *t, int64_t col, int64_t cols, int64_t step, int64_t steps) {
     const int64_t frame = (col * 2 + 1) * t->frames / (2 * cols), cells = t->rows * t->cols;
     const int64_t from = step * t->cols / steps, to = (step + 1) * t->cols / steps;
     double most = 0;
@@ -51,12 +50,12 @@ double weft_still_held(const weft_trace *t, int64_t col, int64_t cols, int64_t s
         for (int64_t c = from; c < (to > from ? to : from + 1); c++) {
             sum += row[c];
         }
-        most = fmax(most, sum / (double)(to > from ? to - from : 1) / WEFT_TRACE_FULL);
+        most = fmax(most, sum / (double)(to > from ? to - from : 1) / WEFT_RECORDING_FULL);
     }
     return most;
 }
 
-weft_traffic weft_still_traffic(const weft_trace *t, int64_t frame) {
+weft_traffic weft_still_traffic(const weft_recording *t, int64_t frame) {
     weft_traffic sum = WEFT_TRAFFIC_INIT;
     for (int64_t d = 0; frame >= 0 && d < t->domains; d++) {
         const weft_traffic *c = &t->traffic[frame * t->domains + d];
@@ -69,7 +68,7 @@ weft_traffic weft_still_traffic(const weft_trace *t, int64_t frame) {
     return sum;
 }
 
-double weft_still_hits(const weft_trace *t, int64_t col, int64_t cols) {
+double weft_still_hits(const weft_recording *t, int64_t col, int64_t cols) {
     const weft_traffic from = weft_still_traffic(t, col * t->frames / cols - 1);
     const weft_traffic to = weft_still_traffic(t, (col + 1) * t->frames / cols - 1);
     const uint64_t lookups = to.hits + to.misses - from.hits - from.misses;

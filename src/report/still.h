@@ -1,4 +1,4 @@
-/* What a still shows of a trace: who came when, and what was held through time, at any resolution. */
+/* What a still shows of a recording: who came when, and what was held through time, at any resolution. */
 #ifndef WEFT_REPORT_STILL_H
 #define WEFT_REPORT_STILL_H
 
@@ -19,12 +19,12 @@ void weft_still_place(const weft_still_grid *grid, const weft_view_schedule *s, 
 
 /* How much is held, 0 .. 1, of a share of the steps in a share of the time, all domains and lines together: the most that
  * any line has. `col` of `cols`, `step` of `steps`. */
-double weft_still_held(const weft_trace *trace, int64_t col, int64_t cols, int64_t step, int64_t steps);
+double weft_still_held(const weft_recording *recording, int64_t col, int64_t cols, int64_t step, int64_t steps);
 
 /* The counters of all domains at the end of a frame; all zero before the first (-1). */
-weft_traffic weft_still_traffic(const weft_trace *trace, int64_t frame);
+weft_traffic weft_still_traffic(const weft_recording *recording, int64_t frame);
 
 /* Hits among the lookups of column `col` of `cols` columns of time; NaN when there were none. */
-double weft_still_hits(const weft_trace *trace, int64_t col, int64_t cols);
+double weft_still_hits(const weft_recording *recording, int64_t col, int64_t cols);
 
 #endif

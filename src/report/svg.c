@@ -64,17 +64,16 @@ static double put_grid(weft_bytes *out, const weft_view_schedule *s, double x, d
         weft_bytes_text(out, "\"/>\n");
     }
     weft_bytes_text(out, "</g>\n");
-    if (s->grid.lines == 1 && s->trace.count <= PATH_TILES &&
-        s->plan->walk.cluster_rows * s->plan->walk.cluster_cols == 1) {
-        double(*at)[2] = calloc((size_t)s->plan->walk.order.count, sizeof *at);
+    if (s->grid.lines == 1 && s->recording.count <= PATH_TILES && s->grid.cluster_rows * s->grid.cluster_cols == 1) {
+        double(*at)[2] = calloc((size_t)s->grid.positions, sizeof *at);
         out->failed |= !at;
-        for (size_t i = 0; at && i < s->trace.count; i++) {
-            const weft_trace_visit *v = &s->trace.visits[i];
+        for (size_t i = 0; at && i < s->recording.count; i++) {
+            const weft_recording_visit *v = &s->recording.visits[i];
             at[v->position][0] = x + cell * ((double)(v->tile % s->grid.cols) + 0.5);
             at[v->position][1] = y + cell * ((double)(v->tile / s->grid.cols) + 0.5);
         }
         weft_bytes_text(out, "<polyline class=\"order\" stroke-width=\"%.3g\" points=\"", fmin(1.6, cell / 7));
-        for (int64_t p = 0; at && p < s->plan->walk.order.count; p++) {
+        for (int64_t p = 0; at && p < s->grid.positions; p++) {
             weft_bytes_text(out, "%.1f,%.1f ", at[p][0], at[p][1]);
         }
         weft_bytes_text(out, "\"/>\n");
@@ -86,13 +85,13 @@ static double put_grid(weft_bytes *out, const weft_view_schedule *s, double x, d
 
 /* Hits through time, up to the longest schedule's end. */
 static void put_hits(weft_bytes *out, const weft_view_schedule *s, double x, double y, double longest) {
-    const double height = HITS - 32, width = PANEL * s->trace.sim.seconds / longest;
+    const double height = HITS - 32, width = PANEL * s->recording.sim.seconds / longest;
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">L2 hits through time (0 to 100 %%)</text>\n", x, y + 11);
     weft_bytes_text(
         out, "<rect class=\"frame\" x=\"%g\" y=\"%g\" width=\"%d\" height=\"%g\"/><polyline class=\"line\" points=\"", x,
         y + 20, (int)PANEL, height);
     for (int64_t col = 0; col < TIMES; col++) {
-        const double hits = weft_still_hits(&s->trace, col, TIMES);
+        const double hits = weft_still_hits(&s->recording, col, TIMES);
         if (!isnan(hits)) {
             weft_bytes_text(out, "%.1f,%.1f ", x + width * ((double)col + 0.5) / TIMES, y + 20 + height * (1 - hits));
         }
@@ -102,7 +101,7 @@ static void put_hits(weft_bytes *out, const weft_view_schedule *s, double x, dou
 
 /* What is held of K and V through time, and the way of one worker through it. */
 static void put_held(weft_bytes *out, const weft_view_schedule *s, double x, double y, double longest) {
-    const weft_trace *t = &s->trace;
+    const weft_recording *t = &s->recording;
     const int64_t steps = t->cols < STEPS ? t->cols : STEPS;
     const double height = HELD - 32, width = PANEL * t->sim.seconds / longest;
     weft_bytes_text(out,
@@ -138,18 +137,6 @@ static void put_held(weft_bytes *out, const weft_view_schedule *s, double x, dou
                     (int)PANEL, height);
 }
 
-/* Text from a machine file may hold anything. */
-static void put_escaped(weft_bytes *out, const char *text) {
-    for (; *text; text++) {
-        const char *escape = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-        if (escape) {
-            weft_bytes_text(out, "%s", escape);
-        } else {
-            weft_bytes_put(out, text, 1);
-        }
-    }
-}
-
 static void put_legend(weft_bytes *out, double y) {
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%d\" y=\"%g\">tiles by position: first</text>\n", (int)MARGIN, y + 9);
     for (int shade = 0; shade < SHADES; shade++) {
@@ -161,14 +148,16 @@ static void put_legend(weft_bytes *out, double y) {
 
 /* One schedule: its name, its numbers, its grid, its chart. Returns where it ends. */
 static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, double longest) {
-    const weft_traffic *t = &s->trace.sim.total;
+    const weft_traffic *t = &s->recording.sim.total;
     const double y = HEAD;
-    weft_bytes_text(out, "<text class=\"name\" x=\"%g\" y=\"%g\">%s</text>\n", x, y + 18, s->name);
+    weft_bytes_text(out, "<text class=\"name\" x=\"%g\" y=\"%g\">", x, y + 18);
+    weft_bytes_markup(out, s->name);
+    weft_bytes_text(out, "</text>\n");
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.1f %% hits, %.1f M misses</text>\n", x, y + 40,
                     100 * weft_hit_rate(t), (double)t->misses / 1e6);
     weft_bytes_text(out, "<text class=\"quiet\" x=\"%g\" y=\"%g\">%.2f GB from DRAM, %.3g ms (predicted)</text>\n", x,
-                    y + 57, (double)t->dram_read_bytes / 1e9, 1e3 * s->trace.sim.seconds);
-    if (s->plan->operation->info.grid == WEFT_GRID_HEADS) {
+                    y + 57, (double)t->dram_read_bytes / 1e9, 1e3 * s->recording.sim.seconds);
+    if (s->by_step) {
         put_held(out, s, x, y + TITLE, longest);
         return y + TITLE + HELD + 12 + put_grid(out, s, x, y + TITLE + HELD + 12, STRIP);
     }
@@ -178,13 +167,11 @@ static double put_panel(weft_bytes *out, const weft_view_schedule *s, double x, 
 }
 
 weft_status weft_svg_write(const weft_view *view, const char *path, weft_message *message) {
-    const weft_plan *plan = view->schedule[0].plan;
     const int count = (int)view->count, width = 2 * MARGIN + count * PANEL + (count - 1) * GAP;
     double longest = 0, height = 0;
-    char title[192];
     weft_bytes out = {0}, panels = {0};
     for (size_t i = 0; i < view->count; i++) {
-        longest = fmax(longest, view->schedule[i].trace.sim.seconds);
+        longest = fmax(longest, view->schedule[i].recording.sim.seconds);
     }
     for (int i = 0; i < count; i++) {
         height = fmax(height, put_panel(&panels, &view->schedule[i], MARGIN + (double)i * (PANEL + GAP), longest));
@@ -196,10 +183,12 @@ weft_status weft_svg_write(const weft_view *view, const char *path, weft_message
                     width, height + FOOT, width);
     weft_bytes_put(&out, style, sizeof style - 1);
     weft_bytes_text(&out, "</style><rect class=\"paper\" width=\"%d\" height=\"%.0f\" rx=\"10\"/>\n", width, height + FOOT);
-    weft_plan_title(plan, title, sizeof title);
-    weft_bytes_text(&out, "<title>%s: tiles by position</title>\n<text x=\"%d\" y=\"40\">%s, on ", title, (int)MARGIN,
-                    title);
-    put_escaped(&out, plan->machine.title);
+    weft_bytes_text(&out, "<title>"); /* text from a machine file or a trace may hold anything */
+    weft_bytes_markup(&out, view->title);
+    weft_bytes_text(&out, ": tiles by position</title>\n<text x=\"%d\" y=\"40\">", (int)MARGIN);
+    weft_bytes_markup(&out, view->title);
+    weft_bytes_text(&out, ", on ");
+    weft_bytes_markup(&out, weft_view_machine(view)->title);
     weft_bytes_text(&out, "</text>\n");
     weft_bytes_put(&out, panels.data, panels.count);
     weft_bytes_text(&out, "</svg>\n");

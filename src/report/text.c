@@ -28,14 +28,15 @@ static const char *glyph(const char *const *list, int count, double share) {
 }
 
 static void put_headline(weft_bytes *out, const weft_view_schedule *s, const weft_traffic *t) {
-    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %.3f GB from DRAM, %.4f ms and %s predicted\n", s->name,
+    weft_bytes_text(out, "%s: %.2f %% hits, %.2f M misses, %.3f GB from DRAM, %.4f ms%s%s predicted\n", s->name,
                     100 * weft_hit_rate(t), (double)t->misses / 1e6, (double)t->dram_read_bytes / 1e9,
-                    1e3 * s->trace.sim.seconds, weft_rate_text(s->trace.sim.tflops).text);
+                    1e3 * s->recording.sim.seconds, s->subject.flops > 0 ? " and " : "",
+                    s->subject.flops > 0 ? weft_rate_text(s->recording.sim.tflops).text : "");
 }
 
 /* Hits, and what is held of the steps, through time up to `frame`. */
 static void put_history(weft_bytes *out, const weft_view_schedule *s, int64_t frame) {
-    const weft_trace *t = &s->trace;
+    const weft_recording *t = &s->recording;
     const int64_t reached = (frame + 1) * WIDTH / t->frames;
     weft_bytes_text(out, "hits      ");
     for (int64_t col = 0; col < reached; col++) {
@@ -53,15 +54,12 @@ static void put_history(weft_bytes *out, const weft_view_schedule *s, int64_t fr
 }
 
 static void put_explanation(weft_bytes *out, const weft_view *view) {
-    const weft_plan *plan = view->schedule[0].plan;
-    char title[192];
-    weft_plan_title(plan, title, sizeof title);
-    weft_bytes_text(out, "%s, on %s\n", title, plan->machine.title);
+    weft_bytes_text(out, "%s, on %s\n", view->title, weft_view_machine(view)->title);
     weft_bytes_text(
         out,
         "tiles by position, 0 first to 9 last; hits: share of the L2's lookups, low to high; held: %s in the L2, "
         "first above last; time goes right\n",
-        view->schedule[0].trace.read);
+        view->schedule[0].recording.read);
 }
 
 weft_status weft_text_write(const weft_view *view, const char *path, weft_message *message) {
@@ -75,7 +73,7 @@ weft_status weft_text_write(const weft_view *view, const char *path, weft_messag
             break;
         }
         weft_bytes_text(&out, "\n");
-        put_headline(&out, s, &s->trace.sim.total);
+        put_headline(&out, s, &s->recording.sim.total);
         for (int64_t line = 0; line < grid.lines; line++) {
             weft_bytes_text(&out, "%s", line == 0 ? "tiles     " : "          ");
             for (int64_t col = 0; col < grid.cols; col++) {
@@ -84,7 +82,7 @@ weft_status weft_text_write(const weft_view *view, const char *path, weft_messag
             }
             weft_bytes_text(&out, "\n");
         }
-        put_history(&out, s, s->trace.frames - 1);
+        put_history(&out, s, s->recording.frames - 1);
         free(grid.share);
     }
     const weft_status status = out.failed ? weft_fail(message, WEFT_NO_MEMORY, "no memory for the text")
@@ -100,13 +98,13 @@ static void put_moment(weft_bytes *out, const weft_view_schedule *s, const weft_
                        int64_t frame) {
     const int64_t cells = grid->cols * grid->lines;
     memset(state, 0, (size_t)cells);
-    for (size_t i = 0; i < s->trace.count && s->trace.visits[i].begin <= now; i++) {
+    for (size_t i = 0; i < s->recording.count && s->recording.visits[i].begin <= now; i++) {
         int64_t col, line;
-        weft_still_place(grid, s, s->trace.visits[i].tile, &col, &line);
+        weft_still_place(grid, s, s->recording.visits[i].tile, &col, &line);
         int8_t *cell = &state[line * grid->cols + col];
-        *cell = (int8_t)(*cell | (s->trace.visits[i].end > now ? 2 : 1));
+        *cell = (int8_t)(*cell | (s->recording.visits[i].end > now ? 2 : 1));
     }
-    const weft_traffic traffic = weft_still_traffic(&s->trace, frame);
+    const weft_traffic traffic = weft_still_traffic(&s->recording, frame);
     put_headline(out, s, &traffic);
     for (int64_t i = 0; i < cells; i++) {
         const uint32_t c = state[i] & 2 ? 0xffffff : weft_colour_ramp(grid->share[i]);
@@ -125,7 +123,7 @@ static void put_moment(weft_bytes *out, const weft_view_schedule *s, const weft_
 static weft_status play(const weft_view *view, weft_still_grid *grids, int8_t **states) {
     double longest = 0;
     for (size_t i = 0; i < view->count; i++) {
-        longest = fmax(longest, view->schedule[i].trace.sim.seconds);
+        longest = fmax(longest, view->schedule[i].recording.sim.seconds);
     }
     weft_bytes out = {0};
     const struct timespec pause = {0, FRAME_MS * 1000000L};
@@ -134,7 +132,7 @@ static weft_status play(const weft_view *view, weft_still_grid *grids, int8_t **
         out.count = 0;
         weft_bytes_text(&out, "\033[H");
         for (size_t i = 0; i < view->count; i++) {
-            const weft_trace *t = &view->schedule[i].trace;
+            const weft_recording *t = &view->schedule[i].recording;
             const int64_t reached = (int64_t)(now / t->sim.seconds * (double)t->frames) - 1;
             put_moment(&out, &view->schedule[i], &grids[i], states[i], now,
                        reached < 0           ? 0

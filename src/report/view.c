@@ -4,48 +4,75 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/status.h"
 #include "cpu/thread/team.h"
+#include "machine/machine.h"
 #include "plan/describe.h"
 #include "report/colour.h"
+#include "report/recording_json.h"
 #include "report/simulation_json.h"
-#include "report/trace_json.h"
+#include "sim/caller.h"
+#include "sim/sources.h"
 
 /* What to call a domain: "die", "side" or "L2". */
 static const char *domain_word(const weft_machine *machine) {
     return machine->l2_home == WEFT_HOME_PRIVATE ? "die" : machine->l2_home == WEFT_HOME_SPLIT ? "side" : "L2";
 }
 
-/* The grid of a plan, long rows folded so that it is about half as high as it is wide. */
-static weft_view_grid grid_of(const weft_plan *plan) {
-    const weft_walk *walk = &plan->walk;
-    weft_view_grid g;
-    g.rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
-    g.cols = walk->cols;
-    g.fold = g.cols;
-    g.lines = 1;
-    double best = g.cols > 12 * g.rows ? INFINITY : 0; /* a fold breaks rows: only long ones are worth it */
-    for (int64_t fold = g.cols; fold >= 1; fold = fold > 1 ? (fold + 1) / 2 : 0) {
-        const int64_t lines = weft_ceil_divide(g.cols, fold);
-        const double off = fabs(log((double)fold / (double)(g.rows * lines) / 2.2)); /* wider than high */
+/* Folds long rows so that the grid is about half as high as it is wide. */
+static void fold(weft_view_grid *g) {
+    g->fold = g->cols;
+    g->lines = 1;
+    double best = g->cols > 12 * g->rows ? INFINITY : 0; /* a fold breaks rows: only long ones are worth it */
+    for (int64_t fold = g->cols; fold >= 1; fold = fold > 1 ? (fold + 1) / 2 : 0) {
+        const int64_t lines = weft_ceil_divide(g->cols, fold);
+        const double off = fabs(log((double)fold / (double)(g->rows * lines) / 2.2)); /* wider than high */
         if (off < best) {
             best = off;
-            g.fold = fold;
-            g.lines = lines;
+            g->fold = fold;
+            g->lines = lines;
         }
     }
+}
+
+static weft_view_grid grid_of_plan(const weft_plan *plan) {
+    const weft_walk *walk = &plan->walk;
+    const int matrix = plan->operation->info.grid == WEFT_GRID_MATRIX;
+    weft_view_grid g;
+    memset(&g, 0, sizeof g);
+    g.rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
+    g.cols = walk->cols;
+    g.positions = walk->order.count;
+    g.cluster_rows = walk->cluster_rows;
+    g.cluster_cols = walk->cluster_cols;
+    g.rows_of_batch = walk->order.grid.rows * walk->cluster_rows;
+    g.row = matrix ? "tile row m" : "head";
+    g.col = matrix ? "tile column n" : "query block";
+    return g;
+}
+
+static weft_view_grid grid_of_source(const weft_source *s) {
+    weft_view_grid g;
+    memset(&g, 0, sizeof g);
+    g.rows = g.rows_of_batch = s->rows > 0 && s->cols > 0 ? s->rows : 1;
+    g.cols = s->rows > 0 && s->cols > 0 ? s->cols : s->jobs;
+    g.positions = s->jobs;
+    g.cluster_rows = g.cluster_cols = 1;
+    g.row = "row";
+    g.col = g.rows > 1 ? "column" : "tile";
     return g;
 }
 
 static weft_status make_schedule(weft_view_schedule *s, const weft_simulate_options *options, int curves,
                                  weft_message *message) {
-    weft_status status = weft_trace_make(&s->trace, s->plan, options, WEFT_VIEW_FRAMES, message);
+    weft_status status = weft_recording_make(&s->recording, &s->subject, options, WEFT_VIEW_FRAMES, message);
     if (status == WEFT_OK && curves) {
         /* Two-sided chips are simulated once for each size. */
-        s->points = s->plan->machine.l2_home == WEFT_HOME_SPLIT ? WEFT_VIEW_POINTS / 3 : WEFT_VIEW_POINTS;
-        status = weft_simulate_curve(s->plan, options, s->curve, s->points, message);
+        s->points = s->subject.machine->l2_home == WEFT_HOME_SPLIT ? WEFT_VIEW_POINTS / 3 : WEFT_VIEW_POINTS;
+        status = weft_sim_curve(&s->subject, options, s->curve, s->points, message);
     }
     return status;
 }
@@ -67,7 +94,7 @@ static void make_one(void *context, int64_t i) {
 static weft_status make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message) {
     for (size_t i = 0; i < view->count; i++) {
         weft_view_schedule *s = &view->schedule[i];
-        s->grid = grid_of(s->plan);
+        fold(&s->grid);
         if (s->grid.rows > WEFT_VIEW_TILES / s->grid.cols) {
             return weft_fail(message, WEFT_UNSUPPORTED,
                              "a grid of %" PRId64 " x %" PRId64 " tiles is too large to look at: at most %d tiles",
@@ -84,9 +111,10 @@ static weft_status make(weft_view *view, const weft_simulate_options *options, i
     return WEFT_OK;
 }
 
-weft_status weft_view_create(weft_view **view, const weft_plan *const *plans, const char *const *names, size_t count,
-                             const weft_simulate_options *options, int32_t curves, weft_message *message) {
-    if (!view || !plans || !names || count < 1 || count > WEFT_VIEW_SCHEDULES) {
+/* A view with names and nothing else in it; null, with a message, when it cannot be. */
+static weft_status start(weft_view **view, const void *subjects, const char *const *names, size_t count,
+                         weft_message *message) {
+    if (!view || !subjects || !names || count < 1 || count > WEFT_VIEW_SCHEDULES) {
         return weft_fail(message, WEFT_INVALID, "a view has 1 to %d schedules, not %zu", (int)WEFT_VIEW_SCHEDULES, count);
     }
     weft_view *v = *view = calloc(1, sizeof *v);
@@ -96,19 +124,67 @@ weft_status weft_view_create(weft_view **view, const weft_plan *const *plans, co
     v->count = count;
     for (size_t i = 0; i < count; i++) {
         snprintf(v->schedule[i].name, sizeof v->schedule[i].name, "%s", names[i]);
-        v->schedule[i].plan = plans[i];
     }
-    const weft_status status = make(v, options, curves, message);
-    if (status) {
-        weft_view_destroy(v);
+    return WEFT_OK;
+}
+
+static weft_status finish(weft_view **view, weft_status status) {
+    if (status && view) {
+        weft_view_destroy(*view);
         *view = NULL;
     }
     return status;
 }
 
+weft_status weft_view_create(weft_view **view, const weft_plan *const *plans, const char *const *names, size_t count,
+                             const weft_simulate_options *options, int32_t curves, weft_message *message) {
+    const weft_status status = start(view, plans, names, count, message);
+    if (status) {
+        return status;
+    }
+    weft_view *v = *view;
+    for (size_t i = 0; i < count; i++) {
+        if (!plans[i]) {
+            return finish(view, weft_fail(message, WEFT_INVALID, "plan is null"));
+        }
+        v->schedule[i].plan = plans[i];
+        v->schedule[i].subject = weft_sim_subject_of_plan(plans[i]);
+        v->schedule[i].grid = grid_of_plan(plans[i]);
+        v->schedule[i].by_step = plans[i]->operation->info.grid == WEFT_GRID_HEADS;
+    }
+    weft_plan_title(plans[0], v->title, sizeof v->title);
+    return finish(view, make(v, options, curves, message));
+}
+
+weft_status weft_view_create_sources(weft_view **view, const weft_source *const *sources, const weft_machine *machine,
+                                     const char *const *names, size_t count, const weft_simulate_options *options,
+                                     int32_t curves, weft_message *message) {
+    weft_status status =
+        machine ? start(view, sources, names, count, message) : weft_fail(message, WEFT_INVALID, "machine is null");
+    if (status) {
+        return status;
+    }
+    weft_view *v = *view;
+    status = weft_machine_copy(&v->machine, machine, message);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        weft_view_schedule *s = &v->schedule[i];
+        status = weft_source_read(&v->source[i], sources[i], &v->machine, message);
+        if (status == WEFT_OK && v->source[i].jobs < 1) {
+            status = weft_fail(message, WEFT_INVALID, "a view needs sources that say how many jobs they have");
+        }
+        s->subject = weft_sim_subject_of_source(&v->source[i], &v->machine);
+        s->grid = grid_of_source(&v->source[i]);
+    }
+    if (status == WEFT_OK) {
+        snprintf(v->title, sizeof v->title, "%s", v->source[0].name ? v->source[0].name : "a source");
+        status = make(v, options, curves, message);
+    }
+    return finish(view, status);
+}
+
 void weft_view_destroy(weft_view *view) {
     for (size_t i = 0; view && i < view->count; i++) {
-        weft_trace_release(&view->schedule[i].trace);
+        weft_recording_release(&view->schedule[i].recording);
     }
     free(view);
 }
@@ -120,14 +196,17 @@ static json_t *machine_json(const weft_machine *m) {
                      (json_int_t)m->llc_bytes, "dram_bandwidth", m->dram_bandwidth);
 }
 
-static json_t *grid_json(const weft_view_schedule *s) {
-    const weft_walk *walk = &s->plan->walk;
-    const int matrix = s->plan->operation->info.grid == WEFT_GRID_MATRIX;
-    return json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:[I, I], s:I}", "rows", (json_int_t)s->grid.rows, "cols",
-                     (json_int_t)s->grid.cols, "fold", (json_int_t)s->grid.fold, "lines", (json_int_t)s->grid.lines, "row",
-                     matrix ? "tile row m" : "head", "col", matrix ? "tile column n" : "query block", "rows_of_batch",
-                     (json_int_t)(walk->order.grid.rows * walk->cluster_rows), "cluster", (json_int_t)walk->cluster_rows,
-                     (json_int_t)walk->cluster_cols, "positions", (json_int_t)walk->order.count);
+static json_t *grid_json(const weft_view_grid *g) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:[I, I], s:I}", "rows", (json_int_t)g->rows, "cols",
+                     (json_int_t)g->cols, "fold", (json_int_t)g->fold, "lines", (json_int_t)g->lines, "row", g->row, "col",
+                     g->col, "rows_of_batch", (json_int_t)g->rows_of_batch, "cluster", (json_int_t)g->cluster_rows,
+                     (json_int_t)g->cluster_cols, "positions", (json_int_t)g->positions);
+}
+
+static json_t *simulation_of(const weft_view_schedule *s) {
+    return s->plan
+               ? weft_simulation_object(s->plan, &s->recording.sim, s->recording.totals)
+               : weft_source_simulation_object(s->subject.of, s->subject.machine, &s->recording.sim, s->recording.totals);
 }
 
 static json_t *schedule_json(const weft_view_schedule *s) {
@@ -136,16 +215,14 @@ static json_t *schedule_json(const weft_view_schedule *s) {
         weft_json_append(&curve, json_pack("{s:I, s:I}", "l2_bytes", (json_int_t)s->curve[i].l2_bytes, "misses",
                                            (json_int_t)s->curve[i].misses));
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "name", s->name, "simulation",
-                     weft_simulation_object(s->plan, &s->trace.sim, s->trace.totals), "grid", grid_json(s), "trace",
-                     weft_trace_json(&s->trace, s->plan), "curve", curve);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "name", s->name, "simulation", simulation_of(s), "grid",
+                     grid_json(&s->grid), "trace", weft_recording_json(&s->recording, s->subject.machine->l2_sector),
+                     "curve", curve);
 }
 
 json_t *weft_view_json(const weft_view *view, const char *command) {
     enum { STOPS = 64 };
-    const weft_plan *plan = view->schedule[0].plan;
-    char title[192];
-    weft_plan_title(plan, title, sizeof title);
+    const weft_view_schedule *first = &view->schedule[0];
     json_t *schedules = json_array(), *ramp = json_array(), *categories = json_array();
     for (size_t i = 0; i < view->count; i++) {
         weft_json_append(&schedules, schedule_json(&view->schedule[i]));
@@ -157,6 +234,7 @@ json_t *weft_view_json(const weft_view *view, const char *command) {
         weft_json_append(&categories, json_integer(weft_colour_category(i)));
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "kind", "view", "weft", weft_version(), "command",
-                     command, "title", title, "machine", machine_json(&plan->machine), "problem",
-                     weft_plan_problem_json(plan), "ramp", ramp, "categories", categories, "schedules", schedules);
+                     command, "title", view->title, "machine", machine_json(first->subject.machine), "problem",
+                     first->plan ? weft_plan_problem_json(first->plan) : weft_source_problem_json(first->subject.of),
+                     "ramp", ramp, "categories", categories, "schedules", schedules);
 }

@@ -49,8 +49,9 @@ static void cutlass_order(const weft_schedule *s, writer *w) {
 
 static void cutlass(const weft_schedule *s, weft_grid_kind grid, writer *w) {
     if (grid != WEFT_GRID_MATRIX) {
-        SAY(w, "its FMHA examples have no option for the order: change the map from blockIdx to query block and head in their "
-               "tile scheduler");
+        SAY(w,
+            "its FMHA examples have no option for the order: change the map from blockIdx to query block and head in their "
+            "tile scheduler");
         return;
     }
     cutlass_order(s, w);
@@ -100,7 +101,8 @@ static void triton_attention(const weft_schedule *s, writer *w) {
         break;
     case WEFT_ORDER_LONGEST_FIRST:
         SAY(w,
-            "S = %" PRId64 " heads a section: section = pid // (S * blocks); at = pid %% (S * blocks); size = min(S, heads - "
+            "S = %" PRId64
+            " heads a section: section = pid // (S * blocks); at = pid %% (S * blocks); size = min(S, heads - "
             "section * S); head = section * S + at %% size; block = blocks - 1 - at // size",
             s->group);
         break;
@@ -121,7 +123,8 @@ static void triton(const weft_schedule *s, weft_grid_kind grid, writer *w) {
         triton_attention(s, w);
     }
     if (s->sweep == WEFT_SWEEP_SAWTOOTH) {
-        SAY(w, "; sawtooth: on odd tiles of a program (persistent: its i-th tile; else pid // programs at a time) step j reads "
+        SAY(w, "; sawtooth: on odd tiles of a program (persistent: its i-th tile; else pid // programs at a time) step j "
+               "reads "
                "block steps - 1 - j");
     } else if (s->sweep == WEFT_SWEEP_PAIR) {
         SAY(w, "; pair: two neighbouring tiles a program, the second with step j reading block steps - 1 - j");
@@ -134,15 +137,15 @@ static void triton(const weft_schedule *s, weft_grid_kind grid, writer *w) {
 
 static void flash_attention(const weft_schedule *s, weft_grid_kind grid, writer *w) {
     if (grid != WEFT_GRID_MATRIX) {
-        const char *order = s->order == WEFT_ORDER_HEAD_FIRST ? "head-first is its grid order: blockIdx.x is the query block"
-                            : s->order == WEFT_ORDER_BLOCK_FIRST
-                                ? "block-first: swap blockIdx.x and blockIdx.y, so that heads vary fastest"
-                            : s->order == WEFT_ORDER_REVERSE
-                                ? "reverse: m_block = num_m_blocks - 1 - m_block, as it does under a causal mask"
-                            : s->order == WEFT_ORDER_LONGEST_FIRST
-                                ? "longest-first is its LPT scheduler of causal launches, which sections heads by a size of the "
-                                  "L2 that is fixed in its source"
-                                : "an order by L2 domain cannot be set: map blockIdx to heads in its tile scheduler";
+        const char *order =
+            s->order == WEFT_ORDER_HEAD_FIRST    ? "head-first is its grid order: blockIdx.x is the query block"
+            : s->order == WEFT_ORDER_BLOCK_FIRST ? "block-first: swap blockIdx.x and blockIdx.y, so that heads vary fastest"
+            : s->order == WEFT_ORDER_REVERSE
+                ? "reverse: m_block = num_m_blocks - 1 - m_block, as it does under a causal mask"
+            : s->order == WEFT_ORDER_LONGEST_FIRST
+                ? "longest-first is its LPT scheduler of causal launches, which sections heads by a size of the "
+                  "L2 that is fixed in its source"
+                : "an order by L2 domain cannot be set: map blockIdx to heads in its tile scheduler";
         SAY(w, "%s; kBlockM = %" PRId64 ", kBlockN = %" PRId64 " in its table of tile sizes", order, s->tile_m, s->tile_n);
         if (s->sweep == WEFT_SWEEP_FORWARD) {
             SAY(w, "; its loop over n_block goes down, in every tile: for reuse that is a forward sweep");

@@ -32,8 +32,9 @@ weft_status weft_search_lay_out(weft_search_entries *all, const weft_schedule *s
         *entry = (weft_search_entry){.ranked = init,
                                      .print = weft_space_fingerprint(plan),
                                      .steps = weft_simulate_steps(plan),
-                                     .wave = weft_cost_wave(plan)};
+                                     .wave = weft_cost_wave(plan) * (uint64_t)plan->walk.visits};
         entry->ranked.schedule = plan->schedule;
+        entry->ranked.schedule.order_table = schedule->order_table; /* the plan's own goes with it */
         entry->ranked.given = *schedule;
         entry->ranked.model = weft_cost_model(plan);
         all->shown = plan->machine;
@@ -140,12 +141,19 @@ static void tell(void *user, int64_t done, int64_t total) {
     }
 }
 
+/* About `steps` as whole waves: a part that ends in the middle of one has some workers idle, and looks slow. No tile starts
+ * after the limit, and those of a wave start together, so it lies between two waves. */
+static uint64_t whole_waves(const weft_search_entry *e, uint64_t steps) {
+    const uint64_t waves = steps > e->wave ? steps / e->wave : 1;
+    return steps == 0 || waves > e->steps / e->wave ? 0 : waves * e->wave - e->wave / 2;
+}
+
 static void simulate_one(void *context, int64_t i) {
     simulating *s = context;
     weft_search_entry *e = &s->list[i];
     weft_ranked *r = &e->ranked;
     weft_simulate_options options = s->all->simulate;
-    options.limit = options.limit == 0 ? s->steps : options.limit;
+    options.limit = options.limit == 0 ? whole_waves(e, s->steps) : options.limit;
     part p = {s, (double)(options.limit > 0 && options.limit < e->steps ? options.limit : e->steps), 0};
     options.progress = tell;
     options.progress_user = &p;

@@ -14,7 +14,7 @@ typedef struct weft_search_entry {
     uint64_t print;       /* of weft_space_fingerprint() */
     int is_usual;         /* of those that differ in orders and sweeps alone: what weft compare shows */
     int valid;            /* the plan could be made and simulated */
-    uint64_t wave, steps; /* steps of the longest tile of every worker, and of all tiles */
+    uint64_t wave, steps; /* steps of the longest position of every worker, and of all tiles */
     weft_bound bound;     /* all 0: the simulator does not take it */
     double estimate;      /* seconds of the whole, by the part that was simulated */
     int grade;            /* by the rule: 0 the best, then 1, then 2 */
@@ -46,7 +46,7 @@ weft_status weft_search_append_one(weft_search_entries *all, const weft_search_e
  * does already. */
 weft_status weft_search_append(weft_search_entries *all, const weft_space *space, int must_fit, weft_message *message);
 
-/* Simulates `count` entries over threads, each for about `steps` of its steps, at least a wave, or whole when that is 0.
+/* Simulates `count` entries over threads, each for about `steps` of its steps in whole waves, or whole when that is 0.
  * The caller's own limit goes before. What was simulated for as long before is left alone. WEFT_NO_MEMORY when memory ran
  * out for one of them. */
 weft_status weft_search_simulate(weft_search_entries *all, weft_search_entry *list, size_t count, uint64_t steps,
@@ -62,9 +62,9 @@ void weft_search_sort_priced(weft_search_entry *list, size_t count);
 const char *weft_search_rule_priced(void);
 
 /* priced.c: lists the schedules that the kernels of the draft's backend can take, prices them by the backend's model, and
- * simulates the best for their traffic, within about `budget` steps. *ranked says how many come first, sorted. Returns
- * WEFT_UNSUPPORTED, with the reason, when there is no kernel or no model of it. */
-weft_status weft_search_price(weft_search_entries *all, uint64_t budget, size_t *ranked, weft_message *message);
+ * simulates the first for their traffic, within about `budget` steps. *simulated says how many. Returns WEFT_UNSUPPORTED,
+ * with the reason, when there is no kernel or no model of it. */
+weft_status weft_search_price(weft_search_entries *all, uint64_t budget, size_t *simulated, weft_message *message);
 
 /* rounds.c: simulates the list in rounds, within about `budget` steps: each leaves those that may be the best for the next,
  * which simulates a larger share, the last one whole where that is affordable. What took part in the last round comes

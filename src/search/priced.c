@@ -31,7 +31,7 @@ static weft_status list_candidates(weft_search_entries *all, weft_message *messa
     return status;
 }
 
-weft_status weft_search_price(weft_search_entries *all, uint64_t budget, size_t *ranked, weft_message *message) {
+weft_status weft_search_price(weft_search_entries *all, uint64_t budget, size_t *simulated, weft_message *message) {
     weft_status status = list_candidates(all, message);
     if (status) {
         return status;
@@ -45,14 +45,14 @@ weft_status weft_search_price(weft_search_entries *all, uint64_t budget, size_t 
     }
     all->count = priced;
     weft_search_sort_priced(all->list, priced);
-    *ranked = priced < SHOWN ? priced : SHOWN;
+    *simulated = priced < SHOWN ? priced : SHOWN;
     double steps = 0;
-    for (size_t i = 0; i < *ranked; i++) {
+    for (size_t i = 0; i < *simulated; i++) {
         steps += (double)all->list[i].steps;
     }
-    const uint64_t limit = steps <= (double)budget ? 0 : budget / *ranked;
+    const uint64_t limit = steps <= (double)budget ? 0 : budget / *simulated;
     all->planned = steps < (double)budget ? steps : (double)budget;
-    status = weft_search_simulate(all, all->list, *ranked, limit, message);
-    weft_search_sort_priced(all->list, *ranked);
+    status = weft_search_simulate(all, all->list, *simulated, limit, message);
+    weft_search_sort_priced(all->list, *simulated);
     return status;
 }

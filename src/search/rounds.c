@@ -9,6 +9,9 @@
  * simulated whole next; so few are not divided any more. */
 enum { PARTS = 3, LEFT = 4, LEAST = 6 };
 
+/* Those whose neighbours are tried in the end. */
+enum { BEST = 4 };
+
 /* In a part the first wave, which finds the caches empty, weighs more than in the whole. Schedules this near to the fastest
  * may be as fast as that when simulated whole. */
 static const double NEAR = 1.1;
@@ -86,15 +89,16 @@ static int by_dram(const void *a, const void *b) {
     return first != second ? (first > second) - (first < second) : by_seconds(a, b);
 }
 
-/* Lets the first `most` of `sorted` stay, taking the first of each order and tile before the second of any: those are much
- * alike, in what a part gets wrong, too. */
+/* Lets the first `most` of `sorted` stay, taking the first of each order, tile and dispatch before the second of any: those
+ * are much alike, in what a part gets wrong, too. Dispatches differ only once workers have drifted apart. */
 static void pick(weft_search_entry **sorted, size_t count, size_t most) {
     for (size_t i = 0; i < count; i++) {
         const weft_schedule *s = &sorted[i]->ranked.schedule;
         sorted[i]->rank = 0;
         for (size_t j = 0; j < i; j++) {
             const weft_schedule *t = &sorted[j]->ranked.schedule;
-            sorted[i]->rank += s->order == t->order && s->tile_m == t->tile_m && s->tile_n == t->tile_n;
+            sorted[i]->rank +=
+                s->order == t->order && s->tile_m == t->tile_m && s->tile_n == t->tile_n && s->dispatch == t->dispatch;
         }
     }
     size_t picked = 0;
@@ -160,13 +164,64 @@ static double all_steps(const weft_search_entry *list, size_t count) {
     return steps;
 }
 
+/* ---- the neighbours of the best ---- */
+
+/* Whether two schedules differ in one choice: tile, order with its group, sweep or dispatch. */
+static int are_neighbours(const weft_schedule *a, const weft_schedule *b) {
+    return (a->tile_m != b->tile_m || a->tile_n != b->tile_n || a->tile_k != b->tile_k) +
+               (a->order != b->order || a->group != b->group) + (a->sweep != b->sweep) + (a->dispatch != b->dispatch) ==
+           1;
+}
+
+/* Moves those of list[count ...] that are neighbours of `of`, and may be better than the best, behind the first `count`, as
+ * many as `steps` allow. Returns how many these are. */
+static size_t find_neighbours(weft_search_entry *list, size_t count, size_t all, const weft_schedule *of, uint64_t limit,
+                              double *steps) {
+    const double best = list[0].ranked.simulation.seconds;
+    size_t found = 0;
+    for (size_t i = count; i < all; i++) {
+        const weft_search_entry entry = list[i];
+        const double cost =
+            limit > 0 && limit < entry.steps ? fmax((double)limit, (double)entry.wave) : (double)entry.steps;
+        if (cost <= *steps && least_of(&entry) <= best && are_neighbours(of, &entry.ranked.schedule)) {
+            list[i] = list[count + found];
+            list[count + found++] = entry;
+            *steps -= cost;
+        }
+    }
+    return found;
+}
+
+/* Rounds judge by parts, and a part may be wrong about one choice: dispatches differ late, and the last wave only at the
+ * end. So the best few are held against all that differ from them in one choice, for as many steps, until none is better.
+ */
+static weft_status try_neighbours(weft_search_entries *all, size_t *count, uint64_t limit, double steps,
+                                  weft_message *message) {
+    size_t before;
+    do {
+        before = all->list[0].number;
+        size_t found = 0;
+        for (size_t i = 0; i < BEST && i < *count; i++) {
+            found += find_neighbours(all->list, *count + found, all->count, &all->list[i].ranked.schedule, limit, &steps);
+        }
+        const weft_status status = weft_search_simulate(all, all->list + *count, found, limit, message);
+        if (status) {
+            return status;
+        }
+        *count = weft_search_sort(all->list, *count + found);
+    } while (all->list[0].number != before);
+    return WEFT_OK;
+}
+
 weft_status weft_search_race(weft_search_entries *all, uint64_t budget, size_t *first, size_t *last, uint64_t *limit,
                              weft_message *message) {
     weft_search_entry *list = all->list;
-    double left = (double)budget;
     size_t count = all->count;
     *first = *last = 0;
-    all->planned = fmin(left, all_steps(list, count));
+    all->planned = fmin((double)budget, all_steps(list, count));
+    const int at_once = all->planned < (double)budget;
+    const double last_steps = at_once ? 0 : (double)budget / 4;
+    double left = (double)budget - last_steps;
     for (;;) {
         const double whole = all_steps(list, count);
         const int is_last = whole <= left || count <= LEAST;
@@ -181,7 +236,7 @@ weft_status weft_search_race(weft_search_entries *all, uint64_t budget, size_t *
         const size_t valid = weft_search_sort(list, count);
         if (is_last || valid == 0) {
             *last = valid;
-            return valid > 0 ? WEFT_OK : WEFT_FAILED;
+            return valid == 0 ? WEFT_FAILED : at_once ? WEFT_OK : try_neighbours(all, last, *limit, last_steps, message);
         }
         left -= spent;
         count = drop_bounded(list, valid, NEAR * fastest(list, valid));

@@ -52,12 +52,13 @@ size_t weft_search_sort(weft_search_entry *list, size_t count) {
 }
 
 const char *weft_search_rule_priced(void) {
-    return "first what a plan takes by default, by the model of the kernels and the rules that were measured beside it; then "
+    return "first what a plan takes by default, by the model of the kernels and the rules that were measured beside it; "
+           "then "
            "by the model, and within 1 % of its least time by DRAM reads when simulated";
 }
 
-/* The default; then what the model has within 1 %, by what it reads, which is not known of what the simulator does not take;
- * then the others. */
+/* The default; then what the model has within 1 %, by what it reads, which is not known of what the simulator does not
+ * take; then the others. */
 static int by_price(const void *a, const void *b) {
     const weft_search_entry *x = a, *y = b;
     if (x->is_default != y->is_default) {

@@ -11,13 +11,14 @@
 
 /* Steps that a search simulates at most, so that it stays within seconds: of all rounds together, and of a schedule that is
  * simulated whole when the last round was not. A step takes 0.03 to 0.3 microseconds. */
-static const uint64_t SEARCH_STEPS = 48000000, WHOLE_STEPS = 12000000;
+static const uint64_t SEARCH_STEPS = 64000000, WHOLE_STEPS = 8000000;
 
 /* The plain schedule with the tile of `like`: the first order of the grid, forward, static. */
 static weft_status make_plain(weft_search *f, const weft_search_entry *like, weft_search_entry *plain,
                               weft_message *message) {
     weft_schedule s = like->ranked.given;
     s.order = f->all.draft.operation->info.grid == WEFT_GRID_MATRIX ? WEFT_ORDER_RASTER_N : WEFT_ORDER_HEAD_FIRST;
+    s.order_table = NULL;
     s.sweep = WEFT_SWEEP_FORWARD;
     s.dispatch = WEFT_DISPATCH_STATIC;
     s.group = 0;
@@ -74,27 +75,27 @@ static weft_status search_all(weft_search *f, weft_message *message) {
     return find_baseline(f, message);
 }
 
-/* What the kernels of the device or of the machine can take, by their model. WEFT_UNSUPPORTED, with the reason: the simulator
- * is to answer. The question stays as it was then. */
+/* What the kernels of the device or of the machine can take, by their model. WEFT_UNSUPPORTED, with the reason: the
+ * simulator is to answer. The question stays as it was then. */
 static weft_status search_priced(weft_search *f, weft_message *message) {
     weft_search_entries *all = &f->all;
     weft_search_summary *u = &f->summary;
     const weft_plan draft = all->draft;
     const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS;
-    size_t ranked = 0;
+    size_t simulated = 0;
     if (all->machine && (draft.device.kind != WEFT_DEVICE_CPU || !weft_plan_put_on_paper(&all->draft, all->machine))) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the kernels here were not measured on %s", all->machine->name);
     }
-    const weft_status status = weft_search_price(all, steps, &ranked, message);
+    const weft_status status = weft_search_price(all, steps, &simulated, message);
     if (status) {
         all->draft = draft;
         all->count = 0;
         return status;
     }
-    u->schedules = u->searched = (int64_t)all->count;
-    u->count = u->last = (int64_t)ranked;
+    u->schedules = u->searched = u->count = (int64_t)all->count;
+    u->last = (int64_t)simulated;
     u->whole = 1;
-    for (size_t i = 0; i < ranked; i++) {
+    for (size_t i = 0; i < simulated; i++) {
         u->whole &= !all->list[i].valid || all->list[i].ranked.simulation.simulated >= 1;
     }
     f->limit = all->list[0].ranked.limit;
@@ -106,8 +107,9 @@ static weft_status search_priced(weft_search *f, weft_message *message) {
 /* All there is: by the model where there is one, unless the caller says otherwise. */
 static weft_status search_any(weft_search *f, weft_message *message) {
     const weft_search_cost cost = f->all.options.cost;
-    const weft_status status =
-        cost == WEFT_SEARCH_BY_SIMULATOR ? WEFT_UNSUPPORTED : search_priced(f, cost == WEFT_SEARCH_BY_MODEL ? message : NULL);
+    const weft_status status = cost == WEFT_SEARCH_BY_SIMULATOR
+                                   ? WEFT_UNSUPPORTED
+                                   : search_priced(f, cost == WEFT_SEARCH_BY_MODEL ? message : NULL);
     return status == WEFT_UNSUPPORTED && cost != WEFT_SEARCH_BY_MODEL ? search_all(f, message) : status;
 }
 

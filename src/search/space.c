@@ -1,5 +1,7 @@
 #include "search/space.h"
 
+#include "plan/custom.h"
+
 /* A walk that is under way. */
 typedef struct walk {
     const weft_space *space;
@@ -55,6 +57,11 @@ static void vary_order(walk *w) {
         vary_group(w);
         return;
     }
+    if (w->s.order_table) { /* the caller's order is one of them */
+        vary_group(w);
+    }
+    const uint32_t *table = w->s.order_table;
+    w->s.order_table = NULL;
     for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
         if (weft_order_grid(order) == w->grid) {
             w->s.order = order;
@@ -62,6 +69,7 @@ static void vary_order(walk *w) {
         }
     }
     w->s.order = WEFT_ORDER_CHOOSE;
+    w->s.order_table = table;
 }
 
 void weft_space_walk(const weft_space *space, const weft_schedule *given, weft_grid_kind grid,
@@ -109,9 +117,9 @@ uint64_t weft_space_fingerprint(const weft_plan *plan) {
     const int one_step = w->reach.columns <= w->reach.tile_columns;
     const int32_t sweep = one_step && s->sweep == WEFT_SWEEP_SAWTOOTH ? WEFT_SWEEP_FORWARD : s->sweep;
     /* An order with domains also decides which worker is on which of them. */
-    const int by_domain = s->domains > 1 && weft_order_describe(s->order)->parameter & WEFT_PARAMETER_DOMAINS;
-    const int64_t choices[] = {s->tile_m,    s->tile_n, s->tile_k, sweep,          s->dispatch,            w->workers, s->cluster_m,
-                               s->cluster_n, s->table,  s->split,  w->order.count, by_domain ? s->domains : 1};
+    const int by_domain = s->domains > 1 && weft_schedule_by_domain(s);
+    const int64_t choices[] = {s->tile_m,    s->tile_n,    s->tile_k, sweep,    s->dispatch,    w->workers,
+                               s->cluster_m, s->cluster_n, s->table,  s->split, w->order.count, by_domain ? s->domains : 1};
     const int64_t count = w->order.count, stride = count / PRINTED + 1;
     uint64_t hash = 0;
 #define MIX(number) hash = (hash ^ (uint64_t)(number)) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 29

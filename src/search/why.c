@@ -48,8 +48,9 @@ static int say_what_binds(const weft_search *f, char *text, size_t size) {
 /* What the order changes against the plain one. */
 static int say_what_it_gains(const weft_search *f, char *text, size_t size) {
     if (!f->summary.has_baseline) {
-        return snprintf(text, size, f->summary.count > 1 ? "the simulator takes no other schedule to compare with"
-                                                         : "it is the only schedule that the options leave");
+        return snprintf(text, size,
+                        f->summary.count > 1 ? "the simulator takes no other schedule to compare with"
+                                             : "it is the only schedule that the options leave");
     }
     const weft_simulation *best = &f->all.list[0].ranked.simulation, *other = &f->baseline.ranked.simulation;
     const double best_gb = (double)best->total.dram_read_bytes / 1e9, other_gb = (double)other->total.dram_read_bytes / 1e9;
@@ -58,9 +59,9 @@ static int say_what_it_gains(const weft_search *f, char *text, size_t size) {
     return snprintf(text, size,
                     "against the %s, %s: speed %+.1f %%, DRAM reads %+.1f %% (%.3f instead of %.3f GB), L2 hits %.2f "
                     "instead of %.2f %%",
-                    f->summary.is_plain ? "plain schedule" : "next best", name,
-                    100 * (other->seconds / best->seconds - 1), other_gb > 0 ? 100 * (best_gb / other_gb - 1) : 0, best_gb,
-                    other_gb, 100 * weft_hit_rate(&best->total), 100 * weft_hit_rate(&other->total));
+                    f->summary.is_plain ? "plain schedule" : "next best", name, 100 * (other->seconds / best->seconds - 1),
+                    other_gb > 0 ? 100 * (best_gb / other_gb - 1) : 0, best_gb, other_gb, 100 * weft_hit_rate(&best->total),
+                    100 * weft_hit_rate(&other->total));
 }
 
 static int say_rule(const weft_search *f, char *text, size_t size) {
@@ -74,7 +75,7 @@ static int say_source(const weft_search *f, char *text, size_t size) {
         return snprintf(text, size,
                         "ranked by the model of the kernels, which a plan's default and the tuner go by: %" PRId64
                         " schedules; traffic and times of the first %" PRId64 " are simulated",
-                        u->schedules, u->count);
+                        u->schedules, u->last);
     }
     if (u->searched < u->schedules) {
         snprintf(of, sizeof of, " of %" PRId64, u->schedules);
@@ -82,16 +83,18 @@ static int say_source(const weft_search *f, char *text, size_t size) {
     if (u->count < u->searched) {
         snprintf(last, sizeof last, " in rounds; in the last %" PRId64, u->count);
     }
-    int used = snprintf(text, size, "ranked by the simulator: %" PRId64 "%s schedules%s, simulated ", u->searched, of, last);
+    int used =
+        snprintf(text, size, "ranked by the simulator: %" PRId64 "%s schedules%s, simulated ", u->searched, of, last);
     const size_t at = (size_t)used < size ? (size_t)used : size;
-    return used + (u->whole ? snprintf(text + at, size - at, "whole")
-                            : snprintf(text + at, size - at, "for about %" PRIu64 " steps each%s", f->limit,
-                                       f->all.list[0].ranked.simulation.simulated < 1 ? "" : ", the recommended one whole"));
+    return used + (u->whole
+                       ? snprintf(text + at, size - at, "whole")
+                       : snprintf(text + at, size - at, "for about %" PRIu64 " steps each%s", f->limit,
+                                  f->all.list[0].ranked.simulation.simulated < 1 ? "" : ", the recommended one whole"));
 }
 
 size_t weft_search_why(const weft_search *search, size_t number, char *text, size_t size) {
     static int (*const sentences[])(const weft_search *f, char *text, size_t size) = {say_what_it_gains, say_what_binds,
-                                                                                     say_rule, say_source};
+                                                                                      say_rule, say_source};
     if (size > 0) {
         text[0] = '\0';
     }

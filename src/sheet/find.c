@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
+#include "base/nearest.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "sheet/names.h"
 
 /* What messages show of a file's name: all of it, or its end, so that there is room for what is wrong with it. */
 typedef struct shown {
@@ -88,11 +89,22 @@ static int is_path(const char *name) {
 static weft_status fail_unknown(const weft_form *form, const char *name, weft_message *message) {
     char names[160] = "";
     size_t used = 0;
+    weft_near near = weft_near_to(name);
     for (size_t i = 0; i < *form->files_count && used < sizeof names; i++) {
         used += (size_t)snprintf(names + used, sizeof names - used, "%s, ", form->files[i].name);
+        weft_near_try(&near, form->files[i].name);
     }
-    return weft_fail(message, WEFT_NOT_FOUND, "no %s \"%.40s\"; there are %s%sor give a file by its path", form->noun, name,
-                     names, form->also);
+    char suggestion[96] = "; t";
+    if (near.best) {
+        snprintf(suggestion, sizeof suggestion, ": did you mean %s? T", near.best);
+    }
+    return weft_fail(message, WEFT_NOT_FOUND, "no %s \"%.40s\"%shere are %s%sor give a file by its path", form->noun, name,
+                     suggestion, names, form->also);
+}
+
+static weft_status parse_built_in(weft_sheet *sheet, const weft_form *form, size_t number, weft_message *message) {
+    const weft_embedded *file = &form->files[number];
+    return weft_sheet_parse(sheet, form, file->text, file->length, file->name, message);
 }
 
 weft_status weft_sheet_find(weft_sheet *sheet, const weft_form *form, const char *name, weft_message *message) {
@@ -103,9 +115,14 @@ weft_status weft_sheet_find(weft_sheet *sheet, const weft_form *form, const char
         return parse_file(sheet, form, name, message);
     }
     for (size_t i = 0; i < *form->files_count; i++) {
-        const weft_embedded *built_in = &form->files[i];
-        if (strcasecmp(name, built_in->name) == 0) {
-            return weft_sheet_parse(sheet, form, built_in->text, built_in->length, built_in->name, message);
+        if (weft_names_agree(name, form->files[i].name)) {
+            return parse_built_in(sheet, form, i, message);
+        }
+    }
+    for (size_t i = 0; form->aliases && i < *form->files_count; i++) { /* they are in the files */
+        const weft_status status = parse_built_in(sheet, form, i, message);
+        if (status || weft_names_list(form->aliases(sheet), name)) {
+            return status;
         }
     }
     return fail_unknown(form, name, message);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/status.h"
 
 typedef struct parser {
@@ -106,8 +107,14 @@ static void open_section(parser *p, const char *line) {
     }
     int first = find_section(p->sheet->form, line + 1, length);
     if (first < 0 || p->seen[first]) {
-        snprintf(what, sizeof what, "%s section [%.*s]", first < 0 ? "unknown" : "duplicate",
-                 length > 40 ? 40 : (int)length, line + 1);
+        char name[41];
+        snprintf(name, sizeof name, "%.*s", length > 40 ? 40 : (int)length, line + 1);
+        weft_near near = weft_near_to(name);
+        for (int i = 0; i < p->sheet->form->count && first < 0; i++) {
+            weft_near_try(&near, p->sheet->form->keys[i].section);
+        }
+        snprintf(what, sizeof what, "%s section [%s]%s%s%s", first < 0 ? "unknown" : "duplicate", name,
+                 near.best ? ": did you mean [" : "", near.best ? near.best : "", near.best ? "]?" : "");
         fail(p, what);
         return;
     }
@@ -181,6 +188,30 @@ static void cut(const char *text, char *value, size_t size, const char **source)
     snprintf(value, size, "%.*s", (int)length, text);
 }
 
+/* A key that its section does not have: another section may have it, or the section one of a similar name. */
+static void fail_key(parser *p, const char *section, const char *name) {
+    char what[224];
+    weft_near near = weft_near_to(name);
+    const char *home = NULL; /* of a key of this very name */
+    for (int i = 0; i < p->sheet->form->count; i++) {
+        const weft_key *key = &p->sheet->form->keys[i];
+        home = !home && strcmp(key->key, name) == 0 ? key->section : home;
+        if (strcmp(key->section, section) == 0) {
+            weft_near_try(&near, key->key);
+        }
+    }
+    if (!section[0]) {
+        snprintf(what, sizeof what, "key %.40s stands before any [section]", name);
+    } else if (home) {
+        snprintf(what, sizeof what, "unknown key %.40s in [%s]: it is a key of [%s]", name, section, home);
+    } else if (near.best) {
+        snprintf(what, sizeof what, "unknown key %.40s in [%s]: did you mean %s?", name, section, near.best);
+    } else {
+        snprintf(what, sizeof what, "unknown key %.40s in [%s]", name, section);
+    }
+    fail(p, what);
+}
+
 /* inih's handler, called for each key. */
 static int take(void *user, const char *section, const char *name, const char *text) {
     parser *p = user;
@@ -191,12 +222,7 @@ static int take(void *user, const char *section, const char *name, const char *t
     }
     int id = find_key(p->sheet->form, section, name);
     if (id < 0) {
-        if (section[0]) {
-            snprintf(what, sizeof what, "unknown key %.40s in [%s]", name, section);
-        } else {
-            snprintf(what, sizeof what, "key %.40s stands before any [section]", name);
-        }
-        fail(p, what);
+        fail_key(p, section, name);
         return 0;
     }
     const weft_key *key = &p->sheet->form->keys[id];

@@ -35,6 +35,9 @@ typedef struct weft_form {
     const size_t *files_count; /* built-in sheets */
     const char *also;          /* other names that a caller may give, for messages: "host, " */
 
+    /* Other names of a sheet, separated by commas; null: there are none. */
+    const char *(*aliases)(const weft_sheet *sheet);
+
     /* Checks what no key can check alone; null: there is nothing. */
     weft_status (*check)(const weft_sheet *sheet, const char *label, weft_message *message);
 } weft_form;
@@ -69,7 +72,8 @@ weft_status weft_sheet_parse(weft_sheet *sheet, const weft_form *form, const cha
 weft_status weft_sheet_parse_given(weft_sheet *sheet, const weft_form *form, const char *text, size_t length,
                                    const char *label, weft_message *message);
 
-/* Finds a built-in sheet by name, in upper or lower case, or a file by path (anything with a '/' or ending in ".ini"). */
+/* Finds a built-in sheet by name or alias, as weft_names_agree() has it, or a file by path (anything with a '/' or ending
+ * in ".ini"). */
 weft_status weft_sheet_find(weft_sheet *sheet, const weft_form *form, const char *name, weft_message *message);
 
 /* Fills at most `room` of a caller's values, which lie as far apart as the first of them is long. */

@@ -155,8 +155,11 @@ static int read_number(const weft_key *key, const char *text, double *value, cha
     *value *= factor;
     int in_range = *value >= key->minimum && *value <= key->maximum;
     if (factor <= 0 || (whole && in_range && *value != (double)(int64_t)*value)) {
-        snprintf(reason, size, "must be a %snumber%s", whole ? "whole " : "",
-                 key->type == WEFT_KEY_IS_BYTES ? ", of bytes, KiB, MiB or GiB" : "");
+        snprintf(reason, size, "must be a %snumber%s%s", whole ? "whole " : "",
+                 key->type == WEFT_KEY_IS_BYTES ? ", of bytes, KiB, MiB or GiB"
+                 : key->unit[0]                 ? ", in "
+                                                : "",
+                 key->type == WEFT_KEY_IS_BYTES ? "" : key->unit);
         return 0;
     }
     if (!in_range) {

@@ -13,25 +13,37 @@ int weft_cache_init(weft_cache *cache, uint32_t ids, int64_t capacity, double sl
     cache->slots_used = 1;
     cache->slot_of = calloc(ids ? ids : 1, sizeof *cache->slot_of);
     cache->slots = calloc(cache->slots_room, sizeof *cache->slots);
-    cache->heap = calloc(cache->slots_room, sizeof *cache->heap);
-    return cache->slot_of && cache->slots && cache->heap;
+    return weft_calendar_init(&cache->old) && cache->slot_of && cache->slots;
 }
 
 void weft_cache_release(weft_cache *cache) {
     free(cache->slot_of);
     free(cache->slots);
-    free(cache->heap);
+    weft_calendar_release(&cache->old);
     memset(cache, 0, sizeof *cache);
 }
 
-static void list_push(weft_cache *cache, uint32_t slot) {
+/* Puts a piece into the list, next to `younger`, by when it was asked for last. */
+static void list_put(weft_cache *cache, uint32_t slot, uint32_t younger) {
     weft_cache_slot *s = cache->slots;
-    s[slot].place = WEFT_CACHE_IN_LIST;
-    s[slot].prev = 0;
-    s[slot].next = s[0].next;
-    s[s[0].next].prev = slot;
-    s[0].next = slot;
+    s[slot].listed = s[slot].touched;
+    s[slot].prev = younger;
+    s[slot].next = s[younger].next;
+    s[s[younger].next].prev = slot;
+    s[younger].next = slot;
     cache->young_weight += s[slot].weight;
+}
+
+/* Makes a piece the youngest of the list. */
+static void list_push(weft_cache *cache, uint32_t slot) {
+    enum { NEAR = 32 }; /* pieces near the head, up to twice as many: more than workers in step ask for at a time */
+    cache->slots[slot].touched = ++cache->touches;
+    list_put(cache, slot, 0);
+    if (++cache->moves == NEAR) {
+        cache->moves = 0;
+        cache->recent = cache->mark;
+        cache->mark = cache->touches;
+    }
 }
 
 static void list_pull(weft_cache *cache, uint32_t slot) {
@@ -57,61 +69,50 @@ static uint64_t exponential(uint32_t bits) {
     return ((uint64_t)(32 - power) << 32) - fraction;
 }
 
-static void heap_set(weft_cache *cache, uint32_t place, weft_cache_old old) {
-    cache->heap[place] = old;
-    cache->slots[old.slot].place = (int32_t)place;
-}
-
-/* Puts an old piece in the empty place and moves it up, then down, to where it belongs. */
-static void heap_settle(weft_cache *cache, uint32_t place, weft_cache_old old) {
-    const weft_cache_old *heap = cache->heap;
-    while (place > 0 && heap[(place - 1) / 2].leaves > old.leaves) {
-        heap_set(cache, place, heap[(place - 1) / 2]);
-        place = (place - 1) / 2;
-    }
+/* The oldest of the list, or 0. Whoever was asked for since it was listed goes to its right place first; few were listed in
+ * between, for it was near the head then. */
+static uint32_t oldest(weft_cache *cache) {
+    const weft_cache_slot *s = cache->slots;
     for (;;) {
-        uint32_t child = 2 * place + 1;
-        if (child + 1 < cache->heap_count && heap[child].leaves > heap[child + 1].leaves) {
-            child++;
+        const uint32_t last = s[0].prev;
+        uint32_t younger = s[last].prev;
+        if (younger == 0 || s[younger].listed > s[last].touched) {
+            __builtin_prefetch(&s[s[younger].prev]); /* next time it is looked at, long after it was last */
+            return last;
         }
-        if (child >= cache->heap_count || heap[child].leaves >= old.leaves) {
-            break;
+        while (younger != 0 && s[younger].listed < s[last].touched) {
+            younger = s[younger].prev;
         }
-        heap_set(cache, place, heap[child]);
-        place = child;
-    }
-    heap_set(cache, place, old);
-}
-
-static void heap_pull(weft_cache *cache, uint32_t slot) {
-    const uint32_t place = (uint32_t)cache->slots[slot].place;
-    const weft_cache_old last = cache->heap[--cache->heap_count];
-    if (last.slot != slot) {
-        heap_settle(cache, place, last);
+        list_pull(cache, last);
+        list_put(cache, last, younger);
     }
 }
 
-/* Lets the oldest of the list drop into the heap until the list is small enough. */
-static void settle(weft_cache *cache) {
+/* Lets the oldest of the list join the old ones until the list is small enough. */
+static void trim(weft_cache *cache) {
     while (cache->young_weight > cache->young_capacity && cache->slots[0].prev != 0) {
-        const uint32_t oldest = cache->slots[0].prev;
-        uint32_t *draw = &cache->slots[oldest].draw;
-        list_pull(cache, oldest);
-        *draw = hash(*draw + 1);
-        heap_settle(cache, cache->heap_count++, (weft_cache_old){cache->clock + exponential(*draw), oldest});
+        const uint32_t slot = oldest(cache);
+        weft_cache_slot *s = &cache->slots[slot];
+        list_pull(cache, slot);
+        s->listed = 0;
+        s->draw = hash(s->draw + 1);
+        weft_calendar_add(&cache->old, cache->slots, slot, exponential(s->draw));
     }
 }
 
-void weft_cache_touch_slow(weft_cache *cache, uint32_t slot) {
-    cache->passed += weft_cache_age(cache, slot) > cache->in_step ? cache->slots[slot].weight : 0;
-    cache->slots[slot].asked = cache->passed;
-    if (cache->slots[slot].place == WEFT_CACHE_IN_LIST) {
+/* Takes a piece out of where it is. */
+static void pull(weft_cache *cache, uint32_t slot) {
+    if (cache->slots[slot].listed != 0) {
         list_pull(cache, slot);
     } else {
-        heap_pull(cache, slot);
+        weft_calendar_remove(&cache->old, cache->slots, slot);
     }
+}
+
+void weft_cache_to_head(weft_cache *cache, uint32_t slot) {
+    pull(cache, slot);
     list_push(cache, slot);
-    settle(cache);
+    trim(cache);
 }
 
 static int grow(weft_cache *cache) {
@@ -121,11 +122,6 @@ static int grow(weft_cache *cache) {
         return 0;
     }
     cache->slots = slots;
-    weft_cache_old *heap = realloc(cache->heap, room * sizeof *heap);
-    if (!heap) {
-        return 0;
-    }
-    cache->heap = heap;
     cache->slots_room = room;
     return 1;
 }
@@ -140,18 +136,19 @@ uint32_t weft_cache_insert(weft_cache *cache, uint32_t id, uint32_t weight, doub
         }
         slot = cache->slots_used++;
     }
-    cache->slots[slot].id = id;
-    cache->slots[slot].weight = weight;
-    cache->slots[slot].draw = hash(id ^ hash(cache->seed ^ cache->inserts++));
-    cache->slots[slot].ready = ready;
-    cache->slots[slot].asked = cache->passed += weight;
+    weft_cache_slot *s = &cache->slots[slot];
+    s->id = id;
+    s->weight = weight;
+    s->draw = hash(id ^ hash(cache->seed ^ cache->inserts++));
+    s->ready = ready;
+    s->asked = cache->passed += weight;
     if (id != WEFT_CACHE_STALE) {
         cache->slot_of[id] = slot;
     }
     cache->weight += weight;
     cache->stale += id == WEFT_CACHE_STALE ? weight : 0;
     list_push(cache, slot);
-    settle(cache);
+    trim(cache);
     return slot;
 }
 
@@ -169,19 +166,16 @@ int weft_cache_fill(weft_cache *cache) {
     return 1;
 }
 
-static void drop(weft_cache *cache, uint32_t slot) {
-    if (cache->slots[slot].place == WEFT_CACHE_IN_LIST) {
-        list_pull(cache, slot);
+/* Forgets a piece that is in neither the list nor the calendar. */
+static void forget(weft_cache *cache, uint32_t slot) {
+    weft_cache_slot *s = &cache->slots[slot];
+    cache->weight -= s->weight;
+    if (s->id == WEFT_CACHE_STALE) {
+        cache->stale -= s->weight;
     } else {
-        heap_pull(cache, slot);
+        cache->slot_of[s->id] = 0;
     }
-    cache->weight -= cache->slots[slot].weight;
-    if (cache->slots[slot].id == WEFT_CACHE_STALE) {
-        cache->stale -= cache->slots[slot].weight;
-    } else {
-        cache->slot_of[cache->slots[slot].id] = 0;
-    }
-    cache->slots[slot].next = cache->free;
+    s->next = cache->free;
     cache->free = slot;
 }
 
@@ -189,33 +183,31 @@ int weft_cache_evict(weft_cache *cache, uint32_t *id) {
     if (cache->weight <= cache->capacity) {
         return 0;
     }
-    uint32_t victim = cache->slots[0].prev;
-    if (cache->heap_count > 0) {
-        victim = cache->heap[0].slot;
-        cache->clock = cache->heap[0].leaves;
+    uint32_t victim;
+    if (cache->old.count > 0) {
+        victim = weft_calendar_take(&cache->old, cache->slots);
+    } else {
+        victim = oldest(cache);
+        list_pull(cache, victim);
     }
     *id = cache->slots[victim].id;
-    drop(cache, victim);
+    forget(cache, victim);
     return 1;
 }
 
 void weft_cache_remove(weft_cache *cache, uint32_t id) {
-    if (cache->slot_of[id] != 0) {
-        drop(cache, cache->slot_of[id]);
+    const uint32_t slot = cache->slot_of[id];
+    if (slot != 0) {
+        pull(cache, slot);
+        forget(cache, slot);
     }
 }
 
 void weft_cache_list(const weft_cache *cache, void (*tell)(void *context, uint32_t id, uint32_t weight), void *context) {
-    const weft_cache_slot *s = cache->slots;
-    for (uint32_t slot = s[0].next; slot != 0; slot = s[slot].next) {
-        if (s[slot].id != WEFT_CACHE_STALE) {
-            tell(context, s[slot].id, s[slot].weight);
-        }
-    }
-    for (uint32_t i = 0; i < cache->heap_count; i++) {
-        const weft_cache_slot *old = &s[cache->heap[i].slot];
-        if (old->id != WEFT_CACHE_STALE) {
-            tell(context, old->id, old->weight);
+    for (uint32_t slot = 1; slot < cache->slots_used; slot++) {
+        const weft_cache_slot *s = &cache->slots[slot];
+        if (s->id != WEFT_CACHE_STALE && cache->slot_of[s->id] == slot) {
+            tell(context, s->id, s->weight);
         }
     }
 }

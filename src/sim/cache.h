@@ -2,43 +2,45 @@
  *
  * Real caches do not evict exactly the oldest line. Here the victim is drawn from the oldest `slack` share of the capacity,
  * each as likely as the next; with 0 it is the oldest. The younger pieces form a list in order of age; one that the list
- * can no longer hold drops into the heap of the old ones. There it draws how long it will stay, from an exponential
- * distribution: whoever leaves first is then a uniform draw from those that are there at the time, at the cost of a heap.
- * The draws are a piece's own, so two caches that are asked the same things in turn throw out the same pieces. */
+ * can no longer hold joins the old ones. There it draws how long it will stay, from an exponential distribution: whoever
+ * leaves first is then a uniform draw from those that are there at the time.
+ * The draws are a piece's own, so two caches that are asked the same things in turn throw out the same pieces.
+ *
+ * Workers in step ask for the same few pieces again and again. A piece that the list has near its head stays where it is,
+ * and notes when it was asked for; it moves to where it belongs once it is the last of the list. */
 #ifndef WEFT_SIM_CACHE_H
 #define WEFT_SIM_CACHE_H
 
 #include <stdint.h>
 
-enum { WEFT_CACHE_IN_LIST = -1 };
+#include "sim/calendar.h"
 
 /* The number of pieces that were there before, and that nobody asks for. */
 #define WEFT_CACHE_STALE UINT32_MAX
 
 typedef struct weft_cache_slot {
+    union {
+        uint64_t touched; /* a young piece: when it was asked for last, in touches of the cache */
+        uint64_t leaves;  /* an old one: when, by the calendar */
+    };
+    uint64_t listed; /* when it was asked for as far as its place in the list goes, at most `touched`; 0: an old piece */
+    uint32_t prev, next; /* in the list: towards younger and older; 0 is the list's end; or on a page of the calendar */
     uint32_t id;
-    uint32_t prev, next; /* in the list: towards younger and older; 0 is the list's end */
-    int32_t place;       /* in the heap, or WEFT_CACHE_IN_LIST */
-    uint32_t weight;     /* sectors */
-    uint32_t draw;       /* random bits, changed each time it drops into the heap */
-    uint32_t asked;      /* how much had passed when it was asked for last */
-    double ready;        /* when the data is there: until then the piece is in flight */
+    uint32_t weight; /* sectors */
+    uint32_t draw;   /* random bits, changed each time it joins the old ones */
+    uint32_t asked;  /* how much had passed when it was asked for last */
+    double ready;    /* when the data is there: until then the piece is in flight */
 } weft_cache_slot;
-
-/* An old piece. */
-typedef struct weft_cache_old {
-    uint64_t leaves; /* when, on the cache's clock */
-    uint32_t slot;
-} weft_cache_old;
 
 typedef struct weft_cache {
     uint32_t *slot_of;      /* (ids) the slot of a piece, 0: not here */
     weft_cache_slot *slots; /* slot 0 is the list's head and tail */
-    weft_cache_old *heap;   /* the one that leaves first is first */
-    uint32_t slots_used, slots_room, free, heap_count;
+    weft_calendar old;      /* the old pieces */
+    uint32_t slots_used, slots_room, free;
+    uint32_t moves;                      /* to the head of the list, since the last mark */
+    uint64_t touches, mark, recent;      /* pieces listed after `recent` are near the head */
     int64_t capacity, young_capacity;    /* sectors */
     int64_t weight, young_weight, stale; /* in all, in the list, of stale pieces */
-    uint64_t clock;                      /* when the last victim left */
     uint32_t passed; /* sectors asked for in all, modulo 2^32, each once for all workers that ask in step */
     uint32_t in_step;
     uint32_t seed, inserts;
@@ -63,11 +65,20 @@ static inline uint32_t weft_cache_age(const weft_cache *cache, uint32_t slot) {
     return cache->passed - cache->slots[slot].asked;
 }
 
+/* Notes for its age that a piece is asked for; weft_cache_insert() does, too. */
+static inline void weft_cache_ask(weft_cache *cache, uint32_t slot) {
+    cache->passed += weft_cache_age(cache, slot) > cache->in_step ? cache->slots[slot].weight : 0;
+    cache->slots[slot].asked = cache->passed;
+}
+
 /* Makes a piece the youngest. */
-void weft_cache_touch_slow(weft_cache *cache, uint32_t slot);
+void weft_cache_to_head(weft_cache *cache, uint32_t slot);
 static inline void weft_cache_touch(weft_cache *cache, uint32_t slot) {
-    if (cache->slots[0].next != slot) {
-        weft_cache_touch_slow(cache, slot);
+    weft_cache_slot *s = &cache->slots[slot];
+    if (s->listed > cache->recent) {
+        s->touched = ++cache->touches;
+    } else {
+        weft_cache_to_head(cache, slot);
     }
 }
 

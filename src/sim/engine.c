@@ -6,35 +6,29 @@
 
 #include "base/random.h"
 #include "base/status.h"
+#include "sim/wheel.h"
 
 typedef struct sim_worker {
-    weft_sim_job job;
     int64_t done;   /* steps begun */
-    double seconds; /* a step, what this tile is slower or faster included */
-    double ready[WEFT_SIM_STAGES];
-    double time; /* of the worker's next event */
+    double factor;  /* this tile's drift, on the time of a step */
+    int64_t asking; /* so many of them ask for pieces when they begin; what the others need was asked for ahead */
+    double seconds; /* a step, this tile's drift included */
+    double spread;  /* of the steps, which then draw for themselves */
     int64_t domain;
-    int32_t next; /* in the wheel's bucket; -1: last */
-    int busy;     /* has a job */
+    int32_t stage; /* of the next step: its place in `ready` */
+    int32_t busy;  /* has a job */
+    weft_sim_job job;
+    double ready[WEFT_SIM_STAGES];
 } sim_worker;
-
-/* Events in the order of time, to within a bucket: a wheel of buckets, each a list of workers. Later rounds of the wheel
- * share the buckets, so a worker found too early stays where it is. */
-enum { BUCKETS = 4096 };
-typedef struct wheel {
-    int32_t first[BUCKETS], last[BUCKETS];
-    uint64_t tick;     /* the bucket at hand, rounds included */
-    int again;         /* something was scheduled for the bucket at hand */
-    double per_second; /* buckets; 0 until the first job shows how long a step is, when all workers stand at time 0 */
-} wheel;
 
 typedef struct engine {
     weft_memory *memory;
     const weft_sim_source *source;
     sim_worker *workers;
-    wheel wheel;
+    weft_wheel wheel;
     int64_t stages;
-    double spread_step, spread_tile;
+    int ahead; /* steps are requested ahead */
+    double early, spread_step, spread_tile;
     uint64_t limit, random;
     weft_sim_outcome *outcome;
     const weft_sim_observer *observer; /* or null */
@@ -60,22 +54,8 @@ static double next_spread(uint64_t *state) {
     return sum * 1.7320508075688772;
 }
 
-static void schedule(engine *e, int32_t worker, double time) {
-    wheel *wh = &e->wheel;
-    const uint64_t tick = (uint64_t)(time * wh->per_second), bucket = tick % BUCKETS;
-    wh->again |= tick <= wh->tick;
-    e->workers[worker].time = time;
-    e->workers[worker].next = -1;
-    if (wh->first[bucket] < 0) {
-        wh->first[bucket] = worker;
-    } else {
-        e->workers[wh->last[bucket]].next = worker;
-    }
-    wh->last[bucket] = worker;
-}
-
 /* Asks for the pieces of the job's i-th step. */
-static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
+static inline double request_streams(engine *e, sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
     const int64_t step = job->first + i * job->direction;
     double ready = now;
@@ -88,30 +68,23 @@ static inline double request(engine *e, sim_worker *w, int64_t i, double now) {
     return ready;
 }
 
-/* The same from one draw, for what is drawn at every step: the sum of four numbers of 16 bits. */
-static double next_step_spread(uint64_t *state) {
-    const uint64_t bits = weft_random(state);
-    const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
-    return ((double)sum * 0x1p-16 - 2.0) * 1.7320508075688772;
+/* The same of any source: some list what each step reads. */
+static double request(engine *e, sim_worker *w, int64_t i, double now) {
+    const weft_sim_listed *listed = e->source->listed;
+    return listed ? listed->read(e->source->context, e->memory, w - e->workers, w->domain, i, now)
+                  : request_streams(e, w, i, now);
+}
+
+/* Adds what the step that ended has computed to the sums. Nobody waits for that. */
+static void add_sums(engine *e, const sim_worker *w, double now) {
+    const weft_sim_job *job = &w->job;
+    const int64_t step = job->first + (w->done - 1) * job->direction;
+    const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
+    weft_memory_add(e->memory, w->domain, job->sums.base + (uint32_t)step, weight, now);
 }
 
 static double at_least_a_tenth(double factor) {
     return factor > 0.1 ? factor : 0.1;
-}
-
-/* Adds what the step that ended has computed to the sums. Nobody waits for that. */
-static inline void add_sums(engine *e, const sim_worker *w, double now) {
-    const weft_sim_job *job = &w->job;
-    if (job->sums.weight > 0 && w->done > 0) {
-        const int64_t step = job->first + (w->done - 1) * job->direction;
-        const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
-        weft_memory_add(e->memory, w->domain, job->sums.base + (uint32_t)step, weight, now);
-    }
-}
-
-/* Relative spread of the steps of a job. */
-static double spread_of_step(const engine *e, const weft_sim_job *job) {
-    return e->spread_step * job->spread + job->jitter;
 }
 
 /* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
@@ -119,8 +92,11 @@ static double spread_of_step(const engine *e, const weft_sim_job *job) {
  *
  * With nothing requested ahead each step draws for itself: who comes first waits for the miss, and the others, who come
  * later, find the piece. One draw for all steps would have the same worker wait at every step. */
-static double spread_of_tile(engine *e, const weft_sim_job *job) {
-    const double mean = e->stages > 0 && job->steps > 0 ? spread_of_step(e, job) / sqrt((double)job->steps) : 0.0;
+static double spread_of_tile(engine *e, sim_worker *w) {
+    const weft_sim_job *job = &w->job;
+    const double steps = e->spread_step * job->spread + job->jitter;
+    const double mean = e->ahead && job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
+    w->spread = e->ahead ? 0.0 : steps;
     double factor = 1.0 + mean * next_spread(&e->random);
     if (e->spread_tile > 0) {
         factor += e->spread_tile * next_spread(&e->random);
@@ -128,10 +104,18 @@ static double spread_of_tile(engine *e, const weft_sim_job *job) {
     return at_least_a_tenth(factor);
 }
 
-/* How long the step in hand computes. */
-static double seconds_of_step(engine *e, const sim_worker *w) {
-    const double spread = spread_of_step(e, &w->job);
-    return spread > 0 ? w->seconds * at_least_a_tenth(1.0 + spread * next_step_spread(&e->random)) : w->seconds;
+/* What the step at hand draws for itself, on its time. From one draw: the sum of four numbers of 16 bits is about normal.
+ */
+static double spread_of_step(engine *e, const sim_worker *w) {
+    const uint64_t bits = weft_random(&e->random);
+    const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+    return at_least_a_tenth(1.0 + w->spread * ((double)sum * 0x1p-16 - 2.0) * 1.7320508075688772);
+}
+
+/* How long the step at hand takes, which has been asked for. */
+static inline double seconds_of(const engine *e, const sim_worker *w) {
+    const weft_sim_listed *listed = e->source->listed;
+    return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
 }
 
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
@@ -146,9 +130,14 @@ static int begin_job(engine *e, int32_t number, double now) {
     }
     w->busy = 1;
     w->done = 0;
-    w->seconds = w->job.step_seconds * spread_of_tile(e, &w->job);
+    w->asking = w->job.steps - e->stages;
+    w->stage = 0;
+    w->factor = spread_of_tile(e, w);
+    w->seconds = w->job.step_seconds * w->factor;
     double start = now;
-    if (w->job.lead_weight > 0) {
+    if (e->source->listed) {
+        start = request(e, w, -1, now);
+    } else if (w->job.lead_weight > 0 && w->job.steps > 0) { /* what sees nothing reads nothing */
         start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
@@ -157,7 +146,8 @@ static int begin_job(engine *e, int32_t number, double now) {
     if (e->observer) {
         e->observer->began(e->observer->context, number, w->domain, &w->job, now);
     }
-    schedule(e, number, e->stages > 0 && w->job.steps > 0 && w->ready[0] > start ? w->ready[0] : start);
+    weft_wheel_put(&e->wheel, (uint32_t)number,
+                   e->stages > 0 && w->job.steps > 0 && w->ready[0] > start ? w->ready[0] : start);
     return 1;
 }
 
@@ -166,90 +156,83 @@ static void tell_step(const engine *e, int32_t number, double now) {
     e->observer->stepped(e->observer->context, number, w->job.first + w->done * w->job.direction, now);
 }
 
+/* Ends the job and begins the next. Returns 0 when the worker has nothing left to do. */
+static int end_job(engine *e, int32_t number, double now) {
+    sim_worker *w = &e->workers[number];
+    if (w->job.out_weight > 0) {
+        weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);
+    }
+    e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
+    e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
+    w->busy = 0;
+    w->asking = w->done = 0;
+    if (e->observer) {
+        e->observer->ended(e->observer->context, number, now);
+    }
+    if (e->outcome->steps >= e->next_told) {
+        tell_progress(e);
+    }
+    if (e->source->between > 0 && w->job.steps > 0) {
+        weft_wheel_put(&e->wheel, (uint32_t)number, now + e->source->between);
+        return 1;
+    }
+    return begin_job(e, number, now);
+}
+
 /* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do.
  *
  * `watched` is a constant in each of the two loops below, so that a run that nobody watches pays nothing. */
 static inline __attribute__((always_inline)) int advance(engine *e, int32_t number, int watched) {
     sim_worker *w = &e->workers[number];
-    const double now = w->time;
-    if (!w->busy) {
+    const int64_t stages = e->stages;
+    const double now = e->wheel.time[number];
+    double ready = now;
+    if (watched && w->busy && e->source->listed) { /* the step before is over */
+        e->source->listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
+    }
+    if (w->job.sums.weight > 0 && w->done > 0) {
+        add_sums(e, w, now);
+    }
+    if (w->done < w->asking) {
+        ready = watched ? request(e, w, w->done + stages, now) : request_streams(e, w, w->done + stages, now);
+    } else if (!w->busy) {
         return begin_job(e, number, now);
+    } else if (w->done == w->job.steps) {
+        return end_job(e, number, now);
     }
-    add_sums(e, w, now);
-    if (w->done == w->job.steps) {
-        if (w->job.out_weight > 0) {
-            weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);
-        }
-        e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
-        e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
-        w->busy = 0;
-        if (e->observer) {
-            e->observer->ended(e->observer->context, number, now);
-        }
-        if (e->outcome->steps >= e->next_told) {
-            tell_progress(e);
-        }
-        if (e->source->between > 0) {
-            schedule(e, number, now + e->source->between);
-            return 1;
-        }
-        return begin_job(e, number, now);
+    double seconds = watched ? seconds_of(e, w) : w->seconds;
+    if (w->spread > 0) {
+        seconds *= spread_of_step(e, w);
     }
-    if (e->stages == 0) { /* nothing ahead: ask, wait, compute */
-        const double there = request(e, w, w->done, now);
-        if (watched) {
-            tell_step(e, number, now);
-        }
-        e->outcome->steps++;
-        w->done++;
-        schedule(e, number, there + seconds_of_step(e, w));
-        return 1;
-    }
-    const int64_t place = w->done % e->stages;
-    const double end = now + w->seconds;
-    if (w->done + e->stages < w->job.steps) {
-        w->ready[place] = request(e, w, w->done + e->stages, now);
-    }
-    if (watched) {
+    if (watched && e->observer) {
         tell_step(e, number, now);
     }
     e->outcome->steps++;
     w->done++;
-    const double data = w->done < w->job.steps ? w->ready[place + 1 == e->stages ? 0 : place + 1] : end;
-    schedule(e, number, data > end ? data : end);
+    if (stages == 0) { /* now is when the step's pieces are asked for: `early` of a step before the last one ends */
+        const double free_at = now + (w->done > 1 ? e->early * seconds : 0.0);
+        weft_wheel_put(&e->wheel, (uint32_t)number,
+                       (ready > free_at ? ready : free_at) + (w->done < w->job.steps ? 1.0 - e->early : 1.0) * seconds);
+        return 1;
+    }
+    const int32_t stage = w->stage, next = stage + 1 == stages ? 0 : stage + 1;
+    const double end = now + seconds;
+    w->ready[stage] = ready;
+    w->stage = next;
+    const double data = w->ready[next];
+    weft_wheel_put(&e->wheel, (uint32_t)number, data > end ? data : end);
     return 1;
 }
 
-/* Lets every worker whose time has come go on; the others of the bucket belong to a later round. */
-static inline __attribute__((always_inline)) void run_bucket(engine *e, int64_t *active, int watched) {
-    wheel *wh = &e->wheel;
-    int32_t worker = wh->first[wh->tick % BUCKETS];
-    wh->first[wh->tick % BUCKETS] = -1;
-    wh->again = 0;
-    while (worker >= 0) {
-        const int32_t next = e->workers[worker].next;
-        if ((uint64_t)(e->workers[worker].time * wh->per_second) > wh->tick) {
-            schedule(e, worker, e->workers[worker].time);
-        } else if (!advance(e, worker, watched)) {
-            (*active)--;
-        }
-        worker = next;
+static void run(engine *e, int64_t active) {
+    while (active > 0) {
+        active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 0);
     }
 }
 
-static void run_wheel(engine *e, int64_t active) {
-    for (e->wheel.tick = 0; active > 0; e->wheel.tick++) {
-        do {
-            run_bucket(e, &active, 0);
-        } while (e->wheel.again);
-    }
-}
-
-static void run_wheel_watched(engine *e, int64_t active) {
-    for (e->wheel.tick = 0; active > 0; e->wheel.tick++) {
-        do {
-            run_bucket(e, &active, 1);
-        } while (e->wheel.again);
+static void run_watched(engine *e, int64_t active) {
+    while (active > 0) {
+        active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 1);
     }
 }
 
@@ -266,7 +249,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     engine *e = calloc(1, sizeof *e);
     sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
     weft_status status = WEFT_OK;
-    if (!e || !workers) {
+    if (!e || !workers || !weft_wheel_init(&e->wheel, (uint32_t)source->workers)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
         goto done;
     }
@@ -274,6 +257,8 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->source = source;
     e->workers = workers;
     e->stages = settings->profile.stages;
+    e->early = settings->profile.early;
+    e->ahead = e->stages > 0 || e->early > 0;
     e->spread_step = settings->profile.spread_step;
     e->spread_tile = settings->profile.spread_tile;
     e->limit = settings->limit;
@@ -282,26 +267,28 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->observer = source->observer;
     e->settings = settings;
     e->next_told = settings->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    memory->room = source->room > 0 ? source->room : 1;
+    memory->fetched = source->fetched > 0 ? source->fetched : 1;
     outcome->seconds = 0;
     outcome->steps = 0;
     outcome->pieces = 0;
-    for (int i = 0; i < BUCKETS; i++) {
-        e->wheel.first[i] = -1;
-    }
     for (int64_t i = 0; i < source->workers; i++) {
         workers[i].domain = domain_of(source, i, memory->domains);
-        schedule(e, (int32_t)i, 0.0);
+        weft_wheel_put(&e->wheel, (uint32_t)i, 0.0);
     }
-    if (e->observer) {
-        run_wheel_watched(e, source->workers);
+    if (e->observer || source->listed) {
+        run_watched(e, source->workers);
     } else {
-        run_wheel(e, source->workers);
+        run(e, source->workers);
     }
-    outcome->seconds += source->edges;
+    outcome->seconds = fmax(outcome->seconds + source->edges, source->least);
     if (memory->failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the caches");
     }
 done:
+    if (e) {
+        weft_wheel_release(&e->wheel);
+    }
     free(workers);
     free(e);
     return status;

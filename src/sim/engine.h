@@ -11,15 +11,15 @@ typedef struct weft_sim_stream {
     uint32_t weight, last_weight; /* sectors of a piece; of the piece of the last step that there is */
 } weft_sim_stream;
 
-enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16 };
+enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16, WEFT_SIM_SECTIONS = 16 };
 
 /* One tile (or cluster of tiles). */
 typedef struct weft_sim_job {
+    int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
+    int direction;
     int streams;
     weft_sim_stream stream[WEFT_SIM_STREAMS];
     weft_sim_stream sums; /* at each step, when it has computed, the job adds to piece base + s; weight 0: to none */
-    int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
-    int direction;
     double step_seconds;
     double spread;              /* of the steps' times, as a share of the drift; 1 but for clusters */
     double jitter;              /* what waiting for a busy L2 adds to that spread */
@@ -37,18 +37,50 @@ typedef struct weft_sim_observer {
     void *context;
 } weft_sim_observer;
 
+/* The steps of jobs that are no streams: what each reads and writes, and how long it takes. Steps are numbered from 0; step
+ * -1 comes before the first and takes no time. A job's streams, lead and out are then not used. */
+typedef struct weft_sim_listed {
+    double (*read)(void *context, weft_memory *memory, int64_t worker, int64_t domain, int64_t step, double now);
+    void (*write)(void *context, weft_memory *memory, int64_t worker, int64_t domain, int64_t step, double now);
+    double (*seconds)(void *context, int64_t worker, int64_t step);
+    int64_t (*place)(void *context, int64_t worker, int64_t step); /* the column of the map that it reads; see below */
+} weft_sim_listed;
+
+/* What pictures show of the pieces: sections one below the other, each of lines of `columns` pieces. */
+typedef struct weft_sim_map {
+    int sections;
+    struct {
+        const char *name, *line; /* "K and V", "kv head" */
+        uint32_t first, pieces;  /* the number of the first, and how many */
+    } section[WEFT_SIM_SECTIONS];
+    int64_t columns;
+    const char *column, *read; /* "key block", "blocks of K and V" */
+} weft_sim_map;
+
 typedef struct weft_sim_source {
     int64_t workers;
     int64_t seats; /* SMs: workers beyond that many are second CTAs on them */
     int64_t run;   /* workers in a row on one domain */
     uint32_t pieces;
-    double edges;   /* seconds before a worker's first tile and after its last */
-    double between; /* seconds between two of its tiles */
-    uint64_t steps; /* of all jobs, for whoever wants to know of progress; 0: not counted */
+    double edges;         /* seconds before a worker's first tile and after its last */
+    double between;       /* seconds between two of its tiles */
+    double least;         /* seconds of all, at least */
+    double room, fetched; /* see weft_pieces; 0: 1 */
+    uint64_t steps;       /* of all jobs, for whoever wants to know of progress; 0: not counted */
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;
     const weft_sim_observer *observer; /* or null */
+    const weft_sim_listed *listed;     /* or null: jobs are streams */
+    weft_sim_map map;
+    uint64_t sectors;           /* of all pieces, at most */
+    uint64_t distinct, written; /* sectors that are read first, and that are written, each once */
+    uint64_t visits;            /* pieces read by listed steps */
+    int64_t per_piece;          /* tensors that a piece is made of */
+    int64_t passes;             /* over each tile that the subject's steps count once; 0: one */
+    /* After a run: sets the three counts above where only a run shows them, or says what was wrong with a job. Or null. */
+    weft_status (*end)(struct weft_sim_source *source, weft_message *message);
+    void (*release)(void *context); /* or null */
 } weft_sim_source;
 
 typedef struct weft_sim_outcome {
@@ -69,10 +101,6 @@ typedef struct weft_sim_settings {
  * where the caller gives none. */
 weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simulate_options *given, const char *usual,
                                    weft_message *message);
-
-/* weft_simulate() with settings and structs of this library. */
-weft_status weft_sim_simulate(const weft_plan *plan, const weft_sim_settings *settings, weft_simulation *simulation,
-                              weft_traffic *domains, weft_message *message);
 
 /* Runs all jobs. WEFT_NO_MEMORY is the only failure. */
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,

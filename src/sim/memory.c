@@ -24,6 +24,7 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, const wef
     memory->writes_hit = machine->l2_write == WEFT_WRITE_HIT;
     memory->merge = profile->merge;
     memory->crowded = machine->l2_crowded;
+    memory->plain = !memory->split && memory->crowded == 0;
     memory->near = machine->near_latency / machine->clock;
     memory->far = machine->far_latency / machine->clock;
     memory->dram = machine->dram_latency / machine->clock;
@@ -66,8 +67,13 @@ static void make_room(weft_memory *memory, int64_t domain) {
     }
 }
 
+/* What a piece of so many sectors takes of a cache: whole lines. */
+static uint32_t room_of(const weft_memory *memory, uint32_t weight) {
+    return (uint32_t)llround(weight * memory->room);
+}
+
 static void fill(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double ready) {
-    if (weft_cache_insert(&memory->domain[domain].l2, id, weight, ready) == 0) {
+    if (weft_cache_insert(&memory->domain[domain].l2, id, room_of(memory, weight), ready) == 0) {
         memory->failed = 1;
         return;
     }
@@ -79,7 +85,8 @@ static void fill(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weig
 static void fill_copy(weft_memory *memory, int64_t domain, int64_t home, uint32_t id, uint32_t weight, double ready) {
     const weft_cache *theirs = &memory->domain[home].l2;
     weft_cache *ours = &memory->domain[domain].l2;
-    const uint32_t original = weft_cache_find(theirs, id), slot = weft_cache_insert(ours, id, weight, ready);
+    const uint32_t original = weft_cache_find(theirs, id),
+                   slot = weft_cache_insert(ours, id, room_of(memory, weight), ready);
     if (slot == 0) {
         memory->failed = 1;
         return;
@@ -107,7 +114,7 @@ static double fetch(weft_memory *memory, weft_traffic *traffic, uint32_t id, uin
             return fmax(ready, memory->llc.slots[slot].ready);
         }
     }
-    traffic->dram_read_bytes += (uint64_t)weight * memory->sector;
+    traffic->dram_read_bytes += (uint64_t)llround(weight * memory->fetched * memory->sector);
     const double ready = serve(&memory->dram_free, now, weight, memory->dram_seconds) + memory->dram;
     if (memory->has_llc) {
         uint32_t victim;
@@ -123,11 +130,11 @@ static double fetch(weft_memory *memory, weft_traffic *traffic, uint32_t id, uin
 /* A lookup in the home domain, for a request that came over the fabric. */
 static double ask_home(weft_memory *memory, int64_t home, uint32_t id, uint32_t weight, double now) {
     weft_memory_domain *h = &memory->domain[home];
-    h->traffic.sectors += weight;
     h->traffic.fabric_sectors += weight;
     const uint32_t slot = weft_cache_find(&h->l2, id);
     if (slot != 0) {
         h->traffic.hits += weight;
+        weft_cache_ask(&h->l2, slot);
         weft_cache_touch(&h->l2, slot);
         return fmax(now + memory->far, h->l2.slots[slot].ready);
     }
@@ -153,7 +160,6 @@ static uint32_t lose_crowded(weft_memory *memory, int64_t domain, int64_t home, 
     memory->owed -= lost;
     weft_traffic *from = &memory->domain[home].traffic;
     if (home != domain) {
-        from->sectors += lost;
         from->fabric_sectors += lost;
         const uint32_t original = weft_cache_find(theirs, id);
         if (original != 0 && weft_cache_age(theirs, original) < half) { /* its own workers have brought it back */
@@ -173,21 +179,14 @@ static uint32_t lose_crowded(weft_memory *memory, int64_t domain, int64_t home, 
 
 static double read_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double now) {
     weft_memory_domain *d = &memory->domain[domain];
-    d->traffic.sectors += weight;
-    d->traffic.sectors_from_sm += weight;
     const uint32_t slot = weft_cache_find(&d->l2, id);
-    const double served = now + memory->near;
     const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
     if (slot != 0) {
-        weft_cache_slot *s = &d->l2.slots[slot];
-        const double ready = s->ready;
         const uint32_t lost = lose_crowded(memory, domain, home, id, slot, weight);
-        weft_cache_touch(&d->l2, slot);
-        d->traffic.hits += weight - lost;
+        d->traffic.hits -= lost;
         d->traffic.misses += lost;
-        d->in_flight += ready > now ? weight : 0;
-        s->ready = ready > served ? ready : served; /* a hit is in flight too, until the worker has it */
-        return s->ready;
+        weft_cache_ask(&d->l2, slot);
+        return weft_memory_hit(memory, d, slot, weight, now);
     }
     d->traffic.misses += weight;
     double ready;
@@ -198,10 +197,10 @@ static double read_part(weft_memory *memory, int64_t domain, uint32_t id, uint32
         ready = ask_home(memory, home, id, weight, now);
         fill_copy(memory, domain, home, id, weight, ready);
     }
-    return fmax(ready, served);
+    return fmax(ready, now + memory->near);
 }
 
-double weft_memory_read(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now) {
+double weft_memory_read_any(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now) {
     if (memory->reuse) {
         weft_reuse_read(&memory->reuse[domain], piece, weight);
     }
@@ -215,11 +214,8 @@ double weft_memory_read(weft_memory *memory, int64_t domain, uint32_t piece, uin
 static void write_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double now) {
     weft_traffic *t = &memory->domain[domain].traffic;
     const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
-    t->sectors += weight;
-    t->sectors_from_sm += weight;
     *(memory->writes_hit ? &t->hits : &t->misses) += weight;
     if (home != domain) {
-        memory->domain[home].traffic.sectors += weight;
         memory->domain[home].traffic.fabric_sectors += weight;
         memory->domain[home].traffic.hits += weight;
     }
@@ -298,9 +294,9 @@ weft_traffic weft_memory_traffic(const weft_memory *memory, int64_t domain) {
     weft_traffic t = d->traffic;
     t.struct_size = sizeof t;
     const uint64_t merged = (uint64_t)llround((double)d->in_flight * (1.0 - 1.0 / memory->merge));
-    t.sectors -= merged;
-    t.sectors_from_sm -= merged;
     t.hits -= merged;
+    t.sectors = t.hits + t.misses;
+    t.sectors_from_sm = t.sectors - t.fabric_sectors;
     return t;
 }
 

@@ -10,14 +10,15 @@
 /* One domain's L2 and what it counted. */
 typedef struct weft_memory_domain {
     weft_cache l2;
-    weft_traffic traffic;
-    uint64_t in_flight; /* sectors from workers that were already on their way: merged before they are counted */
+    weft_traffic traffic; /* but for the sectors, which are hits and misses */
+    uint64_t in_flight;   /* sectors from workers that were already on their way: merged before they are counted */
 } weft_memory_domain;
 
 typedef struct weft_memory {
     int64_t domains;
     int separate; /* every domain has an L2 for itself */
     int split; /* lines have a home domain and are copied to others: a piece is then two halves, one homed on each side */
+    int plain; /* a hit is a hit: pieces are not split, and no sets are crowded */
     weft_memory_domain *domain;
     weft_cache llc; /* of no capacity where there is none */
     int has_llc;
@@ -29,8 +30,9 @@ typedef struct weft_memory {
     double llc_seconds, dram_seconds; /* per sector, of the last-level cache and of DRAM */
     double llc_free, dram_free;
     uint32_t sector;
-    weft_reuse *reuse; /* (domains) where requests are written down, or null */
-    int failed;        /* memory ran out */
+    double room, fetched; /* see weft_sim_source */
+    weft_reuse *reuse;    /* (domains) where requests are written down, or null */
+    int failed;           /* memory ran out */
 } weft_memory;
 
 /* `pieces` is how many there are. Returns 0 when memory ran out; release it in any case. */
@@ -38,8 +40,29 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, const wef
                      uint64_t seed);
 void weft_memory_release(weft_memory *memory);
 
+/* What a worker finds in its L2. Returns when all of it is there. */
+static inline double weft_memory_hit(const weft_memory *memory, weft_memory_domain *d, uint32_t slot, uint32_t weight,
+                                     double now) {
+    weft_cache_slot *s = &d->l2.slots[slot];
+    const double ready = s->ready, served = now + memory->near;
+    weft_cache_touch(&d->l2, slot);
+    d->traffic.hits += weight;
+    d->in_flight += weight & -(uint32_t)(ready > now); /* no processor could predict a branch here */
+    return s->ready = ready > served ? ready : served; /* a hit is in flight too, until the worker has it */
+}
+
 /* A worker of `domain` asks at time `now` for a piece of `weight` sectors. Returns when all of it is there. */
-double weft_memory_read(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now);
+double weft_memory_read_any(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now);
+static inline double weft_memory_read(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now) {
+    weft_memory_domain *d = &memory->domain[domain];
+    if (memory->plain && !memory->reuse) { /* most of all that is ever asked: without a call */
+        const uint32_t slot = weft_cache_find(&d->l2, piece);
+        if (slot != 0) {
+            return weft_memory_hit(memory, d, slot, weight, now);
+        }
+    }
+    return weft_memory_read_any(memory, domain, piece, weight, now);
+}
 void weft_memory_write(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now);
 
 /* The same for adding to a piece in memory, in one transaction: at its home, or, where every domain has an L2 for itself,

@@ -1,4 +1,4 @@
-/* weft_simulate(): a plan through the engine. */
+/* weft_simulate(): a plan, or what else is simulated, through the engine. */
 #include <weft/sim.h>
 
 #include <math.h>
@@ -57,28 +57,32 @@ static void scale(weft_traffic *t, double factor) {
     t->sectors = t->hits + t->misses; /* each was rounded on its own */
 }
 
-weft_status weft_sim_simulate(const weft_plan *plan, const weft_sim_settings *o, weft_simulation *result,
+weft_status weft_sim_simulate(const weft_sim_subject *subject, const weft_sim_settings *o, weft_simulation *result,
                               weft_traffic *domains, weft_message *message) {
     const weft_simulation none = WEFT_SIMULATION_INIT;
+    const weft_machine *machine = subject->machine;
     const double begin = weft_now();
     weft_sim_source source;
-    weft_sim_walk walk;
     weft_memory memory;
     weft_sim_outcome outcome = {0, 0, 0};
     memset(&memory, 0, sizeof memory);
     *result = none;
-    weft_status status = weft_sim_source_make(&source, &walk, plan, &o->profile, message);
-    if (status == WEFT_OK && !weft_memory_init(&memory, &plan->machine, &o->profile, source.pieces, o->seed)) {
+    weft_status status = subject->open(subject, &o->profile, &source, message);
+    if (status == WEFT_OK && !weft_memory_init(&memory, machine, &o->profile, source.pieces, o->seed)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
     }
     if (status == WEFT_OK) {
-        source.steps = o->limit != 0 || o->progress ? weft_simulate_steps(plan) * (uint64_t)walk.pieces.passes : 0;
+        const uint64_t passes = source.passes > 0 ? (uint64_t)source.passes : 1;
+        source.steps = o->limit != 0 || o->progress ? subject->steps(subject->of) * passes : 0;
         status = weft_sim_run(&memory, &source, o, &outcome, message);
+    }
+    if (status == WEFT_OK && source.end) {
+        status = source.end(&source, message);
     }
     if (status == WEFT_OK) {
         const uint64_t steps = o->limit != 0 ? source.steps : 0;
         result->simulated = steps > 0 ? (double)outcome.steps / (double)steps : 1.0;
-        for (int64_t d = 0; d < plan->machine.domains; d++) {
+        for (int64_t d = 0; d < machine->domains; d++) {
             weft_traffic t = weft_memory_traffic(&memory, d);
             if (steps > 0) {
                 scale(&t, 1.0 / result->simulated);
@@ -88,17 +92,16 @@ weft_status weft_sim_simulate(const weft_plan *plan, const weft_sim_settings *o,
                 domains[d] = t;
             }
         }
-        result->compulsory_misses = walk.pieces.distinct + (memory.writes_hit ? 0 : walk.pieces.written);
-        result->piece_visits = outcome.pieces * (uint64_t)walk.pieces.per_piece;
+        result->compulsory_misses = source.distinct + (memory.writes_hit ? 0 : source.written);
+        result->piece_visits = outcome.pieces * (uint64_t)source.per_piece + source.visits;
         result->seconds = outcome.seconds / result->simulated;
-        const double flops = plan->operation->flops(&plan->problem);
-        result->tflops = result->seconds > 0 ? flops / result->seconds / 1e12 : 0;
+        result->tflops = result->seconds > 0 ? subject->flops / result->seconds / 1e12 : 0;
         result->seed = o->seed;
         memcpy(result->profile, o->profile.name, sizeof result->profile);
         result->elapsed_seconds = weft_now() - begin;
     }
     weft_memory_release(&memory);
-    weft_sim_walk_release(&walk);
+    weft_sim_close(&source);
     return status;
 }
 
@@ -114,28 +117,35 @@ static weft_status give_domains(weft_traffic *theirs, const weft_traffic *ours, 
     return status;
 }
 
-weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
-                          weft_traffic *domains, weft_message *message) {
-    if (!plan || !simulation) {
-        return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "simulation is null");
-    }
+weft_status weft_sim_simulate_for(const weft_sim_subject *subject, const weft_simulate_options *options,
+                                  weft_simulation *simulation, weft_traffic *domains, weft_message *message) {
+    const int64_t count = subject->machine->domains;
     weft_sim_settings o;
     weft_simulation result = WEFT_SIMULATION_INIT;
-    weft_status status = weft_sim_settings_read(&o, options, weft_plan_profile(plan), message);
+    weft_status status = weft_sim_settings_read(&o, options, subject->profile, message);
     if (status ||
         (status = weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT", message))) {
         return status;
     }
-    weft_traffic *each = calloc((size_t)plan->machine.domains, sizeof *each);
+    weft_traffic *each = calloc((size_t)count, sizeof *each);
     if (!each) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)plan->machine.domains);
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)count);
     }
-    if ((status = weft_sim_simulate(plan, &o, &result, each, message)) == WEFT_OK && domains) {
-        status = give_domains(domains, each, plan->machine.domains, message);
+    if ((status = weft_sim_simulate(subject, &o, &result, each, message)) == WEFT_OK && domains) {
+        status = give_domains(domains, each, count, message);
     }
     if (status == WEFT_OK) {
         status = weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT", message);
     }
     free(each);
     return status;
+}
+
+weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
+                          weft_traffic *domains, weft_message *message) {
+    if (!plan || !simulation) {
+        return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "simulation is null");
+    }
+    const weft_sim_subject subject = weft_sim_subject_of_plan(plan);
+    return weft_sim_simulate_for(&subject, options, simulation, domains, message);
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "machine/machine.h"
+#include "plan/custom.h"
 
 enum { MAX_PIECES = INT32_MAX / 2 }; /* a piece may be two halves, each with its number */
 
@@ -68,6 +70,9 @@ double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype) {
 static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *reads) {
     const weft_machine *m = &w->plan->machine;
     const weft_profile *p = w->profile;
+    if (w->kernel.step > 0) {
+        return w->kernel.step / p->clock;
+    }
     const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
     const double exponentials = reads->exponentials / m->exp_rate;
     const double beside = p->overlap * fmin(products, exponentials);
@@ -77,14 +82,27 @@ static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *re
 /* The share of the machine's clock that its power leaves: less of it, the less the matrix units pause in a step. */
 static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads, double step_seconds) {
     const double products = sharers(w->plan) * reads->flops / weft_sim_matrix_rate(&w->plan->machine, reads->dtype);
-    return 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
+    return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
+}
+
+/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn; the last
+ * ones find room in the large GPCs alone. */
+static double gpc_load(const weft_machine *m, int64_t worker) {
+    const int64_t large = weft_machine_large_gpcs(m);
+    if (worker < 0 || large == 0 || large == m->gpcs) {
+        return 1.0;
+    }
+    const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;
+    const int is_large = seat >= small * m->gpcs || seat % m->gpcs < large;
+    return (double)(is_large ? m->gpc_workers : small) * (double)m->gpcs / (double)m->workers;
 }
 
 /* Sets how long a step takes: what it computes, or as long as its pieces need at the worker's share of the L2's bandwidth.
  *
  * What makes steps vary is waiting in the L2's queues. A cluster asks for `apart` / asked times less than its CTAs would
  * apart, and goes at the mean of CTAs that each wait for pieces of their own. */
-static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visit_reads *reads, double apart) {
+static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker, const weft_visit_reads *reads,
+                      double apart) {
     const weft_plan *plan = w->plan;
     const weft_machine *m = &plan->machine;
     const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
@@ -94,33 +112,17 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, const weft_visi
     }
     asked += job->sums.weight;
     const double compute = compute_seconds(w, reads);
-    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth;
+    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * gpc_load(m, worker);
     job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
-    job->spread = asked / apart / sqrt(ctas);
+    job->spread = asked / apart / sqrt(ctas) * (w->kernel.keeps_step ? w->profile->spread_kept : 1);
     const double load = loads / job->step_seconds;
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
-/* The next pass of a worker: of the visit in hand, or the first of the next visit. */
-static int next_pass(weft_sim_walk *w, int64_t worker, int64_t domain) {
-    weft_sim_pass *p = &w->passes[worker];
-    if (++p->pass < w->pieces.passes) {
-        return 1;
-    }
-    p->pass = 0;
-    return next_visit(w, worker, domain, &p->visit);
-}
-
-/* The next job of a worker, by what the operation says that a pass of a visit reads. */
-static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
-    weft_sim_walk *w = context;
+void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit *visit, int64_t pass, weft_sim_job *job) {
     const weft_plan *plan = w->plan;
-    if (!next_pass(w, worker, domain)) {
-        return 0;
-    }
-    const weft_visit *visit = &w->passes[worker].visit;
     weft_visit_reads reads;
-    reads.pass = w->passes[worker].pass;
+    reads.pass = pass;
     reads.sums.line = reads.sums.sectors = reads.sums.at_end = 0;
     plan->operation->reads(&w->tiling, &plan->walk.reach, visit, plan->machine.l2_sector, &reads);
     fill_visit(job, plan, visit, w->pieces.steps - 1);
@@ -135,13 +137,41 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     job->sums.base = (uint32_t)(reads.sums.line * w->pieces.steps);
     job->sums.weight = (uint32_t)reads.sums.sectors;
     job->sums.last_weight = (uint32_t)reads.sums.at_end;
-    const uint32_t number = (uint32_t)(job->tile * w->pieces.passes + w->passes[worker].pass);
+    const uint32_t number = (uint32_t)(job->tile * w->pieces.passes + pass);
     job->out = w->first_out + number;
     job->out_weight = (uint32_t)reads.out_sectors;
     job->lead = reads.reads_out ? job->out : w->first_lead + number;
     job->lead_weight = (uint32_t)reads.first_sectors;
-    set_times(job, w, &reads, apart);
+    set_times(job, w, worker, &reads, apart);
+}
+
+/* The next job of a worker: the next pass of the visit in hand, or the first of the next visit. */
+static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
+    weft_sim_walk *w = context;
+    weft_sim_pass *p = &w->passes[worker];
+    if (++p->pass >= w->pieces.passes) {
+        p->pass = 0;
+        if (!next_visit(w, worker, domain, &p->visit)) {
+            return 0;
+        }
+    }
+    weft_sim_walk_job(w, worker, &p->visit, p->pass, job);
     return 1;
+}
+
+static void draw_map(weft_sim_map *map, const weft_pieces *pieces) {
+    uint32_t first = 0;
+    map->sections = pieces->sections;
+    map->columns = pieces->steps;
+    map->column = pieces->step;
+    map->read = pieces->read;
+    for (int i = 0; i < pieces->sections; i++) {
+        map->section[i].name = pieces->section[i].name;
+        map->section[i].line = pieces->section[i].line;
+        map->section[i].first = first;
+        map->section[i].pieces = (uint32_t)(pieces->section[i].lines * pieces->steps);
+        first += map->section[i].pieces;
+    }
 }
 
 /* Numbers the pieces: those of the streams, then what is read once, then what is written. */
@@ -172,17 +202,25 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     w->first_out = (uint32_t)(streams + tiles);
     source->pieces = (uint32_t)(streams + 2 * tiles);
     source->next = next_job;
+    source->distinct = w->pieces.distinct;
+    source->written = w->pieces.written;
+    source->sectors = w->pieces.distinct + w->pieces.written;
+    source->per_piece = w->pieces.per_piece;
+    source->passes = w->pieces.passes;
+    draw_map(&source->map, &w->pieces);
     return WEFT_OK;
 }
 
-/* Sets what a tile takes beside its steps. A CTA of a grid ends before the next begins, so nothing is hidden between them
- * unless several share an SM. */
-static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft_profile *profile) {
-    const double clock = plan->machine.clock;
-    const int alone = plan->walk.dispatch == WEFT_DISPATCH_GRID && plan->walk.workers <= plan->machine.workers;
-    const double exposed = alone ? 1.0 : 1.0 - profile->hidden;
-    source->edges = profile->launch + (profile->prologue + profile->epilogue) / clock;
-    source->between = exposed * (profile->prologue + profile->epilogue) / clock;
+/* Sets what a tile of the plan takes beside its steps: as measured, or as the profile says. */
+static void set_edges(weft_sim_source *source, const weft_plan *plan, const weft_profile *profile,
+                      const weft_kernel_facts *kernel) {
+    if (kernel->step > 0) {
+        source->edges = kernel->launch + kernel->tile;
+        source->between = kernel->tile;
+        source->least = kernel->least / profile->clock;
+    } else {
+        weft_sim_set_edges(source, &plan->machine, profile, plan->walk.dispatch == WEFT_DISPATCH_GRID, plan->walk.workers);
+    }
 }
 
 /* A machine need not have a rate for every dtype of a problem. */
@@ -198,20 +236,18 @@ static weft_status check_rates(const weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
-weft_tiling weft_sim_tiling(const weft_plan *plan, const weft_profile *profile) {
-    weft_tiling tiling = weft_plan_tiling(plan);
-    tiling.dq_pass = profile->dq_pass != 0;
-    return tiling;
-}
-
-weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
-                                 const weft_profile *profile, weft_message *message) {
+weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
+                               const weft_profile *profile, weft_message *message) {
     memset(walk, 0, sizeof *walk);
+    memset(source, 0, sizeof *source);
     walk->plan = plan;
-    walk->tiling = weft_sim_tiling(plan, profile);
+    walk->tiling = weft_plan_tiling(plan);
+    walk->tiling.dq_pass = profile->dq_pass != 0;
     walk->profile = profile;
-    source->observer = NULL;
-    source->steps = 0;
+    walk->kernel.places = 1;
+    if (plan->backend->facts) {
+        plan->backend->facts(plan, &walk->kernel);
+    }
     if (plan->schedule.split > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
     }
@@ -223,12 +259,15 @@ weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, c
     source->workers = smaller(plan->walk.workers, positions);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
-    const int placed = weft_order_describe(plan->schedule.order)->parameter & WEFT_PARAMETER_DOMAINS;
-    source->run = placed ? 1 : plan->machine.handout_run;
+    const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
+    const int64_t ctas = plan->schedule.cluster_m * plan->schedule.cluster_n;
+    source->run = placed || ctas >= plan->machine.handout_run ? 1 : plan->machine.handout_run / ctas;
     /* Under grid dispatch the older CTA ends, and the other one is the older. */
     walk->lanes = smaller(plan->machine.domains, source->workers);
     source->context = walk;
-    set_edges(source, plan, profile);
+    source->room = walk->pieces.room;
+    source->fetched = walk->pieces.fetched;
+    set_edges(source, plan, profile, &walk->kernel);
     if (plan->walk.cluster_rows + plan->walk.cluster_cols > WEFT_SIM_STREAMS) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes clusters of at most %d rows and columns",
                          WEFT_SIM_STREAMS);
@@ -279,4 +318,31 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->positions);
     free(walk->passes);
     free(walk->next_of_domain);
+}
+
+static void release(void *context) {
+    weft_sim_walk_release(context);
+    free(context);
+}
+
+static weft_status open_plan(const weft_sim_subject *subject, const weft_profile *profile, weft_sim_source *source,
+                             weft_message *message) {
+    weft_sim_walk *walk = malloc(sizeof *walk);
+    if (!walk) {
+        memset(source, 0, sizeof *source);
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a walk");
+    }
+    const weft_status status = weft_sim_walk_make(source, walk, subject->of, profile, message);
+    source->context = walk;
+    source->release = release;
+    return status;
+}
+
+static uint64_t count_steps(const void *of) {
+    return weft_simulate_steps(of);
+}
+
+weft_sim_subject weft_sim_subject_of_plan(const weft_plan *plan) {
+    return (weft_sim_subject){plan,        &plan->machine, weft_plan_profile(plan), plan->operation->flops(&plan->problem),
+                              count_steps, open_plan};
 }

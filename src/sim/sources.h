@@ -1,10 +1,10 @@
-/* Where the engine's jobs come from: the tiles of a plan, in the plan's order. */
+/* A plan as what is simulated: jobs are the tiles of the plan, in the plan's order. */
 #ifndef WEFT_SIM_SOURCES_H
 #define WEFT_SIM_SOURCES_H
 
 #include "order/deal.h"
 #include "plan/plan.h"
-#include "sim/engine.h"
+#include "sim/subject.h"
 
 /* A visit, and which of its passes a worker has taken. */
 typedef struct weft_sim_pass {
@@ -17,6 +17,7 @@ typedef struct weft_sim_walk {
     const weft_plan *plan;
     const weft_profile *profile;
     weft_tiling tiling;             /* of the plan, in the form of the profile's kernel */
+    weft_kernel_facts kernel;       /* what is known of it beyond the profile */
     weft_worker *workers;           /* (workers) persistent ones */
     int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
     int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
@@ -29,14 +30,16 @@ typedef struct weft_sim_walk {
     weft_pieces pieces;             /* what the operation's tiles read and write */
 } weft_sim_walk;
 
-/* Fills *source with what the plan's workers do with a kernel of that profile, which must stay. Release the walk in any
+weft_sim_subject weft_sim_subject_of_plan(const weft_plan *plan);
+
+/* The walk of a plan with a kernel of that profile, which must stay, as weft_sim_subject.open() makes it; release it in any
  * case. */
-weft_status weft_sim_source_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
-                                 const weft_profile *profile, weft_message *message);
+weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
+                               const weft_profile *profile, weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
 
-/* The tiles of a plan in the form that the profile's kernel has. */
-weft_tiling weft_sim_tiling(const weft_plan *plan, const weft_profile *profile);
+/* The job of a pass of a worker's visit; -1: of a worker with the mean share of the L2. */
+void weft_sim_walk_job(const weft_sim_walk *walk, int64_t worker, const weft_visit *visit, int64_t pass, weft_sim_job *job);
 
 /* FLOP per second of a machine's products in a dtype. */
 double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype);

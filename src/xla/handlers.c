@@ -1,6 +1,7 @@
 /* The handlers: a frame of XLA's becomes a plan and its data. */
 #include <weft/xla.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -69,6 +70,10 @@ static void *handle(const xla_call_frame *frame, int32_t operation, weft_device_
         (status = weft_xla_attribute(frame, "schedule", &key.schedule, sizeof key.schedule, &message)) ||
         (kind == WEFT_DEVICE_CUDA && (status = weft_xla_place(frame, &key.index, &stream, &message)))) {
         return weft_xla_error(frame, status, &message);
+    }
+    if (key.schedule.order_table) { /* an address in whichever process compiled the call */
+        snprintf(message.text, sizeof message.text, "order custom is not for XLA: a call cannot carry its table");
+        return weft_xla_error(frame, WEFT_UNSUPPORTED, &message);
     }
     return weft_xla_error(frame, run(frame, weft_operation_at(operation), &key, stream, &message), &message);
 }

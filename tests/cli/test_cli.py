@@ -5,12 +5,15 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 
 WEFT = sys.argv.pop(1)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MACHINES = sorted(path.stem for path in (ROOT / "machines").glob("*.ini"))
 
 
 def run(*arguments, **options):
@@ -37,7 +40,7 @@ class Command(unittest.TestCase):
 class Orders(Command):
     NAMES = [
         "raster-m", "raster-n", "group", "serpentine", "hilbert", "serpentine-swizzled", "block-first", "block-first-swizzled", "head-first",
-        "head-first-swizzled", "reverse", "longest-first",
+        "head-first-swizzled", "reverse", "longest-first", "custom",
     ]  # fmt: skip
 
     def test_text_and_json_list_the_same(self):
@@ -51,7 +54,7 @@ class Orders(Command):
             self.assertIn(row["text"], text)
 
     def test_every_order_shows_every_position_once(self):
-        for order in self.json("orders")["orders"]:
+        for order in self.json("orders")["orders"][:-1]:  # but for custom, which needs a file: see test_order_file.py
             rows = self.json("order", "show", order["subject"], "--order", order["name"])["rows"]
             cells = sorted(cell for row in rows for cell in row)
             self.assertEqual(cells, list(range(len(cells))), order["name"])
@@ -76,12 +79,12 @@ class Orders(Command):
 class Machines(Command):
     def test_list(self):
         names = [m["name"] for m in self.json("machines")["machines"]]
-        self.assertEqual(names, ["b200", "gb10", "h100", "h200", "mi300x"])
+        self.assertEqual(names, MACHINES)
         for name in names:
             self.assertIn(name, self.ok("machines"))
 
     def test_every_number_has_a_source(self):
-        for name in ["b200", "gb10", "h100", "h200", "mi300x", "host"]:
+        for name in [*MACHINES, "host"]:
             values = self.json("machines", name)["values"]
             self.assertGreater(len(values), 20)
             for value in values:

@@ -8,8 +8,15 @@
 #include "studies/judge.h"
 
 static study_row row_of(study_tolerance tolerance, double published, double simulated) {
-    study_row row = {.study = "sawtooth", .section = "figure 8", .label = "sectors", .published = published,
-                     .measured = NAN, .simulated = simulated, .least = simulated, .largest = simulated, .seeds = 1,
+    study_row row = {.study = "sawtooth",
+                     .section = "figure 8",
+                     .label = "sectors",
+                     .published = published,
+                     .measured = NAN,
+                     .simulated = simulated,
+                     .least = simulated,
+                     .largest = simulated,
+                     .seeds = 1,
                      .tolerance = tolerance};
     study_bounds(tolerance, published, &row.low, &row.high);
     return row;
@@ -43,15 +50,15 @@ static void speeds_need_the_sign_and_half_of_the_size(void **state) {
     static const struct {
         double published, simulated;
         study_verdict verdict;
-    } rows[] = {{1.60, 1.31, STUDY_OK},      {1.60, 1.29, STUDY_OUTSIDE}, /* half */
-                {1.60, 2.19, STUDY_OK},      {1.60, 2.21, STUDY_OUTSIDE}, /* twice */
-                {1.08, 1.035, STUDY_OK},     {1.08, 1.025, STUDY_OUTSIDE}, /* 5 points */
-                {1.02, 1.011, STUDY_OK},     {1.02, 1.009, STUDY_OUTSIDE}, /* too small for 5 points: half */
-                {1.02, 1.069, STUDY_OK},     {1.02, 1.071, STUDY_OUTSIDE}, {1.02, 0.99, STUDY_OUTSIDE},
-                {0.67, 0.83, STUDY_OK},      {0.67, 0.84, STUDY_OUTSIDE},  {0.67, 1.0, STUDY_OUTSIDE},
-                {0.67, 0.35, STUDY_OK},      {0.67, 0.33, STUDY_OUTSIDE},  {0.98, 0.985, STUDY_OK},
-                {0.98, 1.0, STUDY_OUTSIDE},  {1.0, 1.049, STUDY_OK},       {1.0, 1.051, STUDY_OUTSIDE},
-                {1.0, 0.951, STUDY_OK},      {1.0, 0.949, STUDY_OUTSIDE}};
+    } rows[] = {{1.60, 1.31, STUDY_OK},     {1.60, 1.29, STUDY_OUTSIDE},  /* half */
+                {1.60, 2.19, STUDY_OK},     {1.60, 2.21, STUDY_OUTSIDE},  /* twice */
+                {1.08, 1.035, STUDY_OK},    {1.08, 1.025, STUDY_OUTSIDE}, /* 5 points */
+                {1.02, 1.011, STUDY_OK},    {1.02, 1.009, STUDY_OUTSIDE}, /* too small for 5 points: half */
+                {1.02, 1.069, STUDY_OK},    {1.02, 1.071, STUDY_OUTSIDE}, {1.02, 0.99, STUDY_OUTSIDE},
+                {0.67, 0.83, STUDY_OK},     {0.67, 0.84, STUDY_OUTSIDE},  {0.67, 1.0, STUDY_OUTSIDE},
+                {0.67, 0.35, STUDY_OK},     {0.67, 0.33, STUDY_OUTSIDE},  {0.98, 0.985, STUDY_OK},
+                {0.98, 1.0, STUDY_OUTSIDE}, {1.0, 1.049, STUDY_OK},       {1.0, 1.051, STUDY_OUTSIDE},
+                {1.0, 0.951, STUDY_OK},     {1.0, 0.949, STUDY_OUTSIDE}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (judged(STUDY_SPEED, rows[i].published, rows[i].simulated) != rows[i].verdict) {
             fail_msg("published %g, simulated %g", rows[i].published, rows[i].simulated);

@@ -83,6 +83,11 @@ class Memory(unittest.TestCase):
     def test_compare(self):
         self.fail_in_turn("compare", "attention", *SHORT, "--machine", "h200", "--dispatch", "static", "--json")
 
+    def test_sweep(self):
+        sweep = ["simulate", "gemm", *SMALL, "--order", "hilbert,raster-n", "--machine", "gb10,h100"]
+        self.fail_in_turn(*sweep, "--json")
+        self.fail_in_turn(*sweep, "--csv", "--svg", "-o", "OUT")
+
     def test_plan(self):
         self.fail_in_turn("plan", "attention", *SHORT, "--machine", "gb10", "--order", "head-first", "--json")
 

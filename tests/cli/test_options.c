@@ -1,12 +1,17 @@
 /* The option parser. */
 #include "../cmocka_all.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include <weft/machine.h>
+
+#include "options/axes.h"
 #include "options/options.h"
 
-/* `operation`: whose options apply; 0: all. */
+/* `operation`: whose options apply; 0: all. `swept`: where lists go; null: nowhere. */
 static int32_t operation;
+static axes *swept;
 
 static int parse(settings *s, int sets, weft_message *message, int count, ...) {
     char *arguments[16];
@@ -19,6 +24,7 @@ static int parse(settings *s, int sets, weft_message *message, int count, ...) {
     const char *words[2];
     size_t found;
     *s = settings_none();
+    s->axes = swept;
     return options_parse(s, sets, operation_bits(operation), count, arguments, words, 2, &found, message);
 }
 
@@ -190,11 +196,138 @@ static void flags_make_operations(void **state) {
     operation = 0;
 }
 
+/* The values of an option's axis, joined. */
+static const char *values_of(const axes *all, const char *name) {
+    static char text[256];
+    text[0] = '\0';
+    for (size_t i = 0; i < all->count; i++) {
+        for (size_t k = 0; k < all->list[i].count && strcmp(all->list[i].option->name, name) == 0; k++) {
+            const size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "", all->list[i].values[k]);
+        }
+    }
+    return text;
+}
+
+static void lists_and_ranges_make_axes(void **state) {
+    (void)state;
+    static const struct {
+        const char *option, *value, *expected;
+    } cases[] = {
+        {"--seq", "4K,8K,100", "4096 8192 100"},
+        {"--seq", "4K:32K:x2", "4096 8192 16384 32768"},
+        {"--seq", "1K:4K:1K", "1024 2048 3072 4096"},
+        {"--seq", "1:9:x3", "1 3 9"},
+        {"--seq", "1:8:x3", "1 3"},
+        {"--seq", "5:5:1", "5"},
+        {"--seq", "1:3:1,8,10:14:2", "1 2 3 8 10 12 14"},
+        {"--offset", "-4:4:4", "-4 0 4"},
+        {"--seq", "9223372036854775806:9223372036854775807:1", "9223372036854775806 9223372036854775807"},
+        {"--seq", "4611686018427387904:9223372036854775807:x2", "4611686018427387904"},
+        {"--order", "hilbert,group", "hilbert group"},
+        {"--tile", "64x64,128x64x32", "64x64 128x64x32"},
+        {"--dtype", "fp16,bf16", "fp16 bf16"},
+        {"--scale", "0.5,1e-2", "0.5 1e-2"},
+        {"--machine", "H100,./a.ini,GB10", "h100 ./a.ini gb10"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        axes all = {.count = 0};
+        settings s;
+        weft_message message = {""};
+        swept = &all;
+        assert_int_equal(parse(&s, ALL, &message, 2, cases[i].option, cases[i].value), EXIT_OK);
+        assert_string_equal(values_of(&all, cases[i].option + 2), cases[i].expected);
+        swept = NULL;
+        assert_int_equal(parse(&s, ALL, &message, 2, cases[i].option, cases[i].value), EXIT_USAGE);
+        assert_non_null(
+            strstr(message.text, ": one value is expected here; lists and ranges are for simulate, compare and plan"));
+        axes_release(&all);
+    }
+}
+
+static void bad_ranges_are_explained(void **state) {
+    (void)state;
+    static const struct {
+        const char *option, *value, *expected;
+    } mistakes[] = {
+        {"--seq", "8K:4K:x2", "--seq 8K:4K:x2 is empty: its first value is above its last"},
+        {"--seq", "4K:8K", "--seq 4K:8K has no step: write 4K:8K:1K or 4K:8K:x2"},
+        {"--seq", "1K:4K:0", "--seq 1K:4K:0 never ends: its step is not at least 1"},
+        {"--seq", "1K:4K:-1", "--seq 1K:4K:-1 never ends: its step is not at least 1"},
+        {"--seq", "1K:4K:x1", "--seq 1K:4K:x1 never ends: its step is not at least x2"},
+        {"--seq", "0:4K:x2", "--seq 0:4K:x2 never ends: what is multiplied is not at least 1"},
+        {"--seq", "1:2:3:4", "--seq 1:2:3:4 is not a range like 1K:8K:1K or 4K:64K:x2"},
+        {"--seq", "::", "--seq :: is not a range like 1K:8K:1K or 4K:64K:x2"},
+        {"--seq", "1:x:x2", "--seq 1:x:x2 is not a range like 1K:8K:1K or 4K:64K:x2"},
+        {"--seq", "4K,,8K", "--seq 4K,,8K has an empty value"},
+        {"--seq", "4K,", "--seq 4K, has an empty value"},
+        {"--seq", "4K,2K:8K:x2", "--seq 4K,2K:8K:x2 has 4096 twice"},
+        {"--seq", "4K,12q", "--seq 12q is not a whole number that fits (4096, 128K)"},
+        {"--seq", "1:10001:1", "--seq 1:10001:1 has 10001 values: at most 10000"},
+        {"--seq", "-9223372036854775808:9223372036854775807:1",
+         "--seq -9223372036854775808:9223372036854775807:1 has 18446744073709551616 values: at most 10000"},
+        {"--workers", "0:4:1", "--workers 0 is not at least 1"},
+        {"--order", "hilbert,hilbrt", "--order hilbrt is not known: did you mean hilbert?"},
+        {"--tile", "64x64,64", "--tile 64 is not a shape like 128x64 or 128x64x32"},
+        {"--machine", "h100,H100", "--machine h100,H100 has h100 twice"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        axes all = {.count = 0};
+        settings s;
+        weft_message message = {""};
+        swept = &all;
+        assert_int_equal(parse(&s, ALL, &message, 2, mistakes[i].option, mistakes[i].value), EXIT_USAGE);
+        assert_string_equal(message.text, mistakes[i].expected);
+        axes_release(&all);
+    }
+    axes all = {.count = 0};
+    settings s;
+    weft_message message = {""};
+    swept = &all;
+    assert_int_equal(parse(&s, ALL, &message, 4, "--seq", "1:101:1", "--heads", "1:100:1"), EXIT_USAGE);
+    assert_string_equal(message.text, "the sweep has 10100 points: at most 10000");
+    axes_release(&all);
+    swept = NULL;
+}
+
+/* Every combination is a point, the last axis fastest; what is given later counts. */
+static void points_are_combinations(void **state) {
+    (void)state;
+    axes all = {.count = 0};
+    settings s;
+    weft_message message = {""};
+    char name[64];
+    swept = &all;
+    assert_int_equal(parse(&s, ALL, &message, 10, "--seq", "1K,2K", "--order", "hilbert", "--heads", "3,4,5", "--order",
+                           "group,hilbert", "--heads", "7,8,9"),
+                     EXIT_OK);
+    assert_int_equal(axes_points(&all), 12);
+    for (size_t i = 0; i < 12; i++) {
+        const settings at = axes_settings(&all, &s, i);
+        assert_int_equal(given(&at, "seq").integer, i < 6 ? 1024 : 2048);
+        assert_int_equal(at.order, i / 3 % 2 ? WEFT_ORDER_HILBERT : WEFT_ORDER_GROUP);
+        assert_int_equal(given(&at, "heads").integer, 7 + (int64_t)(i % 3));
+    }
+    axes_name(&all, 4, name, sizeof name);
+    assert_string_equal(name, "seq 1024, order hilbert, heads 8");
+    axes_release(&all);
+    assert_int_equal(parse(&s, ALL, &message, 4, "--seq", "1K,2K", "--seq", "3K"), EXIT_OK);
+    assert_int_equal(axes_points(&all), 1);
+    assert_int_equal(all.count, 0);
+    assert_int_equal(given(&s, "seq").integer, 3072);
+    assert_int_equal(parse(&s, ALL, &message, 2, "--machine", "all"), EXIT_OK);
+    assert_true(axes_points(&all) >= 5);
+    assert_string_equal(axes_value(&all, 0, 1), weft_machine_name(1));
+    axes_release(&all);
+    swept = NULL;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_take_suffixes),    cmocka_unit_test(values_reach_their_settings),
-        cmocka_unit_test(mistakes_are_explained), cmocka_unit_test(letters_stand_for_options),
-        cmocka_unit_test(table_is_sound),         cmocka_unit_test(fields_have_options),
-        cmocka_unit_test(flags_make_operations)};
+        cmocka_unit_test(sizes_take_suffixes),      cmocka_unit_test(values_reach_their_settings),
+        cmocka_unit_test(mistakes_are_explained),   cmocka_unit_test(letters_stand_for_options),
+        cmocka_unit_test(table_is_sound),           cmocka_unit_test(fields_have_options),
+        cmocka_unit_test(flags_make_operations),    cmocka_unit_test(lists_and_ranges_make_axes),
+        cmocka_unit_test(bad_ranges_are_explained), cmocka_unit_test(points_are_combinations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,8 +65,7 @@ static void each_is_run_once_for_every_seed(void **state) {
     assert_true(simulations_run(&s));
     for (size_t n = 0; n < 3; n++) {
         for (int sweep = 0; sweep < 2; sweep++) {
-            const weft_simulation one =
-                simulated(1, 16384, sweep ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD, 7 + n);
+            const weft_simulation one = simulated(1, 16384, sweep ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD, 7 + n);
             const weft_simulation *answer = simulations_answer(&s, (size_t)sweep, n);
             assert_true(answer->seconds == one.seconds && answer->seed == 7 + n);
             assert_int_equal(answer->total.misses, one.total.misses);

@@ -37,6 +37,8 @@ static weft_schedule schedule_of(const weft_hopper_attention_variant *v, uint64_
     s.sweep = (int32_t)random_between(random, 0, v->splits ? WEFT_SWEEP_FORWARD : WEFT_SWEEPS);
     s.dispatch = (int32_t)random_between(random, 0, v->splits ? WEFT_DISPATCH_GRID : WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, s.split, 40);
+    static int number;
+    s.order = number++ % 3 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
     return s;
 }
 

@@ -90,6 +90,14 @@ static weft_gemm random_gemm(int round) {
     return p;
 }
 
+/* Every fifth order is the caller's own, by side of the L2 where the kernel has that. */
+static void make_custom(weft_schedule *s, int64_t tile, int number) {
+    if (number % 5 == 2) {
+        s->order = WEFT_ORDER_CUSTOM;
+        s->domains = tile > 32768 ? 1 : 2;
+    }
+}
+
 static weft_schedule random_schedule(const weft_gemm *p, int round) {
     static const int64_t tiles[][3] = {{128, 256, 4}, {256, 128, 1}, {128, 128, 2}, {128, 64, 1},
                                        {256, 192, 1}, {128, 192, 1}, {64, 128, 1}};
@@ -116,6 +124,7 @@ static weft_schedule random_schedule(const weft_gemm *p, int round) {
         s.split = tile[2];
         s.dispatch = WEFT_DISPATCH_GRID;
     }
+    make_custom(&s, tile[0] * tile[1], round);
     return s;
 }
 
@@ -238,7 +247,7 @@ static int is_whole(const weft_gemm *p, const matrix *c, const void *got) {
 /* How many products had what. */
 static struct {
     int clusters[CLUSTERS], dispatches[WEFT_DISPATCHES], dtypes[WEFT_BF16 + 1];
-    int split, by_phase, by_side, paced, batched, with_old, swapped;
+    int split, by_phase, by_side, custom, paced, batched, with_old, swapped;
 } features;
 
 static void count_features(const weft_plan *plan) {
@@ -252,6 +261,7 @@ static void count_features(const weft_plan *plan) {
     features.split += s->split > 1;
     features.by_phase += strstr(c->choice.kernel, "_by_phase") != NULL;
     features.by_side += c->side_of_sm != 0;
+    features.custom += s->order == WEFT_ORDER_CUSTOM && s->cluster_m * s->cluster_n > 1;
     features.paced += c->paces;
     features.batched += plan->gemm.batch > 1;
     features.with_old += plan->gemm.beta != 0;
@@ -395,6 +405,7 @@ static weft_schedule small_schedule(const weft_gemm_variant *v, const weft_gemm 
         s.dispatch = WEFT_DISPATCH_GRID;
         s.workers = 0;
     }
+    make_custom(&s, v->tile_m * v->tile_n, number);
     return s;
 }
 

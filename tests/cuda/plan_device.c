@@ -52,7 +52,7 @@ static int schedules(void) {
     uint64_t random = random_seed(70);
     static const int64_t dims[] = {64, 128, 56, 80, 96};
     int count = 0;
-    for (int32_t order = WEFT_ORDER_BLOCK_FIRST; order <= WEFT_ORDER_LONGEST_FIRST; order++) {
+    for (int32_t order = WEFT_ORDER_BLOCK_FIRST; order <= WEFT_ORDER_CUSTOM; order++) {
         for (int i = 0; i < WEFT_SWEEPS * WEFT_DISPATCHES * 2; i++, count++) {
             weft_attention p = attention(random_between(&random, 1, 2), 4, 2, random_between(&random, 1, 400),
                                          random_between(&random, 1, 400), dims[count % 5],

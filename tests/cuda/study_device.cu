@@ -58,7 +58,7 @@ static int check_variant(int variant, trial *trials, int count, uint64_t *random
             k.workers = random_between(random, 1, 20);
             k.group = random_between(random, 0, 4);
             k.domains = random_between(random, 1, 4);
-            k.table = (int)random_between(random, 0, 1);
+            k.table = (int)random_between(random, 0, 2);
             k.more_shared = random_between(random, 0, 1) ? 4096 : 0;
             k.by_sm = k.dispatch == WEFT_DISPATCH_STATIC && l->sms > 0 && random_between(random, 0, 1);
             if (k.by_sm) { /* so much shared memory that no two CTAs share an SM */

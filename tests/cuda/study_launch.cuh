@@ -41,9 +41,9 @@ typedef struct knobs {
     weft_sweep sweep;
     weft_dispatch dispatch;
     int64_t workers, group, domains;
-    int table, mask_every_block, no_prefetch;
-    int by_sm;            /* static dispatch, one CTA an SM: the worker follows from the SM */
-    unsigned more_shared; /* bytes beyond what the variant needs */
+    int table, mask_every_block, no_prefetch; /* table: 1 the order's own, 2 shuffled */
+    int by_sm;                                /* static dispatch, one CTA an SM: the worker follows from the SM */
+    unsigned more_shared;                     /* bytes beyond what the variant needs */
 } knobs;
 
 /* What a launch borrows from the device, shared by all launches. */
@@ -155,6 +155,12 @@ static inline weft_study_params study_params(int variant, const weft_attention *
         uint32_t *table = (uint32_t *)malloc((size_t)order.count * sizeof *table);
         if (!table || !weft_order_fill_table(&order, table)) {
             exit(1);
+        }
+        for (int64_t i = 0; i < order.count && k->table > 1; i++) { /* an order of the caller's */
+            const int64_t other = i * 7919 % (i + 1);
+            const uint32_t tile = table[i];
+            table[i] = table[other];
+            table[other] = tile;
         }
         CHECK(cudaMemcpy(l->table, table, (size_t)order.count * sizeof *table, cudaMemcpyHostToDevice));
         free(table);

@@ -106,6 +106,34 @@ static void schedules(void **state) {
     weft_plan_destroy(plan);
 }
 
+/* The model follows an order of the caller's: as the order that it is, and dearer where the longest tiles come last. */
+static void own_orders(void **state) {
+    (void)state;
+    const weft_device device = hopper();
+    const weft_attention p = large(1, 2, 2048, 128, WEFT_MASK_CAUSAL);
+    weft_plan *longest = planned(&p, NULL, &device);
+    weft_schedule s = weft_plan_schedule(longest);
+    const weft_order *order = &longest->walk.order;
+    uint32_t *table = malloc((size_t)order->count * sizeof *table), *last = malloc((size_t)order->count * sizeof *last);
+    assert_true(table && last && weft_order_fill_table(order, table));
+    for (int64_t i = 0; i < order->count; i++) {
+        last[i] = table[order->count - 1 - i];
+    }
+    s.order = WEFT_ORDER_CUSTOM;
+    s.order_count = order->count;
+    s.order_table = table;
+    weft_plan *same = planned(&p, &s, &device);
+    s.order_table = last;
+    weft_plan *worse = planned(&p, &s, &device);
+    const double cost = longest->backend->cost(longest);
+    assert_true(same->backend->cost(same) == cost && worse->backend->cost(worse) > 1.02 * cost);
+    weft_plan_destroy(longest);
+    weft_plan_destroy(same);
+    weft_plan_destroy(worse);
+    free(table);
+    free(last);
+}
+
 static int64_t pack_of(const weft_attention *p) {
     const weft_device device = hopper();
     weft_plan *plan = planned(p, NULL, &device);
@@ -422,6 +450,7 @@ static void launches_describe_problems(void **state) {
         s.dispatch = (int32_t)random_between(&random, 0, WEFT_DISPATCHES);
         s.sweep = (int32_t)random_between(&random, 0, WEFT_SWEEPS);
         s.table = (int32_t)random_between(&random, 0, 1);
+        s.order = round % 4 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
         if (round % 5 == 0) {
             s.split = random_between(&random, 2, WEFT_HOPPER_MAX_SPLIT);
             s.sweep = WEFT_SWEEP_CHOOSE;
@@ -438,6 +467,7 @@ int main(void) {
         cmocka_unit_test(few_heads),      cmocka_unit_test(candidates),
         cmocka_unit_test(splits),         cmocka_unit_test(paces),
         cmocka_unit_test(left_to_others), cmocka_unit_test(launches_describe_problems),
+        cmocka_unit_test(own_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

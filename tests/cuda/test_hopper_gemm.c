@@ -100,6 +100,10 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
             s.split = tile[2];
             s.dispatch = WEFT_DISPATCH_GRID;
         }
+        if (round % 5 == 2) {
+            s.order = WEFT_ORDER_CUSTOM;
+            s.domains = tile[0] * tile[1] > 32768 ? 1 : 2;
+        }
     }
     return s;
 }

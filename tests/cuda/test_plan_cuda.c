@@ -127,7 +127,7 @@ static void parameters(void **state) {
     for (int round = 0; random_round(&random, &round, 45); round++) {
         const weft_attention p = random_attention(&random, round);
         weft_schedule s = WEFT_SCHEDULE_INIT;
-        s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
+        s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_CUSTOM);
         s.sweep = 1 + round % WEFT_SWEEPS;
         s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
@@ -148,6 +148,43 @@ static void parameters(void **state) {
         weft_plan_destroy(plan);
         buffers_free(&b);
         tensors_free(&t);
+        nothing_left();
+    }
+}
+
+/* An order of the caller's is in the GPU's memory as it was given, also by side of the L2, and is freed with the plan. */
+static void own_orders(void **state) {
+    (void)state;
+    uint64_t random = random_seed(51);
+    script(NULL);
+    weft_device device = gpu();
+    device.kernel = NULL;
+    for (int round = 0; round < 2; round++) {
+        weft_gemm p = WEFT_GEMM_INIT;
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        weft_plan *plan;
+        weft_grid grid;
+        p.m = p.n = 1000;
+        p.k = 64;
+        p.dtype = WEFT_BF16;
+        s.dispatch = WEFT_DISPATCH_DYNAMIC;
+        s.domains = 1 + round;
+        s.tile_m = s.tile_n = 128;
+        const weft_plan_options options = {sizeof options, &s, NULL, &device};
+        assert_int_equal(weft_plan_positions(&p, &options, &grid, NULL), WEFT_OK);
+        assert_true(grid.batch == 1 && grid.rows == 8 && grid.cols == 8); /* no clusters that nobody asks for */
+        nothing_left();
+        uint32_t *table = random_table(&random, 64), there[64];
+        s.order_table = table;
+        s.order_count = 64;
+        assert_int_equal(weft_plan_create(&plan, &p, &options, NULL), WEFT_OK);
+        const weft_cuda_plan *c = plan->placed;
+        assert_true(c->table && c->walk.order.table == (const uint32_t *)(uintptr_t)c->table);
+        c->driver->copy_out(there, c->table, sizeof there);
+        assert_memory_equal(there, table, sizeof there);
+        assert_int_equal(c->side_of_sm != 0, round);
+        free(table);
+        weft_plan_destroy(plan);
         nothing_left();
     }
 }
@@ -540,6 +577,6 @@ int main(void) {
         cmocka_unit_test(parameters),       cmocka_unit_test(no_kernel_fits),     cmocka_unit_test(choices),
         cmocka_unit_test(bad_pointers),     cmocka_unit_test(launching_fails),    cmocka_unit_test(counters),
         cmocka_unit_test(threads),          cmocka_unit_test(cpu_has_no_streams), cmocka_unit_test(captured_twice),
-        cmocka_unit_test(another_captures), cmocka_unit_test(context_is_gone)};
+        cmocka_unit_test(another_captures), cmocka_unit_test(context_is_gone),    cmocka_unit_test(own_orders)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

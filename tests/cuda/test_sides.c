@@ -133,8 +133,8 @@ static void strangers(void **state) {
         int capability, sms, l2;
         const char *name, *like;
     } chips[] = {
-        {80, 108, 41943040, "NVIDIA A100-SXM4-40GB", "assumed: as h100"},
-        {89, 142, 100663296, "NVIDIA L40S", "assumed: as h100"},
+        {80, 108, 41943040, "NVIDIA A30", "assumed: as h100"},
+        {89, 142, 100663296, "NVIDIA L40", "assumed: as h100"},
         {100, 147, 130023424, "NVIDIA Thing", "assumed: as b200"},
         {121, 47, 25165824, "NVIDIA Other Thing With A Name That Is Longer Than A Machine's May Be", "assumed: as gb10"}};
     for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
@@ -164,8 +164,43 @@ static void strangers(void **state) {
     free(sheet);
 }
 
+/* Chips that have a file are known by the words of their names, the longest name first. */
+static void known_names(void **state) {
+    (void)state;
+    weft_sheet *sheet = malloc(sizeof *sheet);
+    assert_non_null(sheet);
+    static const struct {
+        const char *name;
+        double near; /* cycles, of the machine file */
+        int64_t domains;
+    } chips[] = {{"NVIDIA A100-SXM4-40GB", 205, 2},
+                 {"NVIDIA A100-SXM4-80GB", 205, 2},
+                 {"NVIDIA L40S", 279, 1},
+                 {"NVIDIA GeForce RTX 5090", 313, 1},
+                 {"NVIDIA RTX PRO 6000 Blackwell Server Edition", 338, 1},
+                 {"NVIDIA GH200 480GB", 280, 2},
+                 {"NVIDIA H200", 302, 2}};
+    for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
+        weft_cuda_device device = {.capability = 80,
+                                   .multiprocessors = 100,
+                                   .l2_bytes = 41943040,
+                                   .shared_bytes = 101376,
+                                   .clock = 1700000,
+                                   .memory_clock = 1215000,
+                                   .memory_bus = 5120};
+        weft_message message = {""};
+        memcpy(device.name, chips[i].name, strlen(chips[i].name) + 1);
+        assert_int_equal(weft_cuda_sheet(sheet, &device, NULL, &message), WEFT_OK);
+        assert_true(sheet->machine.near_latency == chips[i].near);
+        assert_int_equal(sheet->machine.domains, chips[i].domains);
+        assert_string_equal(sheet->machine.aliases, "");
+    }
+    free(sheet);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(one_and_two), cmocka_unit_test(not_alone),
-                                       cmocka_unit_test(from_outside), cmocka_unit_test(strangers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(groups),    cmocka_unit_test(one_and_two),
+                                       cmocka_unit_test(not_alone), cmocka_unit_test(from_outside),
+                                       cmocka_unit_test(strangers), cmocka_unit_test(known_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

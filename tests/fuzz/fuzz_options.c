@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options/options.h"
+#include "options/axes.h"
 
 enum { MAX_WORDS = 24 };
 
@@ -31,6 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         rest = next;
     }
     settings s = settings_none();
+    axes swept = {.count = 0};
+    s.axes = data[0] & SET_SWEEP ? &swept : NULL;
     const char *words[4];
     size_t found = 0;
     weft_message message;
@@ -44,6 +46,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == EXIT_OK && (s.workers < 0 || s.tile[0] < 0 || s.cluster[1] < 0 || s.order > WEFT_ORDER_KINDS)) {
         abort();
     }
+    const size_t points = status == EXIT_OK ? axes_points(&swept) : 1;
+    if (points < 1 || points > AXES_POINTS) {
+        abort();
+    }
+    const settings last = axes_settings(&swept, &s, status == EXIT_OK ? points - 1 : 0);
+    if (status == EXIT_OK && (last.workers < 0 || last.tile[0] < 0 || last.order > WEFT_ORDER_KINDS)) {
+        abort();
+    }
+    axes_release(&swept);
     free(text);
     return 0;
 }

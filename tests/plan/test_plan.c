@@ -52,7 +52,7 @@ static void impossible_schedules(void **state) {
     REFUSED(attention, s.workers = -2, "workers -2 is not between 0 and 2147483647");
     REFUSED(attention, s.order = WEFT_ORDER_HILBERT, "order hilbert is not for attention");
     REFUSED(gemm, s.order = WEFT_ORDER_REVERSE, "order reverse is not for gemm");
-    REFUSED(gemm, s.order = 99, "order 99 is not between 0 and 12");
+    REFUSED(gemm, s.order = 99, "order 99 is not between 0 and 13");
     REFUSED(gemm, s.sweep = 4, "sweep 4 is not between 0 and 3");
     REFUSED(gemm, s.dispatch = -7, "dispatch -7 is not between 0 and 3");
     REFUSED(gemm, s.axis = (weft_axis)4, "axis 4 is not WEFT_AXIS_M or WEFT_AXIS_N");

@@ -13,22 +13,23 @@ static const char *const right[] = {
     "title = My kernel",           /* 3 */
     "[request]",                   /* 4 */
     "stages = 3 | counted",        /* 5 */
-    "merge = 2.5 | measured",      /* 6 */
-    "[spread]",                    /* 7 */
-    "step = 0.05 | measured",      /* 8 */
-    "tile = 0.065 | fitted: to x", /* 9 */
-    "load = 0.25 | assumed",       /* 10 */
-    "[step]",                      /* 11 */
-    "matrix = 0.75 | measured",    /* 12 */
-    "overlap = 0.5 | measured",    /* 13 */
-    "cycles = 40 | measured",      /* 14 */
-    "clock = 0.875 | measured",    /* 15 */
-    "[tile]",                      /* 16 */
-    "prologue = 1000 | measured",  /* 17 */
-    "epilogue = 2000 | measured",  /* 18 */
-    "hidden = 0.125 | measured",   /* 19 */
-    "[launch]",                    /* 20 */
-    "seconds = 2e-6 | measured",   /* 21 */
+    "early = 0.25 | counted",      /* 6 */
+    "merge = 2.5 | measured",      /* 7 */
+    "[spread]",                    /* 8 */
+    "step = 0.05 | measured",      /* 9 */
+    "tile = 0.065 | fitted: to x", /* 10 */
+    "load = 0.25 | assumed",       /* 11 */
+    "[step]",                      /* 12 */
+    "matrix = 0.75 | measured",    /* 13 */
+    "overlap = 0.5 | measured",    /* 14 */
+    "cycles = 40 | measured",      /* 15 */
+    "clock = 0.875 | measured",    /* 16 */
+    "[tile]",                      /* 17 */
+    "prologue = 1000 | measured",  /* 18 */
+    "epilogue = 2000 | measured",  /* 19 */
+    "hidden = 0.125 | measured",   /* 20 */
+    "[launch]",                    /* 21 */
+    "seconds = 2e-6 | measured",   /* 22 */
 };
 enum { LINES = sizeof right / sizeof *right };
 
@@ -62,7 +63,8 @@ static void test_right_text(void **state) {
     assert_string_equal(p.name, "mine");
     assert_string_equal(p.title, "My kernel");
     assert_int_equal(p.stages, 3);
-    assert_true(p.merge == 2.5 && p.spread_step == 0.05 && p.spread_tile == 0.065 && p.spread_load == 0.25);
+    assert_true(p.early == 0.25 && p.merge == 2.5 && p.spread_step == 0.05 && p.spread_tile == 0.065 &&
+                p.spread_load == 0.25);
     assert_true(p.matrix == 0.75 && p.overlap == 0.5 && p.step_cycles == 40 && p.clock == 0.875);
     assert_true(p.prologue == 1000 && p.epilogue == 2000 && p.hidden == 0.125 && p.launch == 2e-6);
 }
@@ -70,18 +72,18 @@ static void test_right_text(void **state) {
 static void test_errors(void **state) {
     (void)state;
     expect_error(4, "[l2]", "t.ini:4: unknown section [l2]");
-    expect_error(5, "", "t.ini:21: missing key stages in [request]");
+    expect_error(5, "", "t.ini:22: missing key stages in [request]");
     expect_error(5, "stages = 2", "t.ini:5: stages has no source: write stages = value | where it comes from");
     expect_error(5, "stages = 17 | x", "t.ini:5: stages = 17: must be 0 to 16");
     expect_error(5, "stages = -1 | x", "t.ini:5: stages = -1: must be 0 to 16");
     expect_error(5, "stages = 1.5 | x", "t.ini:5: stages = 1.5: must be a whole number");
-    expect_error(6, "merge = 0.5 | x", "t.ini:6: merge = 0.5: must be 1 to 1000");
-    expect_error(8, "spread = 0.1 | x", "t.ini:8: unknown key spread in [spread]");
-    expect_error(9, "step = 0.1 | x", "t.ini:9: duplicate key step in [spread], first on line 8");
-    expect_error(9, "tile = many | x", "t.ini:9: tile = many: must be a number");
-    expect_error(12, "matrix = 0 | x", "t.ini:12: matrix = 0: must be 0.01 to 1");
-    expect_error(14, "cycles = 1e7 | x", "t.ini:14: cycles = 1e7: must be 0 to 1000000 cycles");
-    expect_error(21, "seconds = 2 | x", "t.ini:21: seconds = 2: must be 0 to 1 s");
+    expect_error(7, "merge = 0.5 | x", "t.ini:7: merge = 0.5: must be 1 to 1000");
+    expect_error(9, "spread = 0.1 | x", "t.ini:9: unknown key spread in [spread]");
+    expect_error(10, "step = 0.1 | x", "t.ini:10: duplicate key step in [spread], first on line 9");
+    expect_error(10, "tile = many | x", "t.ini:10: tile = many: must be a number");
+    expect_error(13, "matrix = 0 | x", "t.ini:13: matrix = 0: must be 0.01 to 1");
+    expect_error(15, "cycles = 1e7 | x", "t.ini:15: cycles = 1e7: must be 0 to 1000000 cycles");
+    expect_error(22, "seconds = 2 | x", "t.ini:22: seconds = 2: must be 0 to 1 s");
     weft_profile p = WEFT_PROFILE_INIT;
     weft_message message = {""};
     assert_int_equal(weft_profile_load(&p, "./no/such.ini", &message), WEFT_NOT_FOUND);

@@ -35,7 +35,8 @@ def differences(structures, folder):
             lines.append(f'printf("{structure.__name__}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
         lines.append(f'printf("{structure.__name__} 0 %zu\\n", sizeof({name}));')
     source, program = folder / "offsets.c", folder / "offsets"
-    head = "#include <stdio.h>\n#include <stddef.h>\n#include <weft/sim.h>\n#include <weft/tune.h>\nint main(void) {\n"
+    headers = ("stdio.h", "stddef.h", "weft/search.h", "weft/trace.h", "weft/tune.h")
+    head = "".join(f"#include <{header}>\n" for header in headers) + "int main(void) {\n"
     source.write_text(head + "\n".join(lines) + "\n}\n")
     subprocess.run(["cc", "-std=c11", f"-I{ROOT}/include", str(source), "-o", str(program)], check=True)
     output = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout

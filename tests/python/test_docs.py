@@ -1,4 +1,4 @@
-"""The examples of docs/python.md and of the README run."""
+"""The examples of docs/python.md, docs/own-order.md and of the README run."""
 
 import importlib.util
 import os
@@ -14,8 +14,8 @@ def blocks(name):
         return re.findall(r"^```python\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["docs/python.md", "README.md"])
-def test_examples(name, capsys):
+@pytest.mark.parametrize("name, printed", [("docs/python.md", "sawtooth"), ("docs/own-order.md", "(0, 1, 1)"), ("README.md", "sawtooth")])
+def test_examples(name, printed, capsys):
     names = {}
     found = blocks(name)
     assert found
@@ -24,7 +24,7 @@ def test_examples(name, capsys):
         if "from_pretrained" in block or not all(map(importlib.util.find_spec, needed)):
             continue
         exec(compile(block, name, "exec"), names)
-    assert "sawtooth" in capsys.readouterr().out
+    assert printed in capsys.readouterr().out
 
 
 def test_runnable_example():

@@ -72,20 +72,27 @@ static int cache_access(weft_cache *cache, uint32_t id, uint32_t weight) {
 static void check_books(const weft_cache *cache, const naive *mirror) {
     int64_t young = 0, old = 0;
     int pieces = 0;
-    uint32_t newer = 0;
+    uint32_t newer = 0, aged = 0;
     for (uint32_t slot = cache->slots[0].next; slot != 0; slot = cache->slots[slot].next) {
-        assert_int_equal(cache->slots[slot].place, WEFT_CACHE_IN_LIST);
+        assert_true(cache->slots[slot].listed != 0 && cache->slots[slot].listed <= cache->slots[slot].touched);
+        assert_true(newer == 0 || cache->slots[slot].listed < cache->slots[newer].listed);
         assert_int_equal(cache->slots[slot].prev, newer);
         newer = slot;
         young += cache->slots[slot].weight;
         pieces++;
     }
     assert_int_equal(cache->slots[0].prev, newer);
-    for (uint32_t i = 0; i < cache->heap_count; i++) {
-        assert_int_equal(cache->slots[cache->heap[i].slot].place, i);
-        old += cache->slots[cache->heap[i].slot].weight;
-        pieces++;
+    for (uint32_t page = 0; page < cache->old.pages; page++) {
+        for (uint32_t slot = cache->old.first[page]; slot != 0; slot = cache->slots[slot].next) {
+            assert_int_equal(cache->slots[slot].listed, 0);
+            assert_true(cache->slots[slot].leaves >= cache->old.now);
+            assert_int_equal(cache->slots[slot].leaves >> cache->old.day & (cache->old.pages - 1), page);
+            old += cache->slots[slot].weight;
+            aged++;
+        }
     }
+    assert_int_equal(aged, cache->old.count);
+    pieces += (int)aged;
     assert_int_equal(young, cache->young_weight);
     assert_int_equal(young + old, cache->weight);
     assert_true(young <= cache->young_capacity);
@@ -319,7 +326,7 @@ static void grows(void **state) {
         assert_int_equal(cache.slots[slot].id, id);
         assert_true(cache.slots[slot].ready == (double)id);
     }
-    assert_int_equal(cache.heap_count, MANY / 2);
+    assert_int_equal(cache.old.count, MANY / 2);
     weft_cache_release(&cache);
 }
 

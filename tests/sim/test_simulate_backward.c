@@ -7,6 +7,7 @@ static weft_memory memory_of(const char *machine) {
     const weft_profile profile = WEFT_PROFILE_INIT;
     weft_memory memory;
     assert_true(weft_memory_init(&memory, &m, &profile, 64, 1));
+    memory.room = memory.fetched = 1;
     return memory;
 }
 

@@ -121,7 +121,8 @@ typedef enum weft_axis {
 /** What the rows and columns of a grid are. */
 typedef enum weft_grid_kind {
     WEFT_GRID_MATRIX = 0, /**< tiles of a matrix: rows are m, columns are n */
-    WEFT_GRID_HEADS = 1   /**< rows are heads, columns are blocks of queries, or of keys in a backward pass */
+    WEFT_GRID_HEADS = 1,  /**< rows are heads, columns are blocks of queries, or of keys in a backward pass */
+    WEFT_GRID_ANY = 2     /**< of an order that applies to either */
 } weft_grid_kind;
 
 /** What an order takes: a set of bits. */

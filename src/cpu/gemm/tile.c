@@ -65,8 +65,8 @@ void weft_cpu_gemm_choose(weft_plan *plan) {
         const int64_t slices = weft_ceil_divide(p->k, depth), even = weft_cpu_pad(weft_ceil_divide(p->k, slices), 32);
         s->tile_k = p->k < even ? p->k : even;
     }
-    choice best = best_tile(s, p, kernel, 1);
-    if (p->batch > 1) {
+    choice best = best_tile(s, p, kernel, plan->products);
+    if (p->batch > 1 && plan->products == 1) {
         const choice at_once = best_tile(s, p, kernel, p->batch);
         plan->products = at_once.cost < best.cost ? p->batch : 1;
         best = at_once.cost < best.cost ? at_once : best;

@@ -39,6 +39,7 @@ const weft_backend weft_backend_cuda = {
     .close = weft_cuda_close,
     .candidates = weft_cuda_candidates,
     .cost = weft_cuda_cost,
+    .facts = weft_cuda_facts,
     .knows = weft_cuda_knows,
     .run = run,
     .enqueue = weft_cuda_enqueue,

@@ -17,6 +17,8 @@ typedef struct weft_cuda_choice {
     int32_t ctas;          /* that share an SM, as it was compiled; 0: only the driver knows */
 } weft_cuda_choice;
 
+typedef struct weft_cuda_plan weft_cuda_plan;
+
 /* A family: kernels that take the same parameters. A row of families.def, defined in the family.c of its folder. */
 typedef struct weft_cuda_family {
     const char *name;
@@ -56,6 +58,9 @@ typedef struct weft_cuda_family {
      * less: it cannot tell. */
     double (*cost)(const weft_plan *plan, const weft_cuda_device *device);
 
+    /* What the simulator is to know of the plan's kernel, but for `places`; or null. */
+    void (*facts)(const weft_plan *plan, const weft_cuda_plan *placed, weft_kernel_facts *facts);
+
     int by_side; /* 1: its persistent workers find their places by the side of the L2 that they are on, where the order has
                     domains: see order/deal.h */
 
@@ -66,7 +71,7 @@ typedef struct weft_cuda_family {
 enum { WEFT_CUDA_MAX_PARAMETERS = 1280 };
 
 /* What a plan holds on a GPU. Nothing but the tickets changes once it is placed. */
-typedef struct weft_cuda_plan {
+struct weft_cuda_plan {
     const weft_cuda_driver *driver;
     weft_cuda_device device;
     void *context;
@@ -84,7 +89,7 @@ typedef struct weft_cuda_plan {
     weft_tickets *tickets; /* counters of dynamic dispatch and of workers by side, or null */
     uint64_t side_of_sm;   /* device memory: see weft_cuda_side_table(), or 0: workers are not placed by side */
     uint64_t worker_of_sm; /* device memory of whoever placed the workers by SM, or 0: see weft_study_params */
-} weft_cuda_plan;
+};
 
 /* The best family for the plan on this device by the specification of its kernel, which is read into `knobs`, and the
  * family's choice. WEFT_UNSUPPORTED, with the reason, when none fits. */
@@ -97,8 +102,11 @@ size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t c
 /* How long a finished plan takes by its family's model, in seconds; 0 where there is none: see weft_backend. */
 double weft_cuda_cost(const weft_plan *plan);
 
-/* paper.c: a chip that need not be here, as the driver would describe it, if its kernels were measured. weft_cuda_knows: see
- * weft_backend. */
+/* What is known of the plan's kernel: see weft_backend. */
+void weft_cuda_facts(const weft_plan *plan, weft_kernel_facts *facts);
+
+/* paper.c: a chip that need not be here, as the driver would describe it, if its kernels were measured. weft_cuda_knows:
+ * see weft_backend. */
 int weft_cuda_knows(const weft_machine *machine);
 weft_status weft_cuda_device_on_paper(const weft_machine *machine, weft_cuda_device *device, weft_message *message);
 int64_t weft_cuda_clusters_on_paper(const weft_cuda_device *device, int64_t ctas);

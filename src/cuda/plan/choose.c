@@ -86,9 +86,10 @@ size_t weft_cuda_candidates(const weft_plan *plan, weft_schedule *list, size_t c
     weft_cuda_device device;
     weft_cuda_knobs knobs;
     weft_cuda_choice choice;
-    if (capacity == 0 || (plan->on_paper ? weft_cuda_device_on_paper(&plan->machine, &device, NULL)
-                                         : weft_cuda_driver_get(&driver, NULL) ||
-                                               weft_cuda_device_get(driver, plan->device.index, &device, NULL)) ||
+    if (capacity == 0 ||
+        (plan->on_paper
+             ? weft_cuda_device_on_paper(&plan->machine, &device, NULL)
+             : weft_cuda_driver_get(&driver, NULL) || weft_cuda_device_get(driver, plan->device.index, &device, NULL)) ||
         weft_cuda_choose(plan, &device, &family, &knobs, &choice, NULL)) {
         return 0;
     }

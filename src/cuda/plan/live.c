@@ -5,41 +5,46 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/embedded.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "machine/machine.h"
 
-/* Whether a word of the GPU's name is the name of a built-in machine: "NVIDIA H200" is h200. */
-static int is_named(const char *gpu, const char *machine) {
-    const size_t length = strlen(machine);
-    for (size_t i = 0; gpu[i]; i++) {
-        size_t same = 0;
-        while (same < length && tolower((unsigned char)gpu[i + same]) == machine[same]) {
-            same++;
-        }
-        if (same == length && (i == 0 || !isalnum((unsigned char)gpu[i - 1])) && !isalnum((unsigned char)gpu[i + same])) {
-            return 1;
+/* Behind the first word of a GPU's name that is `length` letters of `word`; null when there is none. */
+static const char *find_word(const char *gpu, const char *word, size_t length) {
+    for (const char *at = gpu; *at; at++) {
+        if ((at == gpu || !isalnum((unsigned char)at[-1])) && strncasecmp(at, word, length) == 0 &&
+            !isalnum((unsigned char)at[length])) {
+            return at + length;
         }
     }
-    return 0;
+    return NULL;
 }
 
-/* The built-in machine of the same name, with *same set, or else of the same generation. */
+/* Whether a GPU's name has the words of a built-in machine's: "NVIDIA A100-SXM4-40GB" has those of a100-40gb. */
+static int is_named(const char *gpu, const char *machine) {
+    for (size_t length; *machine && gpu; machine += length + (machine[length] == '-')) {
+        length = strcspn(machine, "-");
+        gpu = find_word(gpu, machine, length);
+    }
+    return gpu != NULL;
+}
+
+/* The built-in machine of the same name, the longest that is, with *same set; or else of the same generation. */
 static const weft_embedded *nearest(const weft_cuda_device *device, int *same) {
     const char *generation = device->capability >= 120 ? "gb10" : device->capability >= 100 ? "b200" : "h100";
-    const weft_embedded *found = &weft_embedded_machines[0];
-    *same = 0;
+    const weft_embedded *found = NULL, *like = &weft_embedded_machines[0];
     for (size_t i = 0; i < weft_embedded_machines_count; i++) {
-        if (is_named(device->name, weft_embedded_machines[i].name)) {
-            *same = 1;
-            return &weft_embedded_machines[i];
+        const weft_embedded *file = &weft_embedded_machines[i];
+        if (is_named(device->name, file->name) && (!found || strlen(file->name) > strlen(found->name))) {
+            found = file;
         }
-        if (strcmp(weft_embedded_machines[i].name, generation) == 0) {
-            found = &weft_embedded_machines[i];
-        }
+        like = strcmp(file->name, generation) == 0 ? file : like;
     }
-    return found;
+    *same = found != NULL;
+    return found ? found : like;
 }
 
 static void say(weft_sheet *sheet, weft_key_id key, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -60,6 +65,7 @@ static void set_name(weft_machine *m, const char *gpu) {
     }
     name[used] = '\0';
     snprintf(m->name, sizeof m->name, "%s-live", name);
+    memset(m->aliases, 0, sizeof m->aliases);
 }
 
 /* To four digits: what is derived is no more exact, and files hold no more than 15. */
@@ -74,6 +80,12 @@ static void set_known(weft_sheet *sheet, const weft_cuda_device *device, int sam
     const double before = (double)m->workers * m->clock;
     m->workers = device->multiprocessors;
     say(sheet, WEFT_KEY_WORKERS, "the CUDA driver: SMs");
+    if (weft_machine_large_gpcs(m) == 0) {
+        m->gpcs = 1;
+        m->gpc_workers = m->workers;
+        say(sheet, WEFT_KEY_GPCS, "not known");
+        say(sheet, WEFT_KEY_GPC_WORKERS, "follows from gpcs");
+    }
     if (device->clock >= 1000) {
         m->clock = 1e3 * device->clock;
         say(sheet, WEFT_KEY_CLOCK, "the CUDA driver: highest SM clock");

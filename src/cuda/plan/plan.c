@@ -8,6 +8,7 @@
 #include "cuda/l2/side_table.h"
 #include "cuda/plan/backend.h"
 #include "cuda/plan/live.h"
+#include "plan/custom.h"
 
 /* The context that is current, if it is one of this device, else the primary one. */
 static weft_status take_context(weft_cuda_plan *c, weft_message *message) {
@@ -176,8 +177,16 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
 
 /* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance. */
 static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
-    const int dealt = (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_DOMAINS) && s->domains == 2;
+    const int dealt = weft_schedule_by_domain(s) && s->domains == 2;
     return c->family->by_side && dealt && s->dispatch != WEFT_DISPATCH_GRID;
+}
+
+void weft_cuda_facts(const weft_plan *plan, weft_kernel_facts *facts) {
+    const weft_cuda_plan *c = plan->placed;
+    facts->places = wants_sides(c, &plan->schedule);
+    if (c->family->facts) {
+        c->family->facts(plan, c, facts);
+    }
 }
 
 /* How many CTAs a launch has. */

@@ -36,7 +36,7 @@ class Cache {
 
   y(row) {
     const sections = this.schedule.trace.map.sections;
-    return row * this.row + (sections.length > 1 && row >= sections[1].first_row ? this.gap : 0);
+    return row * this.row + this.gap * (sections.filter((s) => row >= s.first_row).length - 1);
   }
 
   draw(time) {
@@ -76,6 +76,7 @@ class Cache {
   linesOf(visit) {
     const { trace, grid } = this.schedule, p = this.data.problem, tile = trace.visit.tile[visit];
     const row = Math.floor(tile / grid.cols), col = tile % grid.cols;
+    if (p.kind === "trace") return []; // a step may read any blocks
     if (!p.kind.startsWith("attention")) return [row, col];
     const batch = Math.floor(row / grid.rows_of_batch), head = row % grid.rows_of_batch;
     return [batch * p.kv_heads + Math.floor((head * p.kv_heads) / p.heads)];

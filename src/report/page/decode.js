@@ -1,4 +1,4 @@
-// The trace: what src/report/trace_json.h describes, back into arrays.
+// The recording: what src/report/recording_json.h describes, back into arrays.
 
 function bytesOf(text) {
   const raw = atob(text);

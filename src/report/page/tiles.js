@@ -129,13 +129,13 @@ class Tiles {
     const { grid, schedule, data } = this, { trace } = schedule, p = data.problem;
     const row = Math.floor(tile / grid.cols), col = tile % grid.cols, visit = this.visitOf[tile];
     const batch = Math.floor(row / grid.rows_of_batch), head = row % grid.rows_of_batch;
-    const attention = p.kind.startsWith("attention");
-    const name = attention ? `${p.batch > 1 ? `batch ${batch}, ` : ""}head ${head}, query block ${col}` : `tile row ${row}, tile column ${col}`;
+    const attention = p.kind.startsWith("attention"), isTrace = p.kind === "trace";
+    const name = isTrace ? (grid.rows > 1 ? `row ${row}, column ${col}` : `tile ${col}`) : attention ? `${p.batch > 1 ? `batch ${batch}, ` : ""}head ${head}, query block ${col}` : `tile row ${row}, tile column ${col}`;
     if (visit < 0) return name;
     const v = trace.visit, worker = v.worker[visit], domain = trace.domain_of[worker];
     const steps = v.steps[visit], up = v.direction[visit] > 0;
     const range = steps === 0 ? "none" : up ? `0 up to ${steps - 1}` : `${steps - 1} down to 0`;
-    const reads = attention
+    const reads = isTrace ? `${plural(steps, "step")}` : attention
       ? `reads Q block ${col}, then K and V of kv head ${Math.floor((head * p.kv_heads) / p.heads)}, key blocks ${range}`
       : `reads row ${row} of A and column ${col} of B, k slices ${range}`;
     const share = v.lookups[visit] ? v.misses[visit] / v.lookups[visit] : 0;

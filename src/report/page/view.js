@@ -1,8 +1,8 @@
 // Puts the view together.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const attention = data.problem.kind.startsWith("attention");
-const operands = attention ? "K and V" : "A and B";
+const attention = data.problem.kind.startsWith("attention"), isTrace = data.problem.kind === "trace";
+const operands = attention ? "K and V" : isTrace ? data.schedules[0].trace.map.sections.map((s) => s.name).join(", ") : "A and B";
 const { machine } = data;
 for (const schedule of data.schedules) schedule.trace = decodeTrace(schedule.trace);
 const longest = Math.max(...data.schedules.map((s) => s.trace.seconds));
@@ -16,7 +16,7 @@ function writeTexts() {
   const room = machine.domains > 1 ? `${machine.domains} ${machine.domain}s, each with an L2 of ${l2}` : `one L2 of ${l2}`;
   by("lead").textContent = `On ${machine.title}: ${plural(machine.workers, "worker")}, ${room}. ` +
     (data.schedules.length > 1
-      ? "Every schedule below computes the same thing. Only the order of the tiles, or the way through each of them, differs."
+      ? isTrace ? "Each panel is a trace." : "Every schedule below computes the same thing. Only the order of the tiles, or the way through each of them, differs."
       : "Each square is a tile of the output; workers go from tile to tile, and read what they need through the L2.");
   by("finding").replaceChildren(...finding());
   by("time-text").textContent = "How much of what workers ask for is in the L2, and how much has had to be fetched so far.";
@@ -39,6 +39,7 @@ function finding() {
 }
 
 function how(s) {
+  if (isTrace) return `${whole(s.simulation.problem.steps)} steps of ${plural(s.simulation.problem.jobs, "tile")}; ${plural(s.trace.workers, "worker")}`;
   const c = s.simulation.schedule, extra = c.group ? ` of ${c.group}` : c.domains ? ` over ${c.domains}` : "";
   const cluster = c.cluster[0] * c.cluster[1] > 1 ? `, cluster ${c.cluster.join("×")}` : "";
   return `${c.order}${extra}, ${c.sweep}, ${c.dispatch}; tiles of ${c.tile.join("×")}${cluster}; ${plural(s.trace.workers, "worker")}`;
@@ -58,7 +59,7 @@ function panelOf(s, i) {
     make("div", {}, canvas), axes, cacheBox);
   by("panels").append(panel);
   const cache = new Cache(cacheBox, s, data);
-  const across = attention ? "→ key block, ↓ kv head" : "→ k slice; above A by m, below B by n";
+  const across = attention ? "→ key block, ↓ kv head" : isTrace ? `→ block; from top to bottom ${operands}` : "→ k slice; above A by m, below B by n";
   cacheBox.append(make("div", { class: "axes" }, make("span", {}, across)));
   return { panel, tiles: new Tiles(canvas, s, data), cache };
 }
@@ -76,7 +77,7 @@ function legend() {
     const ends = { position: ["first position", "last"], misses: ["no misses", "most"] }[what];
     meaning.replaceChildren(...(ends ? [ends[0], ramp, ends[1]] : Array.from({ length: machine.domains }, (_, d) => item(hex(data.categories[d % data.categories.length]), `${machine.domain} ${d} `))));
   };
-  list.append(meaning, item("var(--ink)", "worker at a tile; in the L2, a worker that hits"), item("var(--held)", "held"), item("var(--miss)", "came in just now, or a worker that missed"), item("var(--quiet)", `in the bar: tiles of ${attention ? "Q and O" : "C"}`));
+  list.append(meaning, item("var(--ink)", "worker at a tile; in the L2, a worker that hits"), item("var(--held)", "held"), item("var(--miss)", "came in just now, or a worker that missed"), ...(isTrace ? [] : [item("var(--quiet)", `in the bar: tiles of ${attention ? "Q and O" : "C"}`)]));
   by("panels").after(list);
   return show;
 }

@@ -105,6 +105,7 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
     b.is_also = 1;
     for (size_t i = 0; i < also_count && c->count > 0; i++) {
         b.draft.schedule = also[i];
+        b.draft.schedule.order_table = NULL; /* order custom is not stored, so it is refused */
         weft_candidates_fit(&b.draft);
         add(&b);
     }

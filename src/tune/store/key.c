@@ -6,6 +6,7 @@
 
 #include <weft/tune.h>
 
+#include "base/status.h"
 #include "cpu/thread/team.h"
 #include "cuda/plan/knobs.h"
 #include "tune/store/identity.h"
@@ -27,6 +28,9 @@ weft_status weft_tune_key_make(weft_tune_key *key, const weft_plan *draft, weft_
     weft_cuda_knobs knobs;
     size_t family;
     memset(key, 0, sizeof *key);
+    if (draft->schedule.order_table) {
+        return weft_fail(message, WEFT_INVALID, "order custom is not tuned or stored: its table fits one grid of tiles");
+    }
     const weft_status status = weft_cuda_knobs_read(draft->device.kernel, &knobs, &family, message);
     if (status) {
         return status;

@@ -111,8 +111,9 @@ static void gradients_are_right(void **state) {
         assert_int_equal(weft_ref_attention_backward(&b.t.p, &b.data, NULL), WEFT_OK);
         char *want = copy_of(&b);
         for (int32_t sweep = 1; sweep <= WEFT_SWEEPS; sweep++) {
-            const weft_schedule s = schedule_of(&p, random_between(&random, 1, 3), WEFT_ORDER_REVERSE, sweep,
-                                                1 + round % WEFT_DISPATCHES, random_between(&random, 1, 3));
+            const weft_schedule s =
+                schedule_of(&p, random_between(&random, 1, 3), round % 2 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_REVERSE, sweep,
+                            1 + round % WEFT_DISPATCHES, random_between(&random, 1, 3));
             run(&b, &s, NULL, NULL);
             const char *at = want;
             for (int i = 0; i < 3; at += b.count[i] * weft_dtype_bytes(p.dtype), i++) {
@@ -134,17 +135,18 @@ static void orders_change_no_bit(void **state) {
     (void)state;
     uint64_t random = 2;
     static const int32_t orders[] = {WEFT_ORDER_HEAD_FIRST, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_REVERSE,
-                                     WEFT_ORDER_HEAD_FIRST_SWIZZLED};
+                                     WEFT_ORDER_HEAD_FIRST_SWIZZLED, WEFT_ORDER_CUSTOM};
+    enum { ORDERS = sizeof orders / sizeof *orders };
     for (int round = 0; round < 12; round++) {
         const weft_attention p = problem(&random, round);
         trial b = trial_new(&random, &p);
         char *first = NULL;
-        for (int32_t i = 0; i < 4 * WEFT_DISPATCHES; i++) {
+        for (int32_t i = 0; i < ORDERS * WEFT_DISPATCHES; i++) {
 #ifdef _OPENMP
             omp_set_num_threads(1 + i % 5);
 #endif
             const weft_schedule s =
-                schedule_of(&p, 1 + round % 2, orders[i % 4], WEFT_SWEEP_FORWARD, i % WEFT_DISPATCHES, 1 + i % 7);
+                schedule_of(&p, 1 + round % 2, orders[i % ORDERS], WEFT_SWEEP_FORWARD, i % WEFT_DISPATCHES, 1 + i % 7);
             run(&b, &s, NULL, NULL);
             char *now = copy_of(&b);
             first = first ? first : now;

@@ -85,7 +85,7 @@ static int make_view(void) {
     const weft_plan *const both[] = {plans[0], plans[1]};
     static const char *const names[] = {"first", "second"};
     made = made && weft_view_create(&view, both, names, 2, NULL, 1, NULL) == WEFT_OK &&
-           view->schedule[1].trace.sim.seconds > 0;
+           view->schedule[1].recording.sim.seconds > 0;
     weft_view_destroy(view);
     weft_plan_destroy(plans[0]);
     weft_plan_destroy(plans[1]);

@@ -137,11 +137,11 @@ static weft_schedule completed(const request *r, const weft_hopper_attention_var
     return s;
 }
 
-/* How long the problem takes under such a schedule. A sweep that is open will be the plan's own choice. */
-static double time_under(const request *r, const weft_hopper_attention_variant *v, int64_t pack, const weft_schedule *s) {
+/* What such a schedule says. A sweep that is open will be the plan's own choice. */
+static weft_hopper_attention_layout layout_under(const request *r, int64_t pack, const weft_schedule *s) {
     const int alternates = weft_hopper_attention_head_bytes(&r->p) > r->side_bytes;
     const int64_t split = s->split > 0 ? s->split : 1;
-    const weft_hopper_attention_layout layout = {
+    return (weft_hopper_attention_layout){
         .pack = pack,
         .split = split,
         .workers = clusters_at_once(r, s->workers > 0 && s->workers < r->workers ? s->workers : r->workers, split),
@@ -155,6 +155,12 @@ static double time_under(const request *r, const weft_hopper_attention_variant *
         .dispatch = s->dispatch,
         .l2_bytes = r->device->l2_bytes,
     };
+}
+
+/* How long the problem takes under it. A caller's own order counts as one by number here: the choice must not depend on its
+ * table, which fits what is chosen. */
+static double time_under(const request *r, const weft_hopper_attention_variant *v, int64_t pack, const weft_schedule *s) {
+    const weft_hopper_attention_layout layout = layout_under(r, pack, s);
     return weft_hopper_attention_time(v, &r->p, &layout);
 }
 
@@ -271,5 +277,7 @@ void weft_hopper_attention_complete(const weft_plan *plan, const weft_cuda_devic
 double weft_hopper_attention_seconds(const weft_plan *plan, const weft_cuda_device *device) {
     const weft_cuda_plan *c = plan->placed;
     const request r = request_of(plan, device);
-    return 1e-9 * time_under(&r, weft_hopper_attention_variant_of(&c->choice), plan->heads_in_tile, &plan->schedule);
+    weft_hopper_attention_layout layout = layout_under(&r, plan->heads_in_tile, &plan->schedule);
+    layout.table = plan->walk.visits == 1 ? plan->table : NULL; /* a pair is two tiles */
+    return 1e-9 * weft_hopper_attention_time(weft_hopper_attention_variant_of(&c->choice), &r.p, &layout);
 }

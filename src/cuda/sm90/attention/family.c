@@ -118,6 +118,26 @@ static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
+/* A sweep that alternates lives on what the last one left in the L2. Tiles have the same steps to go where there is no
+ * mask. */
+static int alternates(const weft_plan *plan) {
+    return plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && plan->attention.mask == WEFT_MASK_NONE;
+}
+
+/* Whether workers are held in step. */
+static int keeps_step(const weft_plan *plan, weft_dispatch dispatch) {
+    return alternates(plan) && dispatch == WEFT_DISPATCH_DYNAMIC && plan->walk.order.kind == WEFT_ORDER_HEAD_FIRST;
+}
+
+static void facts(const weft_plan *plan, const weft_cuda_plan *placed, weft_kernel_facts *facts) {
+    const weft_hopper_attention_variant *v = weft_hopper_attention_variant_of(&placed->choice);
+    facts->launch = 1e-9 * (weft_hopper_attention_cost.launch_ns + weft_hopper_attention_cost.start_ns);
+    facts->tile = 1e-9 * v->tile_ns;
+    facts->step = 1e-9 * (v->splits ? 2 * v->step_ns[0] : v->step_ns[v->tile_m / 64 - 1]);
+    facts->least = 1e-9 * weft_hopper_attention_power_time(v, &plan->attention);
+    facts->keeps_step = keeps_step(plan, plan->walk.dispatch);
+}
+
 static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
                         void *parameters, weft_message *message) {
     const weft_cuda_plan *c = plan->placed;
@@ -149,11 +169,8 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 de-phase unaided. */
     const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
     to->ping_pong = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
-    /* A sweep that alternates lives on what the last one left in the L2: workers are to be in step, and O is not to take
-     * any of it. Tiles have the same steps to go where there is no mask. */
-    const int alternates = plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && p->mask == WEFT_MASK_NONE;
-    to->keep_o = alternates ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL;
-    if (alternates && walk->dispatch == WEFT_DISPATCH_DYNAMIC && walk->order.kind == WEFT_ORDER_HEAD_FIRST) {
+    to->keep_o = alternates(plan) ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* O is not to take any of the L2 */
+    if (keeps_step(plan, walk->dispatch)) {
         to->pace = (weft_hopper_pace){.steps = (int32_t)weft_hopper_attention_cost.pace_steps,
                                       .slack = (int32_t)weft_hopper_attention_cost.pace_slack};
     }
@@ -177,4 +194,5 @@ const weft_cuda_family weft_cuda_hopper_attention = {
     .fill = fill,
     .candidates = weft_hopper_attention_candidates,
     .cost = weft_hopper_attention_seconds,
+    .facts = facts,
 };

@@ -110,11 +110,15 @@ static void take(double *free_at, int64_t workers, double time) {
     free_at[at] = then;
 }
 
-/* (query, key) pairs that are computed of a head, about: by the keys that the first, the middle and the last query see. */
+/* (query, key) pairs of a head: those of the queries that see some keys, and of those that see all. */
 static double pairs_of(const cut *c) {
-    const double keys =
-        (double)keys_before(c, 1) + 4 * (double)keys_before(c, c->p->seq / 2 + 1) + (double)keys_before(c, c->p->seq);
-    return (double)c->p->seq * keys / 6;
+    const int64_t seq = c->p->seq, keys = c->p->kv_seq;
+    if (c->p->mask == WEFT_MASK_NONE) {
+        return (double)seq * (double)keys;
+    }
+    const int64_t first = between(-c->offset, 0, seq), all = between(keys - c->offset, first, seq);
+    const double mean = ((double)keys_before(c, first + 1) + (double)keys_before(c, all)) / 2;
+    return (double)(all - first) * mean + (double)(seq - all) * (double)keys;
 }
 
 /* What the card's power allows: its clock falls when all workers are busy. */
@@ -192,6 +196,16 @@ static int nearly_stays(const cut *c, const weft_hopper_attention_layout *layout
            (layout->sweep == WEFT_SWEEP_SAWTOOTH || c->v->splits);
 }
 
+/* The position of the first query among the keys. */
+static int64_t offset_of(const weft_attention *p) {
+    return p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset;
+}
+
+double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, const weft_attention *p) {
+    const cut c = {.v = v, .p = p, .offset = offset_of(p)};
+    return time_by_power(&c);
+}
+
 double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
                                   const weft_hopper_attention_layout *layout) {
     const int64_t queries = v->tile_m / layout->pack;
@@ -201,11 +215,12 @@ double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const 
              .blocks = weft_ceil_divide(p->seq, queries),
              .heads = p->batch * (p->heads / layout->pack),
              .split = layout->split,
-             .offset = p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset,
+             .offset = offset_of(p),
              .lead = weft_hopper_attention_lead(v, p, layout->pack)};
     if (p->mask != WEFT_MASK_NONE) {
         const weft_grid tiles = {p->batch, p->heads / layout->pack, c.blocks};
         weft_order_init(&c.order, (weft_order_kind)layout->order, tiles, layout->group, WEFT_AXIS_N, layout->domains);
+        c.order.table = layout->table;
     }
     /* Workers in whole waves, so that none reads two heads, may be fewer than the SMs: those that are idle leave their
      * power to the others, so that all count. */

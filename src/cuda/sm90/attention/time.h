@@ -14,6 +14,7 @@ typedef struct weft_hopper_attention_layout {
     int64_t sms;            /* of the GPU */
     int32_t order;          /* a weft_order_kind */
     int64_t group, domains; /* of the order: see weft_order_init() */
+    const uint32_t *table;  /* of the order, over all tiles; null: computed */
     int32_t sweep;          /* a weft_sweep */
     int32_t dispatch;       /* a weft_dispatch */
     int64_t l2_bytes;       /* of the whole GPU */
@@ -33,6 +34,9 @@ int64_t weft_hopper_attention_lead(const weft_hopper_attention_variant *v, const
 
 /* Keys that some query sees, at least 1: the others are never read. */
 int64_t weft_hopper_attention_seen_keys(const weft_attention *p);
+
+/* Nanoseconds of a launch at least, by what the card's power allows. */
+double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, const weft_attention *p);
 
 /* Nanoseconds of a launch. */
 double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,

@@ -5,6 +5,7 @@
 #include "cuda/sm90/gemm/costs.h"
 #include "cuda/sm90/gemm/phases.h"
 #include "cuda/sm90/gemm/time.h"
+#include "plan/custom.h"
 
 #define COST(name) weft_gemm_cost.name
 
@@ -38,8 +39,7 @@ static int64_t sms_of(const weft_plan *plan, const weft_cuda_device *device, con
     return plan->schedule.workers < sms ? plan->schedule.workers : sms;
 }
 
-/* Microseconds. */
-static double time_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
+static weft_gemm_model model_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
     const weft_gemm *p = &plan->gemm;
     const weft_gemm_view view = weft_gemm_view_of(p);
     const int64_t size = (int64_t)weft_dtype_bytes(p->dtype);
@@ -47,7 +47,7 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
     const double elements = (double)p->m * (double)p->k + (double)p->k * (double)p->n;
     const double bytes = elements * (double)size +
                          (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype) * (p->beta != 0 ? 2 : 1);
-    const weft_gemm_model model = {
+    return (weft_gemm_model){
         .batch = p->batch,
         .k = p->k,
         .step = WEFT_GEMM_STEP,
@@ -59,11 +59,16 @@ static double time_of(const weft_plan *plan, const weft_cuda_device *device, con
         .per_sm = pick->variant->ctas,
         .bytes = bytes * (double)p->batch,
     };
+}
+
+/* Microseconds. */
+static double time_of(const weft_plan *plan, const weft_cuda_device *device, const weft_gemm_pick *pick) {
+    const weft_gemm_model model = model_of(plan, device, pick);
     return weft_gemm_time(&model);
 }
 
 int weft_gemm_takes_tickets_by_side(const weft_schedule *s) {
-    return s->order == WEFT_ORDER_SERPENTINE_SWIZZLED && s->dispatch == WEFT_DISPATCH_DYNAMIC;
+    return weft_schedule_by_domain(s) && s->dispatch == WEFT_DISPATCH_DYNAMIC;
 }
 
 /* Whether a choice is the schedule's, or left to us. */
@@ -243,9 +248,21 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
     }
 }
 
-double weft_gemm_seconds(const weft_plan *plan, const weft_cuda_device *device) {
+/* What a finished plan has picked. */
+static weft_gemm_pick pick_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_schedule *s = &plan->schedule;
-    const weft_gemm_pick pick = {variant_of(&c->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
+    return (weft_gemm_pick){variant_of(&c->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
+}
+
+double weft_gemm_seconds(const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_gemm_pick pick = pick_of(plan);
     return 1e-6 * time_of(plan, device, &pick);
+}
+
+void weft_gemm_facts(const weft_plan *plan, const weft_cuda_plan *placed, weft_kernel_facts *facts) {
+    const weft_gemm_pick pick = pick_of(plan);
+    const weft_gemm_model model = model_of(plan, &placed->device, &pick);
+    weft_gemm_parts(&model, &facts->launch, &facts->tile, &facts->step);
+    facts->keeps_step = placed->family->paces(plan);
 }

@@ -31,4 +31,7 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
 /* How long a finished plan takes by the model, in seconds: what its tile, cluster and split were picked by. */
 double weft_gemm_seconds(const weft_plan *plan, const weft_cuda_device *device);
 
+/* What the simulator is to know of a finished plan: see weft_cuda_family. */
+void weft_gemm_facts(const weft_plan *plan, const weft_cuda_plan *placed, weft_kernel_facts *facts);
+
 #endif

@@ -205,6 +205,7 @@ const weft_cuda_family weft_cuda_hopper_gemm = {
     .fill = fill,
     .candidates = candidates,
     .cost = weft_gemm_seconds,
+    .facts = weft_gemm_facts,
     .by_side = 1,
     .paces = paces,
 };

@@ -72,6 +72,17 @@ int weft_gemm_has_spare_workers(int64_t positions, int64_t workers, int64_t all)
     return (double)weft_ceil_divide(positions, workers) <= COST(wave_slack) * (double)weft_ceil_divide(positions, all);
 }
 
+/* From one tile to the next of the same CTA. */
+static double next_of(const weft_gemm_model *m) {
+    return COST(next) * pow((double)m->a.tile * (double)m->b.tile / (128.0 * 256), COST(next_power));
+}
+
+void weft_gemm_parts(const weft_gemm_model *m, double *launch, double *tile, double *step) {
+    *launch = 1e-6 * COST(launch);
+    *tile = 1e-6 * next_of(m);
+    *step = 1e-6 * step_of(m, 1);
+}
+
 double weft_gemm_time(const weft_gemm_model *m) {
     const double along_m = (double)m->a.cluster, along_n = (double)m->b.cluster, split = (double)m->split;
     const double ctas = along_m * along_n * split;
@@ -88,7 +99,7 @@ double weft_gemm_time(const weft_gemm_model *m) {
 
     double time = begin + steps * (full * step_of(m, fmin(1, at_once * ctas / sms)) +
                                    (rest > 0 ? step_of(m, fmin(1, rest * ctas / sms)) : 0));
-    time += (waves - 1) * COST(next) * pow(unit, COST(next_power));
+    time += (waves - 1) * next_of(m);
     time += ctas > 1 ? COST(cluster_up) : 0;
     time += COST(join) * (split - 1) * waves;
     time = larger(time, begin + m->bytes / (m->a.tile < 128 ? COST(dram_single) : COST(dram)), 0);

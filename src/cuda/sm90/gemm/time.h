@@ -31,4 +31,8 @@ int weft_gemm_has_spare_workers(int64_t positions, int64_t workers, int64_t all)
 /* Microseconds, by the numbers of costs.def. */
 double weft_gemm_time(const weft_gemm_model *m);
 
+/* The parts of it for whoever follows the tiles one by one, in seconds: of a launch, of a tile beside its steps, and of a
+ * step while all SMs are at work and no load is late. */
+void weft_gemm_parts(const weft_gemm_model *m, double *launch, double *tile, double *step);
+
 #endif

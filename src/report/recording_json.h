@@ -1,4 +1,4 @@
-/* A trace as JSON, compact enough for a page: columns of numbers, each as its difference to the one before, in base 64.
+/* A recording as JSON, compact enough for a page: columns of numbers, each as its difference to the one before, in base 64.
  *
  * {"seconds": s, "frames": F, "workers": W, "domains": D, "visits": V, "ticks": T,
  *  "visit": base64 of the columns worker, tile, position, begin, length, steps, direction, lookups, misses: V numbers each,
@@ -13,15 +13,14 @@
  *  "reuse": {"first": bin, "bins": n, "sector": bytes, "most": sectors,
  *            "data": base64 of F x (n + 1) bytes, 255 log(1 + sectors) / log(1 + most); the last of a frame: first
  * touches}} */
-#ifndef WEFT_REPORT_TRACE_JSON_H
-#define WEFT_REPORT_TRACE_JSON_H
+#ifndef WEFT_REPORT_RECORDING_JSON_H
+#define WEFT_REPORT_RECORDING_JSON_H
 
 #include <jansson.h>
 
-#include "plan/plan.h"
-#include "sim/trace.h"
+#include "sim/recording.h"
 
-/* A new object (the caller's to release), or null when memory ran out. */
-json_t *weft_trace_json(const weft_trace *trace, const weft_plan *plan);
+/* `sector` is in bytes. A new object (the caller's to release), or null when memory ran out. */
+json_t *weft_recording_json(const weft_recording *recording, int64_t sector);
 
 #endif

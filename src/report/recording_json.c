@@ -1,4 +1,4 @@
-#include "report/trace_json.h"
+#include "report/recording_json.h"
 
 #include <math.h>
 
@@ -7,11 +7,11 @@
 
 enum { TICKS = 1 << 14, COLUMNS = 9, COUNTERS = 7 };
 
-static int64_t ticks(const weft_trace *t, double seconds) {
+static int64_t ticks(const weft_recording *t, double seconds) {
     return t->sim.seconds > 0 ? llround(seconds / t->sim.seconds * TICKS) : 0;
 }
 
-static void visit_row(const weft_trace *t, const weft_trace_visit *v, int64_t row[COLUMNS]) {
+static void visit_row(const weft_recording *t, const weft_recording_visit *v, int64_t row[COLUMNS]) {
     const int64_t begin = ticks(t, v->begin);
     const int64_t values[COLUMNS] = {v->worker,
                                      v->tile,
@@ -27,7 +27,7 @@ static void visit_row(const weft_trace *t, const weft_trace_visit *v, int64_t ro
     }
 }
 
-static json_t *visits_json(const weft_trace *t) {
+static json_t *visits_json(const weft_recording *t) {
     weft_bytes bytes = {0};
     for (int column = 0; column < COLUMNS; column++) {
         int64_t before = 0;
@@ -41,17 +41,17 @@ static json_t *visits_json(const weft_trace *t) {
     return weft_bytes_json(&bytes);
 }
 
-static json_t *map_json(const weft_trace *t) {
+static json_t *map_json(const weft_recording *t) {
     json_t *sections = json_array();
     for (int i = 0; i < t->sections; i++) {
-        const weft_trace_section *s = &t->section[i];
+        const weft_recording_section *s = &t->section[i];
         weft_json_append(&sections, json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", s->name, "line", s->line, "lines",
                                               (json_int_t)s->lines, "first_row", (json_int_t)s->first_row, "rows",
                                               (json_int_t)s->rows));
     }
     return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:i, s:o}", "steps", (json_int_t)t->steps, "step", t->step,
                      "lines_per_cell", (json_int_t)t->lines_per_cell, "steps_per_cell", (json_int_t)t->steps_per_cell,
-                     "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols, "full", (int)WEFT_TRACE_FULL, "sections",
+                     "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols, "full", (int)WEFT_RECORDING_FULL, "sections",
                      sections);
 }
 
@@ -75,7 +75,7 @@ static void put_changes(weft_bytes *bytes, const uint8_t *before, const uint8_t 
     weft_bytes_number(bytes, (uint64_t)(cells - done));
 }
 
-static json_t *resident_json(const weft_trace *t) {
+static json_t *resident_json(const weft_recording *t) {
     weft_bytes bytes = {0};
     const int64_t cells = t->rows * t->cols;
     for (int64_t i = 0; i < t->frames * t->domains; i++) {
@@ -85,7 +85,7 @@ static json_t *resident_json(const weft_trace *t) {
     return weft_bytes_json(&bytes);
 }
 
-static json_t *place_json(const weft_trace *t) {
+static json_t *place_json(const weft_recording *t) {
     weft_bytes bytes = {0};
     for (int64_t i = 0; i < t->frames * t->workers; i++) {
         const int64_t now = 2 * ((int64_t)t->place[i] + 1) + t->missed[i];
@@ -95,7 +95,7 @@ static json_t *place_json(const weft_trace *t) {
     return weft_bytes_json(&bytes);
 }
 
-static int64_t counter(const weft_trace *t, int64_t at, int column, int64_t sector) {
+static int64_t counter(const weft_recording *t, int64_t at, int column, int64_t sector) {
     const weft_traffic *c = &t->traffic[at];
     const int64_t values[COUNTERS] = {(int64_t)c->sectors,
                                       (int64_t)c->hits,
@@ -107,7 +107,7 @@ static int64_t counter(const weft_trace *t, int64_t at, int column, int64_t sect
     return values[column];
 }
 
-static json_t *counters_json(const weft_trace *t, int64_t sector) {
+static json_t *counters_json(const weft_recording *t, int64_t sector) {
     weft_bytes bytes = {0};
     for (int column = 0; column < COUNTERS; column++) {
         for (int64_t i = 0; i < t->frames * t->domains; i++) {
@@ -118,7 +118,7 @@ static json_t *counters_json(const weft_trace *t, int64_t sector) {
     return weft_bytes_json(&bytes);
 }
 
-static json_t *reuse_json(const weft_trace *t, int64_t sector) {
+static json_t *reuse_json(const weft_recording *t, int64_t sector) {
     enum { STRIDE = WEFT_PROFILE_BINS + 1 };
     int first = WEFT_PROFILE_BINS, last = 0;
     uint64_t most = 1;
@@ -143,7 +143,7 @@ static json_t *reuse_json(const weft_trace *t, int64_t sector) {
                      "most", (json_int_t)most, "data", weft_bytes_json(&bytes));
 }
 
-static json_t *domains_json(const weft_trace *t) {
+static json_t *domains_json(const weft_recording *t) {
     json_t *array = json_array();
     for (int64_t i = 0; i < t->workers; i++) {
         weft_json_append(&array, json_integer((json_int_t)t->domain_of[i]));
@@ -151,8 +151,7 @@ static json_t *domains_json(const weft_trace *t) {
     return array;
 }
 
-json_t *weft_trace_json(const weft_trace *t, const weft_plan *plan) {
-    const int64_t sector = plan->machine.l2_sector;
+json_t *weft_recording_json(const weft_recording *t, int64_t sector) {
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", t->sim.seconds,
                      "frames", (json_int_t)t->frames, "workers", (json_int_t)t->workers, "domains", (json_int_t)t->domains,
                      "visits", (json_int_t)t->count, "ticks", (int)TICKS, "domain_of", domains_json(t), "visit",

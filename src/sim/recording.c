@@ -1,47 +1,46 @@
-#include "sim/trace.h"
+#include "sim/recording.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "problem/problem.h"
-#include "sim/sources.h"
 
 enum { CELLS = 12288 }; /* of all domains together, at most */
 
 /* A run that is being recorded. */
 typedef struct recorder {
-    weft_trace *trace;
+    weft_recording *recording;
     weft_memory *memory;
-    weft_reuse *reuse;    /* (domains) */
-    uint32_t streams;     /* pieces that are read step by step */
+    weft_reuse *reuse; /* (domains) */
+    const weft_sim_source *source;
     double frame_seconds; /* length of a frame */
     int64_t frame;        /* the one at hand */
     size_t *visit_of;     /* (workers) the visit in hand, plus 1; 0: none */
     int32_t *place;       /* (workers) */
     uint8_t *missed;      /* (workers) */
     uint32_t *count_of;   /* (rows x cols) pieces of a cell that are there */
+    uint32_t *pieces_of;  /* (rows x cols) pieces of a cell */
     uint64_t hits, misses, in_flight;
     uint64_t profile[WEFT_PROFILE_BINS + 1];
-    weft_trace_use use; /* of the domain that is being looked at */
+    weft_recording_use use; /* of the domain that is being looked at */
     int failed;
 } recorder;
 
 /* ---- what the L2s hold ---- */
 
 /* Chooses cells so that the maps of all domains are small enough, and lays out the sections. */
-static void lay_out(weft_trace *t, const weft_plan *plan, const weft_profile *profile) {
-    const weft_tiling tiling = weft_sim_tiling(plan, profile);
-    weft_pieces pieces;
-    plan->operation->pieces(&tiling, &plan->walk.reach, plan->machine.l2_sector, &pieces);
-    t->sections = pieces.sections;
-    t->steps = pieces.steps;
-    t->step = pieces.step;
-    t->read = pieces.read;
-    for (int i = 0; i < pieces.sections; i++) {
-        t->section[i].name = pieces.section[i].name;
-        t->section[i].line = pieces.section[i].line;
-        t->section[i].lines = pieces.section[i].lines;
+static void lay_out(weft_recording *t, const weft_sim_map *map) {
+    t->sections = map->sections;
+    t->steps = map->columns;
+    t->step = map->column;
+    t->read = map->read;
+    for (int i = 0; i < map->sections; i++) {
+        t->section[i].name = map->section[i].name;
+        t->section[i].line = map->section[i].line;
+        t->section[i].first = map->section[i].first;
+        t->section[i].pieces = map->section[i].pieces;
+        t->section[i].lines = weft_ceil_divide(map->section[i].pieces, map->columns);
     }
     t->lines_per_cell = t->steps_per_cell = 1;
     for (;;) {
@@ -55,33 +54,38 @@ static void lay_out(weft_trace *t, const weft_plan *plan, const weft_profile *pr
         if (t->rows * t->cols * t->domains <= CELLS || t->rows * t->cols <= t->sections) {
             return;
         }
-        *(t->rows > t->cols ? &t->lines_per_cell : &t->steps_per_cell) *= 2;
+        *(t->rows > t->cols && t->rows > t->sections ? &t->lines_per_cell : &t->steps_per_cell) *= 2;
     }
 }
 
-static int64_t cell_of(const weft_trace *t, uint32_t piece) {
-    int64_t line = piece / t->steps;
-    const weft_trace_section *section = &t->section[0];
-    if (line >= section->lines) {
-        line -= section->lines;
-        section++;
+/* The cell of a piece; -1: pictures do not show it. */
+static int64_t cell_of(const weft_recording *t, uint32_t piece) {
+    for (int i = 0; i < t->sections; i++) {
+        const weft_recording_section *section = &t->section[i];
+        const uint32_t at = piece - section->first; /* of an earlier section's, a large number */
+        if (at < section->pieces) {
+            return (section->first_row + at / t->steps / t->lines_per_cell) * t->cols + at % t->steps / t->steps_per_cell;
+        }
     }
-    return (section->first_row + line / t->lines_per_cell) * t->cols + piece % t->steps / t->steps_per_cell;
+    return -1;
 }
 
-/* Pieces of a cell, fewer at the edges. */
-static int64_t cell_pieces(const weft_trace *t, int64_t row, int64_t col) {
-    const weft_trace_section *s = &t->section[t->sections > 1 && row >= t->section[1].first_row];
-    const int64_t lines = s->lines - (row - s->first_row) * t->lines_per_cell, steps = t->steps - col * t->steps_per_cell;
-    return (lines < t->lines_per_cell ? lines : t->lines_per_cell) *
-           (steps < t->steps_per_cell ? steps : t->steps_per_cell);
+/* Counts the pieces of each cell, fewer at the edges. */
+static void count_pieces(const weft_recording *t, uint32_t pieces, uint32_t *pieces_of) {
+    for (uint32_t piece = 0; piece < pieces; piece++) {
+        const int64_t cell = cell_of(t, piece);
+        if (cell >= 0) {
+            pieces_of[cell]++;
+        }
+    }
 }
 
 static void tell_piece(void *context, uint32_t id, uint32_t weight) {
     recorder *r = context;
     const uint32_t piece = r->memory->split ? id / 2 : id;
-    if (piece < r->streams) {
-        r->count_of[cell_of(r->trace, piece)]++;
+    const int64_t cell = cell_of(r->recording, piece);
+    if (cell >= 0) {
+        r->count_of[cell]++;
         r->use.streams += weight;
     } else {
         r->use.others += weight;
@@ -89,14 +93,16 @@ static void tell_piece(void *context, uint32_t id, uint32_t weight) {
 }
 
 static void look_at(recorder *r, int64_t domain) {
-    weft_trace *t = r->trace;
+    weft_recording *t = r->recording;
     const int64_t at = r->frame * t->domains + domain, cells = t->rows * t->cols;
     memset(r->count_of, 0, (size_t)cells * sizeof *r->count_of);
     memset(&r->use, 0, sizeof r->use);
     weft_cache_list(&r->memory->domain[domain].l2, tell_piece, r);
     for (int64_t i = 0; i < cells; i++) {
-        const int64_t whole = cell_pieces(t, i / t->cols, i % t->cols) * (r->memory->split ? 2 : 1);
-        t->resident[at * cells + i] = (uint8_t)weft_ceil_divide(r->count_of[i] * (int64_t)WEFT_TRACE_FULL, whole);
+        const int64_t whole = r->pieces_of[i] * (r->memory->split ? INT64_C(2) : 1);
+        if (whole > 0) {
+            t->resident[at * cells + i] = (uint8_t)weft_ceil_divide(r->count_of[i] * (int64_t)WEFT_RECORDING_FULL, whole);
+        }
     }
     t->use[at] = r->use;
     t->traffic[at] = weft_memory_traffic(r->memory, domain);
@@ -105,7 +111,7 @@ static void look_at(recorder *r, int64_t domain) {
 /* ---- what the observer is told ---- */
 
 static void end_frame(recorder *r) {
-    weft_trace *t = r->trace;
+    weft_recording *t = r->recording;
     for (int64_t d = 0; d < t->domains; d++) {
         look_at(r, d);
     }
@@ -120,7 +126,7 @@ static void end_frame(recorder *r) {
 
 /* Ends the frames that lie before `now`; the last one ends with the run. */
 static void reach(recorder *r, double now) {
-    while (r->frame + 1 < r->trace->frames && now >= r->frame_seconds * (double)(r->frame + 1)) {
+    while (r->frame + 1 < r->recording->frames && now >= r->frame_seconds * (double)(r->frame + 1)) {
         end_frame(r);
     }
 }
@@ -128,14 +134,14 @@ static void reach(recorder *r, double now) {
 /* Whatever was counted since the last call is this worker's. */
 static void settle(recorder *r, int64_t worker) {
     uint64_t hits = 0, misses = 0, in_flight = 0;
-    for (int64_t d = 0; d < r->trace->domains; d++) {
+    for (int64_t d = 0; d < r->recording->domains; d++) {
         const weft_memory_domain *domain = &r->memory->domain[d];
         hits += domain->traffic.hits;
         misses += domain->traffic.misses;
         in_flight += domain->in_flight;
     }
     if (r->visit_of[worker] != 0) {
-        weft_trace_visit *v = &r->trace->visits[r->visit_of[worker] - 1];
+        weft_recording_visit *v = &r->recording->visits[r->visit_of[worker] - 1];
         v->hits += hits - r->hits;
         v->misses += misses - r->misses;
         v->in_flight += in_flight - r->in_flight;
@@ -146,13 +152,19 @@ static void settle(recorder *r, int64_t worker) {
     r->in_flight = in_flight;
 }
 
+/* Where in the map a worker is: the column that its step reads. */
+static int32_t place_of(const recorder *r, int64_t worker, int64_t step) {
+    const weft_sim_listed *listed = r->source->listed;
+    return (int32_t)(listed ? listed->place(r->source->context, worker, step) : step);
+}
+
 static void began(void *context, int64_t worker, int64_t domain, const weft_sim_job *job, double now) {
     recorder *r = context;
-    weft_trace *t = r->trace;
+    weft_recording *t = r->recording;
     t->domain_of[worker] = domain;
     if (t->count == t->room) {
         const size_t room = t->room ? 2 * t->room : 1024;
-        weft_trace_visit *visits = realloc(t->visits, room * sizeof *visits);
+        weft_recording_visit *visits = realloc(t->visits, room * sizeof *visits);
         if (!visits) {
             r->failed = 1;
             return;
@@ -160,10 +172,11 @@ static void began(void *context, int64_t worker, int64_t domain, const weft_sim_
         t->visits = visits;
         t->room = room;
     }
-    weft_trace_visit *v = &t->visits[t->count++];
-    *v = (weft_trace_visit){worker, job->position, job->tile, job->first, job->steps, job->direction, now, now, 0, 0, 0};
+    weft_recording_visit *v = &t->visits[t->count++];
+    *v =
+        (weft_recording_visit){worker, job->position, job->tile, job->first, job->steps, job->direction, now, now, 0, 0, 0};
     r->visit_of[worker] = t->count;
-    r->place[worker] = (int32_t)job->first;
+    r->place[worker] = place_of(r, worker, job->first);
     settle(r, worker);
     reach(r, now);
 }
@@ -171,7 +184,7 @@ static void began(void *context, int64_t worker, int64_t domain, const weft_sim_
 static void stepped(void *context, int64_t worker, int64_t step, double now) {
     recorder *r = context;
     settle(r, worker);
-    r->place[worker] = (int32_t)step;
+    r->place[worker] = place_of(r, worker, step);
     reach(r, now);
 }
 
@@ -179,7 +192,7 @@ static void ended(void *context, int64_t worker, double now) {
     recorder *r = context;
     settle(r, worker);
     if (r->visit_of[worker] != 0) {
-        r->trace->visits[r->visit_of[worker] - 1].end = now;
+        r->recording->visits[r->visit_of[worker] - 1].end = now;
     }
     r->visit_of[worker] = 0;
     r->place[worker] = -1;
@@ -188,7 +201,7 @@ static void ended(void *context, int64_t worker, double now) {
 
 /* ---- the run ---- */
 
-static int make_room(weft_trace *t, recorder *r, uint32_t pieces, uint64_t sectors) {
+static int make_room(weft_recording *t, recorder *r, uint32_t pieces, uint64_t sectors) {
     const size_t frames = (size_t)t->frames, domains = (size_t)t->domains, workers = (size_t)t->workers;
     const size_t cells = (size_t)(t->rows * t->cols);
     t->domain_of = calloc(workers, sizeof *t->domain_of);
@@ -202,9 +215,10 @@ static int make_room(weft_trace *t, recorder *r, uint32_t pieces, uint64_t secto
     r->place = calloc(workers, sizeof *r->place);
     r->missed = calloc(workers, sizeof *r->missed);
     r->count_of = calloc(cells, sizeof *r->count_of);
+    r->pieces_of = calloc(cells, sizeof *r->pieces_of);
     r->reuse = calloc(domains, sizeof *r->reuse);
     int fine = t->domain_of && t->resident && t->use && t->traffic && t->place && t->missed && t->distances &&
-               r->visit_of && r->place && r->missed && r->count_of && r->reuse;
+               r->visit_of && r->place && r->missed && r->count_of && r->pieces_of && r->reuse;
     for (size_t d = 0; fine && d < domains; d++) {
         fine = weft_reuse_init(&r->reuse[d], pieces, sectors);
         r->reuse[d].profile = r->profile;
@@ -216,7 +230,7 @@ static int make_room(weft_trace *t, recorder *r, uint32_t pieces, uint64_t secto
 }
 
 static void release_recorder(recorder *r) {
-    for (int64_t d = 0; r->reuse && d < r->trace->domains; d++) {
+    for (int64_t d = 0; r->reuse && d < r->recording->domains; d++) {
         weft_reuse_release(&r->reuse[d]);
     }
     free(r->reuse);
@@ -224,43 +238,46 @@ static void release_recorder(recorder *r) {
     free(r->place);
     free(r->missed);
     free(r->count_of);
+    free(r->pieces_of);
 }
 
 static int by_begin(const void *a, const void *b) {
-    const weft_trace_visit *x = a, *y = b;
+    const weft_recording_visit *x = a, *y = b;
     return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
                                 : (x->worker > y->worker) - (x->worker < y->worker);
 }
 
-/* Runs the plan a second time, now that it is known how long it takes. */
-static weft_status record(weft_trace *t, const weft_plan *plan, const weft_sim_settings *o, weft_message *message) {
+/* Runs it a second time, now that it is known how long it takes. */
+static weft_status record(weft_recording *t, const weft_sim_subject *subject, const weft_sim_settings *o,
+                          weft_message *message) {
     weft_sim_source source;
-    weft_sim_walk walk;
     weft_memory memory;
     weft_sim_outcome outcome;
     recorder r;
     memset(&memory, 0, sizeof memory);
     memset(&r, 0, sizeof r);
-    r.trace = t;
+    r.recording = t;
     r.memory = &memory;
+    r.source = &source;
     r.frame_seconds = t->sim.seconds / (double)t->frames;
-    weft_status status = weft_sim_source_make(&source, &walk, plan, &o->profile, message);
+    weft_status status = subject->open(subject, &o->profile, &source, message);
     if (status == WEFT_OK) {
         t->workers = source.workers;
-        r.streams = walk.first_lead;
-        if (!make_room(t, &r, source.pieces, walk.pieces.distinct + walk.pieces.written) ||
-            !weft_memory_init(&memory, &plan->machine, &o->profile, source.pieces, o->seed)) {
-            status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %u pieces", source.pieces);
+        lay_out(t, &source.map);
+        if (!make_room(t, &r, source.pieces, source.sectors) ||
+            !weft_memory_init(&memory, subject->machine, &o->profile, source.pieces, o->seed)) {
+            status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a recording of %u pieces", source.pieces);
         }
     }
     if (status == WEFT_OK) {
         const weft_sim_observer observer = {began, stepped, ended, &r};
+        count_pieces(t, source.pieces, r.pieces_of);
         source.observer = &observer;
         memory.reuse = r.reuse;
         status = weft_sim_run(&memory, &source, o, &outcome, message);
     }
     if (status == WEFT_OK && r.failed) {
-        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a trace of %zu visits", t->count);
+        status = weft_fail(message, WEFT_NO_MEMORY, "no memory for a recording of %zu visits", t->count);
     }
     if (t->count > 0) {
         qsort(t->visits, t->count, sizeof *t->visits, by_begin);
@@ -270,42 +287,41 @@ static weft_status record(weft_trace *t, const weft_plan *plan, const weft_sim_s
     }
     release_recorder(&r);
     weft_memory_release(&memory);
-    weft_sim_walk_release(&walk);
+    weft_sim_close(&source);
     return status;
 }
 
-weft_status weft_trace_make(weft_trace *trace, const weft_plan *plan, const weft_simulate_options *options, int64_t frames,
-                            weft_message *message) {
-    memset(trace, 0, sizeof *trace);
-    if (!plan || frames < 1) {
-        return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "a trace has at least one frame");
+weft_status weft_recording_make(weft_recording *recording, const weft_sim_subject *subject,
+                                const weft_simulate_options *options, int64_t frames, weft_message *message) {
+    memset(recording, 0, sizeof *recording);
+    if (!subject || frames < 1) {
+        return weft_fail(message, WEFT_INVALID, !subject ? "subject is null" : "a recording has at least one frame");
     }
     weft_sim_settings o;
-    weft_status status = weft_sim_settings_read(&o, options, weft_plan_profile(plan), message);
+    weft_status status = weft_sim_settings_read(&o, options, subject->profile, message);
     if (status) {
         return status;
     }
-    o.limit = 0; /* a trace is of the whole run */
-    trace->frames = frames;
-    trace->domains = plan->machine.domains;
-    trace->totals = calloc((size_t)trace->domains, sizeof *trace->totals);
-    if (!trace->totals) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)trace->domains);
+    o.limit = 0; /* a recording is of the whole run */
+    recording->frames = frames;
+    recording->domains = subject->machine->domains;
+    recording->totals = calloc((size_t)recording->domains, sizeof *recording->totals);
+    if (!recording->totals) {
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)recording->domains);
     }
-    lay_out(trace, plan, &o.profile);
-    status = weft_sim_simulate(plan, &o, &trace->sim, trace->totals, message);
-    return status ? status : record(trace, plan, &o, message);
+    status = weft_sim_simulate(subject, &o, &recording->sim, recording->totals, message);
+    return status ? status : record(recording, subject, &o, message);
 }
 
-void weft_trace_release(weft_trace *trace) {
-    free(trace->totals);
-    free(trace->domain_of);
-    free(trace->visits);
-    free(trace->resident);
-    free(trace->use);
-    free(trace->traffic);
-    free(trace->place);
-    free(trace->missed);
-    free(trace->distances);
-    memset(trace, 0, sizeof *trace);
+void weft_recording_release(weft_recording *recording) {
+    free(recording->totals);
+    free(recording->domain_of);
+    free(recording->visits);
+    free(recording->resident);
+    free(recording->use);
+    free(recording->traffic);
+    free(recording->place);
+    free(recording->missed);
+    free(recording->distances);
+    memset(recording, 0, sizeof *recording);
 }

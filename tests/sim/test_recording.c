@@ -1,19 +1,21 @@
-/* A trace tells what weft_simulate() counts: visit by visit, frame by frame, and no tile is missing. */
+/* A recording tells what weft_simulate() counts: visit by visit, frame by frame, and no tile is missing. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "problems.h"
-#include "sim/trace.h"
+#include "sim/recording.h"
+#include "sim/sources.h"
 
 enum { ROUNDS = 200, FRAMES = 37 };
 
-static weft_trace trace_of(const weft_plan *plan, const weft_simulate_options *options) {
-    weft_trace trace;
+static weft_recording recording_of(const weft_plan *plan, const weft_simulate_options *options) {
+    weft_recording recording;
     weft_message message = {""};
-    if (weft_trace_make(&trace, plan, options, FRAMES, &message) != WEFT_OK) {
+    const weft_sim_subject subject = weft_sim_subject_of_plan(plan);
+    if (weft_recording_make(&recording, &subject, options, FRAMES, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
     }
-    return trace;
+    return recording;
 }
 
 static void assert_same_traffic(const weft_traffic *a, const weft_traffic *b) {
@@ -21,20 +23,18 @@ static void assert_same_traffic(const weft_traffic *a, const weft_traffic *b) {
 }
 
 /* The counts of all visits are those of the whole, requests in flight merged by domain as the simulator merges them. */
-static void check_visits(const weft_trace *t, const weft_plan *plan, const weft_simulation *sim) {
-    const int64_t domains = plan->machine.domains;
-    const double merge = profile_of(plan).merge;
+static void check_visits(const weft_recording *t, const weft_machine *m, double merge, const weft_simulation *sim) {
     uint64_t hits = 0, misses = 0;
-    double *in_flight = calloc((size_t)domains, sizeof *in_flight);
+    double *in_flight = calloc((size_t)m->domains, sizeof *in_flight);
     for (size_t i = 0; i < t->count; i++) {
-        const weft_trace_visit *v = &t->visits[i];
+        const weft_recording_visit *v = &t->visits[i];
         hits += v->hits;
         misses += v->misses;
         in_flight[t->domain_of[v->worker]] += (double)v->in_flight;
         assert_true(v->begin <= v->end && v->end <= sim->seconds);
         assert_true(v->hits >= v->in_flight);
     }
-    for (int64_t d = 0; d < domains; d++) {
+    for (int64_t d = 0; d < m->domains; d++) {
         hits -= (uint64_t)llround(in_flight[d] * (1.0 - 1.0 / merge));
     }
     free(in_flight);
@@ -43,13 +43,13 @@ static void check_visits(const weft_trace *t, const weft_plan *plan, const weft_
 }
 
 /* Every tile of the grid belongs to one visit, and no worker is in two places at once. */
-static void check_tiles(const weft_trace *t, const weft_plan *plan) {
+static void check_tiles(const weft_recording *t, const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
     const int64_t rows = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows;
     int *seen = calloc((size_t)(rows * walk->cols), sizeof *seen);
     double *busy_until = calloc((size_t)t->workers, sizeof *busy_until);
     for (size_t i = 0; i < t->count; i++) {
-        const weft_trace_visit *v = &t->visits[i];
+        const weft_recording_visit *v = &t->visits[i];
         for (int64_t c = 0; c < walk->cluster_rows * walk->cluster_cols; c++) {
             seen[v->tile + c / walk->cluster_cols * walk->cols + c % walk->cluster_cols]++;
         }
@@ -65,7 +65,7 @@ static void check_tiles(const weft_trace *t, const weft_plan *plan) {
 }
 
 /* Frames only ever count on, hold no more than fits, and end with the totals. */
-static void check_frames(const weft_trace *t, const weft_machine *m, const weft_traffic *domains) {
+static void check_frames(const weft_recording *t, const weft_machine *m, const weft_traffic *domains) {
     const int64_t capacity = (int64_t)((double)m->l2_bytes * m->l2_usable) / m->l2_sector;
     for (int64_t i = 0; i < t->frames * t->domains; i++) {
         assert_true(t->use[i].streams + t->use[i].others <= capacity);
@@ -79,7 +79,7 @@ static void check_frames(const weft_trace *t, const weft_machine *m, const weft_
         assert_same_traffic(&t->totals[d], &domains[d]);
     }
     for (int64_t i = 0; i < t->frames * t->domains * t->rows * t->cols; i++) {
-        assert_in_range(t->resident[i], 0, WEFT_TRACE_FULL);
+        assert_in_range(t->resident[i], 0, WEFT_RECORDING_FULL);
     }
     for (int64_t w = 0; w < t->workers; w++) {
         assert_int_equal(t->place[(t->frames - 1) * t->workers + w], -1); /* all done */
@@ -87,7 +87,7 @@ static void check_frames(const weft_trace *t, const weft_machine *m, const weft_
 }
 
 /* Every sector that was read has a distance, or is a first touch. */
-static void check_distances(const weft_trace *t, const weft_machine *m) {
+static void check_distances(const weft_recording *t, const weft_machine *m) {
     uint64_t counted = 0, read = 0;
     for (int64_t i = 0; i < t->frames * (WEFT_PROFILE_BINS + 1); i++) {
         counted += t->distances[i];
@@ -115,14 +115,14 @@ static void test_replays_to_the_same_counters(void **state) {
         weft_traffic domains[8] = {WEFT_TRAFFIC_INIT};
         const weft_simulation sim = simulate(plan_of(&s, &machine), &options, domains);
         weft_plan *plan = plan_of(&s, &machine);
-        weft_trace trace = trace_of(plan, &options);
-        assert_same_traffic(&trace.sim.total, &sim.total);
-        assert_true(trace.sim.seconds == sim.seconds);
-        check_visits(&trace, plan, &sim);
-        check_tiles(&trace, plan);
-        check_frames(&trace, &machine, domains);
-        check_distances(&trace, &machine);
-        weft_trace_release(&trace);
+        weft_recording recording = recording_of(plan, &options);
+        assert_same_traffic(&recording.sim.total, &sim.total);
+        assert_true(recording.sim.seconds == sim.seconds);
+        check_visits(&recording, &machine, profile_of(plan).merge, &sim);
+        check_tiles(&recording, plan);
+        check_frames(&recording, &machine, domains);
+        check_distances(&recording, &machine);
+        weft_recording_release(&recording);
         weft_plan_destroy(plan);
     }
 }
@@ -145,17 +145,17 @@ static void test_what_is_held(void **state) {
     s.schedule.workers = 1;
     s.schedule.sweep = WEFT_SWEEP_FORWARD;
     weft_plan *plan = plan_of(&s, &machine);
-    weft_trace t = trace_of(plan, NULL);
+    weft_recording t = recording_of(plan, NULL);
     assert_int_equal(t.count, 2);
     assert_int_equal(t.rows * t.cols, 64);
     int64_t first = 0;
     for (int64_t c = 0; c < t.cols; c++) {
-        first += t.resident[c] == WEFT_TRACE_FULL;
-        assert_int_equal(t.resident[(t.frames - 1) * t.cols + c], WEFT_TRACE_FULL);
+        first += t.resident[c] == WEFT_RECORDING_FULL;
+        assert_int_equal(t.resident[(t.frames - 1) * t.cols + c], WEFT_RECORDING_FULL);
     }
     assert_in_range(first, 1, 12); /* a frame is 128 steps / 37 */
     assert_in_range(t.place[0], 0, first - 1);
-    weft_trace_release(&t);
+    weft_recording_release(&t);
     weft_plan_destroy(plan);
 }
 
@@ -182,32 +182,32 @@ static void test_seats(void **state) {
     for (int placed = 0; placed < 2; placed++) {
         s.schedule.order = placed ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_HEAD_FIRST;
         weft_plan *plan = plan_of(&s, &machine);
-        weft_trace trace = trace_of(plan, NULL);
+        weft_recording recording = recording_of(plan, NULL);
         int64_t swapped = 0;
-        for (int64_t i = 0; i < trace.workers; i++) {
-            const int64_t seat = i % machine.workers, domain = trace.domain_of[i];
+        for (int64_t i = 0; i < recording.workers; i++) {
+            const int64_t seat = i % machine.workers, domain = recording.domain_of[i];
             if (placed) {
                 assert_int_equal(domain, seat % 2);
             } else {
-                assert_int_equal(domain, trace.domain_of[seat / RUN * RUN]);
-                assert_true(seat % (2 * RUN) < RUN || domain != trace.domain_of[seat - RUN]);
+                assert_int_equal(domain, recording.domain_of[seat / RUN * RUN]);
+                assert_true(seat % (2 * RUN) < RUN || domain != recording.domain_of[seat - RUN]);
                 swapped += seat % (2 * RUN) == 0 && domain != 0;
             }
         }
-        assert_int_equal(trace.domain_of[0], 0);
+        assert_int_equal(recording.domain_of[0], 0);
         assert_true(placed || swapped > 0); /* not always the same domain first */
-        weft_trace_release(&trace);
+        weft_recording_release(&recording);
         weft_plan_destroy(plan);
     }
 }
 
 static void test_refusals(void **state) {
     (void)state;
-    weft_trace t;
+    weft_recording t;
     weft_message message = {""};
-    assert_int_equal(weft_trace_make(&t, NULL, NULL, 4, &message), WEFT_INVALID);
-    assert_string_equal(message.text, "plan is null");
-    weft_trace_release(&t);
+    assert_int_equal(weft_recording_make(&t, NULL, NULL, 4, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "subject is null");
+    weft_recording_release(&t);
 }
 
 int main(void) {
