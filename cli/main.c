@@ -80,11 +80,10 @@ static void print_verb_help(const verb *v) {
     static const struct {
         int set;
         const char *title;
-    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"}, {SET_RUN, "run"},     {SET_SHOW, "show"},
-                    {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},  {SET_VIEW, "view"},   {SET_SWEEP, "sweep"},
-                    {SET_SEED, "random"},       {SET_STUDY, "studies"}, {SET_TUNE, "tune"},   {SET_PLAN, "plan"},
-                    {SET_OUTPUT, "output"},
-                    {SET_COMMON, "all verbs"}};
+    } sections[] = {{SET_SCHEDULE, "schedule"}, {SET_DEVICE, "device"},   {SET_RUN, "run"},   {SET_SHOW, "show"},
+                    {SET_SIMULATE, "simulate"}, {SET_TRACE, "traces"},    {SET_VIEW, "view"}, {SET_SWEEP, "sweep"},
+                    {SET_SEED, "random"},       {SET_STUDY, "studies"},   {SET_TUNE, "tune"}, {SET_PLAN, "plan"},
+                    {SET_OUTPUT, "output"},     {SET_COMMON, "all verbs"}};
     printf("usage: weft %s %s%s[options]\n%s\n", v->name, v->words, v->words[0] ? " " : "", v->text);
     for (int32_t i = 1; v->sets & SET_PROBLEM && weft_operation_describe(i); i++) {
         if (!operation_base(i)) {
@@ -199,7 +198,7 @@ static int read_and_run(const verb *v, int argc, char **argv, axes *swept) {
     if (taken) {
         return taken;
     }
-    return v->sets & SET_SWEEP && sweep_is_asked(&s) ? sweep_run(v->name, &s, words[0]) : v->run(&s, words, count);
+    return v->sets & SET_SWEEP && sweep_is_asked(&s) ? sweep_run(v->name, &s, words, count) : v->run(&s, words, count);
 }
 
 static int run_verb(const verb *v, int argc, char **argv) {

@@ -12,7 +12,8 @@ set(WEFT_TIER_tool gate)
 set(WEFT_TIER_gpu gpu)
 set(WEFT_TESTS_quick format shellcheck json openmp deps clocks tiers layers operations cli)
 set(WEFT_TESTS_gate "")
-set(WEFT_TESTS_nightly pages reproduce_numa reproduce_sawtooth cli_progress_all)
+set(WEFT_TESTS_nightly pages recommend_all reproduce_sawtooth reproduce_cutile reproduce_tile-scheduling reproduce_spark-gemm
+    reproduce_numa reproduce_h200 cli_progress_all)
 
 # Also run with the thread sanitizer.
 set(WEFT_TESTS_threads test_cpu test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)

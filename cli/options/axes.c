@@ -35,11 +35,6 @@ typedef struct reader {
 
 static int add(reader *r, const char *value) {
     axis *a = r->axis;
-    for (size_t i = 0; i < a->count; i++) {
-        if (strcmp(a->values[i], value) == 0) {
-            return option_fail(r->message, "--%s %.60s has %.60s twice", a->option->name, r->text, value);
-        }
-    }
     if (a->count == AXES_POINTS) {
         return option_fail(r->message, "--%s %.60s has more than %d values", a->option->name, r->text, AXES_POINTS);
     }
@@ -92,6 +87,27 @@ static int add_range(reader *r, const char *item, const char *first_text, const 
     } while (!(times ? __builtin_mul_overflow(value, step, &value) : __builtin_add_overflow(value, step, &value)) &&
              value <= last);
     return EXIT_OK;
+}
+
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Refuses a value that is there twice. */
+static int check_values(const reader *r) {
+    const axis *a = r->axis;
+    char **sorted = malloc(a->count * sizeof *sorted);
+    if (!sorted) {
+        return fail_memory(r->message);
+    }
+    memcpy(sorted, a->values, a->count * sizeof *sorted);
+    qsort(sorted, a->count, sizeof *sorted, compare_texts);
+    const char *twice = NULL;
+    for (size_t i = 1; i < a->count; i++) {
+        twice = strcmp(sorted[i - 1], sorted[i]) == 0 ? sorted[i] : twice;
+    }
+    free(sorted);
+    return twice ? option_fail(r->message, "--%s %.60s has %.60s twice", a->option->name, r->text, twice) : EXIT_OK;
 }
 
 /* One item of a list; `item` is cut in place. */
@@ -164,6 +180,7 @@ int axes_read(settings *s, const option *o, const char *text, weft_message *mess
         status = add_item(&r, item);
     }
     free(copy);
+    status = status ? status : check_values(&r);
     return status ? status : option_read(o, s, a->values[0], message);
 }
 

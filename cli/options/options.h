@@ -29,6 +29,9 @@ typedef struct settings {
     int32_t order, sweep, dispatch, axis, table;
     int64_t workers, group, domains, split;
     const char *machine, *kernel, *order_file;
+    const uint32_t *order_table; /* of an order custom that --schedule has, kept until the command ends */
+    int64_t order_count;
+    uint64_t order_hash; /* 0, or that of an order which --order-file has to give */
     int32_t device, precise, mask_every_block, no_prefetch, counters, show;
     int64_t gpu, ctas, repeat;
     int64_t seed, seeds, stages, limit;

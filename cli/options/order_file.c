@@ -60,8 +60,9 @@ static void add_note(const weft_schedule *s, weft_message *message) {
 weft_status order_file_take(const settings *s, const void *problem, const weft_plan_options *options,
                             weft_schedule *schedule, weft_message *message) {
     weft_grid grid;
-    if (s->order == WEFT_ORDER_CUSTOM && !s->order_file) {
-        snprintf(message->text, sizeof message->text, "--order custom needs --order-file");
+    if (s->order == WEFT_ORDER_CUSTOM && !s->order_file && !s->order_table) {
+        snprintf(message->text, sizeof message->text, "%s needs --order-file",
+                 s->order_hash ? "an order custom that is too long for JSON" : "--order custom");
         return WEFT_INVALID;
     }
     if (!s->order_file || (s->order != WEFT_ORDER_CHOOSE && s->order != WEFT_ORDER_CUSTOM)) {

@@ -121,6 +121,11 @@ weft_schedule schedule_of(const settings *s) {
     schedule.cluster_m = s->cluster[0];
     schedule.cluster_n = s->cluster[1];
     schedule.split = s->split;
+    if (s->order == WEFT_ORDER_CUSTOM) {
+        schedule.order_table = s->order_table;
+        schedule.order_count = s->order_count;
+        schedule.order_hash = s->order_hash;
+    }
     return schedule;
 }
 

@@ -147,18 +147,24 @@ int schedule_take(settings *s) {
     if (status) {
         return complain_status(status, &message);
     }
-    if (s->order == 0 || s->order == read.order) { /* what belongs to its order */
+    const int is_open = s->order == 0 && (!s->order_file || read.order == WEFT_ORDER_CUSTOM);
+    if (is_open || s->order == read.order) { /* what belongs to its order */
         fill(&s->group, read.group);
         fill_code(&s->axis, (int32_t)read.axis);
         fill(&s->domains, read.domains);
         s->table |= read.table;
+        s->order_table = read.order_table;
+        s->order_count = read.order_count;
+        s->order_hash = read.order_table ? 0 : read.order_hash; /* a file goes before a table */
+        s->order = read.order;
+    } else {
+        free((void *)(uintptr_t)read.order_table);
     }
     if (s->tile[0] == 0) { /* and to its tile */
         s->tile[0] = read.tile_m;
         s->tile[1] = read.tile_n;
         s->tile[2] = read.tile_k;
     }
-    fill_code(&s->order, read.order);
     fill_code(&s->sweep, read.sweep);
     fill_code(&s->dispatch, read.dispatch);
     fill(&s->workers, read.workers);

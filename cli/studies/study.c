@@ -143,12 +143,11 @@ static weft_simulation next_answer(study *s) {
     return *simulations_answer(&s->simulations, s->request++, s->seed_number);
 }
 
-weft_simulation study_simulate(study *s, const char *machine, const char *profile, const void *problem,
-                               const weft_schedule *schedule, uint64_t limit) {
+weft_simulation study_simulate(study *s, const char *machine, const void *problem, const weft_schedule *schedule,
+                               const weft_simulate_options *options) {
     const weft_simulation none = WEFT_SIMULATION_INIT;
-    weft_simulate_options options = WEFT_SIMULATE_INIT;
+    const weft_simulate_options plain = WEFT_SIMULATE_INIT;
     weft_plan_options how = WEFT_PLAN_OPTIONS_INIT;
-    weft_profile kernel = WEFT_PROFILE_INIT;
     weft_plan *plan = NULL;
     weft_message message = {""};
     if (!s->gathering) {
@@ -157,18 +156,27 @@ weft_simulation study_simulate(study *s, const char *machine, const char *profil
     const weft_machine m = study_machine(s, machine);
     how.schedule = schedule;
     how.machine = &m;
-    options.limit = limit;
-    options.profile = &kernel;
     if (s->failed) {
         return none;
     }
-    if (weft_profile_load(&kernel, profile, &message) != WEFT_OK ||
-        weft_plan_create(&plan, problem, &how, &message) != WEFT_OK) {
+    if (weft_plan_create(&plan, problem, &how, &message) != WEFT_OK) {
         s->failed = complain(EXIT_FAILED, "%s", message.text);
-    } else if (!simulations_ask(&s->simulations, plan, &m, NULL, &options)) {
+    } else if (!simulations_ask(&s->simulations, plan, &m, NULL, options ? options : &plain)) {
         s->failed = complain(EXIT_FAILED, "%s", s->simulations.message.text);
     }
     return none;
+}
+
+weft_simulation study_simulate_kernel(study *s, const char *machine, const char *profile, const void *problem,
+                                      const weft_schedule *schedule) {
+    weft_simulate_options options = WEFT_SIMULATE_INIT;
+    weft_profile kernel = WEFT_PROFILE_INIT;
+    weft_message message = {""};
+    if (s->gathering && !s->failed && weft_profile_load(&kernel, profile, &message) != WEFT_OK) {
+        s->failed = complain(EXIT_FAILED, "%s", message.text);
+    }
+    options.profile = &kernel;
+    return study_simulate(s, machine, problem, schedule, &options);
 }
 
 weft_simulation study_stream(study *s, const weft_machine *machine, const weft_stream *stream, double drift) {

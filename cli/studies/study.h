@@ -17,6 +17,7 @@ typedef struct study {
     study_row *rows;
     size_t count, room;
     int failed; /* a simulation could not be run; the message was printed */
+    int brief;  /* leave out rows, costly ones, that nothing published stands beside */
 
     /* A simulated study is walked once to gather what it simulates, and then once for each seed to make its rows. */
     simulations simulations;
@@ -80,13 +81,16 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip);
 /* Adds how far the simulator was off, in the mean, over everything that ran on the GPU so far. */
 void study_show_errors(study *s);
 
-/* One simulation, of a kernel by the name of its profile or of a stream (whose distinct sectors are its compulsory misses);
- * all zeros while gathering. `limit` is where a long launch is first cut, see simulations_run(); 0: it is simulated whole.
- */
-weft_simulation study_simulate(study *s, const char *machine, const char *profile, const void *problem,
-                               const weft_schedule *schedule, uint64_t limit);
+/* One simulation, of a plan or of a stream (whose distinct sectors are its compulsory misses); all zeros while gathering. A
+ * limit in the options is where a long launch is first cut: see simulations_run(). */
+weft_simulation study_simulate(study *s, const char *machine, const void *problem, const weft_schedule *schedule,
+                               const weft_simulate_options *options);
 weft_simulation study_stream(study *s, const weft_machine *machine, const weft_stream *stream, double drift);
 weft_machine study_machine(study *s, const char *name);
+
+/* The same of a kernel by the name of its profile. */
+weft_simulation study_simulate_kernel(study *s, const char *machine, const char *profile, const void *problem,
+                                      const weft_schedule *schedule);
 
 void study_sawtooth(study *s);
 void study_cutile(study *s);

@@ -25,7 +25,7 @@ static weft_simulation run(study *s, int64_t seq, int64_t tile_m, int64_t tile_n
     schedule.sweep = WEFT_SWEEP_FORWARD;
     schedule.dispatch = WEFT_DISPATCH_GRID;
     schedule.workers = tile_m < 256 ? 2 * SMS : SMS; /* the tuner's "occupancy" */
-    return study_simulate(s, "b200", "cutile", &p, &schedule, 0);
+    return study_simulate_kernel(s, "b200", "cutile", &p, &schedule);
 }
 
 /* Steps that need a mask, in per cent of all. */

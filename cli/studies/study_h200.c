@@ -145,7 +145,7 @@ static void peers(study *s) {
         schedule.order = WEFT_ORDER_HEAD_FIRST;
         schedule.sweep = WEFT_SWEEP_FORWARD;
         schedule.dispatch = WEFT_DISPATCH_GRID;
-        const weft_simulation sim = study_simulate(s, "h200", rows[i].profile, &p, &schedule, 0);
+        const weft_simulation sim = study_simulate_kernel(s, "h200", rows[i].profile, &p, &schedule);
         const double published[] = {rows[i].dram_gb, rows[i].misses, rows[i].fabric};
         const double simulated[] = {(double)sim.total.dram_read_bytes / 1e9, (double)sim.total.misses / 1e6,
                                     (double)sim.total.fabric_sectors / 1e6};

@@ -28,7 +28,7 @@ static weft_schedule tiles_of(int64_t tile, int32_t sweep, int32_t dispatch, int
 }
 
 static weft_simulation run(study *s, const char *profile, weft_attention p, weft_schedule schedule) {
-    return study_simulate(s, "gb10", profile, &p, &schedule, 0);
+    return study_simulate_kernel(s, "gb10", profile, &p, &schedule);
 }
 
 static double saved(weft_simulation forward, weft_simulation sawtooth) {

@@ -22,7 +22,7 @@ static weft_simulation run(study *s, int64_t m, int64_t n, int64_t k, int swizzl
     schedule.axis = along_m ? WEFT_AXIS_N : WEFT_AXIS_M;
     schedule.sweep = WEFT_SWEEP_FORWARD;
     schedule.dispatch = WEFT_DISPATCH_STATIC;
-    return study_simulate(s, "gb10", "cutlass-fp8", &p, &schedule, 0);
+    return study_simulate_kernel(s, "gb10", "cutlass-fp8", &p, &schedule);
 }
 
 void study_spark_gemm(study *s) {

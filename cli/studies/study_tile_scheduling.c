@@ -15,7 +15,7 @@ static weft_simulation run(study *s, int32_t order, int64_t group, int32_t dispa
     schedule.dispatch = dispatch;
     schedule.cluster_m = cluster_m;
     schedule.cluster_n = 1;
-    return study_simulate(s, "h100", "tile-scheduling", &p, &schedule, 0);
+    return study_simulate_kernel(s, "h100", "tile-scheduling", &p, &schedule);
 }
 
 /* Counters of one launch each, by Nsight Compute. */

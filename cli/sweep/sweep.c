@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
+#include "verbs/traces.h"
 
 /* The verbs that sweep. Those that use all threads for a point take one at a time. */
 static const struct sweeper {
@@ -32,6 +33,7 @@ int sweep_is_asked(const settings *s) {
 static const char *refusal(const settings *s) {
     return s->device >= 0 || s->counters                 ? "a sweep simulates: --device and --counters are for one point"
            : s->curve || s->per_domain                   ? "--curve and --per-domain are for one point"
+           : s->trace_out                                ? "--trace-out is for one point"
            : s->csv && s->json                           ? "--csv and --json exclude each other"
            : s->svg && s->axes->count == 0               ? "--svg plots a sweep: give an option a list or a range"
            : s->plot >= 0 && !s->svg                     ? "--plot needs --svg"
@@ -121,9 +123,12 @@ static int run_points(const struct sweeper *sweeper, size_t points, const double
     return code;
 }
 
-int sweep_run(const char *verb, const settings *s, const char *word) {
+int sweep_run(const char *verb, const settings *s, const char *const *words, size_t count) {
     const struct sweeper *sweeper = find_sweeper(verb);
-    if (check_operation(s, verb, word)) {
+    if (strcmp(words[0], "trace") == 0) {
+        return complain(EXIT_USAGE, "a sweep is of attention or gemm: a trace takes one value of each option");
+    }
+    if (check_plan_words(s, verb, words, count)) {
         return EXIT_USAGE;
     }
     if (refusal(s)) {

@@ -33,7 +33,7 @@ void sweep_put_json(sweep *out, size_t i, json_t *object);
 int sweep_is_asked(const settings *s);
 
 /* Runs a verb at every point. Returns an exit code, with the message printed. */
-int sweep_run(const char *verb, const settings *s, const char *word);
+int sweep_run(const char *verb, const settings *s, const char *const *words, size_t count);
 
 /* The results on standard output, or the plot in --output. Return an exit code, with the message printed. */
 int sweep_print(const sweep *out);

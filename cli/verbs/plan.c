@@ -1,5 +1,6 @@
 /* weft plan: the schedule to take, why, by which rule, and how to get it elsewhere. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -16,9 +17,12 @@ static size_t shown_rows(const ranking *r) {
 
 /* The schedule of a row as `weft simulate` prints it: a new object, or null when memory ran out. */
 static json_t *schedule_json(const weft_ranked *row) {
-    char text[SENTENCE];
-    const size_t length = weft_schedule_json(&row->schedule, text, sizeof text);
-    return length > 0 && length < sizeof text ? json_loads(text, 0, NULL) : NULL;
+    const size_t length = weft_schedule_json(&row->schedule, NULL, 0);
+    char *text = length ? malloc(length + 1) : NULL;
+    json_t *object =
+        text && weft_schedule_json(&row->schedule, text, length + 1) == length ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    return object;
 }
 
 /* As ranking_json(), with the schedule itself, and its name beside that. */

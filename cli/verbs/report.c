@@ -42,6 +42,7 @@ static int gather_studies(const char *which, reproduced *all) {
     for (const study_info *info = study_table; info->name && all->count < STUDIES; info++) {
         if (is_asked(info, which)) {
             study *s = &all->list[all->count++];
+            s->brief = 1;
             if (!study_gather(s, info, 1, STUDY_SEEDS)) {
                 return EXIT_FAILED;
             }

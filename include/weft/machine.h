@@ -55,7 +55,7 @@ struct weft_machine {
     double near_latency, far_latency, dram_latency; /**< cycles; far is 0 where nothing is far */
     double matrix_fp32, matrix_fp16, matrix_bf16;   /**< FLOP per second, dense */
     double exp_rate;                                /**< exponentials per second, the whole chip */
-    int64_t gpcs;                                   /**< parts of the chip that have equal paths to the L2; 1: unknown */
+    int64_t gpcs;                                   /**< parts of the chip that have equal paths to the L2; 0: not known */
     int64_t gpc_workers;                            /**< workers of the largest of them */
     char attention_profile[32], backward_profile[32], gemm_profile[32]; /**< of its usual kernels; "": "generic" */
     double matrix_fp8;                                                  /**< FLOP per second, dense; 0: not known */

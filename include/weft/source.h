@@ -51,8 +51,9 @@ typedef struct weft_job {
     int64_t tile;   /**< which tile of the grid, row by row: where a view draws it */
     int64_t number; /**< of the job, in the order in which jobs are handed out */
     double spread;  /**< of its step times, as a share of the machine's drift; 0: 1 */
-    double jitter;  /**< more spread, of waiting for a busy L2; 0: as the load of its first step says; negative: none */
-    int64_t user;   /**< yours */
+    double load;  /**< share of a step in which the L2 is busy with it, 0 to 1: busy L2s spread times; 0: the first step's;
+                     negative: none */
+    int64_t user; /**< yours */
     int64_t reserved[2];
 } weft_job;
 
@@ -78,6 +79,8 @@ typedef struct weft_source {
     uint64_t steps;      /**< in all, for progress and limits; 0: not known */
     double flops;        /**< in all; 0: not known */
     const char *profile; /**< the kernel's, by name or file, where the options of a simulation give none; null: "generic" */
+    double room;         /**< what blocks take of the L2, over their own size, where its lines hold more; 0: 1 */
+    double fetched;      /**< what DRAM is asked for, over that size; 0: 1 */
     int32_t grid;        /**< 1: each job is a CTA of a grid, which ends before the next begins on its SM */
     void *user;          /**< the first argument of the functions */
     /** Null, or called before each run: back to the first job. A view or a curve takes several runs. Returns 0 when memory
@@ -92,7 +95,7 @@ typedef struct weft_source {
 
 /** Set name, tensors, tensor_count, next and step. */
 #define WEFT_SOURCE_INIT                                                                                                   \
-    { sizeof(weft_source), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, NULL, 0, NULL, NULL, NULL, NULL }
+    { sizeof(weft_source), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, NULL, 0.0, 0.0, 0, NULL, NULL, NULL, NULL }
 
 /** Simulates a source on a machine, as weft_simulate() does a plan. WEFT_INVALID when the source asks for a block that its
  * tensors do not have, or for a block with different sizes. */

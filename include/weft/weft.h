@@ -255,12 +255,13 @@ typedef struct weft_schedule {
     int64_t split;                /**< on a GPU: CTAs of a cluster that share the steps of a tile, under grid dispatch */
     const uint32_t *order_table;  /**< WEFT_ORDER_CUSTOM: the caller's order, see weft_order_check(); a plan copies it */
     int64_t order_count;          /**< entries of order_table */
-    int64_t reserved[6];          /**< 0 */
+    uint64_t order_hash;          /**< 0, or the hash that the table must have, as JSON names it; a plan fills it in */
+    int64_t reserved[5];          /**< 0 */
 } weft_schedule;
 
 #define WEFT_SCHEDULE_INIT                                                                                                 \
     {                                                                                                                      \
-        sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0, NULL, 0, {                         \
+        sizeof(weft_schedule), 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_AXIS_CHOOSE, 0, 0, 0, 0, NULL, 0, 0, {                      \
             0                                                                                                              \
         }                                                                                                                  \
     }
@@ -385,7 +386,8 @@ WEFT_API size_t weft_plan_json(const weft_plan *plan, char *text, size_t size);
 WEFT_API size_t weft_schedule_json(const weft_schedule *schedule, char *text, size_t size);
 
 /** Reads a schedule from JSON: such an object, or what the command prints with --json, of which `recommended.schedule` or
- * `schedule` counts. What it leaves out is open. `label` stands for the text in messages.
+ * `schedule` counts. What it leaves out is open. `label` stands for the text in messages. The caller frees its order_table,
+ * if it has one: an order of more than 65536 tiles is in JSON by its hash alone, and has to be given again.
  *
  * WEFT_INVALID, with the label and the line or key, when it is none. */
 WEFT_API weft_status weft_schedule_from_json(weft_schedule *schedule, const char *text, size_t length, const char *label,

@@ -70,7 +70,7 @@ STRUCTURES = {
     "GemmData": f"{_HEAD} void* a b c",
     "Schedule": (
         f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
-        "int64 domains cluster_m cluster_n split; uint32* order_table; int64 order_count; int64[6] reserved"
+        "int64 domains cluster_m cluster_n split; uint32* order_table; int64 order_count; uint64 order_hash; int64[5] reserved"
     ),
     "Device": f"{_SIZED} int kind; int32 index; char* kernel; int mode",
     "Machine": (

@@ -43,10 +43,9 @@ static finding find_domains(const weft_machine *m) {
 }
 
 int64_t weft_machine_large_gpcs(const weft_machine *m) {
-    const int64_t gpcs = m->gpcs > 0 ? m->gpcs : 1, most = m->gpcs > 0 ? m->gpc_workers : m->workers;
-    for (int64_t large = 1; large <= gpcs; large++) {
-        const int64_t others = gpcs - large, left = m->workers - large * most;
-        if (others == 0 ? left == 0 : left > 0 && divides(others, left) && left / others < most) {
+    for (int64_t large = 1; large <= m->gpcs; large++) {
+        const int64_t others = m->gpcs - large, left = m->workers - large * m->gpc_workers;
+        if (others == 0 ? left == 0 : left > 0 && divides(others, left) && left / others < m->gpc_workers) {
             return large;
         }
     }
@@ -54,8 +53,9 @@ int64_t weft_machine_large_gpcs(const weft_machine *m) {
 }
 
 static finding find_gpcs(const weft_machine *m) {
-    finding found = {WEFT_KEY_GPC_WORKERS, ""};
-    if (m->gpc_workers > m->workers || weft_machine_large_gpcs(m) == 0) {
+    finding found = {m->gpc_workers > 0 ? WEFT_KEY_GPC_WORKERS : WEFT_KEY_GPCS, ""}; /* the one that the file has */
+    const int known = m->gpcs > 0 || m->gpc_workers > 0;
+    if (m->gpc_workers > m->workers || (known && weft_machine_large_gpcs(m) == 0)) {
         snprintf(found.text, sizeof found.text,
                  "%" PRId64 " workers do not make %" PRId64 " gpcs, some of %" PRId64 " and the others equal", m->workers,
                  m->gpcs, m->gpc_workers);

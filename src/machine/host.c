@@ -177,8 +177,7 @@ void weft_sheet_host(weft_sheet *sheet) {
     snprintf(m->aliases, sizeof m->aliases, "cpu");
     snprintf(m->title, sizeof m->title, "This host's CPU, %" PRId64 " core%s", m->workers, m->workers == 1 ? "" : "s");
 
-    m->gpcs = 1;
-    m->gpc_workers = m->workers;
+    m->gpcs = m->gpc_workers = 0;
     say(sheet, WEFT_KEY_GPCS, "a CPU has none");
     say(sheet, WEFT_KEY_GPC_WORKERS, "follows from gpcs");
 

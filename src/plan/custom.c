@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "order/table.h"
 
 int weft_schedule_by_domain(const weft_schedule *s) {
     const weft_order_info *order = weft_order_describe(s->order);
@@ -39,6 +40,11 @@ weft_status weft_custom_check(const weft_schedule *s, weft_grid grid, weft_messa
         return weft_fail(message, WEFT_INVALID, "order custom needs order_table, a table of the caller's");
     }
     const weft_status status = weft_order_check(s->order_table, s->order_count, grid, &why);
+    const uint64_t hash = status || !s->order_hash ? s->order_hash : weft_table_hash(s->order_table, s->order_count);
+    if (hash != s->order_hash) {
+        return weft_fail(message, WEFT_INVALID, "order custom: the order has the hash %016" PRIx64 ", not %016" PRIx64,
+                         hash, s->order_hash);
+    }
     if (s->cluster_m * s->cluster_n > 1 || s->sweep == WEFT_SWEEP_PAIR) {
         snprintf(note, sizeof note, " (a tile here is %s%" PRId64 "x%" PRId64 ")",
                  s->sweep == WEFT_SWEEP_PAIR ? "a pair of clusters of " : "a cluster of ", s->cluster_m, s->cluster_n);

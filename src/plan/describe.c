@@ -1,7 +1,6 @@
 /* A plan, in words and as JSON. */
 #include "plan/describe.h"
 #include "base/json.h"
-#include "order/table.h"
 #include "plan/custom.h"
 
 #include <inttypes.h>
@@ -51,30 +50,10 @@ json_t *weft_plan_problem_json(const weft_plan *plan) {
     return object;
 }
 
-/* An order of the caller's: what tells it from others, and up to a size the order itself, so that it can be taken back. */
-static void set_table(json_t **object, const weft_plan *plan) {
-    enum { LONGEST = 1 << 16 };
-    const int64_t count = plan->walk.order.count;
-    char hash[17];
-    snprintf(hash, sizeof hash, "%016" PRIx64, weft_table_hash(plan->table, count));
-    weft_json_set(object, "order_hash", json_string(hash));
-    if (count > LONGEST) {
-        return;
-    }
-    json_t *list = json_array();
-    for (int64_t i = 0; i < count; i++) {
-        weft_json_append(&list, json_integer(plan->table[i]));
-    }
-    weft_json_set(object, "order_table", list);
-}
-
 json_t *weft_plan_schedule_json(const weft_plan *plan) {
     json_t *object = weft_schedule_object(&plan->schedule);
     if (plan->heads_in_tile > 1) {
         weft_json_set(&object, "heads_in_tile", json_integer(plan->heads_in_tile));
-    }
-    if (plan->schedule.order == WEFT_ORDER_CUSTOM) {
-        set_table(&object, plan);
     }
     return object;
 }

@@ -103,6 +103,9 @@ weft_status weft_plan_positions(const void *problem, const weft_plan_options *op
         return weft_fail(message, WEFT_INVALID, "grid is null");
     }
     weft_status status = take(&draft, &machine, &given, problem, options, message);
+    if (status == WEFT_OK && draft.device.mode == WEFT_PAPER && given) {
+        weft_plan_put_on_paper(&draft, given);
+    }
     draft.schedule.order = WEFT_ORDER_CUSTOM;
     draft.is_outline = 1;
     if (status == WEFT_OK && (status = weft_plan_lay_out(&plan, &draft, given, message)) == WEFT_OK) {

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "machine/machine.h"
+#include "order/table.h"
 #include "plan/custom.h"
 
 static weft_status check_range(const char *name, int64_t value, int64_t low, int64_t high, weft_message *message) {
@@ -106,6 +107,7 @@ static weft_status make_table(weft_plan *plan, weft_message *message) {
     if (is_custom) {
         memcpy(plan->table, plan->schedule.order_table, (size_t)order->count * sizeof *plan->table);
         plan->schedule.order_table = plan->table;
+        plan->schedule.order_hash = weft_table_hash(plan->table, order->count);
     } else {
         weft_order_fill_table(order, plan->table);
     }

@@ -1,11 +1,34 @@
 /* Schedules as JSON objects, written and read: what weft plan and weft simulate print, and what --schedule takes. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/status.h"
 #include "base/struct.h"
+#include "order/table.h"
 #include "plan/custom.h"
 #include "plan/describe.h"
+
+/* Entries of an order of the caller's that JSON has; a longer one is named by its hash alone. */
+enum { LONGEST_TABLE = 1 << 16 };
+
+/* An order of the caller's: what tells it from others, and the order itself, so that it can be taken back. */
+static void write_table(const weft_schedule *s, json_t **object) {
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, weft_table_hash(s->order_table, s->order_count));
+    weft_json_set(object, "order_hash", json_string(hash));
+    if (s->order_count > LONGEST_TABLE) {
+        return;
+    }
+    json_t *list = json_array();
+    for (int64_t i = 0; i < s->order_count; i++) {
+        weft_json_append(&list, json_integer(s->order_table[i]));
+    }
+    weft_json_set(object, "order_table", list);
+}
 
 json_t *weft_schedule_object(const weft_schedule *s) {
     const weft_order_info *order = weft_order_describe(s->order);
@@ -28,6 +51,9 @@ json_t *weft_schedule_object(const weft_schedule *s) {
     }
     if (weft_schedule_by_domain(s)) {
         weft_json_set(&object, "domains", json_integer(s->domains));
+    }
+    if (s->order == WEFT_ORDER_CUSTOM && s->order_table) {
+        write_table(s, &object);
     }
     return object;
 }
@@ -85,6 +111,36 @@ static int32_t find_axis(const char *name) {
     return strcmp(name, "n") == 0 ? WEFT_AXIS_N : strcmp(name, "m") == 0 ? WEFT_AXIS_M : 0;
 }
 
+static weft_status read_hash(const reader *r, const json_t *value) {
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    r->schedule->order_hash = text ? strtoull(text, &end, 16) : 0;
+    return text && strlen(text) == 16 && isxdigit((unsigned char)*text) && *end == '\0' ? WEFT_OK
+                                                                                        : wrong(r, "16 hexadecimal digits");
+}
+
+/* An order of the caller's, into memory that the schedule then has. */
+static weft_status read_table(const reader *r, const json_t *value) {
+    const size_t count = json_array_size(value);
+    if (count < 1 || count > LONGEST_TABLE || r->schedule->order_table) {
+        return wrong(r, "a list of tile numbers");
+    }
+    uint32_t *table = malloc(count * sizeof *table);
+    if (!table) {
+        return weft_fail(r->message, WEFT_NO_MEMORY, "out of memory");
+    }
+    r->schedule->order_table = table;
+    r->schedule->order_count = (int64_t)count;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *tile = json_array_get(value, i);
+        if (!json_is_integer(tile) || json_integer_value(tile) < 0 || json_integer_value(tile) > UINT32_MAX) {
+            return wrong(r, "a list of tile numbers");
+        }
+        table[i] = (uint32_t)json_integer_value(tile);
+    }
+    return WEFT_OK;
+}
+
 /* Sets what the key names. */
 static weft_status read_member(const reader *r, const json_t *value) {
     weft_schedule *s = r->schedule;
@@ -116,6 +172,12 @@ static weft_status read_member(const reader *r, const json_t *value) {
     if (strcmp(key, "table") == 0) {
         s->table = json_is_true(value);
         return json_is_boolean(value) ? WEFT_OK : wrong(r, "true or false");
+    }
+    if (strcmp(key, "order_table") == 0) {
+        return read_table(r, value);
+    }
+    if (strcmp(key, "order_hash") == 0) {
+        return read_hash(r, value);
     }
     int64_t *const number = strcmp(key, "workers") == 0         ? &s->workers
                             : strcmp(key, "group") == 0         ? &s->group
@@ -158,6 +220,9 @@ weft_status weft_schedule_from_json(weft_schedule *schedule, const char *text, s
         status = read_member(&r, json_object_iter_value(i));
     }
     json_decref(whole);
+    if (status) {
+        free((void *)(uintptr_t)read.order_table);
+    }
     const weft_schedule none = WEFT_SCHEDULE_INIT;
     const weft_status given = weft_struct_give(schedule, status ? &none : &read, sizeof read, sizeof(size_t),
                                                "WEFT_SCHEDULE_INIT", status ? NULL : message);

@@ -106,6 +106,9 @@ static void triton_attention(const weft_schedule *s, writer *w) {
             "section * S); head = section * S + at %% size; block = blocks - 1 - at // size",
             s->group);
         break;
+    case WEFT_ORDER_CUSTOM:
+        SAY(w, "your order as a table: tile = tl.load(order_ptr + pid); head = tile // blocks; block = tile %% blocks");
+        break;
     default:
         SAY(w,
             "on a chip that hands program ids to its %" PRId64 " L2s in turn: per = batch * heads // %" PRId64
@@ -145,6 +148,8 @@ static void flash_attention(const weft_schedule *s, weft_grid_kind grid, writer 
             : s->order == WEFT_ORDER_LONGEST_FIRST
                 ? "longest-first is its LPT scheduler of causal launches, which sections heads by a size of the "
                   "L2 that is fixed in its source"
+            : s->order == WEFT_ORDER_CUSTOM
+                ? "your order cannot be set: look up blockIdx in its table in its tile scheduler"
                 : "an order by L2 domain cannot be set: map blockIdx to heads in its tile scheduler";
         SAY(w, "%s; kBlockM = %" PRId64 ", kBlockN = %" PRId64 " in its table of tile sizes", order, s->tile_m, s->tile_n);
         if (s->sweep == WEFT_SWEEP_FORWARD) {

@@ -17,7 +17,11 @@ static weft_status list_candidates(weft_search_entries *all, weft_message *messa
     shapes[0] = draft->schedule;
     const weft_space only = {shapes, 1, 0, 0};
     weft_search_entry entry;
-    weft_status status = weft_search_lay_out(all, &draft->schedule, 0, &entry, message);
+    weft_schedule usual = draft->schedule;
+    if (usual.order == WEFT_ORDER_CHOOSE) {
+        usual.order_table = NULL; /* the caller's order is one candidate of many */
+    }
+    weft_status status = weft_search_lay_out(all, &usual, 0, &entry, message);
     if (status == WEFT_OK && entry.ranked.model <= 0) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "there is no model of the kernels");
     }

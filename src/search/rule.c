@@ -10,14 +10,14 @@
 
 const char *weft_search_rule(void) {
     return "of the schedules within 1 % of the fastest, those within 2 % of the least DRAM reads; of these the one that "
-           "asks the L2 for the fewest sectors";
+           "asks the L2 for the fewest sectors, and of equals the one that misses the fewest";
 }
 
 static int compare(double x, double y) {
     return (x > y) - (x < y);
 }
 
-/* Within a grade, what the next one was chosen by decides: sectors, DRAM reads, time. */
+/* Within a grade, what the next one was chosen by decides: sectors and misses, DRAM reads, time. */
 static int by_rule(const void *a, const void *b) {
     const weft_search_entry *x = a, *y = b;
     const weft_simulation *first = &x->ranked.simulation, *second = &y->ranked.simulation;
@@ -27,7 +27,8 @@ static int by_rule(const void *a, const void *b) {
     const int sectors = compare((double)first->total.sectors, (double)second->total.sectors);
     const int dram = compare((double)first->total.dram_read_bytes, (double)second->total.dram_read_bytes);
     const int seconds = compare(first->seconds, second->seconds);
-    const int order = x->grade == 0 ? sectors : x->grade == 1 ? dram : seconds;
+    const int misses = compare((double)first->total.misses, (double)second->total.misses);
+    const int order = x->grade == 0 ? (sectors ? sectors : misses) : x->grade == 1 ? dram : seconds;
     return order ? order : seconds ? seconds : dram ? dram : compare((double)x->number, (double)y->number);
 }
 

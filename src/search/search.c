@@ -81,7 +81,7 @@ static weft_status search_priced(weft_search *f, weft_message *message) {
     weft_search_entries *all = &f->all;
     weft_search_summary *u = &f->summary;
     const weft_plan draft = all->draft;
-    const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS;
+    const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS / 3;
     size_t simulated = 0;
     if (all->machine && (draft.device.kind != WEFT_DEVICE_CPU || !weft_plan_put_on_paper(&all->draft, all->machine))) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the kernels here were not measured on %s", all->machine->name);
@@ -134,7 +134,8 @@ static weft_status search_orders(weft_search *f, weft_message *message) {
 /* Takes the question. The caller's own schedule must make sense before it is varied. */
 static weft_status ask(weft_search *f, const void *problem, const weft_plan_options *options, weft_message *message) {
     weft_plan_options o = WEFT_PLAN_OPTIONS_INIT;
-    weft_search_entry unused;
+    weft_search_entry own;
+    weft_schedule *s = &f->all.draft.schedule;
     weft_status status = WEFT_OK;
     if ((options &&
          (status = weft_struct_take(&o, sizeof o, sizeof(size_t), options, "WEFT_PLAN_OPTIONS_INIT", message))) ||
@@ -143,7 +144,13 @@ static weft_status ask(weft_search *f, const void *problem, const weft_plan_opti
         return status;
     }
     f->all.machine = o.machine ? &f->machine : NULL;
-    return weft_search_lay_out(&f->all, &f->all.draft.schedule, 0, &unused, message);
+    status = weft_search_lay_out(&f->all, s, 0, &own, message);
+    if (status == WEFT_OK && s->order_table) { /* the caller's order fits this tile */
+        s->tile_m = own.ranked.schedule.tile_m;
+        s->tile_n = own.ranked.schedule.tile_n;
+        s->tile_k = own.ranked.schedule.tile_k;
+    }
+    return status;
 }
 
 weft_status weft_search_run(weft_search **search, const void *problem, const weft_plan_options *plan,

@@ -60,8 +60,9 @@ static int say_what_it_gains(const weft_search *f, char *text, size_t size) {
                     "against the %s, %s: speed %+.1f %%, DRAM reads %+.1f %% (%.3f instead of %.3f GB), L2 hits %.2f "
                     "instead of %.2f %%",
                     f->summary.is_plain ? "plain schedule" : "next best", name, 100 * (other->seconds / best->seconds - 1),
-                    other_gb > 0 ? 100 * (best_gb / other_gb - 1) : 0, best_gb, other_gb, 100 * weft_hit_rate(&best->total),
-                    100 * weft_hit_rate(&other->total));
+                    other_gb > 0 ? 100 * (best_gb / other_gb - 1) : 0, best_gb, other_gb,
+                    percent((double)best->total.hits, (double)best->total.sectors),
+                    percent((double)other->total.hits, (double)other->total.sectors));
 }
 
 static int say_rule(const weft_search *f, char *text, size_t size) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "sim/sources.h"
 
 enum { AHEAD = 2 * WEFT_SIM_STAGES, MAX_STEPS = INT32_MAX };
 #define WRITTEN (UINT32_C(1) << 31)
@@ -19,6 +20,7 @@ typedef struct requested {
 
 typedef struct caller_worker {
     weft_job job;
+    double gpc_load;        /* see weft_sim_gpc_load() */
     requested ahead[AHEAD]; /* by step */
 } caller_worker;
 
@@ -101,8 +103,9 @@ static requested *at_step(caller *c, int64_t worker, int64_t step) {
 }
 
 /* A step takes as long as it computes, or as its reads need at the worker's share of the L2's bandwidth. */
-static double seconds_of(const caller *c, double compute, double sectors) {
-    return fmax(compute, sectors * (double)c->machine->l2_sector * c->sharers / c->cluster / c->machine->l2_bandwidth);
+static double seconds_of(const caller *c, int64_t worker, double compute, double sectors) {
+    const double mean = sectors * (double)c->machine->l2_sector * c->sharers / c->cluster / c->machine->l2_bandwidth;
+    return fmax(compute, mean * c->workers[worker].gpc_load);
 }
 
 static double read_step(void *context, weft_memory *memory, int64_t worker, int64_t domain, int64_t step, double now) {
@@ -124,7 +127,7 @@ static double read_step(void *context, weft_memory *memory, int64_t worker, int6
             c->visits++;
         }
     }
-    r->seconds = seconds_of(c, s.seconds, sectors);
+    r->seconds = seconds_of(c, worker, s.seconds, sectors);
     return ready;
 }
 
@@ -165,8 +168,8 @@ static void first_step(caller *c, int64_t worker, double *seconds, double *load)
             sectors += (double)weft_ceil_divide(s.accesses[i].bytes, c->machine->l2_sector);
         }
     }
-    *seconds = seconds_of(c, s.seconds, sectors);
-    *load = *seconds > 0 ? seconds_of(c, 0, sectors) / *seconds : 0;
+    *seconds = seconds_of(c, worker, s.seconds, sectors);
+    *load = *seconds > 0 ? seconds_of(c, worker, 0, sectors) / *seconds : 0;
 }
 
 static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
@@ -178,8 +181,8 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
         return 0;
     }
     if (own->steps < 0 || own->steps > MAX_STEPS || own->tile < 0 || !(own->spread >= 0 && own->spread <= 1e6) ||
-        !(own->jitter <= 1e6)) {
-        refuse(c, worker, -1, NULL, "its steps, tile, spread or jitter is negative or too large");
+        !(own->load <= 1)) {
+        refuse(c, worker, -1, NULL, "its steps, tile, spread or load is negative or too large");
         return 0;
     }
     double load;
@@ -190,10 +193,9 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
     job->position = own->number;
     job->tile = own->tile;
     first_step(c, worker, &job->step_seconds, &load);
+    load = own->load > 0 ? fmin(1, own->load * c->workers[worker].gpc_load) : own->load < 0 ? 0 : load;
     job->spread = own->spread > 0 ? own->spread : 1;
-    job->jitter = own->jitter > 0   ? own->jitter
-                  : own->jitter < 0 ? 0
-                                    : c->spread_load * load * load * load * load * job->spread;
+    job->jitter = c->spread_load * load * load * load * load * job->spread;
     return 1;
 }
 
@@ -259,6 +261,8 @@ static weft_status open_source(const weft_sim_subject *subject, const weft_profi
     out->next = next_job;
     out->end = end;
     out->sectors = sectors_of(s, m->l2_sector);
+    out->room = s->room;
+    out->fetched = s->fetched;
     weft_sim_set_edges(out, m, profile, s->grid, workers);
     caller *c = calloc(1, sizeof *c);
     if (c) {
@@ -279,6 +283,9 @@ static weft_status open_source(const weft_sim_subject *subject, const weft_profi
     if (!c || !c->workers || !c->weight) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers and %u blocks", (long long)out->workers,
                          out->pieces);
+    }
+    for (int64_t i = 0; i < workers; i++) {
+        c->workers[i].gpc_load = weft_sim_gpc_load(m, i);
     }
     return !s->begin || s->begin(s->user, m, out->workers) ? WEFT_OK
                                                            : weft_fail(message, WEFT_NO_MEMORY, "no memory for the source");

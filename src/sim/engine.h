@@ -22,6 +22,7 @@ typedef struct weft_sim_job {
     weft_sim_stream sums; /* at each step, when it has computed, the job adds to piece base + s; weight 0: to none */
     double step_seconds;
     double spread;              /* of the steps' times, as a share of the drift; 1 but for clusters */
+    double load;                /* share of a step in which the L2 is busy with its pieces */
     double jitter;              /* what waiting for a busy L2 adds to that spread */
     uint32_t lead, lead_weight; /* read once before the first step; weight 0: nothing */
     uint32_t out, out_weight;   /* written once after the last step */

@@ -50,6 +50,10 @@ weft_status weft_source_read(weft_source *s, const weft_source *given, const wef
     if (s->rows < 0 || s->cols < 0 || s->jobs < 0 || !(s->flops >= 0 && isfinite(s->flops))) {
         return weft_fail(message, WEFT_INVALID, "rows, cols, jobs and flops of a source are not negative");
     }
+    if (!(s->room >= 0 && s->room <= 1024) || !(s->fetched >= 0 && s->fetched <= 1024)) {
+        return weft_fail(message, WEFT_INVALID, "room %g or fetched %g of a source is not between 0 and 1024", s->room,
+                         s->fetched);
+    }
     return check_tensors(s, machine->l2_sector, message);
 }
 

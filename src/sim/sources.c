@@ -14,6 +14,13 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Of a visit, the steps of one CTA of a cluster that shares them out: every `split`-th, from its rank on. */
+static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
+    visit->first += rank * visit->direction;
+    visit->steps = visit->steps > rank ? (visit->steps - rank + split - 1) / split : 0;
+    visit->direction *= (int32_t)split;
+}
+
 /* The next visit of a worker, whatever the dispatch. */
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->plan->walk;
@@ -26,17 +33,19 @@ static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_vis
             const int64_t position = w->positions[worker];
             const int32_t which = w->visits[worker]++;
             if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), which, visit)) {
+                share_out(visit, w->ranks[worker], w->plan->schedule.split);
                 return 1;
             }
             continue;
         }
         int64_t *next = &w->next_of_domain[domain];
-        const int64_t position = w->plan->machine.handout == WEFT_HANDOUT_ROUND_ROBIN ? *next : (int64_t)w->counter++;
+        const int64_t cta = w->plan->machine.handout == WEFT_HANDOUT_ROUND_ROBIN ? *next : (int64_t)w->counter++;
         *next += w->lanes;
-        if (position >= walk->order.count) {
+        if (cta >= walk->order.count * w->plan->schedule.split) {
             return 0;
         }
-        w->positions[worker] = position;
+        w->positions[worker] = cta / w->plan->schedule.split;
+        w->ranks[worker] = cta % w->plan->schedule.split;
         w->visits[worker] = 0;
     }
 }
@@ -85,15 +94,13 @@ static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads,
     return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
 }
 
-/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn; the last
- * ones find room in the large GPCs alone. */
-static double gpc_load(const weft_machine *m, int64_t worker) {
+double weft_sim_gpc_load(const weft_machine *m, int64_t worker) {
     const int64_t large = weft_machine_large_gpcs(m);
     if (worker < 0 || large == 0 || large == m->gpcs) {
         return 1.0;
     }
     const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;
-    const int is_large = seat >= small * m->gpcs || seat % m->gpcs < large;
+    const int is_large = seat >= small * m->gpcs || seat / 2 % m->gpcs < large;
     return (double)(is_large ? m->gpc_workers : small) * (double)m->gpcs / (double)m->workers;
 }
 
@@ -112,10 +119,11 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker,
     }
     asked += job->sums.weight;
     const double compute = compute_seconds(w, reads);
-    const double loads = asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * gpc_load(m, worker);
+    const double loads =
+        asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * weft_sim_gpc_load(m, worker);
     job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
     job->spread = asked / apart / sqrt(ctas) * (w->kernel.keeps_step ? w->profile->spread_kept : 1);
-    const double load = loads / job->step_seconds;
+    const double load = job->load = loads / job->step_seconds;
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
@@ -156,6 +164,9 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
         }
     }
     weft_sim_walk_job(w, worker, &p->visit, p->pass, job);
+    if (w->ranks[worker] > 0) { /* the first CTA of a cluster writes for all */
+        job->out_weight = 0;
+    }
     return 1;
 }
 
@@ -248,15 +259,11 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     if (plan->backend->facts) {
         plan->backend->facts(plan, &walk->kernel);
     }
-    if (plan->schedule.split > 1) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "the simulator takes no tiles whose steps are shared out");
-    }
     weft_status status = number_pieces(source, walk, message);
     if (status || (status = check_rates(plan, message))) {
         return status;
     }
-    const int64_t positions = plan->walk.order.count;
-    source->workers = smaller(plan->walk.workers, positions);
+    source->workers = smaller(plan->walk.workers, plan->walk.order.count) * plan->schedule.split;
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;
@@ -276,8 +283,9 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     walk->visits = calloc((size_t)source->workers, sizeof *walk->visits);
     walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
     walk->passes = calloc((size_t)source->workers, sizeof *walk->passes);
+    walk->ranks = calloc((size_t)source->workers, sizeof *walk->ranks);
     walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
-    if (!walk->workers || !walk->visits || !walk->positions || !walk->passes || !walk->next_of_domain) {
+    if (!walk->workers || !walk->visits || !walk->positions || !walk->passes || !walk->ranks || !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
@@ -317,6 +325,7 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->visits);
     free(walk->positions);
     free(walk->passes);
+    free(walk->ranks);
     free(walk->next_of_domain);
 }
 

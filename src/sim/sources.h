@@ -16,16 +16,17 @@ typedef struct weft_sim_pass {
 typedef struct weft_sim_walk {
     const weft_plan *plan;
     const weft_profile *profile;
-    weft_tiling tiling;             /* of the plan, in the form of the profile's kernel */
-    weft_kernel_facts kernel;       /* what is known of it beyond the profile */
-    weft_worker *workers;           /* (workers) persistent ones */
-    int by_side;                    /* 1: dynamic dispatch deals positions out by side of the L2 */
-    int64_t *next_of_domain;        /* (domains) grid dispatch handed out in turn: each domain's next position */
-    int64_t lanes;                  /* domains that have a worker */
-    int32_t *visits;                /* (workers) grid dispatch: visits of the position in hand that are done */
-    int64_t *positions;             /* (workers) grid dispatch: the position in hand */
-    weft_sim_pass *passes;          /* (workers) the pass in hand */
-    uint64_t counter;               /* dynamic dispatch, and grid dispatch to whoever is free */
+    weft_tiling tiling;       /* of the plan, in the form of the profile's kernel */
+    weft_kernel_facts kernel; /* what is known of it beyond the profile */
+    weft_worker *workers;     /* (workers) persistent ones */
+    int by_side;              /* 1: dynamic dispatch deals positions out by side of the L2 */
+    int64_t *next_of_domain;  /* (domains) grid dispatch handed out in turn: each domain's next position */
+    int64_t lanes;            /* domains that have a worker */
+    int32_t *visits;          /* (workers) grid dispatch: visits of the position in hand that are done */
+    int64_t *positions;       /* (workers) grid dispatch: the position in hand */
+    int64_t *ranks;           /* (workers) grid dispatch: which CTA of a cluster that shares out the steps; 0 elsewhere */
+    weft_sim_pass *passes;    /* (workers) the pass in hand */
+    uint64_t counter;         /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
     weft_pieces pieces;             /* what the operation's tiles read and write */
 } weft_sim_walk;
@@ -40,6 +41,10 @@ void weft_sim_walk_release(weft_sim_walk *walk);
 
 /* The job of a pass of a worker's visit; -1: of a worker with the mean share of the L2. */
 void weft_sim_walk_job(const weft_sim_walk *walk, int64_t worker, const weft_visit *visit, int64_t pass, weft_sim_job *job);
+
+/* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn; the last
+ * ones find room in the large GPCs alone. */
+double weft_sim_gpc_load(const weft_machine *machine, int64_t worker);
 
 /* FLOP per second of a machine's products in a dtype. */
 double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype);

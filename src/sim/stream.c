@@ -30,7 +30,7 @@ static int next_pass(void *user, int64_t worker, int64_t domain, weft_job *job) 
     job->tile = job->number = worker * s->passes + pass;
     job->steps = steps_in_pass(s);
     job->user = buffer * w->blocks;
-    job->jitter = -1;
+    job->load = -1;
     return 1;
 }
 

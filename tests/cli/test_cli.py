@@ -211,10 +211,10 @@ class Simulate(Command):
         rows = self.json("compare", *self.GB10, "--seq", "128K", "--tile", "64x64", "--dispatch", "static")["schedules"]
         self.assertEqual(len(rows), 3)
         self.assertEqual(rows[0]["schedule"], "64x64 head-first sawtooth static")
-        result = self.json("plan", "attention", "--machine", "mi300x", "--heads", "16", "--seq", "4K", "--head-dim", "128",
-                           "--dtype", "bf16")  # fmt: skip
+        problem = ["attention", "--machine", "mi300x", "--heads", "16", "--seq", "4K", "--head-dim", "128", "--dtype", "bf16"]
+        result = self.json("plan", *problem)
         self.assertGreater(result["searched"], 50)
-        self.assertIn("head-first", result["recommended"]["schedule"]["order"])
+        self.assertIn("head-first", self.json("plan", *problem, "--tile", "64x64")["recommended"]["schedule"]["order"])
         self.assertTrue(result["reason"])
 
     def test_refusals(self):
@@ -223,7 +223,15 @@ class Simulate(Command):
         self.refused("drift 2 is not at most 1", "simulate", "gemm", "--drift", "2")
         self.refused("stages 99 is not at most 16", "simulate", "gemm", "--stages", "99")
         self.refused("cluster 3x1 does not divide the grid of 8x8 tiles", "simulate", "gemm", "--machine", "h100", "--cluster", "3x1")
-        self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are", "reproduce", "gb10")
+        self.refused("study gb10 is not known: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200 and all are", "reproduce", "gb10")
+        self.refused("--seeds 1001 is more than 1000", "reproduce", "cutile", "--seeds", "1001")
+        self.refused("--seeds 0 is not at least 1", "reproduce", "cutile", "--seeds", "0")
+        self.refused("--output is for studies on a GPU: --device cuda", "reproduce", "cutile", "-o", "x.csv")
+        self.refused("--seeds is for simulated studies, not for --device cuda", "reproduce", "cutile", "--seeds", "2", "--device", "cuda")
+        self.refused("machine host has no rate for fp8: give it [rate] fp8", "simulate", "gemm", "--machine", "host", "--dtype", "fp8")
+        for verb in ("run", "tune"):
+            self.refused("fp8 is not supported by cpu yet", verb, "gemm", "--dtype", "fp8")
+        self.refused("fp8 is not supported by cpu yet", "run", "attention", "--dtype", "fp8", "--machine", "gb10")
         self.refused(
             "more pieces than the simulator can number (1073741823): choose larger tiles",
             "simulate", "gemm", "--m", "512M", "--n", "512M", "--k", "64", "--tile", "64x64x64",
@@ -357,7 +365,7 @@ class Mistakes(Command):
         self.assertEqual(complete("help", "view", ""), [])
         self.assertIn("-o", complete("view", "-"))
         self.assertEqual(complete("view", "at"), ["attention"])
-        self.assertEqual(complete("view", "gemm", "--sch"), ["--schedules"])
+        self.assertEqual(complete("view", "gemm", "--sch"), ["--schedule", "--schedules"])
         self.assertEqual(complete("view", "gemm", "--sv"), ["--svg"])
         self.assertEqual(complete("report", "t"), ["tile-scheduling"])
         self.assertEqual(complete("report", "--out"), ["--output"])

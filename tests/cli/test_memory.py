@@ -103,7 +103,7 @@ class Memory(unittest.TestCase):
         self.fail_in_turn("view", "attention", *SHORT, "--machine", "mi300x", "--json")
 
     def test_reproduce(self):
-        self.fail_in_turn("reproduce", "cutile", "--json", cost=5)
+        self.fail_in_turn("reproduce", "cutile", "--json", "--seeds", "2", cost=5)
 
     def test_report(self):
         self.fail_in_turn("report", "cutile", "-o", "OUT", cost=20, begin=0.995)

@@ -78,6 +78,22 @@ class OrderFile(unittest.TestCase):
         self.assertEqual((result["schedule"]["order"], result["schedule"]["order_table"]), ("custom", TILES))
         self.assertRegex(result["schedule"]["order_hash"], "^[0-9a-f]{16}$")
 
+    def test_json_is_taken_back(self):
+        schedule = os.path.join(self.folder.name, "schedule.json")
+        with open(schedule, "w") as file:
+            file.write(self.ok("run", *GEMM, "--order-file", self.path, "--json"))
+        problem = GEMM[: GEMM.index("--tile")]
+        self.assertEqual(self.shown(*problem, "--schedule", schedule), TILES)
+        self.assertEqual(self.shown(*problem, "--schedule", schedule, "--order", "raster-n"), list(range(20)))
+        self.write("".join(f"{tile}\n" for tile in range(20)))  # a file goes before a schedule
+        self.assertEqual(self.shown(*problem, "--schedule", schedule, "--order-file", self.path), list(range(20)))
+        self.refused("order custom is not tuned or stored: its table fits one grid of tiles", "tune", *problem, "--schedule", schedule)
+        with open(schedule, "w") as file:  # an order that is too long for JSON
+            json.dump({"order": "custom", "order_hash": "0123456789abcdef", "tile": [16, 16, 16]}, file)
+        self.refused("an order custom that is too long for JSON needs --order-file", "run", *problem, "--schedule", schedule)
+        result = run("run", *problem, "--schedule", schedule, "--order-file", self.path)
+        self.assertRegex(result.stderr, "^weft: order custom: the order has the hash [0-9a-f]{16}, not 0123456789abcdef\n$")
+
     def test_simulated_as_the_order_that_it_is(self):
         for order in ("hilbert", "raster-m", "group"):
             named = json.loads(self.ok("simulate", *GEMM, "--machine", "h200", "--order", order, "--json"))

@@ -53,7 +53,7 @@ class Progress(unittest.TestCase):
 
     def test_reproduce(self):
         self.shows("reproducing", "reproduce", "cutile")
-        self.shows("reproducing", "reproduce", "tile-scheduling", "--json")
+        self.shows("reproducing", "reproduce", "spark-gemm", "--json", "--seeds", "2")
 
     def test_report(self):
         with tempfile.TemporaryDirectory() as folder:

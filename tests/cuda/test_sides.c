@@ -135,7 +135,7 @@ static void strangers(void **state) {
     } chips[] = {
         {80, 108, 41943040, "NVIDIA A30", "assumed: as h100"},
         {89, 142, 100663296, "NVIDIA L40", "assumed: as h100"},
-        {100, 147, 130023424, "NVIDIA Thing", "assumed: as b200"},
+        {100, 147, 130023424, "NVIDIA B200Thing", "assumed: as b200"},
         {121, 47, 25165824, "NVIDIA Other Thing With A Name That Is Longer Than A Machine's May Be", "assumed: as gb10"}};
     for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
         weft_cuda_device device = {.capability = chips[i].capability,

@@ -46,13 +46,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == EXIT_OK && (s.workers < 0 || s.tile[0] < 0 || s.cluster[1] < 0 || s.order > WEFT_ORDER_KINDS)) {
         abort();
     }
-    const size_t points = status == EXIT_OK ? axes_points(&swept) : 1;
-    if (points < 1 || points > AXES_POINTS) {
-        abort();
-    }
-    const settings last = axes_settings(&swept, &s, status == EXIT_OK ? points - 1 : 0);
-    if (status == EXIT_OK && (last.workers < 0 || last.tile[0] < 0 || last.order > WEFT_ORDER_KINDS)) {
-        abort();
+    if (status == EXIT_OK) {
+        const size_t points = axes_points(&swept);
+        const settings last = axes_settings(&swept, &s, points - 1);
+        if (points < 1 || points > AXES_POINTS || last.workers < 0 || last.tile[0] < 0 || last.order > WEFT_ORDER_KINDS) {
+            abort();
+        }
     }
     axes_release(&swept);
     free(text);

@@ -103,6 +103,13 @@ static void a_plan_copies(void **state) {
     char list[128];
     snprintf(list, sizeof list, "\"order_table\": [%u, %u, %u, ", copy[0], copy[1], copy[2]);
     assert_non_null(strstr(text, list));
+    weft_schedule read = WEFT_SCHEDULE_INIT;
+    assert_int_equal(weft_schedule_from_json(&read, text, strlen(text), "f", NULL), WEFT_OK);
+    assert_true(read.order == WEFT_ORDER_CUSTOM && weft_schedule_same(&read, &chosen) == 0); /* axis is not of this order */
+    assert_int_equal(read.order_count, 20);
+    assert_memory_equal(read.order_table, copy, sizeof copy);
+    assert_true(read.order_hash == chosen.order_hash && read.order_hash != 0);
+    free((void *)(uintptr_t)read.order_table);
     weft_plan_destroy(plan);
     weft_plan_destroy(again);
 }
@@ -121,11 +128,45 @@ static void long_orders(void **state) {
     assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
     assert_true(weft_plan_json(plan, text, sizeof text) < sizeof text);
     assert_true(strstr(text, "order_hash") && !strstr(text, "order_table"));
+    weft_schedule read = WEFT_SCHEDULE_INIT;
+    weft_message message = {""};
+    weft_plan *other;
+    assert_int_equal(weft_schedule_from_json(&read, text, strlen(text), "f", NULL), WEFT_OK);
+    refused(&p, &read, WEFT_ESTIMATE, "order custom needs order_table, a table of the caller's");
+    read.order_table = plan->table; /* given again */
+    read.order_count = 257 * 257;
+    assert_int_equal(create(&other, &p, &read, WEFT_ESTIMATE, NULL), WEFT_OK);
+    weft_plan_destroy(other);
+    const uint32_t first = plan->table[0];
+    plan->table[0] = plan->table[1]; /* another order */
+    plan->table[1] = first;
+    assert_int_equal(create(&other, &p, &read, WEFT_ESTIMATE, &message), WEFT_INVALID);
+    assert_non_null(strstr(message.text, "order custom: the order has the hash "));
     weft_plan_destroy(plan);
     p.m = p.n = INT64_C(1) << 15; /* 2^30 tiles */
-    weft_message message = {""};
     assert_int_equal(plan_for(&plan, &p, &s, NULL, &message), WEFT_UNSUPPORTED);
     assert_string_equal(message.text, "a table of 1073741824 positions is more than 268435456");
+}
+
+/* What JSON may have for an order, and what not. */
+static void json_mistakes(void **state) {
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"{\"order\": \"custom\", \"order_table\": 3}", "f: schedule: \"order_table\" is not a list of tile numbers"},
+        {"{\"order_table\": []}", "f: schedule: \"order_table\" is not a list of tile numbers"},
+        {"{\"order_table\": [0, -1]}", "f: schedule: \"order_table\" is not a list of tile numbers"},
+        {"{\"order_table\": [0, 4294967296]}", "f: schedule: \"order_table\" is not a list of tile numbers"},
+        {"{\"order_table\": [0, \"1\"]}", "f: schedule: \"order_table\" is not a list of tile numbers"},
+        {"{\"order_table\": [0, 1], \"loom\": 1}", "f: schedule: \"loom\" is not a choice of a schedule"},
+        {"{\"order_hash\": \"12\"}", "f: schedule: \"order_hash\" is not 16 hexadecimal digits"},
+        {"{\"order_hash\": \"0123456789abcdeg\"}", "f: schedule: \"order_hash\" is not 16 hexadecimal digits"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_schedule read = WEFT_SCHEDULE_INIT;
+        weft_message message = {""};
+        assert_int_equal(weft_schedule_from_json(&read, wrong[i][0], strlen(wrong[i][0]), "f", &message), WEFT_INVALID);
+        assert_string_equal(message.text, wrong[i][1]);
+        assert_null(read.order_table);
+    }
 }
 
 /* The grid is the one that a plan has, whatever its machine, clusters and sweep; on the CPU all of a batch. */
@@ -186,10 +227,49 @@ static void a_search_has_it(void **state) {
     free(table);
 }
 
+/* The tile is the one that the order was made for, also where kernels have others; what they would take by default is not
+ * the caller's order. */
+static void a_search_keeps_the_tile(void **state) {
+    (void)state;
+    weft_gemm p = WEFT_GEMM_INIT;
+    p.m = p.n = p.k = 1024;
+    p.dtype = WEFT_BF16;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_machine h200 = WEFT_MACHINE_INIT;
+    weft_grid grid;
+    assert_int_equal(weft_machine_load(&h200, "h200", NULL), WEFT_OK);
+    const weft_plan_options options = {sizeof options, &s, &h200, NULL};
+    assert_int_equal(weft_plan_positions(&p, &options, &grid, NULL), WEFT_OK);
+    uint64_t random = random_seed(95);
+    uint32_t *table = random_table(&random, grid.rows * grid.cols);
+    s.order_table = table;
+    s.order_count = grid.rows * grid.cols;
+    weft_search_options how = WEFT_SEARCH_INIT;
+    weft_ranked row = WEFT_RANKED_INIT;
+    weft_search *search;
+    int custom = 0;
+    how.space = WEFT_SEARCH_ALL;
+    assert_int_equal(weft_search_run(&search, &p, &options, &how, NULL), WEFT_OK);
+    for (size_t i = 0; weft_search_row(search, i, &row, NULL) == WEFT_OK; i++) {
+        assert_int_equal(weft_ceil_divide(p.m, row.schedule.tile_m), grid.rows);
+        assert_int_equal(weft_ceil_divide(p.n, row.schedule.tile_n), grid.cols);
+        assert_true(i > 0 || row.schedule.order != WEFT_ORDER_CUSTOM); /* any order has fewer misses than a random one */
+        custom += row.schedule.order == WEFT_ORDER_CUSTOM;
+    }
+    assert_true(custom > 0);
+    weft_search_destroy(search);
+    free(table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mistakes),  cmocka_unit_test(a_plan_copies),   cmocka_unit_test(long_orders),
-        cmocka_unit_test(positions), cmocka_unit_test(a_search_has_it),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(a_plan_copies),
+        cmocka_unit_test(long_orders),
+        cmocka_unit_test(json_mistakes),
+        cmocka_unit_test(positions),
+        cmocka_unit_test(a_search_has_it),
+        cmocka_unit_test(a_search_keeps_the_tile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

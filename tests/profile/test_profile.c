@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "../sim/problems.h"
-#include "sim/trace.h"
+#include "sim/recording.h"
+#include "sim/sources.h"
 
 /* A whole and right profile. Errors are made from it, so the line numbers below are those of this text. */
 static const char *const right[] = {
@@ -19,17 +20,18 @@ static const char *const right[] = {
     "step = 0.05 | measured",      /* 9 */
     "tile = 0.065 | fitted: to x", /* 10 */
     "load = 0.25 | assumed",       /* 11 */
-    "[step]",                      /* 12 */
-    "matrix = 0.75 | measured",    /* 13 */
-    "overlap = 0.5 | measured",    /* 14 */
-    "cycles = 40 | measured",      /* 15 */
-    "clock = 0.875 | measured",    /* 16 */
-    "[tile]",                      /* 17 */
-    "prologue = 1000 | measured",  /* 18 */
-    "epilogue = 2000 | measured",  /* 19 */
-    "hidden = 0.125 | measured",   /* 20 */
-    "[launch]",                    /* 21 */
-    "seconds = 2e-6 | measured",   /* 22 */
+    "kept = 0.75 | measured",      /* 12 */
+    "[step]",                      /* 13 */
+    "matrix = 0.75 | measured",    /* 14 */
+    "overlap = 0.5 | measured",    /* 15 */
+    "cycles = 40 | measured",      /* 16 */
+    "clock = 0.875 | measured",    /* 17 */
+    "[tile]",                      /* 18 */
+    "prologue = 1000 | measured",  /* 19 */
+    "epilogue = 2000 | measured",  /* 20 */
+    "hidden = 0.125 | measured",   /* 21 */
+    "[launch]",                    /* 22 */
+    "seconds = 2e-6 | measured",   /* 23 */
 };
 enum { LINES = sizeof right / sizeof *right };
 
@@ -64,7 +66,7 @@ static void test_right_text(void **state) {
     assert_string_equal(p.title, "My kernel");
     assert_int_equal(p.stages, 3);
     assert_true(p.early == 0.25 && p.merge == 2.5 && p.spread_step == 0.05 && p.spread_tile == 0.065 &&
-                p.spread_load == 0.25);
+                p.spread_load == 0.25 && p.spread_kept == 0.75);
     assert_true(p.matrix == 0.75 && p.overlap == 0.5 && p.step_cycles == 40 && p.clock == 0.875);
     assert_true(p.prologue == 1000 && p.epilogue == 2000 && p.hidden == 0.125 && p.launch == 2e-6);
 }
@@ -72,7 +74,7 @@ static void test_right_text(void **state) {
 static void test_errors(void **state) {
     (void)state;
     expect_error(4, "[l2]", "t.ini:4: unknown section [l2]");
-    expect_error(5, "", "t.ini:22: missing key stages in [request]");
+    expect_error(5, "", "t.ini:23: missing key stages in [request]");
     expect_error(5, "stages = 2", "t.ini:5: stages has no source: write stages = value | where it comes from");
     expect_error(5, "stages = 17 | x", "t.ini:5: stages = 17: must be 0 to 16");
     expect_error(5, "stages = -1 | x", "t.ini:5: stages = -1: must be 0 to 16");
@@ -81,9 +83,9 @@ static void test_errors(void **state) {
     expect_error(9, "spread = 0.1 | x", "t.ini:9: unknown key spread in [spread]");
     expect_error(10, "step = 0.1 | x", "t.ini:10: duplicate key step in [spread], first on line 9");
     expect_error(10, "tile = many | x", "t.ini:10: tile = many: must be a number");
-    expect_error(13, "matrix = 0 | x", "t.ini:13: matrix = 0: must be 0.01 to 1");
-    expect_error(15, "cycles = 1e7 | x", "t.ini:15: cycles = 1e7: must be 0 to 1000000 cycles");
-    expect_error(22, "seconds = 2 | x", "t.ini:22: seconds = 2: must be 0 to 1 s");
+    expect_error(14, "matrix = 0 | x", "t.ini:14: matrix = 0: must be 0.01 to 1");
+    expect_error(16, "cycles = 1e7 | x", "t.ini:16: cycles = 1e7: must be 0 to 1000000 cycles");
+    expect_error(23, "seconds = 2 | x", "t.ini:23: seconds = 2: must be 0 to 1 s");
     weft_profile p = WEFT_PROFILE_INIT;
     weft_message message = {""};
     assert_int_equal(weft_profile_load(&p, "./no/such.ini", &message), WEFT_NOT_FOUND);
@@ -201,19 +203,20 @@ static double spread_of(const weft_profile *profile, int64_t tile_n) {
     weft_plan *plan = plan_of(&s, &m);
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     weft_message message = {""};
-    weft_trace trace;
+    const weft_sim_subject subject_of = weft_sim_subject_of_plan(plan);
+    weft_recording recording;
     o.profile = profile;
-    if (weft_trace_make(&trace, plan, &o, 1, &message) != WEFT_OK) {
+    if (weft_recording_make(&recording, &subject_of, &o, 1, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
     }
     double sum = 0, squares = 0;
-    for (size_t i = 0; i < trace.count; i++) {
-        const double seconds = trace.visits[i].end - trace.visits[i].begin;
+    for (size_t i = 0; i < recording.count; i++) {
+        const double seconds = recording.visits[i].end - recording.visits[i].begin;
         sum += seconds;
         squares += seconds * seconds;
     }
-    const double mean = sum / (double)trace.count;
-    weft_trace_release(&trace);
+    const double mean = sum / (double)recording.count;
+    weft_recording_release(&recording);
     weft_plan_destroy(plan);
     return sqrt(squares / (double)1024 - mean * mean) / mean;
 }
@@ -273,10 +276,52 @@ static void test_time(void **state) {
     assert_near(seconds_of(&p, WEFT_DISPATCH_GRID), plain + 1e-3 + 4e-6 + 3 * 4e-6, close);
 }
 
+/* With no stages, a step waits for its pieces, but for what of the step before is left when they are requested. */
+static void test_early(void **state) {
+    (void)state;
+    weft_machine m = machine_of_compute();
+    const subject s = attention_of(16, 1); /* a tile of 16 steps for each of 4 workers */
+    const double step = (4.0 * 16 * 1 * 64 * 48) / 1e12 + 16.0 * 48 / 1e11, latency = 0.75 * step;
+    weft_profile p = WEFT_PROFILE_INIT;
+    weft_simulate_options o = WEFT_SIMULATE_INIT;
+    m.near_latency = m.dram_latency = latency * m.clock;
+    o.profile = &p;
+    for (int i = 0; i <= 4; i++) {
+        p.early = 0.25 * i;
+        const double waits = fmax(0, latency - p.early * step);
+        /* Q and the first step's pieces are waited for, one after the other; then 15 times what is late. */
+        assert_near(simulate(plan_of(&s, &m), &o, NULL).seconds, 2 * latency + 16 * step + 15 * waits, 1e-9 * step);
+    }
+}
+
+/* Steps that the L2 bounds take the time of the GPC's path: 2 GPCs of 6 workers and 6 of 4, or 1 of all. */
+static void test_gpcs(void **state) {
+    (void)state;
+    weft_machine m = machine_of_compute();
+    const subject s = attention_of(16 * 9, 16); /* one tile for each of 36 workers */
+    weft_profile p = WEFT_PROFILE_INIT;
+    weft_simulate_options o = WEFT_SIMULATE_INIT;
+    m.workers = 36;
+    m.gpcs = 1;
+    m.gpc_workers = 36;
+    m.l2_bandwidth = 1e9;
+    p.stages = 2;
+    o.profile = &p;
+    const double even = simulate(plan_of(&s, &m), &o, NULL).seconds;
+    m.gpcs = 8;
+    m.gpc_workers = 6;
+    assert_near(simulate(plan_of(&s, &m), &o, NULL).seconds, even * 6 * 8 / 36, 1e-9 * even);
+    m.l2_bandwidth = 1e300; /* what does not ask for much is not held up */
+    const double free_of_it = simulate(plan_of(&s, &m), &o, NULL).seconds;
+    m.gpcs = 1;
+    assert_true(free_of_it == simulate(plan_of(&s, &m), &o, NULL).seconds);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_right_text), cmocka_unit_test(test_errors), cmocka_unit_test(test_built_in),
         cmocka_unit_test(test_which_one),  cmocka_unit_test(test_spread), cmocka_unit_test(test_time),
+        cmocka_unit_test(test_early),      cmocka_unit_test(test_gpcs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

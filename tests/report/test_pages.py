@@ -186,6 +186,22 @@ class View(Pages):
                 self.browser.run("colour.value = 'domain'; colour.dispatchEvent(new Event('change'))")
                 self.browser.screenshot(os.path.join(SCREENSHOTS, f"view-{name}-by-domain.png"), whole=False)
 
+    def test_traces(self):
+        trace, out = os.path.join(self.folder.name, "<own> kernel.csv"), os.path.join(self.folder.name, "trace.html")
+        weft("simulate", "gemm", "--machine", "h200", "--m", "1K", "--n", "2K", "--k", "512", "--dtype", "bf16", "--trace-out", trace)
+        weft("view", "trace", trace, trace, "--machine", "h200", "-o", out)
+        result = json.loads(weft("simulate", "trace", trace, "--machine", "h200", "--json"))
+        for width, theme in SHAPES[:2]:
+            self.open(out, width, theme)
+            self.scrub(1)
+            self.check_fit(width)
+            self.assertEqual(self.browser.run("title.textContent"), "<own> kernel.csv")
+            self.assertEqual(self.live()["<own> kernel.csv"]["misses"][0], result["l2"]["misses"])
+            self.browser.screenshot(os.path.join(SCREENSHOTS, f"view-trace-{width}-{theme}.png"))
+        box = self.browser.run("(() => { const b = document.querySelector('.tiles').getBoundingClientRect(); return [b.left, b.top]; })()")
+        self.browser.point(box[0] + 2, box[1] + 2)
+        self.assertTrue(self.browser.run("tip.textContent").startswith("row 0, column 0\nposition 0, worker 0"), self.browser.run("tip.textContent"))
+
     def test_a_title_cannot_break_out(self):
         with open(os.path.join(ROOT, "machines", "gb10.ini"), encoding="utf-8") as file:
             text = file.read()

@@ -288,7 +288,9 @@ static void streams(void **state) {
     (void)state;
     weft_machine m = machine_in_step();
     weft_stream s = {sizeof s, 1, 64 * 4096, 4096, 8, WEFT_STREAM_SHARED, 0, 0.0};
+    const weft_profile every_request_counts = WEFT_PROFILE_INIT;
     weft_simulate_options o = WEFT_SIMULATE_INIT;
+    o.profile = &every_request_counts;
     for (int i = 0; i < 2 * 70; i++) {
         s.sawtooth = i % 2;
         o.stages = stages_of(least(i % 5, i / 2)); /* what is asked for ahead must fit */

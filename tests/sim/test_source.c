@@ -48,8 +48,9 @@ static void assert_same(const weft_simulation *a, const weft_simulation *b) {
     assert_true(a->seconds == b->seconds);
 }
 
+/* `exact`: pieces share no sectors and every tile reads some, so what must miss is what is read and written. */
 static void check_plan(const weft_plan *plan, const weft_machine *machine, const weft_simulate_options *o,
-                       weft_trace_format format, shape shape) {
+                       weft_trace_format format, int exact) {
     char path[] = "/tmp/weft-trace-XXXXXX";
     weft_message message = {""};
     weft_simulation want = WEFT_SIMULATION_INIT;
@@ -70,7 +71,7 @@ static void check_plan(const weft_plan *plan, const weft_machine *machine, const
     unlink(path);
     const weft_simulation got = simulate_trace(trace, machine, o);
     assert_same(&got, &want);
-    if (shape == SHAPE_ALIGNED) {
+    if (exact) {
         assert_int_equal(got.compulsory_misses, want.compulsory_misses);
     }
     assert_true(fabs(got.tflops - want.tflops) <= 1e-12 * want.tflops);
@@ -92,6 +93,8 @@ static void test_a_plans_trace(void **state) {
         machine.l2_bytes = machine.l2_line * random_between(&seed, 8, 2048); /* so that problems this small miss */
         machine.llc_bytes = machine.llc_bytes > 0 ? machine.l2_line * random_between(&seed, 8, 4096) : 0;
         machine.l2_ways = 0;
+        machine.gpcs = 1; /* else the time of a step depends on who takes it, which a trace does not say */
+        machine.gpc_workers = machine.workers;
         const shape shape = random_between(&seed, 0, 1) ? SHAPE_ANY : SHAPE_ALIGNED;
         const subject s = random_subject(&seed, shape, i % 2);
         weft_plan *plan = plan_of(&s, &machine);
@@ -104,7 +107,8 @@ static void test_a_plans_trace(void **state) {
             assert_int_equal(weft_profile_load(&profile, weft_profile_name((size_t)i % profiles), NULL), WEFT_OK);
             o.profile = &profile;
         }
-        check_plan(plan, &machine, &o, (weft_trace_format)(i / 2 % 2), shape);
+        check_plan(plan, &machine, &o, (weft_trace_format)(i / 2 % 2),
+                   shape == SHAPE_ALIGNED && (s.kind == WEFT_GEMM || s.attention.mask == WEFT_MASK_NONE));
         weft_plan_destroy(plan);
     }
 }
@@ -193,7 +197,7 @@ static void test_bad_traces(void **state) {
         {"", "t.csv:0: there is no line of column names"},
         {"tile,step\n", "t.csv:1: a trace has a column tensor"},
         {"tile,setp,tensor,block,bytes\n",
-         "t.csv:1: 'setp' is no column: worker, position, tile, step, tensor, block, bytes, op, time, spread, jitter"},
+         "t.csv:1: 'setp' is no column: worker, position, tile, step, tensor, block, bytes, op, time, spread, load"},
         {"tile,tile,tensor,block,bytes\n", "t.csv:1: column tile is there twice"},
         {"step,tensor,block,bytes\n", "t.csv:1: a trace has a column worker or a column tile"},
         {"tile,tensor,block,bytes\n", "t.csv: there is no record"},
@@ -209,12 +213,12 @@ static void test_bad_traces(void **state) {
          "t.csv:2: the name of a tensor is 1 to 63 visible ASCII characters without , and :"},
         {"tile,tensor,block,bytes,op\n0,A,0,64,x\n", "t.csv:2: op 'x' is not read, write or add"},
         {"tile,tensor,block,bytes,time\n0,A,0,64,nan\n", "t.csv:2: time 'nan' is not a finite number"},
-        {"tile,tensor,block,bytes,time\n0,A,0,64,-1\n", "t.csv:2: time -1 is not between 0 and 1e6"},
+        {"tile,tensor,block,bytes,time\n0,A,0,64,-1\n", "t.csv:2: time -1 is not between 0 and 1e+06"},
         {"tile,step,tensor,block,bytes\n0,-2,A,0,64\n", "t.csv:2: step -2 is not between -1 and 2147483646"},
         {"worker,tensor,block,bytes\n1048576,A,0,64\n", "t.csv:2: worker 1048576 is not between 0 and 1048575"},
         {"#weft trace grid=2\n", "t.csv:1: grid=2 is no value for it"},
-        {"#weft trace sped=2\n",
-         "t.csv:1: sped is not known: tensors, grid, workers, dispatch, cluster, run, flops, step-seconds or profile"},
+        {"#weft trace sped=2\n", "t.csv:1: sped is not known: tensors, grid, workers, dispatch, cluster, run, flops, "
+                                 "step-seconds, profile, room or fetched"},
         {"#weft trace tensors=A:2\ntile,tensor,block,bytes\n0,A,2,64\n", "t.csv:3: A has no block 2: it has 2"},
         {"#weft trace tensors=A:2\ntile,tensor,block,bytes\n0,B,2,64\n",
          "t.csv:3: B is none of the tensors that the first line names"},

@@ -81,8 +81,7 @@ static void set_known(weft_sheet *sheet, const weft_cuda_device *device, int sam
     m->workers = device->multiprocessors;
     say(sheet, WEFT_KEY_WORKERS, "the CUDA driver: SMs");
     if (weft_machine_large_gpcs(m) == 0) {
-        m->gpcs = 1;
-        m->gpc_workers = m->workers;
+        m->gpcs = m->gpc_workers = 0;
         say(sheet, WEFT_KEY_GPCS, "not known");
         say(sheet, WEFT_KEY_GPC_WORKERS, "follows from gpcs");
     }

@@ -16,11 +16,11 @@ typedef enum weft_trace_column {
     WEFT_TRACE_OP,
     WEFT_TRACE_TIME,
     WEFT_TRACE_SPREAD,
-    WEFT_TRACE_JITTER,
+    WEFT_TRACE_LOAD,
     WEFT_TRACE_COLUMNS
 } weft_trace_column;
 
-/* One record: numbers by column; time, spread and jitter are real. */
+/* One record: numbers by column; time, spread and load are real. */
 typedef struct weft_trace_record {
     int64_t number[WEFT_TRACE_TIME];
     double real[WEFT_TRACE_COLUMNS - WEFT_TRACE_TIME];
@@ -38,15 +38,16 @@ typedef struct weft_trace_unit {
 typedef struct weft_trace_builder {
     unsigned has; /* bits: the columns that records have */
     weft_trace_options options;
-    char profile[256]; /* that a file names */
+    char profile[256];    /* that a file names */
+    double room, fetched; /* that a file says */
     weft_trace_blocks blocks;
     uint32_t *records;
     size_t record_count, record_room;
     weft_trace_run *runs;
     size_t run_count, run_room;
-    double *real[3]; /* of runs: time, spread, jitter; null where there is no such column */
-    size_t real_room[3];
-    int64_t *job_tiles; /* of each job, in the order of their beginning; -1: there is no such column */
+    double *seconds; /* of runs; null where there is no column of times */
+    size_t seconds_room;
+    weft_trace_job *jobs; /* in the order of their beginning */
     size_t job_count, job_room;
     weft_trace_unit *units;
     size_t unit_count, unit_room;
@@ -56,13 +57,17 @@ typedef struct weft_trace_builder {
     int scattered; /* records of a unit do not all lie together */
 } weft_trace_builder;
 
+static inline int weft_trace_has(const weft_trace_builder *b, int column) {
+    return b->has >> column & 1;
+}
+
 /* Checks the columns. */
 weft_status weft_trace_build_start(weft_trace_builder *b, weft_message *message);
 
 /* Adds a record. WEFT_INVALID, with what is wrong with it. */
 weft_status weft_trace_build_add(weft_trace_builder *b, const weft_trace_record *record, weft_message *message);
 
-/* The trace, once all records are there. */
+/* The trace, once all records are there: finish.c. */
 weft_status weft_trace_build_end(weft_trace_builder *b, const char *name, weft_trace **trace, weft_message *message);
 
 void weft_trace_build_release(weft_trace_builder *b);

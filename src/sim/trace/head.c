@@ -110,6 +110,9 @@ static weft_status read_key(weft_trace_builder *b, const char *key, size_t lengt
         fine = read_dispatch(value, size, o);
     } else if (is_word(key, length, "flops")) {
         fine = weft_trace_real(value, size, &o->flops) && o->flops >= 0;
+    } else if (is_word(key, length, "room") || is_word(key, length, "fetched")) {
+        double *share = key[0] == 'r' ? &b->room : &b->fetched;
+        fine = weft_trace_real(value, size, share) && *share > 0 && *share <= 1024;
     } else if (is_word(key, length, "step-seconds")) {
         fine = weft_trace_real(value, size, &o->step_seconds) && o->step_seconds >= 0;
     } else {
@@ -120,14 +123,14 @@ static weft_status read_key(weft_trace_builder *b, const char *key, size_t lengt
                    *numbers[i].number <= WEFT_TRACE_WORKERS;
         }
     }
-    return fine ? WEFT_OK
-           : known
-               ? weft_fail(message, WEFT_INVALID, "%.*s=%.*s is no value for it", (int)length, key,
-                           (int)(size < 60 ? size : 60), value)
-               : weft_fail(
-                     message, WEFT_INVALID,
-                     "%.*s is not known: tensors, grid, workers, dispatch, cluster, run, flops, step-seconds or profile",
-                     (int)(length < 60 ? length : 60), key);
+    return fine    ? WEFT_OK
+           : known ? weft_fail(message, WEFT_INVALID, "%.*s=%.*s is no value for it", (int)length, key,
+                               (int)(size < 60 ? size : 60), value)
+                   : weft_fail(message, WEFT_INVALID,
+                               "%.*s is not known: tensors, grid, workers, dispatch, cluster, run, flops, step-seconds, "
+                               "profile, room "
+                               "or fetched",
+                               (int)(length < 60 ? length : 60), key);
 }
 
 weft_status weft_trace_head(weft_trace_builder *b, const char *line, size_t length, int *binary, weft_message *message) {
@@ -174,7 +177,7 @@ weft_status weft_trace_names(weft_trace_builder *b, const char *line, size_t len
         if (column == WEFT_TRACE_COLUMNS) {
             return weft_fail(
                 message, WEFT_INVALID,
-                "'%.*s' is no column: worker, position, tile, step, tensor, block, bytes, op, time, spread, jitter",
+                "'%.*s' is no column: worker, position, tile, step, tensor, block, bytes, op, time, spread, load",
                 (int)(size < 40 ? size : 40), item);
         }
         if (b->has >> column & 1) {

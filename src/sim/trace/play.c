@@ -69,8 +69,8 @@ static int next(void *user, int64_t worker, int64_t domain, weft_job *job) {
     job->number = hand->next++;
     job->tile = j->tile;
     job->steps = (j + 1)->first - j->first - j->prologue;
-    job->spread = t->spread ? t->spread[j->first] : 0;
-    job->jitter = t->jitter ? t->jitter[j->first] : 0;
+    job->spread = j->spread;
+    job->load = j->load;
     return 1;
 }
 
@@ -185,8 +185,6 @@ void weft_trace_destroy(weft_trace *t) {
         free(t->records);
         free(t->runs);
         free(t->seconds);
-        free(t->spread);
-        free(t->jitter);
         free(t->jobs);
         free(t->units);
         free(t->accesses);

@@ -29,6 +29,7 @@ typedef struct weft_trace_job {
     uint32_t first;    /* run; the next job's first ends it */
     uint32_t prologue; /* 1: the first run is step -1 */
     int64_t tile;
+    double spread, load;
 } weft_trace_job;
 
 struct weft_trace {
@@ -42,11 +43,10 @@ struct weft_trace {
     weft_trace_block *blocks; /* (pieces) each with its number in its tensor as a source has it */
     uint32_t *records;        /* (record_count) piece, kind in the highest bits */
     uint32_t record_count, run_count, job_count, unit_count;
-    weft_trace_run *runs;    /* (run_count + 1) */
-    double *seconds;         /* (run_count) or null */
-    double *spread, *jitter; /* (run_count) of a job, at its first run; or null */
-    weft_trace_job *jobs;    /* (job_count + 1) */
-    uint32_t *units;         /* (unit_count + 1) the first job of each */
+    weft_trace_run *runs; /* (run_count + 1) */
+    double *seconds;      /* (run_count) or null */
+    weft_trace_job *jobs; /* (job_count + 1) */
+    uint32_t *units;      /* (unit_count + 1) the first job of each */
     weft_source source;
     weft_access *accesses; /* (the longest run) */
     /* Of the simulation at hand. */

@@ -67,12 +67,13 @@ static void put_head(writer *w, const weft_plan *plan, const weft_sim_source *so
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u", i ? "," : "", w->name[i], w->blocks[i]);
     }
     snprintf(text + used, sizeof text - used,
-             " grid=%lldx%lld workers=%lld dispatch=%s cluster=%lld run=%lld flops=%.17g%s\n"
-             "%stile,step,tensor,block,bytes,op,time,spread,jitter\n",
+             " grid=%lldx%lld workers=%lld dispatch=%s cluster=%lld run=%lld flops=%.17g room=%.17g fetched=%.17g%s\n"
+             "%stile,step,tensor,block,bytes,op,time,spread,load\n",
              (long long)(walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows), (long long)walk->cols,
              (long long)walk->workers, weft_dispatch_describe(walk->dispatch)->name,
              (long long)(walk->cluster_rows * walk->cluster_cols), (long long)source->run,
-             plan->operation->flops(&plan->problem), word, walk->visits > 1 ? "position," : "");
+             plan->operation->flops(&plan->problem), source->room > 0 ? source->room : 1,
+             source->fetched > 0 ? source->fetched : 1, word, walk->visits > 1 ? "position," : "");
     weft_file_put(&w->file, text, strlen(text));
 }
 
@@ -95,7 +96,7 @@ static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int wr
     }
     const uint32_t block = piece - w->first[tensor];
     const int64_t bytes = weight * w->sector;
-    const double seconds = step < 0 ? 0 : job->step_seconds, jitter = job->jitter > 0 ? job->jitter : -1;
+    const double seconds = step < 0 ? 0 : job->step_seconds, load = job->load > 0 ? job->load : -1;
     if (w->used > BUFFER - LONGEST) {
         flush(w);
     }
@@ -111,7 +112,7 @@ static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int wr
         put_bytes(w, (uint64_t)written, 1);
         put_real(w, seconds);
         put_real(w, job->spread);
-        put_real(w, jitter);
+        put_real(w, load);
         return;
     }
     if (w->positions) {
@@ -119,11 +120,11 @@ static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int wr
     }
     w->used += (size_t)snprintf(w->buffer + w->used, LONGEST / 2, "%lld,%lld,%s,%u,%lld,%s,%.17g,%.17g,%.17g\n",
                                 (long long)job->tile, (long long)step, w->name[tensor], block, (long long)bytes,
-                                written ? "write" : "read", seconds, job->spread, jitter);
+                                written ? "write" : "read", seconds, job->spread, load);
 }
 
 static void put_job(writer *w, const weft_sim_job *job) {
-    if (job->lead_weight > 0) {
+    if (job->lead_weight > 0 && job->steps > 0) { /* what sees nothing reads nothing */
         put(w, -1, job->lead, job->lead_weight, 0, job);
     }
     for (int64_t i = 0; i < job->steps; i++) {
