@@ -1,21 +1,27 @@
 /* Choudhary et al.: Optimizing Attention on GPUs by Exploiting GPU Architectural NUMA Effects. FlashAttention 2 on an
- * MI300X: tiles of 128x64, one workgroup per tile, workgroup i on die i mod 8. */
+ * MI300X: tiles of 128x64, one workgroup per tile, workgroup i on die i mod 8. Beside it the L2 hits of a pipelined kernel
+ * on an MI355X (ROCm/FlyDSL, pull request 919). */
 #include <math.h>
 
 #include "studies/study.h"
 
-static const int32_t ORDERS[] = {WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_BLOCK_FIRST_SWIZZLED, WEFT_ORDER_HEAD_FIRST,
-                                 WEFT_ORDER_HEAD_FIRST_SWIZZLED};
 enum { MAPPINGS = 4, NAIVE_BLOCK = 0, SWIZZLED_BLOCK, NAIVE_HEAD, SWIZZLED_HEAD };
+static const struct {
+    int32_t order;
+    const char *name;
+} MAPPING[MAPPINGS] = {{WEFT_ORDER_BLOCK_FIRST, "naive block-first"},
+                       {WEFT_ORDER_BLOCK_FIRST_SWIZZLED, "swizzled block-first"},
+                       {WEFT_ORDER_HEAD_FIRST, "naive head-first"},
+                       {WEFT_ORDER_HEAD_FIRST_SWIZZLED, "swizzled head-first"}};
 
-typedef struct mappings {
-    double hits[MAPPINGS];     /* per cent */
-    double relative[MAPPINGS]; /* speed, over swizzled head-first */
-} mappings;
+typedef struct mapped {
+    double hits, seconds; /* hits in per cent */
+} mapped;
 
-/* All four mappings of one problem. Long problems repeat themselves, so about `limit` steps are simulated. */
-static mappings run(study *s, int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t head_dim,
-                    uint64_t limit) {
+/* Where a long launch is first cut: a few tiles of each worker. */
+enum { FIRST_CUT = 1000000 };
+
+static weft_attention attention(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t head_dim) {
     weft_attention p = WEFT_ATTENTION_INIT;
     p.batch = batch;
     p.heads = heads;
@@ -24,58 +30,117 @@ static mappings run(study *s, int64_t batch, int64_t heads, int64_t kv_heads, in
     p.head_dim = head_dim;
     p.dtype = WEFT_BF16;
     p.layout = WEFT_BHSD;
-    mappings result = {{0}, {0}};
-    double seconds[MAPPINGS];
+    return p;
+}
+
+/* Of the kernel that the machine's file names. */
+static const char *kernel_of(const weft_machine *machine, const weft_attention *p) {
+    return p->operation == WEFT_ATTENTION_BACKWARD ? machine->backward_profile : machine->attention_profile;
+}
+
+static mapped run_one(study *s, const char *machine, const weft_attention *p, int mapping, int64_t tile_m, int64_t tile_n) {
+    const weft_machine m = study_machine(s, machine);
+    weft_schedule schedule = WEFT_SCHEDULE_INIT;
+    schedule.tile_m = tile_m;
+    schedule.tile_n = tile_n;
+    schedule.order = MAPPING[mapping].order;
+    schedule.sweep = WEFT_SWEEP_FORWARD;
+    schedule.dispatch = WEFT_DISPATCH_GRID;
+    const weft_simulation sim = study_simulate(s, machine, kernel_of(&m, p), p, &schedule, FIRST_CUT);
+    return (mapped){100 * (double)sim.total.hits / (double)(sim.total.hits + sim.total.misses), sim.seconds};
+}
+
+/* All mappings of a pass on the MI300X. Backward, a tile is 128 keys and then 128 queries; a step is 32 of the others. */
+static void run_all(study *s, mapped *to, weft_attention p) {
+    const int backward = p.operation == WEFT_ATTENTION_BACKWARD;
     for (int i = 0; i < MAPPINGS; i++) {
-        weft_schedule schedule = WEFT_SCHEDULE_INIT;
-        schedule.tile_m = 128;
-        schedule.tile_n = 64;
-        schedule.order = ORDERS[i];
-        schedule.sweep = WEFT_SWEEP_FORWARD;
-        schedule.dispatch = WEFT_DISPATCH_GRID;
-        const weft_simulation sim = study_simulate(s, "mi300x", "triton-mi300x", &p, &schedule, limit);
-        result.hits[i] = 100 * (double)sim.total.hits / (double)(sim.total.hits + sim.total.misses);
-        seconds[i] = sim.seconds;
+        to[i] = run_one(s, "mi300x", &p, i, backward ? 32 : 128, backward ? 128 : 64);
     }
+}
+
+static double speed(const mapped *all, int mapping) {
+    return all[SWIZZLED_HEAD].seconds / all[mapping].seconds;
+}
+
+static void mi300x_mha(study *s) {
+    static const char hits[] = "figure 13, per cent L2 hits, H = 128, S = 128K, D = 128";
+    static const char spread[] = "the spread per tile";
+    mapped large[MAPPINGS], middle[MAPPINGS], small[MAPPINGS];
+    run_all(s, large, attention(1, 128, 128, 131072, 128));
+    study_add(s, STUDY_COUNT, hits, 93, large[SWIZZLED_HEAD].hits, "swizzled head-first (published 90 to 96)");
+    study_fitted(s, spread);
+    study_between(s, hits, 50, large[NAIVE_HEAD].hits, 40, 60, "naive head-first (published 40 to 60)");
+    study_fitted(s, spread);
+    study_between(s, hits, 1, large[NAIVE_BLOCK].hits, 0, 2, "naive block-first (published about 1)");
+    study_between(s, hits, 1, large[SWIZZLED_BLOCK].hits, 0, 2, "swizzled block-first (published about 1)");
+
+    static const char speeds[] = "figure 12, speed over swizzled head-first";
+    study_add(s, STUDY_SPEED, speeds, 0.67, speed(large, NAIVE_BLOCK), "naive block-first, H = 128, S = 128K");
+    study_fitted(s, "the rate of products");
+    study_add(s, STUDY_SPEED, speeds, 0.67, speed(large, SWIZZLED_BLOCK), "swizzled block-first, H = 128, S = 128K");
+    study_fitted(s, "the rate of products");
+    study_add(s, STUDY_SPEED, speeds, 0.9, speed(large, NAIVE_HEAD), "naive head-first, H = 128, S = 128K");
+    run_all(s, middle, attention(1, 64, 64, 32768, 128));
+    study_add(s, STUDY_SPEED, speeds, 0.67, speed(middle, NAIVE_BLOCK), "naive block-first, H = 64, S = 32K");
+    study_add(s, STUDY_SPEED, speeds, 0.67, speed(middle, SWIZZLED_BLOCK), "swizzled block-first, H = 64, S = 32K");
+    study_add(s, STUDY_SPEED, speeds, 1, speed(middle, NAIVE_HEAD), "naive head-first, H = 64, S = 32K: as fast");
+
+    static const char few[] = "figure 13, per cent L2 hits, few heads and short sequences: about 90";
+    run_all(s, small, attention(1, 8, 8, 8192, 128));
     for (int i = 0; i < MAPPINGS; i++) {
-        result.relative[i] = seconds[SWIZZLED_HEAD] / seconds[i];
+        study_add(s, STUDY_COUNT, few, 90, small[i].hits, "%s, H = 8, S = 8K", MAPPING[i].name);
     }
-    return result;
+}
+
+static void mi300x_gqa(study *s) {
+    static const char section[] = "figure 14, GQA with 8 kv heads, S = 128K, speed over swizzled head-first";
+    mapped gqa[MAPPINGS];
+    run_all(s, gqa, attention(1, 128, 8, 131072, 128));
+    study_between(s, section, NAN, speed(gqa, NAIVE_BLOCK), 0, 0.95, "naive block-first, H = 128: clearly slower");
+    study_add(s, STUDY_SPEED, section, 1, speed(gqa, SWIZZLED_BLOCK), "swizzled block-first, H = 128: alike");
+    study_between(s, section, NAN, speed(gqa, NAIVE_HEAD), 0.9, 1.05,
+                  "naive head-first, H = 128: 0.90 to 0.95 in some cases");
+}
+
+static void mi300x_deepseek(study *s) {
+    static const char section[] = "figure 15, DeepSeek-V3 prefill: H = 128, D = 56, S = 128K, batch 8, speed";
+    const weft_attention p = attention(8, 128, 128, 131072, 56);
+    mapped v3[MAPPINGS];
+    v3[NAIVE_BLOCK] = run_one(s, "mi300x", &p, NAIVE_BLOCK, 128, 64);
+    v3[SWIZZLED_BLOCK] = run_one(s, "mi300x", &p, SWIZZLED_BLOCK, 128, 64);
+    v3[SWIZZLED_HEAD] = run_one(s, "mi300x", &p, SWIZZLED_HEAD, 128, 64);
+    study_add(s, STUDY_SPEED, section, 0.65, speed(v3, NAIVE_BLOCK), "naive block-first (published: under 0.65)");
+    study_add(s, STUDY_SPEED, section, 0.76, speed(v3, SWIZZLED_BLOCK), "swizzled block-first");
+    study_fitted(s, "the spread per step");
+}
+
+static void mi300x_backward(study *s) {
+    static const char section[] = "figure 16, backward, H = 128, S = 128K, speed over swizzled head-first";
+    weft_attention p = attention(1, 128, 128, 131072, 128);
+    mapped all[MAPPINGS];
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    run_all(s, all, p);
+    study_add(s, STUDY_SPEED, section, 0.91, speed(all, NAIVE_BLOCK), "naive block-first");
+    study_fitted(s, "the rate of its products");
+    study_add(s, STUDY_SPEED, section, 0.94, speed(all, SWIZZLED_BLOCK), "swizzled block-first");
+    study_add(s, STUDY_SPEED, section, 0.91, speed(all, NAIVE_HEAD), "naive head-first");
+}
+
+static void mi355x(study *s) {
+    static const char section[] = "MI355X, FlyDSL pull request 919: H = 64, S = 64K, D = 128, per cent";
+    const weft_attention p = attention(1, 64, 64, 65536, 128);
+    const mapped block = run_one(s, "mi355x", &p, NAIVE_BLOCK, 256, 64);
+    const mapped head = run_one(s, "mi355x", &p, SWIZZLED_HEAD, 256, 64);
+    study_add(s, STUDY_COUNT, section, 97.64, 100 - block.hits, "L2 misses, block-first");
+    study_fitted(s, "its spread per tile");
+    study_add(s, STUDY_COUNT, section, 93.62, head.hits, "L2 hits, swizzled head-first");
+    study_fitted(s, "its spread per tile");
 }
 
 void study_numa(study *s) {
-    static const char hits[] = "figure 13, per cent L2 hits, H = 128, S = 128K, D = 128";
-    static const char speed[] = "figure 12, speed over swizzled head-first (predicted: bandwidth and latency only)";
-    static const char why[] = "the simulated launch is bound by compute";
-    const mappings large = run(s, 1, 128, 128, 131072, 128, 32000000);
-    study_between(s, hits, 93, large.hits[SWIZZLED_HEAD], 85, 100, "swizzled head-first");
-    study_between(s, hits, 1, large.hits[NAIVE_BLOCK], 0, 5, "naive block-first");
-    study_between(s, hits, 1, large.hits[SWIZZLED_BLOCK], 0, 5, "swizzled block-first");
-    study_between(s, hits, 50, large.hits[NAIVE_HEAD], large.hits[NAIVE_BLOCK], large.hits[SWIZZLED_HEAD],
-                  "naive head-first (published 40 to 60): between the others");
-    study_unjudged(s, why, speed, 0.67, large.relative[NAIVE_BLOCK], "naive block-first, H = 128, S = 128K");
-    study_unjudged(s, why, speed, 0.67, large.relative[SWIZZLED_BLOCK], "swizzled block-first, H = 128, S = 128K");
-    study_unjudged(s, why, speed, 0.9, large.relative[NAIVE_HEAD], "naive head-first, H = 128, S = 128K");
-
-    static const char small_section[] = "figure 13, per cent L2 hits, few heads and short sequences: about 90";
-    const mappings small = run(s, 1, 8, 8, 8192, 128, 0);
-    static const char *const names[] = {"naive block-first", "swizzled block-first", "naive head-first",
-                                        "swizzled head-first"};
-    for (int i = 0; i < MAPPINGS; i++) {
-        study_between(s, small_section, 90, small.hits[i], 80, 100, "%s, H = 8, S = 8K", names[i]);
-    }
-
-    static const char gqa_section[] = "figure 14, GQA with 8 kv heads: both swizzled orders alike";
-    for (int64_t heads = 32; heads <= 128; heads *= 2) {
-        const mappings gqa = run(s, 1, heads, 8, 131072, 128, 8000000);
-        study_between(s, gqa_section, NAN, gqa.hits[SWIZZLED_BLOCK], gqa.hits[SWIZZLED_HEAD] - 5,
-                      gqa.hits[SWIZZLED_HEAD] + 5, "per cent hits, swizzled block-first, H = %lld; head-first %.2f",
-                      (long long)heads, gqa.hits[SWIZZLED_HEAD]);
-    }
-
-    static const char deepseek[] = "figure 15, DeepSeek-V3 prefill: H = 128, D = 56, S = 128K, batch 8";
-    const mappings v3 = run(s, 8, 128, 128, 131072, 56, 16000000);
-    study_unjudged(s, why, deepseek, 0.65, v3.relative[NAIVE_BLOCK], "speed of naive block-first (published: under 0.65)");
-    study_unjudged(s, why, deepseek, 0.76, v3.relative[SWIZZLED_BLOCK], "speed of swizzled block-first");
-    study_between(s, deepseek, 93, v3.hits[SWIZZLED_HEAD], 85, 100, "per cent hits, swizzled head-first");
+    mi300x_mha(s);
+    mi300x_gqa(s);
+    mi300x_deepseek(s);
+    mi300x_backward(s);
+    mi355x(s);
 }

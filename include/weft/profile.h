@@ -30,10 +30,11 @@ typedef struct weft_profile {
     double hidden;      /**< share of both that runs beside the tile before or after */
     double clock;       /**< share of the machine's clock that is left when the matrix units never pause */
     double spread_kept; /**< share of spread_step that is left where a kernel holds its workers in step */
+    int64_t dq_pass;    /**< attention backward: 1: passes of their own over the keys compute dQ; 0: adds to fp32 sums */
 } weft_profile;
 
 #define WEFT_PROFILE_INIT                                                                                                  \
-    { sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0 }
+    { sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0 }
 
 /** Finds a profile: one of the built-in ones by name, in upper or lower case, or a file by path (anything with a '/' or
  * ending in ".ini").

@@ -142,7 +142,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
 }
 
 weft_tiling weft_plan_tiling(const weft_plan *plan) {
-    return (weft_tiling){&plan->problem, &plan->schedule, plan->heads_in_tile, plan->products, plan->lead};
+    return (weft_tiling){&plan->problem, &plan->schedule, plan->heads_in_tile, plan->products, plan->lead, 0};
 }
 
 /* Settles the tile, chooses what is still open and lays the schedule over the grid of tiles. */

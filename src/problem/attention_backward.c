@@ -54,13 +54,30 @@ static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     *reach = weft_reach_make(p->kv_seq, p->seq, s->tile_n, s->tile_m, weft_slice_transpose(&slice));
 }
 
-/* Q, dO and the sums of dQ, which are fp32, of a block of queries, for all heads of a group. */
+/* Two forms of the kernel. With adds, a tile reads blocks of Q and dO, with a log-sum-exp and a delta for each query, and
+ * adds to dQ in fp32. With passes of its own for dQ, the tile adds nothing; afterwards it takes the block of queries of its
+ * own number, for one head of the group after the other, and reads blocks of K and V, which are as long as those of
+ * queries before. Products are computed again: seven in all, not five. */
+static int64_t group_of(const weft_attention *p) {
+    return p->heads / p->kv_heads;
+}
+
+/* Q and dO of some queries of one head, and two numbers of fp32 for each. */
 static int64_t query_sectors(const weft_attention *p, int64_t queries, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-    const int64_t sums = p->head_dim * (int64_t)sizeof(float);
-    return p->heads / p->kv_heads *
-           (weft_sectors(queries, row, p->q_strides.seq * bytes, sector) +
-            weft_sectors(queries, row, p->o_strides.seq * bytes, sector) + weft_sectors(queries, sums, sums, sector));
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes, number = (int64_t)sizeof(float);
+    return weft_sectors(queries, row, p->q_strides.seq * bytes, sector) +
+           weft_sectors(queries, row, p->o_strides.seq * bytes, sector) + 2 * weft_sectors(queries, number, number, sector);
+}
+
+/* dQ of some queries of one head: as fp32 sums, or as it is handed out. */
+static int64_t sum_sectors(const weft_attention *p, int64_t queries, int64_t sector) {
+    const int64_t row = p->head_dim * (int64_t)sizeof(float);
+    return weft_sectors(queries, row, row, sector);
+}
+
+static int64_t dq_sectors(const weft_attention *p, int64_t queries, int64_t sector) {
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    return weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector);
 }
 
 static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
@@ -69,24 +86,52 @@ static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector
            weft_sectors(keys, row, p->v_strides.seq * bytes, sector);
 }
 
+static const char *refused(const weft_tiling *t) {
+    const weft_attention *p = &t->problem->attention;
+    if (t->schedule->cluster_m * t->schedule->cluster_n > 1) {
+        return "the simulator takes attention backward without clusters";
+    }
+    if (t->dq_pass && (p->mask != WEFT_MASK_NONE || p->seq != p->kv_seq)) {
+        return "the simulator takes attention backward with passes for dQ without a mask, for as many queries as keys";
+    }
+    return NULL;
+}
+
 static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *to) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    const char *const alone = "the simulator takes attention backward without clusters";
-    *to = (weft_pieces){.refused = s->cluster_m * s->cluster_n > 1 ? alone : NULL,
-                        .sections = 1,
-                        .section = {{"Q, dO and dQ", "kv head", p->batch * p->kv_heads}},
-                        .steps = weft_ceil_divide(p->seq, s->tile_m),
-                        .step = "query block",
-                        .read = "blocks of Q, dO and dQ",
-                        .per_piece = 3};
-    const double row = (double)p->head_dim * 4.0 / (double)sector + 1, group = (double)(p->heads / p->kv_heads);
-    to->largest = row * fmax(3.0 * group * (double)s->tile_m, 2.0 * (double)s->tile_n);
-    const int64_t lines = p->batch * p->kv_heads, keys = key_sectors(p, p->kv_seq, sector);
+    const int64_t lines = p->batch * p->kv_heads, group = group_of(p);
+    *to = (weft_pieces){
+        .refused = refused(t),
+        .sections = 2,
+        .section = {{"Q and dO", "kv head", lines}, {t->dq_pass ? "K and V" : "sums of dQ", "kv head", lines}},
+        .steps = weft_ceil_divide(p->seq, s->tile_m),
+        .step = t->dq_pass ? "block" : "query block",
+        .read = t->dq_pass ? "blocks of Q and dO, or of K and V" : "blocks of Q, dO and dQ",
+        .per_piece = t->dq_pass ? 2 : 3,
+        .passes = t->dq_pass ? 1 + group : 1};
+    const double row = (double)p->head_dim * 4.0 / (double)sector + 1;
+    to->largest = row * fmax(4.0 * (double)group * (double)s->tile_m, 4.0 * (double)s->tile_n);
+    const int64_t keys = key_sectors(p, p->kv_seq, sector);
     const weft_steps all = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
     const int64_t seen = (all.end * s->tile_m < p->seq ? all.end * s->tile_m : p->seq) - all.begin * s->tile_m;
-    to->distinct = (uint64_t)(lines * (query_sectors(p, seen, sector) + keys));
-    to->written = (uint64_t)(lines * keys);
+    const int64_t sums = t->dq_pass ? 0 : sum_sectors(p, seen, sector);
+    to->distinct = (uint64_t)(lines * (group * (query_sectors(p, seen, sector) + sums) + keys));
+    to->written = (uint64_t)(lines * (keys + (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
+}
+
+/* A pass for dQ of one head: a block of queries, and all keys. */
+static void dq_reads(const weft_tiling *t, const weft_visit *visit, int64_t sector, weft_visit_reads *to) {
+    const weft_attention *p = &t->problem->attention;
+    const weft_schedule *s = t->schedule;
+    const int64_t left = p->seq - visit->tile.block * s->tile_n, queries = left < s->tile_n ? left : s->tile_n;
+    to->stream[0].line += p->batch * p->kv_heads;
+    to->stream[0].sectors = key_sectors(p, s->tile_m, sector);
+    to->stream[0].at_end = key_sectors(p, (p->kv_seq - 1) % s->tile_m + 1, sector);
+    to->first_sectors = query_sectors(p, queries, sector);
+    to->out_sectors = dq_sectors(p, queries, sector);
+    to->exponentials = (double)s->tile_m * (double)s->tile_n;
+    to->flops = 6.0 * to->exponentials * (double)p->head_dim;
 }
 
 static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
@@ -94,17 +139,27 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     (void)reach;
-    const int64_t last = (p->seq - 1) % s->tile_m + 1, left = p->kv_seq - visit->tile.block * s->tile_n;
     to->streams = 1;
     to->stream[0].line = visit->tile.batch * p->kv_heads + visit->tile.head;
-    to->stream[0].sectors = query_sectors(p, s->tile_m, sector);
-    to->stream[0].at_end = query_sectors(p, last, sector);
     to->stream[0].shared = 1;
-    to->first_sectors = to->out_sectors = key_sectors(p, left < s->tile_n ? left : s->tile_n, sector);
     to->reads_out = 0;
     to->dtype = p->dtype;
-    to->exponentials = (double)(p->heads / p->kv_heads) * (double)s->tile_m * (double)s->tile_n;
-    to->flops = 10.0 * to->exponentials * (double)p->head_dim;
+    if (to->pass > 0) {
+        dq_reads(t, visit, sector, to);
+        return;
+    }
+    const int64_t group = group_of(p), last = (p->seq - 1) % s->tile_m + 1;
+    const int64_t left = p->kv_seq - visit->tile.block * s->tile_n;
+    to->stream[0].sectors = group * query_sectors(p, s->tile_m, sector);
+    to->stream[0].at_end = group * query_sectors(p, last, sector);
+    if (!t->dq_pass) {
+        to->sums.line = to->stream[0].line + p->batch * p->kv_heads;
+        to->sums.sectors = group * sum_sectors(p, s->tile_m, sector);
+        to->sums.at_end = group * sum_sectors(p, last, sector);
+    }
+    to->first_sectors = to->out_sectors = key_sectors(p, left < s->tile_n ? left : s->tile_n, sector);
+    to->exponentials = (double)group * (double)s->tile_m * (double)s->tile_n;
+    to->flops = (t->dq_pass ? 8.0 : 10.0) * to->exponentials * (double)p->head_dim;
 }
 
 /* K, V, dK and dV stay; Q and dO pass. */

@@ -25,6 +25,7 @@ typedef struct weft_tiling {
     int64_t heads_in_tile; /* attention: query heads that share K and V in one tile, whose rows are (query, head) */
     int64_t products;      /* GEMM: products of the batch that one walk covers; 0: all */
     int64_t lead;          /* attention: rows that the first tile lacks, see weft_reach */
+    int dq_pass;           /* attention backward: dQ has passes of its own over the keys, see weft_profile */
 } weft_tiling;
 
 /* A side of a tile: a field of the schedule that the operation uses. */
@@ -49,6 +50,7 @@ typedef struct weft_pieces {
     const char *step;  /* "key block" */
     const char *read;  /* "blocks of K and V" */
     int64_t per_piece; /* tensors that a piece is made of */
+    int64_t passes;    /* of a visit, each with streams, a beginning and an end of its own; 0: one */
     double largest;    /* sectors of the largest piece, at most */
     uint64_t distinct; /* sectors that are read, each once */
     uint64_t written;  /* sectors that are written, each once */
@@ -56,19 +58,23 @@ typedef struct weft_pieces {
     double fetched; /* than 1 where rows are short and their neighbours are not read with them; 0: 1 */
 } weft_pieces;
 
-/* What one visit reads and writes, in sectors. A step reads its piece of every stream. */
+/* What one pass of a visit reads and writes, in sectors. A step reads its piece of every stream. */
 typedef struct weft_visit_reads {
+    int64_t pass; /* which: set by who asks */
     int streams;
     struct {
         int64_t line;            /* over all sections, in their order */
         int64_t sectors, at_end; /* of a piece; of the line's last piece */
         int64_t shared;          /* CTAs of the cluster that this one request serves */
     } stream[WEFT_STREAMS];
-    int64_t first_sectors;      /* read once, when the tile begins */
-    int64_t out_sectors;        /* written when it ends */
-    int reads_out;              /* 1: what is read first is the output itself */
-    weft_dtype dtype;           /* of the products */
-    double flops, exponentials; /* of one step of one CTA */
+    struct {
+        int64_t line, sectors, at_end; /* as of a stream */
+    } sums;                            /* what a step adds to when it has computed; no sectors: nothing */
+    int64_t first_sectors;             /* read once, when the tile begins */
+    int64_t out_sectors;               /* written when it ends */
+    int reads_out;                     /* 1: what is read first is the output itself */
+    weft_dtype dtype;                  /* of the products */
+    double flops, exponentials;        /* of one step of one CTA */
 } weft_visit_reads;
 
 /* A weft_buffer: the field of a struct of data, read (1), written (2) or both (3); optional as in weft_buffer. */

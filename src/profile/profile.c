@@ -7,10 +7,13 @@
 
 #define WEFT_KEY(ID, field, section, key, TYPE, minimum, maximum, words, unit, text)                                       \
     {section, key, offsetof(weft_profile, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text, 0},
+#define WEFT_OPTIONAL_KEY(ID, field, section, key, TYPE, minimum, maximum, words, unit, text)                              \
+    {section, key, offsetof(weft_profile, field), WEFT_KEY_IS_##TYPE, minimum, maximum, words, unit, text, 1},
 static const weft_key keys[] = {
 #include "profile/keys.def"
 };
 #undef WEFT_KEY
+#undef WEFT_OPTIONAL_KEY
 enum { KEYS = sizeof keys / sizeof *keys, LEAST = sizeof(size_t) };
 _Static_assert((int)KEYS <= (int)WEFT_SHEET_KEYS, "a sheet has room for every key of a profile");
 

@@ -31,13 +31,12 @@ weft_status weft_bound_of(const weft_plan *plan, const weft_simulate_options *op
         status = weft_fail(message, WEFT_UNSUPPORTED, "the plan has no tiles");
     }
     if (status == WEFT_OK) {
-        const weft_tiling tiling = weft_plan_tiling(plan);
         const weft_visit visit = {.tile = weft_tile_at(0, 0, 0), .direction = 1, .steps = 1};
         const double total = (double)weft_simulate_steps(plan), workers = (double)source.workers;
         const double ctas = (double)(plan->schedule.cluster_m * plan->schedule.cluster_n);
-        weft_visit_reads reads;
-        double sectors = 0;
-        plan->operation->reads(&tiling, &plan->walk.reach, &visit, m->l2_sector, &reads);
+        weft_visit_reads reads = {.pass = 0};
+        plan->operation->reads(&walk.tiling, &plan->walk.reach, &visit, m->l2_sector, &reads);
+        double sectors = (double)reads.sums.sectors;
         for (int i = 0; i < reads.streams; i++) {
             sectors += (double)reads.stream[i].sectors;
         }

@@ -13,6 +13,7 @@ typedef struct sim_worker {
     double factor;  /* this tile's drift, on the time of a step */
     int64_t asking; /* so many of them ask for pieces when they begin; what the others need was asked for ahead */
     double seconds; /* a step, this tile's drift included */
+    double spread;  /* of the steps, which then draw for themselves */
     int64_t domain;
     int32_t stage; /* of the next step: its place in `ready` */
     int32_t busy;  /* has a job */
@@ -26,6 +27,7 @@ typedef struct engine {
     sim_worker *workers;
     weft_wheel wheel;
     int64_t stages;
+    int ahead; /* steps are requested ahead */
     double early, spread_step, spread_tile;
     uint64_t limit, random;
     weft_sim_outcome *outcome;
@@ -73,16 +75,41 @@ static double request(engine *e, sim_worker *w, int64_t i, double now) {
                   : request_streams(e, w, i, now);
 }
 
+/* Adds what the step that ended has computed to the sums. Nobody waits for that. */
+static void add_sums(engine *e, const sim_worker *w, double now) {
+    const weft_sim_job *job = &w->job;
+    const int64_t step = job->first + (w->done - 1) * job->direction;
+    const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
+    weft_memory_add(e->memory, w->domain, job->sums.base + (uint32_t)step, weight, now);
+}
+
+static double at_least_a_tenth(double factor) {
+    return factor > 0.1 ? factor : 0.1;
+}
+
 /* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
- * spread_step / sqrt(n); what the tile varies by as a whole, spread_tile, does not average out. */
-static double spread_of_tile(engine *e, const weft_sim_job *job) {
+ * spread_step / sqrt(n); what the tile varies by as a whole, spread_tile, does not average out.
+ *
+ * With nothing requested ahead each step draws for itself: who comes first waits for the miss, and the others, who come
+ * later, find the piece. One draw for all steps would have the same worker wait at every step. */
+static double spread_of_tile(engine *e, sim_worker *w) {
+    const weft_sim_job *job = &w->job;
     const double steps = e->spread_step * job->spread + job->jitter;
-    const double mean = job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
+    const double mean = e->ahead && job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
+    w->spread = e->ahead ? 0.0 : steps;
     double factor = 1.0 + mean * next_spread(&e->random);
     if (e->spread_tile > 0) {
         factor += e->spread_tile * next_spread(&e->random);
     }
-    return factor > 0.1 ? factor : 0.1;
+    return at_least_a_tenth(factor);
+}
+
+/* What the step at hand draws for itself, on its time. From one draw: the sum of four numbers of 16 bits is about normal.
+ */
+static double spread_of_step(engine *e, const sim_worker *w) {
+    const uint64_t bits = weft_random(&e->random);
+    const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+    return at_least_a_tenth(1.0 + w->spread * ((double)sum * 0x1p-16 - 2.0) * 1.7320508075688772);
 }
 
 /* How long the step at hand takes, which has been asked for. */
@@ -105,7 +132,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     w->done = 0;
     w->asking = w->job.steps - e->stages;
     w->stage = 0;
-    w->factor = spread_of_tile(e, &w->job);
+    w->factor = spread_of_tile(e, w);
     w->seconds = w->job.step_seconds * w->factor;
     double start = now;
     if (e->source->listed) {
@@ -163,6 +190,9 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     if (watched && w->busy && e->source->listed) { /* the step before is over */
         e->source->listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
     }
+    if (w->job.sums.weight > 0 && w->done > 0) {
+        add_sums(e, w, now);
+    }
     if (w->done < w->asking) {
         ready = watched ? request(e, w, w->done + stages, now) : request_streams(e, w, w->done + stages, now);
     } else if (!w->busy) {
@@ -170,7 +200,10 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     } else if (w->done == w->job.steps) {
         return end_job(e, number, now);
     }
-    const double seconds = watched ? seconds_of(e, w) : w->seconds;
+    double seconds = watched ? seconds_of(e, w) : w->seconds;
+    if (w->spread > 0) {
+        seconds *= spread_of_step(e, w);
+    }
     if (watched && e->observer) {
         tell_step(e, number, now);
     }
@@ -225,6 +258,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->workers = workers;
     e->stages = settings->profile.stages;
     e->early = settings->profile.early;
+    e->ahead = e->stages > 0 || e->early > 0;
     e->spread_step = settings->profile.spread_step;
     e->spread_tile = settings->profile.spread_tile;
     e->limit = settings->limit;

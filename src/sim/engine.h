@@ -19,6 +19,7 @@ typedef struct weft_sim_job {
     int direction;
     int streams;
     weft_sim_stream stream[WEFT_SIM_STREAMS];
+    weft_sim_stream sums; /* at each step, when it has computed, the job adds to piece base + s; weight 0: to none */
     double step_seconds;
     double spread;              /* of the steps' times, as a share of the drift; 1 but for clusters */
     double load;                /* share of a step in which the L2 is busy with its pieces */
@@ -77,6 +78,7 @@ typedef struct weft_sim_source {
     uint64_t distinct, written; /* sectors that are read first, and that are written, each once */
     uint64_t visits;            /* pieces read by listed steps */
     int64_t per_piece;          /* tensors that a piece is made of */
+    int64_t passes;             /* over each tile that the subject's steps count once; 0: one */
     /* After a run: sets the three counts above where only a run shows them, or says what was wrong with a job. Or null. */
     weft_status (*end)(struct weft_sim_source *source, weft_message *message);
     void (*release)(void *context); /* or null */

@@ -18,6 +18,7 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, const wef
                      uint64_t seed) {
     memset(memory, 0, sizeof *memory);
     memory->domains = machine->domains;
+    memory->separate = machine->l2_home == WEFT_HOME_PRIVATE;
     memory->split = machine->l2_home == WEFT_HOME_SPLIT;
     memory->has_llc = machine->llc_bytes > 0;
     memory->writes_hit = machine->l2_write == WEFT_WRITE_HIT;
@@ -238,6 +239,53 @@ void weft_memory_write(weft_memory *memory, int64_t domain, uint32_t piece, uint
     write_part(memory, domain, piece * 2, weight - weight / 2, now);
     if (weight >= 2) {
         write_part(memory, domain, piece * 2 + 1, weight / 2, now);
+    }
+}
+
+/* Brings the piece that is added to from behind the L2s. It will be written back once, when it leaves: counted here. */
+static void fetch_to_add(weft_memory *memory, weft_memory_domain *d, uint32_t id, uint32_t weight, double now) {
+    const uint64_t before = d->traffic.dram_read_bytes;
+    d->traffic.misses += weight;
+    fetch(memory, &d->traffic, id, weight, now);
+    if (d->traffic.dram_read_bytes > before) {
+        d->traffic.dram_write_bytes += (uint64_t)weight * memory->sector;
+        serve(&memory->dram_free, now, weight, memory->dram_seconds);
+    }
+}
+
+static void add_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double now) {
+    const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
+    weft_memory_domain *d = &memory->domain[home];
+    memory->domain[domain].traffic.sectors += weight;
+    memory->domain[domain].traffic.sectors_from_sm += weight;
+    if (home != domain) { /* its own L2 passes it on */
+        memory->domain[domain].traffic.misses += weight;
+        d->traffic.sectors += weight;
+        d->traffic.fabric_sectors += weight;
+    }
+    const uint32_t slot = memory->separate ? 0 : weft_cache_find(&d->l2, id);
+    if (slot != 0) {
+        d->traffic.hits += weight;
+        weft_cache_touch(&d->l2, slot);
+        return;
+    }
+    fetch_to_add(memory, d, id, weight, now);
+    if (!memory->separate) {
+        fill(memory, home, id, weight, now);
+    }
+}
+
+void weft_memory_add(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now) {
+    if (memory->reuse) {
+        weft_reuse_read(&memory->reuse[domain], piece, weight);
+    }
+    if (!memory->split) {
+        add_part(memory, domain, piece, weight, now);
+        return;
+    }
+    add_part(memory, domain, piece * 2, weight - weight / 2, now);
+    if (weight >= 2) {
+        add_part(memory, domain, piece * 2 + 1, weight / 2, now);
     }
 }
 

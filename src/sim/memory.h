@@ -16,6 +16,7 @@ typedef struct weft_memory_domain {
 
 typedef struct weft_memory {
     int64_t domains;
+    int separate; /* every domain has an L2 for itself */
     int split; /* lines have a home domain and are copied to others: a piece is then two halves, one homed on each side */
     int plain; /* a hit is a hit: pieces are not split, and no sets are crowded */
     weft_memory_domain *domain;
@@ -63,6 +64,10 @@ static inline double weft_memory_read(weft_memory *memory, int64_t domain, uint3
     return weft_memory_read_any(memory, domain, piece, weight, now);
 }
 void weft_memory_write(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now);
+
+/* The same for adding to a piece in memory, in one transaction: at its home, or, where every domain has an L2 for itself,
+ * behind all of them. */
+void weft_memory_add(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now);
 
 /* The counters of one domain, in flight requests merged. */
 weft_traffic weft_memory_traffic(const weft_memory *memory, int64_t domain);

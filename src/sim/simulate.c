@@ -72,7 +72,8 @@ weft_status weft_sim_simulate(const weft_sim_subject *subject, const weft_sim_se
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for caches of %u pieces", source.pieces);
     }
     if (status == WEFT_OK) {
-        source.steps = o->limit != 0 || o->progress ? subject->steps(subject->of) : 0;
+        const uint64_t passes = source.passes > 0 ? (uint64_t)source.passes : 1;
+        source.steps = o->limit != 0 || o->progress ? subject->steps(subject->of) * passes : 0;
         status = weft_sim_run(&memory, &source, o, &outcome, message);
     }
     if (status == WEFT_OK && source.end) {

@@ -117,6 +117,7 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker,
     for (int i = 0; i < job->streams; i++) {
         asked += job->stream[i].weight;
     }
+    asked += job->sums.weight;
     const double compute = compute_seconds(w, reads);
     const double loads =
         asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * weft_sim_gpc_load(m, worker);
@@ -126,37 +127,44 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker,
     job->jitter = w->profile->spread_load * load * load * load * load * job->spread;
 }
 
-void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit *visit, weft_sim_job *job) {
+void weft_sim_walk_job(const weft_sim_walk *w, int64_t worker, const weft_visit *visit, int64_t pass, weft_sim_job *job) {
     const weft_plan *plan = w->plan;
-    const weft_machine *m = &plan->machine;
-    const weft_tiling tiling = weft_plan_tiling(plan);
     weft_visit_reads reads;
-    plan->operation->reads(&tiling, &plan->walk.reach, visit, m->l2_sector, &reads);
+    reads.pass = pass;
+    reads.sums.line = reads.sums.sectors = reads.sums.at_end = 0;
+    plan->operation->reads(&w->tiling, &plan->walk.reach, visit, plan->machine.l2_sector, &reads);
     fill_visit(job, plan, visit, w->pieces.steps - 1);
     job->streams = reads.streams;
-    double apart = 0; /* sectors that the cluster's CTAs would ask for, each for itself */
+    double apart = (double)reads.sums.sectors; /* sectors that the cluster's CTAs would ask for, each for itself */
     for (int i = 0; i < reads.streams; i++) {
         job->stream[i].base = (uint32_t)(reads.stream[i].line * w->pieces.steps);
         job->stream[i].weight = (uint32_t)reads.stream[i].sectors;
         job->stream[i].last_weight = (uint32_t)reads.stream[i].at_end;
         apart += (double)reads.stream[i].sectors * (double)reads.stream[i].shared;
     }
-    job->out = w->first_out + (uint32_t)job->tile;
+    job->sums.base = (uint32_t)(reads.sums.line * w->pieces.steps);
+    job->sums.weight = (uint32_t)reads.sums.sectors;
+    job->sums.last_weight = (uint32_t)reads.sums.at_end;
+    const uint32_t number = (uint32_t)(job->tile * w->pieces.passes + pass);
+    job->out = w->first_out + number;
     job->out_weight = (uint32_t)reads.out_sectors;
-    job->lead = reads.reads_out ? job->out : w->first_lead + (uint32_t)job->tile;
+    job->lead = reads.reads_out ? job->out : w->first_lead + number;
     /* A kernel of ours leaves a tile that sees nothing at once. */
     job->lead_weight = w->kernel.step > 0 && visit->steps == 0 ? 0 : (uint32_t)reads.first_sectors;
     set_times(job, w, worker, &reads, apart);
 }
 
-/* The next tile of a worker, by what its operation says that a visit reads. */
+/* The next job of a worker: the next pass of the visit in hand, or the first of the next visit. */
 static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job *job) {
-    weft_visit visit;
-    if (!next_visit(context, worker, domain, &visit)) {
-        return 0;
+    weft_sim_walk *w = context;
+    weft_sim_pass *p = &w->passes[worker];
+    if (++p->pass >= w->pieces.passes) {
+        p->pass = 0;
+        if (!next_visit(w, worker, domain, &p->visit)) {
+            return 0;
+        }
     }
-    const weft_sim_walk *w = context;
-    weft_sim_walk_job(w, worker, &visit, job);
+    weft_sim_walk_job(w, worker, &p->visit, p->pass, job);
     if (w->ranks[worker] > 0) { /* the first CTA of a cluster writes for all */
         job->out_weight = 0;
     }
@@ -183,10 +191,10 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     const weft_plan *plan = w->plan;
     const weft_schedule *s = &plan->schedule;
     const weft_walk *walk = &plan->walk;
-    const weft_tiling tiling = weft_plan_tiling(plan);
-    const int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows * walk->cols;
+    int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cluster_rows * walk->cols;
     int64_t lines = 0, streams;
-    plan->operation->pieces(&tiling, &walk->reach, plan->machine.l2_sector, &w->pieces);
+    plan->operation->pieces(&w->tiling, &walk->reach, plan->machine.l2_sector, &w->pieces);
+    w->pieces.passes += w->pieces.passes == 0;
     if (w->pieces.refused) {
         return weft_fail(message, WEFT_UNSUPPORTED, "%s", w->pieces.refused);
     }
@@ -197,7 +205,8 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
         return weft_fail(message, WEFT_UNSUPPORTED, "tiles of %lldx%lld are larger than the simulator can count",
                          (long long)s->tile_m, (long long)s->tile_n);
     }
-    if (!weft_multiply(lines, w->pieces.steps, &streams) || streams > MAX_PIECES || tiles > (MAX_PIECES - streams) / 2) {
+    if (!weft_multiply(lines, w->pieces.steps, &streams) || !weft_multiply(tiles, w->pieces.passes, &tiles) ||
+        streams > MAX_PIECES || tiles > (MAX_PIECES - streams) / 2) {
         return weft_fail(message, WEFT_UNSUPPORTED, "more pieces than the simulator can number (%d): choose larger tiles",
                          MAX_PIECES);
     }
@@ -209,6 +218,7 @@ static weft_status number_pieces(weft_sim_source *source, weft_sim_walk *w, weft
     source->written = w->pieces.written;
     source->sectors = w->pieces.distinct + w->pieces.written;
     source->per_piece = w->pieces.per_piece;
+    source->passes = w->pieces.passes;
     draw_map(&source->map, &w->pieces);
     return WEFT_OK;
 }
@@ -243,6 +253,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     memset(walk, 0, sizeof *walk);
     memset(source, 0, sizeof *source);
     walk->plan = plan;
+    walk->tiling = weft_plan_tiling(plan);
+    walk->tiling.dq_pass = profile->dq_pass != 0;
     walk->profile = profile;
     walk->kernel.places = 1;
     if (plan->backend->facts) {
@@ -273,9 +285,10 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     walk->workers = calloc((size_t)source->workers, sizeof *walk->workers);
     walk->visits = calloc((size_t)source->workers, sizeof *walk->visits);
     walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
+    walk->passes = calloc((size_t)source->workers, sizeof *walk->passes);
     walk->ranks = calloc((size_t)source->workers, sizeof *walk->ranks);
     walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
-    if (!walk->workers || !walk->visits || !walk->positions || !walk->ranks || !walk->next_of_domain) {
+    if (!walk->workers || !walk->visits || !walk->positions || !walk->passes || !walk->ranks || !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
@@ -284,6 +297,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
                     plan->schedule.domains == 2;
     for (int64_t i = 0; i < source->workers; i++) {
         walk->positions[i] = -1;
+        walk->passes[i].pass = walk->pieces.passes; /* none left: the first call takes a visit */
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
             walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&plan->walk, (int32_t)(i % 2), &walk->counter)
                                              : weft_worker_start(&plan->walk, i, &walk->counter);
@@ -313,6 +327,7 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->workers);
     free(walk->visits);
     free(walk->positions);
+    free(walk->passes);
     free(walk->ranks);
     free(walk->next_of_domain);
 }

@@ -6,10 +6,17 @@
 #include "plan/plan.h"
 #include "sim/subject.h"
 
+/* A visit, and which of its passes a worker has taken. */
+typedef struct weft_sim_pass {
+    weft_visit visit;
+    int64_t pass;
+} weft_sim_pass;
+
 /* The walk of a plan, dealt out to the machine's workers. */
 typedef struct weft_sim_walk {
     const weft_plan *plan;
     const weft_profile *profile;
+    weft_tiling tiling;       /* of the plan, in the form of the profile's kernel */
     weft_kernel_facts kernel; /* what is known of it beyond the profile */
     weft_worker *workers;     /* (workers) persistent ones */
     int by_side;              /* 1: dynamic dispatch deals positions out by side of the L2 */
@@ -18,6 +25,7 @@ typedef struct weft_sim_walk {
     int32_t *visits;          /* (workers) grid dispatch: visits of the position in hand that are done */
     int64_t *positions;       /* (workers) grid dispatch: the position in hand */
     int64_t *ranks;           /* (workers) grid dispatch: which CTA of a cluster that shares out the steps; 0 elsewhere */
+    weft_sim_pass *passes;    /* (workers) the pass in hand */
     uint64_t counter;         /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
     weft_pieces pieces;             /* what the operation's tiles read and write */
@@ -31,8 +39,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
                                const weft_profile *profile, weft_message *message);
 void weft_sim_walk_release(weft_sim_walk *walk);
 
-/* The job of a worker's visit; -1: of a worker with the mean share of the L2. */
-void weft_sim_walk_job(const weft_sim_walk *walk, int64_t worker, const weft_visit *visit, weft_sim_job *job);
+/* The job of a pass of a worker's visit; -1: of a worker with the mean share of the L2. */
+void weft_sim_walk_job(const weft_sim_walk *walk, int64_t worker, const weft_visit *visit, int64_t pass, weft_sim_job *job);
 
 /* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn, two SMs
  * of a TPC at a time; the last ones find room in the large GPCs alone. */

@@ -133,6 +133,10 @@ static void put_job(writer *w, const weft_sim_job *job) {
             const weft_sim_stream *stream = &job->stream[s];
             put(w, i, stream->base + (uint32_t)step, step == job->last_step ? stream->last_weight : stream->weight, 0, job);
         }
+        if (job->sums.weight > 0) { /* a trace knows no adds */
+            put(w, i, job->sums.base + (uint32_t)step, step == job->last_step ? job->sums.last_weight : job->sums.weight, 1,
+                job);
+        }
     }
     if (job->out_weight > 0) {
         put(w, job->steps - 1, job->out, job->out_weight, 1, job);
@@ -147,8 +151,10 @@ static void put_walk(writer *w, const weft_sim_walk *walk) {
             weft_sim_job job;
             memset(&job, 0, sizeof job);
             if (weft_walk_visit(plan, position, weft_divide(position, &plan->by_workers), which, &visit)) {
-                weft_sim_walk_job(walk, -1, &visit, &job);
-                put_job(w, &job);
+                for (int64_t pass = 0; pass < walk->pieces.passes; pass++) {
+                    weft_sim_walk_job(walk, -1, &visit, pass, &job);
+                    put_job(w, &job);
+                }
             }
         }
     }
