@@ -19,9 +19,9 @@
 #include "order.h"
 
 #define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 2
+#define WEFT_VERSION_MINOR 3
 #define WEFT_VERSION_PATCH 0
-#define WEFT_VERSION       "0.2.0"
+#define WEFT_VERSION       "0.3.0"
 
 #if defined(__GNUC__)
 #define WEFT_API __attribute__((visibility("default")))
@@ -55,7 +55,7 @@ typedef struct weft_message {
 /** A short name of a status: "ok", "invalid", ... Never null. */
 WEFT_API const char *weft_status_name(weft_status status);
 
-/** The version of the library in use, "0.2.0". */
+/** The version of the library in use, "0.3.0". */
 WEFT_API const char *weft_version(void);
 
 /* ---------------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "sim/cache.h"
+#include "sim/slot.h"
 
 enum {
     YEAR = 4,                           /* units; of the times that a cache draws, one in sixteen is later than that */

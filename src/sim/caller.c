@@ -285,7 +285,7 @@ static weft_status open_source(const weft_sim_subject *subject, const weft_profi
                          out->pieces);
     }
     for (int64_t i = 0; i < workers; i++) {
-        c->workers[i].gpc_load = weft_sim_gpc_load(m, i);
+        c->workers[i].gpc_load = weft_sim_gpc_load(m, profile, i);
     }
     return !s->begin || s->begin(s->user, m, out->workers) ? WEFT_OK
                                                            : weft_fail(message, WEFT_NO_MEMORY, "no memory for the source");

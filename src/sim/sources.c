@@ -94,9 +94,10 @@ static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads,
     return w->kernel.step > 0 ? 1.0 : 1.0 - (1.0 - w->profile->clock) * fmin(1.0, products / step_seconds);
 }
 
-double weft_sim_gpc_load(const weft_machine *m, int64_t worker) {
+double weft_sim_gpc_load(const weft_machine *m, const weft_profile *profile, int64_t worker) {
     const int64_t large = weft_machine_large_gpcs(m);
-    if (worker < 0 || large == 0 || large == m->gpcs) {
+    const int in_step = profile->spread_step == 0 && profile->spread_tile == 0 && profile->spread_load == 0;
+    if (in_step || worker < 0 || large == 0 || large == m->gpcs) {
         return 1.0;
     }
     const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;
@@ -120,7 +121,7 @@ static void set_times(weft_sim_job *job, const weft_sim_walk *w, int64_t worker,
     asked += job->sums.weight;
     const double compute = compute_seconds(w, reads);
     const double loads =
-        asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * weft_sim_gpc_load(m, worker);
+        asked * (double)m->l2_sector * sharers(plan) / ctas / m->l2_bandwidth * weft_sim_gpc_load(m, w->profile, worker);
     job->step_seconds = fmax(compute / clock_share(w, reads, fmax(compute, loads)), loads);
     job->spread = asked / apart / sqrt(ctas) * (w->kernel.keeps_step ? w->profile->spread_kept : 1);
     const double load = job->load = loads / job->step_seconds;

@@ -44,7 +44,7 @@ void weft_sim_walk_job(const weft_sim_walk *walk, int64_t worker, const weft_vis
 
 /* The workers that share the path of a worker's GPC, over those of a GPC in the mean. CTAs go to the GPCs in turn, two SMs
  * of a TPC at a time; the last ones find room in the large GPCs alone. */
-double weft_sim_gpc_load(const weft_machine *machine, int64_t worker);
+double weft_sim_gpc_load(const weft_machine *machine, const weft_profile *profile, int64_t worker);
 
 /* FLOP per second of a machine's products in a dtype. */
 double weft_sim_matrix_rate(const weft_machine *m, weft_dtype dtype);

@@ -340,7 +340,7 @@ class Mistakes(Command):
         self.assertRegex(result.stderr, r"^weft: the problem needs [\d.]+ GiB and this host has [\d.]+\n$")
 
     def test_help_and_version(self):
-        self.assertEqual(self.ok("--version"), "weft 0.2.0\n")
+        self.assertEqual(self.ok("--version"), "weft 0.3.0\n")
         self.assertEqual(self.ok("-V"), self.ok("--version"))
         self.assertIn("usage: weft VERB", self.ok("--help"))
         for other in [["-h"], ["help"]]:

@@ -15,7 +15,7 @@ expect() { # expect WHAT COMMAND...
     what=$1
     shift
     output=$("$@") || { echo "$what: failed"; exit 1; }
-    [ "$output" = "weft 0.2.0 hilbert" ] || { echo "$what: printed '$output'"; exit 1; }
+    [ "$output" = "weft 0.3.0 hilbert" ] || { echo "$what: printed '$output'"; exit 1; }
     passed=$((passed + 1))
 }
 
@@ -36,7 +36,7 @@ for program in c_shared cpp_shared c_static cpp_static; do
     expect "find_package $program" "$work/cmake/$program"
 done
 
-"$work/prefix/bin/weft" --version | grep -qx 'weft 0.2.0'
+"$work/prefix/bin/weft" --version | grep -qx 'weft 0.3.0'
 [ -f "$work/prefix/share/weft/machines/gb10.ini" ]
 [ -f "$work/prefix/share/weft/profiles/generic.ini" ]
 bash -n "$work/prefix/share/bash-completion/completions/weft"
