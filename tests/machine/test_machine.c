@@ -227,8 +227,8 @@ static void test_built_in(void **state) {
     assert_int_equal(m.l2_bytes, 4 * 1048576);
     assert_int_equal(m.l2_home, WEFT_HOME_PRIVATE);
     assert_int_equal(m.handout, WEFT_HANDOUT_ROUND_ROBIN);
-    assert_int_equal(m.llc_bytes, 256 * 1048576);
-    assert_true(m.dram_bandwidth == 5.3e12);
+    assert_int_equal(m.llc_bytes, 96 * 1048576);
+    assert_true(m.dram_bandwidth == 4.2e12);
 }
 
 static void test_form_errors(void **state) {

@@ -7,12 +7,13 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "python" / "weft"
 # A module imports what is on lines above its own, and nothing else of the package.
 LAYERS = """
 errors notebook
-_c dlpack
-machines schedules
-problems arrays
+_c dlpack custom
+sheets schedules
+machines profiles problems arrays
 frameworks operations
 plans
-simulation tuning
+simulation tuning recommendation
+traces
 picture compute transformers
 torch jax
 __init__ __main__

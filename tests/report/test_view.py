@@ -198,7 +198,7 @@ class Refusals(unittest.TestCase):
     def test_report(self):
         for expected, *arguments in [
             ("report needs -o FILE.html or --json",),
-            ("study moon is not known: sawtooth, cutile, tile-scheduling, numa, h200 and all are", "moon", "--json"),
+            ("study moon is not known: sawtooth, cutile, tile-scheduling, spark-gemm, numa, h200 and all are", "moon", "--json"),
         ]:
             result = run("report", *arguments)
             self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", f"weft: {expected}\n"))

@@ -186,7 +186,8 @@ static void sector_by_sector(void **state) {
         const int64_t bytes = bytes_of(&s);
         m.l2_bytes = m.l2_line * random_between(&seed, 1, 1 + bytes / m.l2_line);
         weft_simulate_options o = WEFT_SIMULATE_INIT;
-        o.stages = -1;
+        const weft_profile plain = WEFT_PROFILE_INIT; /* nothing ahead, no time of its own, nothing varies */
+        o.profile = &plain;
         sectors l = sectors_new(bytes, &m);
         weft_plan *plan = plan_of(&s, &m);
         replay(&l, plan);

@@ -41,11 +41,12 @@ static void batch(void **state) {
     weft_candidates_free(&c);
 }
 
-/* Makes every third candidate one that splits the steps of a tile, which the simulator does not take. */
+/* Makes every third candidate, which splits the steps of its tiles, one of a batch, which the simulator does not take. */
 static size_t split_some(weft_candidates *c) {
     size_t count = 0;
     for (size_t i = 1; i < c->count; i += 3) {
-        c->list[i].schedule.split = c->list[i].plan->schedule.split = 2;
+        c->list[i].schedule.split = 2;
+        c->list[i].plan->problem.gemm.batch = 2;
         count++;
     }
     return count;

@@ -98,8 +98,8 @@ static void classes(void **state) {
     assert_string_equal(b.text.given, "sweep=sawtooth");
     assert_string_equal(a.text.problem, "attention fp32, head dim 64, heads 4 by 1, queries 1024, keys 1024");
     assert_string_equal(a.text.build, weft_build(WEFT_DEVICE_CPU));
-    assert_memory_equal(weft_build(WEFT_DEVICE_CPU), "0.2.0-", 6);
-    assert_memory_equal(weft_build(WEFT_DEVICE_CUDA), "0.2.0-", 6);
+    assert_memory_equal(weft_build(WEFT_DEVICE_CPU), "0.3.0-", 6);
+    assert_memory_equal(weft_build(WEFT_DEVICE_CUDA), "0.3.0-", 6);
     assert_string_not_equal(weft_build(WEFT_DEVICE_CPU), weft_build(WEFT_DEVICE_CUDA));
 }
 
