@@ -99,7 +99,7 @@ def simulate(args, row):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(row["schedule"])
         file.flush()
-        command = [args.weft, "simulate", row["subject"], "--machine", "h200", "--json", *row["options"].split()]
+        command = [args.weft, "simulate", row["subject"], "--machine", "h200", "--ours", "--json", *row["options"].split()]
         for name in ("--order", "--sweep"):  # the schedule has them
             if name in command:
                 del command[command.index(name) : command.index(name) + 2]

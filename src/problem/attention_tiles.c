@@ -64,8 +64,9 @@ void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *
     reach->lead = t->lead;
 }
 
-/* Bytes that an L2 has one tag for, and that DRAM moves at a time, on every GPU so far. */
-enum { LINE = 128, ATOM = 64 };
+/* Bytes that an L2 has one tag for, that DRAM moves at a time, and that lie in an L2 together, on the GPUs whose kernels
+ * are measured here. */
+enum { LINE = 128, ATOM = 64, NEAR = 15 << 20 };
 
 /* K and V of a block are always asked for together, so they are one piece. */
 static int64_t kv_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
@@ -94,8 +95,11 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
     pieces->distinct = (uint64_t)(p->batch * (p->kv_heads * kv_sectors(p, seen, sector) + p->heads * q));
     pieces->written = (uint64_t)(p->batch * p->heads * o);
     if (p->k_strides.seq * bytes != row) {
-        pieces->room = weft_granules(row, p->k_strides.head * bytes, LINE);
-        pieces->fetched = weft_granules(row, p->k_strides.head * bytes, ATOM);
+        /* Rows of neighbouring heads share lines, as far as both are in the cache. */
+        const double head = 2.0 * (double)(p->kv_seq * row), fit = fmin((double)p->kv_heads, NEAR / head);
+        const int64_t heads = fit > 1 ? (int64_t)fit : 1;
+        pieces->room = weft_granules(heads * row, heads * p->k_strides.head * bytes, LINE);
+        pieces->fetched = weft_granules(heads * row, heads * p->k_strides.head * bytes, ATOM);
     }
 }
 
