@@ -10,7 +10,7 @@ show() {
     "$weft" "$@"
 }
 # It takes one core for the longest of these: it begins first, and is shown in its place.
-"$weft" reproduce sawtooth >"$1/demo.sawtooth" &
+"$weft" reproduce sawtooth --seeds 1 >"$1/demo.sawtooth" &
 study=$!
 {
     "$weft" --version
@@ -20,7 +20,7 @@ study=$!
     show order show attention --heads 8 --seq 1K --order head-first-swizzled --domains 4 --show domain
     show compare attention --machine gb10 --batch 8 --seq 128K --dtype fp16 --tile 64x64 --order head-first --dispatch static
     show plan gemm --machine h100 --m 8K --n 8K --k 8K --dtype bf16
-    printf '\n$ weft reproduce sawtooth\n'
+    printf '\n$ weft reproduce sawtooth --seeds 1\n'
     wait $study
     cat "$1/demo.sawtooth"
     show run attention --heads 4 --kv-heads 2 --seq 512 --causal --order head-first --sweep forward --verbose

@@ -11,17 +11,17 @@
 
 const study_info study_table[] = {
     {"sawtooth", "Sawtooth wavefront reordering on GB10", "published", "Zhu, Pan, Ding", study_sawtooth,
-     "Sawtooth wavefront reordering on this GPU", device_sawtooth},
+     "Sawtooth wavefront reordering on this GPU", device_sawtooth, 0},
     {"cutile", "FlashAttention in CUDA Tile on B200", "published", "NVIDIA", study_cutile,
-     "The ladder of FlashAttention in CUDA Tile on this GPU (published: B200)", device_cutile},
+     "The ladder of FlashAttention in CUDA Tile on this GPU (published: B200)", device_cutile, 0},
     {"tile-scheduling", "Tile scheduling: GEMM on H100", "published", "Jonah", study_tile_scheduling,
-     "Tile scheduling: GEMM on this GPU (published: H100)", device_tile_scheduling},
-    {"spark-gemm", "fp8 GEMM on GB10", "published", "vLLM, pull request 55180", study_spark_gemm, NULL, NULL},
+     "Tile scheduling: GEMM on this GPU (published: H100)", device_tile_scheduling, 0},
+    {"spark-gemm", "fp8 GEMM on GB10", "published", "vLLM, pull request 55180", study_spark_gemm, NULL, NULL, 0},
     {"numa", "NUMA-aware attention on MI300X", "published", "Choudhary et al.", study_numa,
-     "Attention by the sides of this GPU's L2", device_numa},
+     "Attention by the sides of this GPU's L2", device_numa, 1},
     {"h200", "The two sides of an H200's L2", "measured", "by us, with Nsight Compute", study_h200,
-     "The simulator against this GPU", device_h200},
-    {0, 0, 0, 0, 0, 0, 0},
+     "The simulator against this GPU", device_h200, 0},
+    {0, 0, 0, 0, 0, 0, 0, 0},
 };
 
 const char *study_names(void) {

@@ -41,6 +41,7 @@ typedef struct study_info {
     void (*run)(study *s);
     const char *device_title; /* of the same on a live GPU, or null */
     void (*run_on_device)(study *s);
+    int is_long; /* takes minutes: only where it is named, or all are */
 } study_info;
 
 extern const study_info study_table[];

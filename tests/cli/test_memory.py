@@ -2,7 +2,7 @@
 
     test_memory.py PATH_TO_WEFT PATH_TO_FAIL_ALLOC
 
-WEFT_TEST_ROUNDS says, in per cent of six, how many allocations of each command are tried, spread evenly (0: all).
+WEFT_TEST_ROUNDS says, in per cent of three, how many allocations of each command are tried, spread evenly (0: all).
 """
 
 import os
@@ -14,7 +14,7 @@ import unittest
 
 WEFT, FAIL_ALLOC = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 ROUNDS = int(os.environ.get("WEFT_TEST_ROUNDS") or 100)
-SAMPLES = max(1, 6 * ROUNDS // 100) if ROUNDS else 0
+SAMPLES = max(1, 3 * ROUNDS // 100) if ROUNDS else 0
 SMALL = ["--m", "256", "--n", "256", "--k", "128"]
 SHORT = ["--seq", "256", "--head-dim", "16"]
 

@@ -2,10 +2,11 @@
  * or are all the same; tiles that end with a short step; borders that stay as they are; the same bits every time. Exits 77,
  * with one line, where there is no such GPU.
  *
- *   hopper_attention_device [ROUNDS [small]]
+ *   hopper_attention_device [ROUNDS [small [NAME]]]
  *
  * ROUNDS (24) is how many of each for a variant: few, where a sanitizer makes them slow; variants then differ in what kinds
- * they get. With `small`, what is repeated is small, and nothing is timed: for the emulated GPU (emulate/emulate.h). */
+ * they get. With `small`, what is repeated is small, and nothing is timed: for the emulated GPU (emulate/emulate.h).
+ * Only variants with NAME in theirs are tested. */
 #include "attention_trial.h"
 
 #include "cuda/sm90/attention/params.h"
@@ -15,6 +16,12 @@ static const weft_hopper_attention_variant variants[] = {
 #include "cuda/sm90/attention/variants.def"
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static const char *only = ""; /* part of the names of the variants to test */
+
+static int is_tested(const weft_hopper_attention_variant *v) {
+    return strstr(v->symbol, only) != NULL;
+}
 
 static void run(const problem *x, const weft_schedule *s, const char *name) {
     weft_plan *plan = plan_new(&x->p, s, "hopper_attention");
@@ -71,7 +78,7 @@ static int random_problems(int rounds) {
     int count = 0;
     for (int i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
-        for (int round = i; round < i + rounds; round++, count++) {
+        for (int round = i; round < i + rounds && is_tested(v); round++, count++) {
             const int64_t kv_heads = random_between(&random, 1, 2);
             const int64_t least = v->depth <= 64 ? 1 : v->depth <= 128 ? v->depth / 8 - 3 : v->depth / 8 - 7;
             const int thin = round % 4 > 1; /* the last tile has queries for one warpgroup, and the others help it */
@@ -107,7 +114,7 @@ static int packed_problems(int rounds) {
     int count = 0;
     for (int i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
-        for (int round = i; round < i + rounds; round++, count++) {
+        for (int round = i; round < i + rounds && is_tested(v); round++, count++) {
             const int64_t kv_heads = random_between(&random, 1, 3), group = groups[(round + i / 6) % 6];
             weft_attention p = attention(random_between(&random, 1, 2), kv_heads * group, kv_heads,
                                          random_between(&random, 1, round % 2 ? 8 : 24), random_between(&random, 1, 900),
@@ -170,7 +177,7 @@ static int steered_problems(int kinds) {
     uint64_t random = random_seed(81);
     int count = 0;
     for (int i = 0; i < VARIANTS; i++) {
-        for (int k = 0; k < kinds; k++, count++) {
+        for (int k = 0; k < kinds && is_tested(&variants[i]); k++, count++) {
             const int kind = (i + k) % 6;
             const weft_hopper_attention_variant *v = &variants[i];
             weft_attention p =
@@ -195,7 +202,7 @@ static int short_problems(int rounds) {
     int count = 0;
     for (int i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
-        for (int round = i; round < i + rounds && v->tile_n > 64; round++, count++) {
+        for (int round = i; round < i + rounds && v->tile_n > 64 && is_tested(v); round++, count++) {
             const int packed = round % 12 >= 6 && round % 2 == 0, rising = round / 3 % 2;
             weft_attention p = attention(
                 1, packed ? 8 : 2, 1, packed ? random_between(&random, 9, 24) : v->tile_m + random_between(&random, 1, 200),
@@ -282,6 +289,7 @@ static int told(const char *what, int count) {
 int main(int argc, char **argv) {
     weft_cuda_device device;
     const int rounds = argc > 1 ? atoi(argv[1]) : 24, is_small = argc > 2 && strcmp(argv[2], "small") == 0;
+    only = argc > 3 ? argv[3] : "";
     open_gpu(90, &device);
     const int steered_ones = told("steered problems", steered_problems(rounds < 6 ? rounds : 6));
     const int ended = told("problems that end short", short_problems((rounds + 1) / 2));
