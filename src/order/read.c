@@ -152,6 +152,7 @@ weft_status weft_order_read(const char *text, size_t length, const char *name, w
     if (status) {
         return status;
     }
+    text = text ? text : ""; /* nothing to read */
     const source s = {text, length};
     reader r = {text, text + length, 0};
     const char *at, *end;

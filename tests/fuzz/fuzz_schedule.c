@@ -24,8 +24,8 @@ static void check_again(weft_schedule s) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         *numbers[i] = *numbers[i] ? *numbers[i] : 1;
     }
-    const int parameter = weft_order_describe(s.order)->parameter;
-    const int is_grouped = parameter & WEFT_PARAMETER_GROUP, is_matrix = weft_order_grid(s.order) == WEFT_GRID_MATRIX;
+    const int is_grouped = (weft_order_describe(s.order)->parameter & WEFT_PARAMETER_GROUP) != 0;
+    const int is_matrix = weft_order_grid(s.order) == WEFT_GRID_MATRIX;
     s.axis = !is_grouped || !is_matrix ? WEFT_AXIS_CHOOSE : s.axis ? s.axis : WEFT_AXIS_N;
     s.group = is_grouped ? s.group : 0;
     s.domains = parameter & WEFT_PARAMETER_DOMAINS ? s.domains : 0;

@@ -125,7 +125,7 @@ static int alternates(const weft_plan *plan) {
 }
 
 /* Whether workers are held in step. */
-static int keeps_step(const weft_plan *plan, weft_dispatch dispatch) {
+static int keeps_step(const weft_plan *plan, int32_t dispatch) {
     return alternates(plan) && dispatch == WEFT_DISPATCH_DYNAMIC && plan->walk.order.kind == WEFT_ORDER_HEAD_FIRST;
 }
 
