@@ -28,7 +28,7 @@ static void check_again(weft_schedule s) {
     const int is_matrix = weft_order_grid(s.order) == WEFT_GRID_MATRIX;
     s.axis = !is_grouped || !is_matrix ? WEFT_AXIS_CHOOSE : s.axis ? s.axis : WEFT_AXIS_N;
     s.group = is_grouped ? s.group : 0;
-    s.domains = parameter & WEFT_PARAMETER_DOMAINS ? s.domains : 0;
+    s.domains = weft_order_describe(s.order)->parameter & WEFT_PARAMETER_DOMAINS ? s.domains : 0;
     s.split = s.split > 1 ? s.split : 0;
     const size_t length = weft_schedule_json(&s, text, sizeof text);
     require(length > 0 && length < sizeof text);
