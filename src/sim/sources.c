@@ -96,8 +96,8 @@ static double clock_share(const weft_sim_walk *w, const weft_visit_reads *reads,
 
 double weft_sim_gpc_load(const weft_machine *m, const weft_profile *profile, int64_t worker) {
     const int64_t large = weft_machine_large_gpcs(m);
-    const int in_step = profile->spread_step == 0 && profile->spread_tile == 0 && profile->spread_load == 0;
-    if (in_step || worker < 0 || large == 0 || large == m->gpcs) {
+    const int as_given = profile->spread_tile == 0 && profile->spread_load == 0; /* the caller says how workers vary */
+    if (as_given || worker < 0 || large == 0 || large == m->gpcs) {
         return 1.0;
     }
     const int64_t small = (m->workers - large * m->gpc_workers) / (m->gpcs - large), seat = worker % m->workers;

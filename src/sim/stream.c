@@ -57,6 +57,8 @@ weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream 
     weft_source source = WEFT_SOURCE_INIT;
     stream_walk walk = {stream, stream->buffer_bytes / stream->block_bytes, NULL, {0, WEFT_READ, 0, stream->block_bytes}};
     const weft_source_tensor buffers = {"buffers", walk.blocks * stream->buffers, stream->block_bytes, 0};
+    weft_machine even = *machine; /* whoever has a wider path waits for misses first: an H200's SMs read in step */
+    even.gpcs = even.gpc_workers = 0;
     source.name = "stream";
     source.tensors = &buffers;
     source.tensor_count = 1;
@@ -68,7 +70,7 @@ weft_status weft_simulate_stream(const weft_machine *machine, const weft_stream 
     source.step = step_of_pass;
     *traffic = none;
     walk.passes = calloc((size_t)machine->workers, sizeof *walk.passes);
-    const weft_status status = walk.passes ? weft_simulate_source(&source, machine, options, &simulation, NULL, message)
+    const weft_status status = walk.passes ? weft_simulate_source(&source, &even, options, &simulation, NULL, message)
                                            : weft_fail(message, WEFT_NO_MEMORY, "no memory for a stream");
     if (status == WEFT_OK) {
         *traffic = simulation.total;

@@ -1,4 +1,4 @@
-"""The simulator against the counters of launches on an H200 that nothing was fitted to.
+"""The simulator against the counters of launches on an H200. Nothing was fitted to the attentions; to the GEMMs, the load of hopper-gemm.
 
     check_launches.py PATH_TO_WEFT
 
