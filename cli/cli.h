@@ -53,6 +53,10 @@ int print_json(json_t *object);
 /* EXIT_OK when the word of a verb names an operation, which settings then have; else complains: "'run x' is not known". */
 int check_operation(const settings *s, const char *verb, const char *word);
 
+/* For verbs that take plans or traces: EXIT_OK when the words are one operation's, with no option that only traces have;
+ * else complains. */
+int check_plan_words(const settings *s, const char *verb, const char *const *words, size_t count);
+
 /* The exit code that a status stands for. */
 int exit_code(weft_status status);
 

@@ -90,3 +90,12 @@ int check_operation(const settings *s, const char *verb, const char *word) {
     list_operations(verb, known, sizeof known);
     return s->operation ? EXIT_OK : complain(EXIT_USAGE, "'%s %s' is not known: %s are", verb, word, known);
 }
+
+int check_plan_words(const settings *s, const char *verb, const char *const *words, size_t count) {
+    if (check_operation(s, verb, words[0])) {
+        return EXIT_USAGE;
+    }
+    return count > 1              ? complain(EXIT_USAGE, "%.60s: nothing more is expected here", words[1])
+           : s->step_seconds != 0 ? complain(EXIT_USAGE, "--step-seconds is for traces")
+                                  : EXIT_OK;
+}

@@ -84,7 +84,9 @@ static void mi300x_mha(study *s) {
     study_add(s, STUDY_SPEED, speeds, 0.9, speed(large, NAIVE_HEAD), "naive head-first, H = 128, S = 128K");
     run_all(s, &FORWARD, middle, attention(1, 64, 64, 32768, 128));
     study_add(s, STUDY_SPEED, speeds, 0.67, speed(middle, NAIVE_BLOCK), "naive block-first, H = 64, S = 32K");
+    study_fitted(s, "the last-level cache");
     study_add(s, STUDY_SPEED, speeds, 0.67, speed(middle, SWIZZLED_BLOCK), "swizzled block-first, H = 64, S = 32K");
+    study_fitted(s, "the last-level cache");
     study_add(s, STUDY_SPEED, speeds, 1, speed(middle, NAIVE_HEAD), "naive head-first, H = 64, S = 32K: as fast");
 
     static const char few[] = "figure 13, per cent L2 hits, few heads and short sequences: about 90";
@@ -112,6 +114,7 @@ static void mi300x_deepseek(study *s) {
     v3[SWIZZLED_BLOCK] = run_one(s, &FORWARD, &p, SWIZZLED_BLOCK);
     v3[SWIZZLED_HEAD] = run_one(s, &FORWARD, &p, SWIZZLED_HEAD);
     study_add(s, STUDY_SPEED, section, 0.65, speed(v3, NAIVE_BLOCK), "naive block-first (published: under 0.65)");
+    study_fitted(s, "the spread per step");
     study_add(s, STUDY_SPEED, section, 0.76, speed(v3, SWIZZLED_BLOCK), "swizzled block-first");
     study_fitted(s, "the spread per step");
 }

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "cli.h"
 #include "progress.h"
-#include "verbs/traces.h"
 
 /* The verbs that sweep. Those that use all threads for a point take one at a time. */
 static const struct sweeper {

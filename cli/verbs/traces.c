@@ -39,15 +39,6 @@ static int check_options(const settings *s) {
     return s->step_seconds < 0 ? complain(EXIT_USAGE, "--step-seconds %g is negative", s->step_seconds) : EXIT_OK;
 }
 
-int check_plan_words(const settings *s, const char *verb, const char *const *words, size_t count) {
-    if (check_operation(s, verb, words[0])) {
-        return EXIT_USAGE;
-    }
-    return count > 1              ? complain(EXIT_USAGE, "%.60s: nothing more is expected here", words[1])
-           : s->step_seconds != 0 ? complain(EXIT_USAGE, "--step-seconds is for traces")
-                                  : EXIT_OK;
-}
-
 /* ---- traces ---- */
 
 static int open_trace(const settings *s, const char *path, weft_trace **trace) {

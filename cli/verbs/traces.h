@@ -14,8 +14,4 @@ int simulate_trace(const settings *s, const char *path);
 int view_traces(const settings *s, const char *const *paths, size_t count,
                 int (*show)(const settings *s, const weft_view *view));
 
-/* For verbs that take plans or traces: EXIT_OK when the words are one operation's, with no option that only traces have;
- * else complains. */
-int check_plan_words(const settings *s, const char *verb, const char *const *words, size_t count);
-
 #endif
