@@ -103,6 +103,21 @@ static int read_shape(const option *o, const char *text, int64_t *sides, weft_me
     return EXIT_OK;
 }
 
+/* -1 stands for no limit. */
+static int read_pair(const option *o, const char *text, int64_t *pair, weft_message *message) {
+    char copy[64] = "";
+    snprintf(copy, sizeof copy, "%s", text);
+    char *comma = strchr(copy, ',');
+    if (comma) {
+        *comma++ = '\0';
+    }
+    if (strlen(text) >= sizeof copy || !comma || !options_read_integer(copy, &pair[0]) ||
+        !options_read_integer(comma, &pair[1]) || pair[0] < -1 || pair[1] < -1) {
+        return option_fail(message, "--%s %.60s is not two numbers of at least -1, like 4096,0", o->name, text);
+    }
+    return EXIT_OK;
+}
+
 static int read_choice(const option *o, const char *text, int32_t *value, weft_message *message) {
     char list[176] = "";
     size_t used = 0;
@@ -162,6 +177,8 @@ int option_read(const option *o, settings *s, const char *text, weft_message *me
         return EXIT_OK;
     case OPTION_CHOICE:
         return read_choice(o, text, place, message);
+    case OPTION_PAIR:
+        return read_pair(o, text, place, message);
     case OPTION_SHAPE:
         return read_shape(o, text, place, message);
     }

@@ -22,15 +22,16 @@ static const option_value *value_of(const settings *s, const char *name) {
 /* Options that make no sense without each other, or together. Returns what is wrong, or null. */
 static const char *contradiction(const settings *s) {
     static const struct {
-        const char *option, *other;
-        int together; /* 1: they exclude each other; 0: the first needs the other */
+        const char *option, *other, *another;
+        int together; /* 1: they exclude each other; 0: the first needs one of the others */
         const char *wrong;
-    } rules[] = {{"bottom-right", "causal", 0, "--bottom-right needs --causal"},
-                 {"offset", "causal", 0, "--offset needs --causal"},
-                 {"offset", "bottom-right", 1, "--offset and --bottom-right exclude each other"}};
+    } rules[] = {{"bottom-right", "causal", "window", 0, "--bottom-right needs --causal or --window"},
+                 {"offset", "causal", "window", 0, "--offset needs --causal or --window"},
+                 {"offset", "bottom-right", "bottom-right", 1, "--offset and --bottom-right exclude each other"}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const option_value *value = value_of(s, rules[i].option);
-        if (value && value->integer != 0 && (value_of(s, rules[i].other) != NULL) == rules[i].together) {
+        const int has_other = value_of(s, rules[i].other) || value_of(s, rules[i].another);
+        if (value && value->integer != 0 && has_other == rules[i].together) {
             return rules[i].wrong;
         }
     }
@@ -45,6 +46,8 @@ static option_value usual_of(const weft_field *field) {
         value.real = field->usual;
     } else if (field->type == WEFT_FIELD_CHOICE) {
         value.code = (int32_t)field->usual;
+    } else if (field->type == WEFT_FIELD_PAIR) {
+        value.pair[1] = value.pair[0];
     }
     return value;
 }
@@ -59,6 +62,8 @@ static void put_field(problem *p, const weft_field *field, const option_value *g
         memcpy(at, &value.real, sizeof value.real);
     } else if (field->type == WEFT_FIELD_CHOICE) {
         memcpy(at, &value.code, sizeof value.code);
+    } else if (field->type == WEFT_FIELD_PAIR) {
+        memcpy(at, &value.pair, sizeof value.pair);
     } else if (given) {
         memcpy(at, &field->value, sizeof field->value);
     }
@@ -75,6 +80,13 @@ static option_value read_field(const problem *p, const weft_operation_info *info
         }
     }
     return value;
+}
+
+/* A window has the causal mask's offset, and with it nothing behind a query. */
+static void put_window(const settings *s, weft_attention *p) {
+    const int bottom_right = p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+    p->right = value_of(s, "causal") ? 0 : p->right;
+    p->mask = bottom_right ? WEFT_MASK_WINDOW_BOTTOM_RIGHT : WEFT_MASK_WINDOW;
 }
 
 int problem_of(const settings *s, problem *p, weft_message *message) {
@@ -101,6 +113,9 @@ int problem_of(const settings *s, problem *p, weft_message *message) {
                 put_field(p, field, given);
             }
         }
+    }
+    if (value_of(s, "window")) {
+        put_window(s, &p->attention);
     }
     return 1;
 }

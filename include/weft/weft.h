@@ -84,8 +84,10 @@ typedef enum weft_layout {
 
 typedef enum weft_mask {
     WEFT_MASK_NONE = 0,
-    WEFT_MASK_CAUSAL = 1,             /**< query i sees keys 0 .. i + offset */
-    WEFT_MASK_CAUSAL_BOTTOM_RIGHT = 2 /**< the last query sees the last key: offset is kv_seq - seq */
+    WEFT_MASK_CAUSAL = 1,              /**< query i sees keys 0 .. i + offset */
+    WEFT_MASK_CAUSAL_BOTTOM_RIGHT = 2, /**< the last query sees the last key: offset is kv_seq - seq */
+    WEFT_MASK_WINDOW = 3,              /**< query i sees keys i + offset - left .. i + offset + right */
+    WEFT_MASK_WINDOW_BOTTOM_RIGHT = 4  /**< the same with an offset of kv_seq - seq */
 } weft_mask;
 
 /** Distances in elements. All zero: packed, in the problem's layout. A zero beside non-zeros repeats an input, and the
@@ -109,17 +111,18 @@ typedef struct weft_attention {
     int64_t head_dim;        /**< a multiple of 8, at most 256 */
     weft_dtype dtype;        /**< of Q, K, V and O */
     weft_mask mask;
-    int64_t offset; /**< WEFT_MASK_CAUSAL: position of the first query among the keys; 0 otherwise */
+    int64_t offset; /**< WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW: position of the first query among the keys; 0 otherwise */
     double scale;   /**< 0: 1 / sqrt(head_dim) */
     weft_layout layout;
     weft_strides q_strides, k_strides, v_strides, o_strides;
+    int64_t left, right; /**< windows: keys before and behind a query's own position; below 0: all. Else 0 or below */
 } weft_attention;
 
 /** One batch, one head, fp32, no mask, packed (batch, seq, heads, head_dim). Set at least seq, kv_seq and head_dim. */
 /* clang-format off */
 #define WEFT_ATTENTION_INIT                                                                                                \
     {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
-     {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}
+     {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
@@ -454,7 +457,8 @@ typedef enum weft_field_type {
     WEFT_FIELD_INTEGER = 1, /**< int64_t */
     WEFT_FIELD_REAL = 2,    /**< double */
     WEFT_FIELD_CHOICE = 3,  /**< an enumeration, with a name for each value */
-    WEFT_FIELD_FLAG = 4     /**< an enumeration: given, it has `value` */
+    WEFT_FIELD_FLAG = 4,    /**< an enumeration: given, it has `value` */
+    WEFT_FIELD_PAIR = 5     /**< int64_t[2]; -1 is allowed */
 } weft_field_type;
 
 /** A field of a problem, for programs that read problems from people. */

@@ -10,7 +10,7 @@
 /* A field of the problem as JSON. */
 static json_t *field_json(const weft_field *field, const void *problem) {
     const char *at = (const char *)problem + field->offset;
-    int64_t integer;
+    int64_t integer, pair[2];
     double real;
     int32_t code;
     memcpy(&code, at, sizeof code);
@@ -24,7 +24,10 @@ static json_t *field_json(const weft_field *field, const void *problem) {
     case WEFT_FIELD_CHOICE:
         return json_string(field->choice(code));
     case WEFT_FIELD_FLAG:
-        return json_boolean(code != 0);
+        return json_boolean(code == field->value);
+    case WEFT_FIELD_PAIR:
+        memcpy(pair, at, sizeof pair);
+        return json_pack("[I, I]", (json_int_t)pair[0], (json_int_t)pair[1]);
     }
     return NULL;
 }

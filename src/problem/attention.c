@@ -47,26 +47,55 @@ static weft_status resolve_strides(weft_strides *s, const weft_attention *p, cha
     return WEFT_OK;
 }
 
-static weft_status resolve_mask(weft_attention *p, weft_message *message) {
-    switch (p->mask) {
-    case WEFT_MASK_NONE:
-    case WEFT_MASK_CAUSAL_BOTTOM_RIGHT:
-        if (p->offset != 0) {
-            return weft_fail(message, WEFT_INVALID, "offset %" PRId64 " is only for mask WEFT_MASK_CAUSAL", p->offset);
-        }
-        if (p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT) {
-            p->mask = WEFT_MASK_CAUSAL;
-            p->offset = p->kv_seq - p->seq;
-        }
-        return WEFT_OK;
-    case WEFT_MASK_CAUSAL:
-        if (p->offset < -WEFT_MAX_DIMENSION || p->offset > WEFT_MAX_DIMENSION) {
-            return weft_fail(message, WEFT_INVALID, "offset %" PRId64 " is not between -%" PRId64 " and %" PRId64,
-                             p->offset, WEFT_MAX_DIMENSION, WEFT_MAX_DIMENSION);
-        }
-        return WEFT_OK;
+/* The offset of a bottom-right mask, or the check of the one given. */
+static weft_status resolve_offset(weft_attention *p, weft_message *message) {
+    if (p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_WINDOW) {
+        return p->offset >= -WEFT_MAX_DIMENSION && p->offset <= WEFT_MAX_DIMENSION
+                   ? WEFT_OK
+                   : weft_fail(message, WEFT_INVALID, "offset %" PRId64 " is not between -%" PRId64 " and %" PRId64,
+                               p->offset, WEFT_MAX_DIMENSION, WEFT_MAX_DIMENSION);
     }
-    return weft_fail(message, WEFT_INVALID, "mask %d is not a weft_mask", (int)p->mask);
+    if (p->offset != 0) {
+        return weft_fail(message, WEFT_INVALID, "offset %" PRId64 " is only for masks WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW",
+                         p->offset);
+    }
+    if (p->mask != WEFT_MASK_NONE) {
+        p->mask = p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? WEFT_MASK_CAUSAL : WEFT_MASK_WINDOW;
+        p->offset = p->kv_seq - p->seq;
+    }
+    return WEFT_OK;
+}
+
+/* A window without a left edge is a causal mask; without edges it hides nothing. */
+static void resolve_window(weft_attention *p) {
+    const int64_t to_first = p->seq - 1 + p->offset, to_last = p->kv_seq - 1 - p->offset;
+    const int hides_left = p->left >= 0 && p->left < to_first, hides_right = p->right >= 0 && p->right < to_last;
+    if (hides_left) {
+        p->right = hides_right ? p->right : weft_larger(to_last, 0);
+        return;
+    }
+    p->mask = hides_right ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+    p->offset = hides_right ? p->offset + p->right : 0;
+}
+
+static weft_status resolve_mask(weft_attention *p, weft_message *message) {
+    if ((int)p->mask < WEFT_MASK_NONE || (int)p->mask > WEFT_MASK_WINDOW_BOTTOM_RIGHT) {
+        return weft_fail(message, WEFT_INVALID, "mask %d is not a weft_mask", (int)p->mask);
+    }
+    const weft_status status = resolve_offset(p, message);
+    if (status) {
+        return status;
+    }
+    if (p->mask == WEFT_MASK_WINDOW) {
+        resolve_window(p);
+    } else if (p->left > 0 || p->right > 0) {
+        return weft_fail(message, WEFT_INVALID, "left %" PRId64 " and right %" PRId64 " are only for mask WEFT_MASK_WINDOW",
+                         p->left, p->right);
+    }
+    if (p->mask != WEFT_MASK_WINDOW) {
+        p->left = p->right = -1;
+    }
+    return WEFT_OK;
 }
 
 weft_status weft_attention_complete(weft_problem *problem, weft_message *message) {
@@ -122,11 +151,22 @@ weft_attention_extents weft_attention_sizes(const weft_attention *p) {
         (size_t)(p->batch * p->heads * p->seq)};
 }
 
+/* Keys before an edge that moves on by one with each query: the sum over all queries of i + at, from 0 to kv_seq. */
+static double keys_before(const weft_attention *p, int64_t at) {
+    const int64_t rises = weft_larger(weft_smaller(-at, p->seq), 0), stays = weft_larger(weft_smaller(p->kv_seq - at, p->seq), 0);
+    const double rising = (double)(stays - rises) * ((double)at + 0.5 * (double)(rises + stays - 1));
+    return rising + (double)(p->seq - stays) * (double)p->kv_seq;
+}
+
+/* Of a window what is seen; of a causal mask one half of everything, as the field counts. */
 double weft_attention_forward_flops(const weft_problem *problem) {
     const weft_attention *p = &problem->attention;
-    const double whole =
-        4.0 * (double)p->batch * (double)p->heads * (double)p->seq * (double)p->kv_seq * (double)p->head_dim;
-    return p->mask == WEFT_MASK_NONE ? whole : whole / 2;
+    double pairs = (double)p->seq * (double)p->kv_seq;
+    if (p->mask == WEFT_MASK_WINDOW) {
+        pairs = keys_before(p, p->offset + p->right + 1) - keys_before(p, p->offset - p->left);
+    }
+    const double flops = 4.0 * (double)p->batch * (double)p->heads * pairs * (double)p->head_dim;
+    return p->mask == WEFT_MASK_CAUSAL ? flops / 2 : flops;
 }
 
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
@@ -144,9 +184,11 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
 }
 
 int weft_attention_line(const char *name, const weft_attention *p, char *text, size_t size) {
-    char mask[64] = "no mask";
-    if (p->mask != WEFT_MASK_NONE) {
+    char mask[96] = "no mask";
+    if (p->mask == WEFT_MASK_CAUSAL) {
         snprintf(mask, sizeof mask, "causal, offset %" PRId64, p->offset);
+    } else if (p->mask == WEFT_MASK_WINDOW) {
+        snprintf(mask, sizeof mask, "window %" PRId64 ",%" PRId64 ", offset %" PRId64, p->left, p->right, p->offset);
     }
     return snprintf(text, size,
                     "%s  batch %" PRId64 ", heads %" PRId64 " over %" PRId64 " kv heads, %" PRId64 " queries x %" PRId64
@@ -170,7 +212,10 @@ int weft_attention_caption(const char *pass, const weft_attention *p, char *text
         snprintf(keys, sizeof keys, ", %s keys", weft_size_text(p->kv_seq, key_count, sizeof key_count));
     }
     return snprintf(text, size, "%s%s, %s%" PRId64 " head%s%s of %" PRId64 ", %s queries%s, %s",
-                    p->mask == WEFT_MASK_NONE ? "Attention" : "Causal attention", pass, batch, p->heads,
+                    p->mask == WEFT_MASK_NONE     ? "Attention"
+                    : p->mask == WEFT_MASK_CAUSAL ? "Causal attention"
+                                                  : "Windowed attention",
+                    pass, batch, p->heads,
                     p->heads == 1 ? "" : "s", over, p->head_dim, weft_size_text(p->seq, queries, sizeof queries), keys,
                     weft_dtype_name(p->dtype));
 }
@@ -179,27 +224,22 @@ static int title(const weft_problem *problem, char *to, size_t size) {
     return weft_attention_caption("", &problem->attention, to, size);
 }
 
-/* Keys that the last query sees, which is where a causal mask with an offset ends. */
-static int64_t keys_seen(const weft_attention *p) {
-    return weft_visible_keys(p, p->seq - 1);
-}
-
 size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *n, char *text, size_t size) {
     const int64_t numbers[] = {p->dtype,
                                p->head_dim,
-                               p->mask != WEFT_MASK_NONE,
+                               p->mask,
                                p->heads / p->kv_heads,
                                weft_bucket(p->batch * p->heads),
                                weft_bucket(p->seq),
                                weft_bucket(p->kv_seq),
-                               weft_bucket(keys_seen(p))};
+                               weft_bucket(weft_most_seen(p))};
     const size_t count = sizeof numbers / sizeof *numbers;
     char seen[48] = "";
     for (size_t i = 0; i < count; i++) {
         n[i] = numbers[i];
     }
     if (n[2]) {
-        snprintf(seen, sizeof seen, ", causal to %" PRId64, n[7]);
+        snprintf(seen, sizeof seen, ", %s %" PRId64, n[2] == WEFT_MASK_CAUSAL ? "causal to" : "window of", n[7]);
     }
     snprintf(text, size,
              "%s %s, head dim %" PRId64 ", heads %" PRId64 " by %" PRId64 ", queries %" PRId64 ", keys %" PRId64 "%s", name,
@@ -226,8 +266,9 @@ const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
     {"kv_seq",   "keys (as many as queries)", WEFT_FIELD_INTEGER, AT(kv_seq), 0, NULL, 0, "seq"},
     {"head_dim", "a multiple of 8 up to 256 (64)", WEFT_FIELD_INTEGER, AT(head_dim), 0, NULL, 64, NULL},
     {"causal",   "query i sees keys 0 .. i + offset", WEFT_FIELD_FLAG, AT(mask), WEFT_MASK_CAUSAL, NULL, 0, NULL},
-    {"offset",   "causal: position of the first query among the keys (0)", WEFT_FIELD_INTEGER, AT(offset), 0, NULL, 0, NULL},
-    {"bottom_right", "causal: the last query sees the last key", WEFT_FIELD_FLAG, AT(mask), WEFT_MASK_CAUSAL_BOTTOM_RIGHT, NULL, 0, NULL},
+    {"offset",   "causal, window: position of the first query among the keys (0)", WEFT_FIELD_INTEGER, AT(offset), 0, NULL, 0, NULL},
+    {"bottom_right", "causal, window: the last query's own position is the last key", WEFT_FIELD_FLAG, AT(mask), WEFT_MASK_CAUSAL_BOTTOM_RIGHT, NULL, 0, NULL},
+    {"window",   "keys before and behind a query's own, -1: all; with causal none behind", WEFT_FIELD_PAIR, AT(left), WEFT_MASK_WINDOW, NULL, -1, NULL},
     {"scale",    "softmax scale (1 / sqrt(head dim))", WEFT_FIELD_REAL, AT(scale), 0, NULL, 0, NULL},
     {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, layout_name, WEFT_BSHD, NULL},
     {"dtype",    "fp32, fp16, bf16 or, simulated, fp8 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},

@@ -5,7 +5,7 @@
 
 #include "problem/operation.h"
 
-enum { WEFT_ATTENTION_FIELDS = 12 };
+enum { WEFT_ATTENTION_FIELDS = 13 };
 extern const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS];
 
 /* attention.c: as in weft_operation_row, or with the operation's name, or pass ("", " backward"), for its

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "problem/attention.h"
+#include "problem/problem.h"
 #include "problem/sectors.h"
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -20,9 +21,10 @@ size_t weft_attention_sides(const weft_tiling *t, weft_schedule *s, weft_tile_si
     return 2;
 }
 
-/* K and V of one kv head, in bytes. */
+/* K and V of one kv head that are in use at a time, in bytes. */
 static double kv_bytes(const weft_attention *p) {
-    return 2.0 * (double)p->kv_seq * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
+    const int64_t keys = p->mask == WEFT_MASK_WINDOW ? weft_most_seen(p) : p->kv_seq;
+    return 2.0 * (double)keys * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
 }
 
 /* Heads whose K and V fit one domain's L2 together, in whole groups of query heads that share K and V. */
@@ -35,7 +37,7 @@ static int64_t heads_in_l2(const weft_attention *p, const weft_machine *machine)
 
 void weft_attention_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *s) {
     const weft_attention *p = &problem->attention;
-    const int causal = p->mask != WEFT_MASK_NONE;
+    const int causal = p->mask == WEFT_MASK_CAUSAL; /* tiles of a window are alike */
     if (s->order == WEFT_ORDER_CHOOSE) {
         s->order = causal                 ? WEFT_ORDER_LONGEST_FIRST
                    : machine->domains > 1 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED
@@ -53,7 +55,10 @@ void weft_attention_choose(const weft_problem *problem, const weft_machine *mach
 }
 
 weft_slice weft_attention_slice(const weft_attention *p) {
-    return p->mask == WEFT_MASK_NONE ? weft_slice_full(p->seq, p->kv_seq) : weft_slice_causal(p->seq, p->kv_seq, p->offset);
+    return p->mask == WEFT_MASK_NONE ? weft_slice_full(p->seq, p->kv_seq)
+           : p->mask == WEFT_MASK_CAUSAL
+               ? weft_slice_causal(p->seq, p->kv_seq, p->offset)
+               : weft_slice_band(p->seq, p->kv_seq, p->offset - p->left, p->offset + p->right);
 }
 
 void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {

@@ -1,8 +1,10 @@
 /* Resolved problems, whose every default is filled in: strides and leading dimensions are never all zero, scale is set, and
- * mask is WEFT_MASK_NONE or WEFT_MASK_CAUSAL with the offset that applies. Kernels see only these. */
+ * mask is WEFT_MASK_NONE, WEFT_MASK_CAUSAL or WEFT_MASK_WINDOW with the offset that applies; a window that hides nothing on
+ * a side is one of the other two. Kernels see only these. */
 #ifndef WEFT_PROBLEM_PROBLEM_H
 #define WEFT_PROBLEM_PROBLEM_H
 
+#include <weft/order.h>
 #include <weft/weft.h>
 
 /* Elements that buffers of a resolved problem must hold, strides included. */
@@ -16,12 +18,22 @@ typedef struct weft_gemm_extents {
 weft_attention_extents weft_attention_sizes(const weft_attention *resolved);
 weft_gemm_extents weft_gemm_sizes(const weft_gemm *resolved);
 
-/* How many keys query `row` sees: keys 0 .. n - 1. For resolved problems. */
-static inline int64_t weft_visible_keys(const weft_attention *p, int64_t row) {
-    if (p->mask == WEFT_MASK_NONE || row + p->offset + 1 > p->kv_seq) {
-        return p->kv_seq;
+/* The keys that query `row` sees: begin .. end - 1. Both grow from row to row. For resolved problems. */
+static inline weft_rows weft_seen_keys(const weft_attention *p, int64_t row) {
+    weft_rows seen = {0, p->kv_seq};
+    const int is_window = p->mask == WEFT_MASK_WINDOW;
+    if (p->mask != WEFT_MASK_NONE) {
+        const int64_t at = row + p->offset, begin = is_window ? at - p->left : 0;
+        seen.end = weft_larger(weft_smaller(at + (is_window ? p->right : 0) + 1, p->kv_seq), 0);
+        seen.begin = weft_larger(weft_smaller(begin, seen.end), 0);
     }
-    return row + p->offset + 1 > 0 ? row + p->offset + 1 : 0;
+    return seen;
+}
+
+/* The most keys that a query sees. */
+static inline int64_t weft_most_seen(const weft_attention *p) {
+    const weft_rows last = weft_seen_keys(p, p->seq - 1);
+    return p->mask == WEFT_MASK_WINDOW ? weft_smaller(p->left + p->right + 1, p->kv_seq) : last.end - last.begin;
 }
 
 /* Index of the first element of a (batch, position in the sequence, head) row of a tensor. */

@@ -41,8 +41,8 @@ static void add_query(const weft_attention *p, const weft_attention_gradients *d
     for (size_t d = 0; d < (size_t)p->head_dim; d++) {
         grad_dot_out += weft_ref_load(p->dtype, data->grad_o, o + d) * s->out[d];
     }
-    const int64_t keys = weft_visible_keys(p, row);
-    for (int64_t key = 0; key < keys; key++) {
+    const weft_rows keys = weft_seen_keys(p, row);
+    for (int64_t key = keys.begin; key < keys.end; key++) {
         const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
         const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
         const double grad_weight = weft_ref_dot(p->dtype, data->grad_o, o, data->v, v, p->head_dim);

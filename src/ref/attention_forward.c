@@ -26,14 +26,14 @@ static double exponentials(double *weights, int64_t keys, double *shift) {
 void weft_ref_attention_row(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                             int64_t row, double *weights, double *out, double *lse) {
     const int64_t kv_head = weft_ref_kv_head(p, head);
-    const int64_t keys = weft_visible_keys(p, row);
+    const weft_rows keys = weft_seen_keys(p, row);
     const size_t q = weft_row_index(&p->q_strides, batch, row, head);
-    for (int64_t key = 0; key < keys; key++) {
+    for (int64_t key = keys.begin; key < keys.end; key++) {
         const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
         weights[key] = p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim);
     }
     double shift;
-    const double sum = exponentials(weights, keys, &shift);
+    const double sum = exponentials(weights + keys.begin, keys.end - keys.begin, &shift);
     *lse = sum == 0 ? -INFINITY : shift + log(sum);
     for (int64_t d = 0; d < p->head_dim; d++) {
         out[d] = 0;
@@ -41,7 +41,7 @@ void weft_ref_attention_row(const weft_attention *p, const weft_attention_data *
     if (sum == 0) {
         return; /* nothing to see; the weights are zeros already */
     }
-    for (int64_t key = 0; key < keys; key++) {
+    for (int64_t key = keys.begin; key < keys.end; key++) {
         const size_t v = weft_row_index(&p->v_strides, batch, key, kv_head);
         weights[key] /= sum;
         for (int64_t d = 0; d < p->head_dim; d++) {

@@ -8,12 +8,12 @@ static float load(const weft_attention *p, const void *data, size_t index) {
     return (float)weft_ref_load(p->dtype, data, index); /* exact: every dtype fits a float */
 }
 
-/* weights: (keys) the scaled scores of one query. Returns the largest. */
+/* weights: (kv_seq) the scaled scores of one query for the keys that it sees. Returns the largest. */
 static float naive_scores(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
-                          int64_t row, int64_t keys, float *weights) {
+                          int64_t row, weft_rows keys, float *weights) {
     const size_t q = weft_row_index(&p->q_strides, batch, row, head);
     float max = -INFINITY;
-    for (int64_t key = 0; key < keys; key++) {
+    for (int64_t key = keys.begin; key < keys.end; key++) {
         const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
         float sum = 0;
         for (size_t d = 0; d < (size_t)p->head_dim; d++) {
@@ -27,20 +27,20 @@ static float naive_scores(const weft_attention *p, const weft_attention_data *da
 
 void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                   int64_t row, float *weights, double *out) {
-    const int64_t keys = weft_visible_keys(p, row);
+    const weft_rows keys = weft_seen_keys(p, row);
     const float max = naive_scores(p, data, batch, head, row, keys, weights);
     const float shift = max == -INFINITY ? 0 : max; /* -inf minus -inf would be NaN */
     float sum = 0;
-    for (int64_t key = 0; key < keys; key++) {
+    for (int64_t key = keys.begin; key < keys.end; key++) {
         weights[key] = expf(weights[key] - shift);
         sum += weights[key];
     }
-    for (int64_t key = 0; key < keys && sum != 0; key++) {
+    for (int64_t key = keys.begin; key < keys.end && sum != 0; key++) {
         weights[key] = (float)weft_ref_round(p->dtype, weights[key] / sum);
     }
     for (int64_t d = 0; d < p->head_dim; d++) {
         float total = 0;
-        for (int64_t key = 0; key < keys && sum != 0; key++) {
+        for (int64_t key = keys.begin; key < keys.end && sum != 0; key++) {
             const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
             total += weights[key] * load(p, data->v, v + (size_t)d);
         }

@@ -84,11 +84,11 @@ static void attention_work(void *context, const weft_visit *visit, weft_tile til
     clear_rows(t, rows);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
         for (int64_t slot = 0; slot < rows; slot++) {
-            const int64_t begin = step * t->tile_keys;
-            int64_t end = begin + t->tile_keys;
-            if (step < visit->full_begin || step >= visit->full_end) { /* the diagonal, or the ragged edge */
-                const int64_t visible = weft_visible_keys(t->p, first_row + slot);
-                end = visible < end ? visible : end;
+            int64_t begin = step * t->tile_keys, end = begin + t->tile_keys;
+            if (step < visit->full_begin || step >= visit->full_end) { /* an edge of the mask, or the ragged end */
+                const weft_rows seen = weft_seen_keys(t->p, first_row + slot);
+                begin = weft_larger(begin, seen.begin);
+                end = weft_smaller(end, seen.end);
             }
             if (begin < end) {
                 add_keys(t, tile, first_row + slot, slot, begin, end);

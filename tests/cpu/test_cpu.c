@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../masks.h"
 #include "../plans.h"
 #include "cpu/kernel/kernel.h"
 #include "plan/plan.h"
@@ -21,8 +22,7 @@ static weft_attention random_attention(uint64_t *random, int round) {
     p.kv_seq = random_between(random, 1, 130);
     p.head_dim = 8 * random_between(random, 1, 12);
     p.dtype = (weft_dtype)(round % 3);
-    p.mask = (weft_mask)random_between(random, 0, 2);
-    p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(random, -40, 60) : 0;
+    draw_mask(random, &p);
     p.layout = (weft_layout)random_between(random, 0, 1);
     if (round % 4 == 0) {
         pad_problem(&p, 3);
@@ -120,7 +120,7 @@ static void few(void **state) {
             p.seq = round % 2 ? 1 : random_between(&random, 1, 5);
             p.kv_seq = random_between(&random, 1537, 4000);
             p.heads = p.kv_heads * (round % 2 ? random_between(&random, 1, 12) : 1);
-            p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -2, p.kv_seq) : 0;
+            draw_mask(&random, &p);
             const weft_strides packed = {0, 0, 0};
             p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
             if (round % 3 == 0) {
@@ -145,8 +145,9 @@ static void not_finite(void **state) {
     unsetenv("WEFT_CPU");
     for (int round = 0; random_round(&random, &round, 100); round++) {
         weft_attention p = random_attention(&random, 3 * round);
-        p.mask = WEFT_MASK_CAUSAL;
+        p.mask = round % 3 ? WEFT_MASK_CAUSAL : WEFT_MASK_WINDOW;
         p.offset = random_between(&random, -5, 20);
+        p.left = p.right = p.mask == WEFT_MASK_WINDOW ? random_between(&random, 0, 30) : -1;
         if (round % 10 == 9) { /* few queries, many keys */
             p.heads = p.kv_heads;
             p.seq = random_between(&random, 1, 4);

@@ -159,7 +159,7 @@ static double tensor_core_error(const problem *x) {
     for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
         double weights[WIDEST], exact[256], plain[256] = {0}, lse, sum = 0, most = -INFINITY;
         const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        const int64_t keys = weft_visible_keys(p, row), kv_head = head / (p->heads / p->kv_heads);
+        const int64_t keys = weft_seen_keys(p, row).end, kv_head = head / (p->heads / p->kv_heads);
         const size_t q = weft_row_index(&p->q_strides, batch, row, head);
         weft_ref_attention_row(p, &x->host, batch, head, row, weights, exact, &lse);
         for (int64_t key = 0; key < keys; key++) {

@@ -55,7 +55,7 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t from = visit.tile.block * walk->reach.tile_rows - walk->reach.lead, first = from > 0 ? from : 0;
             const int64_t end = from + walk->reach.tile_rows < problem->seq ? from + walk->reach.tile_rows : problem->seq;
-            const int64_t keys = weft_visible_keys(problem, end - 1);
+            const int64_t keys = weft_seen_keys(problem, end - 1).end;
             if (end <= first || visit.steps != weft_ceil_divide(keys, walk->reach.tile_columns)) {
                 free(weights);
                 return 1;

@@ -33,6 +33,7 @@ static void tidy_attention(weft_attention *p) {
     p->kv_heads = p->kv_heads == 0 || p->heads % p->kv_heads ? p->heads : p->kv_heads;
     p->head_dim = p->head_dim / 8 * 8;
     p->scale = 0;
+    p->left = p->right = 0;
 }
 
 static void tidy_gemm(weft_gemm *p) {

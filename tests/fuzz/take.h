@@ -80,7 +80,7 @@ static inline weft_attention take_attention(input *in) {
     p.kv_seq = take(in);
     p.head_dim = take(in) % 2 ? 64 : take(in);
     p.dtype = (weft_dtype)(take(in) % 4);
-    p.mask = (weft_mask)(take(in) % 4);
+    p.mask = (weft_mask)(take(in) % 6);
     p.offset = take(in);
     p.layout = (weft_layout)(take(in) % 3);
     p.scale = take_real(in);
@@ -88,6 +88,8 @@ static inline weft_attention take_attention(input *in) {
     p.k_strides = take_strides(in);
     p.v_strides = take_strides(in);
     p.o_strides = take_strides(in);
+    p.left = take(in);
+    p.right = take(in);
     return p;
 }
 

@@ -6,6 +6,7 @@
 
 #include <weft/sim.h>
 
+#include "../masks.h"
 #include "../plans.h"
 #include "../random.h"
 
@@ -19,14 +20,14 @@ static weft_attention random_problem(uint64_t *random) {
     p.kv_seq = random_between(random, 1, 700);
     p.head_dim = 8 * random_between(random, 1, 16);
     p.dtype = WEFT_BF16;
-    p.mask = (weft_mask)random_between(random, 0, 2);
-    p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(random, -300, 300) : 0;
+    draw_mask(random, &p);
     return p;
 }
 
-static int sees_any(const weft_attention *resolved, int64_t first_query, int64_t queries, int64_t first_key) {
+static int sees_any(const weft_attention *resolved, int64_t first_query, int64_t queries, int64_t first_key, int64_t keys) {
     for (int64_t q = first_query; q < first_query + queries && q < resolved->seq; q++) {
-        if (weft_visible_keys(resolved, q) > first_key) {
+        const weft_rows seen = weft_seen_keys(resolved, q);
+        if (seen.begin < seen.end && seen.end > first_key && seen.begin < first_key + keys) {
             return 1;
         }
     }
@@ -51,7 +52,7 @@ static void steps_are_those_that_see(void **state) {
         uint64_t steps = 0;
         for (int64_t key = 0; key < p.kv_seq; key += s.tile_n) {
             for (int64_t query = 0; query < p.seq; query += s.tile_m) {
-                steps += (uint64_t)sees_any(&resolved, query, s.tile_m, key);
+                steps += (uint64_t)sees_any(&resolved, query, s.tile_m, key, s.tile_n);
             }
         }
         steps *= (uint64_t)(p.batch * p.kv_heads);

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "../masks.h"
 #include "../plans.h"
+#include "problem/attention.h"
 #include "problem/problem.h"
 
 static weft_attention good_attention(void) {
@@ -49,7 +51,7 @@ static void bad_attentions(void **state) {
     REFUSED(attention, dtype, (weft_dtype)9, "dtype 9 is not WEFT_FP32, WEFT_FP16, WEFT_BF16 or WEFT_FP8");
     REFUSED(attention, mask, (weft_mask)7, "mask 7 is not a weft_mask");
     REFUSED(attention, layout, (weft_layout)5, "layout 5 is not WEFT_BSHD or WEFT_BHSD");
-    REFUSED(attention, offset, 4, "offset 4 is only for mask WEFT_MASK_CAUSAL");
+    REFUSED(attention, offset, 4, "offset 4 is only for masks WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW");
     REFUSED(attention, scale, (double)INFINITY, "scale inf is not finite");
     REFUSED(attention, q_strides.seq, -8, "q_strides are negative: batch 0, seq -8, head 0");
     REFUSED(attention, k_strides.batch, INT64_MAX, "k spans more than 2^59 elements");
@@ -148,12 +150,62 @@ static void visible_keys(void **state) {
     p.mask = WEFT_MASK_CAUSAL;
     p.offset = -3;
     assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
-    assert_int_equal(weft_visible_keys(&r, 0), 0);
-    assert_int_equal(weft_visible_keys(&r, 2), 0);
-    assert_int_equal(weft_visible_keys(&r, 3), 1);
-    assert_int_equal(weft_visible_keys(&r, 99), 97);
+    assert_int_equal(weft_seen_keys(&r, 0).end, 0);
+    assert_int_equal(weft_seen_keys(&r, 2).end, 0);
+    assert_int_equal(weft_seen_keys(&r, 3).end, 1);
+    assert_int_equal(weft_seen_keys(&r, 99).end, 97);
     r.offset = 150;
-    assert_int_equal(weft_visible_keys(&r, 99), 200);
+    assert_int_equal(weft_seen_keys(&r, 99).end, 200);
+}
+
+/* A resolved problem shows what the mask says in words, and its operations are those of the pairs seen. */
+static void seen_keys_are_those_of_the_mask(void **state) {
+    (void)state;
+    uint64_t random = random_seed(17);
+    for (int round = 0; random_round(&random, &round, 300); round++) {
+        weft_attention p = WEFT_ATTENTION_INIT, r;
+        p.head_dim = 8;
+        p.seq = random_between(&random, 1, 40);
+        p.kv_seq = random_between(&random, 1, 40);
+        draw_mask(&random, &p);
+        assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
+        int64_t pairs = 0, most = 0;
+        for (int64_t i = 0; i < p.seq; i++) {
+            const weft_rows seen = weft_seen_keys(&r, i);
+            assert_true(0 <= seen.begin && seen.begin <= seen.end && seen.end <= p.kv_seq);
+            most = seen.end - seen.begin > most ? seen.end - seen.begin : most;
+            for (int64_t j = 0; j < p.kv_seq; j++) {
+                assert_int_equal(j >= seen.begin && j < seen.end, mask_shows(&p, i, j));
+                pairs += j >= seen.begin && j < seen.end;
+            }
+        }
+        assert_true(weft_most_seen(&r) >= most);
+        if (r.mask == WEFT_MASK_WINDOW) {
+            const weft_problem problem = {.attention = r};
+            assert_true(weft_attention_forward_flops(&problem) == 32.0 * (double)pairs);
+        }
+        weft_attention again; /* what was resolved is a problem, too */
+        assert_int_equal(resolve_attention(&again, &r, NULL), WEFT_OK);
+        assert_memory_equal(&again, &r, sizeof r);
+    }
+}
+
+static void windows_that_are_refused(void **state) {
+    (void)state;
+    weft_attention p = good_attention(), r;
+    weft_message message;
+    p.left = 3;
+    assert_int_equal(resolve_attention(&r, &p, &message), WEFT_INVALID);
+    assert_non_null(strstr(message.text, "only for mask WEFT_MASK_WINDOW"));
+    p.mask = WEFT_MASK_WINDOW_BOTTOM_RIGHT;
+    p.offset = 1;
+    assert_int_equal(resolve_attention(&r, &p, &message), WEFT_INVALID);
+    p.mask = WEFT_MASK_WINDOW;
+    p.left = p.right = INT64_MAX;
+    assert_int_equal(resolve_attention(&r, &p, &message), WEFT_OK);
+    assert_int_equal(r.mask, WEFT_MASK_NONE);
+    p.mask = (weft_mask)5;
+    assert_int_equal(resolve_attention(&r, &p, &message), WEFT_INVALID);
 }
 
 /* A stride that repeats an input is fine; an output that would be written twice is not. */
@@ -172,6 +224,6 @@ static void repeated_inputs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_attentions),         cmocka_unit_test(bad_gemms),
                                        cmocka_unit_test(defaults_are_filled_in), cmocka_unit_test(strides_of_single_rows),
-                                       cmocka_unit_test(visible_keys),           cmocka_unit_test(repeated_inputs)};
+                                       cmocka_unit_test(visible_keys), cmocka_unit_test(seen_keys_are_those_of_the_mask), cmocka_unit_test(windows_that_are_refused),           cmocka_unit_test(repeated_inputs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

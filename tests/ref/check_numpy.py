@@ -16,7 +16,7 @@ except ImportError:
 I64, DOUBLE, POINTER, ENUM = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p, ctypes.c_int
 FP32, FP16 = 0, 1
 BSHD, BHSD = 0, 1
-NONE, CAUSAL, BOTTOM_RIGHT = 0, 1, 2
+NONE, CAUSAL, BOTTOM_RIGHT, WINDOW, WINDOW_BOTTOM_RIGHT = range(5)
 ROW, COL = 0, 1
 NUMPY_DTYPE = {FP32: np.float32, FP16: np.float16}
 # One rounding to the dtype, and a little for results near zero.
@@ -35,7 +35,7 @@ class Attention(ctypes.Structure):
     _fields_ = HEAD + [("batch", I64), ("heads", I64), ("kv_heads", I64), ("seq", I64),
                 ("kv_seq", I64), ("head_dim", I64), ("dtype", ENUM), ("mask", ENUM), ("offset", I64),
                 ("scale", DOUBLE), ("layout", ENUM), ("q_strides", Strides), ("k_strides", Strides),
-                ("v_strides", Strides), ("o_strides", Strides)]
+                ("v_strides", Strides), ("o_strides", Strides), ("left", I64), ("right", I64)]
 
 
 class AttentionData(ctypes.Structure):
@@ -99,10 +99,11 @@ def attention(q, k, v, visible, scale, grad_o):
 def check_attention(weft, rng, dtype, mask, layout, group):
     batch, kv_heads, head_dim = (int(n) for n in (rng.integers(1, 4), rng.integers(1, 4), 8 * rng.integers(1, 5)))
     heads, seq, kv_seq = kv_heads * group, int(rng.integers(1, 40)), int(rng.integers(1, 40))
-    offset = int(rng.integers(-seq, kv_seq)) if mask == CAUSAL else 0
+    offset = int(rng.integers(-seq, kv_seq)) if mask in (CAUSAL, WINDOW) else 0
+    left, right = (int(n) for n in rng.integers(-1, kv_seq, 2)) if mask in (WINDOW, WINDOW_BOTTOM_RIGHT) else (0, 0)
     problem = Attention(struct_size=ctypes.sizeof(Attention), operation=ATTENTION, batch=batch, heads=heads, kv_heads=kv_heads, seq=seq,
-                        kv_seq=kv_seq, head_dim=head_dim, dtype=dtype, mask=mask, offset=offset, layout=layout)
-    what = f"attention dtype {dtype} mask {mask} offset {offset} layout {layout} {batch}x{heads}/{kv_heads}x{seq}x{kv_seq}"
+                        kv_seq=kv_seq, head_dim=head_dim, dtype=dtype, mask=mask, offset=offset, layout=layout, left=left, right=right)
+    what = f"attention dtype {dtype} mask {mask} offset {offset} window {left},{right} layout {layout} {batch}x{heads}/{kv_heads}x{seq}x{kv_seq}"
 
     def shape(length, count):
         return (batch, length, count, head_dim) if layout == BSHD else (batch, count, length, head_dim)
@@ -121,8 +122,11 @@ def check_attention(weft, rng, dtype, mask, layout, group):
     call(weft.weft_attention_backward, problem,
          AttentionGradients(ctypes.sizeof(AttentionGradients), BACKWARD, *map(address, (q, k, v, grad_o, grad_q, grad_k, grad_v, o, lse))))
 
-    shift = kv_seq - seq if mask == BOTTOM_RIGHT else offset
-    visible = (np.arange(kv_seq) <= np.arange(seq)[:, None] + shift) | (mask == NONE)
+    shift = kv_seq - seq if mask in (BOTTOM_RIGHT, WINDOW_BOTTOM_RIGHT) else offset
+    behind = np.arange(kv_seq) - np.arange(seq)[:, None] - shift  # how far behind a query's own position
+    visible = behind <= 0 if mask in (CAUSAL, BOTTOM_RIGHT) else behind < kv_seq + seq + abs(shift)
+    if mask in (WINDOW, WINDOW_BOTTOM_RIGHT):
+        visible &= ((behind >= -left) | (left < 0)) & ((behind <= right) | (right < 0))
     want = attention(by_head(q), by_head(k).repeat(group, axis=1), by_head(v).repeat(group, axis=1), visible,
                      head_dim ** -0.5, by_head(grad_o))
     compare(what + ": o", by_head(o), want[0], dtype)
@@ -159,7 +163,7 @@ def main():
     dtypes = (FP32, FP16)
     count = 0
     try:
-        for case in itertools.product(dtypes, (NONE, CAUSAL, BOTTOM_RIGHT), (BSHD, BHSD), (1, 3)):
+        for case in itertools.product(dtypes, (NONE, CAUSAL, BOTTOM_RIGHT, WINDOW, WINDOW_BOTTOM_RIGHT), (BSHD, BHSD), (1, 3)):
             check_attention(weft, rng, *case)
             count += 1
         for case in itertools.product(dtypes, dtypes, itertools.product((ROW, COL), repeat=3), (0.0, -0.5)):

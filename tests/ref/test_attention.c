@@ -1,6 +1,8 @@
 /* Attention row by row: closed forms, a triple loop of its own, masks, layouts, borders, NaN and infinities. */
 #include "tensors.h"
 
+#include "../masks.h"
+
 static weft_attention problem_of(int64_t seq, int64_t kv_seq, weft_mask mask, int64_t offset) {
     weft_attention p = WEFT_ATTENTION_INIT;
     p.seq = seq;
@@ -88,19 +90,6 @@ static void no_visible_key_gives_zeros(void **state) {
     tensors_free(&t);
 }
 
-/* Which keys a query sees, from the words of the mask; on the problem as the caller wrote it. */
-static int sees(const weft_attention *p, int64_t query, int64_t key) {
-    switch (p->mask) {
-    case WEFT_MASK_CAUSAL:
-        return key <= query + p->offset;
-    case WEFT_MASK_CAUSAL_BOTTOM_RIGHT:
-        return p->kv_seq - 1 - key >= p->seq - 1 - query;
-    case WEFT_MASK_NONE:
-        break;
-    }
-    return 1;
-}
-
 static double element(weft_dtype dtype, const void *data, weft_strides s, int64_t b, int64_t i, int64_t h, int64_t d) {
     return weft_ref_load(dtype, data, (size_t)(b * s.batch + i * s.seq + h * s.head + d));
 }
@@ -118,7 +107,7 @@ static void definition(const weft_attention *p, const tensors *t, int64_t b, int
             score += element(p->dtype, t->q, p->q_strides, b, row, h, d) *
                      element(p->dtype, t->k, p->k_strides, b, key, kv_head, d);
         }
-        const double weight = sees(p, row, key) ? exp(score * scale) : 0;
+        const double weight = mask_shows(p, row, key) ? exp(score * scale) : 0;
         sum += weight;
         for (int64_t d = 0; d < p->head_dim; d++) {
             out[d] += weight * element(p->dtype, t->v, p->v_strides, b, key, kv_head, d);
@@ -166,8 +155,8 @@ static void random_shapes_match_the_definition(void **state) {
     (void)state;
     uint64_t seed = random_seed(4);
     for (int n = 0; random_round(&seed, &n, 120); n++) {
-        weft_attention p = problem_of(random_between(&seed, 1, 12), random_between(&seed, 1, 14), (weft_mask)(n % 3), 0);
-        p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&seed, -p.seq - 1, p.kv_seq) : 0;
+        weft_attention p = problem_of(random_between(&seed, 1, 12), random_between(&seed, 1, 14), WEFT_MASK_NONE, 0);
+        draw_mask(&seed, &p);
         p.dtype = (weft_dtype)(n / 3 % 3);
         p.layout = (weft_layout)(n / 9 % 2);
         p.batch = random_between(&seed, 1, 3);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../cmocka_all.h"
+#include "../masks.h"
 #include "../plans.h"
 #include "../random.h"
 #include "plan/plan.h"
@@ -89,11 +90,7 @@ static inline weft_attention random_attention(uint64_t *seed, shape shape) {
     p.dtype = (weft_dtype)random_between(seed, 0, 2);
     p.head_dim = shape == SHAPE_ALIGNED ? 64 : 8 * random_between(seed, 1, 9);
     p.layout = (weft_layout)random_between(seed, 0, 1);
-    p.mask = (weft_mask)random_between(seed, 0, 2);
-    if (p.mask == WEFT_MASK_CAUSAL) {
-        p.offset =
-            p.kv_seq - p.seq + random_between(seed, -60, 30); /* some queries may see nothing, some keys may not be seen */
-    }
+    draw_mask(seed, &p);
     return p;
 }
 

@@ -31,6 +31,16 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+static int any_sees(const weft_attention *p, int64_t query, int64_t queries, int64_t key, int64_t keys) {
+    int any = 0;
+    for (int64_t i = query; i < query + queries; i++) {
+        for (int64_t j = key; j < key + keys && !any; j++) {
+            any = mask_shows(p, i, j);
+        }
+    }
+    return any;
+}
+
 /* A cluster of heads and query blocks reads its Q, writes its O, and goes through K and V of each of its kv heads once, as
  * far as any of its queries sees. */
 static demand attention_demand(const weft_plan *plan) {
@@ -50,7 +60,7 @@ static demand attention_demand(const weft_plan *plan) {
             d.written += (uint64_t)s->cluster_m * count_sectors(queries, run, p->o_strides.seq * bytes, sector);
             for (int64_t key = 0; key < p->kv_seq; key += s->tile_n) {
                 const int64_t keys = least(s->tile_n, p->kv_seq - key);
-                if (p->mask == WEFT_MASK_NONE || key <= first + queries - 1 + p->offset) {
+                if (any_sees(p, first, queries, key, keys)) {
                     d.read += (uint64_t)kv_heads * (count_sectors(keys, run, p->k_strides.seq * bytes, sector) +
                                                     count_sectors(keys, run, p->v_strides.seq * bytes, sector));
                     d.visits += 2 * (uint64_t)kv_heads;

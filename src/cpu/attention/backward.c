@@ -25,7 +25,7 @@ typedef struct buffers {
     char *narrow;           /* grads as an operand */
     char *weights, *slopes; /* P and dS as right operands: keys as columns, k over queries */
     float *grad_k, *grad_v; /* (dims, BLOCK) in blocks: rows of blocks, in each its columns of blocks */
-    int32_t *seen;          /* (width) */
+    weft_cpu_seen seen;     /* (width) */
     float *row;             /* (dims) */
 } buffers;
 
@@ -47,7 +47,8 @@ static buffers lay_out(const weft_cpu_gradients *w, char *scratch, size_t *size)
     b.slopes = weft_cpu_carve(scratch, size, across);
     b.grad_k = weft_cpu_carve(scratch, size, dims * BLOCK * sizeof(float));
     b.grad_v = weft_cpu_carve(scratch, size, dims * BLOCK * sizeof(float));
-    b.seen = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
+    b.seen.begin = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
+    b.seen.end = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
     b.row = weft_cpu_carve(scratch, size, dims * sizeof(float));
     return b;
 }
@@ -83,15 +84,17 @@ static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batc
     return weft_cpu_has_nonfinite(kernel, b->k, all) || weft_cpu_has_nonfinite(kernel, b->v, all);
 }
 
-/* How many of the keys from `begin` each query of a panel sees; returns the most. */
-static int64_t count_seen(const weft_cpu_gradients *w, int32_t *seen, int64_t first, int64_t begin, int64_t keys) {
-    int64_t most = 0;
+/* Which of the keys from `begin` each query of a panel sees; returns whether any sees one. */
+static int find_seen(const weft_cpu_gradients *w, const weft_cpu_seen *to, int64_t first, int64_t begin, int64_t keys) {
+    int any = 0;
     for (int64_t j = 0; j < w->kernel->b.lines; j++) {
-        const int64_t left = first + j < w->p->seq ? weft_visible_keys(w->p, first + j) - begin : 0;
-        seen[j] = (int32_t)(left < 0 ? 0 : weft_cpu_min(left, keys));
-        most = seen[j] > most ? seen[j] : most;
+        const weft_rows none = {0, 0}, seen = first + j < w->p->seq ? weft_seen_keys(w->p, first + j) : none;
+        const weft_rows here = weft_cpu_seen_of_block(seen, begin, keys);
+        to->begin[j] = (int32_t)here.begin;
+        to->end[j] = (int32_t)here.end;
+        any |= here.begin < here.end;
     }
-    return most;
+    return any;
 }
 
 /* P and dS of one panel of queries, as right operands at the panel's place; and its dQ. */
@@ -107,7 +110,7 @@ static void visit_panel(const weft_cpu_gradients *w, const buffers *b, size_t it
         kernel->multiply(w->depth, b->v + (size_t)(key / lines) * rows, g, b->grads + key * width, 0);
     }
     const size_t at = item * BLOCK + (size_t)(panel * width);
-    kernel->panel->differentiate(padded, b->scores, b->grads, (float)(w->p->scale * 1.44269504088896340736), b->seen,
+    kernel->panel->differentiate(padded, b->scores, b->grads, (float)(w->p->scale * 1.44269504088896340736), &b->seen,
                                  w->lse2 + at, w->delta + at);
     const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK),
                  offset = (size_t)(panel * width * width) * element;
@@ -138,7 +141,7 @@ static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t 
     const int64_t panels = (weft_cpu_min(BLOCK, w->p->seq - block * BLOCK) + width - 1) / width;
     int64_t first = panels;
     for (int64_t panel = 0; panel < panels; panel++) {
-        if (count_seen(w, b->seen, block * BLOCK + panel * width, begin, keys) > 0 || first < panels) {
+        if (find_seen(w, &b->seen, block * BLOCK + panel * width, begin, keys) || first < panels) {
             first = weft_cpu_min(first, panel);
             visit_panel(w, b, item, panel, keys, sums);
         }

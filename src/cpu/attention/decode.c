@@ -23,7 +23,8 @@ typedef struct decode_job {
     const weft_attention_data *data;
     const weft_cpu_kernel *kernel;
     weft_cpu_attention_job job;
-    int64_t parts;
+    int64_t seen_from;    /* the first key that a query sees */
+    int64_t first, parts; /* the first part that a query sees, and how many */
     weft_cpu_taken *taken; /* (batch, heads): parts */
     float *results;        /* (batch, heads, parts, seq, head_dim + 2): output, max, sum */
 } decode_job;
@@ -62,7 +63,7 @@ static weft_attention gather(const weft_attention *p) {
     if (group > 1) {
         q.heads = p->kv_heads;
         q.seq = group;
-        q.kv_seq = weft_visible_keys(p, 0);
+        q.kv_seq = weft_seen_keys(p, 0).end;
         q.mask = WEFT_MASK_NONE;
         q.q_strides.seq = p->q_strides.head;
         q.q_strides.head = p->q_strides.head * group;
@@ -88,9 +89,8 @@ typedef struct part {
     float *results; /* (seq, head_dim + 2) */
 } part;
 
-static int64_t seen_keys(const decode_job *w, int64_t row, int64_t begin, int64_t keys) {
-    const int64_t left = weft_visible_keys(&w->p, row) - begin;
-    return left < 0 ? 0 : weft_cpu_min(left, keys);
+static weft_rows seen_keys(const decode_job *w, int64_t row, int64_t begin, int64_t keys) {
+    return weft_cpu_seen_of_block(weft_seen_keys(&w->p, row), begin, keys);
 }
 
 /* K and V unpacked. */
@@ -111,11 +111,14 @@ static void visit_unpacked(const decode_job *w, const part *part, float *scratch
         w->kernel->decode->dots(p->dtype, (int)p->seq, keys, dim, q, k, p->k_strides.seq * bytes, scores, STRETCH);
         int together = 1; /* all rows see all keys */
         for (int64_t row = 0; row < p->seq; row++) {
-            const int64_t seen = seen_keys(w, row, begin, keys);
+            const weft_rows seen = seen_keys(w, row, begin, keys);
             float *result = part->results + row * (dim + 2);
-            together &= seen == keys;
-            if (seen > 0) {
-                softmax_row(w, scores + row * STRETCH, seen, result);
+            together &= seen.end - seen.begin == keys;
+            for (int64_t key = 0; key < seen.begin; key++) {
+                scores[row * STRETCH + key] = p->scale < 0 ? INFINITY : -INFINITY;
+            }
+            if (seen.begin < seen.end) {
+                softmax_row(w, scores + row * STRETCH, seen.end, result);
             }
             memcpy(out + row * dim, result, (size_t)dim * sizeof *out);
         }
@@ -123,10 +126,11 @@ static void visit_unpacked(const decode_job *w, const part *part, float *scratch
             w->kernel->decode->sums(p->dtype, (int)p->seq, keys, dim, scores, STRETCH, v, p->v_strides.seq * bytes, out);
         }
         for (int64_t row = 0; row < p->seq; row++) {
-            const int64_t seen = seen_keys(w, row, begin, keys);
-            if (!together && seen > 0) { /* a hidden value may be non-finite: each row stops at its last key */
-                w->kernel->decode->sums(p->dtype, 1, seen, dim, scores + row * STRETCH, STRETCH, v,
-                                        p->v_strides.seq * bytes, out + row * dim);
+            const weft_rows seen = seen_keys(w, row, begin, keys);
+            if (!together && seen.begin < seen.end) { /* a hidden value may be non-finite: each row takes only its keys */
+                w->kernel->decode->sums(p->dtype, 1, seen.end - seen.begin, dim, scores + row * STRETCH + seen.begin,
+                                        STRETCH, v + seen.begin * p->v_strides.seq * bytes, p->v_strides.seq * bytes,
+                                        out + row * dim);
             }
             memcpy(part->results + row * (dim + 2), out + row * dim, (size_t)dim * sizeof *out);
         }
@@ -162,8 +166,8 @@ static void visit_packed(const decode_job *w, const part *part, char *scratch) {
 static void visit_part(const decode_job *w, void *scratch, int64_t batch, int64_t head, int64_t step) {
     const weft_attention *p = &w->p;
     const int64_t begin = step * PART, size = p->seq * (p->head_dim + 2);
-    const part part = {batch, head, begin, weft_cpu_min(begin + PART, p->kv_seq),
-                       w->results + ((batch * p->heads + head) * w->parts + step) * size};
+    const part part = {batch, head, weft_larger(begin, w->seen_from), weft_cpu_min(begin + PART, p->kv_seq),
+                       w->results + ((batch * p->heads + head) * w->parts + step - w->first) * size};
     memset(part.results, 0, (size_t)size * sizeof *part.results);
     for (int64_t row = 0; row < p->seq; row++) {
         part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;
@@ -226,7 +230,9 @@ weft_status weft_cpu_attention_decode(const weft_plan *plan, const weft_attentio
     decode_job w = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype)};
     const weft_attention *p = &w.p;
     weft_cpu_attention_job_init(&w.job, p, data, p->seq, BLOCK);
-    w.parts = weft_ceil_divide(weft_visible_keys(p, p->seq - 1), PART);
+    w.seen_from = weft_seen_keys(problem, 0).begin;
+    w.first = w.seen_from / PART;
+    w.parts = weft_larger(weft_ceil_divide(weft_seen_keys(p, p->seq - 1).end, PART) - w.first, 0);
     const int64_t tiles = p->batch * p->heads;
     const double floats = (double)tiles * (double)w.parts * (double)(p->seq * (p->head_dim + 2));
     weft_status status = WEFT_OK;

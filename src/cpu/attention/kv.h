@@ -52,4 +52,11 @@ weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_k
 /* Whether any of `bytes` of packed values is non-finite: an exponent of all ones. */
 int weft_cpu_has_nonfinite(const weft_cpu_kernel *kernel, const void *packed, size_t bytes);
 
+/* Those of a query's keys that are in the block of `keys` keys from `begin`, counted from there. */
+static inline weft_rows weft_cpu_seen_of_block(weft_rows seen, int64_t begin, int64_t keys) {
+    seen.begin = weft_larger(weft_smaller(seen.begin - begin, keys), 0);
+    seen.end = weft_larger(weft_smaller(seen.end - begin, keys), 0);
+    return seen;
+}
+
 #endif

@@ -40,7 +40,8 @@ weft_cpu_query_tile weft_cpu_queries_lay_out(const weft_cpu_attention_job *a, vo
     b.weights =
         weft_cpu_carve(scratch, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
     b.rescale = weft_cpu_carve(scratch, size, width * sizeof(float));
-    b.seen = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
+    b.seen.begin = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
+    b.seen.end = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
     b.rows = weft_cpu_carve(scratch, size, width * dims * sizeof(float));
     return b;
 }
@@ -67,14 +68,14 @@ void weft_cpu_queries_load(const weft_cpu_attention_job *a, const weft_cpu_query
     memset(b->out, 0, (size_t)(weft_cpu_pad(rows, width) * a->kv.dims) * sizeof *b->out);
 }
 
-/* Adds weights times values when a hidden value is non-finite: a weight of 0 would not remove it, so each query stops at
- * the last key that it sees. */
+/* Adds weights times values when a hidden value is non-finite: a weight of 0 would not remove it, so each query takes
+ * only the keys that it sees. */
 static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, float *out, weft_tile tile,
                             int64_t begin) {
     const weft_attention *p = a->p;
     const int64_t width = a->kernel->b.lines;
     for (int64_t i = 0; i < width; i++) {
-        for (int64_t key = 0; key < b->seen[i]; key++) {
+        for (int64_t key = b->seen.begin[i]; key < b->seen.end[i]; key++) {
             const int64_t kv_head = tile.head / (p->heads / p->kv_heads);
             weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, tile.batch, begin + key, kv_head),
                           p->head_dim, b->rows);
@@ -85,8 +86,8 @@ static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_quer
     }
 }
 
-/* One panel of queries against one block of keys, of which the queries see at most `keys`; `hidden`: some see fewer, as
- * b->seen says. */
+/* One panel of queries against one block of keys, of which the queries see at most the first `keys`; `hidden`: some see
+ * fewer, as b->seen says. */
 static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t panel,
                         const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int hidden) {
     const weft_cpu_kernel *kernel = a->kernel;
@@ -96,7 +97,7 @@ static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_ti
         kernel->multiply(a->kv.depth, block->k + (size_t)(key / lines) * a->kv.k_panel, b->q + (size_t)panel * a->q_panel,
                          b->scores + key * width, 0);
     }
-    if (kernel->panel->softmax(rows, b->scores, a->factor, hidden || rows > keys ? b->seen : NULL, b->max + panel * width,
+    if (kernel->panel->softmax(rows, b->scores, a->factor, hidden || rows > keys ? &b->seen : NULL, b->max + panel * width,
                                b->sum + panel * width, b->rescale)) {
         kernel->panel->scale(a->kv.dims, out, b->rescale);
     }
@@ -120,16 +121,19 @@ void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_quer
                             int64_t rows, const weft_cpu_kv_block *block, int64_t begin, int64_t keys) {
     const int64_t width = a->kernel->b.lines;
     for (int64_t panel = 0; panel * width < rows; panel++) {
-        int64_t most = 0, least = keys;
+        int64_t most = 0, least = keys, latest = 0, none = 1;
         for (int64_t j = 0; j < width; j++) {
             const int64_t row = first + weft_cpu_min(panel * width + j, rows - 1); /* lanes past the last repeat it */
-            const int64_t left = weft_visible_keys(a->p, row) - begin, seen = left < 0 ? 0 : weft_cpu_min(left, keys);
-            b->seen[j] = (int32_t)seen;
-            most = seen > most ? seen : most;
-            least = weft_cpu_min(seen, least);
+            const weft_rows seen = weft_cpu_seen_of_block(weft_seen_keys(a->p, row), begin, keys);
+            b->seen.begin[j] = (int32_t)seen.begin;
+            b->seen.end[j] = (int32_t)seen.end;
+            most = weft_larger(seen.end, most);
+            least = weft_smaller(seen.end, least);
+            latest = weft_larger(seen.begin, latest);
+            none &= seen.begin >= seen.end;
         }
-        if (most > 0) {
-            visit_panel(a, b, tile, panel, block, begin, most, least < most);
+        if (!none) {
+            visit_panel(a, b, tile, panel, block, begin, most, least < most || latest > 0);
         }
     }
 }

@@ -28,7 +28,7 @@ typedef struct weft_cpu_query_tile {
     float *scores;    /* (keys, width): scores, then weights */
     char *weights;    /* as the next product's operand */
     float *rescale;   /* (width) */
-    int32_t *seen;    /* (width) keys of the block that a query sees */
+    weft_cpu_seen seen; /* (width) keys of the block that a query sees */
     float *rows;      /* (width, dims): the output of one panel, query by query */
 } weft_cpu_query_tile;
 

@@ -46,8 +46,8 @@ static void choose_handing(weft_schedule *s, const weft_attention *p) {
 
 static void choose_tile(weft_schedule *s, const weft_attention *p) {
     const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype);
-    const int64_t seen = weft_cpu_pad(weft_visible_keys(p, p->seq - 1), 96); /* by the last query, which sees the most */
-    enum { HALF_L1 = 24 << 10 };                                             /* bytes: a panel of scores stays in the L1 */
+    const int64_t seen = weft_cpu_pad(weft_most_seen(p), 96);
+    enum { HALF_L1 = 24 << 10 }; /* bytes: a panel of scores stays in the L1 */
     int64_t keys = weft_cpu_fitting_lines(kernel->b.lines * (int64_t)sizeof(float), HALF_L1);
     int64_t m[WEFT_CPU_LENGTHS + 1];
     const size_t ms = weft_cpu_list_lengths(s->tile_m, p->seq, weft_cpu_lengths, WEFT_CPU_LENGTHS, m);

@@ -33,20 +33,25 @@ typedef struct weft_cpu_source {
     int64_t lines, k; /* how many there are */
 } weft_cpu_source;
 
+/* The keys of a panel that each query sees: begin[j] .. end[j] - 1. */
+typedef struct weft_cpu_seen {
+    int32_t *begin, *end;
+} weft_cpu_seen;
+
 /* What is done to a panel of scores: `keys` rows of one float for each of the block's columns, which are queries. */
 typedef struct weft_cpu_panel {
     /* Scores become weights 2^(factor score - max), with max[] the largest factor score so far; sum[] grows by the weights,
      * and rescale[] becomes what the sum and output so far were multiplied by: returns 0 when that is 1 everywhere.
-     * seen[] says how many of the keys each query sees; null: all. Relative error of a weight below 2^-21, or 2^-17 where
+     * seen says which of the keys each query sees; null: all. Relative error of a weight below 2^-21, or 2^-17 where
      * weights are rounded to bf16 next; below 2^-126 a weight is 0. */
-    int (*softmax)(int64_t keys, float *scores, float factor, const int32_t *seen, float *max, float *sum, float *rescale);
+    int (*softmax)(int64_t keys, float *scores, float factor, const weft_cpu_seen *seen, float *max, float *sum, float *rescale);
 
     /* c (rows, columns) *= factors (columns) */
     void (*scale)(int64_t rows, float *c, const float *factors);
 
     /* Backward: scores become weights 2^(factor score - lse2), and grads, which hold the gradients of the weights, become
      * weight * (grad - delta), the gradients of the scores. */
-    void (*differentiate)(int64_t keys, float *scores, float *grads, float factor, const int32_t *seen, const float *lse2,
+    void (*differentiate)(int64_t keys, float *scores, float *grads, float factor, const weft_cpu_seen *seen, const float *lse2,
                           const float *delta);
 } weft_cpu_panel;
 

@@ -123,6 +123,9 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
+    if (p->mask == WEFT_MASK_WINDOW) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no windows");
+    }
     if ((status = check_strides("q", &p->q_strides, why)) || (status = check_strides("k", &p->k_strides, why)) ||
         (status = check_strides("v", &p->v_strides, why)) || (status = check_strides("o", &p->o_strides, why))) {
         return status;

@@ -2,6 +2,7 @@
  */
 #include "../../ref/tensors.h"
 
+#include "../../masks.h"
 #include "../../plans.h"
 #include "cpu/attention/attention.h"
 #include "cpu/attention/tile.h"
@@ -58,8 +59,7 @@ static weft_attention problem(uint64_t *random, int round) {
     p.kv_seq = random_between(random, 1, 500);
     p.head_dim = 8 * random_between(random, 1, 4);
     p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP32;
-    p.mask = round % 3 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
-    p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(random, -40, 60) : 0;
+    draw_mask(random, &p);
     return p;
 }
 

@@ -169,7 +169,8 @@ static void check_softmax(const weft_cpu_kernel *kernel) {
     const double error = kernel->dtype == WEFT_BF16 ? 0x1p-17 : 0x1p-21; /* what cpu.h says */
     float *scores = weft_cpu_alloc((size_t)(keys * width) * 4), *was = weft_cpu_alloc((size_t)(keys * width) * 4);
     float max[MOST_LINES], sum[MOST_LINES], rescale[MOST_LINES];
-    int32_t seen[MOST_LINES];
+    int32_t begin[MOST_LINES], end[MOST_LINES];
+    const weft_cpu_seen seen = {begin, end};
     assert_true(scores && was);
     uint64_t random = random_seed(3);
     for (int round = 0; random_round(&random, &round, 300); round++) {
@@ -187,15 +188,16 @@ static void check_softmax(const weft_cpu_kernel *kernel) {
                 scores[i] = was[i] = random_float(&random) * spread;
             }
             for (int64_t q = 0; q < width; q++) {
-                seen[q] = (int32_t)(q == 1 ? 0 : random_between(&random, 0, keys));
+                begin[q] = (int32_t)(round % 2 ? random_between(&random, 0, keys) : 0);
+                end[q] = (int32_t)(q == 1 ? 0 : random_between(&random, 0, keys));
             }
             const int hidden = round % 3 != 0;
-            const int grew = kernel->panel->softmax(keys, scores, factor, hidden ? seen : NULL, max, sum, rescale);
+            const int grew = kernel->panel->softmax(keys, scores, factor, hidden ? &seen : NULL, max, sum, rescale);
             int changed = 0;
             for (int64_t q = 0; q < width; q++) {
-                const int64_t visible = hidden ? seen[q] : keys;
+                const int64_t first = hidden ? begin[q] : 0, visible = hidden ? end[q] : keys;
                 double top = before[q];
-                for (int64_t key = 0; key < visible; key++) {
+                for (int64_t key = first; key < visible; key++) {
                     const double score = (double)(was[key * width + q] * factor);
                     top = score > top ? score : top;
                 }
@@ -208,11 +210,12 @@ static void check_softmax(const weft_cpu_kernel *kernel) {
                 for (int64_t key = 0; key < keys; key++) {
                     const float weight = scores[key * width + q];
                     const double x = (double)was[key * width + q] * (double)factor - shift;
-                    const double want = key < visible ? exp2(x) : 0;
+                    const int shown = key >= first && key < visible;
+                    const double want = shown ? exp2(x) : 0;
                     /* x itself is rounded */
                     assert_true(fabs((double)weight - want) <=
                                 (error + 0x1p-24 * (fabs(x) + fabs(shift))) * want + 0x1p-126);
-                    assert_true(key < visible || weight == 0);
+                    assert_true(shown || weight == 0);
                     total[q] += want;
                 }
                 assert_true(fabs((double)sum[q] - total[q]) <= (error + 1e-4) * total[q]);
@@ -239,7 +242,8 @@ static void check_differentiate(const weft_cpu_kernel *kernel) {
     static float scores[MOST_LINES * MOST_LINES], grads[MOST_LINES * MOST_LINES], s[MOST_LINES * MOST_LINES],
         g[MOST_LINES * MOST_LINES];
     float lse2[MOST_LINES], delta[MOST_LINES], factors[MOST_LINES];
-    int32_t seen[MOST_LINES];
+    int32_t begin[MOST_LINES], end[MOST_LINES];
+    const weft_cpu_seen seen = {begin, end};
     uint64_t random = random_seed(4);
     for (int round = 0; random_round(&random, &round, 100); round++) {
         for (int64_t i = 0; i < keys * width; i++) {
@@ -249,12 +253,14 @@ static void check_differentiate(const weft_cpu_kernel *kernel) {
         for (int64_t q = 0; q < width; q++) {
             lse2[q] = 5 + random_float(&random);
             factors[q] = delta[q] = random_float(&random);
-            seen[q] = (int32_t)random_between(&random, 0, keys);
+            begin[q] = (int32_t)(round % 4 == 1 ? random_between(&random, 0, keys) : 0);
+            end[q] = (int32_t)random_between(&random, 0, keys);
         }
-        kernel->panel->differentiate(keys, scores, grads, 0.7f, round % 2 ? seen : NULL, lse2, delta);
+        kernel->panel->differentiate(keys, scores, grads, 0.7f, round % 2 ? &seen : NULL, lse2, delta);
         for (int64_t i = 0; i < keys * width; i++) {
-            const int64_t q = i % width;
-            const double weight = round % 2 && i / width >= seen[q] ? 0 : exp2((double)s[i] * 0.7 - (double)lse2[q]);
+            const int64_t q = i % width, key = i / width;
+            const int shown = round % 2 == 0 || (key >= begin[q] && key < end[q]);
+            const double weight = shown ? exp2((double)s[i] * 0.7 - (double)lse2[q]) : 0;
             assert_true(fabs((double)scores[i] - weight) <= 1e-5 * weight);
             assert_true(fabs((double)grads[i] - weight * ((double)g[i] - (double)delta[q])) <= 1e-5);
         }

@@ -40,6 +40,9 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
     }
+    if (p->mask == WEFT_MASK_WINDOW) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no windows");
+    }
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
     }
