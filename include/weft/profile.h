@@ -31,10 +31,11 @@ typedef struct weft_profile {
     double clock;       /**< share of the machine's clock that is left when the matrix units never pause */
     double spread_kept; /**< share of spread_step that is left where a kernel holds its workers in step */
     int64_t dq_pass;    /**< attention backward: 1: passes of their own over the keys compute dQ; 0: adds to fp32 sums */
+    int64_t waits;      /**< loads that a step waits for one after the other, as K and then V; 0: one */
 } weft_profile;
 
 #define WEFT_PROFILE_INIT                                                                                                  \
-    { sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0 }
+    { sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0, 0 }
 
 /** Finds a profile: one of the built-in ones by name, in upper or lower case, or a file by path (anything with a '/' or
  * ending in ".ini").

@@ -34,6 +34,7 @@ typedef struct engine {
     const weft_sim_observer *observer; /* or null */
     const weft_sim_settings *settings;
     uint64_t next_told; /* the number of steps to tell of progress at */
+    uint64_t next_stop; /* the same to do either: tell of it, or let the watch look */
 } engine;
 
 enum { STEPS_BETWEEN = 1 << 16 }; /* two tellings of progress: about a millisecond */
@@ -43,6 +44,34 @@ static void tell_progress(engine *e) {
     e->next_told = e->outcome->steps + STEPS_BETWEEN;
     e->settings->progress(e->settings->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
                           (int64_t)all);
+}
+
+/* No worker takes another step. */
+static void end_here(engine *e) {
+    e->limit = 1;
+    for (int64_t i = 0; i < e->source->workers; i++) {
+        e->workers[i].asking = 0;
+        e->workers[i].job.steps = e->workers[i].done;
+    }
+}
+
+static uint64_t next_stop(const engine *e) {
+    const weft_sim_watch *watch = e->settings->watch;
+    return watch && watch->next < e->next_told ? watch->next : e->next_told;
+}
+
+/* Does what is due after so many steps. */
+static void stop(engine *e, double now) {
+    weft_sim_watch *watch = e->settings->watch;
+    const uint64_t steps = e->outcome->steps;
+    if (steps >= e->next_told) {
+        tell_progress(e);
+    }
+    if (watch && steps >= watch->next && !watch->look(watch, e->memory, steps, now)) {
+        watch->next = UINT64_MAX;
+        end_here(e);
+    }
+    e->next_stop = next_stop(e);
 }
 
 /* About normal, of standard deviation 1: the sum of four uniform numbers. */
@@ -169,8 +198,8 @@ static int end_job(engine *e, int32_t number, double now) {
     if (e->observer) {
         e->observer->ended(e->observer->context, number, now);
     }
-    if (e->outcome->steps >= e->next_told) {
-        tell_progress(e);
+    if (e->outcome->steps >= e->next_stop) {
+        stop(e, now);
     }
     if (e->source->between > 0 && w->job.steps > 0) {
         weft_wheel_put(&e->wheel, (uint32_t)number, now + e->source->between);
@@ -267,6 +296,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->observer = source->observer;
     e->settings = settings;
     e->next_told = settings->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    e->next_stop = next_stop(e);
     memory->room = source->room > 0 ? source->room : 1;
     memory->fetched = source->fetched > 0 ? source->fetched : 1;
     outcome->seconds = 0;

@@ -25,9 +25,10 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, const wef
     memory->merge = profile->merge;
     memory->crowded = machine->l2_crowded;
     memory->plain = !memory->split && memory->crowded == 0;
-    memory->near = machine->near_latency / machine->clock;
-    memory->far = machine->far_latency / machine->clock;
-    memory->dram = machine->dram_latency / machine->clock;
+    const double waits = profile->waits > 1 ? (double)profile->waits : 1.0; /* one after the other: each takes so long */
+    memory->near = waits * machine->near_latency / machine->clock;
+    memory->far = waits * machine->far_latency / machine->clock;
+    memory->dram = waits * machine->dram_latency / machine->clock;
     memory->sector = (uint32_t)machine->l2_sector;
     const double sector = (double)machine->l2_sector;
     memory->llc_seconds = memory->has_llc ? sector / machine->llc_bandwidth : 0.0;

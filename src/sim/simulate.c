@@ -41,6 +41,7 @@ weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simul
     p->stages = o.stages == 0 ? p->stages : o.stages < 0 ? 0 : o.stages;
     settings->seed = o.seed == 0 ? 1 : o.seed;
     settings->limit = o.limit;
+    settings->watch = NULL;
     settings->progress = o.progress;
     settings->progress_user = o.progress_user;
     return WEFT_OK;
