@@ -636,7 +636,12 @@ static void expect_located(const char *message, int lines) {
 
 /* Whether a file may lack this line. Of the two of GPCs, a file has both or none. */
 static int is_optional(const char *line) {
-    return strncmp(line, "aliases", 7) == 0 || strncmp(line, "fp8", 3) == 0;
+    static const char *const keys[] = {"aliases", "fp8", "queue", "waiting"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        found |= strncmp(line, keys[i], strlen(keys[i])) == 0;
+    }
+    return found;
 }
 
 /* Each line of each built-in file deleted, doubled and spoiled in turn: an error with its line, or, for a line that says
