@@ -119,7 +119,7 @@ static weft_status search_orders(weft_search *f, weft_message *message) {
     const weft_space usual = {NULL, 0, 0, 0};
     weft_status status = weft_search_append(all, &usual, 0, message);
     for (size_t i = 0; i < all->count; i++) {
-        all->planned += (double)all->list[i].steps;
+        all->tally.planned += (double)all->list[i].steps;
     }
     status = status ? status : weft_search_simulate(all, all->list, all->count, 0, message);
     if (status) {
@@ -153,6 +153,12 @@ static weft_status ask(weft_search *f, const void *problem, const weft_plan_opti
     return status;
 }
 
+static weft_status answer(weft_search *f, weft_message *message) {
+    const weft_search_options *o = &f->all.options;
+    f->all.tally = (weft_tally)WEFT_TALLY(o->progress, o->progress_user, 0);
+    return o->space == WEFT_SEARCH_ALL ? search_any(f, message) : search_orders(f, message);
+}
+
 weft_status weft_search_run(weft_search **search, const void *problem, const weft_plan_options *plan,
                             const weft_search_options *options, weft_message *message) {
     const weft_search_options init = WEFT_SEARCH_INIT;
@@ -175,8 +181,7 @@ weft_status weft_search_run(weft_search **search, const void *problem, const wef
                                                "WEFT_SEARCH_INIT", message))) ||
         (f->all.options.simulate && (status = weft_struct_take(&f->all.simulate, sizeof f->all.simulate, sizeof(size_t),
                                                                f->all.options.simulate, "WEFT_SIMULATE_INIT", message))) ||
-        (status = ask(f, problem, plan, message)) ||
-        (status = f->all.options.space == WEFT_SEARCH_ALL ? search_any(f, message) : search_orders(f, message))) {
+        (status = ask(f, problem, plan, message)) || (status = answer(f, message))) {
         weft_search_destroy(f);
         *search = NULL;
     }
