@@ -105,8 +105,7 @@ static void make_one(void *context, int64_t i) {
 static weft_status make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message) {
     making m = {view, WEFT_SIMULATE_INIT, curves, WEFT_TALLY(NULL, NULL, 0), {WEFT_OK}, {{""}}};
     const weft_status status =
-        options ? weft_struct_take(&m.options, sizeof m.options, sizeof(size_t), options, "WEFT_SIMULATE_INIT", message)
-                : WEFT_OK;
+        weft_struct_take_options(&m.options, sizeof m.options, options, "WEFT_SIMULATE_INIT", message);
     if (status) {
         return status;
     }

@@ -133,18 +133,10 @@ static weft_status search_orders(weft_search *f, weft_message *message) {
 
 /* Takes the question. The caller's own schedule must make sense before it is varied. */
 static weft_status ask(weft_search *f, const void *problem, const weft_plan_options *options, weft_message *message) {
-    weft_plan_options o = WEFT_PLAN_OPTIONS_INIT;
     weft_search_entry own;
     weft_schedule *s = &f->all.draft.schedule;
-    weft_status status = WEFT_OK;
-    if ((options &&
-         (status = weft_struct_take(&o, sizeof o, sizeof(size_t), options, "WEFT_PLAN_OPTIONS_INIT", message))) ||
-        (status = weft_plan_draft(&f->all.draft, problem, o.schedule, o.device, message)) ||
-        (o.machine && (status = weft_machine_copy(&f->machine, o.machine, message)))) {
-        return status;
-    }
-    f->all.machine = o.machine ? &f->machine : NULL;
-    status = weft_search_lay_out(&f->all, s, 0, &own, message);
+    weft_status status = weft_plan_draft_with(&f->all.draft, &f->machine, &f->all.machine, problem, options, message);
+    status = status ? status : weft_search_lay_out(&f->all, s, 0, &own, message);
     if (status == WEFT_OK && s->order_table) { /* the caller's order fits this tile */
         s->tile_m = own.ranked.schedule.tile_m;
         s->tile_n = own.ranked.schedule.tile_n;
@@ -176,11 +168,11 @@ weft_status weft_search_run(weft_search **search, const void *problem, const wef
     f->summary = none;
     f->summary.cost = WEFT_SEARCH_BY_SIMULATOR;
     f->summary.rule = weft_search_rule();
-    weft_status status = WEFT_OK;
-    if ((options && (status = weft_struct_take(&f->all.options, sizeof f->all.options, sizeof(size_t), options,
-                                               "WEFT_SEARCH_INIT", message))) ||
-        (f->all.options.simulate && (status = weft_struct_take(&f->all.simulate, sizeof f->all.simulate, sizeof(size_t),
-                                                               f->all.options.simulate, "WEFT_SIMULATE_INIT", message))) ||
+    weft_status status =
+        weft_struct_take_options(&f->all.options, sizeof f->all.options, options, "WEFT_SEARCH_INIT", message);
+    if (status ||
+        (status = weft_struct_take_options(&f->all.simulate, sizeof f->all.simulate, f->all.options.simulate,
+                                           "WEFT_SIMULATE_INIT", message)) ||
         (status = ask(f, problem, plan, message)) || (status = answer(f, message))) {
         weft_search_destroy(f);
         *search = NULL;

@@ -53,8 +53,7 @@ weft_status weft_simulate_all(const weft_plan *const *plans, size_t count, const
         plans, WEFT_SIMULATE_INIT, simulations, statuses, WEFT_TALLY(NULL, NULL, 0), PTHREAD_MUTEX_INITIALIZER, 0, WEFT_OK,
         {""}};
     const weft_status status =
-        options ? weft_struct_take(&m.options, sizeof m.options, sizeof(size_t), options, "WEFT_SIMULATE_INIT", message)
-                : WEFT_OK;
+        weft_struct_take_options(&m.options, sizeof m.options, options, "WEFT_SIMULATE_INIT", message);
     if (status) {
         return status;
     }
