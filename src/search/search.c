@@ -50,17 +50,28 @@ static weft_status find_baseline(weft_search *f, weft_message *message) {
     return status;
 }
 
+/* Lists every schedule there is. Where no tile fits a worker's memory, which is made for types of two bytes, steps are
+ * halved until one does. */
+static weft_status list_all(weft_search_entries *all, weft_message *message) {
+    enum { MOST_CUTS = 8 };
+    weft_schedule shapes[WEFT_SHAPES];
+    const int open = all->draft.schedule.tile_m == 0;
+    const weft_space usual = {NULL, 0, 0, 0};
+    weft_status status = weft_search_append(all, &usual, open, message);
+    for (int64_t cut = 1; status == WEFT_OK && (cut == 1 || (open && all->count == 0 && cut <= MOST_CUTS)); cut *= 2) {
+        const weft_space every = {shapes, open ? weft_space_shapes(&all->draft, cut, shapes) : 0, 1, 1};
+        status = weft_search_append(all, &every, open, message);
+    }
+    return status;
+}
+
 /* Every schedule there is, in rounds. */
 static weft_status search_all(weft_search *f, weft_message *message) {
     weft_search_entries *all = &f->all;
     weft_search_summary *u = &f->summary;
-    weft_schedule shapes[WEFT_SHAPES];
-    const int open = all->draft.schedule.tile_m == 0;
-    const weft_space usual = {NULL, 0, 0, 0}, every = {shapes, open ? weft_space_shapes(&all->draft, shapes) : 0, 1, 1};
     const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS;
     size_t first, last;
-    weft_status status = weft_search_append(all, &usual, open, message);
-    status = status ? status : weft_search_append(all, &every, open, message);
+    weft_status status = list_all(all, message);
     status = status ? status : weft_search_race(all, steps, &first, &last, &f->limit, message);
     if (status) {
         return status == WEFT_FAILED ? weft_search_refuse(all, message) : status;
