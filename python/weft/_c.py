@@ -6,10 +6,13 @@ ctypes lets go of the interpreter's lock during every call. tests/python/test_ab
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
+import struct
 import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p, sizeof
+from typing import Callable
 
 from . import errors
 
@@ -221,6 +224,13 @@ def call(function, *arguments) -> None:
 def head(structure, operation: int) -> tuple:
     """The values of the fields that a problem and its data begin with."""
     return sizeof(structure), operation
+
+
+def packer(structure, operation: int) -> Callable[..., bytes]:
+    """A function that packs all pointers of an operation's data as C lays it out. A Structure would take three times as long."""
+    values = head(structure, operation)
+    layout = struct.Struct(f"@Ni0P{len(structure._fields_) - len(values)}P")
+    return functools.partial(layout.pack, *values)
 
 
 def problem(structure, operation: int, **fields):
