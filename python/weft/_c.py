@@ -82,11 +82,11 @@ STRUCTURES = {
         "double l2_usable l2_slack l2_crowded; int64 l2_write; double l2_bandwidth; int64 llc_bytes; "
         "double llc_bandwidth dram_bandwidth near_latency far_latency dram_latency matrix_fp32 matrix_fp16 matrix_bf16; "
         "double exp_rate; int64 gpcs gpc_workers; char[32] attention_profile backward_profile gemm_profile; double matrix_fp8; "
-        "char[96] aliases"
+        "char[96] aliases; int64 l2_queue; double l2_waiting"
     ),
     "Profile": (
         f"{_SIZED} char[32] name; char[96] title; int64 stages; double early spread_step spread_tile spread_load merge matrix overlap; "
-        "double step_cycles launch prologue epilogue hidden clock spread_kept; int64 dq_pass"
+        "double step_cycles launch prologue epilogue hidden clock spread_kept; int64 dq_pass; double trips score_cycles beside"
     ),
     "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device",
     "Tuned": f"{_SIZED} Schedule schedule; double seconds spread; int64 runs date; int32 whole",

@@ -5,6 +5,7 @@
 #include <weft/sim.h>
 
 #include "sim/cache.h"
+#include "sim/dram.h"
 #include "sim/reuse.h"
 
 /* One domain's L2 and what it counted. */
@@ -12,6 +13,7 @@ typedef struct weft_memory_domain {
     weft_cache l2;
     weft_traffic traffic; /* but for the sectors, which are hits and misses */
     uint64_t in_flight;   /* sectors from workers that were already on their way: merged before they are counted */
+    uint64_t waited_for;  /* of these, when a piece last came from DRAM */
 } weft_memory_domain;
 
 typedef struct weft_memory {
@@ -22,13 +24,17 @@ typedef struct weft_memory {
     weft_memory_domain *domain;
     weft_cache llc; /* of no capacity where there is none */
     int has_llc;
-    int writes_hit;                   /* writes are counted as hits */
-    double merge;                     /* requests for a sector in flight that are counted as one */
-    double crowded;                   /* share of the lines that lie in sets which overflow before the whole does */
-    double owed;                      /* sectors of them that are lost and not yet counted, less than one */
-    double near, far, dram;           /* latencies, seconds */
-    double llc_seconds, dram_seconds; /* per sector, of the last-level cache and of DRAM */
-    double llc_free, dram_free;
+    int writes_hit;     /* writes are counted as hits */
+    double merge;       /* requests for a sector in flight that are counted as one */
+    double crowded;     /* share of the lines that lie in sets which overflow before the whole does */
+    double owed;        /* sectors of them that are lost and not yet counted, less than one */
+    double near, far;   /* latencies, seconds */
+    double llc_seconds; /* per sector */
+    double llc_free;
+    weft_dram dram;
+    double queue;           /* seconds that DRAM may be behind before hits wait behind misses */
+    double waiting_seconds; /* per sector that several workers ask for at a time */
+    double others;          /* workers but one */
     uint32_t sector;
     double room, fetched; /* see weft_sim_source */
     weft_reuse *reuse;    /* (domains) where requests are written down, or null */
@@ -44,7 +50,8 @@ void weft_memory_release(weft_memory *memory);
 static inline double weft_memory_hit(const weft_memory *memory, weft_memory_domain *d, uint32_t slot, uint32_t weight,
                                      double now) {
     weft_cache_slot *s = &d->l2.slots[slot];
-    const double ready = s->ready, served = now + memory->near;
+    const int behind = memory->dram.free_at > now + memory->queue;
+    const double ready = s->ready, served = behind ? memory->dram.free_at + memory->dram.latency : now + memory->near;
     weft_cache_touch(&d->l2, slot);
     d->traffic.hits += weight;
     d->in_flight += weight & -(uint32_t)(ready > now); /* no processor could predict a branch here */
