@@ -236,7 +236,8 @@ static void rounds_end(void **state) {
     p.m = p.n = p.k = 4096;
     p.dtype = p.c_dtype = WEFT_FP16;
     assert_int_equal(weft_machine_load(&machine, "l40s", NULL), WEFT_OK);
-    for (size_t slow = 0; slow < 8; slow++) { /* which three are called usual: with 6 to 8, rounds without that end go on for ever */
+    for (size_t slow = 0; slow < 8;
+         slow++) { /* which three are called usual: with 6 to 8, rounds without that end go on for ever */
         weft_search_entries all = {.machine = &machine, .options = options, .simulate = simulate};
         assert_int_equal(weft_plan_draft(&all.draft, &p, &open, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_search_append(&all, &every, 1, NULL), WEFT_OK);
