@@ -4,21 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
 #include "base/status.h"
+#include "sim/spread.h"
 #include "sim/wheel.h"
 
 typedef struct sim_worker {
-    int64_t done;   /* steps begun */
-    double factor;  /* this tile's drift, on the time of a step */
-    int64_t asking; /* so many of them ask for pieces when they begin; what the others need was asked for ahead */
-    double seconds; /* a step, this tile's drift included */
-    double spread;  /* of the steps, which then draw for themselves */
+    /* what a plain step needs, close together */
+    int64_t done;           /* steps begun */
+    int64_t plain;          /* steps after the first that are plain */
+    weft_memory_domain *at; /* where it sits */
     int64_t domain;
+    double seconds;         /* a step, this tile's drift included */
+    double spread;          /* of the steps, which then draw for themselves */
+    uint32_t piece, weight; /* what plain steps ask for; `piece` is that of step 0 */
+    int32_t direction;
     int32_t stage; /* of the next step: its place in `ready` */
-    int32_t busy;  /* has a job */
-    weft_sim_job job;
     double ready[WEFT_SIM_STAGES];
+
+    double factor;  /* this tile's drift, on the time of a step */
+    int64_t asking; /* so many steps ask for pieces when they begin; what the others need was asked for ahead */
+    int32_t busy;   /* has a job */
+    weft_sim_job job;
 } sim_worker;
 
 typedef struct engine {
@@ -45,15 +51,6 @@ static void tell_progress(engine *e) {
                           (int64_t)all);
 }
 
-/* About normal, of standard deviation 1: the sum of four uniform numbers. */
-static double next_spread(uint64_t *state) {
-    double sum = 0;
-    for (int i = 0; i < 4; i++) {
-        sum += weft_random_real(state) - 0.5;
-    }
-    return sum * 1.7320508075688772;
-}
-
 /* Asks for the pieces of the job's i-th step. */
 static inline double request_streams(engine *e, sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
@@ -62,7 +59,7 @@ static inline double request_streams(engine *e, sim_worker *w, int64_t i, double
     for (int s = 0; s < job->streams; s++) {
         const weft_sim_stream *stream = &job->stream[s];
         const uint32_t weight = step == job->last_step ? stream->last_weight : stream->weight;
-        const double there = weft_memory_read(e->memory, w->domain, stream->base + (uint32_t)step, weight, now);
+        const double there = weft_memory_read(e->memory, w->at, w->domain, stream->base + (uint32_t)step, weight, now);
         ready = there > ready ? there : ready;
     }
     return ready;
@@ -83,10 +80,6 @@ static void add_sums(engine *e, const sim_worker *w, double now) {
     weft_memory_add(e->memory, w->domain, job->sums.base + (uint32_t)step, weight, now);
 }
 
-static double at_least_a_tenth(double factor) {
-    return factor > 0.1 ? factor : 0.1;
-}
-
 /* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
  * spread_step / sqrt(n); what the tile varies by as a whole, spread_tile, does not average out.
  *
@@ -97,25 +90,27 @@ static double spread_of_tile(engine *e, sim_worker *w) {
     const double steps = e->spread_step * job->spread + job->jitter;
     const double mean = e->ahead && job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
     w->spread = e->ahead ? 0.0 : steps;
-    double factor = 1.0 + mean * next_spread(&e->random);
+    double factor = 1.0 + mean * weft_spread_draw(&e->random);
     if (e->spread_tile > 0) {
-        factor += e->spread_tile * next_spread(&e->random);
+        factor += e->spread_tile * weft_spread_draw(&e->random);
     }
-    return at_least_a_tenth(factor);
-}
-
-/* What the step at hand draws for itself, on its time. From one draw: the sum of four numbers of 16 bits is about normal.
- */
-static double spread_of_step(engine *e, const sim_worker *w) {
-    const uint64_t bits = weft_random(&e->random);
-    const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
-    return at_least_a_tenth(1.0 + w->spread * ((double)sum * 0x1p-16 - 2.0) * 1.7320508075688772);
+    return weft_spread_at_least(factor);
 }
 
 /* How long the step at hand takes, which has been asked for. */
 static inline double seconds_of(const engine *e, const sim_worker *w) {
     const weft_sim_listed *listed = e->source->listed;
     return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
+}
+
+/* Plain steps are in the middle of a tile, and ask for one piece: all but the first, whose time is another, and the last,
+ * whose piece may be smaller. */
+static void find_plain(const engine *e, sim_worker *w) {
+    const weft_sim_job *job = &w->job;
+    w->plain = job->streams == 1 && job->sums.weight == 0 && w->asking > 2 ? w->asking - 2 : 0;
+    w->piece = job->stream[0].base + (uint32_t)(job->first + e->stages * job->direction);
+    w->weight = job->stream[0].weight;
+    w->direction = job->direction;
 }
 
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
@@ -134,11 +129,12 @@ static int begin_job(engine *e, int32_t number, double now) {
     w->stage = 0;
     w->factor = spread_of_tile(e, w);
     w->seconds = w->job.step_seconds * w->factor;
+    find_plain(e, w);
     double start = now;
     if (e->source->listed) {
         start = request(e, w, -1, now);
     } else if (w->job.lead_weight > 0) {
-        start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
+        start = weft_memory_read(e->memory, w->at, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
         w->ready[i] = request(e, w, i, now);
@@ -165,7 +161,7 @@ static int end_job(engine *e, int32_t number, double now) {
     e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
     e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
     w->busy = 0;
-    w->asking = w->done = 0;
+    w->asking = w->plain = w->done = 0;
     if (e->observer) {
         e->observer->ended(e->observer->context, number, now);
     }
@@ -179,12 +175,23 @@ static int end_job(engine *e, int32_t number, double now) {
     return begin_job(e, number, now);
 }
 
+/* When a worker is done with a step that begins now, and whose pieces, asked for now, are there at `ready`. */
+static inline double end_of_step(const engine *e, sim_worker *w, double now, double ready, double seconds, int first,
+                                 int last) {
+    if (e->stages == 0) { /* now is `early` of a step before the last one ends */
+        const double free_at = now + (first ? 0.0 : e->early * seconds);
+        return weft_later(ready, free_at) + (last ? 1.0 : 1.0 - e->early) * seconds;
+    }
+    w->ready[w->stage] = ready;
+    w->stage = w->stage + 1 == e->stages ? 0 : w->stage + 1;
+    return weft_later(w->ready[w->stage], now + seconds);
+}
+
 /* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do.
  *
  * `watched` is a constant in each of the two loops below, so that a run that nobody watches pays nothing. */
 static inline __attribute__((always_inline)) int advance(engine *e, int32_t number, int watched) {
     sim_worker *w = &e->workers[number];
-    const int64_t stages = e->stages;
     const double now = e->wheel.time[number];
     double ready = now;
     if (watched && w->busy && e->source->listed) { /* the step before is over */
@@ -194,7 +201,7 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         add_sums(e, w, now);
     }
     if (w->done < w->asking) {
-        ready = watched ? request(e, w, w->done + stages, now) : request_streams(e, w, w->done + stages, now);
+        ready = watched ? request(e, w, w->done + e->stages, now) : request_streams(e, w, w->done + e->stages, now);
     } else if (!w->busy) {
         return begin_job(e, number, now);
     } else if (w->done == w->job.steps) {
@@ -202,30 +209,45 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     }
     double seconds = watched ? seconds_of(e, w) : w->seconds;
     if (w->spread > 0) {
-        seconds *= spread_of_step(e, w);
+        seconds *= weft_spread_of_step(&e->random, w->spread);
     }
     if (watched && e->observer) {
         tell_step(e, number, now);
     }
     e->outcome->steps++;
     w->done++;
-    if (stages == 0) { /* now is when the step's pieces are asked for: `early` of a step before the last one ends */
-        const double free_at = now + (w->done > 1 ? e->early * seconds : 0.0);
-        weft_wheel_put(&e->wheel, (uint32_t)number,
-                       (ready > free_at ? ready : free_at) + (w->done < w->job.steps ? 1.0 - e->early : 1.0) * seconds);
-        return 1;
-    }
-    const int32_t stage = w->stage, next = stage + 1 == stages ? 0 : stage + 1;
-    const double end = now + seconds;
-    w->ready[stage] = ready;
-    w->stage = next;
-    const double data = w->ready[next];
-    weft_wheel_put(&e->wheel, (uint32_t)number, data > end ? data : end);
+    weft_wheel_put(&e->wheel, (uint32_t)number,
+                   end_of_step(e, w, now, ready, seconds, w->done == 1, w->done == w->job.steps));
     return 1;
+}
+
+/* Takes plain steps as long as one follows the other: most of all that is simulated. */
+static void run_plain(engine *e) {
+    weft_wheel *const wheel = &e->wheel;
+    sim_worker *const workers = e->workers;
+    uint64_t steps = 0, random = e->random;
+    for (; wheel->position < wheel->count; steps++) {
+        const uint32_t number = (uint32_t)wheel->sorted[wheel->position];
+        sim_worker *w = &workers[number];
+        const int64_t done = w->done;
+        if ((uint64_t)(done - 1) >= (uint64_t)w->plain) {
+            break;
+        }
+        wheel->position++;
+        w->done = done + 1;
+        const uint32_t piece = w->piece + (uint32_t)done * (uint32_t)w->direction;
+        const double now = wheel->time[number];
+        const double ready = weft_memory_read(e->memory, w->at, w->domain, piece, w->weight, now);
+        const double seconds = w->spread > 0 ? w->seconds * weft_spread_of_step(&random, w->spread) : w->seconds;
+        weft_wheel_put(wheel, number, end_of_step(e, w, now, ready, seconds, 0, 0));
+    }
+    e->random = random;
+    e->outcome->steps += steps;
 }
 
 static void run(engine *e, int64_t active) {
     while (active > 0) {
+        run_plain(e);
         active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 0);
     }
 }
@@ -274,6 +296,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     outcome->pieces = 0;
     for (int64_t i = 0; i < source->workers; i++) {
         workers[i].domain = domain_of(source, i, memory->domains);
+        workers[i].at = &memory->domain[workers[i].domain];
         weft_wheel_put(&e->wheel, (uint32_t)i, 0.0);
     }
     if (e->observer || source->listed) {

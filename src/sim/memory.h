@@ -4,6 +4,7 @@
 
 #include <weft/sim.h>
 
+#include "base/later.h"
 #include "sim/cache.h"
 #include "sim/reuse.h"
 
@@ -44,17 +45,18 @@ void weft_memory_release(weft_memory *memory);
 static inline double weft_memory_hit(const weft_memory *memory, weft_memory_domain *d, uint32_t slot, uint32_t weight,
                                      double now) {
     weft_cache_slot *s = &d->l2.slots[slot];
-    const double ready = s->ready, served = now + memory->near;
+    const double ready = weft_later(s->ready, now + memory->near);
     weft_cache_touch(&d->l2, slot);
     d->traffic.hits += weight;
-    d->in_flight += weight & -(uint32_t)(ready > now); /* no processor could predict a branch here */
-    return s->ready = ready > served ? ready : served; /* a hit is in flight too, until the worker has it */
+    d->in_flight += weight & -(uint32_t)(s->ready > now); /* no processor could predict a branch here */
+    return s->ready = ready;                              /* a hit is in flight too, until the worker has it */
 }
 
-/* A worker of `domain` asks at time `now` for a piece of `weight` sectors. Returns when all of it is there. */
+/* A worker of `domain`, which is `d`, asks at time `now` for a piece of `weight` sectors. Returns when all of it is there.
+ */
 double weft_memory_read_any(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now);
-static inline double weft_memory_read(weft_memory *memory, int64_t domain, uint32_t piece, uint32_t weight, double now) {
-    weft_memory_domain *d = &memory->domain[domain];
+static inline double weft_memory_read(weft_memory *memory, weft_memory_domain *d, int64_t domain, uint32_t piece,
+                                      uint32_t weight, double now) {
     if (memory->plain && !memory->reuse) { /* most of all that is ever asked: without a call */
         const uint32_t slot = weft_cache_find(&d->l2, piece);
         if (slot != 0) {
