@@ -9,8 +9,8 @@ for fuzzer in fuzz_*; do
         continue
     fi
     mkdir -p "corpus/$fuzzer"
-    if ! "./$fuzzer" "corpus/$fuzzer" "$root/tests/fuzz/seeds" "$root/machines" -max_total_time="$2" -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 \
-        >"corpus/$fuzzer.log" 2>&1; then
+    if ! "./$fuzzer" "corpus/$fuzzer" "$root/tests/fuzz/seeds" "$root/machines" "$root/profiles" -max_total_time="$2" \
+        -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"corpus/$fuzzer.log" 2>&1; then
         tail -n 40 "corpus/$fuzzer.log"
         exit 1
     fi

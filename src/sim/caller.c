@@ -120,7 +120,7 @@ static double read_step(void *context, weft_memory *memory, int64_t worker, int6
         if (a->kind != WEFT_READ) {
             r->writes = 1;
         } else if (piece_of(c, worker, step, a, &piece, &weight)) {
-            const double there = weft_memory_read(memory, &memory->domain[domain], domain, piece, weight, now);
+            const double there = weft_memory_read(memory, domain, piece, weight, now);
             ready = there > ready ? there : ready;
             sectors += weight;
             r->column = r->column < 0 ? a->block : r->column;
@@ -143,7 +143,7 @@ static void write_step(void *context, weft_memory *memory, int64_t worker, int64
         uint32_t piece, weight;
         if (a->kind != WEFT_READ && piece_of(c, worker, step, a, &piece, &weight)) {
             if (a->kind == WEFT_ADD) {
-                weft_memory_read(memory, &memory->domain[domain], domain, piece, weight, now);
+                weft_memory_read(memory, domain, piece, weight, now);
             }
             weft_memory_write(memory, domain, piece, weight, now);
         }

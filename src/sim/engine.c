@@ -10,9 +10,8 @@
 
 typedef struct sim_worker {
     /* what a plain step needs, close together */
-    int64_t done;           /* steps begun */
-    int64_t plain;          /* steps after the first that are plain */
-    weft_memory_domain *at; /* where it sits */
+    int64_t done;  /* steps begun */
+    int64_t plain; /* steps after the first that are plain */
     int64_t domain;
     double seconds;         /* a step, this tile's drift included */
     double spread;          /* of the steps, which then draw for themselves */
@@ -59,7 +58,7 @@ static inline double request_streams(engine *e, sim_worker *w, int64_t i, double
     for (int s = 0; s < job->streams; s++) {
         const weft_sim_stream *stream = &job->stream[s];
         const uint32_t weight = step == job->last_step ? stream->last_weight : stream->weight;
-        const double there = weft_memory_read(e->memory, w->at, w->domain, stream->base + (uint32_t)step, weight, now);
+        const double there = weft_memory_read(e->memory, w->domain, stream->base + (uint32_t)step, weight, now);
         ready = there > ready ? there : ready;
     }
     return ready;
@@ -134,7 +133,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     if (e->source->listed) {
         start = request(e, w, -1, now);
     } else if (w->job.lead_weight > 0) {
-        start = weft_memory_read(e->memory, w->at, w->domain, w->job.lead, w->job.lead_weight, now);
+        start = weft_memory_read(e->memory, w->domain, w->job.lead, w->job.lead_weight, now);
     }
     for (int64_t i = 0; i < e->stages && i < w->job.steps; i++) {
         w->ready[i] = request(e, w, i, now);
@@ -237,7 +236,7 @@ static void run_plain(engine *e) {
         w->done = done + 1;
         const uint32_t piece = w->piece + (uint32_t)done * (uint32_t)w->direction;
         const double now = wheel->time[number];
-        const double ready = weft_memory_read(e->memory, w->at, w->domain, piece, w->weight, now);
+        const double ready = weft_memory_read(e->memory, w->domain, piece, w->weight, now);
         const double seconds = w->spread > 0 ? w->seconds * weft_spread_of_step(&random, w->spread) : w->seconds;
         weft_wheel_put(wheel, number, end_of_step(e, w, now, ready, seconds, 0, 0));
     }
@@ -296,7 +295,6 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     outcome->pieces = 0;
     for (int64_t i = 0; i < source->workers; i++) {
         workers[i].domain = domain_of(source, i, memory->domains);
-        workers[i].at = &memory->domain[workers[i].domain];
         weft_wheel_put(&e->wheel, (uint32_t)i, 0.0);
     }
     if (e->observer || source->listed) {

@@ -5,6 +5,8 @@
 #include "base/status.h"
 #include "cuda/driver/module.h"
 
+enum { MIB = 1 << 20 };
+
 static weft_status take_device(weft_study *s, int32_t index, weft_message *message) {
     weft_status status;
     if ((status = weft_cuda_driver_get(&s->driver, message)) ||
@@ -20,7 +22,7 @@ static weft_status take_device(weft_study *s, int32_t index, weft_message *messa
         (status = weft_cuda_function_get(s->driver, "read_stream", "read_stream", &s->read_stream, message))) {
         return status;
     }
-    s->flush_bytes = 4 * (uint64_t)s->device.l2_bytes / 16 * 16;
+    s->flush_bytes = 4 * ((uint64_t)s->device.l2_bytes >> 20) * MIB + MIB;
     result = s->driver->memory_new(&s->flush, s->flush_bytes + 16);
     result = result ? result : s->driver->set_words(s->flush, 0, (s->flush_bytes + 16) / 4, NULL);
     return result ? weft_cuda_fail(s->driver, result, "no memory on the GPU", message) : WEFT_OK;

@@ -207,6 +207,21 @@ static void tiles_fit_the_machine(void **state) {
     assert_true(count_schedules(&large, "h100") * 2 < count_schedules(&small, "h100"));
 }
 
+/* The widest rows find a tile on every machine, whose step is shorter where a worker's memory is small. */
+static void every_machine_has_a_tile(void **state) {
+    (void)state;
+    const char *name;
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_attention wide = small_attention();
+    p.m = p.n = p.k = 256;
+    wide.head_dim = 256;
+    wide.dtype = WEFT_FP32;
+    for (size_t i = 0; (name = weft_machine_name(i)); i++) {
+        assert_true(count_schedules(&p, name) > 0);
+        assert_true(count_schedules(&wide, name) > 0);
+    }
+}
+
 /* A group that the plan chooses itself is the same as one of the list, and is there once. */
 static void no_schedule_twice(void **state) {
     (void)state;
@@ -329,12 +344,10 @@ static void many_plans_tell_of_one_progress(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(many_plans_tell_of_one_progress),
-                                       cmocka_unit_test(every_schedule_once),
-                                       cmocka_unit_test(the_first_is_the_best),
-                                       cmocka_unit_test(tiles_fit_the_machine),
-                                       cmocka_unit_test(no_schedule_twice),
-                                       cmocka_unit_test(operations_and_refusals),
-                                       cmocka_unit_test(many_plans)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_plans_tell_of_one_progress), cmocka_unit_test(every_schedule_once),
+        cmocka_unit_test(the_first_is_the_best),           cmocka_unit_test(tiles_fit_the_machine),
+        cmocka_unit_test(every_machine_has_a_tile),        cmocka_unit_test(no_schedule_twice),
+        cmocka_unit_test(operations_and_refusals),         cmocka_unit_test(many_plans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

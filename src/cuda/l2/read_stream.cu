@@ -1,5 +1,4 @@
-/* Reads a buffer once. One several times as large as the L2 leaves nothing else in it, and no line that waits to be
- * written. */
+/* Reads a buffer once, and leaves no line that waits to be written. */
 #include <stdint.h>
 
 extern "C" __global__ void read_stream(const uint4 *buffer, uint64_t count, uint32_t *sink) {
