@@ -6,44 +6,11 @@
 
 #include "base/status.h"
 #include "sim/spread.h"
-#include "sim/wheel.h"
-
-typedef struct sim_worker {
-    /* what a plain step needs, close together */
-    int64_t done;  /* steps begun */
-    int64_t plain; /* steps after the first that are plain */
-    int64_t domain;
-    double seconds;         /* a step, this tile's drift included */
-    double spread;          /* of the steps, which then draw for themselves */
-    uint32_t piece, weight; /* what plain steps ask for; `piece` is that of step 0 */
-    int32_t direction;
-    int32_t stage; /* of the next step: its place in `ready` */
-    double ready[WEFT_SIM_STAGES];
-
-    double factor;  /* this tile's drift, on the time of a step */
-    int64_t asking; /* so many steps ask for pieces when they begin; what the others need was asked for ahead */
-    int32_t busy;   /* has a job */
-    weft_sim_job job;
-} sim_worker;
-
-typedef struct engine {
-    weft_memory *memory;
-    const weft_sim_source *source;
-    sim_worker *workers;
-    weft_wheel wheel;
-    int64_t stages;
-    int ahead; /* steps are requested ahead */
-    double early, spread_step, spread_tile;
-    uint64_t limit, random;
-    weft_sim_outcome *outcome;
-    const weft_sim_observer *observer; /* or null */
-    const weft_sim_settings *settings;
-    uint64_t next_told; /* the number of steps to tell of progress at */
-} engine;
+#include "sim/worker.h"
 
 enum { STEPS_BETWEEN = 1 << 16 }; /* two tellings of progress: about a millisecond */
 
-static void tell_progress(engine *e) {
+static void tell_progress(weft_sim_engine *e) {
     const uint64_t all = e->limit != 0 && e->limit < e->source->steps ? e->limit : e->source->steps;
     e->next_told = e->outcome->steps + STEPS_BETWEEN;
     e->settings->progress(e->settings->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
@@ -51,7 +18,7 @@ static void tell_progress(engine *e) {
 }
 
 /* Asks for the pieces of the job's i-th step. */
-static inline double request_streams(engine *e, sim_worker *w, int64_t i, double now) {
+static inline double request_streams(weft_sim_engine *e, weft_sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
     const int64_t step = job->first + i * job->direction;
     double ready = now;
@@ -65,14 +32,14 @@ static inline double request_streams(engine *e, sim_worker *w, int64_t i, double
 }
 
 /* The same of any source: some list what each step reads. */
-static double request(engine *e, sim_worker *w, int64_t i, double now) {
+static double request(weft_sim_engine *e, weft_sim_worker *w, int64_t i, double now) {
     const weft_sim_listed *listed = e->source->listed;
     return listed ? listed->read(e->source->context, e->memory, w - e->workers, w->domain, i, now)
                   : request_streams(e, w, i, now);
 }
 
 /* Adds what the step that ended has computed to the sums. Nobody waits for that. */
-static void add_sums(engine *e, const sim_worker *w, double now) {
+static void add_sums(weft_sim_engine *e, const weft_sim_worker *w, double now) {
     const weft_sim_job *job = &w->job;
     const int64_t step = job->first + (w->done - 1) * job->direction;
     const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
@@ -84,7 +51,7 @@ static void add_sums(engine *e, const sim_worker *w, double now) {
  *
  * With nothing requested ahead each step draws for itself: who comes first waits for the miss, and the others, who come
  * later, find the piece. One draw for all steps would have the same worker wait at every step. */
-static double spread_of_tile(engine *e, sim_worker *w) {
+static double spread_of_tile(weft_sim_engine *e, weft_sim_worker *w) {
     const weft_sim_job *job = &w->job;
     const double steps = e->spread_step * job->spread + job->jitter;
     const double mean = e->ahead && job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
@@ -97,14 +64,14 @@ static double spread_of_tile(engine *e, sim_worker *w) {
 }
 
 /* How long the step at hand takes, which has been asked for. */
-static inline double seconds_of(const engine *e, const sim_worker *w) {
+static inline double seconds_of(const weft_sim_engine *e, const weft_sim_worker *w) {
     const weft_sim_listed *listed = e->source->listed;
     return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
 }
 
 /* Plain steps are in the middle of a tile, and ask for one piece: all but the first, whose time is another, and the last,
  * whose piece may be smaller. */
-static void find_plain(const engine *e, sim_worker *w) {
+static void find_plain(const weft_sim_engine *e, weft_sim_worker *w) {
     const weft_sim_job *job = &w->job;
     w->plain = job->streams == 1 && job->sums.weight == 0 && w->asking > 2 ? w->asking - 2 : 0;
     w->piece = job->stream[0].base + (uint32_t)(job->first + e->stages * job->direction);
@@ -113,8 +80,8 @@ static void find_plain(const engine *e, sim_worker *w) {
 }
 
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
-static int begin_job(engine *e, int32_t number, double now) {
-    sim_worker *w = &e->workers[number];
+static int begin_job(weft_sim_engine *e, int32_t number, double now) {
+    weft_sim_worker *w = &e->workers[number];
     if ((e->limit != 0 && e->outcome->steps >= e->limit) ||
         !e->source->next(e->source->context, number, w->domain, &w->job)) {
         return 0;
@@ -146,14 +113,14 @@ static int begin_job(engine *e, int32_t number, double now) {
     return 1;
 }
 
-static void tell_step(const engine *e, int32_t number, double now) {
-    const sim_worker *w = &e->workers[number];
+static void tell_step(const weft_sim_engine *e, int32_t number, double now) {
+    const weft_sim_worker *w = &e->workers[number];
     e->observer->stepped(e->observer->context, number, w->job.first + w->done * w->job.direction, now);
 }
 
 /* Ends the job and begins the next. Returns 0 when the worker has nothing left to do. */
-static int end_job(engine *e, int32_t number, double now) {
-    sim_worker *w = &e->workers[number];
+static int end_job(weft_sim_engine *e, int32_t number, double now) {
+    weft_sim_worker *w = &e->workers[number];
     if (w->job.out_weight > 0) {
         weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);
     }
@@ -174,23 +141,11 @@ static int end_job(engine *e, int32_t number, double now) {
     return begin_job(e, number, now);
 }
 
-/* When a worker is done with a step that begins now, and whose pieces, asked for now, are there at `ready`. */
-static inline double end_of_step(const engine *e, sim_worker *w, double now, double ready, double seconds, int first,
-                                 int last) {
-    if (e->stages == 0) { /* now is `early` of a step before the last one ends */
-        const double free_at = now + (first ? 0.0 : e->early * seconds);
-        return weft_later(ready, free_at) + (last ? 1.0 : 1.0 - e->early) * seconds;
-    }
-    w->ready[w->stage] = ready;
-    w->stage = w->stage + 1 == e->stages ? 0 : w->stage + 1;
-    return weft_later(w->ready[w->stage], now + seconds);
-}
-
 /* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do.
  *
  * `watched` is a constant in each of the two loops below, so that a run that nobody watches pays nothing. */
-static inline __attribute__((always_inline)) int advance(engine *e, int32_t number, int watched) {
-    sim_worker *w = &e->workers[number];
+static inline __attribute__((always_inline)) int advance(weft_sim_engine *e, int32_t number, int watched) {
+    weft_sim_worker *w = &e->workers[number];
     const double now = e->wheel.time[number];
     double ready = now;
     if (watched && w->busy && e->source->listed) { /* the step before is over */
@@ -216,42 +171,18 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     e->outcome->steps++;
     w->done++;
     weft_wheel_put(&e->wheel, (uint32_t)number,
-                   end_of_step(e, w, now, ready, seconds, w->done == 1, w->done == w->job.steps));
+                   weft_sim_end_of_step(e, w, now, ready, seconds, w->done == 1, w->done == w->job.steps));
     return 1;
 }
 
-/* Takes plain steps as long as one follows the other: most of all that is simulated. */
-static void run_plain(engine *e) {
-    weft_wheel *const wheel = &e->wheel;
-    sim_worker *const workers = e->workers;
-    uint64_t steps = 0, random = e->random;
-    for (; wheel->position < wheel->count; steps++) {
-        const uint32_t number = (uint32_t)wheel->sorted[wheel->position];
-        sim_worker *w = &workers[number];
-        const int64_t done = w->done;
-        if ((uint64_t)(done - 1) >= (uint64_t)w->plain) {
-            break;
-        }
-        wheel->position++;
-        w->done = done + 1;
-        const uint32_t piece = w->piece + (uint32_t)done * (uint32_t)w->direction;
-        const double now = wheel->time[number];
-        const double ready = weft_memory_read(e->memory, w->domain, piece, w->weight, now);
-        const double seconds = w->spread > 0 ? w->seconds * weft_spread_of_step(&random, w->spread) : w->seconds;
-        weft_wheel_put(wheel, number, end_of_step(e, w, now, ready, seconds, 0, 0));
-    }
-    e->random = random;
-    e->outcome->steps += steps;
-}
-
-static void run(engine *e, int64_t active) {
+static void run(weft_sim_engine *e, int64_t active) {
     while (active > 0) {
-        run_plain(e);
+        weft_sim_run_plain(e);
         active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 0);
     }
 }
 
-static void run_watched(engine *e, int64_t active) {
+static void run_watched(weft_sim_engine *e, int64_t active) {
     while (active > 0) {
         active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 1);
     }
@@ -267,8 +198,8 @@ static int64_t domain_of(const weft_sim_source *source, int64_t worker, int64_t 
 
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
                          weft_sim_outcome *outcome, weft_message *message) {
-    engine *e = calloc(1, sizeof *e);
-    sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
+    weft_sim_engine *e = calloc(1, sizeof *e);
+    weft_sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
     weft_status status = WEFT_OK;
     if (!e || !workers || !weft_wheel_init(&e->wheel, (uint32_t)source->workers)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
@@ -295,6 +226,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     outcome->pieces = 0;
     for (int64_t i = 0; i < source->workers; i++) {
         workers[i].domain = domain_of(source, i, memory->domains);
+        workers[i].at = &memory->domain[workers[i].domain];
         weft_wheel_put(&e->wheel, (uint32_t)i, 0.0);
     }
     if (e->observer || source->listed) {
