@@ -1,5 +1,6 @@
-/* What the Hopper GEMM chooses, held to launches that were measured on an H200 and that its time model was not fitted to:
- * docs/results/tuning/h200-gemm-tiles.csv has every tile, cluster and split of 35 products that were drawn afterwards. */
+/* What the Hopper GEMM chooses, held to launches that were measured on an H200 and that its time model was not fitted to,
+ * but for one number (costs.def, TILES): docs/results/tuning/h200-gemm-tiles.csv has every tile, cluster and split of 35
+ * products that were drawn afterwards. */
 #include "../cmocka_all.h"
 
 #include <math.h>
