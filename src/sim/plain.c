@@ -16,8 +16,7 @@ static inline double seconds_of(const weft_sim_worker *w, uint64_t *random) {
 }
 
 /* Takes steps whose pieces are near the head of their L2's list, and which end in a later bucket. Without calls, and with
- * all that does not change in registers: a hit of workers in step costs about thirty cycles. `ahead` is a constant: steps
- * are requested ahead. */
+ * all that does not change in registers. `ahead` is a constant: steps are requested ahead. */
 static inline __attribute__((always_inline)) void take_hits(weft_sim_engine *e, int ahead) {
     weft_wheel *const wheel = &e->wheel;
     const weft_memory *const memory = e->memory;

@@ -43,7 +43,7 @@ void weft_wheel_put_now(weft_wheel *wheel, uint32_t worker);
 /* Gives a worker that has no event one, not before the last that was taken.
  *
  * Events of later buckets wait until the one at hand is done: where they go depends on a time that was just computed, and
- * a processor that does not know yet where it stores cannot go on loading. */
+ * a processor that does not know yet where it stores may wait with its loads. */
 static inline void weft_wheel_put(weft_wheel *wheel, uint32_t worker, double time) {
     wheel->time[worker] = time;
     if (weft_wheel_is_now(wheel, time)) {
