@@ -224,9 +224,10 @@ weft_status weft_search_race(weft_search_entries *all, uint64_t budget, size_t *
     const int at_once = all->tally.planned < (double)budget;
     const double last_steps = at_once ? 0 : (double)budget / 4;
     double left = (double)budget - last_steps;
+    size_t before = 0; /* how many took part in the round before, of which the usual ones may all have stayed */
     for (;;) {
         const double whole = all_steps(list, count);
-        const int is_last = whole <= left || count <= LEAST;
+        const int is_last = whole <= left || count <= LEAST || count == before;
         const double spent = is_last ? left : left / PARTS;
         all->tally.planned = all->tally.done + fmin(whole, left) + last_steps / 2; /* the neighbours may be few */
         count = *first == 0 && !is_last ? thin(list, count, spent) : count;
@@ -236,6 +237,7 @@ weft_status weft_search_race(weft_search_entries *all, uint64_t budget, size_t *
         if (status) {
             return status;
         }
+        before = count;
         const size_t valid = weft_search_sort(list, count);
         if (is_last || valid == 0) {
             *last = valid;

@@ -12,13 +12,12 @@ typedef struct weft_dram {
     double kept;      /* the most that waits */
 } weft_dram;
 
-/* Writes as much of what waits as fits into the time since DRAM was last asked. */
+/* Writes as much of what waits as fits into the time since DRAM was last asked, which is over then. */
 static inline void weft_dram_drain(weft_dram *dram, double now) {
     const double idle = now - dram->free_at;
-    if (idle > 0 && dram->unwritten > 0) {
-        const double written = idle < dram->unwritten ? idle : dram->unwritten;
-        dram->unwritten -= written;
-        dram->free_at += written;
+    if (idle > 0 && dram->kept > 0) {
+        dram->unwritten -= idle < dram->unwritten ? idle : dram->unwritten;
+        dram->free_at = now;
     }
 }
 

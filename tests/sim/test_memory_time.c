@@ -5,10 +5,11 @@
 enum { PIECES = 256, WEIGHT = 64, SECTOR = 32 };
 
 /* A sector takes DRAM a second, a hit 1/16 and a miss one second more. */
-static weft_memory memory_with(int64_t queue, double waiting) {
+static weft_memory memory_with_trips(int64_t queue, double waiting, double trips) {
     weft_machine m = machine_named("gb10");
-    const weft_profile profile = WEFT_PROFILE_INIT;
+    weft_profile profile = WEFT_PROFILE_INIT;
     weft_memory memory;
+    profile.trips = trips;
     m.clock = 16;
     m.near_latency = 1;
     m.dram_latency = 16;
@@ -19,6 +20,10 @@ static weft_memory memory_with(int64_t queue, double waiting) {
     assert_true(weft_memory_init(&memory, &m, &profile, PIECES, 1));
     memory.room = memory.fetched = 1;
     return memory;
+}
+
+static weft_memory memory_with(int64_t queue, double waiting) {
+    return memory_with_trips(queue, waiting, 0);
 }
 
 static double read_at(weft_memory *memory, uint32_t piece, double now) {
@@ -59,12 +64,17 @@ static void writes_wait_for_an_idle_dram(void **state) {
     assert_true(memory.dram.unwritten == WEIGHT - 16);
     assert_true(read_at(&memory, 2, 10000) == 10000 + WEIGHT + 1);
     assert_true(memory.dram.unwritten == 0);
+    for (int i = 1; i <= 3; i++) { /* each idle second is used once */
+        weft_memory_write(&memory, 0, 100, WEIGHT, 11000 + 16 * i);
+        assert_true(memory.dram.unwritten == WEIGHT * i - 16 * (i - 1));
+    }
+    assert_true(read_at(&memory, 3, 12000) == 12000 + WEIGHT + 1);
 
     const double kept = memory.dram.kept;
     assert_true(kept == 24.0 * 1024 * 1024 / 8 / SECTOR);
     weft_memory_write(&memory, 0, 101, (uint32_t)kept + 5, 20000);
     assert_true(memory.dram.unwritten == kept && memory.dram.free_at == 20005);
-    assert_int_equal(weft_memory_traffic(&memory, 0).dram_write_bytes, (WEIGHT + (uint64_t)kept + 5) * SECTOR);
+    assert_int_equal(weft_memory_traffic(&memory, 0).dram_write_bytes, (4 * WEIGHT + (uint64_t)kept + 5) * SECTOR);
     weft_memory_release(&memory);
 }
 
@@ -85,11 +95,23 @@ static void misses_wait_for_crowds(void **state) {
     }
 }
 
+/* A kernel that loads a piece in parts waits for each. */
+static void trips_come_one_after_the_other(void **state) {
+    (void)state;
+    for (int trips = 1; trips <= 5; trips += 2) {
+        weft_memory memory = memory_with_trips(0, 0, trips);
+        assert_true(read_at(&memory, 0, 0) == WEIGHT + trips);
+        assert_true(read_at(&memory, 0, 1000) == 1000 + trips / 16.0);
+        weft_memory_release(&memory);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hits_wait_behind_misses),
         cmocka_unit_test(writes_wait_for_an_idle_dram),
         cmocka_unit_test(misses_wait_for_crowds),
+        cmocka_unit_test(trips_come_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
