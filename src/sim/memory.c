@@ -202,7 +202,9 @@ static double read_part(weft_memory *memory, int64_t domain, uint32_t id, uint32
         d->traffic.hits -= lost;
         d->traffic.misses += lost;
         weft_cache_ask(&d->l2, slot);
-        return weft_memory_hit(memory, d, slot, weight, now);
+        const double ready = weft_memory_hit_ready(memory, &d->l2.slots[slot], now);
+        weft_memory_hit(d, slot, weight, now, ready);
+        return ready;
     }
     d->traffic.misses += weight;
     double ready;
