@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "progress.h"
-#include "sim/settle.h"
 
 /* ---- gathering ---- */
 

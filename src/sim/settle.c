@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/status.h"
+#include "base/struct.h"
 #include "sim/sources.h"
 
 static const double settled_hits = 0.01, settled_pace = 0.005;
@@ -87,8 +89,8 @@ static weft_status count_wave(const weft_plan *plan, const weft_sim_subject *sub
     return status;
 }
 
-weft_status weft_simulate_settled(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
-                                  weft_message *message) {
+static weft_status simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
+                            weft_message *message) {
     const weft_sim_subject subject = weft_sim_subject_of_plan(plan);
     settling s = {.watch = {.look = look}};
     weft_sim_settings o;
@@ -108,4 +110,18 @@ weft_status weft_simulate_settled(const weft_plan *plan, const weft_simulate_opt
     simulation->tflops *= simulation->seconds / whole.seconds;
     simulation->seconds = whole.seconds;
     return WEFT_OK;
+}
+
+weft_status weft_simulate_settled(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
+                                  weft_message *message) {
+    if (!plan || !simulation) {
+        return weft_fail(message, WEFT_INVALID, !plan ? "plan is null" : "simulation is null");
+    }
+    weft_simulation result = WEFT_SIMULATION_INIT;
+    weft_status status =
+        weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT", message);
+    if (status == WEFT_OK && (status = simulate(plan, options, &result, message)) == WEFT_OK) {
+        status = weft_struct_give(simulation, &result, sizeof result, sizeof(size_t), "WEFT_SIMULATION_INIT", message);
+    }
+    return status;
 }

@@ -20,9 +20,4 @@ int weft_sim_settled(const weft_sim_mark *begin, const weft_sim_mark *middle, co
 /* What all `steps` of a launch do, if it goes on from `end` as it went from `middle` to there. */
 weft_sim_mark weft_sim_forecast(const weft_sim_mark *middle, const weft_sim_mark *end, uint64_t steps);
 
-/* weft_simulate() until the launch has settled; the limit of the options is not used. `simulated` says how much that was.
- */
-weft_status weft_simulate_settled(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
-                                  weft_message *message);
-
 #endif

@@ -94,8 +94,20 @@ static void a_short_launch_is_whole(void **state) {
     weft_plan_destroy(plan);
 }
 
+static void null_and_short_structs_are_refused(void **state) {
+    (void)state;
+    weft_plan *plan = slow_to_settle(8);
+    weft_simulation simulation = WEFT_SIMULATION_INIT;
+    assert_int_equal(weft_simulate_settled(NULL, NULL, &simulation, NULL), WEFT_INVALID);
+    assert_int_equal(weft_simulate_settled(plan, NULL, NULL, NULL), WEFT_INVALID);
+    simulation.struct_size = 1;
+    assert_int_equal(weft_simulate_settled(plan, NULL, &simulation, NULL), WEFT_INVALID);
+    weft_plan_destroy(plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(null_and_short_structs_are_refused),
         cmocka_unit_test(settled_is_a_point_of_hits_and_half_a_per_cent_of_the_pace),
         cmocka_unit_test(what_the_last_half_does_goes_on),
         cmocka_unit_test(a_trend_is_followed_to_its_end),
