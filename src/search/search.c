@@ -54,7 +54,7 @@ static weft_status find_baseline(weft_search *f, weft_message *message) {
  * halved until one does. */
 static weft_status list_all(weft_search_entries *all, weft_message *message) {
     enum { MOST_CUTS = 8 };
-    weft_schedule shapes[WEFT_SHAPES];
+    weft_schedule shapes[WEFT_SHAPES] = {{0}};
     const int open = all->draft.schedule.tile_m == 0;
     const weft_space usual = {NULL, 0, 0, 0};
     weft_status status = weft_search_append(all, &usual, open, message);

@@ -227,7 +227,7 @@ static void test_built_in(void **state) {
     assert_int_equal(m.l2_bytes, 4 * 1048576);
     assert_int_equal(m.l2_home, WEFT_HOME_PRIVATE);
     assert_int_equal(m.handout, WEFT_HANDOUT_ROUND_ROBIN);
-    assert_int_equal(m.llc_bytes, 96 * 1048576);
+    assert_int_equal(m.llc_bytes, 72 * 1048576);
     assert_true(m.dram_bandwidth == 4.2e12);
 }
 
