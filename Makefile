@@ -3,14 +3,19 @@
 #   make demo     build and show           make install   PREFIX=/usr/local
 #   make quick    test for a minute        make docs      the API pages, the picture
 #   make test     the gate                 make fuzz      SECONDS=600
-#   make nightly  all that needs no GPU    make test-threads  the thread sanitizer
-#   make test-gpu the tests that need one  make test-cross    the other architecture
+#   make nightly  all that needs no GPU    make test-gpu  the tests that need one
 #   make lint format clean
+# make nightly is make test, make fuzz and these:
+#   make test-all       every test, on kernels for all chips
+#   make test-sanitize  the unit tests with sanitizers, searching for leaks
+#   make test-threads   the thread sanitizer
+#   make test-cross     the other architecture
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 SECONDS ?= 600
 SEED ?= $(shell date +%Y%m%d)
+ROUNDS ?= 400
 DEVELOPER = -DWEFT_TESTS=ON -DWEFT_WERROR=ON
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
@@ -19,8 +24,8 @@ CUDA ?= AUTO
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all demo quick test nightly test-threads test-cross test-gpu bench install docs fuzz lint format clean deps-build deps-test deps-cross \
-        configure-test
+.PHONY: all demo quick test nightly test-all test-sanitize test-threads test-cross test-gpu bench install docs fuzz lint format clean \
+        deps-build deps-test deps-cross configure-test configure-sanitize
 
 all: deps-build
 	cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release -DWEFT_CUDA=$(CUDA)
@@ -41,24 +46,32 @@ quick: deps-test
 # CUDA kernels are compiled for one chip, and those of fp16, which differ from bf16 by a type, in make nightly.
 configure-test: deps-test
 	cmake -S . -B $(BUILD)/test $(DEVELOPER) -DWEFT_CUDA=ON -DWEFT_CUDA_CHIPS=90 -DWEFT_CUDA_SKIP=_fp16
+
+configure-sanitize: deps-test
 	cmake -S . -B $(BUILD)/sanitize -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE=ON -DWEFT_CUDA=OFF
 
 # Built by gcc; then the unit tests and the fuzzers, built by clang with sanitizers, on other random cases. Leaks are searched
 # for at night: that takes three seconds of every process.
-test: configure-test
+test: configure-test configure-sanitize
 	cmake --build $(BUILD)/test -j $(JOBS)
 	cd $(BUILD)/test && $(CTEST) -L '^(quick|gate)$$'
 	cmake --build $(BUILD)/sanitize -j $(JOBS) --target quick_tests gate_tests
 	cd $(BUILD)/sanitize && ASAN_OPTIONS=detect_leaks=0 WEFT_TEST_SEED=1 WEFT_TEST_ROUNDS=12 $(CTEST) -L '^(quick|gate)$$'
 
-# Everything that needs no GPU: kernels for all chips, all tests, more random cases, and those of today's date.
-NIGHTLY = WEFT_TEST_SEED=$(SEED) WEFT_TEST_ROUNDS=400
-nightly: test test-threads test-cross
+# Everything that needs no GPU: more random cases than the gate has, and those of today's date.
+NIGHTLY = WEFT_TEST_SEED=$(SEED) WEFT_TEST_ROUNDS=$(ROUNDS)
+nightly: test test-threads test-cross test-all test-sanitize fuzz
+
+# All tests; CUDA kernels of all types are compiled for all chips.
+test-all: deps-test
 	cmake -S . -B $(BUILD)/nightly $(DEVELOPER) -DWEFT_CUDA=ON
 	cmake --build $(BUILD)/nightly -j $(JOBS)
 	cd $(BUILD)/nightly && $(NIGHTLY) $(CTEST) -LE gpu
+
+# The unit tests once more, with sanitizers and with the search for leaks.
+test-sanitize: configure-sanitize
+	cmake --build $(BUILD)/sanitize -j $(JOBS) --target quick_tests gate_tests
 	cd $(BUILD)/sanitize && $(NIGHTLY) $(CTEST) -L unit
-	scripts/fuzz.sh $(BUILD)/sanitize/tests $(SECONDS)
 
 # Threads, built by clang with the thread sanitizer. Archer tells it what OpenMP's barriers order.
 test-threads: deps-test
@@ -95,7 +108,7 @@ docs: all
 	doxygen docs/Doxyfile
 	@echo "open $(BUILD)/docs/html/index.html"
 
-fuzz: configure-test
+fuzz: configure-sanitize
 	cmake --build $(BUILD)/sanitize -j $(JOBS) --target gate_tests
 	scripts/fuzz.sh $(BUILD)/sanitize/tests $(SECONDS)
 

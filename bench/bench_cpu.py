@@ -42,11 +42,9 @@ class Weft:
 
         return call
 
-    def attention(self, *fields):
-        return self.c.Attention(ctypes.sizeof(self.c.Attention), *fields)
-
-    def gemm(self, *fields):
-        return self.c.Gemm(ctypes.sizeof(self.c.Gemm), *fields)
+    def make(self, structure, operation, *fields):
+        """A problem of an operation, or its data."""
+        return structure(*self.c.head(structure, operation), *fields)
 
 
 class Table:
@@ -89,8 +87,9 @@ def attention_rows(weft, table, sizes, backward):
                         continue
                     q, k, v, g = [torch.randn(1, heads, seq, dim).to(dtype) for _ in range(4)]
                     o, lse = torch.empty_like(q), torch.empty(1, heads, seq)
-                    problem = weft.attention(1, heads, heads, seq, seq, dim, code, int(causal), 0, 0.0, 1)
-                    data = weft.c.AttentionData(*pointers(q, k, v, o, lse))
+                    sizes_and_types = 1, heads, heads, seq, seq, dim, code, int(causal), 0, 0.0, 1
+                    problem = weft.make(weft.c.Attention, weft.c.ATTENTION, *sizes_and_types)
+                    data = weft.make(weft.c.AttentionData, weft.c.ATTENTION, *pointers(q, k, v, o, lse))
                     forward = weft.bind("weft_attention_forward", problem, data)
                     flops = 4.0 * heads * seq * seq * dim / (2 if causal else 1)
                     sdpa = torch.nn.functional.scaled_dot_product_attention
@@ -103,7 +102,8 @@ def attention_rows(weft, table, sizes, backward):
                         grads = [torch.empty_like(t) for t in (q, k, v)]
                         leaves = [t.detach().clone().requires_grad_() for t in (q, k, v)]
                         theirs = sdpa(*leaves, is_causal=causal)
-                        gradients = weft.c.AttentionGradients(*pointers(q, k, v, g, *grads, o, lse))
+                        problem = weft.make(weft.c.Attention, weft.c.ATTENTION_BACKWARD, *sizes_and_types)
+                        gradients = weft.make(weft.c.AttentionGradients, weft.c.ATTENTION_BACKWARD, *pointers(q, k, v, g, *grads, o, lse))
                         ours = weft.bind("weft_attention_backward", problem, gradients)
                         peer = lambda: torch.autograd.grad(theirs, leaves, g, retain_graph=True)
                         difference = max(largest_difference(x, y) for x, y in zip(grads, peer()))
@@ -121,8 +121,8 @@ def gemm_rows(weft, table, sizes):
                 continue
             a, b = [torch.randn(n, n).to(dtype) for _ in range(2)]
             c = torch.empty(n, n, dtype=dtype)
-            problem = weft.gemm(n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0, 1)
-            data = weft.c.GemmData(*pointers(a, b, c))
+            problem = weft.make(weft.c.Gemm, weft.c.GEMM, n, n, n, code, code, 0, 0, 0, 0, 0, 0, 1.0, 0.0, 1)
+            data = weft.make(weft.c.GemmData, weft.c.GEMM, *pointers(a, b, c))
             ours = weft.bind("weft_gemm_multiply", problem, data)
             x, y = (a.numpy(), b.numpy()) if peer == "OpenBLAS" else (a, b)
             theirs = (lambda: numpy.matmul(x, y)) if peer == "OpenBLAS" else (lambda: torch.matmul(x, y))
@@ -144,8 +144,8 @@ def decode_rows(weft, table, keys):
         q = torch.randn(1, heads, 1, dim).to(dtype)
         k, v = [torch.randn(1, kv_heads, keys, dim).to(dtype) for _ in range(2)]
         o = torch.empty_like(q)
-        problem = weft.attention(1, heads, kv_heads, 1, keys, dim, code, 0, 0, 0.0, 1)
-        data = weft.c.AttentionData(*pointers(q, k, v, o, None))
+        problem = weft.make(weft.c.Attention, weft.c.ATTENTION, 1, heads, kv_heads, 1, keys, dim, code, 0, 0, 0.0, 1)
+        data = weft.make(weft.c.AttentionData, weft.c.ATTENTION, *pointers(q, k, v, o, None))
         ours = weft.bind("weft_attention_forward", problem, data)
         sdpa = torch.nn.functional.scaled_dot_product_attention
         theirs = lambda: sdpa(q, k, v, enable_gqa=heads != kv_heads)

@@ -4,7 +4,8 @@
                     [--seed 1] [--count N] [--seconds S] [--patience S] [--raw]
 
 estimate  20 attentions and 20 GEMMs drawn at random: the model's choice against the best of all candidates, every one timed, or as many
-          as --seconds of each problem allow, the likeliest first. With --seconds 4 both take four minutes on a GPU.
+          as --seconds of each problem allow, the likeliest first, and a final on top of them. With --seconds 4 both take six minutes
+          on a GPU.
 classes   a hundred random lengths: what the first length of a class was tuned to, against tuning each length.
 ladder    B=4, H=32, D=128, causal, S = 1024 ... 16384 (smaller on the CPU): tuned per length against each fixed tile.
 
@@ -25,6 +26,7 @@ import sys
 import tempfile
 
 BOUND = {"cpu": 0.05, "cuda": 0.03}
+FINAL = {"cpu": 0.5, "cuda": 7}  # seconds that a final may take, with the rounds before it (src/tune/search/final.c)
 ATTENTION = ["subject", "batch", "heads", "kv-heads", "seq", "kv-seq", "head-dim", "causal", "dtype"]
 GEMM = ["subject", "m", "n", "k", "dtype"]
 
@@ -68,7 +70,7 @@ def draw_gemm(draw, device):
 class Tuner:
     def __init__(self, weft, device, name, patience, subjects, seconds):
         self.weft, self.device, self.name, self.patience, self.subjects = weft, device, name or device, patience, subjects
-        self.everything = ["--behind", "1000", "--seconds", str(seconds)] if seconds else ["--exhaustive"]
+        self.everything = ["--behind", "1000", "--seconds", str(seconds + FINAL[device])] if seconds else ["--exhaustive"]
         self.folder = tempfile.mkdtemp()
         self.environment = {**os.environ, "WEFT_TUNING_DB": os.path.join(self.folder, "tuning.db")}
 
@@ -132,8 +134,9 @@ def estimate_row(problem, result):
     best = timed(result)[0]
     return {"problem": shape(problem), "estimate": own["schedule"], "estimate_ms": 1e3 * own["seconds"], "best": best["schedule"],
             "best_ms": 1e3 * best["seconds"], "loss": own["seconds"] / best["seconds"] - 1, "estimate_spread": own["spread"],
-            "best_spread": best["spread"], "candidates": len(result["all"]), "runs": result["search"]["runs"],
-            "untimed": result["search"]["untimed"], "disturbed": result["search"]["disturbed"], "seconds": result["search"]["elapsed"]}  # fmt: skip
+            "best_spread": best["spread"], "candidates": len(result["all"]), "finalists": sum(c["final"] for c in result["all"]),
+            "runs": result["search"]["runs"], "untimed": result["search"]["untimed"], "disturbed": result["search"]["disturbed"],
+            "seconds": result["search"]["elapsed"]}  # fmt: skip
 
 
 def write_raw(tuner, out, results):
@@ -173,7 +176,8 @@ def estimate(tuner, seed, out, count, raw):
         within = sum(row["loss"] <= BOUND[tuner.device] for row in mine)
         lines += [f"{subject}: within {100 * BOUND[tuner.device]:.0f} % on {within} of {len(mine)}, in the median "
                   f"{100 * statistics.median(row['loss'] for row in mine):.1f} %, at most {100 * max(row['loss'] for row in mine):.1f} %; "
-                  f"{sum(row['untimed'] for row in mine)} of {sum(row['candidates'] for row in mine)} candidates untimed (seed {seed})", "",
+                  f"{sum(row['untimed'] for row in mine)} of {sum(row['candidates'] for row in mine)} candidates untimed, "
+                  f"{sum(row['finalists'] == 0 for row in mine)} problems without a final (seed {seed})", "",
                   "| problem | the model's choice | ms | best of all | ms | loss | spread |", "| --- |" + " --- |" * 6]  # fmt: skip
         lines += ["| {problem} | {estimate} | {estimate_ms:.4g} | {best} | {best_ms:.4g} | {percent:.1f} % | {spread:.1f} % |".format(
             percent=100 * row["loss"], spread=100 * row["estimate_spread"], **row)
@@ -279,7 +283,7 @@ def main():
     parser.add_argument("--name")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, help="problems of each subject (20), and lengths (100)")
-    parser.add_argument("--seconds", type=float, help="of estimate: to spend on each problem, about (until all candidates are timed)")
+    parser.add_argument("--seconds", type=float, help="of estimate: to spend on each problem besides its final, about (until all candidates are timed)")
     parser.add_argument("--patience", type=float, default=0, help="seconds to wait, for each problem, for a quiet moment")
     parser.add_argument("--raw", action="store_true", help="of estimate: keep every candidate's time")
     given = parser.parse_args()

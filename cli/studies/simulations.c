@@ -35,15 +35,15 @@ static int grow(void *list, size_t count, size_t *room, size_t size) {
 
 /* Everything that tells a simulation from another, as text that the caller frees; null: no memory. */
 static char *key_of(const weft_plan *plan, const weft_machine *machine, const weft_stream *stream,
-                    const weft_simulate_options *o) {
+                    const weft_simulate_options *o, int in_part) {
     const size_t described = plan ? weft_plan_json(plan, NULL, 0) : 0, size = described + 512;
     char *text = plan && described == 0 ? NULL : malloc(size);
     if (!text) {
         return NULL;
     }
     const int used =
-        snprintf(text, size, "%s %s drift %.17g stages %lld limit %llu ", machine->name, o->profile ? o->profile->name : "",
-                 o->drift, (long long)o->stages, (unsigned long long)o->limit);
+        snprintf(text, size, "%s %s drift %.17g stages %lld %s ", machine->name, o->profile ? o->profile->name : "",
+                 o->drift, (long long)o->stages, in_part ? "in part" : "whole");
     if (plan) {
         if (weft_plan_json(plan, text + used, size - (size_t)used) == 0) {
             free(text);
@@ -60,7 +60,7 @@ static char *key_of(const weft_plan *plan, const weft_machine *machine, const we
 
 /* Adds one that is not there yet. */
 static int add(simulations *s, char *key, weft_plan *plan, const weft_machine *machine, const weft_stream *stream,
-               const weft_simulate_options *options) {
+               const weft_simulate_options *options, int in_part) {
     weft_simulation *results = calloc(s->seeds, sizeof *results);
     if (!results || !grow(&s->list, s->count, &s->room, sizeof *s->list)) {
         free(results);
@@ -79,21 +79,21 @@ static int add(simulations *s, char *key, weft_plan *plan, const weft_machine *m
         made->profile = *options->profile;
     }
     made->steps = plan ? weft_simulate_steps(plan) : weft_stream_steps(machine, stream);
-    made->limit = options->limit;
+    made->in_part = in_part;
     made->results = results;
     return 1;
 }
 
 int simulations_ask(simulations *s, weft_plan *plan, const weft_machine *machine, const weft_stream *stream,
-                    const weft_simulate_options *options) {
-    char *key = key_of(plan, machine, stream, options);
+                    const weft_simulate_options *options, int in_part) {
+    char *key = key_of(plan, machine, stream, options, in_part);
     size_t at = 0;
     while (key && at < s->count && strcmp(s->list[at].key, key) != 0) {
         at++;
     }
     const int known = at < s->count;
     if (!key || !grow(&s->asked, s->requests, &s->requests_room, sizeof *s->asked) ||
-        (!known && !add(s, key, plan, machine, stream, options))) {
+        (!known && !add(s, key, plan, machine, stream, options, in_part))) {
         free(key);
         weft_plan_destroy(plan);
         return fail(s, WEFT_NO_MEMORY, "out of memory");
@@ -108,99 +108,53 @@ int simulations_ask(simulations *s, weft_plan *plan, const weft_machine *machine
 
 /* ---- running ---- */
 
-/* Changes that end the doubling: of the hit rate, and of the time, as a share. */
-static const double settled_hits = 0.005, settled_time = 0.01;
+/* A launch in part takes about so many steps, on a machine with a few hundred workers. */
+static const double steps_in_part = 4e7;
 
-/* The first `limit` steps, or with 0 all of them. */
-static weft_status run_once(const simulation *job, uint64_t seed, uint64_t limit, weft_simulation *result,
-                            weft_message *message) {
-    const weft_simulation none = WEFT_SIMULATION_INIT;
+static double units_of(const simulation *job) {
+    return job->in_part ? fmin((double)job->steps, steps_in_part) : (double)job->steps;
+}
+
+/* Progress of a launch that may end long before its last step: so many of the steps it is expected to take. */
+static void told_in_part(void *user, int64_t done, int64_t total) {
+    const progress_part *part = user;
+    (void)total;
+    progress_told(user, (double)done < part->units ? done : (int64_t)part->units, (int64_t)part->units);
+}
+
+static weft_status run_job(const simulation *job, uint64_t seed, weft_simulation *result, weft_message *message) {
     weft_simulate_options options = job->options;
-    progress_part part = {(double)(limit > 0 && limit < job->steps ? limit : job->steps), 0};
+    progress_part part = {units_of(job), 0};
+    weft_status status;
     options.seed = seed;
     options.profile = job->profile.struct_size ? &job->profile : NULL;
-    options.limit = limit;
-    options.progress = progress_told;
+    options.progress = job->in_part ? told_in_part : progress_told;
     options.progress_user = &part;
-    *result = none;
-    const weft_status status = job->plan ? weft_simulate(job->plan, &options, result, NULL, message)
-                                         : weft_simulate_stream(&job->machine, &job->stream, &options, &result->total,
-                                                                &result->compulsory_misses, message);
+    if (!job->plan) {
+        status = weft_simulate_stream(&job->machine, &job->stream, &options, &result->total, &result->compulsory_misses,
+                                      message);
+    } else if (job->in_part) {
+        status = weft_simulate_settled(job->plan, &options, result, message);
+    } else {
+        status = weft_simulate(job->plan, &options, result, NULL, message);
+    }
     progress_part_end(&part);
-    return status;
-}
-
-/* Both counts are of the whole, scaled from the shares that were simulated. */
-static double forecast(double half, double part, double half_share, double share) {
-    const double rate = (part * share - half * half_share) / (share - half_share);
-    return fmax(part * share + rate * (1 - share), 0);
-}
-
-weft_simulation simulations_forecast(const weft_simulation *half, const weft_simulation *part) {
-    weft_simulation whole = *part;
-    if (part->simulated >= 1 || part->simulated <= half->simulated) {
-        return whole;
-    }
-    const uint64_t *const from[2][7] = {
-        {&half->total.sectors_from_sm, &half->total.hits, &half->total.misses, &half->total.fabric_sectors,
-         &half->total.llc_hits, &half->total.dram_read_bytes, &half->total.dram_write_bytes},
-        {&part->total.sectors_from_sm, &part->total.hits, &part->total.misses, &part->total.fabric_sectors,
-         &part->total.llc_hits, &part->total.dram_read_bytes, &part->total.dram_write_bytes}};
-    uint64_t *const to[] = {&whole.total.sectors_from_sm, &whole.total.hits,     &whole.total.misses,
-                            &whole.total.fabric_sectors,  &whole.total.llc_hits, &whole.total.dram_read_bytes,
-                            &whole.total.dram_write_bytes};
-    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
-        *to[i] = (uint64_t)llround(forecast((double)*from[0][i], (double)*from[1][i], half->simulated, part->simulated));
-    }
-    whole.total.sectors = whole.total.hits + whole.total.misses;
-    whole.seconds = forecast(half->seconds, part->seconds, half->simulated, part->simulated);
-    whole.tflops = whole.seconds > 0 ? part->tflops * part->seconds / whole.seconds : 0;
-    return whole;
-}
-
-static int is_settled(const weft_simulation *last, const weft_simulation *now) {
-    return fabs(weft_hit_rate(&now->total) - weft_hit_rate(&last->total)) < settled_hits &&
-           fabs(now->seconds - last->seconds) < settled_time * last->seconds;
-}
-
-/* The first seed finds how many steps are enough; the others take as many. */
-static weft_status run_in_part(simulation *job, uint64_t seed, int first, weft_simulation *result, weft_message *message) {
-    weft_simulation half, more, last = WEFT_SIMULATION_INIT;
-    uint64_t limit = first ? job->limit : job->limit / 2;
-    weft_status status = run_once(job, seed, limit, &half, message);
-    for (int settled = 0; status == WEFT_OK && !settled; half = more) {
-        limit *= 2;
-        status = run_once(job, seed, limit, &more, message);
-        *result = simulations_forecast(&half, &more);
-        settled = !first || more.simulated >= 1 || (last.simulated > 0 && is_settled(&last, result));
-        last = *result;
-    }
-    if (first) {
-        job->limit = limit;
-    }
     return status;
 }
 
 /* What the threads share: which simulation of which seed is next. */
 typedef struct work {
     simulations *s;
-    size_t *order;           /* of the simulations, the longest first */
-    size_t begin, end, next; /* seeds begin .. end, all simulations of one before those of the next */
+    size_t *order; /* of the simulations, the longest first */
+    size_t next;   /* all simulations of one seed before those of the next */
     pthread_mutex_t lock;
 } work;
-
-static double units_of(const simulation *job) {
-    const double parts = 7.0 * (double)job->options.limit; /* a first part, twice, and four times as much */
-    return job->options.limit > 0 && parts < (double)job->steps ? parts : (double)job->steps;
-}
 
 static void run_one(work *w, simulation *job, size_t n) {
     simulations *s = w->s;
     weft_message message = {""};
     weft_simulation result = WEFT_SIMULATION_INIT;
-    const uint64_t seed = s->seed + n;
-    const weft_status status = job->limit > 0 && job->limit < job->steps ? run_in_part(job, seed, n == 0, &result, &message)
-                                                                         : run_once(job, seed, 0, &result, &message);
+    const weft_status status = run_job(job, s->seed + n, &result, &message);
     job->results[n] = result;
     if (status) {
         pthread_mutex_lock(&w->lock);
@@ -211,7 +165,7 @@ static void run_one(work *w, simulation *job, size_t n) {
 
 static void *run_next(void *context) {
     work *w = context;
-    const size_t count = w->s->count, all = (w->end - w->begin) * count;
+    const size_t count = w->s->count, all = w->s->seeds * count;
     for (;;) {
         pthread_mutex_lock(&w->lock);
         const size_t item = w->s->status == WEFT_OK ? w->next++ : all;
@@ -219,14 +173,14 @@ static void *run_next(void *context) {
         if (item >= all) {
             return NULL;
         }
-        run_one(w, &w->s->list[w->order[item % count]], w->begin + item / count);
+        run_one(w, &w->s->list[w->order[item % count]], item / count);
     }
 }
 
-/* Runs the seeds begin .. end on all cores. A thread that cannot be made is one less. */
-static void run_seeds(simulations *s, size_t *order, size_t begin, size_t end) {
+/* Runs all seeds on all cores. A thread that cannot be made is one less. */
+static void run_seeds(simulations *s, size_t *order) {
     enum { THREADS = 64 };
-    work w = {s, order, begin, end, 0, PTHREAD_MUTEX_INITIALIZER};
+    work w = {s, order, 0, PTHREAD_MUTEX_INITIALIZER};
     pthread_t threads[THREADS];
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int others = 0;
@@ -246,14 +200,13 @@ int simulations_run(simulations *s) {
     }
     for (size_t i = 0; i < s->count; i++) { /* the longest first: no core waits for the last */
         size_t at = i;
-        for (; at > 0 && s->list[order[at - 1]].steps < s->list[i].steps; at--) {
+        for (; at > 0 && units_of(&s->list[order[at - 1]]) < units_of(&s->list[i]); at--) {
             order[at] = order[at - 1];
         }
         order[at] = i;
     }
     if (s->status == WEFT_OK) {
-        run_seeds(s, order, 0, 1);
-        run_seeds(s, order, 1, s->seeds);
+        run_seeds(s, order);
     }
     free(order);
     return s->status == WEFT_OK;

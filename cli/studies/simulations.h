@@ -13,7 +13,8 @@ typedef struct simulation {
     weft_stream stream;
     weft_simulate_options options; /* its profile is the next field, set when it is run */
     weft_profile profile;
-    uint64_t steps, limit;    /* of the whole, and simulated in the end */
+    uint64_t steps;           /* of the whole */
+    int in_part;              /* simulated until it has settled */
     weft_simulation *results; /* by seed; of a stream the traffic, and its distinct sectors as compulsory misses */
 } simulation;
 
@@ -28,25 +29,20 @@ typedef struct simulations {
     weft_message message;
 } simulations;
 
-/* Gathers a plan, which it takes over, or a stream. A limit in the options is where a long launch is first cut: see
- * simulations_run(). Returns 0, with status and message set, when memory runs out. */
+/* Gathers a plan, which it takes over, or a stream. With `in_part` a plan is simulated until it has settled, see
+ * sim/settle.h. Returns 0, with status and message set, when memory runs out. */
 int simulations_ask(simulations *s, weft_plan *plan, const weft_machine *machine, const weft_stream *stream,
-                    const weft_simulate_options *options);
+                    const weft_simulate_options *options, int in_part);
 
 /* Steps of all that was gathered, about. */
 double simulations_units(const simulations *s);
 
-/* Runs everything. A simulation with a limit is run over so many steps and over twice as many, and what the second half did
- * is taken to go on to the end; the steps are doubled until that forecast changes by less than half a point of hits and 1 %
- * of the time, or the launch is whole. Returns 0, with status and message set, when one of them failed. */
+/* Runs everything. Returns 0, with status and message set, when one of them failed. */
 int simulations_run(simulations *s);
 
 /* The answer to a request, by its number, for the n-th seed. */
 const weft_simulation *simulations_answer(const simulations *s, size_t request, size_t n);
 
 void simulations_release(simulations *s);
-
-/* What the whole launch does, of which `half` was the first part and `part` twice as much. */
-weft_simulation simulations_forecast(const weft_simulation *half, const weft_simulation *part);
 
 #endif

@@ -144,7 +144,7 @@ static weft_simulation next_answer(study *s) {
 }
 
 weft_simulation study_simulate(study *s, const char *machine, const char *profile, const void *problem,
-                               const weft_schedule *schedule, uint64_t limit) {
+                               const weft_schedule *schedule, int in_part) {
     const weft_simulation none = WEFT_SIMULATION_INIT;
     weft_simulate_options options = WEFT_SIMULATE_INIT;
     weft_plan_options how = WEFT_PLAN_OPTIONS_INIT;
@@ -157,7 +157,6 @@ weft_simulation study_simulate(study *s, const char *machine, const char *profil
     const weft_machine m = study_machine(s, machine);
     how.schedule = schedule;
     how.machine = &m;
-    options.limit = limit;
     options.profile = &kernel;
     if (s->failed) {
         return none;
@@ -165,7 +164,7 @@ weft_simulation study_simulate(study *s, const char *machine, const char *profil
     if (weft_profile_load(&kernel, profile, &message) != WEFT_OK ||
         weft_plan_create(&plan, problem, &how, &message) != WEFT_OK) {
         s->failed = complain(EXIT_FAILED, "%s", message.text);
-    } else if (!simulations_ask(&s->simulations, plan, &m, NULL, &options)) {
+    } else if (!simulations_ask(&s->simulations, plan, &m, NULL, &options, in_part)) {
         s->failed = complain(EXIT_FAILED, "%s", s->simulations.message.text);
     }
     return none;
@@ -178,7 +177,7 @@ weft_simulation study_stream(study *s, const weft_machine *machine, const weft_s
         return next_answer(s);
     }
     options.drift = drift;
-    if (!s->failed && !simulations_ask(&s->simulations, NULL, machine, stream, &options)) {
+    if (!s->failed && !simulations_ask(&s->simulations, NULL, machine, stream, &options, 0)) {
         s->failed = complain(EXIT_FAILED, "%s", s->simulations.message.text);
     }
     return none;

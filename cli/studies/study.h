@@ -82,10 +82,9 @@ int study_run_cases(study *s, device_case *cases, size_t count, int skip);
 void study_show_errors(study *s);
 
 /* One simulation, of a kernel by the name of its profile or of a stream (whose distinct sectors are its compulsory misses);
- * all zeros while gathering. `limit` is where a long launch is first cut, see simulations_run(); 0: it is simulated whole.
- */
+ * all zeros while gathering. A launch `in_part` is simulated until it has settled. */
 weft_simulation study_simulate(study *s, const char *machine, const char *profile, const void *problem,
-                               const weft_schedule *schedule, uint64_t limit);
+                               const weft_schedule *schedule, int in_part);
 weft_simulation study_stream(study *s, const weft_machine *machine, const weft_stream *stream, double drift);
 weft_machine study_machine(study *s, const char *name);
 

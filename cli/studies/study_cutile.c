@@ -65,7 +65,7 @@ static void step_4(study *s) {
         study_add(s, STUDY_COUNT, "step 4, tiles of 256x128, TFLOP/s", lengths[i].remapped,
                   run(s, lengths[i].seq, 256, 128, WEFT_ORDER_REVERSE).tflops, "S = %lld", (long long)lengths[i].seq);
         if (i == 0 || i == LENGTHS - 1) {
-            study_fitted(s, i == 0 ? "prologue" : "cycles");
+            study_fitted(s, i == 0 ? "prologue" : "scores");
         }
     }
 }
@@ -90,11 +90,17 @@ static void step_5(study *s) {
         study_between(s, "step 5, queries of the fastest tile: 64, 128 or 256", (double)lengths[i].least, fastest,
                       (double)lengths[i].least, (double)lengths[i].most, "S = %lld: %lld to %lld",
                       (long long)lengths[i].seq, (long long)lengths[i].least, (long long)lengths[i].most);
+        if (lengths[i].seq == 2048 || lengths[i].seq == 4096) {
+            study_fitted(s, "cycles");
+        }
     }
     for (size_t i = 0; i < LENGTHS; i++) {
         (void)fastest_tile(s, lengths[i].seq, &gain);
         study_add(s, STUDY_SPEED, "step 5, fastest tile: speed over 256x128", lengths[i].tuned / lengths[i].remapped, gain,
                   "S = %lld", (long long)lengths[i].seq);
+        if (i == LENGTHS - 1) {
+            study_fitted(s, "beside");
+        }
     }
 }
 

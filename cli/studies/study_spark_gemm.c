@@ -43,6 +43,7 @@ void study_spark_gemm(study *s) {
         const weft_simulation raster = run(s, rows[i].m, rows[i].n, rows[i].k, 0);
         const weft_simulation swizzled = run(s, rows[i].m, rows[i].n, rows[i].k, 1);
         study_add(s, STUDY_COUNT, rows[i].section, rows[i].raster, raster.tflops, "M = %lldK, raster", m);
+        study_fitted(s, i == 2 ? "DRAM bandwidth" : NULL);
         study_add(s, STUDY_COUNT, rows[i].section, rows[i].swizzled, swizzled.tflops, "M = %lldK, swizzle of 8", m);
         if (rows[i].m == 32768) {
             study_fitted(s, "cycles, epilogue");

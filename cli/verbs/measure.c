@@ -32,16 +32,17 @@ int measure_plans(weft_plan *const *plans, size_t count, size_t rounds, uint64_t
     }
     options.seed = seed;
     options.check_once = strcmp(weft_plan_backend(plans[0]), "cpu") != 0; /* problems are large there */
-    progress_begin("measuring", (double)rounds + 1);
+    progress_begin("measuring", (double)(count + rounds));
     weft_status status = weft_bench_open(&bench, plans[0], &options, &message);
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         status = warm_up(bench, plans[i], &checks[i], &message);
+        progress_add(1);
     }
     for (size_t round = 0; round < rounds && status == WEFT_OK; round++) {
-        progress_add(1);
         for (size_t i = 0; i < count && status == WEFT_OK; i++) {
             status = weft_bench_time(bench, plans[i], 1, &times[i * rounds + round], &message);
         }
+        progress_add(1);
     }
     weft_bench_close(bench);
     progress_end();

@@ -184,15 +184,20 @@ static int compare_all(json_t **list) {
 
 /* ---- this host ---- */
 
+static const struct {
+    int32_t operation;
+    const char *schedules;
+} runs[] = {{WEFT_ATTENTION, "head-first+forward,head-first+sawtooth,block-first+forward,longest-first+sawtooth"},
+            {WEFT_GEMM, "raster-n,raster-m,group,hilbert"}};
+enum { RUNS = sizeof runs / sizeof *runs };
+
+/* Steps that the simulator takes while one of these is checked and measured, about: two seconds on two cores. */
+static const double RUN_UNITS = 4e7;
+
 static int measure_host(json_t **list) {
-    static const struct {
-        int32_t operation;
-        const char *schedules;
-    } runs[] = {{WEFT_ATTENTION, "head-first+forward,head-first+sawtooth,block-first+forward,longest-first+sawtooth"},
-                {WEFT_GEMM, "raster-n,raster-m,group,hilbert"}};
     static const char *const lengths[] = {"seq", "m", "n", "k"};
     int code = EXIT_OK;
-    for (size_t i = 0; i < sizeof runs / sizeof *runs && code == EXIT_OK; i++) {
+    for (size_t i = 0; i < RUNS && code == EXIT_OK; i++) {
         settings s = settings_none(), each[WEFT_VIEW_SCHEDULES];
         size_t count;
         json_t *result = NULL;
@@ -204,6 +209,7 @@ static int measure_host(json_t **list) {
         s.schedules = runs[i].schedules;
         code = schedules_read(&s, each, WEFT_VIEW_SCHEDULES, &count);
         if (code == EXIT_OK) {
+            progress_next(RUN_UNITS);
             code = measure_schedules(each, count, REPEATS, &result);
         }
         if (code == EXIT_OK) {
@@ -265,7 +271,7 @@ int cmd_report(const settings *s, const char *const *words, size_t count) {
     reproduced all;
     memset(&all, 0, sizeof all);
     int code = gather_studies(which, &all);
-    progress_begin("reproducing studies", progress_seen() ? all.units + units_of_comparisons() : 0);
+    progress_begin("reproducing studies", progress_seen() ? all.units + units_of_comparisons() + RUNS * RUN_UNITS : 0);
     code = code ? code : run_studies(&all, &studies);
     code = code ? code : compare_all(&machines);
     code = code ? code : measure_host(&host);

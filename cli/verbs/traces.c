@@ -167,8 +167,9 @@ int view_traces(const settings *s, const char *const *paths, size_t count,
         names[i] = code ? NULL : sources[i]->name;
     }
     if (code == EXIT_OK) {
-        const weft_simulate_options options = simulate_options(s, NULL);
-        progress_begin("simulating traces", 0);
+        progress_part part = {1, 0};
+        const weft_simulate_options options = simulate_options(s, &part);
+        progress_begin("simulating traces", 1);
         const weft_status status =
             weft_view_create_sources(&view, sources, &machine, names, count, &options, !s->text && !s->svg, &message);
         progress_end();

@@ -55,8 +55,9 @@ static int make_view(const settings *s, weft_plan *const *plans, size_t count, w
         schedule_name(schedules, count, i, texts[i], sizeof texts[i]);
         names[i] = texts[i];
     }
-    const weft_simulate_options options = simulate_options(s, NULL);
-    progress_begin("simulating schedules", 0);
+    progress_part part = {1, 0};
+    const weft_simulate_options options = simulate_options(s, &part);
+    progress_begin("simulating schedules", 1);
     const weft_status status = weft_view_create(view, made, names, count, &options, !s->text && !s->svg, &message);
     progress_end();
     return status ? complain_status(status, &message) : EXIT_OK;

@@ -60,12 +60,14 @@ struct weft_machine {
     char attention_profile[32], backward_profile[32], gemm_profile[32]; /**< of its usual kernels; "": "generic" */
     double matrix_fp8;                                                  /**< FLOP per second, dense; 0: not known */
     char aliases[96];                                                   /**< other names, separated by commas; "": none */
+    int64_t l2_queue;  /**< bytes that may wait for DRAM before hits wait behind them; 0: hits never do */
+    double l2_waiting; /**< bytes per second, of answers to requests for a sector in flight; 0: at once */
 };
 
 /* clang-format off */
 #define WEFT_MACHINE_INIT                                                                                                  \
     {sizeof(weft_machine), "", "", 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, \
-     0.0, 0.0, 0.0, 0.0, 0, 0, "", "", "", 0.0, ""}
+     0.0, 0.0, 0.0, 0.0, 0, 0, "", "", "", 0.0, "", 0, 0.0}
 /* clang-format on */
 
 /** Finds a machine: one of the built-in ones by name or alias, in upper or lower case, with or without hyphens and

@@ -15,26 +15,32 @@ typedef struct weft_profile {
     size_t struct_size; /**< set by WEFT_PROFILE_INIT */
     char name[32];
     char title[96];
-    int64_t stages;     /**< steps requested ahead of the one that computes; 0: a step requests, waits, computes */
-    double early;       /**< with no stages: share of a step before its end at which the next one's pieces are requested */
-    double spread_step; /**< relative standard deviation of a step's time, independent from step to step */
-    double spread_tile; /**< the same of a tile's time: all of its steps together */
-    double spread_load; /**< what spread_step grows by where the L2 is always busy; times the fourth power of its load */
-    double merge;       /**< requests for a sector in flight that are counted as one */
-    double matrix;      /**< share of the machine's matrix rate that the products of a step reach */
-    double overlap;     /**< share of the exponentials that run beside products */
-    double step_cycles; /**< of a step, beside products and exponentials */
-    double launch;      /**< seconds before the first tile begins */
-    double prologue;    /**< cycles before a tile's first step */
-    double epilogue;    /**< cycles after its last */
-    double hidden;      /**< share of both that runs beside the tile before or after */
-    double clock;       /**< share of the machine's clock that is left when the matrix units never pause */
-    double spread_kept; /**< share of spread_step that is left where a kernel holds its workers in step */
-    int64_t dq_pass;    /**< attention backward: 1: passes of their own over the keys compute dQ; 0: adds to fp32 sums */
+    int64_t stages;      /**< steps requested ahead of the one that computes; 0: a step requests, waits, computes */
+    double early;        /**< with no stages: share of a step before its end at which the next one's pieces are requested */
+    double spread_step;  /**< relative standard deviation of a step's time, independent from step to step */
+    double spread_tile;  /**< the same of a tile's time: all of its steps together */
+    double spread_load;  /**< what spread_step grows by where the L2 is always busy; times the fourth power of its load */
+    double merge;        /**< requests for a sector in flight that are counted as one */
+    double matrix;       /**< share of the machine's matrix rate that the products of a step reach */
+    double overlap;      /**< share of the exponentials that run beside products */
+    double step_cycles;  /**< of a step, beside products and exponentials */
+    double launch;       /**< seconds before the first tile begins */
+    double prologue;     /**< cycles before a tile's first step */
+    double epilogue;     /**< cycles after its last */
+    double hidden;       /**< share of both that runs beside the tile before or after */
+    double clock;        /**< share of the machine's clock that is left when the matrix units never pause */
+    double spread_kept;  /**< share of spread_step that is left where a kernel holds its workers in step */
+    int64_t dq_pass;     /**< attention backward: 1: passes of their own over the keys compute dQ; 0: adds to fp32 sums */
+    double trips;        /**< round trips that a piece takes one after the other; 0: one */
+    double score_cycles; /**< cycles of a step for each 1024 scores, beside their exponentials */
+    double beside;       /**< share of a CTA's products that run beside other work of another CTA on its SM */
 } weft_profile;
 
 #define WEFT_PROFILE_INIT                                                                                                  \
-    { sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0 }
+    {                                                                                                                      \
+        sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0, 0.0,     \
+            0.0, 0.0                                                                                                       \
+    }
 
 /** Finds a profile: one of the built-in ones by name, in upper or lower case, or a file by path (anything with a '/' or
  * ending in ".ini").

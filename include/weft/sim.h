@@ -75,6 +75,17 @@ typedef struct weft_simulation {
 WEFT_API weft_status weft_simulate(const weft_plan *plan, const weft_simulate_options *options, weft_simulation *simulation,
                                    weft_traffic *domains, weft_message *message);
 
+/** Simulates a plan until it has settled: until its last steps hit as often and go as fast as those before. They are then
+ * taken to go on to the end. The limit of the options is not used; `simulated` says how much was simulated.
+ *
+ * @param plan        from weft_plan_create()
+ * @param options     null: the defaults
+ * @param simulation  what came out
+ * @param message     null, or where to say what is wrong
+ */
+WEFT_API weft_status weft_simulate_settled(const weft_plan *plan, const weft_simulate_options *options,
+                                           weft_simulation *simulation, weft_message *message);
+
 /** Simulates many plans over threads. Nulls among them are passed over. Progress counts the steps of all of them, and is
  * told by one thread at a time.
  *

@@ -7,6 +7,7 @@ import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _c, arrays, frameworks, operations, plans, schedules
+from ._c import CUDA
 from .arrays import Framework, View
 from .operations import Operation, Output, attention_options
 
@@ -20,6 +21,7 @@ class _Ready(NamedTuple):
     size: int  # bytes of an element
     maker: Framework  # of the outputs
     plain: bool  # whether the outputs are the results as they are
+    absent: Tuple[int, ...]  # null pointers, for outputs that are not asked for
 
 
 _ready: Dict[tuple, _Ready] = {}  # by the forms of the arrays and the options; the newest last
@@ -52,7 +54,8 @@ def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ..
     plan = _planned(operation, tuple(forms), options, schedule, kernel)
     plain = framework.maker is framework and all(output.row is None for output in outputs)
     size = 4 if views[0].dtype == "fp32" else 2
-    return _Ready(plan, outputs[:count], views[0].device, size, framework.maker, plain), made
+    absent = (0,) * (len(outputs) - count)
+    return _Ready(plan, outputs[:count], views[0].device, size, framework.maker, plain, absent), made
 
 
 def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: schedules.ScheduleLike, kernel: Optional[str],
@@ -60,13 +63,12 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
     """The first `count` outputs of an operation on arrays that hold values."""
     framework = frameworks.framework_of(operation.inputs, tuple(map(type, given)))
     chosen = None if schedule is None else schedules.of(schedule)
-    form, pointer_of = framework.form, framework.pointer
-    forms = tuple([form(x) for x in given])
+    forms = tuple(map(framework.form, given))
     key = None if None in forms else (operation, framework, forms, options, chosen, kernel, count)
     ready = None if key is None else _ready.get(key)
     made: List[Any] = []
     if ready is not None:
-        pointers, bits = [pointer_of(x) for x in given], 0
+        pointers, bits = list(map(framework.pointer, given)), 0
         for pointer in pointers:
             bits |= pointer
         if bits % ready.size:
@@ -76,19 +78,18 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
         pointers = [view.pointer for view in views]
         ready, made = _make_ready(operation, framework, given, views, options, chosen, kernel, count)
         _remember(key, ready)
-    for output in ready.outputs[len(made) :]:
+    plan, outputs, device, _, maker, plain, absent = ready
+    for output in outputs[len(made) :]:
         made.append(output.allocate(framework, given))
     place = operation.required_inputs
-    for x in made:
-        pointers.insert(place, ready.maker.pointer(x))
-        place += 1
+    pointers[place:place] = (*map(maker.pointer, made), *absent)
     stream = 0
-    if ready.device[0] == _c.CUDA:
-        stream = framework.stream(ready.device)
-        if framework.capturing(ready.device):
-            plans.pin(ready.plan)
-    ready.plan.enqueue(pointers, stream)
-    return made if ready.plain else [framework.result(output.cut(x)) for output, x in zip(ready.outputs, made)]
+    if device[0] == CUDA:
+        stream = framework.stream(device)
+        if framework.capturing(device):
+            plans.pin(plan)
+    plan.enqueue(pointers, stream)
+    return made if plain else [framework.result(output.cut(x)) for output, x in zip(outputs, made)]
 
 
 def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[float], offset: Optional[int], layout: str,

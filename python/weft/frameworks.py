@@ -258,4 +258,4 @@ def operators(given: Tuple[Any, ...]) -> Optional[Any]:
     """The functions to call in place of weft's, where a framework has to see a call with these arrays; None: weft's own."""
     if _is_of(type(given[0]), "torch"):  # nothing that is cached comes before this: Dynamo sees it
         return TORCH.operators(given)
-    return JAX.operators(given) if _goes_to_jax(tuple(map(type, given))) else None
+    return JAX.operators(given) if "jax" in sys.modules and _goes_to_jax(tuple(map(type, given))) else None

@@ -12,6 +12,7 @@ from ._c import CPU, CUDA
 from .errors import Invalid, NoMemory
 from .problems import Problem, number_of
 
+_enqueue = _c.library.weft_plan_enqueue
 MODES = ("estimate", "measure", "stored")  # enum weft_mode
 
 
@@ -33,7 +34,7 @@ class Plan(notebook.Shown):
         self._handle = ctypes.c_void_p()
         self._made_from = (problem, schedule, machine, device, kernel)
         self.operation = operations.BY_NUMBER[problem.operation]
-        self._data_head = _c.head(self.operation.data, problem.operation)
+        self._pack = _c.packer(self.operation.data, problem.operation)
         where = _c.Device(*device, kernel=None if kernel is None else str(kernel).encode(), mode=mode)
         own = custom.is_custom(schedule.order)
         given = schedules.to_c(dataclasses.replace(schedule, order=None) if own else schedule)
@@ -49,10 +50,10 @@ class Plan(notebook.Shown):
         if getattr(self, "_handle", None) and _c is not None:
             _c.library.weft_plan_destroy(self._handle)
 
-    def enqueue(self, pointers: Sequence[Optional[int]], stream: int = 0) -> None:
-        """Puts a run on a stream; on the CPU it has run when this returns. The pointers are those of the operation's data, in order."""
-        data = self.operation.data(*self._data_head, *pointers)
-        _c.call(_c.library.weft_plan_enqueue, self._handle, ctypes.byref(data), stream or None)
+    def enqueue(self, pointers: Sequence[int], stream: int = 0) -> None:
+        """Puts a run on a stream; on the CPU it has run when this returns. The pointers are those of the operation's data, in order;
+        0 stands for an optional one that is not there."""
+        _c.call(_enqueue, self._handle, self._pack(*pointers), stream or None)
 
     @property
     def subject(self) -> str:

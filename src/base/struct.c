@@ -38,6 +38,11 @@ weft_status weft_struct_take(void *ours, size_t known, size_t least, const void 
     return WEFT_OK;
 }
 
+weft_status weft_struct_take_options(void *ours, size_t known, const void *theirs, const char *macro,
+                                     weft_message *message) {
+    return theirs ? weft_struct_take(ours, known, sizeof known, theirs, macro, message) : WEFT_OK;
+}
+
 weft_status weft_struct_give(void *theirs, const void *ours, size_t known, size_t least, const char *macro,
                              weft_message *message) {
     size_t given = 0;

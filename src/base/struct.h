@@ -13,6 +13,10 @@
 weft_status weft_struct_take(void *ours, size_t known, size_t least, const void *theirs, const char *macro,
                              weft_message *message);
 
+/* The same of options that a caller may leave out: when theirs is null, ours stays as it is. */
+weft_status weft_struct_take_options(void *ours, size_t known, const void *theirs, const char *macro,
+                                     weft_message *message);
+
 /* Copies ours to a caller's struct, as much of it as there is. The rest of a longer one becomes 0. */
 weft_status weft_struct_give(void *theirs, const void *ours, size_t known, size_t least, const char *macro,
                              weft_message *message);

@@ -153,6 +153,8 @@ static void assume_rates(weft_sheet *sheet) {
     m->matrix_fp32 = m->matrix_fp16 = m->matrix_bf16 = 16 * cycles;
     m->exp_rate = cycles;
     say(sheet, WEFT_KEY_L2_BANDWIDTH, "assumed: 16 bytes per core and cycle");
+    say(sheet, WEFT_KEY_L2_QUEUE, "not given");
+    say(sheet, WEFT_KEY_L2_WAITING, "not given");
     say(sheet, WEFT_KEY_DRAM_BANDWIDTH, "assumed: 20 GB/s");
     say(sheet, WEFT_KEY_NEAR_LATENCY, "assumed: 40 cycles");
     say(sheet, WEFT_KEY_DRAM_LATENCY, "assumed: 250 cycles");

@@ -66,14 +66,11 @@ static weft_status make_in_mode(weft_plan **plan, weft_plan *draft, const weft_m
                : weft_fail(message, WEFT_NOT_FOUND, "what was tuned does not fit this length: %.200s", why.text);
 }
 
-/* A draft of a problem and its options; *given is null where these leave the machine to the device. */
-static weft_status take(weft_plan *draft, weft_machine *machine, const weft_machine **given, const void *problem,
-                        const weft_plan_options *options, weft_message *message) {
+weft_status weft_plan_draft_with(weft_plan *draft, weft_machine *machine, const weft_machine **given, const void *problem,
+                                 const weft_plan_options *options, weft_message *message) {
     weft_plan_options o = WEFT_PLAN_OPTIONS_INIT;
-    weft_status status = WEFT_OK;
-    if ((options &&
-         (status = weft_struct_take(&o, sizeof o, sizeof(size_t), options, "WEFT_PLAN_OPTIONS_INIT", message))) ||
-        (status = weft_plan_draft(draft, problem, o.schedule, o.device, message)) ||
+    weft_status status = weft_struct_take_options(&o, sizeof o, options, "WEFT_PLAN_OPTIONS_INIT", message);
+    if (status || (status = weft_plan_draft(draft, problem, o.schedule, o.device, message)) ||
         (o.machine && (status = weft_machine_copy(machine, o.machine, message)))) {
         return status;
     }
@@ -90,7 +87,7 @@ weft_status weft_plan_create(weft_plan **plan, const void *problem, const weft_p
         return weft_fail(message, WEFT_INVALID, "plan is null");
     }
     *plan = NULL;
-    const weft_status status = take(&draft, &machine, &given, problem, options, message);
+    const weft_status status = weft_plan_draft_with(&draft, &machine, &given, problem, options, message);
     return status ? status : make_in_mode(plan, &draft, given, message);
 }
 
@@ -102,7 +99,7 @@ weft_status weft_plan_positions(const void *problem, const weft_plan_options *op
     if (!grid) {
         return weft_fail(message, WEFT_INVALID, "grid is null");
     }
-    weft_status status = take(&draft, &machine, &given, problem, options, message);
+    weft_status status = weft_plan_draft_with(&draft, &machine, &given, problem, options, message);
     if (status == WEFT_OK && draft.device.mode == WEFT_PAPER && given) {
         weft_plan_put_on_paper(&draft, given);
     }

@@ -6,8 +6,7 @@
 weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs, weft_message *message) {
     const weft_schedule none = WEFT_SCHEDULE_INIT;
     *ours = none;
-    const weft_status status =
-        theirs ? weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_SCHEDULE_INIT", message) : WEFT_OK;
+    const weft_status status = weft_struct_take_options(ours, sizeof *ours, theirs, "WEFT_SCHEDULE_INIT", message);
     if (status == WEFT_OK && ours->order_table && ours->order != WEFT_ORDER_CHOOSE && ours->order != WEFT_ORDER_CUSTOM) {
         return weft_fail(message, WEFT_INVALID, "order_table is given, and order is %d: order custom takes it",
                          (int)ours->order);
@@ -18,10 +17,7 @@ weft_status weft_schedule_copy(weft_schedule *ours, const weft_schedule *theirs,
 weft_status weft_device_copy(weft_device *ours, const weft_device *theirs, weft_message *message) {
     const weft_device none = WEFT_DEVICE_INIT;
     *ours = none;
-    if (!theirs) {
-        return WEFT_OK;
-    }
-    const weft_status status = weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_DEVICE_INIT", message);
+    const weft_status status = weft_struct_take_options(ours, sizeof *ours, theirs, "WEFT_DEVICE_INIT", message);
     if (status) {
         return status;
     }

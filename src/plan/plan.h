@@ -89,6 +89,11 @@ struct weft_plan {
 weft_status weft_plan_draft(weft_plan *draft, const void *problem, const weft_schedule *schedule, const weft_device *device,
                             weft_message *message);
 
+/* A draft of a problem and its options. *given is the machine that these name, copied to `machine`, or null: the device's.
+ */
+weft_status weft_plan_draft_with(weft_plan *draft, weft_machine *machine, const weft_machine **given, const void *problem,
+                                 const weft_plan_options *options, weft_message *message);
+
 /* Puts a draft on paper: the machine's own kernels, whether or not such a device is here. Returns 0, and leaves the draft
  * as it is, when no backend knows the machine. */
 int weft_plan_put_on_paper(weft_plan *draft, const weft_machine *machine);

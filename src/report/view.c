@@ -8,6 +8,8 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "base/struct.h"
+#include "base/tally.h"
 #include "cpu/thread/team.h"
 #include "machine/machine.h"
 #include "plan/describe.h"
@@ -66,32 +68,49 @@ static weft_view_grid grid_of_source(const weft_source *s) {
     return g;
 }
 
-static weft_status make_schedule(weft_view_schedule *s, const weft_simulate_options *options, int curves,
-                                 weft_message *message) {
-    weft_status status = weft_recording_make(&s->recording, &s->subject, options, WEFT_VIEW_FRAMES, message);
-    if (status == WEFT_OK && curves) {
-        /* Two-sided chips are simulated once for each size. */
-        s->points = s->subject.machine->l2_home == WEFT_HOME_SPLIT ? WEFT_VIEW_POINTS / 3 : WEFT_VIEW_POINTS;
-        status = weft_sim_curve(&s->subject, options, s->curve, s->points, message);
-    }
-    return status;
-}
-
 /* Schedules that are made over threads, and how each went. */
 typedef struct making {
     weft_view *view;
-    const weft_simulate_options *options;
+    weft_simulate_options options;
     int curves;
+    weft_tally tally; /* of steps */
     weft_status status[WEFT_VIEW_SCHEDULES];
     weft_message message[WEFT_VIEW_SCHEDULES];
 } making;
 
+/* Steps of a recording, which simulates twice, and of a curve, which simulates two-sided chips once for each size. */
+static double recording_steps(const weft_view_schedule *s) {
+    return 2 * (double)s->subject.steps(s->subject.of);
+}
+
+static double curve_steps(const weft_view_schedule *s) {
+    return (double)s->subject.steps(s->subject.of) *
+           (s->subject.machine->l2_home == WEFT_HOME_SPLIT ? (double)s->points : 1);
+}
+
 static void make_one(void *context, int64_t i) {
     making *m = context;
-    m->status[i] = make_schedule(&m->view->schedule[i], m->options, m->curves, &m->message[i]);
+    weft_view_schedule *s = &m->view->schedule[i];
+    weft_simulate_options options = m->options;
+    weft_tally_part recording = {&m->tally, recording_steps(s), 0}, curve = {&m->tally, curve_steps(s), 0};
+    options.progress = options.progress ? weft_tally_told : NULL;
+    options.progress_user = &recording;
+    m->status[i] = weft_recording_make(&s->recording, &s->subject, &options, WEFT_VIEW_FRAMES, &m->message[i]);
+    options.progress_user = &curve;
+    if (m->status[i] == WEFT_OK && m->curves) {
+        m->status[i] = weft_sim_curve(&s->subject, &options, s->curve, s->points, &m->message[i]);
+    }
 }
 
 static weft_status make(weft_view *view, const weft_simulate_options *options, int curves, weft_message *message) {
+    making m = {view, WEFT_SIMULATE_INIT, curves, WEFT_TALLY(NULL, NULL, 0), {WEFT_OK}, {{""}}};
+    const weft_status status =
+        weft_struct_take_options(&m.options, sizeof m.options, options, "WEFT_SIMULATE_INIT", message);
+    if (status) {
+        return status;
+    }
+    m.tally.progress = m.options.progress;
+    m.tally.user = m.options.progress_user;
     for (size_t i = 0; i < view->count; i++) {
         weft_view_schedule *s = &view->schedule[i];
         fold(&s->grid);
@@ -100,8 +119,10 @@ static weft_status make(weft_view *view, const weft_simulate_options *options, i
                              "a grid of %" PRId64 " x %" PRId64 " tiles is too large to look at: at most %d tiles",
                              s->grid.rows, s->grid.cols, WEFT_VIEW_TILES);
         }
+        const int two_sided = s->subject.machine->l2_home == WEFT_HOME_SPLIT;
+        s->points = !curves ? 0 : two_sided ? WEFT_VIEW_POINTS / 3 : WEFT_VIEW_POINTS;
+        m.tally.planned += recording_steps(s) + (curves ? curve_steps(s) : 0);
     }
-    making m = {.view = view, .options = options, .curves = curves};
     weft_cpu_for((int64_t)view->count, make_one, &m);
     for (size_t i = 0; i < view->count; i++) {
         if (m.status[i] != WEFT_OK) {

@@ -1,7 +1,6 @@
 #include "search/entries.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include <weft/tune.h>
@@ -118,28 +117,7 @@ typedef struct simulating {
     weft_search_entry *list;
     uint64_t steps;
     int no_memory;
-    pthread_mutex_t lock; /* of all->spent */
 } simulating;
-
-/* How far one of them is. */
-typedef struct part {
-    simulating *of;
-    double steps, told; /* that it will take, and of which the caller was told */
-} part;
-
-static void tell(void *user, int64_t done, int64_t total) {
-    part *p = user;
-    weft_search_entries *all = p->of->all;
-    const double share = total > 0 ? (double)done / (double)total : 0;
-    if (all->options.progress && share * p->steps >= p->told) {
-        pthread_mutex_lock(&p->of->lock);
-        all->spent += share * p->steps - p->told;
-        p->told = share * p->steps;
-        const double planned = fmax(all->planned, all->spent);
-        all->options.progress(all->options.progress_user, (int64_t)all->spent, (int64_t)planned);
-        pthread_mutex_unlock(&p->of->lock);
-    }
-}
 
 /* About `steps` as whole waves: a part that ends in the middle of one has some workers idle, and looks slow. No tile starts
  * after the limit, and those of a wave start together, so it lies between two waves. */
@@ -154,9 +132,10 @@ static void simulate_one(void *context, int64_t i) {
     weft_ranked *r = &e->ranked;
     weft_simulate_options options = s->all->simulate;
     options.limit = options.limit == 0 ? whole_waves(e, s->steps) : options.limit;
-    part p = {s, (double)(options.limit > 0 && options.limit < e->steps ? options.limit : e->steps), 0};
-    options.progress = tell;
-    options.progress_user = &p;
+    weft_tally_part part = {&s->all->tally,
+                            (double)(options.limit > 0 && options.limit < e->steps ? options.limit : e->steps), 0};
+    options.progress = weft_tally_told;
+    options.progress_user = &part;
     if (r->simulation.simulated < 1 && (options.limit == 0 || options.limit > r->limit)) {
         weft_plan *plan = NULL;
         weft_status status = make_plan(s->all, &r->given, &plan, NULL);
@@ -168,12 +147,12 @@ static void simulate_one(void *context, int64_t i) {
             __atomic_store_n(&s->no_memory, 1, __ATOMIC_RELAXED);
         }
     }
-    tell(&p, 1, 1);
+    weft_tally_told(&part, 1, 1);
 }
 
 weft_status weft_search_simulate(weft_search_entries *all, weft_search_entry *list, size_t count, uint64_t steps,
                                  weft_message *message) {
-    simulating s = {all, list, steps, 0, PTHREAD_MUTEX_INITIALIZER};
+    simulating s = {all, list, steps, 0};
     weft_cpu_for((int64_t)count, simulate_one, &s);
     return s.no_memory ? weft_fail(message, WEFT_NO_MEMORY, "out of memory") : WEFT_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <weft/search.h>
 
+#include "base/tally.h"
 #include "search/space.h"
 #include "sim/bound.h"
 
@@ -32,7 +33,7 @@ typedef struct weft_search_entries {
     weft_simulate_options simulate;
     weft_search_entry *list;
     size_t count, room;
-    double spent, planned; /* steps that were simulated, and that will be, about: for whoever is told of progress */
+    weft_tally tally; /* steps that are simulated, of about how many */
 } weft_search_entries;
 
 /* Makes an entry of a schedule, laid out but not simulated. WEFT_UNSUPPORTED when `must_fit` and its tile does not fit a

@@ -55,7 +55,7 @@ weft_status weft_search_price(weft_search_entries *all, uint64_t budget, size_t 
         steps += (double)all->list[i].steps;
     }
     const uint64_t limit = steps <= (double)budget ? 0 : budget / *simulated;
-    all->planned = steps < (double)budget ? steps : (double)budget;
+    all->tally.planned = steps < (double)budget ? steps : (double)budget;
     status = weft_search_simulate(all, all->list, *simulated, limit, message);
     weft_search_sort_priced(all->list, *simulated);
     return status;

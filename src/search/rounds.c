@@ -199,11 +199,13 @@ static weft_status try_neighbours(weft_search_entries *all, size_t *count, uint6
                                   weft_message *message) {
     size_t before;
     do {
+        const double had = steps;
         before = all->list[0].number;
         size_t found = 0;
         for (size_t i = 0; i < BEST && i < *count; i++) {
             found += find_neighbours(all->list, *count + found, all->count, &all->list[i].ranked.schedule, limit, &steps);
         }
+        all->tally.planned = all->tally.done + (had - steps);
         const weft_status status = weft_search_simulate(all, all->list + *count, found, limit, message);
         if (status) {
             return status;
@@ -218,14 +220,16 @@ weft_status weft_search_race(weft_search_entries *all, uint64_t budget, size_t *
     weft_search_entry *list = all->list;
     size_t count = all->count;
     *first = *last = 0;
-    all->planned = fmin((double)budget, all_steps(list, count));
-    const int at_once = all->planned < (double)budget;
+    all->tally.planned = fmin((double)budget, all_steps(list, count));
+    const int at_once = all->tally.planned < (double)budget;
     const double last_steps = at_once ? 0 : (double)budget / 4;
     double left = (double)budget - last_steps;
+    size_t before = 0; /* how many took part in the round before, of which the usual ones may all have stayed */
     for (;;) {
         const double whole = all_steps(list, count);
-        const int is_last = whole <= left || count <= LEAST;
+        const int is_last = whole <= left || count <= LEAST || count == before;
         const double spent = is_last ? left : left / PARTS;
+        all->tally.planned = all->tally.done + fmin(whole, left) + last_steps / 2; /* the neighbours may be few */
         count = *first == 0 && !is_last ? thin(list, count, spent) : count;
         *first = *first ? *first : count;
         *limit = whole <= left ? 0 : (uint64_t)(spent / (double)count) + 1;
@@ -233,6 +237,7 @@ weft_status weft_search_race(weft_search_entries *all, uint64_t budget, size_t *
         if (status) {
             return status;
         }
+        before = count;
         const size_t valid = weft_search_sort(list, count);
         if (is_last || valid == 0) {
             *last = valid;

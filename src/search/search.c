@@ -50,17 +50,28 @@ static weft_status find_baseline(weft_search *f, weft_message *message) {
     return status;
 }
 
+/* Lists every schedule there is. Where no tile fits a worker's memory, which is made for types of two bytes, steps are
+ * halved until one does. */
+static weft_status list_all(weft_search_entries *all, weft_message *message) {
+    enum { MOST_CUTS = 8 };
+    weft_schedule shapes[WEFT_SHAPES] = {{0}};
+    const int open = all->draft.schedule.tile_m == 0;
+    const weft_space usual = {NULL, 0, 0, 0};
+    weft_status status = weft_search_append(all, &usual, open, message);
+    for (int64_t cut = 1; status == WEFT_OK && (cut == 1 || (open && all->count == 0 && cut <= MOST_CUTS)); cut *= 2) {
+        const weft_space every = {shapes, open ? weft_space_shapes(&all->draft, cut, shapes) : 0, 1, 1};
+        status = weft_search_append(all, &every, open, message);
+    }
+    return status;
+}
+
 /* Every schedule there is, in rounds. */
 static weft_status search_all(weft_search *f, weft_message *message) {
     weft_search_entries *all = &f->all;
     weft_search_summary *u = &f->summary;
-    weft_schedule shapes[WEFT_SHAPES];
-    const int open = all->draft.schedule.tile_m == 0;
-    const weft_space usual = {NULL, 0, 0, 0}, every = {shapes, open ? weft_space_shapes(&all->draft, shapes) : 0, 1, 1};
     const uint64_t steps = all->options.steps > 0 ? all->options.steps : SEARCH_STEPS;
     size_t first, last;
-    weft_status status = weft_search_append(all, &usual, open, message);
-    status = status ? status : weft_search_append(all, &every, open, message);
+    weft_status status = list_all(all, message);
     status = status ? status : weft_search_race(all, steps, &first, &last, &f->limit, message);
     if (status) {
         return status == WEFT_FAILED ? weft_search_refuse(all, message) : status;
@@ -119,7 +130,7 @@ static weft_status search_orders(weft_search *f, weft_message *message) {
     const weft_space usual = {NULL, 0, 0, 0};
     weft_status status = weft_search_append(all, &usual, 0, message);
     for (size_t i = 0; i < all->count; i++) {
-        all->planned += (double)all->list[i].steps;
+        all->tally.planned += (double)all->list[i].steps;
     }
     status = status ? status : weft_search_simulate(all, all->list, all->count, 0, message);
     if (status) {
@@ -133,24 +144,22 @@ static weft_status search_orders(weft_search *f, weft_message *message) {
 
 /* Takes the question. The caller's own schedule must make sense before it is varied. */
 static weft_status ask(weft_search *f, const void *problem, const weft_plan_options *options, weft_message *message) {
-    weft_plan_options o = WEFT_PLAN_OPTIONS_INIT;
     weft_search_entry own;
     weft_schedule *s = &f->all.draft.schedule;
-    weft_status status = WEFT_OK;
-    if ((options &&
-         (status = weft_struct_take(&o, sizeof o, sizeof(size_t), options, "WEFT_PLAN_OPTIONS_INIT", message))) ||
-        (status = weft_plan_draft(&f->all.draft, problem, o.schedule, o.device, message)) ||
-        (o.machine && (status = weft_machine_copy(&f->machine, o.machine, message)))) {
-        return status;
-    }
-    f->all.machine = o.machine ? &f->machine : NULL;
-    status = weft_search_lay_out(&f->all, s, 0, &own, message);
+    weft_status status = weft_plan_draft_with(&f->all.draft, &f->machine, &f->all.machine, problem, options, message);
+    status = status ? status : weft_search_lay_out(&f->all, s, 0, &own, message);
     if (status == WEFT_OK && s->order_table) { /* the caller's order fits this tile */
         s->tile_m = own.ranked.schedule.tile_m;
         s->tile_n = own.ranked.schedule.tile_n;
         s->tile_k = own.ranked.schedule.tile_k;
     }
     return status;
+}
+
+static weft_status answer(weft_search *f, weft_message *message) {
+    const weft_search_options *o = &f->all.options;
+    f->all.tally = (weft_tally)WEFT_TALLY(o->progress, o->progress_user, 0);
+    return o->space == WEFT_SEARCH_ALL ? search_any(f, message) : search_orders(f, message);
 }
 
 weft_status weft_search_run(weft_search **search, const void *problem, const weft_plan_options *plan,
@@ -170,13 +179,12 @@ weft_status weft_search_run(weft_search **search, const void *problem, const wef
     f->summary = none;
     f->summary.cost = WEFT_SEARCH_BY_SIMULATOR;
     f->summary.rule = weft_search_rule();
-    weft_status status = WEFT_OK;
-    if ((options && (status = weft_struct_take(&f->all.options, sizeof f->all.options, sizeof(size_t), options,
-                                               "WEFT_SEARCH_INIT", message))) ||
-        (f->all.options.simulate && (status = weft_struct_take(&f->all.simulate, sizeof f->all.simulate, sizeof(size_t),
-                                                               f->all.options.simulate, "WEFT_SIMULATE_INIT", message))) ||
-        (status = ask(f, problem, plan, message)) ||
-        (status = f->all.options.space == WEFT_SEARCH_ALL ? search_any(f, message) : search_orders(f, message))) {
+    weft_status status =
+        weft_struct_take_options(&f->all.options, sizeof f->all.options, options, "WEFT_SEARCH_INIT", message);
+    if (status ||
+        (status = weft_struct_take_options(&f->all.simulate, sizeof f->all.simulate, f->all.options.simulate,
+                                           "WEFT_SIMULATE_INIT", message)) ||
+        (status = ask(f, problem, plan, message)) || (status = answer(f, message))) {
         weft_search_destroy(f);
         *search = NULL;
     }

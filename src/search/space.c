@@ -89,7 +89,7 @@ int weft_space_fits(const weft_plan *plan) {
     return plan->operation->step_bytes(&tiling) <= (double)plan->machine.shared_bytes;
 }
 
-size_t weft_space_shapes(const weft_plan *draft, weft_schedule shapes[WEFT_SHAPES]) {
+size_t weft_space_shapes(const weft_plan *draft, int64_t cut, weft_schedule shapes[WEFT_SHAPES]) {
     /* Tiles with two sides, and with three. */
     static const int64_t two[][3] = {{32, 32, 0}, {64, 64, 0}, {128, 64, 0}, {128, 128, 0}, {256, 64, 0}, {256, 128, 0}};
     static const int64_t three[][3] = {{128, 128, 64}, {128, 256, 64}, {256, 128, 64}};
@@ -101,7 +101,7 @@ size_t weft_space_shapes(const weft_plan *draft, weft_schedule shapes[WEFT_SHAPE
     const size_t count = used < 3 ? sizeof two / sizeof *two : sizeof three / sizeof *three;
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < used; k++) {
-            *sides[k].size = list[i][k];
+            *sides[k].size = k + 1 < used ? list[i][k] : list[i][k] / cut; /* the last is the step */
         }
         shapes[i] = schedule;
     }

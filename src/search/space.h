@@ -16,9 +16,10 @@ typedef struct weft_space {
 void weft_space_walk(const weft_space *space, const weft_schedule *given, weft_grid_kind grid,
                      void (*visit)(void *user, const weft_schedule *schedule), void *user);
 
-/* The usual tiles, as copies of the draft's schedule with their sides filled in. Returns how many. */
+/* The usual tiles, as copies of the draft's schedule with their sides filled in, their steps `cut` times shorter. Returns
+ * how many. */
 enum { WEFT_SHAPES = 8 };
-size_t weft_space_shapes(const weft_plan *draft, weft_schedule shapes[WEFT_SHAPES]);
+size_t weft_space_shapes(const weft_plan *draft, int64_t cut, weft_schedule shapes[WEFT_SHAPES]);
 
 /* Whether what a step of a plan's tiles reads fits the memory of a worker. */
 int weft_space_fits(const weft_plan *plan);

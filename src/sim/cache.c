@@ -24,7 +24,7 @@ void weft_cache_release(weft_cache *cache) {
 }
 
 /* Puts a piece into the list, next to `younger`, by when it was asked for last. */
-static void list_put(weft_cache *cache, uint32_t slot, uint32_t younger) {
+static inline void list_put(weft_cache *cache, uint32_t slot, uint32_t younger) {
     weft_cache_slot *s = cache->slots;
     s[slot].listed = s[slot].touched;
     s[slot].prev = younger;
@@ -35,7 +35,7 @@ static void list_put(weft_cache *cache, uint32_t slot, uint32_t younger) {
 }
 
 /* Makes a piece the youngest of the list. */
-static void list_push(weft_cache *cache, uint32_t slot) {
+static inline void list_push(weft_cache *cache, uint32_t slot) {
     enum { NEAR = 32 }; /* pieces near the head, up to twice as many: more than workers in step ask for at a time */
     cache->slots[slot].touched = ++cache->touches;
     list_put(cache, slot, 0);
@@ -46,7 +46,7 @@ static void list_push(weft_cache *cache, uint32_t slot) {
     }
 }
 
-static void list_pull(weft_cache *cache, uint32_t slot) {
+static inline void list_pull(weft_cache *cache, uint32_t slot) {
     weft_cache_slot *s = cache->slots;
     s[s[slot].prev].next = s[slot].next;
     s[s[slot].next].prev = s[slot].prev;
@@ -71,7 +71,7 @@ static uint64_t exponential(uint32_t bits) {
 
 /* The oldest of the list, or 0. Whoever was asked for since it was listed goes to its right place first; few were listed in
  * between, for it was near the head then. */
-static uint32_t oldest(weft_cache *cache) {
+static inline uint32_t oldest(weft_cache *cache) {
     const weft_cache_slot *s = cache->slots;
     for (;;) {
         const uint32_t last = s[0].prev;
@@ -89,7 +89,7 @@ static uint32_t oldest(weft_cache *cache) {
 }
 
 /* Lets the oldest of the list join the old ones until the list is small enough. */
-static void trim(weft_cache *cache) {
+static inline void trim(weft_cache *cache) {
     while (cache->young_weight > cache->young_capacity && cache->slots[0].prev != 0) {
         const uint32_t slot = oldest(cache);
         weft_cache_slot *s = &cache->slots[slot];
@@ -101,7 +101,7 @@ static void trim(weft_cache *cache) {
 }
 
 /* Takes a piece out of where it is. */
-static void pull(weft_cache *cache, uint32_t slot) {
+static inline void pull(weft_cache *cache, uint32_t slot) {
     if (cache->slots[slot].listed != 0) {
         list_pull(cache, slot);
     } else {
@@ -167,7 +167,7 @@ int weft_cache_fill(weft_cache *cache) {
 }
 
 /* Forgets a piece that is in neither the list nor the calendar. */
-static void forget(weft_cache *cache, uint32_t slot) {
+static inline void forget(weft_cache *cache, uint32_t slot) {
     weft_cache_slot *s = &cache->slots[slot];
     cache->weight -= s->weight;
     if (s->id == WEFT_CACHE_STALE) {

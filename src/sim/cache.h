@@ -58,6 +58,11 @@ static inline void weft_cache_ask(weft_cache *cache, uint32_t slot) {
     cache->slots[slot].asked = cache->passed;
 }
 
+/* 1: a piece that is near the head of the list; 0: another one, or none: slot 0. */
+static inline int weft_cache_is_near(const weft_cache *cache, uint32_t slot) {
+    return cache->slots[slot].listed > cache->recent;
+}
+
 /* Makes a piece the youngest. */
 void weft_cache_to_head(weft_cache *cache, uint32_t slot);
 static inline void weft_cache_touch(weft_cache *cache, uint32_t slot) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/tally.h"
 #include "sim/sources.h"
 
 /* Sizes at equal distances, up to a little more than all the data. */
@@ -44,17 +45,6 @@ static weft_status run_in_step(const weft_sim_subject *subject, const weft_machi
     weft_memory_release(&memory);
     weft_sim_close(&source);
     return status;
-}
-
-/* Progress over many runs: `run` of `runs` are done. */
-typedef struct many {
-    const weft_simulate_options *options;
-    int64_t run, runs;
-} many;
-
-static void tell_of_many(void *user, int64_t done, int64_t total) {
-    const many *m = user;
-    m->options->progress(m->options->progress_user, m->run * total + done, m->runs * total);
 }
 
 static weft_status by_distance(const weft_sim_subject *subject, const weft_sim_settings *settings, uint32_t pieces,
@@ -106,15 +96,17 @@ weft_status weft_sim_curve(const weft_sim_subject *subject, const weft_simulate_
     if (subject->machine->l2_home != WEFT_HOME_SPLIT) {
         return by_distance(subject, &o, source.pieces, source.sectors, points, count, message);
     }
-    many runs = {options, 0, (int64_t)count};
-    o.progress = o.progress ? tell_of_many : NULL;
-    o.progress_user = &runs;
-    for (size_t i = 0; i < count && status == WEFT_OK; i++, runs.run++) {
+    const double steps = o.progress ? (double)subject->steps(subject->of) : 0;
+    weft_tally tally = WEFT_TALLY(o.progress, o.progress_user, (double)count * steps);
+    o.progress = o.progress ? weft_tally_told : NULL;
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        weft_tally_part part = {&tally, steps, 0};
         weft_machine machine = *subject->machine;
         machine.l2_bytes = points[i].l2_bytes;
         machine.l2_usable = 1;
         machine.l2_slack = machine.l2_crowded = 0;
         machine.l2_ways = 0;
+        o.progress_user = &part;
         status = run_in_step(subject, &machine, &o, NULL, &points[i].misses, message);
     }
     return status;

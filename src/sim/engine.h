@@ -90,10 +90,18 @@ typedef struct weft_sim_outcome {
     uint64_t pieces; /* asked for in these steps */
 } weft_sim_outcome;
 
+/* Someone who looks at a run after so many steps, when a tile ends, and may end it there. */
+typedef struct weft_sim_watch {
+    uint64_t next; /* the number of steps to look at */
+    /* Sets `next`; returns 0 when it has seen enough. */
+    int (*look)(struct weft_sim_watch *watch, const weft_memory *memory, uint64_t steps, double now);
+} weft_sim_watch;
+
 /* How to simulate: the caller's options, and the profile with what they override in it. */
 typedef struct weft_sim_settings {
     weft_profile profile;
     uint64_t seed, limit;
+    weft_sim_watch *watch;  /* or null */
     weft_progress progress; /* or null */
     void *progress_user;
 } weft_sim_settings;

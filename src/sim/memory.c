@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { KEPT_UNWRITTEN = 8 }; /* an eighth of an L2 may wait to be written: assumed */
+
 /* The share of the capacity that victims are drawn from. Hashed sets of w ways spread the age at which lines leave by about
  * one part in sqrt(w) either way. */
 static double slack_of(const weft_machine *machine) {
@@ -25,13 +27,18 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, const wef
     memory->merge = profile->merge;
     memory->crowded = machine->l2_crowded;
     memory->plain = !memory->split && memory->crowded == 0;
-    memory->near = machine->near_latency / machine->clock;
-    memory->far = machine->far_latency / machine->clock;
-    memory->dram = machine->dram_latency / machine->clock;
+    const double trip = fmax(profile->trips, 1.0) / machine->clock;
+    memory->near = machine->near_latency * trip;
+    memory->far = machine->far_latency * trip;
     memory->sector = (uint32_t)machine->l2_sector;
     const double sector = (double)machine->l2_sector;
     memory->llc_seconds = memory->has_llc ? sector / machine->llc_bandwidth : 0.0;
-    memory->dram_seconds = sector / machine->dram_bandwidth;
+    memory->dram.seconds = sector / machine->dram_bandwidth;
+    memory->dram.latency = machine->dram_latency * trip;
+    memory->dram.kept = machine->l2_queue > 0 ? (double)machine->l2_bytes / KEPT_UNWRITTEN / machine->dram_bandwidth : 0.0;
+    memory->queue = machine->l2_queue > 0 ? (double)machine->l2_queue / machine->dram_bandwidth : INFINITY;
+    memory->others = (double)(machine->workers - 1);
+    memory->waiting_seconds = machine->l2_waiting > 0 ? sector / machine->l2_waiting : 0.0;
 
     memory->domain = calloc((size_t)machine->domains, sizeof *memory->domain);
     const uint32_t ids = memory->split ? pieces * 2 : pieces;
@@ -103,8 +110,17 @@ static double serve(double *free_at, double now, uint32_t weight, double seconds
     return *free_at;
 }
 
+/* Requests for what another worker is just being given meet in one slice and queue there. How long a piece from DRAM waits
+ * behind those that came since the last such piece: one of each other worker at most. */
+static double wait_for_others(const weft_memory *memory, weft_memory_domain *d, uint32_t weight) {
+    const double most = (double)weight * memory->others, asked = (double)(d->in_flight - d->waited_for);
+    d->waited_for = d->in_flight;
+    return (asked < most ? asked : most) * memory->waiting_seconds;
+}
+
 /* From behind the L2s: the last-level cache or DRAM. */
-static double fetch(weft_memory *memory, weft_traffic *traffic, uint32_t id, uint32_t weight, double now) {
+static double fetch(weft_memory *memory, weft_memory_domain *d, uint32_t id, uint32_t weight, double now) {
+    weft_traffic *traffic = &d->traffic;
     if (memory->has_llc) {
         const uint32_t slot = weft_cache_find(&memory->llc, id);
         if (slot != 0) {
@@ -115,7 +131,7 @@ static double fetch(weft_memory *memory, weft_traffic *traffic, uint32_t id, uin
         }
     }
     traffic->dram_read_bytes += (uint64_t)llround(weight * memory->fetched * memory->sector);
-    const double ready = serve(&memory->dram_free, now, weight, memory->dram_seconds) + memory->dram;
+    const double ready = weft_dram_read(&memory->dram, weight, now) + wait_for_others(memory, d, weight);
     if (memory->has_llc) {
         uint32_t victim;
         if (weft_cache_insert(&memory->llc, id, weight, ready) == 0) {
@@ -139,7 +155,7 @@ static double ask_home(weft_memory *memory, int64_t home, uint32_t id, uint32_t 
         return fmax(now + memory->far, h->l2.slots[slot].ready);
     }
     h->traffic.misses += weight;
-    const double ready = fetch(memory, &h->traffic, id, weight, now) + memory->far - memory->near;
+    const double ready = fetch(memory, h, id, weight, now) + memory->far - memory->near;
     fill(memory, home, id, weight, ready);
     return ready;
 }
@@ -186,12 +202,14 @@ static double read_part(weft_memory *memory, int64_t domain, uint32_t id, uint32
         d->traffic.hits -= lost;
         d->traffic.misses += lost;
         weft_cache_ask(&d->l2, slot);
-        return weft_memory_hit(memory, d, slot, weight, now);
+        const double ready = weft_memory_hit_ready(memory, &d->l2.slots[slot], now);
+        weft_memory_hit(d, slot, weight, now, ready);
+        return ready;
     }
     d->traffic.misses += weight;
     double ready;
     if (home == domain) {
-        ready = fetch(memory, &d->traffic, id, weight, now);
+        ready = fetch(memory, d, id, weight, now);
         fill(memory, domain, id, weight, ready);
     } else {
         ready = ask_home(memory, home, id, weight, now);
@@ -220,7 +238,7 @@ static void write_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_
         memory->domain[home].traffic.hits += weight;
     }
     t->dram_write_bytes += (uint64_t)weight * memory->sector;
-    serve(&memory->dram_free, now, weight, memory->dram_seconds);
+    weft_dram_write(&memory->dram, weight, now);
     weft_cache_remove(&memory->domain[home].l2, id);
     if (memory->split) {
         weft_cache_remove(&memory->domain[1 - home].l2, id);
@@ -246,10 +264,10 @@ void weft_memory_write(weft_memory *memory, int64_t domain, uint32_t piece, uint
 static void fetch_to_add(weft_memory *memory, weft_memory_domain *d, uint32_t id, uint32_t weight, double now) {
     const uint64_t before = d->traffic.dram_read_bytes;
     d->traffic.misses += weight;
-    fetch(memory, &d->traffic, id, weight, now);
+    fetch(memory, d, id, weight, now);
     if (d->traffic.dram_read_bytes > before) {
         d->traffic.dram_write_bytes += (uint64_t)weight * memory->sector;
-        serve(&memory->dram_free, now, weight, memory->dram_seconds);
+        weft_dram_write(&memory->dram, weight, now);
     }
 }
 

@@ -4,7 +4,9 @@
 
 #include <weft/sim.h>
 
+#include "base/later.h"
 #include "sim/cache.h"
+#include "sim/dram.h"
 #include "sim/reuse.h"
 
 /* One domain's L2 and what it counted. */
@@ -12,6 +14,7 @@ typedef struct weft_memory_domain {
     weft_cache l2;
     weft_traffic traffic; /* but for the sectors, which are hits and misses */
     uint64_t in_flight;   /* sectors from workers that were already on their way: merged before they are counted */
+    uint64_t waited_for;  /* of these, when a piece last came from DRAM */
 } weft_memory_domain;
 
 typedef struct weft_memory {
@@ -22,13 +25,17 @@ typedef struct weft_memory {
     weft_memory_domain *domain;
     weft_cache llc; /* of no capacity where there is none */
     int has_llc;
-    int writes_hit;                   /* writes are counted as hits */
-    double merge;                     /* requests for a sector in flight that are counted as one */
-    double crowded;                   /* share of the lines that lie in sets which overflow before the whole does */
-    double owed;                      /* sectors of them that are lost and not yet counted, less than one */
-    double near, far, dram;           /* latencies, seconds */
-    double llc_seconds, dram_seconds; /* per sector, of the last-level cache and of DRAM */
-    double llc_free, dram_free;
+    int writes_hit;     /* writes are counted as hits */
+    double merge;       /* requests for a sector in flight that are counted as one */
+    double crowded;     /* share of the lines that lie in sets which overflow before the whole does */
+    double owed;        /* sectors of them that are lost and not yet counted, less than one */
+    double near, far;   /* latencies, seconds */
+    double llc_seconds; /* per sector */
+    double llc_free;
+    weft_dram dram;
+    double queue;           /* seconds that DRAM may be behind before hits wait behind misses */
+    double waiting_seconds; /* per sector that several workers ask for at a time */
+    double others;          /* workers but one */
     uint32_t sector;
     double room, fetched; /* see weft_sim_source */
     weft_reuse *reuse;    /* (domains) where requests are written down, or null */
@@ -40,15 +47,20 @@ int weft_memory_init(weft_memory *memory, const weft_machine *machine, const wef
                      uint64_t seed);
 void weft_memory_release(weft_memory *memory);
 
-/* What a worker finds in its L2. Returns when all of it is there. */
-static inline double weft_memory_hit(const weft_memory *memory, weft_memory_domain *d, uint32_t slot, uint32_t weight,
-                                     double now) {
+/* When a worker that finds a piece in its L2 has all of it. */
+static inline double weft_memory_hit_ready(const weft_memory *memory, const weft_cache_slot *s, double now) {
+    const int behind = memory->dram.free_at > now + memory->queue;
+    const double served = behind ? memory->dram.free_at + memory->dram.latency : now + memory->near;
+    return weft_later(s->ready, served);
+}
+
+/* Counts that. A hit is in flight too, until the worker has it. */
+static inline void weft_memory_hit(weft_memory_domain *d, uint32_t slot, uint32_t weight, double now, double ready) {
     weft_cache_slot *s = &d->l2.slots[slot];
-    const double ready = s->ready, served = now + memory->near;
-    weft_cache_touch(&d->l2, slot);
     d->traffic.hits += weight;
-    d->in_flight += weight & -(uint32_t)(ready > now); /* no processor could predict a branch here */
-    return s->ready = ready > served ? ready : served; /* a hit is in flight too, until the worker has it */
+    d->in_flight += weight & -(uint32_t)(s->ready > now); /* no processor could predict a branch here */
+    s->ready = ready;
+    weft_cache_touch(&d->l2, slot);
 }
 
 /* A worker of `domain` asks at time `now` for a piece of `weight` sectors. Returns when all of it is there. */
@@ -58,7 +70,9 @@ static inline double weft_memory_read(weft_memory *memory, int64_t domain, uint3
     if (memory->plain && !memory->reuse) { /* most of all that is ever asked: without a call */
         const uint32_t slot = weft_cache_find(&d->l2, piece);
         if (slot != 0) {
-            return weft_memory_hit(memory, d, slot, weight, now);
+            const double ready = weft_memory_hit_ready(memory, &d->l2.slots[slot], now);
+            weft_memory_hit(d, slot, weight, now, ready);
+            return ready;
         }
     }
     return weft_memory_read_any(memory, domain, piece, weight, now);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/tally.h"
 #include "problem/problem.h"
 
 enum { CELLS = 12288 }; /* of all domains together, at most */
@@ -273,6 +274,7 @@ static weft_status record(weft_recording *t, const weft_sim_subject *subject, co
         const weft_sim_observer observer = {began, stepped, ended, &r};
         count_pieces(t, source.pieces, r.pieces_of);
         source.observer = &observer;
+        source.steps = o->progress ? subject->steps(subject->of) : 0;
         memory.reuse = r.reuse;
         status = weft_sim_run(&memory, &source, o, &outcome, message);
     }
@@ -309,7 +311,13 @@ weft_status weft_recording_make(weft_recording *recording, const weft_sim_subjec
     if (!recording->totals) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld domains", (long long)recording->domains);
     }
+    const double steps = o.progress ? (double)subject->steps(subject->of) : 0;
+    weft_tally tally = WEFT_TALLY(o.progress, o.progress_user, 2 * steps);
+    weft_tally_part simulated = {&tally, steps, 0}, recorded = simulated;
+    o.progress = o.progress ? weft_tally_told : NULL;
+    o.progress_user = &simulated;
     status = weft_sim_simulate(subject, &o, &recording->sim, recording->totals, message);
+    o.progress_user = &recorded;
     return status ? status : record(recording, subject, &o, message);
 }
 

@@ -23,8 +23,7 @@ weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simul
                                    weft_message *message) {
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     weft_profile *p = &settings->profile;
-    weft_status status =
-        given ? weft_struct_take(&o, sizeof o, sizeof(size_t), given, "WEFT_SIMULATE_INIT", message) : WEFT_OK;
+    weft_status status = weft_struct_take_options(&o, sizeof o, given, "WEFT_SIMULATE_INIT", message);
     if (status || (status = read_profile(p, o.profile, usual, message))) {
         return status;
     }
@@ -41,6 +40,7 @@ weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simul
     p->stages = o.stages == 0 ? p->stages : o.stages < 0 ? 0 : o.stages;
     settings->seed = o.seed == 0 ? 1 : o.seed;
     settings->limit = o.limit;
+    settings->watch = NULL;
     settings->progress = o.progress;
     settings->progress_user = o.progress_user;
     return WEFT_OK;

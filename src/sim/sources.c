@@ -84,8 +84,11 @@ static double compute_seconds(const weft_sim_walk *w, const weft_visit_reads *re
     }
     const double products = reads->flops / (weft_sim_matrix_rate(m, reads->dtype) * p->matrix);
     const double exponentials = reads->exponentials / m->exp_rate;
-    const double beside = p->overlap * fmin(products, exponentials);
-    return sharers(w->plan) * (products + exponentials - beside) + p->step_cycles / m->clock;
+    const double scores = p->score_cycles * reads->exponentials / 1024 / (m->clock * (double)m->workers);
+    const int share_sms = w->plan->schedule.workers > m->workers;
+    const double beside = fmax(p->overlap * fmin(products, exponentials),
+                               share_sms ? p->beside * fmin(products, exponentials + scores) : 0.0);
+    return sharers(w->plan) * (products + exponentials + scores - beside) + p->step_cycles / m->clock;
 }
 
 /* The share of the machine's clock that its power leaves: less of it, the less the matrix units pause in a step. */

@@ -8,20 +8,22 @@
 
 #include <stdint.h>
 
-enum { WEFT_WHEEL_BUCKETS = 256, WEFT_WHEEL_TICKS = 16 };
+enum { WEFT_WHEEL_BUCKETS = 64, WEFT_WHEEL_TICKS = 32 };
 
-/* A bucket is a list that begins with itself, so that an event is put into an empty one as into any other: bucket b is
- * number b of `next`, worker w is number WEFT_WHEEL_BUCKETS + w. */
+/* An event is a number: tick % WEFT_WHEEL_TICKS << 32 | worker. */
 typedef struct weft_wheel {
-    uint64_t *sorted;         /* (2 x workers) events of the bucket at hand: tick % WEFT_WHEEL_TICKS << 32 | worker */
+    uint64_t *sorted;         /* (2 x workers) events of the bucket at hand */
     uint32_t position, count; /* of them: how many were taken, how many there are */
     uint32_t workers;
+    uint32_t waiting_count;
+    uint32_t *waiting; /* (workers) those whose events are in later buckets, but not there yet */
     uint64_t bucket;   /* the one at hand, rounds included */
+    double end;        /* of it, in ticks */
     double per_second; /* ticks; as long as it is 0 all events are at time 0 */
     double *time;      /* (workers) of the event */
-    uint32_t *next;
-    uint32_t last[WEFT_WHEEL_BUCKETS]; /* the bucket's own number: empty */
-    uint32_t *late;                    /* (workers) those whose events are a round or more ahead, in the order they came */
+    uint64_t *events;  /* (buckets x workers) those of later buckets, in the order they came */
+    uint32_t counts[WEFT_WHEEL_BUCKETS];
+    uint32_t *late; /* (workers) those whose events are a round or more ahead, in the order they came */
     uint32_t late_count;
     uint64_t late_first; /* the bucket of the earliest of them */
 } weft_wheel;
@@ -30,26 +32,25 @@ typedef struct weft_wheel {
 int weft_wheel_init(weft_wheel *wheel, uint32_t workers);
 void weft_wheel_release(weft_wheel *wheel);
 
-void weft_wheel_put_late(weft_wheel *wheel, uint32_t worker, uint64_t bucket);
+/* 1: an event of that time is in the bucket at hand. */
+static inline int weft_wheel_is_now(const weft_wheel *wheel, double time) {
+    return time * wheel->per_second < wheel->end;
+}
 
 /* Puts an event into the bucket at hand, behind all that do not come later. */
-void weft_wheel_put_now(weft_wheel *wheel, uint32_t worker, uint64_t tick);
+void weft_wheel_put_now(weft_wheel *wheel, uint32_t worker);
 
-/* Gives a worker that has no event one, not before the last that was taken. */
+/* Gives a worker that has no event one, not before the last that was taken.
+ *
+ * Events of later buckets wait until the one at hand is done: where they go depends on a time that was just computed, and
+ * a processor that does not know yet where it stores may wait with its loads. */
 static inline void weft_wheel_put(weft_wheel *wheel, uint32_t worker, double time) {
-    const uint64_t tick = (uint64_t)(time * wheel->per_second), bucket = tick / WEFT_WHEEL_TICKS;
     wheel->time[worker] = time;
-    if (bucket == wheel->bucket) {
-        weft_wheel_put_now(wheel, worker, tick);
-        return;
+    if (weft_wheel_is_now(wheel, time)) {
+        weft_wheel_put_now(wheel, worker);
+    } else {
+        wheel->waiting[wheel->waiting_count++] = worker;
     }
-    if (bucket - wheel->bucket >= WEFT_WHEEL_BUCKETS) {
-        weft_wheel_put_late(wheel, worker, bucket);
-        return;
-    }
-    uint32_t *last = &wheel->last[bucket % WEFT_WHEEL_BUCKETS];
-    wheel->next[*last] = WEFT_WHEEL_BUCKETS + worker;
-    *last = WEFT_WHEEL_BUCKETS + worker;
 }
 
 /* Goes on to the next bucket that has an event. */

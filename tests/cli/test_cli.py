@@ -3,38 +3,16 @@
     test_cli.py PATH_TO_WEFT
 """
 
-import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-WEFT = sys.argv.pop(1)
+from command import WEFT, Command, run
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MACHINES = sorted(path.stem for path in (ROOT / "machines").glob("*.ini"))
-
-
-def run(*arguments, **options):
-    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, **options)
-
-
-class Command(unittest.TestCase):
-    def ok(self, *arguments):
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
-        return result.stdout
-
-    def json(self, *arguments):
-        text = self.ok(*arguments, "--json")
-        self.assertEqual(text.count("\n"), 1, "one object on one line")
-        return json.loads(text)
-
-    def refused(self, expected, *arguments, code=2):
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stdout), (code, ""), arguments)
-        self.assertEqual(result.stderr, f"weft: {expected}\n")
 
 
 class Orders(Command):

@@ -6,22 +6,17 @@
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 import unittest
 
-WEFT = sys.argv.pop(1)
+from command import Command, run
+
 GEMM = ("gemm", "--m", "64", "--n", "80", "--k", "32", "--tile", "16x16x16")  # 4 x 5 tiles
 ATTENTION = ("attention", "--heads", "4", "--seq", "80", "--head-dim", "16", "--tile", "16x16")  # 4 heads x 5 blocks
 TILES = random.Random(1).sample(range(20), 20)
 
 
-def run(*arguments, **options):
-    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, **options)
-
-
-class OrderFile(unittest.TestCase):
+class OrderFile(Command):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -31,15 +26,6 @@ class OrderFile(unittest.TestCase):
     def write(self, content):
         with open(self.path, "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode())
-
-    def ok(self, *arguments, **options):
-        result = run(*arguments, **options)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
-        return result.stdout
-
-    def refused(self, expected, *arguments, code=2):
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stdout, result.stderr), (code, "", f"weft: {expected}\n"), arguments)
 
     def shown(self, *arguments, **options):
         """Tile numbers in the order of their visits."""

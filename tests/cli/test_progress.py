@@ -62,6 +62,17 @@ class Progress(unittest.TestCase):
         for what in ["reproducing studies", "simulating schedules"]:
             self.assertRegex(shown, rf"{what}: \d+ %, about \d+ s left")
 
+    def test_view(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "view.html")
+            for machine in ("gb10", "h200"):  # a curve in one pass, and one with a pass for each size
+                self.shows("simulating schedules", "view", "attention", "--machine", machine, "--seq", "16K", "-o", page)
+            trace = os.path.join(folder, "kernel.trace")
+            attention = ["attention", "--machine", "gb10", "--seq", "16K", "--heads", "2", "--tile", "64x64"]
+            made = subprocess.run([WEFT, "simulate", *attention, "--trace-out", trace], stdout=subprocess.DEVNULL)
+            self.assertEqual(made.returncode, 0)
+            self.shows("simulating traces", "view", "trace", trace, "--machine", "gb10", "-o", page)
+
     def test_a_message_has_a_line_of_its_own(self):
         code, shown = on_terminal("simulate", "gemm", "--drift", "2")
         self.assertEqual((code, shown.replace("\r\033[K", "|")), (2, "simulating ...|weft: drift 2 is not at most 1\r\n"))

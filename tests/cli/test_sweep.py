@@ -7,36 +7,22 @@ import csv
 import io
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
 
-WEFT = sys.argv.pop(1)
+from command import Command
+
 ATTENTION = ["attention", "--dtype", "fp16", "--order", "head-first", "--tile", "64x64"]
 GEMM = ["gemm", "--n", "512", "--k", "256", "--tile", "128x128"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def run(*arguments):
-    return subprocess.run([WEFT, *arguments], capture_output=True, text=True)
-
-
-class Sweep(unittest.TestCase):
+class Sweep(Command):
     maxDiff = None
-
-    def ok(self, *arguments):
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
-        return result.stdout
 
     def rows(self, *arguments):
         return list(csv.DictReader(io.StringIO(self.ok(*arguments, "--csv"))))
-
-    def refused(self, expected, *arguments, code=2):
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stdout, result.stderr), (code, "", f"weft: {expected}\n"))
 
     def test_points_are_what_each_is_alone(self):
         sweep = [*ATTENTION, "--seq", "1K:4K:x2", "--machine", "gb10,H100", "--seed", "3,4"]

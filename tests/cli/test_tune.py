@@ -8,41 +8,23 @@ The last word says whether this build has SQLite.
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 
-SQLITE = sys.argv.pop(2) == "ON"
-WEFT = os.path.abspath(sys.argv.pop(1))
+from command import WEFT, Command
+
+SQLITE = sys.argv.pop(1) == "ON"
 SMALL = ["attention", "--heads", "2", "--seq", "64", "--head-dim", "16"]
 QUICK = ["--seconds", "0.5"]
 
 
-class Tune(unittest.TestCase):
+class Tune(Command):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
         self.path = os.path.join(self.folder, "tuning.db")
         self.environment = {**os.environ, "WEFT_TUNING_DB": self.path}
-
-    def run_weft(self, *arguments, **options):
-        return subprocess.run([WEFT, *arguments], capture_output=True, text=True, env=self.environment, **options)
-
-    def ok(self, *arguments, **options):
-        result = self.run_weft(*arguments, **options)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
-        return result.stdout
-
-    def json(self, *arguments):
-        text = self.ok(*arguments, "--json")
-        self.assertEqual(text.count("\n"), 1, "one object on one line")
-        return json.loads(text)
-
-    def refused(self, expected, *arguments, code=2):
-        result = self.run_weft(*arguments)
-        self.assertEqual((result.returncode, result.stdout), (code, ""), arguments)
-        self.assertEqual(result.stderr, f"weft: {expected}\n")
 
 
 @unittest.skipIf(SQLITE, "this build has SQLite")

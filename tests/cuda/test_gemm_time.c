@@ -103,6 +103,22 @@ static void misaligned_lines_take_longer(void **state) {
     }
 }
 
+/* A cluster's CTAs outside of C load for the others. What is inside of it, and the number of clusters, stays. */
+static void empty_ctas_take_time(void **state) {
+    (void)state;
+    uint64_t random = random_seed(6);
+    for (int i = 0; random_round(&random, &i, 2000); i++) {
+        weft_gemm_model m = draw(&random);
+        weft_gemm_operand *side = i % 2 ? &m.a : &m.b;
+        m.a.cluster = m.b.cluster = 1;
+        side->cluster = 2;
+        side->length = 2 * side->tile * random_between(&random, 1, 8);
+        const double whole = weft_gemm_time(&m);
+        side->length -= side->tile;
+        assert_true(weft_gemm_time(&m) > whole);
+    }
+}
+
 /* With fewer SMs nothing ends sooner than the clock gains by it, and the peak of the chip is the end. */
 static void chips_have_limits(void **state) {
     (void)state;
@@ -124,6 +140,7 @@ int main(void) {
         cmocka_unit_test(more_waves_take_longer),
         cmocka_unit_test(batches_add_up),
         cmocka_unit_test(misaligned_lines_take_longer),
+        cmocka_unit_test(empty_ctas_take_time),
         cmocka_unit_test(chips_have_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -410,6 +410,14 @@ static void bands(void **state) {
     assert_true(weft_plan_schedule(plan).group < 200);
     weft_plan_destroy(plan);
 
+    p.m = 1792; /* the L2 holds A and not C: the columns one by one */
+    p.n = 3072;
+    p.k = 576;
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(weft_plan_schedule(plan).order, WEFT_ORDER_RASTER_M);
+    assert_int_equal(weft_plan_schedule(plan).workers, 12);
+    weft_plan_destroy(plan);
+
     p.m = p.n = 4096;
     s.cluster_m = 4;
     assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);

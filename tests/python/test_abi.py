@@ -4,11 +4,12 @@ import ctypes
 import os
 import re
 import shutil
+import struct
 import subprocess
 
 import pytest
 import weft
-from weft import _c
+from weft import _c, operations
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -66,6 +67,15 @@ def test_moved_missing_and_resized_fields_are_found(tmp_path):
     assert differences([variant(*right[:2], right[3], right[2], *right[4:])], tmp_path) == ["Schedule.tile_k", "Schedule.tile_n"]
     assert differences([variant(*right[:-1])], tmp_path) == ["Schedule"]
     assert "Schedule.order" in differences([variant(*right[:4], ("order", ctypes.c_int64), *right[5:])], tmp_path)
+
+
+@pytest.mark.parametrize("operation", operations.BY_NUMBER.values(), ids=lambda operation: operation.problem.subject)
+def test_packed_data_is_the_structure(operation):
+    structure, number = operation.data, operation.problem.operation
+    pointers = [0x0102030405060700 + i for i in range(len(structure._fields_) - 2)]
+    assert _c.packer(structure, number)(*pointers) == bytes(structure(ctypes.sizeof(structure), number, *pointers))
+    with pytest.raises(struct.error):  # one is missing
+        _c.packer(structure, number)(*pointers[1:])
 
 
 def test_version_is_the_header_s():

@@ -8,7 +8,7 @@
 #include <weft/search.h>
 #include <weft/tune.h>
 
-#include "search/space.h"
+#include "search/entries.h"
 
 enum { MOST = 4096 };
 
@@ -207,6 +207,50 @@ static void tiles_fit_the_machine(void **state) {
     assert_true(count_schedules(&large, "h100") * 2 < count_schedules(&small, "h100"));
 }
 
+/* The widest rows find a tile on every machine, whose step is shorter where a worker's memory is small. */
+static void every_machine_has_a_tile(void **state) {
+    (void)state;
+    const char *name;
+    weft_gemm p = WEFT_GEMM_INIT;
+    weft_attention wide = small_attention();
+    p.m = p.n = p.k = 256;
+    wide.head_dim = 256;
+    wide.dtype = WEFT_FP32;
+    for (size_t i = 0; (name = weft_machine_name(i)); i++) {
+        assert_true(count_schedules(&p, name) > 0);
+        assert_true(count_schedules(&wide, name) > 0);
+    }
+}
+
+/* The usual schedules always stay, so a round may leave out none: that is the last. */
+static void rounds_end(void **state) {
+    (void)state;
+    const weft_schedule open = WEFT_SCHEDULE_INIT;
+    const weft_search_options options = WEFT_SEARCH_INIT;
+    const weft_simulate_options simulate = WEFT_SIMULATE_INIT;
+    const weft_space every = {NULL, 0, 1, 1};
+    weft_machine machine = WEFT_MACHINE_INIT;
+    weft_gemm p = WEFT_GEMM_INIT;
+    size_t first, last;
+    uint64_t limit;
+    p.m = p.n = p.k = 4096;
+    p.dtype = p.c_dtype = WEFT_FP16;
+    assert_int_equal(weft_machine_load(&machine, "l40s", NULL), WEFT_OK);
+    for (size_t slow = 0; slow < 8;
+         slow++) { /* which three are called usual: with 6 to 8, rounds without that end go on for ever */
+        weft_search_entries all = {.machine = &machine, .options = options, .simulate = simulate};
+        assert_int_equal(weft_plan_draft(&all.draft, &p, &open, NULL, NULL), WEFT_OK);
+        assert_int_equal(weft_search_append(&all, &every, 1, NULL), WEFT_OK);
+        assert_true(all.count > 24);
+        for (size_t i = 0; i < all.count; i++) {
+            all.list[i].is_usual = i / 3 == slow;
+        }
+        assert_int_equal(weft_search_race(&all, 500000, &first, &last, &limit, NULL), WEFT_OK);
+        assert_in_range(last, 1, all.count);
+        free(all.list);
+    }
+}
+
 /* A group that the plan chooses itself is the same as one of the list, and is there once. */
 static void no_schedule_twice(void **state) {
     (void)state;
@@ -333,6 +377,8 @@ int main(void) {
                                        cmocka_unit_test(every_schedule_once),
                                        cmocka_unit_test(the_first_is_the_best),
                                        cmocka_unit_test(tiles_fit_the_machine),
+                                       cmocka_unit_test(every_machine_has_a_tile),
+                                       cmocka_unit_test(rounds_end),
                                        cmocka_unit_test(no_schedule_twice),
                                        cmocka_unit_test(operations_and_refusals),
                                        cmocka_unit_test(many_plans)};

@@ -36,6 +36,8 @@ static inline weft_profile profile_of(const weft_plan *plan) {
 static inline weft_machine machine_in_step(void) {
     weft_machine m = machine_named("gb10");
     m.l2_slack = m.l2_crowded = 0;
+    m.l2_queue = 0;
+    m.l2_waiting = 0;
     m.l2_usable = 1;
     m.clock = 0x1p30;
     m.near_latency = m.dram_latency = 16;

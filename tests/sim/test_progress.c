@@ -1,6 +1,9 @@
 /* Progress of a simulation: steps done of those in all, told in order, for whole runs, limited ones and curves. */
 #include "problems.h"
 
+#include "sim/recording.h"
+#include "sim/sources.h"
+
 typedef struct tellings {
     int64_t count, last, total;
 } tellings;
@@ -61,7 +64,25 @@ static void curves(void **state) {
     }
 }
 
+/* A recording simulates twice. */
+static void recordings(void **state) {
+    (void)state;
+    weft_simulate_options o = WEFT_SIMULATE_INIT;
+    tellings t = {0, 0, 0};
+    weft_recording recording;
+    weft_plan *plan = long_plan("gb10");
+    const weft_sim_subject of = weft_sim_subject_of_plan(plan);
+    o.progress = tell;
+    o.progress_user = &t;
+    assert_int_equal(weft_recording_make(&recording, &of, &o, 4, NULL), WEFT_OK);
+    assert_int_equal(t.total, 2 * STEPS);
+    assert_in_range(t.count, 16, 32);
+    weft_recording_release(&recording);
+    weft_plan_destroy(plan);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_and_limited_runs), cmocka_unit_test(curves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_and_limited_runs), cmocka_unit_test(curves),
+                                       cmocka_unit_test(recordings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -272,8 +272,7 @@ static weft_status read_all(weft_trace **trace, input *in, const weft_trace_opti
 weft_status weft_trace_options_read(weft_trace_options *o, const weft_trace_options *given, weft_message *message) {
     const weft_trace_options init = WEFT_TRACE_INIT;
     *o = init;
-    const weft_status status =
-        given ? weft_struct_take(o, sizeof *o, sizeof(size_t), given, "WEFT_TRACE_INIT", message) : WEFT_OK;
+    const weft_status status = weft_struct_take_options(o, sizeof *o, given, "WEFT_TRACE_INIT", message);
     if (status) {
         return status;
     }

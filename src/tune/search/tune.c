@@ -40,11 +40,9 @@ static void take_trial(void *user, const weft_tuned *trial) {
 static weft_status read_options(weft_tune_options *ours, const weft_tune_options *theirs, weft_message *message) {
     const weft_tune_options init = WEFT_TUNE_INIT;
     *ours = init;
-    if (theirs) {
-        const weft_status status = weft_struct_take(ours, sizeof *ours, sizeof(size_t), theirs, "WEFT_TUNE_INIT", message);
-        if (status) {
-            return status;
-        }
+    const weft_status status = weft_struct_take_options(ours, sizeof *ours, theirs, "WEFT_TUNE_INIT", message);
+    if (status) {
+        return status;
     }
     if (!(ours->seconds >= 0) || !(ours->behind == 0 || ours->behind >= 1)) {
         return weft_fail(message, WEFT_INVALID, "seconds %g and behind %g must be 0, or at least 0 and 1", ours->seconds,

@@ -207,6 +207,15 @@ static int is_one_band(const wave *w, int64_t rows, int64_t cols, int64_t worker
                COST(one_band) * bytes_read(row_bytes, col_bytes, rows, cols, (double)w->across, (double)w->along, l2);
 }
 
+/* Whether the columns one by one, each with all of its rows, are the better order: the L2 holds all of A, and B is read
+ * once. Where C does not fit the L2 it is enough that they read no more: what a band comes back to has gone by then. */
+static int is_by_columns(const wave *w, int64_t rows, int64_t cols, double row_bytes, double col_bytes, double c_bytes,
+                         double l2) {
+    const double in_waves = bytes_read(row_bytes, col_bytes, rows, cols, (double)w->across, (double)w->along, l2);
+    return bytes_read(row_bytes, col_bytes, rows, cols, 1, (double)rows, l2) <=
+           (c_bytes > l2 ? 1 : COST(one_band)) * in_waves;
+}
+
 void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const weft_cuda_device *device,
                         weft_schedule *s) {
     const weft_gemm *p = &plan->gemm;
@@ -235,11 +244,15 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
     const int several = p->batch > 1 || rows * cols > workers;
     const double line = (double)p->k * (double)weft_dtype_bytes(p->dtype);
     const double l2 = (double)plan->machine.l2_bytes * (double)plan->machine.domains;
-    const int narrow = open && !across_rows && several && p->batch == 1 &&
-                       is_one_band(&w, rows, cols, workers, row_lines * line, col_lines * line, l2);
-    s->order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_SERPENTINE : s->order;
-    s->group = narrow ? cols : w.across; /* in positions: a cluster counts as one */
-    if (open && !narrow && s->workers == 0 && several && p->batch == 1 && s->dispatch != WEFT_DISPATCH_GRID) {
+    const double c_bytes = (double)p->m * (double)p->n * (double)weft_dtype_bytes(p->c_dtype);
+    const int one = open && several && p->batch == 1, any = one && !across_rows;
+    const int narrow = any && is_one_band(&w, rows, cols, workers, row_lines * line, col_lines * line, l2);
+    const int by_columns = any && !narrow && is_by_columns(&w, rows, cols, row_lines * line, col_lines * line, c_bytes, l2);
+    if (s->order == WEFT_ORDER_CHOOSE) {
+        s->order = by_columns ? WEFT_ORDER_RASTER_M : WEFT_ORDER_SERPENTINE;
+    }
+    s->group = narrow ? cols : by_columns ? 0 : w.across; /* in positions: a cluster counts as one */
+    if (one && !narrow && !by_columns && s->workers == 0 && s->dispatch != WEFT_DISPATCH_GRID) {
         s->workers = w.across * w.along * ctas;
     }
     if (open && s->sweep == WEFT_SWEEP_CHOOSE) {

@@ -83,6 +83,13 @@ void weft_gemm_parts(const weft_gemm_model *m, double *launch, double *tile, dou
     *step = 1e-6 * step_of(m, 1);
 }
 
+/* CTAs of clusters that lie outside of C, to those inside: they load for the others, and these wait for them. */
+static double empty_share(const weft_gemm_model *m, double ctas) {
+    const double rows = ceil_divide((double)m->a.length, (double)m->a.tile);
+    const double cols = ceil_divide((double)m->b.length, (double)m->b.tile);
+    return ctas / (rows * cols) - 1;
+}
+
 double weft_gemm_time(const weft_gemm_model *m) {
     const double along_m = (double)m->a.cluster, along_n = (double)m->b.cluster, split = (double)m->split;
     const double ctas = along_m * along_n * split;
@@ -102,6 +109,7 @@ double weft_gemm_time(const weft_gemm_model *m) {
     time += (waves - 1) * next_of(m);
     time += ctas > 1 ? COST(cluster_up) : 0;
     time += COST(join) * (split - 1) * waves;
+    time *= 1 + COST(empty) * empty_share(m, rows * along_m * cols * along_n) / waves;
     time = larger(time, begin + m->bytes / (m->a.tile < 128 ? COST(dram_single) : COST(dram)), 0);
     time *= 1 + COST(multicast) * ((along_n > 1 && misalignment(&m->a) > 0) + (along_m > 1 && misalignment(&m->b) > 0));
     return time * pow(fmin(time, COST(power_until)) / COST(power_from), -COST(power) * log(unit));

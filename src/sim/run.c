@@ -4,58 +4,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
 #include "base/status.h"
-#include "sim/wheel.h"
-
-typedef struct sim_worker {
-    int64_t done;   /* steps begun */
-    double factor;  /* this tile's drift, on the time of a step */
-    int64_t asking; /* so many of them ask for pieces when they begin; what the others need was asked for ahead */
-    double seconds; /* a step, this tile's drift included */
-    double spread;  /* of the steps, which then draw for themselves */
-    int64_t domain;
-    int32_t stage; /* of the next step: its place in `ready` */
-    int32_t busy;  /* has a job */
-    weft_sim_job job;
-    double ready[WEFT_SIM_STAGES];
-} sim_worker;
-
-typedef struct engine {
-    weft_memory *memory;
-    const weft_sim_source *source;
-    sim_worker *workers;
-    weft_wheel wheel;
-    int64_t stages;
-    int ahead; /* steps are requested ahead */
-    double early, spread_step, spread_tile;
-    uint64_t limit, random;
-    weft_sim_outcome *outcome;
-    const weft_sim_observer *observer; /* or null */
-    const weft_sim_settings *settings;
-    uint64_t next_told; /* the number of steps to tell of progress at */
-} engine;
+#include "sim/spread.h"
+#include "sim/worker.h"
 
 enum { STEPS_BETWEEN = 1 << 16 }; /* two tellings of progress: about a millisecond */
 
-static void tell_progress(engine *e) {
+static void tell_progress(weft_sim_engine *e) {
     const uint64_t all = e->limit != 0 && e->limit < e->source->steps ? e->limit : e->source->steps;
     e->next_told = e->outcome->steps + STEPS_BETWEEN;
     e->settings->progress(e->settings->progress_user, (int64_t)(e->outcome->steps < all ? e->outcome->steps : all),
                           (int64_t)all);
 }
 
-/* About normal, of standard deviation 1: the sum of four uniform numbers. */
-static double next_spread(uint64_t *state) {
-    double sum = 0;
-    for (int i = 0; i < 4; i++) {
-        sum += weft_random_real(state) - 0.5;
+/* No worker takes another step. */
+static void end_here(weft_sim_engine *e) {
+    e->limit = 1;
+    for (int64_t i = 0; i < e->source->workers; i++) {
+        e->workers[i].asking = e->workers[i].plain = 0;
+        e->workers[i].job.steps = e->workers[i].done;
     }
-    return sum * 1.7320508075688772;
+}
+
+static uint64_t next_stop(const weft_sim_engine *e) {
+    const weft_sim_watch *watch = e->settings->watch;
+    return watch && watch->next < e->next_told ? watch->next : e->next_told;
+}
+
+/* Does what is due after so many steps. */
+static void stop(weft_sim_engine *e, double now) {
+    weft_sim_watch *watch = e->settings->watch;
+    const uint64_t steps = e->outcome->steps;
+    if (steps >= e->next_told) {
+        tell_progress(e);
+    }
+    if (watch && steps >= watch->next && !watch->look(watch, e->memory, steps, now)) {
+        watch->next = UINT64_MAX;
+        end_here(e);
+    }
+    e->next_stop = next_stop(e);
 }
 
 /* Asks for the pieces of the job's i-th step. */
-static inline double request_streams(engine *e, sim_worker *w, int64_t i, double now) {
+static inline double request_streams(weft_sim_engine *e, weft_sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
     const int64_t step = job->first + i * job->direction;
     double ready = now;
@@ -69,22 +60,18 @@ static inline double request_streams(engine *e, sim_worker *w, int64_t i, double
 }
 
 /* The same of any source: some list what each step reads. */
-static double request(engine *e, sim_worker *w, int64_t i, double now) {
+static double request(weft_sim_engine *e, weft_sim_worker *w, int64_t i, double now) {
     const weft_sim_listed *listed = e->source->listed;
     return listed ? listed->read(e->source->context, e->memory, w - e->workers, w->domain, i, now)
                   : request_streams(e, w, i, now);
 }
 
 /* Adds what the step that ended has computed to the sums. Nobody waits for that. */
-static void add_sums(engine *e, const sim_worker *w, double now) {
+static void add_sums(weft_sim_engine *e, const weft_sim_worker *w, double now) {
     const weft_sim_job *job = &w->job;
     const int64_t step = job->first + (w->done - 1) * job->direction;
     const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
     weft_memory_add(e->memory, w->domain, job->sums.base + (uint32_t)step, weight, now);
-}
-
-static double at_least_a_tenth(double factor) {
-    return factor > 0.1 ? factor : 0.1;
 }
 
 /* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
@@ -92,35 +79,37 @@ static double at_least_a_tenth(double factor) {
  *
  * With nothing requested ahead each step draws for itself: who comes first waits for the miss, and the others, who come
  * later, find the piece. One draw for all steps would have the same worker wait at every step. */
-static double spread_of_tile(engine *e, sim_worker *w) {
+static double spread_of_tile(weft_sim_engine *e, weft_sim_worker *w) {
     const weft_sim_job *job = &w->job;
     const double steps = e->spread_step * job->spread + job->jitter;
     const double mean = e->ahead && job->steps > 0 ? steps / sqrt((double)job->steps) : 0.0;
     w->spread = e->ahead ? 0.0 : steps;
-    double factor = 1.0 + mean * next_spread(&e->random);
+    double factor = 1.0 + mean * weft_spread_draw(&e->random);
     if (e->spread_tile > 0) {
-        factor += e->spread_tile * next_spread(&e->random);
+        factor += e->spread_tile * weft_spread_draw(&e->random);
     }
-    return at_least_a_tenth(factor);
-}
-
-/* What the step at hand draws for itself, on its time. From one draw: the sum of four numbers of 16 bits is about normal.
- */
-static double spread_of_step(engine *e, const sim_worker *w) {
-    const uint64_t bits = weft_random(&e->random);
-    const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
-    return at_least_a_tenth(1.0 + w->spread * ((double)sum * 0x1p-16 - 2.0) * 1.7320508075688772);
+    return weft_spread_at_least(factor);
 }
 
 /* How long the step at hand takes, which has been asked for. */
-static inline double seconds_of(const engine *e, const sim_worker *w) {
+static inline double seconds_of(const weft_sim_engine *e, const weft_sim_worker *w) {
     const weft_sim_listed *listed = e->source->listed;
     return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
 }
 
+/* Plain steps are in the middle of a tile, and ask for one piece: all but the first, whose time is another, and the last,
+ * whose piece may be smaller. */
+static void find_plain(const weft_sim_engine *e, weft_sim_worker *w) {
+    const weft_sim_job *job = &w->job;
+    w->plain = job->streams == 1 && job->sums.weight == 0 && w->asking > 2 ? w->asking - 2 : 0;
+    w->piece = job->stream[0].base + (uint32_t)(job->first + e->stages * job->direction);
+    w->weight = job->stream[0].weight;
+    w->direction = job->direction;
+}
+
 /* Takes the next job: asks for its lead piece and for the first steps. Returns 0 when there is none. */
-static int begin_job(engine *e, int32_t number, double now) {
-    sim_worker *w = &e->workers[number];
+static int begin_job(weft_sim_engine *e, int32_t number, double now) {
+    weft_sim_worker *w = &e->workers[number];
     if ((e->limit != 0 && e->outcome->steps >= e->limit) ||
         !e->source->next(e->source->context, number, w->domain, &w->job)) {
         return 0;
@@ -134,6 +123,7 @@ static int begin_job(engine *e, int32_t number, double now) {
     w->stage = 0;
     w->factor = spread_of_tile(e, w);
     w->seconds = w->job.step_seconds * w->factor;
+    find_plain(e, w);
     double start = now;
     if (e->source->listed) {
         start = request(e, w, -1, now);
@@ -151,26 +141,26 @@ static int begin_job(engine *e, int32_t number, double now) {
     return 1;
 }
 
-static void tell_step(const engine *e, int32_t number, double now) {
-    const sim_worker *w = &e->workers[number];
+static void tell_step(const weft_sim_engine *e, int32_t number, double now) {
+    const weft_sim_worker *w = &e->workers[number];
     e->observer->stepped(e->observer->context, number, w->job.first + w->done * w->job.direction, now);
 }
 
 /* Ends the job and begins the next. Returns 0 when the worker has nothing left to do. */
-static int end_job(engine *e, int32_t number, double now) {
-    sim_worker *w = &e->workers[number];
+static int end_job(weft_sim_engine *e, int32_t number, double now) {
+    weft_sim_worker *w = &e->workers[number];
     if (w->job.out_weight > 0) {
         weft_memory_write(e->memory, w->domain, w->job.out, w->job.out_weight, now);
     }
     e->outcome->seconds = now > e->outcome->seconds ? now : e->outcome->seconds;
     e->outcome->pieces += (uint64_t)w->job.steps * (uint64_t)w->job.streams;
     w->busy = 0;
-    w->asking = w->done = 0;
+    w->asking = w->plain = w->done = 0;
     if (e->observer) {
         e->observer->ended(e->observer->context, number, now);
     }
-    if (e->outcome->steps >= e->next_told) {
-        tell_progress(e);
+    if (e->outcome->steps >= e->next_stop) {
+        stop(e, now);
     }
     if (e->source->between > 0 && w->job.steps > 0) {
         weft_wheel_put(&e->wheel, (uint32_t)number, now + e->source->between);
@@ -182,9 +172,8 @@ static int end_job(engine *e, int32_t number, double now) {
 /* Begins a step, or ends the job. Returns 0 when the worker has nothing left to do.
  *
  * `watched` is a constant in each of the two loops below, so that a run that nobody watches pays nothing. */
-static inline __attribute__((always_inline)) int advance(engine *e, int32_t number, int watched) {
-    sim_worker *w = &e->workers[number];
-    const int64_t stages = e->stages;
+static inline __attribute__((always_inline)) int advance(weft_sim_engine *e, int32_t number, int watched) {
+    weft_sim_worker *w = &e->workers[number];
     const double now = e->wheel.time[number];
     double ready = now;
     if (watched && w->busy && e->source->listed) { /* the step before is over */
@@ -194,7 +183,7 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
         add_sums(e, w, now);
     }
     if (w->done < w->asking) {
-        ready = watched ? request(e, w, w->done + stages, now) : request_streams(e, w, w->done + stages, now);
+        ready = watched ? request(e, w, w->done + e->stages, now) : request_streams(e, w, w->done + e->stages, now);
     } else if (!w->busy) {
         return begin_job(e, number, now);
     } else if (w->done == w->job.steps) {
@@ -202,35 +191,26 @@ static inline __attribute__((always_inline)) int advance(engine *e, int32_t numb
     }
     double seconds = watched ? seconds_of(e, w) : w->seconds;
     if (w->spread > 0) {
-        seconds *= spread_of_step(e, w);
+        seconds *= weft_spread_of_step(&e->random, w->spread);
     }
     if (watched && e->observer) {
         tell_step(e, number, now);
     }
     e->outcome->steps++;
     w->done++;
-    if (stages == 0) { /* now is when the step's pieces are asked for: `early` of a step before the last one ends */
-        const double free_at = now + (w->done > 1 ? e->early * seconds : 0.0);
-        weft_wheel_put(&e->wheel, (uint32_t)number,
-                       (ready > free_at ? ready : free_at) + (w->done < w->job.steps ? 1.0 - e->early : 1.0) * seconds);
-        return 1;
-    }
-    const int32_t stage = w->stage, next = stage + 1 == stages ? 0 : stage + 1;
-    const double end = now + seconds;
-    w->ready[stage] = ready;
-    w->stage = next;
-    const double data = w->ready[next];
-    weft_wheel_put(&e->wheel, (uint32_t)number, data > end ? data : end);
+    weft_wheel_put(&e->wheel, (uint32_t)number,
+                   weft_sim_end_of_step(e, w, now, ready, seconds, w->done == 1, w->done == w->job.steps));
     return 1;
 }
 
-static void run(engine *e, int64_t active) {
+static void run(weft_sim_engine *e, int64_t active) {
     while (active > 0) {
+        weft_sim_run_plain(e);
         active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 0);
     }
 }
 
-static void run_watched(engine *e, int64_t active) {
+static void run_watched(weft_sim_engine *e, int64_t active) {
     while (active > 0) {
         active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 1);
     }
@@ -246,8 +226,8 @@ static int64_t domain_of(const weft_sim_source *source, int64_t worker, int64_t 
 
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
                          weft_sim_outcome *outcome, weft_message *message) {
-    engine *e = calloc(1, sizeof *e);
-    sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
+    weft_sim_engine *e = calloc(1, sizeof *e);
+    weft_sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
     weft_status status = WEFT_OK;
     if (!e || !workers || !weft_wheel_init(&e->wheel, (uint32_t)source->workers)) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
@@ -267,6 +247,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     e->observer = source->observer;
     e->settings = settings;
     e->next_told = settings->progress && source->steps > 0 ? STEPS_BETWEEN : UINT64_MAX;
+    e->next_stop = next_stop(e);
     memory->room = source->room > 0 ? source->room : 1;
     memory->fetched = source->fetched > 0 ? source->fetched : 1;
     outcome->seconds = 0;
@@ -274,6 +255,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     outcome->pieces = 0;
     for (int64_t i = 0; i < source->workers; i++) {
         workers[i].domain = domain_of(source, i, memory->domains);
+        workers[i].at = &memory->domain[workers[i].domain];
         weft_wheel_put(&e->wheel, (uint32_t)i, 0.0);
     }
     if (e->observer || source->listed) {
