@@ -76,6 +76,10 @@ typedef enum weft_dtype {
     WEFT_FP8 = 3 /**< e4m3 or e5m2, which cost the same: for the simulator; no kernel takes it yet */
 } weft_dtype;
 
+/** What buffers may hold beside: lengths, and masks of a byte each. */
+#define WEFT_INT32 ((weft_dtype)4)
+#define WEFT_BOOL  ((weft_dtype)5)
+
 /** Order of the dimensions in memory, the last one contiguous. */
 typedef enum weft_layout {
     WEFT_BSHD = 0, /**< (batch, seq, heads, head_dim) */
@@ -96,11 +100,39 @@ typedef struct weft_strides {
     int64_t batch, seq, head;
 } weft_strides;
 
-/** An attention: O = softmax(scale * Q K^T) V, for each batch and head; or its gradients, when operation is
- * WEFT_ATTENTION_BACKWARD.
+/** What the data of an attention has beside Q, K, V and O: a set of bits. */
+typedef enum weft_attention_extras {
+    WEFT_SINKS = 1,      /**< data.sinks: a score for each head that takes weight and has no value */
+    WEFT_ALIBI = 2,      /**< data.alibi: slopes; a score falls by slope * distance of query and key */
+    WEFT_BIAS = 4,       /**< data.bias: what is added to scores, or which of them count */
+    WEFT_STARTS = 8,     /**< lengths.q_starts: a packed batch */
+    WEFT_Q_USED = 16,    /**< lengths.q_used */
+    WEFT_KV_USED = 32,   /**< lengths.kv_used */
+    WEFT_KV_PAD = 64,    /**< lengths.kv_pad */
+    WEFT_MAX = 256,      /**< data.max is written */
+    WEFT_KV_STARTS = 128 /**< lengths.kv_starts, where keys are packed unlike queries; only with WEFT_STARTS */
+} weft_attention_extras;
+
+/** What a bias is made of. */
+typedef enum weft_bias_type {
+    WEFT_BIAS_DTYPE = 0, /**< added to scores, of the problem's dtype */
+    WEFT_BIAS_FP32 = 1,  /**< the same in fp32 */
+    WEFT_BIAS_BOOL = 2   /**< bytes: a key is seen where it is not 0 and the mask shows it */
+} weft_bias_type;
+
+/** An attention: O = softmax(scores) V with scores = scale * Q K^T, for each batch and head; or its gradients, when
+ * operation is WEFT_ATTENTION_BACKWARD.
  *
- * Q and O are (batch, seq, heads, head_dim), K and V (batch, kv_seq, kv_heads, head_dim); query head h reads
- * kv head h / (heads / kv_heads). A query that sees no key gets zeros and an LSE of -inf.
+ * Q is (batch, seq, heads, head_dim), K (batch, kv_seq, kv_heads, head_dim), V as K and O as Q but with head_dim_v; query
+ * head h reads kv head h / (heads / kv_heads). A query that sees no key gets zeros and an LSE of -inf.
+ *
+ * Scores are scaled, then capped, then biased, then masked. Query i of a sequence stands at position i + offset among its
+ * keys, under a bottom-right mask and under none at i + keys - queries.
+ *
+ * A packed batch is one batch of seq queries and kv_seq keys in which `sequences` sequences lie one behind the other.
+ * Lengths that are known now are given here, in the host's memory, and are copied; those that are known only when the plan
+ * runs come with its data, in memory of the device, and `extras` says which: a plan then fits all lengths that its tensors
+ * hold.
  */
 typedef struct weft_attention {
     size_t struct_size; /**< set by WEFT_ATTENTION_INIT */
@@ -108,7 +140,7 @@ typedef struct weft_attention {
     int64_t batch;
     int64_t heads, kv_heads; /**< kv_heads divides heads */
     int64_t seq, kv_seq;     /**< queries and keys */
-    int64_t head_dim;        /**< a multiple of 8, at most 256 */
+    int64_t head_dim;        /**< of Q and K, at most WEFT_MAX_HEAD_DIM */
     weft_dtype dtype;        /**< of Q, K, V and O */
     weft_mask mask;
     int64_t offset; /**< WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW: position of the first query among the keys; 0 otherwise */
@@ -116,13 +148,27 @@ typedef struct weft_attention {
     weft_layout layout;
     weft_strides q_strides, k_strides, v_strides, o_strides;
     int64_t left, right; /**< windows: keys before and behind a query's own position; below 0: all. Else 0 or below */
+    int64_t chunk;       /**< above 0: of what the mask shows, a query sees the keys whose position / chunk is its own */
+    int64_t prefix;      /**< above 0: every query sees the first so many keys, too; not with a left edge or chunks */
+    int64_t head_dim_v;  /**< of V and O, at most WEFT_MAX_HEAD_DIM; 0: head_dim */
+    double softcap;      /**< above 0: scores become softcap * tanh(score / softcap) */
+    double dropout;      /**< probability that a weight counts as 0, below 1; the others are divided by 1 - dropout */
+    int32_t extras;      /**< what the data has beside Q, K, V and O: weft_attention_extras */
+    int32_t bias_type;   /**< a weft_bias_type */
+    weft_strides bias_strides; /**< of data.bias, (batch, heads, seq, kv_seq) where all four are 0 */
+    int64_t bias_key_stride;
+    int64_t alibi_stride; /**< of data.alibi from batch to batch (packed: sequence to sequence); 0: all have the same */
+    int64_t sequences;    /**< above 0: packed, batch is 1 */
+    weft_lengths lengths; /**< those that are known now */
 } weft_attention;
+
+#define WEFT_MAX_HEAD_DIM 576
 
 /** One batch, one head, fp32, no mask, packed (batch, seq, heads, head_dim). Set at least seq, kv_seq and head_dim. */
 /* clang-format off */
 #define WEFT_ATTENTION_INIT                                                                                                \
     {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
-     {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0}
+     {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0, 0, 0}, 0, 0, 0, {0, 0, 0, 0, 0}}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
@@ -187,17 +233,27 @@ WEFT_API weft_status weft_problem_buffer(const void *problem, size_t index, weft
  * Running a problem, simply
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/** Buffers of a forward attention; the caller owns them all. lse may be null. No output may overlap anything else. */
+/** Buffers of a forward attention; the caller owns them all. lse may be null. No output may overlap anything else.
+ * What the problem's `extras` does not name is null. */
 typedef struct weft_attention_data {
     size_t struct_size; /**< set by WEFT_ATTENTION_DATA_INIT */
     int32_t operation;  /**< WEFT_ATTENTION */
     const void *q, *k, *v;
     void *o;
-    float *lse; /**< (batch, heads, seq): natural logarithm of each query's sum of exponentials */
+    float *lse;         /**< (batch, heads, seq): natural logarithm of each query's sum of exponentials */
+    const float *sinks; /**< (heads) */
+    const float *alibi; /**< (heads) */
+    const void *bias;
+    float *max;            /**< (batch, heads, seq): each query's largest score, sinks apart; -inf where it sees no key */
+    weft_lengths lengths;  /**< those that `extras` names and the problem does not have */
+    uint64_t dropout_seed; /**< which weights count as 0: a function of this, batch, head, query and key */
 } weft_attention_data;
 
 #define WEFT_ATTENTION_DATA_INIT                                                                                           \
-    { sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL }
+    {                                                                                                                      \
+        sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,                 \
+            {0, 0, 0, 0, 0}, 0                                                                                             \
+    }
 
 /** Buffers of a backward attention: dO in, dQ, dK and dV out, each laid out like the tensor it belongs to. */
 typedef struct weft_attention_gradients {
@@ -205,12 +261,20 @@ typedef struct weft_attention_gradients {
     int32_t operation;  /**< WEFT_ATTENTION_BACKWARD */
     const void *q, *k, *v, *grad_o;
     void *grad_q, *grad_k, *grad_v;
-    const void *o;    /**< what the forward pass gave, with its lse; both null: computed again */
-    const float *lse; /**< as in weft_attention_data, or null */
+    const void *o;              /**< what the forward pass gave, with its lse; both null: computed again */
+    const float *lse;           /**< as in weft_attention_data, or null */
+    const float *sinks, *alibi; /**< from here on as in weft_attention_data */
+    const void *bias;
+    float *grad_sinks; /**< (heads), or null */
+    weft_lengths lengths;
+    uint64_t dropout_seed;
 } weft_attention_gradients;
 
 #define WEFT_ATTENTION_GRADIENTS_INIT                                                                                      \
-    { sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+    {                                                                                                                      \
+        sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
+            NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0                                                                     \
+    }
 
 /** Buffers of a GEMM. c is read only when beta is not 0. */
 typedef struct weft_gemm_data {

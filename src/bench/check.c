@@ -83,8 +83,8 @@ static void put(checking *all, const findings *mine, int no_memory) {
 static void check_row(const weft_attention *p, const weft_attention_data *data, int64_t number, double *weights,
                       float *plain, findings *f) {
     const int64_t row = number % p->seq, head = number / p->seq % p->heads, batch = number / p->seq / p->heads;
-    double exact[256], naive[256], lse;
-    weft_ref_attention_row(p, data, batch, head, row, weights, exact, &lse);
+    double exact[WEFT_MAX_HEAD_DIM], naive[WEFT_MAX_HEAD_DIM];
+    const double lse = weft_ref_attention_row(p, data, batch, head, row, weights, exact).lse;
     weft_ref_attention_row_naive(p, data, batch, head, row, plain, naive);
     if (data->lse) {
         const double got = (double)data->lse[(batch * p->heads + head) * p->seq + row];

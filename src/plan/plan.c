@@ -142,7 +142,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
 }
 
 weft_tiling weft_plan_tiling(const weft_plan *plan) {
-    return (weft_tiling){&plan->problem, &plan->schedule, plan->heads_in_tile, plan->products, plan->lead, 0};
+    return (weft_tiling){&plan->problem, &plan->schedule, plan->heads_in_tile, plan->products, plan->lead, plan->joined, 0};
 }
 
 /* Settles the tile, chooses what is still open and lays the schedule over the grid of tiles. */
@@ -178,7 +178,8 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     *plan = *draft;
     plan->given_machine = machine != NULL;
     plan->heads_in_tile = plan->products = 1;
-    plan->lead = 0;
+    plan->lead = plan->joined = 0;
+    plan->kept = NULL;
     if (machine) {
         plan->machine = *machine;
     } else {
@@ -186,7 +187,8 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     }
     const weft_backend *backend = plan->backend;
     weft_custom_complete(&plan->schedule);
-    if ((status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
+    if ((plan->operation->keep && (status = plan->operation->keep(&plan->problem, &plan->kept, message))) ||
+        (status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
         (status = check_numbers(&plan->schedule, message)) ||
         (!machine && (status = weft_problem_check_dtypes(&plan->problem, plan->operation, backend->name, message))) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
@@ -220,6 +222,7 @@ void weft_plan_destroy(weft_plan *plan) {
             plan->backend->close(plan);
         }
         free(plan->table);
+        free(plan->kept);
         free(plan);
     }
 }

@@ -76,6 +76,8 @@ struct weft_plan {
     int on_paper;      /* 1: laid out for a machine that need not be here, by a backend that knows it; cannot be placed */
     weft_walk walk;
     uint32_t *table; /* what walk.order.table points to, or null */
+    void *kept;      /* what the problem points to, or null */
+    int joined;      /* attention, packed: see weft_tiling; set by the backend */
     weft_device device;
     const weft_backend *backend;
     void *placed;           /* what the backend holds for this plan, or null */

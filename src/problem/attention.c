@@ -19,15 +19,15 @@ void weft_attention_init(weft_problem *problem) {
 static weft_status resolve_strides(weft_strides *s, const weft_attention *p, char tensor, weft_message *message) {
     const int of_queries = tensor == 'q' || tensor == 'o';
     const int64_t seq = of_queries ? p->seq : p->kv_seq, heads = of_queries ? p->heads : p->kv_heads;
+    const int64_t row = tensor == 'v' || tensor == 'o' ? p->head_dim_v : p->head_dim;
     if (s->batch < 0 || s->seq < 0 || s->head < 0) {
         return weft_fail(message, WEFT_INVALID,
                          "%c_strides are negative: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, tensor, s->batch,
                          s->seq, s->head);
     }
     if (s->batch == 0 && s->seq == 0 && s->head == 0) {
-        const int64_t row = p->head_dim; /* dimensions are below 2^31 and head_dim below 2^9: these fit */
         s->seq = p->layout == WEFT_BSHD ? heads * row : row;
-        s->head = p->layout == WEFT_BSHD ? row : seq * row;
+        s->head = p->layout == WEFT_BSHD ? row : seq * row; /* below 2^31 and 2^10: these fit */
         if (!weft_multiply(seq * row, heads, &s->batch)) {
             s->batch = INT64_MAX; /* refused below, unless there is one batch and it fits */
         }
@@ -36,64 +36,13 @@ static weft_status resolve_strides(weft_strides *s, const weft_attention *p, cha
     weft_lower_stride(&s->seq, seq);
     weft_lower_stride(&s->head, heads);
     weft_tensor_axis axes[] = {{p->batch, s->batch}, {seq, s->seq}, {heads, s->head}};
-    if (!weft_extent(axes, 3, p->head_dim)) {
+    if (!weft_extent(axes, 3, row)) {
         return weft_fail(message, WEFT_INVALID, "%c spans more than 2^59 elements", tensor);
     }
-    if (tensor == 'o' && weft_overlaps_itself(axes, 3, p->head_dim)) {
+    if (tensor == 'o' && weft_overlaps_itself(axes, 3, row)) {
         return weft_fail(message, WEFT_INVALID,
                          "o_strides make rows of o overlap: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, s->batch,
                          s->seq, s->head);
-    }
-    return WEFT_OK;
-}
-
-/* The offset of a bottom-right mask, or the check of the one given. */
-static weft_status resolve_offset(weft_attention *p, weft_message *message) {
-    if (p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_WINDOW) {
-        return p->offset >= -WEFT_MAX_DIMENSION && p->offset <= WEFT_MAX_DIMENSION
-                   ? WEFT_OK
-                   : weft_fail(message, WEFT_INVALID, "offset %" PRId64 " is not between -%" PRId64 " and %" PRId64,
-                               p->offset, WEFT_MAX_DIMENSION, WEFT_MAX_DIMENSION);
-    }
-    if (p->offset != 0) {
-        return weft_fail(message, WEFT_INVALID, "offset %" PRId64 " is only for masks WEFT_MASK_CAUSAL and WEFT_MASK_WINDOW",
-                         p->offset);
-    }
-    if (p->mask != WEFT_MASK_NONE) {
-        p->mask = p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? WEFT_MASK_CAUSAL : WEFT_MASK_WINDOW;
-        p->offset = p->kv_seq - p->seq;
-    }
-    return WEFT_OK;
-}
-
-/* A window without a left edge is a causal mask; without edges it hides nothing. */
-static void resolve_window(weft_attention *p) {
-    const int64_t to_first = p->seq - 1 + p->offset, to_last = p->kv_seq - 1 - p->offset;
-    const int hides_left = p->left >= 0 && p->left < to_first, hides_right = p->right >= 0 && p->right < to_last;
-    if (hides_left) {
-        p->right = hides_right ? p->right : weft_larger(to_last, 0);
-        return;
-    }
-    p->mask = hides_right ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
-    p->offset = hides_right ? p->offset + p->right : 0;
-}
-
-static weft_status resolve_mask(weft_attention *p, weft_message *message) {
-    if ((int)p->mask < WEFT_MASK_NONE || (int)p->mask > WEFT_MASK_WINDOW_BOTTOM_RIGHT) {
-        return weft_fail(message, WEFT_INVALID, "mask %d is not a weft_mask", (int)p->mask);
-    }
-    const weft_status status = resolve_offset(p, message);
-    if (status) {
-        return status;
-    }
-    if (p->mask == WEFT_MASK_WINDOW) {
-        resolve_window(p);
-    } else if (p->left > 0 || p->right > 0) {
-        return weft_fail(message, WEFT_INVALID, "left %" PRId64 " and right %" PRId64 " are only for mask WEFT_MASK_WINDOW",
-                         p->left, p->right);
-    }
-    if (p->mask != WEFT_MASK_WINDOW) {
-        p->left = p->right = -1;
     }
     return WEFT_OK;
 }
@@ -111,9 +60,10 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
         return weft_fail(message, WEFT_INVALID, "kv_heads %" PRId64 " does not divide heads %" PRId64, p->kv_heads,
                          p->heads);
     }
-    if (p->head_dim % 8 != 0 || p->head_dim > 256) {
-        return weft_fail(message, WEFT_INVALID, "head_dim %" PRId64 " is not a multiple of 8 between 8 and 256",
-                         p->head_dim);
+    p->head_dim_v = p->head_dim_v == 0 ? p->head_dim : p->head_dim_v;
+    if (p->head_dim > WEFT_MAX_HEAD_DIM || p->head_dim_v < 1 || p->head_dim_v > WEFT_MAX_HEAD_DIM) {
+        return weft_fail(message, WEFT_INVALID, "head dims of %" PRId64 " and, for V, %" PRId64 " are not between 1 and %d",
+                         p->head_dim, p->head_dim_v, WEFT_MAX_HEAD_DIM);
     }
     if (p->layout != WEFT_BSHD && p->layout != WEFT_BHSD) {
         return weft_fail(message, WEFT_INVALID, "layout %d is not WEFT_BSHD or WEFT_BHSD", (int)p->layout);
@@ -129,7 +79,8 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
     if (p->scale == 0.0) {
         p->scale = 1.0 / sqrt((double)p->head_dim);
     }
-    if ((status = weft_check_dtype("dtype", p->dtype, message)) || (status = resolve_mask(p, message)) ||
+    if ((status = weft_check_dtype("dtype", p->dtype, message)) || (status = weft_attention_resolve_lengths(p, message)) ||
+        (status = weft_attention_resolve_mask(p, message)) || (status = weft_attention_resolve_scores(p, message)) ||
         (status = resolve_strides(&p->q_strides, p, 'q', message)) ||
         (status = resolve_strides(&p->k_strides, p, 'k', message)) ||
         (status = resolve_strides(&p->v_strides, p, 'v', message)) ||
@@ -139,34 +90,51 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
     return WEFT_OK;
 }
 
-static size_t tensor_extent(const weft_attention *p, const weft_strides *s, int64_t seq, int64_t heads) {
+static size_t tensor_extent(const weft_attention *p, const weft_strides *s, int64_t seq, int64_t heads, int64_t row) {
     const weft_tensor_axis axes[] = {{p->batch, s->batch}, {seq, s->seq}, {heads, s->head}};
-    return (size_t)weft_extent(axes, 3, p->head_dim);
+    return (size_t)weft_extent(axes, 3, row);
 }
 
 weft_attention_extents weft_attention_sizes(const weft_attention *p) {
-    return (weft_attention_extents){
-        tensor_extent(p, &p->q_strides, p->seq, p->heads), tensor_extent(p, &p->k_strides, p->kv_seq, p->kv_heads),
-        tensor_extent(p, &p->v_strides, p->kv_seq, p->kv_heads), tensor_extent(p, &p->o_strides, p->seq, p->heads),
-        (size_t)(p->batch * p->heads * p->seq)};
+    return (weft_attention_extents){tensor_extent(p, &p->q_strides, p->seq, p->heads, p->head_dim),
+                                    tensor_extent(p, &p->k_strides, p->kv_seq, p->kv_heads, p->head_dim),
+                                    tensor_extent(p, &p->v_strides, p->kv_seq, p->kv_heads, p->head_dim_v),
+                                    tensor_extent(p, &p->o_strides, p->seq, p->heads, p->head_dim_v),
+                                    (size_t)(p->batch * p->heads * p->seq)};
 }
 
-/* Keys before an edge that moves on by one with each query: the sum over all queries of i + at, from 0 to kv_seq. */
-static double keys_before(const weft_attention *p, int64_t at) {
-    const int64_t rises = weft_larger(weft_smaller(-at, p->seq), 0), stays = weft_larger(weft_smaller(p->kv_seq - at, p->seq), 0);
-    const double rising = (double)(stays - rises) * ((double)at + 0.5 * (double)(rises + stays - 1));
-    return rising + (double)(p->seq - stays) * (double)p->kv_seq;
-}
-
-/* Of a window what is seen; of a causal mask one half of everything, as the field counts. */
 double weft_attention_forward_flops(const weft_problem *problem) {
     const weft_attention *p = &problem->attention;
-    double pairs = (double)p->seq * (double)p->kv_seq;
-    if (p->mask == WEFT_MASK_WINDOW) {
-        pairs = keys_before(p, p->offset + p->right + 1) - keys_before(p, p->offset - p->left);
+    return 2.0 * (double)p->heads * weft_attention_pairs(p) * (double)(p->head_dim + p->head_dim_v);
+}
+
+/* What both passes read beside Q, K and V, from the struct `data`, whose fields have the same names. */
+#define INPUT(bit, data, field, dtype, count)                                                                              \
+    if (p->extras & (bit)) {                                                                                               \
+        const weft_buffer buffer = WEFT_BUFFER_OF(data, field, dtype, (size_t)(count), weft_dtype_bytes(dtype), 1, 0);     \
+        list[n++] = buffer;                                                                                                \
     }
-    const double flops = 4.0 * (double)p->batch * (double)p->heads * pairs * (double)p->head_dim;
-    return p->mask == WEFT_MASK_CAUSAL ? flops / 2 : flops;
+#define INPUTS(data)                                                                                                       \
+    const int64_t each = p->sequences > 0 ? p->sequences : p->batch;                                                       \
+    INPUT(WEFT_SINKS, data, sinks, WEFT_FP32, p->heads)                                                                    \
+    INPUT(WEFT_ALIBI, data, alibi, WEFT_FP32, (each - 1) * p->alibi_stride + p->heads)                                     \
+    INPUT(WEFT_BIAS, data, bias, weft_attention_bias_dtype(p), weft_attention_bias_extent(p))                              \
+    INPUT(WEFT_STARTS, data, lengths.q_starts, WEFT_INT32, each + 1)                                                       \
+    INPUT(WEFT_KV_STARTS, data, lengths.kv_starts, WEFT_INT32, each + 1)                                                   \
+    INPUT(WEFT_Q_USED, data, lengths.q_used, WEFT_INT32, each)                                                             \
+    INPUT(WEFT_KV_USED, data, lengths.kv_used, WEFT_INT32, each)                                                           \
+    INPUT(WEFT_KV_PAD, data, lengths.kv_pad, WEFT_INT32, each)
+
+size_t weft_attention_data_inputs(const weft_attention *p, weft_buffer *list) {
+    size_t n = 0;
+    INPUTS(weft_attention_data)
+    return n;
+}
+
+size_t weft_attention_gradient_inputs(const weft_attention *p, weft_buffer *list) {
+    size_t n = 0;
+    INPUTS(weft_attention_gradients)
+    return n;
 }
 
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
@@ -178,9 +146,11 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
         WEFT_BUFFER_OF(weft_attention_data, v, p->dtype, n.v, 16, 1, 0),
         WEFT_BUFFER_OF(weft_attention_data, o, p->dtype, n.o, 16, 2, 0),
         WEFT_BUFFER_OF(weft_attention_data, lse, WEFT_FP32, n.lse, sizeof(float), 2, 1),
+        WEFT_BUFFER_OF(weft_attention_data, max, WEFT_FP32, n.lse, sizeof(float), 2, 0),
     };
-    memcpy(list, all, sizeof all);
-    return sizeof all / sizeof *all;
+    const size_t count = sizeof all / sizeof *all - (p->extras & WEFT_MAX ? 0 : 1);
+    memcpy(list, all, count * sizeof *all);
+    return count + weft_attention_data_inputs(p, list + count);
 }
 
 int weft_attention_line(const char *name, const weft_attention *p, char *text, size_t size) {
@@ -215,9 +185,8 @@ int weft_attention_caption(const char *pass, const weft_attention *p, char *text
                     p->mask == WEFT_MASK_NONE     ? "Attention"
                     : p->mask == WEFT_MASK_CAUSAL ? "Causal attention"
                                                   : "Windowed attention",
-                    pass, batch, p->heads,
-                    p->heads == 1 ? "" : "s", over, p->head_dim, weft_size_text(p->seq, queries, sizeof queries), keys,
-                    weft_dtype_name(p->dtype));
+                    pass, batch, p->heads, p->heads == 1 ? "" : "s", over, p->head_dim,
+                    weft_size_text(p->seq, queries, sizeof queries), keys, weft_dtype_name(p->dtype));
 }
 
 static int title(const weft_problem *problem, char *to, size_t size) {
@@ -287,6 +256,7 @@ const weft_operation_row weft_operation_attention = {
     .profile = offsetof(weft_machine, attention_profile),
     .init = weft_attention_init,
     .resolve = weft_attention_complete,
+    .keep = weft_attention_keep,
     .flops = weft_attention_forward_flops,
     .buffers = buffers,
     .sides = weft_attention_sides,

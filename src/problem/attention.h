@@ -17,6 +17,22 @@ int weft_attention_line(const char *name, const weft_attention *p, char *text, s
 int weft_attention_caption(const char *pass, const weft_attention *p, char *text, size_t size);
 size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *numbers, char *text, size_t size);
 
+/* Inputs beside Q, K and V, as buffers of the data's struct and of the gradients'. */
+size_t weft_attention_data_inputs(const weft_attention *p, weft_buffer *list);
+size_t weft_attention_gradient_inputs(const weft_attention *p, weft_buffer *list);
+
+/* attention_scores.c: softcap, dropout, slopes and bias, checked. */
+weft_status weft_attention_resolve_scores(weft_attention *p, weft_message *message);
+weft_dtype weft_attention_bias_dtype(const weft_attention *p);
+size_t weft_attention_bias_extent(const weft_attention *p);
+
+/* attention_mask.c: the mask and the lengths, checked; the pairs of query and key of one head that see each other, as the
+ * field counts them; copies of the lengths. */
+weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *message);
+weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message);
+double weft_attention_pairs(const weft_attention *p);
+weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message);
+
 /* attention_tiles.c: the mask, queries as rows; tiles of queries, steps over keys. */
 weft_slice weft_attention_slice(const weft_attention *p);
 size_t weft_attention_sides(const weft_tiling *tiling, weft_schedule *schedule, weft_tile_side *list);

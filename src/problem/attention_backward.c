@@ -34,9 +34,11 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
         WEFT_BUFFER_OF(weft_attention_gradients, grad_v, p->dtype, n.v, 16, 2, 0),
         WEFT_BUFFER_OF(weft_attention_gradients, o, p->dtype, n.o, 16, 1, 1),
         WEFT_BUFFER_OF(weft_attention_gradients, lse, WEFT_FP32, n.lse, sizeof(float), 1, 1),
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_sinks, WEFT_FP32, (size_t)p->heads, sizeof(float), 2, 2),
     };
-    memcpy(list, all, sizeof all);
-    return sizeof all / sizeof *all;
+    const size_t count = sizeof all / sizeof *all - (p->extras & WEFT_SINKS ? 0 : 1);
+    memcpy(list, all, count * sizeof *all);
+    return count + weft_attention_gradient_inputs(p, list + count);
 }
 
 static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
@@ -49,9 +51,12 @@ static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list
 static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    *tiles = (weft_grid){p->batch, p->kv_heads, weft_ceil_divide(p->kv_seq, s->tile_n)};
     const weft_slice slice = weft_attention_slice(p); /* of queries x keys; here keys are the rows */
     *reach = weft_reach_make(p->kv_seq, p->seq, s->tile_n, s->tile_m, weft_slice_transpose(&slice));
+    if (weft_attention_has_band(p)) {
+        weft_reach_set_band(reach, weft_attention_band(p), weft_attention_sequences(p), 1);
+    }
+    *tiles = (weft_grid){p->batch, p->kv_heads, weft_reach_tiles(reach)};
 }
 
 /* Two forms of the kernel. With adds, a tile reads blocks of Q and dO, with a log-sum-exp and a delta for each query, and
@@ -193,6 +198,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .profile = offsetof(weft_machine, backward_profile),
     .init = init,
     .resolve = weft_attention_complete,
+    .keep = weft_attention_keep,
     .flops = flops,
     .buffers = buffers,
     .sides = sides,

@@ -55,18 +55,22 @@ void weft_attention_choose(const weft_problem *problem, const weft_machine *mach
 }
 
 weft_slice weft_attention_slice(const weft_attention *p) {
-    return p->mask == WEFT_MASK_NONE ? weft_slice_full(p->seq, p->kv_seq)
-           : p->mask == WEFT_MASK_CAUSAL
-               ? weft_slice_causal(p->seq, p->kv_seq, p->offset)
-               : weft_slice_band(p->seq, p->kv_seq, p->offset - p->left, p->offset + p->right);
+    return p->mask == WEFT_MASK_NONE     ? weft_slice_full(p->seq, p->kv_seq)
+           : p->mask == WEFT_MASK_CAUSAL ? weft_slice_causal(p->seq, p->kv_seq, p->offset)
+                                         : weft_slice_band(p->seq, p->kv_seq, p->offset - p->left, p->offset + p->right);
 }
 
 void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     const weft_attention *p = &t->problem->attention;
     const int64_t queries = queries_in_tile(t);
-    *tiles = (weft_grid){p->batch, p->heads / t->heads_in_tile, weft_ceil_divide(p->seq, queries)};
     *reach = weft_reach_make(p->seq, p->kv_seq, queries, t->schedule->tile_n, weft_attention_slice(p));
-    reach->lead = t->lead;
+    if (weft_attention_has_band(p)) {
+        weft_reach_set_band(reach, weft_attention_band(p), weft_attention_sequences(p), 0);
+        reach->joined = t->joined;
+    } else {
+        reach->lead = t->lead;
+    }
+    *tiles = (weft_grid){p->batch, p->heads / t->heads_in_tile, weft_reach_tiles(reach)};
 }
 
 /* Bytes that an L2 has one tag for, that DRAM moves at a time, and that lie in an L2 together, on the GPUs whose kernels

@@ -25,6 +25,7 @@ typedef struct weft_tiling {
     int64_t heads_in_tile; /* attention: query heads that share K and V in one tile, whose rows are (query, head) */
     int64_t products;      /* GEMM: products of the batch that one walk covers; 0: all */
     int64_t lead;          /* attention: rows that the first tile lacks, see weft_reach */
+    int joined;            /* attention, packed: tiles are cut whatever sequences their rows are of, see weft_reach */
     int dq_pass;           /* attention backward: dQ has passes of its own over the keys, see weft_profile */
 } weft_tiling;
 
@@ -35,7 +36,7 @@ typedef struct weft_tile_side {
     int64_t length, usual;        /* of the dimension; the tile's side when nobody chose one */
 } weft_tile_side;
 
-enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 16, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 12 };
+enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 24, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 12 };
 
 /* The pieces that the tiles of a tiling read and write, for the simulator and its pictures. Tensors that are read step by
  * step are sections: each has lines (heads, or tiles along one axis) of `steps` pieces. */
@@ -90,6 +91,10 @@ typedef struct weft_operation_row {
 
     /* Checks a descriptor, which has been copied over one from init(), and fills in what it leaves open. */
     weft_status (*resolve)(weft_problem *problem, weft_message *message);
+
+    /* Copies what a resolved descriptor points to, so that it outlives the caller's; *memory is to be freed. Null: it
+     * points to nothing. */
+    weft_status (*keep)(weft_problem *problem, void **memory, weft_message *message);
 
     double (*flops)(const weft_problem *problem);
 

@@ -1,6 +1,6 @@
 /* Resolved problems, whose every default is filled in: strides and leading dimensions are never all zero, scale is set, and
  * mask is WEFT_MASK_NONE, WEFT_MASK_CAUSAL or WEFT_MASK_WINDOW with the offset that applies; a window that hides nothing on
- * a side is one of the other two. Kernels see only these. */
+ * a side is one of the other two. Only where lengths vary may it be a bottom-right one. Kernels see only these. */
 #ifndef WEFT_PROBLEM_PROBLEM_H
 #define WEFT_PROBLEM_PROBLEM_H
 
@@ -18,23 +18,57 @@ typedef struct weft_gemm_extents {
 weft_attention_extents weft_attention_sizes(const weft_attention *resolved);
 weft_gemm_extents weft_gemm_sizes(const weft_gemm *resolved);
 
-/* The keys that query `row` sees: begin .. end - 1. Both grow from row to row. For resolved problems. */
-static inline weft_rows weft_seen_keys(const weft_attention *p, int64_t row) {
-    weft_rows seen = {0, p->kv_seq};
-    const int is_window = p->mask == WEFT_MASK_WINDOW;
-    if (p->mask != WEFT_MASK_NONE) {
-        const int64_t at = row + p->offset, begin = is_window ? at - p->left : 0;
-        seen.end = weft_larger(weft_smaller(at + (is_window ? p->right : 0) + 1, p->kv_seq), 0);
-        seen.begin = weft_larger(weft_smaller(begin, seen.end), 0);
-    }
-    return seen;
+/* attention_mask.c. What queries see, of resolved problems: the sequences; the band; whether these are more than a slice
+ * says (weft_attention_slice): lengths that vary, chunks, a prefix. */
+weft_sequences weft_attention_sequences(const weft_attention *p);
+weft_band weft_attention_band(const weft_attention *p);
+int weft_attention_has_band(const weft_attention *p);
+
+/* The number of the sequence that has a row of a batch. */
+int64_t weft_attention_sequence_of(const weft_attention *p, int64_t batch, int64_t row);
+
+/* The keys that query `row` of a batch sees: begin .. end - 1. Both grow from row to row of a batch. */
+weft_rows weft_seen_keys(const weft_attention *p, int64_t batch, int64_t row);
+
+/* Rows of a batch that are written: all but those behind the last sequence of a packed one. Of queries, and of the
+ * gradients of keys. */
+static inline int64_t weft_attention_rows(const weft_attention *p) {
+    return p->lengths.q_starts ? p->lengths.q_starts[p->sequences] : p->seq;
 }
 
-/* The most keys that a query sees. */
-static inline int64_t weft_most_seen(const weft_attention *p) {
-    const weft_rows last = weft_seen_keys(p, p->seq - 1);
-    return p->mask == WEFT_MASK_WINDOW ? weft_smaller(p->left + p->right + 1, p->kv_seq) : last.end - last.begin;
+static inline int64_t weft_attention_keys(const weft_attention *p) {
+    const int32_t *starts = p->lengths.kv_starts ? p->lengths.kv_starts : p->lengths.q_starts;
+    return starts ? starts[p->sequences] : p->kv_seq;
 }
+
+/* The most keys that a query sees, at most. */
+int64_t weft_most_seen(const weft_attention *p);
+
+/* What an attention may ask for that not every kernel has. */
+enum {
+    WEFT_HAS_WINDOW = 1, /* a left edge */
+    WEFT_HAS_CHUNK = 2,
+    WEFT_HAS_PREFIX = 4,
+    WEFT_HAS_LENGTHS = 8, /* that vary: packed batches, used lengths, padding */
+    WEFT_HAS_SOFTCAP = 16,
+    WEFT_HAS_SINKS = 32,
+    WEFT_HAS_ALIBI = 64,
+    WEFT_HAS_BIAS = 128,
+    WEFT_HAS_DROPOUT = 256,
+    WEFT_HAS_MAX = 512,
+    WEFT_HAS_ODD_DIM = 1024,   /* a head dim that is no multiple of 8 */
+    WEFT_HAS_LARGE_DIM = 2048, /* a head dim above 256 */
+    WEFT_HAS_OTHER_DIM = 4096  /* V of another head dim than K */
+};
+int32_t weft_attention_asks(const weft_attention *p);
+
+/* The first thing that it asks for and that is not among `known`, in words: "windows"; null when there is none. */
+const char *weft_attention_lacks(const weft_attention *p, int32_t known);
+
+/* Whether the lengths that a run brings are within the problem's tensors. The data's lengths are in the host's memory. On
+ * return `lengths` are those that count: the problem's and the data's. */
+weft_status weft_attention_take_lengths(const weft_attention *p, const weft_lengths *data, weft_lengths *lengths,
+                                        weft_message *message);
 
 /* Index of the first element of a (batch, position in the sequence, head) row of a tensor. */
 static inline size_t weft_row_index(const weft_strides *s, int64_t batch, int64_t position, int64_t head) {

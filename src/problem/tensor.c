@@ -32,7 +32,10 @@ weft_status weft_check_dtype(const char *name, weft_dtype dtype, weft_message *m
 }
 
 size_t weft_dtype_bytes(weft_dtype dtype) {
-    return dtype == WEFT_FP32 ? 4 : dtype == WEFT_FP16 || dtype == WEFT_BF16 ? 2 : dtype == WEFT_FP8 ? 1 : 0;
+    return dtype == WEFT_FP32 || dtype == WEFT_INT32  ? 4
+           : dtype == WEFT_FP16 || dtype == WEFT_BF16 ? 2
+           : dtype == WEFT_FP8 || dtype == WEFT_BOOL  ? 1
+                                                      : 0;
 }
 
 /* The stride of an axis of length 1 says nothing, so any is taken; a vast one is lowered, since it will be multiplied. */

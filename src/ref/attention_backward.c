@@ -5,63 +5,78 @@
  *   dS[j]  = P[j] (g . V[j] - g . o)
  *   dQ    += scale dS[j] K[j]
  *   dK[j] += scale dS[j] Q
- * Sums are kept in fp64, at the index where the element lives, and rounded once at the end. So query heads that share a kv
- * head add up, and so do positions that share an element through a stride of 0. */
+ * With dropout, V is met by weights of which some are 0 and the others grown: dV takes those, and g . V[j] is multiplied
+ * likewise. A cap multiplies dS by its slope. A sink is a key of value 0: its dS, over all queries, is its gradient. Sums
+ * are kept in fp64, at the index where the element lives, and rounded once at the end. So query heads that share a kv head
+ * add up, and so do positions that share an element through a stride of 0. */
 #include "base/status.h"
-#include "problem/problem.h"
-#include "ref/dot.h"
+#include "ref/ref.h"
+#include "ref/scores.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 typedef struct sums {
     double *q, *k, *v;     /* as many elements as the tensors */
-    double *weights, *out; /* of the query at hand: (kv_seq) and (head_dim) */
+    double *sinks;         /* (heads) */
+    double *weights, *out; /* of the query at hand: (kv_seq) and (head_dim_v) */
 } sums;
 
-/* to[to_index + d] += factor * from[from_index + d] for a row of head_dim elements. */
+/* to[to_index + d] += factor * from[from_index + d] for a row of `dims` elements. */
 static void add_scaled(const weft_attention *p, double *to, size_t to_index, double factor, const void *from,
-                       size_t from_index) {
-    for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+                       size_t from_index, int64_t dims) {
+    for (size_t d = 0; d < (size_t)dims; d++) {
         to[to_index + d] += factor * weft_ref_load(p->dtype, from, from_index + d);
     }
 }
 
 static void add_query(const weft_attention *p, const weft_attention_gradients *data, int64_t batch, int64_t head,
                       int64_t row, const sums *s) {
-    const weft_attention_data inputs = {sizeof inputs, WEFT_ATTENTION, data->q, data->k, data->v, NULL, NULL};
+    const weft_attention_data inputs = {.struct_size = sizeof inputs,
+                                        .operation = WEFT_ATTENTION,
+                                        .q = data->q,
+                                        .k = data->k,
+                                        .v = data->v,
+                                        .sinks = data->sinks,
+                                        .alibi = data->alibi,
+                                        .bias = data->bias,
+                                        .dropout_seed = data->dropout_seed};
     const size_t q = weft_row_index(&p->q_strides, batch, row, head);
     const size_t o = weft_row_index(&p->o_strides, batch, row, head);
-    double lse;
-    weft_ref_attention_row(p, &inputs, batch, head, row, s->weights, s->out, &lse);
+    const double lse = weft_ref_attention_row(p, &inputs, batch, head, row, s->weights, s->out).lse;
     if (lse == -INFINITY) {
         return; /* the output is a constant zero */
     }
     double grad_dot_out = 0;
-    for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+    for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
         grad_dot_out += weft_ref_load(p->dtype, data->grad_o, o + d) * s->out[d];
     }
-    const weft_rows keys = weft_seen_keys(p, row);
+    if (p->extras & WEFT_SINKS) {
+        s->sinks[head] -= exp((double)data->sinks[head] - lse) * grad_dot_out;
+    }
+    const weft_rows keys = weft_seen_keys(p, batch, row);
     for (int64_t key = keys.begin; key < keys.end; key++) {
         const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
         const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
-        const double grad_weight = weft_ref_dot(p->dtype, data->grad_o, o, data->v, v, p->head_dim);
-        const double grad_score = p->scale * s->weights[key] * (grad_weight - grad_dot_out);
-        add_scaled(p, s->v, v, s->weights[key], data->grad_o, o);
-        add_scaled(p, s->q, q, grad_score, data->k, k);
-        add_scaled(p, s->k, k, grad_score, data->q, q);
+        const double kept = weft_ref_kept(p, data->dropout_seed, batch * p->heads + head, row, key);
+        const double grad_weight = kept * weft_ref_dot(p->dtype, data->grad_o, o, data->v, v, p->head_dim_v);
+        const double score = p->softcap > 0 ? p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim) : 0;
+        const double grad_score = p->scale * weft_ref_cap_slope(p, score) * s->weights[key] * (grad_weight - grad_dot_out);
+        add_scaled(p, s->v, v, kept * s->weights[key], data->grad_o, o, p->head_dim_v);
+        add_scaled(p, s->q, q, grad_score, data->k, k, p->head_dim);
+        add_scaled(p, s->k, k, grad_score, data->q, q, p->head_dim);
     }
 }
 
-/* Rounds the sums of one tensor, (batch, seq, heads, head_dim), into the caller's buffer; gaps between rows stay as they
+/* Rounds the sums of one tensor, (batch, seq, heads, dims), into the caller's buffer; gaps between rows stay as they
  * are. */
-static void store_tensor(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads,
+static void store_tensor(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads, int64_t dims,
                          const double *from, void *to) {
     for (int64_t batch = 0; batch < p->batch; batch++) {
         for (int64_t position = 0; position < seq; position++) {
             for (int64_t head = 0; head < heads; head++) {
                 const size_t row = weft_row_index(strides, batch, position, head);
-                for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+                for (size_t d = 0; d < (size_t)dims; d++) {
                     weft_ref_store(p->dtype, to, row + d, from[row + d]);
                 }
             }
@@ -78,27 +93,32 @@ weft_status weft_ref_attention_backward(const weft_attention *p, const weft_atte
     s.k = calloc(size.k, sizeof *s.k);
     s.v = calloc(size.v, sizeof *s.v);
     s.weights = calloc((size_t)p->kv_seq, sizeof *s.weights);
-    s.out = calloc((size_t)p->head_dim, sizeof *s.out);
-    if (!s.q || !s.k || !s.v || !s.weights || !s.out) {
+    s.out = calloc((size_t)p->head_dim_v, sizeof *s.out);
+    s.sinks = calloc((size_t)p->heads, sizeof *s.sinks);
+    if (!s.q || !s.k || !s.v || !s.weights || !s.out || !s.sinks) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for gradients of %zu + %zu + %zu elements in fp64", size.q,
                            size.k, size.v);
         goto done;
     }
     for (int64_t batch = 0; batch < p->batch; batch++) {
         for (int64_t head = 0; head < p->heads; head++) {
-            for (int64_t row = 0; row < p->seq; row++) {
+            for (int64_t row = 0; row < weft_attention_rows(p); row++) {
                 add_query(p, data, batch, head, row, &s);
             }
         }
     }
-    store_tensor(p, &p->q_strides, p->seq, p->heads, s.q, data->grad_q);
-    store_tensor(p, &p->k_strides, p->kv_seq, p->kv_heads, s.k, data->grad_k);
-    store_tensor(p, &p->v_strides, p->kv_seq, p->kv_heads, s.v, data->grad_v);
+    store_tensor(p, &p->q_strides, weft_attention_rows(p), p->heads, p->head_dim, s.q, data->grad_q);
+    store_tensor(p, &p->k_strides, weft_attention_keys(p), p->kv_heads, p->head_dim, s.k, data->grad_k);
+    store_tensor(p, &p->v_strides, weft_attention_keys(p), p->kv_heads, p->head_dim_v, s.v, data->grad_v);
+    for (int64_t head = 0; head < p->heads && data->grad_sinks; head++) {
+        data->grad_sinks[head] = (float)s.sinks[head];
+    }
 done:
     free(s.q);
     free(s.k);
     free(s.v);
     free(s.weights);
     free(s.out);
+    free(s.sinks);
     return status;
 }

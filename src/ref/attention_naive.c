@@ -1,6 +1,6 @@
 /* Attention as a plain kernel would do it: fp32 sums, and everything that would be stored is rounded to the dtype. */
-#include "problem/problem.h"
-#include "ref/dot.h"
+#include "ref/ref.h"
+#include "ref/scores.h"
 
 #include <math.h>
 
@@ -19,7 +19,8 @@ static float naive_scores(const weft_attention *p, const weft_attention_data *da
         for (size_t d = 0; d < (size_t)p->head_dim; d++) {
             sum += load(p, data->q, q + d) * load(p, data->k, k + d);
         }
-        weights[key] = (float)p->scale * sum;
+        weights[key] = (float)weft_ref_cap(p, (float)p->scale * sum) +
+                       (float)weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
         max = weights[key] > max ? weights[key] : max;
     }
     return max;
@@ -27,18 +28,20 @@ static float naive_scores(const weft_attention *p, const weft_attention_data *da
 
 void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                   int64_t row, float *weights, double *out) {
-    const weft_rows keys = weft_seen_keys(p, row);
-    const float max = naive_scores(p, data, batch, head, row, keys, weights);
+    const weft_rows keys = weft_seen_keys(p, batch, row);
+    const float sink = p->extras & WEFT_SINKS ? data->sinks[head] : -INFINITY;
+    const float max = fmaxf(naive_scores(p, data, batch, head, row, keys, weights), sink);
     const float shift = max == -INFINITY ? 0 : max; /* -inf minus -inf would be NaN */
-    float sum = 0;
+    float sum = expf(sink - shift);
     for (int64_t key = keys.begin; key < keys.end; key++) {
         weights[key] = expf(weights[key] - shift);
         sum += weights[key];
     }
     for (int64_t key = keys.begin; key < keys.end && sum != 0; key++) {
-        weights[key] = (float)weft_ref_round(p->dtype, weights[key] / sum);
+        const double kept = weft_ref_kept(p, data->dropout_seed, batch * p->heads + head, row, key);
+        weights[key] = (float)weft_ref_round(p->dtype, weights[key] / sum * (float)kept);
     }
-    for (int64_t d = 0; d < p->head_dim; d++) {
+    for (int64_t d = 0; d < p->head_dim_v; d++) {
         float total = 0;
         for (int64_t key = keys.begin; key < keys.end && sum != 0; key++) {
             const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));

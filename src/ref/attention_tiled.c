@@ -3,9 +3,9 @@
  * A query keeps the largest score so far, the sum of 2^(score - largest) and the sum of those weights times V. A step that
  * brings a larger score first scales both sums down. */
 #include "base/status.h"
-#include "problem/problem.h"
-#include "ref/dot.h"
+#include "ref/ref.h"
 #include "ref/rounds.h"
+#include "ref/scores.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,14 +30,16 @@ static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64
     double max = t->max[slot];
     for (int64_t key = begin; key < end; key++) {
         const size_t k = weft_row_index(&p->k_strides, tile.batch, key, kv_head);
-        const double score = p->scale * log2_e * weft_ref_dot(p->dtype, t->data->q, q, t->data->k, k, p->head_dim);
+        const double plain = p->scale * weft_ref_dot(p->dtype, t->data->q, q, t->data->k, k, p->head_dim);
+        const double score = log2_e * (weft_ref_cap(p, plain) +
+                                       weft_ref_bias(p, t->data->alibi, t->data->bias, tile.batch, tile.head, row, key));
         t->weights[key - begin] = score;
         max = score > max ? score : max;
     }
     const double shift = max == -INFINITY ? 0 : max; /* -inf minus -inf would be NaN */
     const double rescale = exp2(t->max[slot] - shift);
-    double *out = t->out + slot * p->head_dim;
-    for (int64_t d = 0; d < p->head_dim; d++) {
+    double *out = t->out + slot * p->head_dim_v;
+    for (int64_t d = 0; d < p->head_dim_v; d++) {
         out[d] *= rescale;
     }
     t->sum[slot] *= rescale;
@@ -45,9 +47,11 @@ static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64
     for (int64_t key = begin; key < end; key++) {
         const size_t v = weft_row_index(&p->v_strides, tile.batch, key, kv_head);
         const double weight = exp2(t->weights[key - begin] - shift);
+        const double kept =
+            weft_ref_kept(p, t->data->dropout_seed, tile.batch * p->heads + tile.head, row, key); /* 0: not even a NaN */
         t->sum[slot] += weight;
-        for (int64_t d = 0; d < p->head_dim; d++) {
-            out[d] += weight * weft_ref_load(p->dtype, t->data->v, v + (size_t)d);
+        for (int64_t d = 0; d < p->head_dim_v && kept != 0; d++) {
+            out[d] += kept * weight * weft_ref_load(p->dtype, t->data->v, v + (size_t)d);
         }
     }
 }
@@ -57,7 +61,7 @@ static void clear_rows(const attention_tile *t, int64_t rows) {
         t->max[slot] = -INFINITY;
         t->sum[slot] = 0;
     }
-    for (int64_t i = 0; i < rows * t->p->head_dim; i++) {
+    for (int64_t i = 0; i < rows * t->p->head_dim_v; i++) {
         t->out[i] = 0;
     }
 }
@@ -65,28 +69,34 @@ static void clear_rows(const attention_tile *t, int64_t rows) {
 /* Divides by the sum and writes O and LSE. A sum of 0 means that the query saw nothing but scores of -inf, if any. */
 static void store_row(const attention_tile *t, weft_tile tile, int64_t row, int64_t slot) {
     const weft_attention *p = t->p;
-    const double sum = t->sum[slot];
+    const double sink = p->extras & WEFT_SINKS ? (double)t->data->sinks[tile.head] * log2_e : -INFINITY;
+    const double shift = fmax(t->max[slot], sink), scale = shift == -INFINITY ? 1 : exp2(t->max[slot] - shift);
+    const double sum = t->sum[slot] * scale + (sink == -INFINITY ? 0 : exp2(sink - shift));
+    const int64_t at = (tile.batch * p->heads + tile.head) * p->seq + row;
     const size_t o = weft_row_index(&p->o_strides, tile.batch, row, tile.head);
-    for (int64_t d = 0; d < p->head_dim; d++) {
-        weft_ref_store(p->dtype, t->data->o, o + (size_t)d, sum == 0 ? 0 : t->out[slot * p->head_dim + d] / sum);
+    for (int64_t d = 0; d < p->head_dim_v; d++) {
+        const double value = sum == 0 ? 0 : t->out[slot * p->head_dim_v + d] * scale / sum;
+        weft_ref_store(p->dtype, t->data->o, o + (size_t)d, value);
     }
     if (t->data->lse) {
-        const double lse = sum == 0 ? -INFINITY : (t->max[slot] + log2(sum)) * ln_2;
-        t->data->lse[(tile.batch * p->heads + tile.head) * p->seq + row] = (float)lse;
+        t->data->lse[at] = (float)(sum == 0 ? -INFINITY : (shift + log2(sum)) * ln_2);
+    }
+    if (t->data->max) {
+        t->data->max[at] = (float)(t->max[slot] * ln_2);
     }
 }
 
 static void attention_work(void *context, const weft_visit *visit, weft_tile tile) {
     const attention_tile *t = context;
-    const int64_t first_row = tile.block * t->tile_rows;
-    const int64_t left = t->p->seq - first_row;
-    const int64_t rows = left < t->tile_rows ? left : t->tile_rows;
+    const weft_rows cut = visit->cut.rows;
+    const int64_t first_row = weft_smaller(cut.begin + (tile.block - visit->tile.block) * t->tile_rows, cut.end);
+    const int64_t rows = weft_smaller(cut.end - first_row, t->tile_rows); /* of one tile of a cluster */
     clear_rows(t, rows);
     for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
         for (int64_t slot = 0; slot < rows; slot++) {
             int64_t begin = step * t->tile_keys, end = begin + t->tile_keys;
             if (step < visit->full_begin || step >= visit->full_end) { /* an edge of the mask, or the ragged end */
-                const weft_rows seen = weft_seen_keys(t->p, first_row + slot);
+                const weft_rows seen = weft_seen_keys(t->p, tile.batch, first_row + slot);
                 begin = weft_larger(begin, seen.begin);
                 end = weft_smaller(end, seen.end);
             }
@@ -105,14 +115,14 @@ weft_status weft_ref_attention_tiled(const weft_plan *plan, const weft_attention
     const int64_t tile_rows = plan->schedule.tile_m, tile_keys = plan->schedule.tile_n;
     const int64_t rows = tile_rows < p->seq ? tile_rows : p->seq;
     const int64_t keys = tile_keys < p->kv_seq ? tile_keys : p->kv_seq;
-    double *room = calloc((size_t)(rows * (2 + p->head_dim) + keys), sizeof *room);
+    double *room = calloc((size_t)(rows * (2 + p->head_dim_v) + keys), sizeof *room);
     if (!room) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a tile of %lld queries and %lld keys", (long long)rows,
                          (long long)keys);
     }
     double *sum = room + rows, *weights = sum + rows, *out = weights + keys;
     attention_tile t = {p, data, tile_rows, tile_keys, room, sum, out, weights};
-    const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, tile_rows)};
+    const weft_grid tiles = {p->batch, p->heads, weft_reach_tiles(&plan->walk.reach)};
     const weft_status status = weft_ref_rounds(plan, tiles, attention_work, &t, message);
     free(room);
     return status;

@@ -11,16 +11,26 @@ double weft_ref_load(weft_dtype dtype, const void *data, size_t index);
 void weft_ref_store(weft_dtype dtype, void *data, size_t index, double value);
 double weft_ref_round(weft_dtype dtype, double value); /* what a store followed by a load gives */
 
-/* One query: out (head_dim) and its LSE, not rounded. `weights` is room for kv_seq doubles. */
-void weft_ref_attention_row(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
-                            int64_t row, double *weights, double *out, double *lse);
+/* What is known of a query beside its output: its LSE, with the sink, and its largest score, without; -inf each where it
+ * sees nothing. */
+typedef struct weft_ref_row {
+    double lse, max;
+} weft_ref_row;
+
+/* One query: out (head_dim_v), not rounded. `weights` is room for kv_seq doubles; on return, the probabilities of the keys
+ * that the query sees, before dropout; the rest is not touched. The data's lengths do not count, only the problem's. */
+weft_ref_row weft_ref_attention_row(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
+                                    int64_t row, double *weights, double *out);
+
+/* What dropout multiplies a weight by: 0, or 1 / (1 - dropout). `line` is batch * heads + head. */
+double weft_ref_kept(const weft_attention *p, uint64_t seed, int64_t line, int64_t row, int64_t key);
 
 /* The same as a plain kernel would do it in the problem's dtype: fp32 sums, probabilities rounded to the dtype before they
  * meet V, the result rounded to the dtype. Its distance from weft_ref_attention_row is the yardstick for error bounds. */
 void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                   int64_t row, float *weights, double *out);
 
-/* The whole problem, row by row. WEFT_NO_MEMORY is the only failure. */
+/* The whole problem, row by row, with the problem's lengths. WEFT_NO_MEMORY is the only failure. */
 weft_status weft_ref_attention(const weft_attention *p, const weft_attention_data *data, weft_message *message);
 weft_status weft_ref_attention_backward(const weft_attention *p, const weft_attention_gradients *data,
                                         weft_message *message);

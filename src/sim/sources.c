@@ -25,7 +25,7 @@ static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->plan->walk;
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
-        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.is_prefix};
+        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind};
         return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
     }
     for (;;) {
@@ -244,7 +244,7 @@ static weft_status check_rates(const weft_plan *plan, weft_message *message) {
     weft_buffer list[WEFT_BUFFERS];
     const size_t count = plan->operation->buffers(&plan->problem, list);
     for (size_t i = 0; i < count; i++) {
-        if (!(weft_sim_matrix_rate(&plan->machine, list[i].dtype) > 0)) {
+        if (weft_dtype_name(list[i].dtype) && !(weft_sim_matrix_rate(&plan->machine, list[i].dtype) > 0)) {
             return weft_fail(message, WEFT_UNSUPPORTED, "machine %s has no rate for %s: give it [rate] %s",
                              plan->machine.name, weft_dtype_name(list[i].dtype), weft_dtype_name(list[i].dtype));
         }
@@ -315,16 +315,20 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
 
 uint64_t weft_simulate_steps(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
+    const int alike = walk->reach.kind != WEFT_REACH_BAND; /* all batches */
+    const int64_t batches = walk->order.grid.batch, looks = alike ? 1 : batches;
     uint64_t steps = 0;
-    for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {
-        weft_visit visit = {.tile = weft_tile_at(0, 0, col), .direction = 1};
-        visit.ranges = weft_reach_ranges(&walk->reach, col);
-        for (int32_t i = 0; i < visit.ranges; i++) {
-            weft_visit_range(walk, &visit, i);
-            steps += (uint64_t)visit.steps;
+    for (int64_t batch = 0; batch < looks; batch++) {
+        for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {
+            weft_visit visit = {.tile = weft_tile_at(batch, 0, col), .direction = 1};
+            visit.ranges = weft_reach_ranges(&walk->reach, col);
+            for (int32_t i = 0; i < visit.ranges; i++) {
+                weft_visit_range(walk, &visit, i);
+                steps += (uint64_t)visit.steps;
+            }
         }
     }
-    return steps * (uint64_t)(walk->order.grid.batch * walk->order.grid.rows);
+    return steps * (uint64_t)(walk->order.grid.rows * (alike ? batches : 1));
 }
 
 void weft_sim_walk_release(weft_sim_walk *walk) {

@@ -63,7 +63,7 @@ static void compare(const tensors *t) {
     double error = 0, bound = 0, largest = 0;
     for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
         const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        weft_ref_attention_row(p, &t->data, batch, head, row, weights, exact, &lse);
+        lse = weft_ref_attention_row(p, &t->data, batch, head, row, weights, exact).lse;
         weft_ref_attention_row_naive(p, &t->data, batch, head, row, plain, naive);
         for (int64_t d = 0; d < p->head_dim; d++) {
             const size_t at = weft_row_index(&p->o_strides, batch, row, head) + (size_t)d;
@@ -297,21 +297,27 @@ static void check_backward(uint64_t *random, const weft_attention *problem, int 
     }
     tensors_poison_outputs(&t);
     assert_int_equal(weft_ref_attention(p, &t.data, NULL), WEFT_OK);
-    weft_attention_gradients data = {sizeof(weft_attention_gradients),
-                                     WEFT_ATTENTION_BACKWARD,
-                                     t.q,
-                                     t.k,
-                                     t.v,
-                                     grad_o,
-                                     theirs[0],
-                                     theirs[1],
-                                     theirs[2],
-                                     NULL,
-                                     NULL};
+    weft_attention_gradients data = {.struct_size = sizeof(weft_attention_gradients),
+                                     .operation = WEFT_ATTENTION_BACKWARD,
+                                     .q = t.q,
+                                     .k = t.k,
+                                     .v = t.v,
+                                     .grad_o = grad_o,
+                                     .grad_q = theirs[0],
+                                     .grad_k = theirs[1],
+                                     .grad_v = theirs[2]};
     assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
-    data = (weft_attention_gradients){
-        sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD,      t.q, t.k, t.v, grad_o, ours[0], ours[1], ours[2],
-        round % 2 ? t.data.o : NULL,      round % 2 ? t.data.lse : NULL};
+    data = (weft_attention_gradients){.struct_size = sizeof(weft_attention_gradients),
+                                      .operation = WEFT_ATTENTION_BACKWARD,
+                                      .q = t.q,
+                                      .k = t.k,
+                                      .v = t.v,
+                                      .grad_o = grad_o,
+                                      .grad_q = ours[0],
+                                      .grad_k = ours[1],
+                                      .grad_v = ours[2],
+                                      .o = round % 2 ? t.data.o : NULL,
+                                      .lse = round % 2 ? t.data.lse : NULL};
     weft_message message = {""};
     if (weft_attention_backward(p, &data, &message)) {
         fail_msg("%s", message.text);
@@ -643,13 +649,12 @@ static void tiles_have_a_limit(void **state) {
     p.head_dim = 8;
     s.tile_m = s.tile_n = p.seq;
     float some[4] = {0};
-    const weft_attention_data data = {sizeof(weft_attention_data),
-                                      WEFT_ATTENTION,
-                                      &some[0],
-                                      &some[1],
-                                      &some[2],
-                                      (float *)(void *)((uintptr_t)some + (UINT64_C(1) << 40)),
-                                      NULL};
+    const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                      .operation = WEFT_ATTENTION,
+                                      .q = &some[0],
+                                      .k = &some[1],
+                                      .v = &some[2],
+                                      .o = (float *)(void *)((uintptr_t)some + (UINT64_C(1) << 40))};
     assert_int_equal(plan_for(&plan, &p, &s, NULL, NULL), WEFT_OK);
     assert_int_equal(weft_plan_run(plan, &data, &message), WEFT_UNSUPPORTED);
     assert_string_equal(message.text,

@@ -48,18 +48,21 @@ static void check_attention(const weft_attention *near_problem, const weft_atten
     for (int is_far = 0; has_all && is_far < 2; is_far++) {
         uint16_t **t = is_far ? far : near;
         const weft_attention *p = is_far ? far_problem : near_problem;
-        const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, t[0], t[1], t[2], t[3], NULL};
-        const weft_attention_gradients gradients = {sizeof(weft_attention_gradients),
-                                                    WEFT_ATTENTION_BACKWARD,
-                                                    t[0],
-                                                    t[1],
-                                                    t[2],
-                                                    t[4],
-                                                    t[5],
-                                                    t[6],
-                                                    t[7],
-                                                    NULL,
-                                                    NULL};
+        const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                          .operation = WEFT_ATTENTION,
+                                          .q = t[0],
+                                          .k = t[1],
+                                          .v = t[2],
+                                          .o = t[3]};
+        const weft_attention_gradients gradients = {.struct_size = sizeof(weft_attention_gradients),
+                                                    .operation = WEFT_ATTENTION_BACKWARD,
+                                                    .q = t[0],
+                                                    .k = t[1],
+                                                    .v = t[2],
+                                                    .grad_o = t[4],
+                                                    .grad_q = t[5],
+                                                    .grad_k = t[6],
+                                                    .grad_v = t[7]};
         weft_message message = {""};
         if (weft_attention_forward(p, &data, &message) || weft_attention_backward(p, &gradients, &message)) {
             fail_msg("%s", message.text);

@@ -95,17 +95,20 @@ static problem problem_new(const weft_attention *p, uint64_t *random) {
     }
     x.size = attention_sizes(&x.p);
     const size_t bytes = weft_dtype_bytes(p->dtype);
-    x.host = (weft_attention_data){sizeof(weft_attention_data),      WEFT_ATTENTION,
-                                   make(p->dtype, x.size.q, random), make(p->dtype, x.size.k, random),
-                                   make(p->dtype, x.size.v, random), make(p->dtype, x.size.o, NULL),
-                                   make(WEFT_FP32, x.size.lse, NULL)};
-    x.device = (weft_attention_data){sizeof(weft_attention_data),
-                                     WEFT_ATTENTION,
-                                     there(x.host.q, x.size.q * bytes),
-                                     there(x.host.k, x.size.k * bytes),
-                                     there(x.host.v, x.size.v * bytes),
-                                     there(x.host.o, x.size.o * bytes),
-                                     there(x.host.lse, x.size.lse * sizeof(float))};
+    x.host = (weft_attention_data){.struct_size = sizeof(weft_attention_data),
+                                   .operation = WEFT_ATTENTION,
+                                   .q = make(p->dtype, x.size.q, random),
+                                   .k = make(p->dtype, x.size.k, random),
+                                   .v = make(p->dtype, x.size.v, random),
+                                   .o = make(p->dtype, x.size.o, NULL),
+                                   .lse = make(WEFT_FP32, x.size.lse, NULL)};
+    x.device = (weft_attention_data){.struct_size = sizeof(weft_attention_data),
+                                     .operation = WEFT_ATTENTION,
+                                     .q = there(x.host.q, x.size.q * bytes),
+                                     .k = there(x.host.k, x.size.k * bytes),
+                                     .v = there(x.host.v, x.size.v * bytes),
+                                     .o = there(x.host.o, x.size.o * bytes),
+                                     .lse = there(x.host.lse, x.size.lse * sizeof(float))};
     return x;
 }
 
@@ -157,11 +160,11 @@ static double tensor_core_error(const problem *x) {
     double error = 0;
 #pragma omp parallel for reduction(max : error)
     for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
-        double weights[WIDEST], exact[256], plain[256] = {0}, lse, sum = 0, most = -INFINITY;
+        double weights[WIDEST], exact[256], plain[256] = {0}, sum = 0, most = -INFINITY;
         const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        const int64_t keys = weft_seen_keys(p, row).end, kv_head = head / (p->heads / p->kv_heads);
+        const int64_t keys = weft_seen_keys(p, batch, row).end, kv_head = head / (p->heads / p->kv_heads);
         const size_t q = weft_row_index(&p->q_strides, batch, row, head);
-        weft_ref_attention_row(p, &x->host, batch, head, row, weights, exact, &lse);
+        weft_ref_attention_row(p, &x->host, batch, head, row, weights, exact);
         for (int64_t key = 0; key < keys; key++) {
             const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
             float score = 0;
@@ -202,7 +205,7 @@ static void compare(const problem *x, const char *what) {
         double weights[WIDEST], exact[256], naive[256], lse;
         float plain[WIDEST];
         const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        weft_ref_attention_row(p, &x->host, batch, head, row, weights, exact, &lse);
+        lse = weft_ref_attention_row(p, &x->host, batch, head, row, weights, exact).lse;
         weft_ref_attention_row_naive(p, &x->host, batch, head, row, plain, naive);
         const double got_lse = (double)x->host.lse[i];
         wrong += !(lse == -INFINITY ? got_lse == lse : fabs(got_lse - lse) <= 1e-4 * fmax(1, fabs(lse)));

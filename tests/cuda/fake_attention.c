@@ -55,14 +55,14 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t from = visit.tile.block * walk->reach.tile_rows - walk->reach.lead, first = from > 0 ? from : 0;
             const int64_t end = from + walk->reach.tile_rows < problem->seq ? from + walk->reach.tile_rows : problem->seq;
-            const int64_t keys = weft_seen_keys(problem, end - 1).end;
+            const int64_t keys = weft_seen_keys(problem, 0, end - 1).end;
             if (end <= first || visit.steps != weft_ceil_divide(keys, walk->reach.tile_columns)) {
                 free(weights);
                 return 1;
             }
             for (int64_t i = 0; i < (end - first) * pack; i++) {
                 const int64_t row = first + i / pack, head = visit.tile.head * pack + i % pack;
-                weft_ref_attention_row(problem, data, visit.tile.batch, head, row, weights, out, &lse);
+                lse = weft_ref_attention_row(problem, data, visit.tile.batch, head, row, weights, out).lse;
                 const size_t at = weft_row_index(&problem->o_strides, visit.tile.batch, row, head);
                 for (int64_t d = 0; d < problem->head_dim; d++) {
                     weft_ref_store(problem->dtype, data->o, at + (size_t)d, out[d]);
@@ -79,7 +79,13 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
 
 static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
     weft_attention problem;
-    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, p->q, p->k, p->v, p->o, p->lse};
+    const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                      .operation = WEFT_ATTENTION,
+                                      .q = p->q,
+                                      .k = p->k,
+                                      .v = p->v,
+                                      .o = p->o,
+                                      .lse = p->lse};
     fake_begin(p->counter);
     return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 1, p->counter) : 1;
 }
@@ -129,15 +135,15 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
     set_mask(&problem, &p->walk.reach);
     problem.scale = (double)p->scale_log2 / 1.44269504088896340736;
     problem.o_strides = p->o_strides;
-    const weft_attention_data data = {sizeof(weft_attention_data),
-                                      WEFT_ATTENTION,
-                                      (const void *)(uintptr_t)q.data,
-                                      (const void *)(uintptr_t)k.data,
-                                      (const void *)(uintptr_t)v.data,
-                                      p->o,
-                                      p->lse};
+    const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                      .operation = WEFT_ATTENTION,
+                                      .q = (const void *)(uintptr_t)q.data,
+                                      .k = (const void *)(uintptr_t)k.data,
+                                      .v = (const void *)(uintptr_t)v.data,
+                                      .o = p->o,
+                                      .lse = p->lse};
     const int64_t lead = p->walk.reach.lead;
-    if ((p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) || !p->walk.reach.is_prefix || lead < 0 ||
+    if ((p->counter && p->counter[WEFT_HOPPER_TICKETS] != 0) || p->walk.reach.kind != WEFT_REACH_PREFIX || lead < 0 ||
         lead >= p->walk.reach.tile_rows || lead % (64 / pack) != 0) {
         return 1;
     }

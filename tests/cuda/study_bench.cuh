@@ -67,7 +67,13 @@ static void bench_shape(const bench_options *o, const lent *l, int sms) {
     float *lse;
     CHECK(cudaMalloc(&out, (size_t)count * 2));
     CHECK(cudaMalloc(&lse, (size_t)(p.batch * p.heads * p.seq) * sizeof *lse));
-    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, q, key, v, out, lse};
+    const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                      .operation = WEFT_ATTENTION,
+                                      .q = q,
+                                      .k = key,
+                                      .v = v,
+                                      .o = out,
+                                      .lse = lse};
     cudaEvent_t begin, end;
     CHECK(cudaEventCreate(&begin));
     CHECK(cudaEventCreate(&end));

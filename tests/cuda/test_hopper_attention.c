@@ -282,8 +282,12 @@ static const weft_hopper_attention_params *filled(const weft_attention *p, const
     static weft_hopper_attention_params params;
     static uint64_t counter[WEFT_HOPPER_COUNTERS];
     const weft_device device = hopper();
-    const weft_attention_data data = {
-        sizeof(weft_attention_data), WEFT_ATTENTION, (void *)16, (void *)16, (void *)16, (void *)16, NULL};
+    const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                      .operation = WEFT_ATTENTION,
+                                      .q = (void *)16,
+                                      .k = (void *)16,
+                                      .v = (void *)16,
+                                      .o = (void *)16};
     weft_plan *plan = planned(p, s, &device);
     const weft_cuda_plan *c = plan->placed;
     const weft_counters counters = {.own = c->tickets ? counter : NULL};
@@ -395,9 +399,13 @@ static void run_alike(const weft_attention *p, const weft_schedule *s, uint64_t 
     const size_t o_bytes = t.size.o * 2, lse_bytes = t.size.lse * sizeof(float);
     uint64_t at[] = {there(d, t.q, t.size.q * 2), there(d, t.k, t.size.k * 2), there(d, t.v, t.size.v * 2),
                      there(d, t.data.o, o_bytes), there(d, t.data.lse, lse_bytes)};
-    const weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION,           (void *)(uintptr_t)at[0],
-                                      (void *)(uintptr_t)at[1],    (void *)(uintptr_t)at[2], (void *)(uintptr_t)at[3],
-                                      (float *)(uintptr_t)at[4]};
+    const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                      .operation = WEFT_ATTENTION,
+                                      .q = (void *)(uintptr_t)at[0],
+                                      .k = (void *)(uintptr_t)at[1],
+                                      .v = (void *)(uintptr_t)at[2],
+                                      .o = (void *)(uintptr_t)at[3],
+                                      .lse = (float *)(uintptr_t)at[4]};
     weft_message message = {""};
     if (weft_plan_run(plan, &data, &message)) {
         fail_msg("%s", message.text);

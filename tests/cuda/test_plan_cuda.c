@@ -50,9 +50,13 @@ static buffers buffers_new(const tensors *t) {
     b.v = there(b.driver, t->v, t->size.v * bytes);
     b.o = there(b.driver, t->data.o, t->size.o * bytes);
     b.lse = there(b.driver, t->data.lse, t->size.lse * sizeof(float));
-    b.data = (weft_attention_data){sizeof(weft_attention_data), WEFT_ATTENTION,         (void *)(uintptr_t)b.q,
-                                   (void *)(uintptr_t)b.k,      (void *)(uintptr_t)b.v, (void *)(uintptr_t)b.o,
-                                   (float *)(uintptr_t)b.lse};
+    b.data = (weft_attention_data){.struct_size = sizeof(weft_attention_data),
+                                   .operation = WEFT_ATTENTION,
+                                   .q = (void *)(uintptr_t)b.q,
+                                   .k = (void *)(uintptr_t)b.k,
+                                   .v = (void *)(uintptr_t)b.v,
+                                   .o = (void *)(uintptr_t)b.o,
+                                   .lse = (float *)(uintptr_t)b.lse};
     return b;
 }
 

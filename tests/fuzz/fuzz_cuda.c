@@ -111,9 +111,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             tidy_attention(&p);
         }
         expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
-        const weft_attention_data where = {sizeof(weft_attention_data), WEFT_ATTENTION,       take_pointer(&in, 1),
-                                           take_pointer(&in, 2),        take_pointer(&in, 3), take_pointer(&in, 4),
-                                           take_pointer(&in, 5)};
+        const weft_attention_data where = {.struct_size = sizeof(weft_attention_data),
+                                           .operation = WEFT_ATTENTION,
+                                           .q = take_pointer(&in, 1),
+                                           .k = take_pointer(&in, 2),
+                                           .v = take_pointer(&in, 3),
+                                           .o = take_pointer(&in, 4),
+                                           .lse = take_pointer(&in, 5)};
         status = plan ? weft_plan_enqueue(plan, &where, NULL, &message) : WEFT_FAILED;
     } else {
         weft_gemm p = take_gemm(&in);

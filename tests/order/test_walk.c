@@ -83,7 +83,7 @@ static void run_workers(const weft_walk *walk, weft_grid tiles, uint64_t *random
     for (int64_t left = workers; left > 0;) {
         const int64_t w = random_between(random, 0, left - 1);
         weft_visit v;
-        const weft_deal deal = {walk->workers, -1, walk->reach.is_prefix};
+        const weft_deal deal = {walk->workers, -1, walk->reach.kind};
         if (!(numbered ? weft_worker_next_dealt(walk, &all[w], deal, &v) : weft_worker_next(walk, &all[w], &v))) {
             all[w] = all[--left];
             taken[w] = taken[left];
@@ -211,7 +211,7 @@ static void workers_by_side(void **state) {
         while (left > 0) {
             const int64_t w = random_between(&random, 0, left - 1);
             weft_visit v;
-            const weft_deal deal = {0, sides[w], walk.reach.is_prefix};
+            const weft_deal deal = {0, sides[w], walk.reach.kind};
             if (!weft_worker_next_dealt(&walk, &all[w], deal, &v)) {
                 all[w] = all[--left];
                 sides[w] = sides[left];

@@ -154,7 +154,8 @@ static void buffers_are_checked(void **state) {
     assert_non_null(room);
     float *q = room, *k = q + 16 * 8 * 64, *v = k + 16 * 2 * 64, *o = v + 16 * 2 * 64;
     weft_message message;
-    weft_attention_data data = {sizeof(weft_attention_data), WEFT_ATTENTION, q, k, v, o, NULL};
+    weft_attention_data data = {
+        .struct_size = sizeof(weft_attention_data), .operation = WEFT_ATTENTION, .q = q, .k = k, .v = v, .o = o};
     assert_int_equal(weft_plan_run(plan, &data, &message), WEFT_OK);
     data.k = NULL;
     assert_int_equal(weft_plan_run(plan, &data, &message), WEFT_INVALID);

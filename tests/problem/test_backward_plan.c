@@ -26,7 +26,7 @@ static weft_attention random_problem(uint64_t *random) {
 
 static int sees_any(const weft_attention *resolved, int64_t first_query, int64_t queries, int64_t first_key, int64_t keys) {
     for (int64_t q = first_query; q < first_query + queries && q < resolved->seq; q++) {
-        const weft_rows seen = weft_seen_keys(resolved, q);
+        const weft_rows seen = weft_seen_keys(resolved, 0, q);
         if (seen.begin < seen.end && seen.end > first_key && seen.begin < first_key + keys) {
             return 1;
         }

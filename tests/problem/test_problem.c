@@ -46,8 +46,14 @@ static void bad_attentions(void **state) {
     REFUSED(attention, batch, -1, "batch -1 is not between 1 and 2147483647");
     REFUSED(attention, kv_seq, INT64_C(1) << 40, "kv_seq 1099511627776 is not between 1 and 2147483647");
     REFUSED(attention, heads, INT64_MIN, "heads -9223372036854775808 is not between 1 and 2147483647");
-    REFUSED(attention, head_dim, 60, "head_dim 60 is not a multiple of 8 between 8 and 256");
-    REFUSED(attention, head_dim, 264, "head_dim 264 is not a multiple of 8 between 8 and 256");
+    REFUSED(attention, head_dim, 577, "head dims of 577 and, for V, 577 are not between 1 and 576");
+    REFUSED(attention, head_dim_v, -1, "head dims of 56 and, for V, -1 are not between 1 and 576");
+    REFUSED(attention, softcap, -1, "softcap -1 is not at least 0");
+    REFUSED(attention, dropout, 1, "dropout 1 is not at least 0 and below 1");
+    REFUSED(attention, chunk, -1, "chunk -1 or prefix 0 is not between 0 and 2147483647");
+    REFUSED(attention, extras, 1 << 20, "extras 1048576 has bits that are no weft_attention_extras");
+    REFUSED(attention, extras, WEFT_STARTS, "q_starts is only for a packed batch: sequences is 0");
+    REFUSED(attention, sequences, 2, "a packed batch needs q_starts");
     REFUSED(attention, dtype, (weft_dtype)9, "dtype 9 is not WEFT_FP32, WEFT_FP16, WEFT_BF16 or WEFT_FP8");
     REFUSED(attention, mask, (weft_mask)7, "mask 7 is not a weft_mask");
     REFUSED(attention, layout, (weft_layout)5, "layout 5 is not WEFT_BSHD or WEFT_BHSD");
@@ -150,12 +156,12 @@ static void visible_keys(void **state) {
     p.mask = WEFT_MASK_CAUSAL;
     p.offset = -3;
     assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
-    assert_int_equal(weft_seen_keys(&r, 0).end, 0);
-    assert_int_equal(weft_seen_keys(&r, 2).end, 0);
-    assert_int_equal(weft_seen_keys(&r, 3).end, 1);
-    assert_int_equal(weft_seen_keys(&r, 99).end, 97);
+    assert_int_equal(weft_seen_keys(&r, 0, 0).end, 0);
+    assert_int_equal(weft_seen_keys(&r, 0, 2).end, 0);
+    assert_int_equal(weft_seen_keys(&r, 0, 3).end, 1);
+    assert_int_equal(weft_seen_keys(&r, 0, 99).end, 97);
     r.offset = 150;
-    assert_int_equal(weft_seen_keys(&r, 99).end, 200);
+    assert_int_equal(weft_seen_keys(&r, 0, 99).end, 200);
 }
 
 /* A resolved problem shows what the mask says in words, and its operations are those of the pairs seen. */
@@ -171,7 +177,7 @@ static void seen_keys_are_those_of_the_mask(void **state) {
         assert_int_equal(resolve_attention(&r, &p, NULL), WEFT_OK);
         int64_t pairs = 0, most = 0;
         for (int64_t i = 0; i < p.seq; i++) {
-            const weft_rows seen = weft_seen_keys(&r, i);
+            const weft_rows seen = weft_seen_keys(&r, 0, i);
             assert_true(0 <= seen.begin && seen.begin <= seen.end && seen.end <= p.kv_seq);
             most = seen.end - seen.begin > most ? seen.end - seen.begin : most;
             for (int64_t j = 0; j < p.kv_seq; j++) {
@@ -222,8 +228,13 @@ static void repeated_inputs(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bad_attentions),         cmocka_unit_test(bad_gemms),
-                                       cmocka_unit_test(defaults_are_filled_in), cmocka_unit_test(strides_of_single_rows),
-                                       cmocka_unit_test(visible_keys), cmocka_unit_test(seen_keys_are_those_of_the_mask), cmocka_unit_test(windows_that_are_refused),           cmocka_unit_test(repeated_inputs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bad_attentions),
+                                       cmocka_unit_test(bad_gemms),
+                                       cmocka_unit_test(defaults_are_filled_in),
+                                       cmocka_unit_test(strides_of_single_rows),
+                                       cmocka_unit_test(visible_keys),
+                                       cmocka_unit_test(seen_keys_are_those_of_the_mask),
+                                       cmocka_unit_test(windows_that_are_refused),
+                                       cmocka_unit_test(repeated_inputs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,17 +79,15 @@ static void check_problem(uint64_t *seed, const weft_attention *problem) {
     const weft_attention *p = &t.p;
     const size_t bytes = weft_dtype_bytes(p->dtype);
     void *grad_o = random_buffer(seed, p->dtype, t.size.o);
-    const weft_attention_gradients data = {sizeof(weft_attention_gradients),
-                                           WEFT_ATTENTION_BACKWARD,
-                                           t.q,
-                                           t.k,
-                                           t.v,
-                                           grad_o,
-                                           guarded_new(t.size.q * bytes),
-                                           guarded_new(t.size.k * bytes),
-                                           guarded_new(t.size.v * bytes),
-                                           NULL,
-                                           NULL};
+    const weft_attention_gradients data = {.struct_size = sizeof(weft_attention_gradients),
+                                           .operation = WEFT_ATTENTION_BACKWARD,
+                                           .q = t.q,
+                                           .k = t.k,
+                                           .v = t.v,
+                                           .grad_o = grad_o,
+                                           .grad_q = guarded_new(t.size.q * bytes),
+                                           .grad_k = guarded_new(t.size.k * bytes),
+                                           .grad_v = guarded_new(t.size.v * bytes)};
     assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
 
     const mirror m = {p, mirrored(p->dtype, t.q, t.size.q), mirrored(p->dtype, t.k, t.size.k),
@@ -192,17 +190,15 @@ static void hopeless_queries_add_nothing(void **state) {
         weft_ref_store(WEFT_FP32, t.q, i, 1);
     }
     float grad_q[2 * 8], grad_k[3 * 8], grad_v[3 * 8];
-    const weft_attention_gradients data = {sizeof(weft_attention_gradients),
-                                           WEFT_ATTENTION_BACKWARD,
-                                           t.q,
-                                           t.k,
-                                           t.v,
-                                           grad_o,
-                                           grad_q,
-                                           grad_k,
-                                           grad_v,
-                                           NULL,
-                                           NULL};
+    const weft_attention_gradients data = {.struct_size = sizeof(weft_attention_gradients),
+                                           .operation = WEFT_ATTENTION_BACKWARD,
+                                           .q = t.q,
+                                           .k = t.k,
+                                           .v = t.v,
+                                           .grad_o = grad_o,
+                                           .grad_q = grad_q,
+                                           .grad_k = grad_k,
+                                           .grad_v = grad_v};
     assert_int_equal(weft_ref_attention_backward(&t.p, &data, NULL), WEFT_OK);
     for (size_t i = 0; i < 3 * 8; i++) {
         assert_true(grad_k[i] == 0 && grad_v[i] == 0 && grad_q[i % 16] == 0);

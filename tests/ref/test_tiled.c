@@ -341,8 +341,8 @@ static void no_memory_is_a_status(void **state) {
     weft_attention wide = attention_of(1, 1, 1, 1, WEFT_MASK_NONE, 0);
     wide.q_strides.batch = INT64_C(1) << 58;
     weft_attention p;
-    const weft_attention_gradients nothing = {
-        sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    const weft_attention_gradients nothing = {.struct_size = sizeof(weft_attention_gradients),
+                                              .operation = WEFT_ATTENTION_BACKWARD};
     assert_int_equal(resolve_attention(&p, &wide, NULL), WEFT_OK);
     assert_int_equal(weft_ref_attention_backward(&p, &nothing, NULL), WEFT_NO_MEMORY);
 }

@@ -60,6 +60,7 @@ typedef struct weft_visit {
     int64_t full_begin, full_end; /**< steps full_begin .. full_end - 1 need no mask */
     int32_t direction;            /**< +1 or -1: what to add to a step to get the next */
     int32_t ranges;               /**< ranges of steps of the tile; others than the first: weft_visit_range() */
+    weft_cut cut;                 /**< the tile's rows; of a packed batch it may have none */
 } weft_visit;
 
 /** A worker on its way. */
@@ -108,7 +109,7 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->workers = 1;
     walk->reach = reach;
     int fits = cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
-               (cluster_cols == 1 || !reach.first_slice);
+               (cluster_cols == 1 || (!reach.first_slice && reach.kind != WEFT_REACH_BAND));
     if (fits) {
         const weft_grid g = weft_walk_positions(tiles, sweep, cluster_rows, cluster_cols);
         walk->workers = workers / (cluster_rows * cluster_cols);
@@ -119,17 +120,24 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     return fits;
 }
 
-/** weft_visit_range(), where `is_prefix` is walk->reach.is_prefix, or a constant 1 in a kernel that takes nothing else. */
-WEFT_INLINE void weft_visit_range_of(const weft_walk *walk, weft_visit *visit, int32_t i, int is_prefix) {
+/** weft_visit_range(), where `kind` is walk->reach.kind, or a constant in a kernel that takes no other. */
+WEFT_INLINE void weft_visit_range_of(const weft_walk *walk, weft_visit *visit, int32_t i, int kind) {
     const weft_reach *reach = &walk->reach;
-    /* The tiles of a cluster go through the same steps: those of all their rows. */
-    const weft_rows rows = weft_reach_rows(reach, visit->tile.col, walk->cluster_cols);
     const int down = visit->direction < 0;
     weft_steps steps;
-    if (is_prefix || !reach->first_slice) {
-        steps = weft_slice_steps_of(&reach->slice, rows.begin, rows.end, &reach->by_tile_columns, is_prefix);
+    if (kind == WEFT_REACH_BAND) {
+        visit->cut = weft_reach_cut(reach, visit->tile.batch, visit->tile.col);
+        steps = weft_reach_band_steps(reach, &visit->cut);
     } else {
-        steps = weft_reach_steps(reach, visit->tile.col, down ? visit->ranges - 1 - i : i);
+        /* The tiles of a cluster go through the same steps: those of all their rows. */
+        visit->cut.rows = weft_reach_rows(reach, visit->tile.col, walk->cluster_cols);
+        visit->cut.sequence = 0;
+        if (kind == WEFT_REACH_PREFIX || !reach->first_slice) {
+            steps = weft_slice_steps_of(&reach->slice, visit->cut.rows.begin, visit->cut.rows.end, &reach->by_tile_columns,
+                                        kind == WEFT_REACH_PREFIX);
+        } else {
+            steps = weft_reach_steps(reach, visit->tile.col, down ? visit->ranges - 1 - i : i);
+        }
     }
     visit->steps = steps.end - steps.begin;
     visit->full_begin = steps.full_begin;
@@ -141,11 +149,11 @@ WEFT_INLINE void weft_visit_range_of(const weft_walk *walk, weft_visit *visit, i
 /** Sets a visit to the i-th range of its tile's steps in the order of visiting, i below visit->ranges: a visit that comes
  * down begins with the last range. */
 WEFT_INLINE void weft_visit_range(const weft_walk *walk, weft_visit *visit, int32_t i) {
-    weft_visit_range_of(walk, visit, i, walk->reach.is_prefix);
+    weft_visit_range_of(walk, visit, i, walk->reach.kind);
 }
 
-/** weft_walk_visit(), where `is_prefix` is as in weft_visit_range_of(). */
-WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int64_t wave, int32_t which, int is_prefix,
+/** weft_walk_visit(), where `kind` is as in weft_visit_range_of(). */
+WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int64_t wave, int32_t which, int kind,
                                    weft_visit *visit) {
     const weft_tile t = weft_order_tile(&walk->order, position);
     visit->tile.batch = t.batch;
@@ -156,11 +164,13 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
     }
     visit->position = position;
     visit->direction = (walk->sweep == WEFT_SWEEP_SAWTOOTH ? wave % 2 != 0 : which) ? -1 : 1;
-    visit->ranges = is_prefix ? 1 : weft_reach_ranges(&walk->reach, visit->tile.col);
+    visit->ranges = kind != WEFT_REACH_ANY ? 1 : weft_reach_ranges(&walk->reach, visit->tile.col);
     if (visit->ranges > 0) {
-        weft_visit_range_of(walk, visit, 0, is_prefix);
+        weft_visit_range_of(walk, visit, 0, kind);
     } else { /* the tile has no slice */
         visit->first = visit->last = visit->steps = visit->full_begin = visit->full_end = 0;
+        visit->cut.rows = weft_reach_rows(&walk->reach, visit->tile.col, 1);
+        visit->cut.sequence = 0;
     }
     return 1;
 }
@@ -169,7 +179,7 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
  * 0, or 0 and 1 under the pair sweep.
  * @return 1, or 0 when the second tile of a pair lies beyond the last column. */
 WEFT_INLINE int weft_walk_visit(const weft_walk *walk, int64_t position, int64_t wave, int32_t which, weft_visit *visit) {
-    return weft_walk_visit_of(walk, position, wave, which, walk->reach.is_prefix, visit);
+    return weft_walk_visit_of(walk, position, wave, which, walk->reach.kind, visit);
 }
 
 /** Takes the next number from a counter that workers share. */

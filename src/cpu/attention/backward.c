@@ -88,7 +88,7 @@ static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batc
 static int find_seen(const weft_cpu_gradients *w, const weft_cpu_seen *to, int64_t first, int64_t begin, int64_t keys) {
     int any = 0;
     for (int64_t j = 0; j < w->kernel->b.lines; j++) {
-        const weft_rows none = {0, 0}, seen = first + j < w->p->seq ? weft_seen_keys(w->p, first + j) : none;
+        const weft_rows none = {0, 0}, seen = first + j < w->p->seq ? weft_seen_keys(w->p, 0, first + j) : none;
         const weft_rows here = weft_cpu_seen_of_block(seen, begin, keys);
         to->begin[j] = (int32_t)here.begin;
         to->end[j] = (int32_t)here.end;

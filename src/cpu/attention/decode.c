@@ -23,8 +23,8 @@ typedef struct decode_job {
     const weft_attention_data *data;
     const weft_cpu_kernel *kernel;
     weft_cpu_attention_job job;
-    int64_t seen_from;    /* the first key that a query sees */
-    int64_t first, parts; /* the first part that a query sees, and how many */
+    int64_t seen_from;     /* the first key that a query sees */
+    int64_t first, parts;  /* the first part that a query sees, and how many */
     weft_cpu_taken *taken; /* (batch, heads): parts */
     float *results;        /* (batch, heads, parts, seq, head_dim + 2): output, max, sum */
 } decode_job;
@@ -63,7 +63,7 @@ static weft_attention gather(const weft_attention *p) {
     if (group > 1) {
         q.heads = p->kv_heads;
         q.seq = group;
-        q.kv_seq = weft_seen_keys(p, 0).end;
+        q.kv_seq = weft_seen_keys(p, 0, 0).end;
         q.mask = WEFT_MASK_NONE;
         q.q_strides.seq = p->q_strides.head;
         q.q_strides.head = p->q_strides.head * group;
@@ -90,7 +90,7 @@ typedef struct part {
 } part;
 
 static weft_rows seen_keys(const decode_job *w, int64_t row, int64_t begin, int64_t keys) {
-    return weft_cpu_seen_of_block(weft_seen_keys(&w->p, row), begin, keys);
+    return weft_cpu_seen_of_block(weft_seen_keys(&w->p, 0, row), begin, keys);
 }
 
 /* K and V unpacked. */
@@ -230,9 +230,9 @@ weft_status weft_cpu_attention_decode(const weft_plan *plan, const weft_attentio
     decode_job w = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype)};
     const weft_attention *p = &w.p;
     weft_cpu_attention_job_init(&w.job, p, data, p->seq, BLOCK);
-    w.seen_from = weft_seen_keys(problem, 0).begin;
+    w.seen_from = weft_seen_keys(problem, 0, 0).begin;
     w.first = w.seen_from / PART;
-    w.parts = weft_larger(weft_ceil_divide(weft_seen_keys(p, p->seq - 1).end, PART) - w.first, 0);
+    w.parts = weft_larger(weft_ceil_divide(weft_seen_keys(p, 0, p->seq - 1).end, PART) - w.first, 0);
     const int64_t tiles = p->batch * p->heads;
     const double floats = (double)tiles * (double)w.parts * (double)(p->seq * (p->head_dim + 2));
     weft_status status = WEFT_OK;

@@ -106,7 +106,12 @@ static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strid
     if (!*o || !*lse) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for the output of the forward pass");
     }
-    const weft_attention_data forward = {sizeof forward, WEFT_ATTENTION, w->data->q, w->data->k, w->data->v, *o, *lse};
+    weft_attention_data forward = WEFT_ATTENTION_DATA_INIT;
+    forward.q = w->data->q;
+    forward.k = w->data->k;
+    forward.v = w->data->v;
+    forward.o = *o;
+    forward.lse = *lse;
     p.operation = WEFT_ATTENTION;
     return weft_attention_forward(&p, &forward, message);
 }

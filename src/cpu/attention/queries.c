@@ -124,7 +124,7 @@ void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_quer
         int64_t most = 0, least = keys, latest = 0, none = 1;
         for (int64_t j = 0; j < width; j++) {
             const int64_t row = first + weft_cpu_min(panel * width + j, rows - 1); /* lanes past the last repeat it */
-            const weft_rows seen = weft_cpu_seen_of_block(weft_seen_keys(a->p, row), begin, keys);
+            const weft_rows seen = weft_cpu_seen_of_block(weft_seen_keys(a->p, tile.batch, row), begin, keys);
             b->seen.begin[j] = (int32_t)seen.begin;
             b->seen.end[j] = (int32_t)seen.end;
             most = weft_larger(seen.end, most);

@@ -68,7 +68,7 @@ typedef struct weft_cuda_family {
     int (*paces)(const weft_plan *plan);
 } weft_cuda_family;
 
-enum { WEFT_CUDA_MAX_PARAMETERS = 1280 };
+enum { WEFT_CUDA_MAX_PARAMETERS = 2048 };
 
 /* What a plan holds on a GPU. Nothing but the tickets changes once it is placed. */
 struct weft_cuda_plan {

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "cuda/plan/backend.h"
+#include "problem/problem.h"
 
 static const weft_study_variant variants[] = {
 #define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__),
@@ -123,8 +124,9 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
-    if (p->mask == WEFT_MASK_WINDOW) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no windows");
+    const char *lacks = weft_attention_lacks(p, 0);
+    if (lacks) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
     }
     if ((status = check_strides("q", &p->q_strides, why)) || (status = check_strides("k", &p->k_strides, why)) ||
         (status = check_strides("v", &p->v_strides, why)) || (status = check_strides("o", &p->o_strides, why))) {

@@ -21,8 +21,8 @@ static __device__ __forceinline__ int64_t study_row_bytes(const weft_strides &s,
 template <class S>
 static __device__ __forceinline__ void study_fetch(const weft_study_params &p, weft_worker *at, study_job *job) {
     weft_worker worker = *at;
-    weft_visit visit = {};             /* set, or it would hold registers all through the tile */
-    const weft_deal deal = {0, -1, 1}; /* one full or causal slice */
+    weft_visit visit = {}; /* set, or it would hold registers all through the tile */
+    const weft_deal deal = {0, -1, WEFT_REACH_PREFIX};
     job->more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
     const weft_tile &t = visit.tile;
     const int64_t kv_head = weft_divide(t.head, &p.by_kv_group), row = t.block * S::tile_m;

@@ -9,6 +9,7 @@
 #include "cuda/sm90/attention/choose.h"
 #include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
+#include "problem/problem.h"
 
 _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 _Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_TICKETS_WORDS, "the counters fit a slot");
@@ -40,8 +41,9 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
     }
-    if (p->mask == WEFT_MASK_WINDOW) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no windows");
+    const char *lacks = weft_attention_lacks(p, 0);
+    if (lacks) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
     }
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);

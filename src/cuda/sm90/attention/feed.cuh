@@ -128,7 +128,7 @@ template <class S> struct hopper_producer {
     /* The worker's next tile, if there is one. */
     __device__ __forceinline__ bool next_visit(weft_visit &visit) const {
         weft_worker worker = desk.worker;
-        const weft_deal deal = {p.walk.workers, -1, 1};    /* one full or causal slice */
+        const weft_deal deal = {p.walk.workers, -1, WEFT_REACH_PREFIX};
         worker.counter = tiles > 0 ? counters() : nullptr; /* the first tile needs none */
         const bool more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
         desk.worker = worker;

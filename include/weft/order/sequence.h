@@ -1,0 +1,143 @@
+/** @file
+ * Sequences and bands: where the queries and keys of a sequence lie, and which keys each of its queries sees.
+ *
+ * What a query sees is one run of keys, and both ends of it move on or stay from query to query. So it is for causal masks,
+ * windows, chunks and prefixes, for sequences of any length and for a packed batch as a whole; two queries, the first and
+ * the last of a tile, then say which steps the tile visits. Masks that are not so are tables of slices: see weft_reach.
+ */
+#ifndef WEFT_ORDER_SEQUENCE_H
+#define WEFT_ORDER_SEQUENCE_H
+
+#include "slice.h"
+
+/** Rows, columns, queries or keys: begin .. end - 1. */
+typedef struct weft_rows {
+    int64_t begin, end;
+} weft_rows;
+
+/** Lengths of sequences, in the memory of whoever reads them; null: not given. What they say is held to the tensors' sizes
+ * by whoever reads it, so that no length, however wrong, leads outside of a tensor. */
+typedef struct weft_lengths {
+    const int32_t *q_starts; /**< packed: (sequences + 1) first queries, ascending; what lies behind the last is no query */
+    const int32_t *kv_starts; /**< packed: the same of keys; null: as q_starts */
+    const int32_t *q_used;    /**< queries of each sequence that count, from its first on; the others see nothing */
+    const int32_t *kv_used;   /**< keys of each sequence that count, from its first on, padding included */
+    const int32_t *kv_pad;    /**< keys at the beginning of each sequence that do not count */
+} weft_lengths;
+
+/** The sequences of an attention: one for each batch, or, where there are q_starts, `count` in one batch. */
+typedef struct weft_sequences {
+    weft_lengths lengths;
+    int64_t count;
+    int64_t queries, keys; /**< rows of the tensors of a batch */
+} weft_sequences;
+
+/** Where a sequence lies in the tensors of its batch. */
+typedef struct weft_sequence {
+    weft_rows rows;    /**< of Q and O */
+    int64_t used_end;  /**< rows from here to rows.end see nothing */
+    weft_rows columns; /**< keys that count */
+} weft_sequence;
+
+/** What queries see. Query i of a sequence stands at position i + offset among its keys, or, with from_end, so that the
+ * last one stands at the last key. */
+typedef struct weft_band {
+    int64_t left, right; /**< keys before and behind the query's position that it sees; WEFT_BAND_OPEN: all */
+    int64_t offset;      /**< without from_end */
+    int64_t chunk;       /**< above 0: only those keys whose position / chunk is the query's */
+    int64_t prefix;      /**< and also the first so many keys; then `left` is open and `chunk` 0 */
+    int32_t from_end;
+} weft_band;
+
+/** One sequence of some rows and columns, all of which count. */
+WEFT_INLINE weft_sequence weft_sequence_whole(int64_t rows, int64_t columns) {
+    weft_sequence s;
+    s.rows.begin = s.columns.begin = 0;
+    s.rows.end = s.used_end = rows;
+    s.columns.end = columns;
+    return s;
+}
+
+/** A number held between two others, the first of which is not the larger one. */
+WEFT_INLINE int64_t weft_between(int64_t number, int64_t least, int64_t most) {
+    return weft_larger(weft_smaller(number, most), least);
+}
+
+/** Whether sequences differ or share a batch: otherwise all are weft_sequence_whole(). */
+WEFT_INLINE int weft_sequences_vary(const weft_sequences *all) {
+    const weft_lengths *l = &all->lengths;
+    return l->q_starts || l->q_used || l->kv_used || l->kv_pad;
+}
+
+/** The sequence of a number from 0 to all->count - 1. */
+WEFT_INLINE weft_sequence weft_sequence_at(const weft_sequences *all, int64_t number) {
+    const weft_lengths *l = &all->lengths;
+    weft_sequence s = weft_sequence_whole(all->queries, all->keys);
+    if (l->q_starts) {
+        const int32_t *kv_starts = l->kv_starts ? l->kv_starts : l->q_starts;
+        s.rows.begin = weft_between(l->q_starts[number], 0, all->queries);
+        s.rows.end = s.used_end = weft_between(l->q_starts[number + 1], s.rows.begin, all->queries);
+        s.columns.begin = weft_between(kv_starts[number], 0, all->keys);
+        s.columns.end = weft_between(kv_starts[number + 1], s.columns.begin, all->keys);
+    }
+    if (l->q_used) {
+        s.used_end = s.rows.begin + weft_between(l->q_used[number], 0, s.rows.end - s.rows.begin);
+    }
+    if (l->kv_used) {
+        s.columns.end = s.columns.begin + weft_between(l->kv_used[number], 0, s.columns.end - s.columns.begin);
+    }
+    if (l->kv_pad) {
+        s.columns.begin += weft_between(l->kv_pad[number], 0, s.columns.end - s.columns.begin);
+    }
+    return s;
+}
+
+/** The largest number from 0 to count - 1 whose place is at most `at`, or 0: where place(n) = starts[n] / divisor + n with
+ * `each` 1, and starts[n] with a null divisor and `each` 0. */
+WEFT_INLINE int64_t weft_sequence_search(const int32_t *starts, int64_t count, int64_t at, const weft_divisor *by,
+                                         int64_t each) {
+    int64_t low = 0, high = count;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2, start = weft_larger(starts[middle], 0);
+        if ((by ? weft_divide(start, by) : start) + each * middle <= at) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/** The sequence of a packed batch that has a row; of those that are empty, none. */
+WEFT_INLINE int64_t weft_sequence_of_row(const weft_sequences *all, int64_t row) {
+    return weft_sequence_search(all->lengths.q_starts, all->count, row, 0, 0);
+}
+
+/** The position among its keys of the sequence's row `row`, which counts from the tensor's first row. */
+WEFT_INLINE int64_t weft_band_position(const weft_band *band, const weft_sequence *s, int64_t row) {
+    const int64_t keys = s->columns.end - s->columns.begin, queries = s->used_end - s->rows.begin;
+    return row - s->rows.begin + (band->from_end ? keys - queries : band->offset);
+}
+
+/** The columns that a row of a sequence sees; none is an empty run. Rows and columns count from the tensors' first. Both
+ * ends grow from row to row. */
+WEFT_INLINE weft_rows weft_band_seen(const weft_band *band, const weft_sequence *s, int64_t row) {
+    const int64_t keys = s->columns.end - s->columns.begin, at = weft_band_position(band, s, row);
+    weft_rows seen;
+    if (row >= s->used_end) {
+        seen.begin = seen.end = s->columns.end;
+        return seen;
+    }
+    int64_t begin = at - band->left, end = at + band->right + 1;
+    if (band->chunk > 0) {
+        const int64_t in_chunk = at >= 0 ? at % band->chunk : band->chunk - 1 - (-1 - at) % band->chunk;
+        begin = weft_larger(begin, at - in_chunk);
+        end = weft_smaller(end, at - in_chunk + band->chunk);
+    }
+    end = weft_larger(end, band->prefix);
+    seen.end = s->columns.begin + weft_between(end, 0, keys);
+    seen.begin = s->columns.begin + weft_between(begin, 0, seen.end - s->columns.begin);
+    return seen;
+}
+
+#endif
