@@ -54,8 +54,8 @@ static void attention_tile(void *context, void *scratch, const weft_visit *visit
     if (rows.begin >= rows.end || is_begun(a, visit->tile)) {
         return;
     }
-    const weft_cpu_queries q =
-        weft_cpu_queries_of(&a->scores, visit->tile.batch, visit->tile.head, rows, visit->cut.sequence);
+    const int64_t number = cut ? visit->cut.sequence : visit->tile.batch;
+    const weft_cpu_queries q = weft_cpu_queries_of(&a->scores, visit->tile.batch, visit->tile.head, rows, number);
     size_t unused;
     const size_t held = a->held ? weft_cpu_kv_held_bytes(&a->kv) : 0;
     const weft_cpu_query_tile b = weft_cpu_queries_lay_out(a, (char *)scratch + held, &unused);
