@@ -49,7 +49,7 @@ static void attention_tile(void *context, void *scratch, const weft_visit *visit
     const weft_cpu_attention_job *a = context;
     const int64_t kv_head = visit->tile.head / (a->p->heads / a->p->kv_heads);
     const weft_reach *reach = &a->walk->reach;
-    const int cut = reach->kind == WEFT_REACH_BAND; /* otherwise the visit's rows are those of a cluster */
+    const int cut = weft_reach_starts(reach) != NULL; /* otherwise the visit's rows are those of a cluster */
     const weft_rows rows = cut ? visit->cut.rows : weft_reach_rows(reach, visit->tile.block, 1);
     if (rows.begin >= rows.end || is_begun(a, visit->tile)) {
         return;
