@@ -230,7 +230,7 @@ int weft_attention_has_band(const weft_attention *p) {
 }
 
 weft_sequences weft_attention_sequences(const weft_attention *p) {
-    return (weft_sequences){p->lengths, sequence_count(p), p->seq, p->kv_seq};
+    return (weft_sequences){p->lengths, sequence_count(p), p->seq, p->kv_seq, p->sequences > 0};
 }
 
 weft_band weft_attention_band(const weft_attention *p) {
