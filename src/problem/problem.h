@@ -73,6 +73,14 @@ const char *weft_attention_lacks(const weft_attention *p, int32_t known);
 weft_status weft_attention_take_lengths(const weft_attention *p, const weft_lengths *data, weft_lengths *lengths,
                                         weft_message *message);
 
+/* The same where nothing can be read: `known` are the problem's lengths, wherever they are. */
+weft_lengths weft_attention_join_lengths(const weft_attention *p, weft_lengths known, const weft_lengths *data);
+
+/* Bytes of the memory in which a plan keeps the lengths of its problem, 0 where it has none; and lengths in such memory at
+ * `from` when it has been copied to `to`. */
+size_t weft_attention_kept_bytes(const weft_attention *p);
+weft_lengths weft_lengths_move(weft_lengths lengths, const void *from, uintptr_t to);
+
 /* Index of the first element of a (batch, position in the sequence, head) row of a tensor. */
 static inline size_t weft_row_index(const weft_strides *s, int64_t batch, int64_t position, int64_t head) {
     return (size_t)(batch * s->batch + position * s->seq + head * s->head);
