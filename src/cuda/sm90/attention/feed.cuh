@@ -134,7 +134,7 @@ template <class S> struct hopper_producer {
     __device__ __forceinline__ bool next_visit(weft_visit &visit) const {
         weft_worker worker = desk.worker;
         const weft_deal deal = {p.walk.workers, -1, S::reach};
-        worker.counter = tiles > 0 ? counters() : nullptr; /* the first tile needs none */
+        worker.counter = tiles > 0 || S::masks ? counters() : nullptr; /* the first needs none, if it has queries */
         const bool more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
         desk.worker = worker;
         return more;
