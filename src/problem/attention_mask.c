@@ -115,25 +115,34 @@ weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *mess
     return check_lengths(p, &p->lengths, message);
 }
 
-weft_status weft_attention_take_lengths(const weft_attention *p, const weft_lengths *data, weft_lengths *lengths,
-                                        weft_message *message) {
-    *lengths = p->lengths;
+weft_lengths weft_attention_join_lengths(const weft_attention *p, weft_lengths known, const weft_lengths *data) {
     for (size_t i = 0; i < ARRAYS; i++) {
         if (p->extras & arrays[i].bit) {
-            *array_of(lengths, &arrays[i]) = read_array(data, &arrays[i]);
+            *array_of(&known, &arrays[i]) = read_array(data, &arrays[i]);
         }
     }
+    return known;
+}
+
+weft_status weft_attention_take_lengths(const weft_attention *p, const weft_lengths *data, weft_lengths *lengths,
+                                        weft_message *message) {
+    *lengths = weft_attention_join_lengths(p, p->lengths, data);
     return check_lengths(p, lengths, message);
+}
+
+size_t weft_attention_kept_bytes(const weft_attention *p) {
+    const weft_sequences all = weft_attention_sequences(p);
+    return weft_sequences_vary(&all) ? ARRAYS * ((size_t)all.count + 1) * sizeof(int32_t) : 0;
 }
 
 weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message) {
     weft_attention *p = &problem->attention;
-    const size_t each = (size_t)sequence_count(p) + 1;
+    const size_t each = (size_t)sequence_count(p) + 1, bytes = weft_attention_kept_bytes(p);
     *memory = NULL;
-    if (!weft_sequences_vary(&(weft_sequences){.lengths = p->lengths})) {
+    if (bytes == 0) {
         return WEFT_OK;
     }
-    int32_t *copy = malloc(ARRAYS * each * sizeof *copy);
+    int32_t *copy = calloc(1, bytes);
     if (!copy) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for the lengths of %zu sequences", each - 1);
     }
@@ -146,6 +155,14 @@ weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_messa
         }
     }
     return WEFT_OK;
+}
+
+weft_lengths weft_lengths_move(weft_lengths lengths, const void *from, uintptr_t to) {
+    for (size_t i = 0; i < ARRAYS; i++) {
+        const int32_t **at = array_of(&lengths, &arrays[i]);
+        *at = *at ? (const int32_t *)(to + ((uintptr_t)*at - (uintptr_t)from)) : NULL;
+    }
+    return lengths;
 }
 
 /* ---- masks ---- */
