@@ -1,89 +1,15 @@
 /* The CPU backend against the reference: random problems and schedules, every kernel that this processor can run. */
-#include "../ref/tensors.h"
+#include "attentions.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../masks.h"
-#include "../plans.h"
 #include "cpu/kernel/kernel.h"
 #include "plan/plan.h"
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-static weft_attention random_attention(uint64_t *random, int round) {
-    weft_attention p = WEFT_ATTENTION_INIT;
-    p.batch = random_between(random, 1, 2);
-    p.kv_heads = random_between(random, 1, 3);
-    p.heads = p.kv_heads * random_between(random, 1, 3);
-    p.seq = random_between(random, 1, 90);
-    p.kv_seq = random_between(random, 1, 130);
-    p.head_dim = 8 * random_between(random, 1, 12);
-    p.dtype = (weft_dtype)(round % 3);
-    draw_mask(random, &p);
-    p.layout = (weft_layout)random_between(random, 0, 1);
-    if (round % 4 == 0) {
-        pad_problem(&p, 3);
-    }
-    return p;
-}
-
-static weft_schedule random_schedule(uint64_t *random, const weft_attention *p) {
-    weft_schedule s = WEFT_SCHEDULE_INIT;
-    s.tile_m = random_between(random, 1, p->seq);
-    s.tile_n = random_between(random, 1, p->kv_seq);
-    s.order = (int32_t)random_between(random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_CUSTOM);
-    s.sweep = (int32_t)random_between(random, 1, WEFT_SWEEPS);
-    s.dispatch = (int32_t)random_between(random, 1, WEFT_DISPATCHES);
-    s.workers = random_between(random, 1, 5);
-    s.domains = random_between(random, 1, 3);
-    s.group = random_between(random, 0, 4);
-    return s;
-}
-
-/* Runs a plan made for these tensors. */
-static void run(const tensors *t, const weft_attention *p, const weft_schedule *s) {
-    weft_message message = {""};
-    weft_plan *plan;
-    tensors_poison_outputs(t);
-    if (plan_for(&plan, p, s, NULL, &message) || weft_plan_run(plan, &t->data, &message)) {
-        fail_msg("%s", message.text);
-    }
-    weft_plan_destroy(plan);
-}
-
-/* No worse than twice a plain kernel in the same dtype, and a little for values near 0. */
-static void compare(const tensors *t) {
-    const weft_attention *p = &t->p;
-    double *weights = malloc((size_t)p->kv_seq * sizeof *weights), exact[256], naive[256], lse;
-    float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
-    assert_true(weights && plain);
-    double error = 0, bound = 0, largest = 0;
-    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
-        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        lse = weft_ref_attention_row(p, &t->data, batch, head, row, weights, exact).lse;
-        weft_ref_attention_row_naive(p, &t->data, batch, head, row, plain, naive);
-        for (int64_t d = 0; d < p->head_dim; d++) {
-            const size_t at = weft_row_index(&p->o_strides, batch, row, head) + (size_t)d;
-            const double got = weft_ref_load(p->dtype, t->data.o, at);
-            assert_true(isfinite(got));
-            error = fmax(error, fabs(got - exact[d]));
-            bound = fmax(bound, 2 * fabs(naive[d] - exact[d]));
-            largest = fmax(largest, fabs(exact[d]));
-        }
-        if (lse == -INFINITY) {
-            assert_true(t->data.lse[i] == -INFINITY);
-        } else {
-            assert_near((double)t->data.lse[i], lse, (p->dtype == WEFT_BF16 ? 8e-6 : 2e-6) * fmax(1, fabs(lse)));
-        }
-    }
-    const double half_ulp = p->dtype == WEFT_FP32 ? 0x1p-22 : p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
-    assert_near(error, 0, fmax(bound, half_ulp * largest));
-    free(weights);
-    free(plain);
-}
 
 static void attention(void **state) {
     (void)state;
@@ -160,28 +86,9 @@ static void not_finite(void **state) {
         s.tile_m = round % 10 == 9 ? 0 : s.tile_m; /* decode has a tile of its own */
         s.tile_n = round % 10 == 9 ? 0 : s.tile_n;
         tensors t = tensors_new(&random, &p);
-        static const double odd[] = {NAN, INFINITY, -INFINITY};
-        for (int i = 0; i < 6; i++) {
-            void *where = i % 2 ? t.k : t.v;
-            const size_t count = i % 2 ? t.size.k : t.size.v;
-            weft_ref_store(p.dtype, where, (size_t)random_between(&random, 0, (int64_t)count - 1), odd[i % 3]);
-        }
+        spoil(&random, &t);
         run(&t, &p, &s);
-        float *o = malloc(t.size.o * sizeof *o);
-        assert_non_null(o);
-        memcpy(o, t.data.o, t.size.o * sizeof *o);
-        assert_int_equal(weft_ref_attention(&t.p, &t.data, NULL), WEFT_OK);
-        char *owned = owned_bytes(&t.p, &t.p.o_strides, p.seq, p.heads, t.size.o);
-        for (size_t i = 0; i < t.size.o; i++) {
-            if (owned[i * sizeof *o]) {
-                const float want = ((const float *)t.data.o)[i];
-                assert_true(isfinite(want) ? fabsf(o[i] - want) < 1e-5f
-                            : isnan(want)  ? isnan(o[i])
-                                           : o[i] == want || isnan(o[i]));
-            }
-        }
-        free(owned);
-        free(o);
+        compare_spoilt(&t);
         tensors_free(&t);
     }
 }
@@ -263,81 +170,6 @@ static void heads_are_held(void **state) {
     unsetenv("WEFT_CPU");
 }
 
-/* Largest difference of two tensors against the largest value, over the elements that belong to rows. */
-static double difference(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads, const void *got,
-                         const void *want) {
-    double worst = 0, largest = 1e-3;
-    for (int64_t i = 0; i < p->batch * seq * heads * p->head_dim; i++) {
-        const int64_t d = i % p->head_dim, head = i / p->head_dim % heads, row = i / p->head_dim / heads % seq;
-        const size_t at = weft_row_index(strides, i / p->head_dim / heads / seq, row, head) + (size_t)d;
-        const double x = weft_ref_load(p->dtype, got, at), y = weft_ref_load(p->dtype, want, at);
-        if (isnan(x) != isnan(y)) {
-            return INFINITY;
-        }
-        worst = isnan(x) || x == y ? worst : fmax(worst, fabs(x - y));
-        largest = isnan(y) || isinf(y) ? largest : fmax(largest, fabs(y));
-    }
-    return worst / largest;
-}
-
-/* Gradients against the reference's, with the forward pass's results given and not. */
-static void check_backward(uint64_t *random, const weft_attention *problem, int round) {
-    tensors t = tensors_new(random, problem);
-    const weft_attention *p = &t.p;
-    const size_t bytes = weft_dtype_bytes(p->dtype);
-    const size_t sizes[] = {t.size.q * bytes, t.size.k * bytes, t.size.v * bytes};
-    void *grad_o = random_buffer(random, p->dtype, t.size.o), *ours[3], *theirs[3];
-    for (int i = 0; i < 3; i++) {
-        ours[i] = guarded_new(sizes[i]);
-        theirs[i] = guarded_new(sizes[i]);
-    }
-    if (round % 5 == 4) { /* a value that not every query sees */
-        weft_ref_store(p->dtype, round % 2 ? t.k : t.v, round % 2 ? t.size.k - 1 : t.size.v - 1,
-                       round % 3 ? NAN : INFINITY);
-    }
-    tensors_poison_outputs(&t);
-    assert_int_equal(weft_ref_attention(p, &t.data, NULL), WEFT_OK);
-    weft_attention_gradients data = {.struct_size = sizeof(weft_attention_gradients),
-                                     .operation = WEFT_ATTENTION_BACKWARD,
-                                     .q = t.q,
-                                     .k = t.k,
-                                     .v = t.v,
-                                     .grad_o = grad_o,
-                                     .grad_q = theirs[0],
-                                     .grad_k = theirs[1],
-                                     .grad_v = theirs[2]};
-    assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
-    data = (weft_attention_gradients){.struct_size = sizeof(weft_attention_gradients),
-                                      .operation = WEFT_ATTENTION_BACKWARD,
-                                      .q = t.q,
-                                      .k = t.k,
-                                      .v = t.v,
-                                      .grad_o = grad_o,
-                                      .grad_q = ours[0],
-                                      .grad_k = ours[1],
-                                      .grad_v = ours[2],
-                                      .o = round % 2 ? t.data.o : NULL,
-                                      .lse = round % 2 ? t.data.lse : NULL};
-    weft_message message = {""};
-    if (weft_attention_backward(p, &data, &message)) {
-        fail_msg("%s", message.text);
-    }
-    const double most = p->dtype == WEFT_FP32 ? 1e-5 : p->dtype == WEFT_FP16 ? 4e-3 : 3e-2;
-    assert_near(difference(p, &p->q_strides, p->seq, p->heads, ours[0], theirs[0]), 0, most);
-    assert_near(difference(p, &p->k_strides, p->kv_seq, p->kv_heads, ours[1], theirs[1]), 0, most);
-    assert_near(difference(p, &p->v_strides, p->kv_seq, p->kv_heads, ours[2], theirs[2]), 0, most);
-    for (int i = 0; i < 3; i++) {
-        const weft_strides *strides[] = {&p->q_strides, &p->k_strides, &p->v_strides};
-        char *owned = owned_bytes(p, strides[i], i ? p->kv_seq : p->seq, i ? p->kv_heads : p->heads, sizes[i] / bytes);
-        guarded_check(ours[i], sizes[i], owned);
-        free(owned);
-        guarded_free(ours[i]);
-        guarded_free(theirs[i]);
-    }
-    guarded_free(grad_o);
-    tensors_free(&t);
-}
-
 static void backward(void **state) {
     (void)state;
     int usable;
@@ -355,7 +187,9 @@ static void backward(void **state) {
                 p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
                 pad_problem(&p, 3);
             }
-            check_backward(&random, &p, round);
+            tensors t = tensors_new(&random, &p);
+            check_backward(&random, &t, &p, round);
+            tensors_free(&t);
         }
     }
     unsetenv("WEFT_CPU");

@@ -1,0 +1,108 @@
+/* What an attention may ask for, every feature alone and in pairs, on every kernel: against the reference. */
+#include "../attentions.h"
+
+#include "../../features.h"
+#include "cpu/kernel/kernel.h"
+
+/* Calls `check` with the name of each kernel that this processor can run in WEFT_CPU. */
+static void each_kernel(void (*check)(void)) {
+    int usable;
+    const weft_cpu_kernel *kernel;
+    for (size_t i = 0; (kernel = weft_cpu_kernel_at(i, &usable)); i++) {
+        assert_int_equal(setenv("WEFT_CPU", kernel->name, 1), 0);
+        if (usable) {
+            check();
+        }
+    }
+    unsetenv("WEFT_CPU");
+}
+
+/* A small problem with these features, and its tensors. The reference takes lengths from the problem, the plan those that
+ * the problem leaves open from the data. */
+static weft_attention draw(uint64_t *random, int round, int32_t bits, drawn_lengths *lengths, tensors *t) {
+    weft_attention p = random_attention(random, round);
+    const weft_strides packed = {0, 0, 0};
+    p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
+    if (round % 9 == 8 && !(bits & WEFT_HAS_LARGE_DIM)) { /* several blocks of a backward pass */
+        p.heads = p.kv_heads = 1;
+        p.seq += 150;
+        p.kv_seq += 200;
+        draw_mask(random, &p);
+    }
+    if (bits & WEFT_HAS_LARGE_DIM) {
+        p.seq = p.seq / 4 + 1;
+        p.kv_seq = p.kv_seq / 4 + 1;
+        draw_mask(random, &p);
+    }
+    draw_features(random, &p, bits, lengths);
+    p.scale = round % 7 == 6 ? -0.3 : 0;
+    if (round % 4 == 0) {
+        pad_problem(&p, 3);
+    }
+    *t = tensors_new(random, &p);
+    t->p.lengths = t->data.lengths = lengths->all;
+    return p;
+}
+
+static void check_forward(void) {
+    uint64_t random = random_seed(110);
+    for (int round = 0; random_round(&random, &round, 3 * FEATURES); round++) {
+        const int32_t bits = draw_pair(&random, round);
+        drawn_lengths lengths;
+        tensors t;
+        const weft_attention p = draw(&random, round, bits, &lengths, &t);
+        const weft_schedule s = random_schedule(&random, &p);
+        run(&t, &p, round % 3 ? &s : NULL);
+        compare(&t);
+        tensors_check_borders(&t);
+        tensors_free(&t);
+    }
+}
+
+static void forward(void **state) {
+    (void)state;
+    each_kernel(check_forward);
+}
+
+/* A value that a query does not see or drops adds nothing, whatever it is. One whose score is -inf, by a bias or beside a
+ * sink, may give 0 or NaN. */
+static void hidden_values_add_nothing(void **state) {
+    (void)state;
+    static const int32_t hiding[] = {WEFT_HAS_LENGTHS, WEFT_HAS_CHUNK, WEFT_HAS_PREFIX, WEFT_HAS_DROPOUT};
+    uint64_t random = random_seed(130);
+    for (int round = 0; random_round(&random, &round, 100); round++) {
+        drawn_lengths lengths;
+        tensors t;
+        const int32_t bits = (hiding[round % 4] | draw_pair(&random, round)) & ~(WEFT_HAS_SINKS | WEFT_HAS_BIAS);
+        const weft_attention p = draw(&random, 3 * round, bits, &lengths, &t); /* fp32 */
+        const weft_schedule s = random_schedule(&random, &p);
+        spoil(&random, &t);
+        run(&t, &p, &s);
+        compare_spoilt(&t);
+        tensors_free(&t);
+    }
+}
+
+/* Backward tiles are cut every 96 keys, so some problems are longer. */
+static void check_gradients(void) {
+    uint64_t random = random_seed(120);
+    for (int round = 0; random_round(&random, &round, 2 * FEATURES); round++) {
+        const int32_t bits = draw_pair(&random, round);
+        drawn_lengths lengths;
+        tensors t;
+        const weft_attention p = draw(&random, round, bits, &lengths, &t);
+        check_backward(&random, &t, &p, round);
+        tensors_free(&t);
+    }
+}
+
+static void backward(void **state) {
+    (void)state;
+    each_kernel(check_gradients);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(hidden_values_add_nothing),
+                                       cmocka_unit_test(backward)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
