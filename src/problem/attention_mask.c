@@ -233,7 +233,7 @@ weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message
     if ((status = resolve_chunk_and_prefix(p, message)) || (status = resolve_offset(p, message))) {
         return status;
     }
-    if (is_window(p) && !weft_attention_has_band(p)) {
+    if (is_window(p) && p->chunk == 0 && p->prefix == 0 && !varies(p)) {
         resolve_window(p);
     }
     if (!is_window(p)) {
@@ -243,7 +243,7 @@ weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message
 }
 
 int weft_attention_has_band(const weft_attention *p) {
-    return p->chunk > 0 || p->prefix > 0 || varies(p);
+    return is_window(p) || p->chunk > 0 || p->prefix > 0 || varies(p);
 }
 
 weft_sequences weft_attention_sequences(const weft_attention *p) {
@@ -317,7 +317,7 @@ static double pairs_of(const weft_band *band, const weft_sequence *s) {
 double weft_attention_pairs(const weft_attention *p) {
     const weft_band band = weft_attention_band(p);
     const weft_sequences all = weft_attention_sequences(p);
-    if (!weft_attention_has_band(p) && p->mask != WEFT_MASK_WINDOW) {
+    if (!weft_attention_has_band(p)) {
         const double pairs = (double)p->batch * (double)p->seq * (double)p->kv_seq;
         return p->mask == WEFT_MASK_NONE ? pairs : pairs / 2;
     }

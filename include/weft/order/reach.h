@@ -110,12 +110,13 @@ WEFT_INLINE weft_rows weft_reach_sequence_rows(const weft_reach *reach, const we
     return reach->transposed ? s->columns : s->rows;
 }
 
-/** What a tile is cut from, under a band. Of a packed batch it may have no row. */
-WEFT_INLINE weft_cut weft_reach_cut(const weft_reach *reach, int64_t batch, int64_t block) {
+/** What `tiles` neighbouring tiles from tile column `block` on are cut from, under a band; of a packed batch only one. It
+ * may have no row. */
+WEFT_INLINE weft_cut weft_reach_cut(const weft_reach *reach, int64_t batch, int64_t block, int64_t tiles) {
     const int32_t *starts = weft_reach_starts(reach);
     weft_cut cut;
     cut.sequence = batch;
-    cut.rows = weft_reach_rows(reach, block, 1);
+    cut.rows = weft_reach_rows(reach, block, tiles);
     if (!starts) { /* a packed batch whose lengths are not known yet is taken for one sequence */
         cut.rows.begin = weft_smaller(cut.rows.begin, cut.rows.end);
         return cut;
