@@ -74,7 +74,7 @@ static weft_status check_counts(const char *name, const int32_t *counts, const i
 
 static weft_status check_lengths(const weft_attention *p, const weft_lengths *l, weft_message *message) {
     const int64_t count = sequence_count(p);
-    const int32_t *kv_starts = l->kv_starts ? l->kv_starts : l->q_starts;
+    const int32_t *kv_starts = l->kv_starts || (p->extras & WEFT_KV_STARTS) ? l->kv_starts : l->q_starts;
     weft_status status;
     if ((status = check_starts("q_starts", l->q_starts, count, p->seq, message)) ||
         (status = check_starts("kv_starts", kv_starts, count, p->kv_seq, message)) ||
