@@ -159,14 +159,18 @@ static int check_features(const char *only, int rounds, int64_t most) {
     int failed = 0, runs = 0;
     double worst = 0;
     const lent l = lend(4096);
-    for (int round = 0; round < rounds && failed < 5; round++) {
+    for (int round = 0; random_round(&random, &round, rounds) && failed < 5; round++) {
         trial t = trial_with(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, draw_pair(&random, round), most);
         for (int v = 0; v < VARIANTS; v++) {
             if (!is_least(v, &t.p) || (only && !strstr(variants[v].symbol, only)) || !variant_prepare(v, 0)) {
                 continue;
             }
             const knobs k = draw_knobs(v, (int)random_between(&random, 0, COMBINATIONS - 1), &random, &l);
-            failed += check_one(v, &t, &k, random_between(&random, 0, 3) != 0, &l, &worst);
+            const int wrong = check_one(v, &t, &k, random_between(&random, 0, 3) != 0, &l, &worst);
+            if (wrong) {
+                random_report();
+            }
+            failed += wrong;
             runs++;
         }
         trial_free(&t);

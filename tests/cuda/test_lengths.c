@@ -101,8 +101,7 @@ static void lengths_that_come_later(void **state) {
     const weft_walk walk = weft_cuda_walk_with(plan, &data);
     int64_t rows = 0, none = 0;
     for (int64_t col = 0; col < walk.cols; col++) {
-        const weft_cut cut = weft_reach_cut(&walk.reach, 0, col, 1),
-                       before = weft_reach_cut(&plan->walk.reach, 0, col, 1);
+        const weft_cut cut = weft_reach_cut(&walk.reach, 0, col, 1), before = weft_reach_cut(&plan->walk.reach, 0, col, 1);
         rows += cut.rows.end - cut.rows.begin;
         none += before.rows.end - before.rows.begin;
     }
