@@ -198,17 +198,21 @@ static void choices(void **state) {
     p.head_dim = 64;
     expect(&p, "study", "attention_bf16_d64_128x128__study_fast");
     p.softcap = 30;
+    expect(&p, "study", "attention_bf16_d64_128x64__study_general_fast");
+    p.sequences = 3; /* of 100 queries each */
+    p.extras = WEFT_STARTS;
     expect(&p, "study", "attention_bf16_d64_64x64__study_general_fast");
-    expect(&p, "study:precise", "attention_bf16_d64_64x64__study_general_precise");
+    p.sequences = p.extras = 0;
+    expect(&p, "study:precise", "attention_bf16_d128_64x64__study_general_precise");
     p.softcap = 0;
     p.head_dim = 40; /* no plain variant */
-    expect(&p, "study", "attention_bf16_d64_64x64__study_general_fast");
+    expect(&p, "study", "attention_bf16_d64_128x64__study_general_fast");
     p.head_dim = 64;
     p.q_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 3); /* rows that are not aligned */
-    expect(&p, "study", "attention_bf16_d64_64x64__study_general_fast");
+    expect(&p, "study", "attention_bf16_d64_128x64__study_general_fast");
     p.q_strides = (weft_strides){0, 0, 0};
     p.head_dim = 111;
-    expect(&p, "study", "attention_bf16_d128_64x64__study_general_fast");
+    expect(&p, "study", "attention_bf16_d128_128x64__study_general_fast");
     p.head_dim = 192;
     p.head_dim_v = 128;
     expect(&p, "study", "attention_bf16_d192_64x64__study_general_fast");

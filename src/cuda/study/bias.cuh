@@ -7,38 +7,44 @@
 #include "cuda/ptx/math.cuh"
 #include "cuda/study/shape.cuh"
 
-/* What the types of bias are stored as: an element, and two neighbours. */
-template <int TYPE> struct study_bias_type {
-    typedef uint16_t element;
-    typedef uint32_t pair;
-};
-template <> struct study_bias_type<WEFT_BIAS_FP32> {
-    typedef uint32_t element;
-    typedef uint64_t pair;
-};
-template <> struct study_bias_type<WEFT_BIAS_BOOL> {
-    typedef uint8_t element;
-    typedef uint16_t pair;
-};
-
-/* A score in base 2 with its bias. A bias that is finite, however low, hides nothing. */
-template <class S, int TYPE> static __device__ __forceinline__ float study_biased(float score, uint32_t bits) {
-    if (TYPE == WEFT_BIAS_BOOL) {
-        return bits ? score : -INFINITY;
-    }
-    const float bias = TYPE == WEFT_BIAS_FP32 ? __uint_as_float(bits) : half_to_float<S::bf16>(bits);
+/* A score in base 2 with a bias that is added. One that is finite, however low, hides nothing. */
+static __device__ __forceinline__ float study_biased(float score, float bias) {
     return bias == -INFINITY ? bias : fmaxf(fmaf(bias, 1.44269504f, score), -FLT_MAX);
+}
+
+/* The bias of one element; a boolean one hides, or changes nothing. */
+template <class S> static __device__ __forceinline__ float study_bias_at(const char *bias, int64_t element, int type) {
+    if (type == WEFT_BIAS_BOOL) {
+        return ((const uint8_t *)bias)[element] ? 0 : -INFINITY;
+    }
+    return type == WEFT_BIAS_FP32 ? ((const float *)bias)[element]
+                                  : half_to_float<S::bf16>(((const uint16_t *)bias)[element]);
+}
+
+/* The same of two neighbours, the first of which is even. */
+template <class S>
+static __device__ __forceinline__ void study_bias_pair(float (&two)[2], const char *bias, int64_t element, int type) {
+    if (type == WEFT_BIAS_DTYPE) {
+        const uint32_t both = *(const uint32_t *)(bias + 2 * element);
+        two[0] = half_to_float<S::bf16>(both & 0xffff);
+        two[1] = half_to_float<S::bf16>(both >> 16);
+    } else if (type == WEFT_BIAS_FP32) {
+        const float2 both = *(const float2 *)(bias + 4 * element);
+        two[0] = both.x;
+        two[1] = both.y;
+    } else {
+        const uint32_t both = *(const uint16_t *)(bias + element);
+        two[0] = both & 0xff ? 0 : -INFINITY;
+        two[1] = both >> 8 ? 0 : -INFINITY;
+    }
 }
 
 /* Adds the bias to the scores of a piece that begins with `key`. bias: of the tile's first query and key 0; row: this
  * lane's first of the tile; rows: of the tile. What is not there is not read: its scores are masked afterwards. */
-template <class S, int TYPE>
-static __device__ __forceinline__ void study_add_bias_of(const weft_study_params &p, const char *bias, int row, int rows,
-                                                         int key, float (&scores)[S::bands][S::piece / 8][4]) {
-    typedef typename study_bias_type<TYPE>::element element;
-    typedef typename study_bias_type<TYPE>::pair pair;
-    constexpr int bits = 8 * sizeof(element);
-    const int column = (int)(thread_index() % 4 * 2), keys = p.kv_seq - key;
+template <class S>
+static __device__ __forceinline__ void study_add_bias(const weft_study_params &p, const char *bias, int row, int rows,
+                                                      int key, float (&scores)[S::bands][S::piece / 8][4]) {
+    const int column = (int)(thread_index() % 4 * 2), keys = p.kv_seq - key, type = p.general.bias_type;
     const int64_t stride = p.general.bias_key_stride;
     const bool pairs = p.general.bias_pairs && keys >= S::piece;
 #pragma unroll
@@ -46,36 +52,20 @@ static __device__ __forceinline__ void study_add_bias_of(const weft_study_params
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int64_t at = min(row + b * 16 + half * 8, rows - 1) * p.general.bias_strides.seq + key * stride;
-            const element *from = (const element *)bias + at;
 #pragma unroll
             for (int n = 0; n < S::piece / 8; n++) {
-                float(&two)[4] = scores[b][n];
                 const int first = n * 8 + column;
+                float two[2];
                 if (pairs) {
-                    const pair both = *(const pair *)(from + first);
-                    two[2 * half] = study_biased<S, TYPE>(two[2 * half], (uint32_t)(element)both);
-                    two[2 * half + 1] = study_biased<S, TYPE>(two[2 * half + 1], (uint32_t)(both >> bits));
+                    study_bias_pair<S>(two, bias, at + first, type);
                 } else {
-                    two[2 * half] = study_biased<S, TYPE>(two[2 * half], from[min(first, keys - 1) * stride]);
-                    two[2 * half + 1] = study_biased<S, TYPE>(two[2 * half + 1], from[min(first + 1, keys - 1) * stride]);
+                    two[0] = study_bias_at<S>(bias, at + min(first, keys - 1) * stride, type);
+                    two[1] = study_bias_at<S>(bias, at + min(first + 1, keys - 1) * stride, type);
                 }
+                scores[b][n][2 * half] = study_biased(scores[b][n][2 * half], two[0]);
+                scores[b][n][2 * half + 1] = study_biased(scores[b][n][2 * half + 1], two[1]);
             }
         }
-    }
-}
-
-template <class S>
-static __device__ __forceinline__ void study_add_bias(const weft_study_params &p, const char *bias, int row, int rows,
-                                                      int key, float (&scores)[S::bands][S::piece / 8][4]) {
-    switch (p.general.bias_type) {
-    case WEFT_BIAS_DTYPE:
-        study_add_bias_of<S, WEFT_BIAS_DTYPE>(p, bias, row, rows, key, scores);
-        break;
-    case WEFT_BIAS_FP32:
-        study_add_bias_of<S, WEFT_BIAS_FP32>(p, bias, row, rows, key, scores);
-        break;
-    default:
-        study_add_bias_of<S, WEFT_BIAS_BOOL>(p, bias, row, rows, key, scores);
     }
 }
 

@@ -136,6 +136,16 @@ static weft_status explain_tile(const weft_study_variant *kind, const weft_sched
                      s->tile_m, s->tile_n, math, tiles);
 }
 
+/* Whether a variant is to be taken before another of its kind. A tile of more queries than sequences have in the mean would
+ * be mostly empty. */
+static int is_better(const weft_study_variant *v, const weft_study_variant *other, const weft_attention *p) {
+    const int64_t queries = p->sequences > 0 ? p->seq / p->sequences : p->seq;
+    if (is_general(v) && v->tile_m != other->tile_m && queries < weft_larger(v->tile_m, other->tile_m)) {
+        return v->tile_m < other->tile_m;
+    }
+    return rank(v) < rank(other);
+}
+
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                           weft_cuda_choice *choice, weft_message *why) {
     const weft_schedule *s = &plan->schedule;
@@ -145,7 +155,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
-        if (fits(v, kind, s, device) && (!best || rank(v) < rank(best))) {
+        if (fits(v, kind, s, device) && (!best || is_better(v, best, &plan->attention))) {
             best = v;
         }
     }

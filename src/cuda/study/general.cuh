@@ -13,8 +13,9 @@ struct study_run {
 
 /* Those of the tile at work, in shared memory. */
 template <class S> static __device__ __forceinline__ study_run *study_runs() {
-    static __shared__ study_run runs[S::tile_m];
-    return runs;
+    extern __shared__ __align__(256) unsigned char study_shared[];
+    static_assert(sizeof(study_run) == WEFT_STUDY_RUN_BYTES, "there is room for them");
+    return (study_run *)(study_shared + S::ring_at + S::ring * S::slot_bytes);
 }
 
 /* Works out the runs of a tile; whoever reads them waits for all threads. */

@@ -12,40 +12,51 @@ struct study_source {
     int unit;          /* bytes that can be read at a time: 16, 4 or 2 */
 };
 
-/* Up to 8 elements, one by one; those from `present` on are zeros. */
-static __device__ __forceinline__ uint4 study_gather(const char *from, int present) {
-    uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint32_t low = 2 * i < present ? ((const uint16_t *)from)[2 * i] : 0;
-        const uint32_t high = 2 * i + 1 < present ? ((const uint16_t *)from)[2 * i + 1] : 0;
-        words[i] = low | high << 16;
-    }
-    return make_uint4(words[0], words[1], words[2], words[3]);
-}
-
 /* Starts copying ROWS rows of DEPTH elements, from row `row` on. Rows before `begin` and from `end` on become zeros, as
  * does what lies behind a row's last element. */
 template <class S, int ROWS, int DEPTH>
 static __device__ __forceinline__ void study_load(uint32_t to, const study_source &from, int row, int begin, int end) {
     constexpr int chunks = DEPTH / 8;
+    constexpr int lanes = chunks <= 8 ? 8 : chunks <= 16 ? 16 : chunks <= 32 ? 32 : chunks <= 64 ? 64 : 128;
+    constexpr int at_once = S::threads / lanes;
+    static_assert(chunks <= lanes && at_once > 0 && ROWS % at_once == 0, "threads have chunks of their own");
+    static_assert(!S::swizzled || at_once % 8 == 0, "rows of a thread are swizzled alike");
     extern __shared__ __align__(256) unsigned char study_shared[];
-#pragma unroll 2
-    for (int i = (int)thread_index(); i < ROWS * chunks; i += S::threads) {
-        const int local = i / chunks, chunk = i % chunks, left = from.elements - 8 * chunk;
-        const int here = row + local >= begin && row + local < end ? min(max(left, 0), 8) : 0;
-        const char *source = from.first + (int64_t)(row + local) * from.stride + 16 * chunk;
-        const uint32_t at = to + study_offset<S>(local, chunk);
-        if (from.unit == 16) {
-            cp_async_16_first(at, source, 2 * here);
-        } else if (from.unit == 4) {
+    const uint32_t thread = thread_index();
+    const int chunk = (int)(thread % lanes), first = (int)(thread / lanes);
+    if (chunk >= chunks) {
+        return;
+    }
+    const int bytes = 2 * min(max(from.elements - 8 * chunk, 0), 8);
+    const uint32_t after = (uint32_t)(row + first - begin), count = (uint32_t)(end - begin); /* before `begin`: huge */
+    const int64_t step = at_once * from.stride;
+    const char *source = from.first + (row + first) * from.stride + 16 * chunk;
+    to += study_offset<S>(first, chunk);
+    if (from.unit == 16) {
 #pragma unroll
-            for (int word = 0; word < 4; word++) {
-                cp_async_4_first(at + 4 * word, source + 4 * word, min(max(2 * here - 4 * word, 0), 4));
-            }
-        } else {
-            *(uint4 *)(study_shared + (at - (uint32_t)__cvta_generic_to_shared(study_shared))) = study_gather(source, here);
+        for (int next = 0; next < ROWS; next += at_once) {
+            cp_async_16_first(to + (uint32_t)(next * S::row_bytes), source, after + next < count ? bytes : 0);
+            source += step;
         }
+        return;
+    }
+#pragma unroll 1
+    for (int next = 0; next < ROWS; next += at_once) {
+        const int here = after + next < count ? bytes : 0;
+#pragma unroll 1
+        for (int at = 0; at < 16; at += 4) {
+            const int left = min(max(here - at, 0), 4);
+            const uint16_t *two = (const uint16_t *)(source + at);
+            if (from.unit == 4) {
+                cp_async_4_first(to + at, two, left);
+            } else { /* no copy is that small */
+                const uint32_t low = left > 0 ? two[0] : 0, high = left > 2 ? two[1] : 0;
+                *(uint32_t *)(study_shared + (to - (uint32_t)__cvta_generic_to_shared(study_shared)) + at) =
+                    low | high << 16;
+            }
+        }
+        source += step;
+        to += at_once * S::row_bytes;
     }
 }
 

@@ -97,6 +97,9 @@ typedef struct weft_study_variant {
 #define WEFT_STUDY_SHARED_BYTES(head_dim, tile_m, piece, ring)                                                             \
     (WEFT_STUDY_ROW_BYTES(head_dim) * (WEFT_STUDY_TILES(head_dim, ring) * (tile_m) + (piece) * (ring)))
 
+/* A general variant also has the keys that each query sees there. */
+#define WEFT_STUDY_RUN_BYTES 8
+
 /* The initialisers of a weft_study_variant from rows: #define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__), and
  * likewise WEFT_STUDY_GENERAL. */
 #define WEFT_STUDY_VARIANT(symbol, module, DTYPE, head_dim, tile_m, tile_n, MATH, warps, piece, ring, q_held, overlap,     \
@@ -109,7 +112,7 @@ typedef struct weft_study_variant {
                                    ring, ctas)                                                                             \
     {                                                                                                                      \
 #symbol, #module, WEFT_##DTYPE, head_dim, head_dim_v, tile_m, tile_n, WEFT_STUDY_##MATH, ctas, 32 * (warps),       \
-            WEFT_STUDY_SHARED_BYTES(head_dim, tile_m, piece, ring)                                                         \
+            WEFT_STUDY_SHARED_BYTES(head_dim, tile_m, piece, ring) + WEFT_STUDY_RUN_BYTES *(tile_m)                        \
     }
 
 #endif

@@ -72,6 +72,7 @@ static __device__ __forceinline__ void study_store_chunk(char *to, const unsigne
         *(uint4 *)to = *(const uint4 *)from;
         return;
     }
+#pragma unroll 1
     for (int i = 0; i < min(elements, 8); i++) {
         ((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
     }
@@ -111,6 +112,7 @@ study_store_general(const weft_study_params &p, const study_general_job &job, in
     }
     __syncwarp();
     const int64_t stride = 2 * p.o_strides.seq;
+#pragma unroll 2
     for (int i = lane; i < S::warp_rows * chunks; i += 32) {
         const int local = i / chunks, chunk = part * chunks + i % chunks;
         if (local < present && 8 * chunk < p.general.head_dim_v) {

@@ -58,6 +58,10 @@ unsigned emulated_dice(unsigned sides);
 struct alignas(16) uint4 {
     uint32_t x, y, z, w;
 };
+struct alignas(8) float2 {
+    float x, y;
+};
+
 static inline float __uint_as_float(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
