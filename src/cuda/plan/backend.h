@@ -34,6 +34,8 @@ typedef struct weft_cuda_family {
 
     /* The plan's heads_in_tile: see weft_plan. Null: 1. */
     int64_t (*heads_in_tile)(const weft_plan *plan, const weft_cuda_device *device);
+    /* The plan's `joined`: see weft_plan. Null: 0. */
+    int (*joins)(const weft_plan *plan);
     /* The plan's lead, once its heads_in_tile is known. Null: 0. */
     int64_t (*lead)(const weft_plan *plan, const weft_cuda_choice *choice);
 

@@ -131,6 +131,7 @@ static void complete(weft_plan *plan) {
     plan->device.kernel = c->family->name; /* the caller's words are the caller's */
     plan->heads_in_tile =
         c->family->heads_in_tile ? c->family->heads_in_tile(plan, &c->device) : 1; /* by what the schedule leaves open */
+    plan->joined = c->family->joins && c->family->joins(plan);
     plan->lead = c->family->lead ? c->family->lead(plan, &c->choice) : 0;
     s->tile_m = c->choice.tile_m;
     s->tile_n = c->choice.tile_n;
