@@ -2,6 +2,8 @@
  * parameters of a launch say all of the problem, because the fake runs the reference from nothing else. */
 #include "fake_images.h"
 
+#include <weft/sim.h>
+
 #include "../features.h"
 #include "../ref/tensors.h"
 #include "cuda/plan/backend.h"
@@ -134,6 +136,9 @@ static void parameters(void **state) {
         if (plan_on(&plan, &p, round % 2 ? &s : NULL, NULL, &device, &message) || weft_plan_run(plan, &b.data, &message)) {
             fail_msg("round %d: %s", round, message.text);
         }
+        weft_simulation simulation = WEFT_SIMULATION_INIT;
+        const weft_status simulated = weft_simulate(plan, NULL, &simulation, NULL, &message);
+        assert_true(simulated == WEFT_OK || (simulated == WEFT_UNSUPPORTED && message.text[0]));
         const weft_attention *resolved = weft_plan_problem(plan);
         assert_true(!weft_attention_asks(resolved) || strstr(weft_plan_kernel(plan), "__study_general_"));
         weft_plan_destroy(plan);
