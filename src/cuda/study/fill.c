@@ -14,6 +14,11 @@ static int32_t unit_of(const void *data, const weft_strides *s) {
     return at % 16 == 0 ? 16 : at % 4 == 0 ? 4 : 2;
 }
 
+/* Finite in fp32, so that a score of 0 stays 0. */
+static float limited(double number) {
+    return (float)fmax(fmin(number, 1e30), -1e30);
+}
+
 static void fill_bias(weft_study_general *to, const weft_attention *p, const void *bias) {
     const weft_strides *s = &p->bias_strides;
     const uint64_t bytes = p->bias_type == WEFT_BIAS_BOOL ? 1 : p->bias_type == WEFT_BIAS_FP32 ? 4 : 2;
@@ -32,8 +37,8 @@ static void fill_general(weft_study_general *to, const weft_attention *p, const 
     to->k_unit = unit_of(data->k, &p->k_strides);
     to->v_unit = unit_of(data->v, &p->v_strides);
     to->o_unit = unit_of(data->o, &p->o_strides);
-    to->scale = (float)(p->softcap > 0 ? 2 * p->scale / p->softcap : p->scale * log2e);
-    to->cap = (float)(p->softcap * log2e);
+    to->scale = limited(p->softcap > 0 ? 2 * p->scale / p->softcap : p->scale * log2e);
+    to->cap = limited(p->softcap * log2e);
     to->kept = (float)(1 / (1 - p->dropout));
     to->dropout_limit = weft_dropout_limit(p->dropout);
     to->dropout_seed = data->dropout_seed;
