@@ -232,4 +232,4 @@ OPERATORS = types.SimpleNamespace(attention=_apply, matmul=_matmul)
 
 def register_with_transformers(name: str = "weft") -> None:
     """Makes attn_implementation="weft" known to Hugging Face transformers."""
-    transformers.register(name, attention, announce)
+    transformers.register(name, attention)
