@@ -395,8 +395,8 @@ typedef struct weft_plan_options {
  * and a null machine is the GPU as its driver describes it. The plan loads its kernel. It belongs to the CUDA context that
  * is current in this thread, if that is one of the device, else to the device's primary context, which is what the CUDA
  * runtime and every framework use. The device memory that it owns is a table, if the schedule asks for one (4 bytes a
- * position), and 13 KiB of counters for dynamic dispatch. Plans may be made and destroyed while other threads capture
- * streams.
+ * position), the lengths that the problem has (20 bytes a sequence), and 13 KiB of counters for dynamic dispatch. Plans may
+ * be made and destroyed while other threads capture streams.
  *
  * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits
  * (the message says why), WEFT_FAILED when the driver fails.

@@ -28,12 +28,26 @@ static const weft_cpu_kernel *gemm_kernel(const weft_plan *plan) {
     return weft_cpu_choose(WEFT_CPU_PRODUCTS, plan->gemm.dtype);
 }
 
+/* The plan with the lengths that the data of a run brings. */
+static weft_status take_lengths(weft_plan *plan, const weft_lengths *lengths, weft_message *message) {
+    const weft_attention given = plan->attention;
+    const weft_status status = weft_attention_take_lengths(&given, lengths, &plan->attention.lengths, message);
+    plan->walk.reach.sequences.lengths = plan->attention.lengths;
+    return status;
+}
+
 static weft_status run_attention(const weft_plan *plan, const void *data, weft_message *message) {
-    return weft_cpu_attention(plan, data, message);
+    const weft_attention_data *d = data;
+    weft_plan own = *plan;
+    const weft_status status = take_lengths(&own, &d->lengths, message);
+    return status ? status : weft_cpu_attention(&own, d, message);
 }
 
 static weft_status run_backward(const weft_plan *plan, const void *data, weft_message *message) {
-    return weft_cpu_attention_backward(plan, data, message);
+    const weft_attention_gradients *d = data;
+    weft_plan own = *plan;
+    const weft_status status = take_lengths(&own, &d->lengths, message);
+    return status ? status : weft_cpu_attention_backward(&own, d, message);
 }
 
 /* One product after the other, or all at once, as the plan says. */
@@ -68,7 +82,8 @@ static const char *kernel(const weft_plan *plan) {
 static weft_status open_plan(weft_plan *plan, int given_machine, weft_message *message) {
     weft_schedule *s = &plan->schedule;
     const int is_attention = plan->operation->info.grid == WEFT_GRID_HEADS;
-    const char *lacks = is_attention && !given_machine ? weft_attention_lacks(&plan->attention, WEFT_HAS_WINDOW) : NULL;
+    const int32_t known = plan->operation->info.operation == WEFT_ATTENTION ? ~0 : WEFT_HAS_WINDOW;
+    const char *lacks = is_attention && !given_machine ? weft_attention_lacks(&plan->attention, known) : NULL;
     if (lacks) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the CPU has no %s yet", lacks);
     }

@@ -26,11 +26,9 @@ weft_status weft_attention_resolve_scores(weft_attention *p, weft_message *messa
 weft_dtype weft_attention_bias_dtype(const weft_attention *p);
 size_t weft_attention_bias_extent(const weft_attention *p);
 
-/* attention_mask.c: the mask and the lengths, checked; the pairs of query and key of one head that see each other, as the
- * field counts them; copies of the lengths. */
+/* attention_mask.c: the mask and the lengths, checked; copies of the lengths. */
 weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *message);
 weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message);
-double weft_attention_pairs(const weft_attention *p);
 weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message);
 
 /* attention_tiles.c: the mask, queries as rows; tiles of queries, steps over keys. */

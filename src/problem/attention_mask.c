@@ -74,7 +74,7 @@ static weft_status check_counts(const char *name, const int32_t *counts, const i
 
 static weft_status check_lengths(const weft_attention *p, const weft_lengths *l, weft_message *message) {
     const int64_t count = sequence_count(p);
-    const int32_t *kv_starts = l->kv_starts ? l->kv_starts : l->q_starts;
+    const int32_t *kv_starts = l->kv_starts || (p->extras & WEFT_KV_STARTS) ? l->kv_starts : l->q_starts;
     weft_status status;
     if ((status = check_starts("q_starts", l->q_starts, count, p->seq, message)) ||
         (status = check_starts("kv_starts", kv_starts, count, p->kv_seq, message)) ||
@@ -115,25 +115,34 @@ weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *mess
     return check_lengths(p, &p->lengths, message);
 }
 
-weft_status weft_attention_take_lengths(const weft_attention *p, const weft_lengths *data, weft_lengths *lengths,
-                                        weft_message *message) {
-    *lengths = p->lengths;
+weft_lengths weft_attention_join_lengths(const weft_attention *p, weft_lengths known, const weft_lengths *data) {
     for (size_t i = 0; i < ARRAYS; i++) {
         if (p->extras & arrays[i].bit) {
-            *array_of(lengths, &arrays[i]) = read_array(data, &arrays[i]);
+            *array_of(&known, &arrays[i]) = read_array(data, &arrays[i]);
         }
     }
+    return known;
+}
+
+weft_status weft_attention_take_lengths(const weft_attention *p, const weft_lengths *data, weft_lengths *lengths,
+                                        weft_message *message) {
+    *lengths = weft_attention_join_lengths(p, p->lengths, data);
     return check_lengths(p, lengths, message);
+}
+
+size_t weft_attention_kept_bytes(const weft_attention *p) {
+    const weft_sequences all = weft_attention_sequences(p);
+    return weft_sequences_vary(&all) ? ARRAYS * ((size_t)all.count + 1) * sizeof(int32_t) : 0;
 }
 
 weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message) {
     weft_attention *p = &problem->attention;
-    const size_t each = (size_t)sequence_count(p) + 1;
+    const size_t each = (size_t)sequence_count(p) + 1, bytes = weft_attention_kept_bytes(p);
     *memory = NULL;
-    if (!weft_sequences_vary(&(weft_sequences){.lengths = p->lengths})) {
+    if (bytes == 0) {
         return WEFT_OK;
     }
-    int32_t *copy = malloc(ARRAYS * each * sizeof *copy);
+    int32_t *copy = calloc(1, bytes);
     if (!copy) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for the lengths of %zu sequences", each - 1);
     }
@@ -146,6 +155,14 @@ weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_messa
         }
     }
     return WEFT_OK;
+}
+
+weft_lengths weft_lengths_move(weft_lengths lengths, const void *from, uintptr_t to) {
+    for (size_t i = 0; i < ARRAYS; i++) {
+        const int32_t **at = array_of(&lengths, &arrays[i]);
+        *at = *at ? (const int32_t *)(to + ((uintptr_t)*at - (uintptr_t)from)) : NULL;
+    }
+    return lengths;
 }
 
 /* ---- masks ---- */
@@ -216,7 +233,7 @@ weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message
     if ((status = resolve_chunk_and_prefix(p, message)) || (status = resolve_offset(p, message))) {
         return status;
     }
-    if (is_window(p) && !weft_attention_has_band(p)) {
+    if (is_window(p) && p->chunk == 0 && p->prefix == 0 && !varies(p)) {
         resolve_window(p);
     }
     if (!is_window(p)) {
@@ -226,11 +243,11 @@ weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message
 }
 
 int weft_attention_has_band(const weft_attention *p) {
-    return p->chunk > 0 || p->prefix > 0 || varies(p);
+    return is_window(p) || p->chunk > 0 || p->prefix > 0 || varies(p);
 }
 
 weft_sequences weft_attention_sequences(const weft_attention *p) {
-    return (weft_sequences){p->lengths, sequence_count(p), p->seq, p->kv_seq};
+    return (weft_sequences){p->lengths, sequence_count(p), p->seq, p->kv_seq, p->sequences > 0};
 }
 
 weft_band weft_attention_band(const weft_attention *p) {
@@ -300,7 +317,7 @@ static double pairs_of(const weft_band *band, const weft_sequence *s) {
 double weft_attention_pairs(const weft_attention *p) {
     const weft_band band = weft_attention_band(p);
     const weft_sequences all = weft_attention_sequences(p);
-    if (!weft_attention_has_band(p) && p->mask != WEFT_MASK_WINDOW) {
+    if (!weft_attention_has_band(p)) {
         const double pairs = (double)p->batch * (double)p->seq * (double)p->kv_seq;
         return p->mask == WEFT_MASK_NONE ? pairs : pairs / 2;
     }

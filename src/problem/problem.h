@@ -41,6 +41,9 @@ static inline int64_t weft_attention_keys(const weft_attention *p) {
     return starts ? starts[p->sequences] : p->kv_seq;
 }
 
+/* The pairs of query and key of one head that see each other, as the field counts them. */
+double weft_attention_pairs(const weft_attention *p);
+
 /* The most keys that a query sees, at most. */
 int64_t weft_most_seen(const weft_attention *p);
 
@@ -69,6 +72,14 @@ const char *weft_attention_lacks(const weft_attention *p, int32_t known);
  * return `lengths` are those that count: the problem's and the data's. */
 weft_status weft_attention_take_lengths(const weft_attention *p, const weft_lengths *data, weft_lengths *lengths,
                                         weft_message *message);
+
+/* The same where nothing can be read: `known` are the problem's lengths, wherever they are. */
+weft_lengths weft_attention_join_lengths(const weft_attention *p, weft_lengths known, const weft_lengths *data);
+
+/* Bytes of the memory in which a plan keeps the lengths of its problem, 0 where it has none; and lengths in such memory at
+ * `from` when it has been copied to `to`. */
+size_t weft_attention_kept_bytes(const weft_attention *p);
+weft_lengths weft_lengths_move(weft_lengths lengths, const void *from, uintptr_t to);
 
 /* Index of the first element of a (batch, position in the sequence, head) row of a tensor. */
 static inline size_t weft_row_index(const weft_strides *s, int64_t batch, int64_t position, int64_t head) {

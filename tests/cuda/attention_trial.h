@@ -14,6 +14,7 @@
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
+#include "ref/scores.h"
 
 static const weft_cuda_driver *driver;
 static int failures;
@@ -65,7 +66,8 @@ enum { WIDEST = 1024 }; /* keys, at most */
 
 /* An attention with its tensors here and on the GPU. */
 typedef struct problem {
-    weft_attention p;
+    weft_attention p;     /* resolved, with its lengths here */
+    weft_attention asked; /* as a plan is asked for: its lengths may come with the data, on the GPU */
     weft_attention_extents size;
     weft_attention_data host, device;
 } problem;
@@ -84,6 +86,110 @@ static void *there(const void *from, size_t bytes) {
     DEMAND(driver->memory_new(&to, bytes));
     DEMAND(driver->copy_in(to, from, bytes));
     return (void *)(uintptr_t)to;
+}
+
+enum { MOST_SEQUENCES = 8 };
+
+/* Lengths of a batch, or of a packed one, drawn at random; some sequences are empty. */
+typedef struct lengths {
+    int32_t q_starts[MOST_SEQUENCES + 1], kv_starts[MOST_SEQUENCES + 1];
+    int32_t q_used[MOST_SEQUENCES], kv_used[MOST_SEQUENCES], kv_pad[MOST_SEQUENCES];
+} lengths;
+
+static inline void draw_starts(uint64_t *random, int32_t *starts, int64_t count, int64_t rows) {
+    const int64_t end = random_between(random, 0, 2) ? rows : random_between(random, 0, rows);
+    starts[0] = 0;
+    for (int64_t i = 1; i <= count; i++) {
+        const int64_t mean = end / count, empty = random_between(random, 0, 5) == 0;
+        const int64_t next = starts[i - 1] + (empty ? 0 : random_between(random, 0, 2 * mean));
+        starts[i] = (int32_t)(next < end ? next : end);
+    }
+    starts[count] = (int32_t)end;
+}
+
+static inline void draw_lengths(uint64_t *random, weft_attention *p, lengths *room) {
+    if (random_between(random, 0, 2)) { /* packed */
+        p->seq *= p->batch;
+        p->kv_seq *= p->batch;
+        p->batch = 1;
+        p->sequences = random_between(random, 1, MOST_SEQUENCES);
+        const int alike = random_between(random, 0, 1) != 0;
+        p->kv_seq = alike ? p->seq : p->kv_seq;
+        draw_starts(random, room->q_starts, p->sequences, p->seq);
+        draw_starts(random, room->kv_starts, p->sequences, p->kv_seq);
+        p->lengths.q_starts = room->q_starts;
+        p->lengths.kv_starts = alike ? NULL : room->kv_starts;
+    }
+    const int64_t count = p->sequences > 0 ? p->sequences : p->batch, which = random_between(random, 0, 7);
+    const int32_t *kv_starts = p->lengths.kv_starts ? p->lengths.kv_starts : p->lengths.q_starts;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t queries = p->sequences > 0 ? room->q_starts[i + 1] - room->q_starts[i] : p->seq;
+        const int64_t keys = p->sequences > 0 ? kv_starts[i + 1] - kv_starts[i] : p->kv_seq;
+        room->q_used[i] = (int32_t)random_between(random, 0, queries);
+        room->kv_used[i] = (int32_t)random_between(random, 0, keys);
+        room->kv_pad[i] = (int32_t)random_between(random, 0, keys / 2);
+    }
+    p->lengths.q_used = which & 1 ? room->q_used : NULL;
+    p->lengths.kv_used = which & 2 || p->sequences == 0 ? room->kv_used : NULL;
+    p->lengths.kv_pad = which & 4 ? room->kv_pad : NULL;
+}
+
+/* A mask other than full and causal, lengths, or both. */
+static inline void draw_band(uint64_t *random, weft_attention *p, lengths *room) {
+    const int64_t kind = random_between(random, 0, 5);
+    p->offset = 0;
+    p->mask = kind == 0   ? (random_between(random, 0, 1) ? WEFT_MASK_WINDOW : WEFT_MASK_WINDOW_BOTTOM_RIGHT)
+              : kind == 1 ? (weft_mask)random_between(random, 0, 4)
+                          : (weft_mask)random_between(random, 0, 2);
+    if (p->mask == WEFT_MASK_WINDOW || p->mask == WEFT_MASK_WINDOW_BOTTOM_RIGHT) {
+        p->left = random_between(random, -1, 300);
+        p->right = random_between(random, -1, 200);
+    }
+    p->chunk = kind == 1 ? random_between(random, 1, 300) : 0;
+    if (kind == 2) {
+        p->mask = WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+        p->prefix = random_between(random, 1, 300);
+    }
+    if (p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_WINDOW) {
+        p->offset = random_between(random, -100, 200);
+    }
+    if (kind >= 3 || random_between(random, 0, 2) == 0) {
+        draw_lengths(random, p, room);
+    }
+}
+
+/* Arrays of the data that the problem asks for, and lengths that are to come with the data. */
+static inline void place_extras(problem *x, int on_device, uint64_t *random) {
+    weft_attention *p = &x->p;
+    const int64_t count = p->sequences > 0 ? p->sequences : p->batch;
+    x->asked = *p;
+    if (p->extras & WEFT_SINKS) {
+        x->host.sinks = make(WEFT_FP32, (size_t)p->heads, random);
+        x->device.sinks = there(x->host.sinks, (size_t)p->heads * 4);
+    }
+    if (p->extras & WEFT_ALIBI) {
+        const size_t n = (size_t)((count - 1) * p->alibi_stride + p->heads);
+        x->host.alibi = make(WEFT_FP32, n, random);
+        x->device.alibi = there(x->host.alibi, n * 4);
+    }
+    if (!on_device) {
+        return;
+    }
+    const struct {
+        const int32_t *from, **asked, **to;
+        int32_t bit;
+    } arrays[] = {{p->lengths.q_starts, &x->asked.lengths.q_starts, &x->device.lengths.q_starts, WEFT_STARTS},
+                  {p->lengths.kv_starts, &x->asked.lengths.kv_starts, &x->device.lengths.kv_starts, WEFT_KV_STARTS},
+                  {p->lengths.q_used, &x->asked.lengths.q_used, &x->device.lengths.q_used, WEFT_Q_USED},
+                  {p->lengths.kv_used, &x->asked.lengths.kv_used, &x->device.lengths.kv_used, WEFT_KV_USED},
+                  {p->lengths.kv_pad, &x->asked.lengths.kv_pad, &x->device.lengths.kv_pad, WEFT_KV_PAD}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        if (arrays[i].from) {
+            *arrays[i].to = there(arrays[i].from, (size_t)(count + 1) * 4 - (i < 2 ? 0 : 4));
+            *arrays[i].asked = NULL;
+            x->asked.extras |= arrays[i].bit;
+        }
+    }
 }
 
 static problem problem_new(const weft_attention *p, uint64_t *random) {
@@ -109,6 +215,7 @@ static problem problem_new(const weft_attention *p, uint64_t *random) {
                                      .v = there(x.host.v, x.size.v * bytes),
                                      .o = there(x.host.o, x.size.o * bytes),
                                      .lse = there(x.host.lse, x.size.lse * sizeof(float))};
+    place_extras(&x, random_between(random, 0, 1) != 0, random);
     return x;
 }
 
@@ -127,11 +234,17 @@ static void fetch(const problem *x) {
 }
 
 static void problem_free(problem *x) {
-    const void *here[] = {x->host.q, x->host.k, x->host.v, x->host.o, x->host.lse};
-    const void *far[] = {x->device.q, x->device.k, x->device.v, x->device.o, x->device.lse};
-    for (int i = 0; i < 5; i++) {
+    const weft_lengths *l = &x->device.lengths;
+    const void *here[] = {x->host.q, x->host.k, x->host.v, x->host.o, x->host.lse, x->host.sinks, x->host.alibi};
+    const void *far[] = {x->device.q,     x->device.k, x->device.v,  x->device.o, x->device.lse, x->device.sinks,
+                         x->device.alibi, l->q_starts, l->kv_starts, l->q_used,   l->kv_used,    l->kv_pad};
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
         free((void *)(uintptr_t)here[i]);
-        DEMAND(driver->memory_free((uint64_t)(uintptr_t)far[i]));
+    }
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        if (far[i]) {
+            DEMAND(driver->memory_free((uint64_t)(uintptr_t)far[i]));
+        }
     }
 }
 
@@ -162,10 +275,14 @@ static double tensor_core_error(const problem *x) {
     for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
         double weights[WIDEST], exact[256], plain[256] = {0}, sum = 0, most = -INFINITY;
         const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        const int64_t keys = weft_seen_keys(p, batch, row).end, kv_head = head / (p->heads / p->kv_heads);
+        if (row >= weft_attention_rows(p)) {
+            continue;
+        }
+        const weft_rows seen = weft_seen_keys(p, batch, row);
+        const int64_t kv_head = head / (p->heads / p->kv_heads);
         const size_t q = weft_row_index(&p->q_strides, batch, row, head);
         weft_ref_attention_row(p, &x->host, batch, head, row, weights, exact);
-        for (int64_t key = 0; key < keys; key++) {
+        for (int64_t key = seen.begin; key < seen.end; key++) {
             const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
             float score = 0;
             for (int64_t from = 0; from < p->head_dim; from += 16) {
@@ -176,10 +293,15 @@ static double tensor_core_error(const problem *x) {
                 }
                 score = tensor_core_sum(score, products);
             }
-            weights[key] = p->scale * (double)score;
+            weights[key] = weft_ref_cap(p, p->scale * (double)score) +
+                           weft_ref_bias(p, x->host.alibi, x->host.bias, batch, head, row, key);
             most = fmax(most, weights[key]);
         }
-        for (int64_t key = 0; key < keys; key++) {
+        if (p->extras & WEFT_SINKS) {
+            most = fmax(most, (double)x->host.sinks[head]);
+            sum = exp((double)x->host.sinks[head] - most);
+        }
+        for (int64_t key = seen.begin; key < seen.end; key++) {
             const double weight = exp(weights[key] - most), rounded = weft_ref_round(p->dtype, weight);
             const size_t v = weft_row_index(&p->v_strides, batch, key, kv_head);
             sum += weight;
@@ -205,6 +327,9 @@ static void compare(const problem *x, const char *what) {
         double weights[WIDEST], exact[256], naive[256], lse;
         float plain[WIDEST];
         const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
+        if (row >= weft_attention_rows(p)) {
+            continue;
+        }
         lse = weft_ref_attention_row(p, &x->host, batch, head, row, weights, exact).lse;
         weft_ref_attention_row_naive(p, &x->host, batch, head, row, plain, naive);
         const double got_lse = (double)x->host.lse[i];

@@ -30,7 +30,7 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     problem->kv_heads = p->heads / (int64_t)p->by_kv_group.value;
     problem->seq = p->seq;
     problem->kv_seq = p->kv_seq;
-    problem->head_dim = dim;
+    problem->head_dim = problem->head_dim_v = dim;
     problem->dtype = (weft_dtype)weft_dtype_find(dtype);
     set_mask(problem, &p->walk.reach);
     problem->scale = (p->negative ? -1 : 1) * (double)p->scale_log2 / 1.44269504088896340736;
@@ -131,7 +131,7 @@ static int run_hopper(const char *kernel, unsigned grid, const weft_hopper_atten
     problem.kv_heads = k.length[2];
     problem.seq = p->seq;
     problem.kv_seq = p->kv_seq;
-    problem.head_dim = p->head_dim;
+    problem.head_dim = problem.head_dim_v = p->head_dim;
     set_mask(&problem, &p->walk.reach);
     problem.scale = (double)p->scale_log2 / 1.44269504088896340736;
     problem.o_strides = p->o_strides;

@@ -1,6 +1,6 @@
-/* The Hopper attention kernel on a real GPU: every variant on random problems against the reference; scores that grow, jump
- * or are all the same; tiles that end with a short step; borders that stay as they are; the same bits every time. Exits 77,
- * with one line, where there is no such GPU.
+/* The Hopper attention kernel on a real GPU: every variant on random problems against the reference, with the masks,
+ * lengths and changes of scores that it was compiled for; scores that grow, jump or are all the same; tiles that end with a
+ * short step; borders that stay as they are; the same bits every time. Exits 77, with one line, where there is no such GPU.
  *
  *   hopper_attention_device [ROUNDS [small [NAME]]]
  *
@@ -24,7 +24,7 @@ static int is_tested(const weft_hopper_attention_variant *v) {
 }
 
 static void run(const problem *x, const weft_schedule *s, const char *name) {
-    weft_plan *plan = plan_new(&x->p, s, "hopper_attention");
+    weft_plan *plan = plan_new(&x->asked, s, "hopper_attention");
     weft_message message = {""};
     char what[1400], text[1024];
     poison(x);
@@ -49,6 +49,20 @@ static weft_schedule schedule_of(const weft_hopper_attention_variant *v, uint64_
     return s;
 }
 
+/* Gives a problem what a variant was compiled for. */
+static void dress(weft_attention *p, const weft_hopper_attention_variant *v, lengths *room, uint64_t *random) {
+    const int64_t which = random_between(random, 0, 3);
+    if (v->form == WEFT_HOPPER_MASKS || (v->form == WEFT_HOPPER_SCORES && random_between(random, 0, 1))) {
+        draw_band(random, p, room);
+    }
+    if (v->form == WEFT_HOPPER_SCORES) {
+        p->softcap = which != 1 ? 1 + (double)random_between(random, 0, 20) : 0;
+        p->extras |= which != 0 ? WEFT_ALIBI : 0;
+        p->alibi_stride = which == 2 ? p->heads : 0;
+    }
+    p->extras |= random_between(random, 0, 2) == 0 ? WEFT_SINKS : 0;
+}
+
 static void spread(weft_strides *s, weft_layout layout, int64_t seq, int64_t heads, int64_t dim, int64_t gap) {
     const int64_t step = dim + gap;
     *s = layout == WEFT_BSHD ? (weft_strides){seq * heads * step + gap, heads * step, step}
@@ -64,7 +78,7 @@ static void borders(const problem *x, const char *name) {
     DEMAND(!owned);
     for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
         const size_t at = weft_row_index(&p->o_strides, i / p->seq / p->heads, i % p->seq, i / p->seq % p->heads);
-        memset(owned + at, 1, (size_t)p->head_dim);
+        memset(owned + at, i % p->seq < weft_attention_rows(p), (size_t)p->head_dim);
     }
     for (size_t i = 0; i < x->size.o; i++) {
         touched += !owned[i] && o[i] != 0xffff;
@@ -91,6 +105,8 @@ static int random_problems(int rounds) {
             p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -300, 300) : 0;
             p.layout = (weft_layout)(round / 3 % 2);
             p.scale = round % 4 == 3 ? 1.5 : 0;
+            lengths room;
+            dress(&p, v, &room, &random);
             if (round % 2) {
                 spread(&p.q_strides, p.layout, p.seq, p.heads, p.head_dim, 8);
                 spread(&p.k_strides, p.layout, p.kv_seq, p.kv_heads, p.head_dim, 24);
@@ -125,6 +141,8 @@ static int packed_problems(int rounds) {
                 spread(&p.q_strides, p.layout, p.seq, p.heads, p.head_dim, 8);
                 spread(&p.o_strides, p.layout, p.seq, p.heads, p.head_dim, 40);
             }
+            p.chunk = v->form != WEFT_HOPPER_PLAIN ? random_between(&random, 1, 400) : 0;
+            p.softcap = v->form == WEFT_HOPPER_SCORES ? 3 : 0;
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
             s.workers = s.split;
@@ -184,6 +202,8 @@ static int steered_problems(int kinds) {
                 attention(1, 2, 1, v->tile_m + 60, 900, v->depth, v->dtype, kind % 2 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
             p.offset = kind % 2 ? 600 : 0;
             p.scale = 1;
+            p.chunk = v->form != WEFT_HOPPER_PLAIN ? 700 : 0;
+            p.softcap = v->form == WEFT_HOPPER_SCORES ? 50 : 0;
             problem x = problem_new(&p, &random);
             steer(&x, kind);
             const weft_schedule s = schedule_of(v, &random);
@@ -209,6 +229,8 @@ static int short_problems(int rounds) {
                 (1 + round / 4 % 3) * v->tile_n + left[round % 6], v->depth, v->dtype,
                 round % 3 == 2 ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE);
             p.scale = rising;
+            p.chunk = v->form != WEFT_HOPPER_PLAIN ? v->tile_n + 64 : 0;
+            p.softcap = v->form == WEFT_HOPPER_SCORES ? 20 : 0;
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
             s.workers = s.split;

@@ -89,7 +89,7 @@ WEFT_INLINE const int32_t *weft_reach_starts(const weft_reach *reach) {
 
 /** How many tiles the rows are cut into, at most. */
 WEFT_INLINE int64_t weft_reach_tiles(const weft_reach *reach) {
-    if (reach->kind == WEFT_REACH_BAND && weft_reach_starts(reach) && !reach->joined) {
+    if (reach->kind == WEFT_REACH_BAND && reach->sequences.packed && !reach->joined) {
         return weft_divide(reach->rows, &reach->by_tile_rows) + reach->sequences.count;
     }
     return weft_ceil_divide(reach->rows + reach->lead, reach->tile_rows);
@@ -110,13 +110,15 @@ WEFT_INLINE weft_rows weft_reach_sequence_rows(const weft_reach *reach, const we
     return reach->transposed ? s->columns : s->rows;
 }
 
-/** What a tile is cut from, under a band. Of a packed batch it may have no row. */
-WEFT_INLINE weft_cut weft_reach_cut(const weft_reach *reach, int64_t batch, int64_t block) {
+/** What `tiles` neighbouring tiles from tile column `block` on are cut from, under a band; of a packed batch only one. It
+ * may have no row. */
+WEFT_INLINE weft_cut weft_reach_cut(const weft_reach *reach, int64_t batch, int64_t block, int64_t tiles) {
     const int32_t *starts = weft_reach_starts(reach);
     weft_cut cut;
     cut.sequence = batch;
-    cut.rows = weft_reach_rows(reach, block, 1);
-    if (!starts) {
+    cut.rows = weft_reach_rows(reach, block, tiles);
+    if (!starts) { /* a packed batch whose lengths are not known yet is taken for one sequence */
+        cut.rows.begin = weft_smaller(cut.rows.begin, cut.rows.end);
         return cut;
     }
     if (reach->joined) {

@@ -25,11 +25,12 @@ typedef struct weft_lengths {
     const int32_t *kv_pad;    /**< keys at the beginning of each sequence that do not count */
 } weft_lengths;
 
-/** The sequences of an attention: one for each batch, or, where there are q_starts, `count` in one batch. */
+/** The sequences of an attention: one for each batch, or `count` in one packed batch. */
 typedef struct weft_sequences {
     weft_lengths lengths;
     int64_t count;
     int64_t queries, keys; /**< rows of the tensors of a batch */
+    int32_t packed;        /**< 1: lengths has q_starts, or will have them before anything is computed */
 } weft_sequences;
 
 /** Where a sequence lies in the tensors of its batch. */

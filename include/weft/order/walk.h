@@ -93,8 +93,8 @@ WEFT_INLINE weft_grid weft_walk_positions(weft_grid tiles, weft_sweep sweep, int
  * @param cluster_rows, cluster_cols  tiles of one cluster; 1 and 1 without clusters
  * @param workers  CTAs (or cores) at work at a time; with clusters, whole clusters are counted
  * @param reach    from weft_reach_make()
- * @return 1, or 0 when the order's grid is not that of weft_walk_positions(), a size is below 1, or a table of slices meets
- *         clusters of several columns; the walk is then empty.
+ * @return 1, or 0 when the order's grid is not that of weft_walk_positions(), a size is below 1, or a table of slices or a
+ * packed batch meets clusters of several columns; the walk is then empty.
  */
 WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_grid tiles, weft_sweep sweep,
                                weft_dispatch dispatch, int64_t cluster_rows, int64_t cluster_cols, int64_t workers,
@@ -109,7 +109,7 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->workers = 1;
     walk->reach = reach;
     int fits = cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
-               (cluster_cols == 1 || (!reach.first_slice && reach.kind != WEFT_REACH_BAND));
+               (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed));
     if (fits) {
         const weft_grid g = weft_walk_positions(tiles, sweep, cluster_rows, cluster_cols);
         walk->workers = workers / (cluster_rows * cluster_cols);
@@ -126,7 +126,7 @@ WEFT_INLINE void weft_visit_range_of(const weft_walk *walk, weft_visit *visit, i
     const int down = visit->direction < 0;
     weft_steps steps;
     if (kind == WEFT_REACH_BAND) {
-        visit->cut = weft_reach_cut(reach, visit->tile.batch, visit->tile.col);
+        visit->cut = weft_reach_cut(reach, visit->tile.batch, visit->tile.col, walk->cluster_cols);
         steps = weft_reach_band_steps(reach, &visit->cut);
     } else {
         /* The tiles of a cluster go through the same steps: those of all their rows. */

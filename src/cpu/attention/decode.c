@@ -32,8 +32,8 @@ typedef struct decode_job {
 /* All queries of a kv head fit one panel. */
 static int is_decode(const weft_attention *p) {
     const int64_t group = p->heads / p->kv_heads;
-    return (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines &&
-           p->kv_seq > PART;
+    return !(weft_attention_asks(p) & ~WEFT_HAS_WINDOW) && (group == 1 || p->seq == 1) &&
+           group * p->seq <= weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines && p->kv_seq > PART;
 }
 
 int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *heads_in_tile) {
@@ -142,16 +142,17 @@ static void visit_packed(const decode_job *w, const part *part, char *scratch) {
     const weft_attention *p = &w->p;
     const weft_cpu_attention_job *job = &w->job;
     const int64_t dim = p->head_dim, dims = job->kv.dims, width = w->kernel->b.lines;
-    weft_tile tile = {.batch = part->batch, .head = part->head, .block = 0};
+    const weft_rows rows = {0, p->seq};
+    const weft_cpu_queries q = weft_cpu_queries_of(&job->scores, part->batch, part->head, rows, part->batch);
     char *k = scratch, *v = k + job->kv.k_block;
     size_t unused;
     const weft_cpu_query_tile b = weft_cpu_queries_lay_out(job, v + job->kv.v_block, &unused);
-    weft_cpu_queries_load(job, &b, tile, 0, p->seq);
+    weft_cpu_queries_load(job, &b, &q);
     for (int64_t begin = part->begin; begin < part->end; begin += BLOCK) {
         const int64_t keys = weft_cpu_min(BLOCK, part->end - begin);
         const weft_cpu_kv_block block = weft_cpu_kv_pack_block(&job->kv, w->kernel, p, w->data->k, w->data->v, part->batch,
                                                                part->head, begin, keys, k, v);
-        weft_cpu_queries_visit(job, &b, tile, 0, p->seq, &block, begin, keys);
+        weft_cpu_queries_visit(job, &b, &q, &block, begin, keys, 0);
     }
     for (int64_t row = 0; row < p->seq; row++) {
         float *result = part->results + row * (dim + 2);
@@ -213,7 +214,7 @@ static void merge_row(void *context, void *scratch, int64_t item) {
     }
     weft_cpu_store(p->dtype, w->data->o, weft_row_index(&p->o_strides, batch, row, head), dim, out);
     if (w->data->lse) {
-        w->data->lse[item] = weft_cpu_lse(max, sum);
+        w->data->lse[item] = weft_cpu_end_row(max, sum, -INFINITY).lse;
     }
 }
 

@@ -30,21 +30,21 @@ static void pack_keys(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, cons
     }
 }
 
-/* Under a mask, returns whether a value is non-finite. */
+/* Where values may be hidden, returns whether one is non-finite. */
 static int pack_values(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const void *v,
                        int64_t batch, int64_t kv_head, int64_t begin, int64_t keys, char *to) {
     const int64_t lines = kernel->a.lines;
     int has_nonfinite = 0;
-    for (int64_t d = 0; d < p->head_dim; d += lines, to += kv->v_panel) {
+    for (int64_t d = 0; d < p->head_dim_v; d += lines, to += kv->v_panel) {
         const weft_cpu_source source = {p->dtype,
                                         v,
                                         weft_row_index(&p->v_strides, batch, begin, kv_head) + (size_t)d,
                                         1,
                                         p->v_strides.seq,
-                                        weft_cpu_min(lines, p->head_dim - d),
+                                        weft_cpu_min(lines, p->head_dim_v - d),
                                         keys};
         kernel->pack_a(&source, to);
-        if (p->mask != WEFT_MASK_NONE) {
+        if (kv->hides) {
             has_nonfinite |= weft_cpu_has_nonfinite(kernel, to, weft_cpu_panel_bytes(kernel, kernel->a, keys));
         }
     }
@@ -56,6 +56,16 @@ weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_k
                                          int64_t keys, char *k_to, char *v_to) {
     pack_keys(kv, kernel, p, k, batch, kv_head, begin, keys, k_to);
     return (weft_cpu_kv_block){k_to, v_to, pack_values(kv, kernel, p, v, batch, kv_head, begin, keys, v_to)};
+}
+
+/* Whether any query can see one of `keys` keys from `begin`: others need not be packed. */
+static int counts(const weft_attention *p, int64_t batch, int64_t begin, int64_t keys) {
+    const weft_sequences all = weft_attention_sequences(p);
+    if (p->lengths.q_starts) {
+        return begin < weft_attention_keys(p);
+    }
+    const weft_sequence s = weft_sequence_at(&all, batch);
+    return begin < s.columns.end && begin + keys > s.columns.begin;
 }
 
 enum { HELD_HEADER = 64 }; /* which head is held, counted from 1 */
@@ -74,6 +84,9 @@ weft_cpu_kv weft_cpu_kv_hold(const weft_cpu_kv_packing *packing, int64_t batch, 
     kv.nonfinite = (unsigned char *)kv.v + (size_t)kv.blocks * kv.v_block;
     for (int64_t i = 0; *held != head && i < kv.blocks; i++) {
         const int64_t begin = i * kv.tile_n, keys = weft_cpu_min(packing->problem->kv_seq - begin, kv.tile_n);
+        if (!counts(packing->problem, batch, begin, keys)) {
+            continue;
+        }
         kv.nonfinite[i] = (unsigned char)weft_cpu_kv_pack_block(
                               &kv, packing->kernel, packing->problem, packing->k, packing->v, batch, kv_head, begin, keys,
                               kv.k + (size_t)i * kv.k_block, kv.v + (size_t)i * kv.v_block)
@@ -91,6 +104,9 @@ static void pack_item(void *context, void *scratch, int64_t item) {
     const int64_t block = item / 2, head = block / kv->blocks % kv->kv_heads, batch = block / kv->blocks / kv->kv_heads;
     const int64_t begin = block % kv->blocks * kv->tile_n, keys = weft_cpu_min(p->kv_seq - begin, kv->tile_n);
     (void)scratch;
+    if (!counts(p, batch, begin, keys)) {
+        return;
+    }
     if (item % 2 == 0) {
         pack_keys(kv, pack->kernel, p, pack->k, batch, head, begin, keys, kv->k + (size_t)block * kv->k_block);
     } else {
@@ -103,7 +119,8 @@ void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const w
     const int64_t lines = kernel->a.lines;
     *kv = (weft_cpu_kv){.tile_n = tile_n, .kv_heads = problem->kv_heads};
     kv->keys = weft_cpu_pad(tile_n, lines);
-    kv->dims = weft_cpu_pad(problem->head_dim, lines);
+    kv->hides = problem->mask != WEFT_MASK_NONE || weft_attention_has_band(problem) || problem->dropout > 0;
+    kv->dims = weft_cpu_pad(problem->head_dim_v, lines);
     kv->depth = weft_cpu_pad(problem->head_dim, kernel->depth);
     kv->blocks = (problem->kv_seq + tile_n - 1) / tile_n;
     kv->k_panel = weft_cpu_panel_bytes(kernel, kernel->a, problem->head_dim);

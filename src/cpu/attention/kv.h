@@ -7,14 +7,15 @@
 /* K and V of all kv heads, packed block by block as left operands: K with keys as lines, V with dims as lines. */
 typedef struct weft_cpu_kv {
     int64_t tile_n;          /* keys in a block */
-    int64_t keys, dims;      /* tile_n and head_dim, padded to whole panels */
+    int64_t keys, dims;      /* tile_n and head_dim_v, padded to whole panels */
     int64_t depth;           /* head_dim, padded to the kernel's depth */
     int64_t blocks;          /* of a kv head */
     size_t k_panel, v_panel; /* bytes */
     size_t k_block, v_block; /* bytes */
     int64_t kv_heads;
+    int hides; /* some query may not see a value, or drop it */
     char *k, *v;
-    unsigned char *nonfinite; /* for each block, whether V has a non-finite value; meaningful under a mask */
+    unsigned char *nonfinite; /* for each block, whether V has a non-finite value; meaningful where values may be hidden */
 } weft_cpu_kv;
 
 typedef struct weft_cpu_kv_block {

@@ -12,8 +12,7 @@ void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention
                                  int64_t tile_m, int64_t tile_n) {
     *a = (weft_cpu_attention_job){
         .p = problem, .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype), .tile_m = tile_m};
-    a->factor = (float)(fabs(problem->scale) * 1.44269504088896340736);
-    a->blocks = weft_ceil_divide(problem->seq, tile_m);
+    a->scores = weft_cpu_scores_of(problem, a->kernel, fabs(problem->scale), data->alibi, data->bias, data->dropout_seed);
     a->q_panel = weft_cpu_panel_bytes(a->kernel, a->kernel->b, problem->head_dim);
     weft_cpu_kv_lay_out(&a->kv, a->kernel, problem, tile_n);
 }
@@ -40,19 +39,20 @@ weft_cpu_query_tile weft_cpu_queries_lay_out(const weft_cpu_attention_job *a, vo
     b.weights =
         weft_cpu_carve(scratch, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
     b.rescale = weft_cpu_carve(scratch, size, width * sizeof(float));
+    b.kept = weft_cpu_carve(scratch, size, a->scores.drops ? keys * width * sizeof(float) : 0);
+    b.runs = weft_cpu_carve(scratch, size, panels * width * sizeof *b.runs);
     b.seen.begin = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
     b.seen.end = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
     b.rows = weft_cpu_carve(scratch, size, width * dims * sizeof(float));
     return b;
 }
 
-void weft_cpu_queries_load(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t first,
-                           int64_t rows) {
+void weft_cpu_queries_load(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, const weft_cpu_queries *q) {
     const weft_attention *p = a->p;
-    const int64_t width = a->kernel->b.lines;
+    const int64_t width = a->kernel->b.lines, rows = q->rows.end - q->rows.begin;
     for (int64_t i = 0; i < rows; i += width) {
         const weft_cpu_source source = {
-            p->dtype,         a->data->q, weft_row_index(&p->q_strides, tile.batch, first + i, tile.head),
+            p->dtype,         a->data->q, weft_row_index(&p->q_strides, q->batch, q->rows.begin + i, q->head),
             p->q_strides.seq, 1,          weft_cpu_min(width, rows - i),
             p->head_dim};
         char *panel = b->q + (size_t)(i / width) * a->q_panel;
@@ -64,46 +64,58 @@ void weft_cpu_queries_load(const weft_cpu_attention_job *a, const weft_cpu_query
     for (int64_t i = 0; i < weft_cpu_pad(rows, width); i++) {
         b->max[i] = -INFINITY;
         b->sum[i] = 0;
+        b->runs[i] = i < rows ? weft_band_seen(&a->scores.band, &q->sequence, q->rows.begin + i) : b->runs[i - 1];
     }
     memset(b->out, 0, (size_t)(weft_cpu_pad(rows, width) * a->kv.dims) * sizeof *b->out);
 }
 
-/* Adds weights times values when a hidden value is non-finite: a weight of 0 would not remove it, so each query takes
- * only the keys that it sees. */
-static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, float *out, weft_tile tile,
-                            int64_t begin) {
+/* Adds weights times values when a value is non-finite that a query does not see, or that is dropped: a weight of 0 would
+ * not remove it, so each query takes only what it has. */
+static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, float *out,
+                            const weft_cpu_place *at) {
     const weft_attention *p = a->p;
-    const int64_t width = a->kernel->b.lines;
+    const weft_cpu_queries *q = at->queries;
+    const int64_t width = a->kernel->b.lines, kv_head = q->head / (p->heads / p->kv_heads);
     for (int64_t i = 0; i < width; i++) {
         for (int64_t key = b->seen.begin[i]; key < b->seen.end[i]; key++) {
-            const int64_t kv_head = tile.head / (p->heads / p->kv_heads);
-            weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, tile.batch, begin + key, kv_head),
-                          p->head_dim, b->rows);
-            for (int64_t d = 0; d < p->head_dim; d++) {
+            if (a->scores.drops && b->kept[key * width + i] == 0) {
+                continue;
+            }
+            weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, q->batch, at->key + key, kv_head),
+                          p->head_dim_v, b->rows);
+            for (int64_t d = 0; d < p->head_dim_v; d++) {
                 out[d * width + i] += b->scores[key * width + i] * b->rows[d];
             }
         }
     }
 }
 
-/* One panel of queries against one block of keys, of which the queries see at most the first `keys`; `hidden`: some see
- * fewer, as b->seen says. */
-static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t panel,
-                        const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int hidden) {
+/* One panel of queries against keys of a block, those from `from` on, which is a multiple of the kernel's rows; `hidden`:
+ * some queries do not see all of them, as b->seen says. */
+static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, int64_t panel,
+                        const weft_cpu_kv_block *block, int64_t from, const weft_cpu_place *at, int hidden) {
     const weft_cpu_kernel *kernel = a->kernel;
-    const int64_t lines = kernel->a.lines, width = kernel->b.lines, rows = weft_cpu_pad(keys, lines);
+    const int64_t lines = kernel->a.lines, width = kernel->b.lines, keys = at->keys, rows = weft_cpu_pad(keys, lines);
+    const size_t v_at = (size_t)(from * lines) * weft_dtype_bytes(kernel->dtype);
     float *out = b->out + panel * a->kv.dims * width;
     for (int64_t key = 0; key < rows; key += lines) {
-        kernel->multiply(a->kv.depth, block->k + (size_t)(key / lines) * a->kv.k_panel, b->q + (size_t)panel * a->q_panel,
-                         b->scores + key * width, 0);
+        kernel->multiply(a->kv.depth, block->k + (size_t)((from + key) / lines) * a->kv.k_panel,
+                         b->q + (size_t)panel * a->q_panel, b->scores + key * width, 0);
     }
-    if (kernel->panel->softmax(rows, b->scores, a->factor, hidden || rows > keys ? &b->seen : NULL, b->max + panel * width,
-                               b->sum + panel * width, b->rescale)) {
+    if (a->scores.changes) {
+        weft_cpu_scores_change(&a->scores, at, b->scores, NULL);
+    }
+    if (kernel->panel->softmax(rows, b->scores, a->scores.factor, hidden || rows > keys ? &b->seen : NULL,
+                               b->max + panel * width, b->sum + panel * width, b->rescale)) {
         kernel->panel->scale(a->kv.dims, out, b->rescale);
     }
+    if (a->scores.drops) {
+        weft_cpu_scores_keep(&a->scores, at, b->kept);
+        weft_cpu_multiply_floats(rows * width, b->scores, b->kept);
+    }
     const int64_t depth = weft_cpu_pad(keys, kernel->depth);
-    if ((hidden || depth > keys) && block->has_nonfinite) {
-        add_seen_values(a, b, out, tile, begin);
+    if ((hidden || depth > keys || a->scores.drops) && block->has_nonfinite) {
+        add_seen_values(a, b, out, at);
         return;
     }
     const void *weights = b->scores;
@@ -112,32 +124,57 @@ static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_ti
         weights = b->weights;
     }
     for (int64_t d = 0; d < a->kv.dims; d += lines) {
-        weft_cpu_multiply(kernel, a->p->head_dim - d, depth, block->v + (size_t)(d / lines) * a->kv.v_panel, weights,
-                          out + d * width, 1);
+        weft_cpu_multiply(kernel, a->p->head_dim_v - d, depth, block->v + (size_t)(d / lines) * a->kv.v_panel + v_at,
+                          weights, out + d * width, 1);
     }
 }
 
-void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, weft_tile tile, int64_t first,
-                            int64_t rows, const weft_cpu_kv_block *block, int64_t begin, int64_t keys) {
-    const int64_t width = a->kernel->b.lines;
+/* Which of the block's keys a panel's queries see, in b->seen, counted from `from`: the first that any sees, rounded down
+ * to whole panels of K. Returns the run of keys from there to the last that any sees; *hidden: some do not see all. */
+static weft_rows find_seen(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, int64_t panel, int64_t begin,
+                           int64_t keys, int *hidden) {
+    const int64_t width = a->kernel->b.lines, lines = a->kernel->a.lines;
+    const weft_rows *runs = b->runs + panel * width;
+    int64_t first = keys, last = 0, latest = 0, least = keys;
+    for (int64_t j = 0; j < width; j++) {
+        const weft_rows seen = weft_cpu_seen_of_block(runs[j], begin, keys);
+        const int none = seen.begin >= seen.end;
+        first = none ? first : weft_smaller(seen.begin, first);
+        last = none ? last : weft_larger(seen.end, last);
+        latest = none ? keys : weft_larger(seen.begin, latest);
+        least = none ? 0 : weft_smaller(seen.end, least);
+    }
+    first = first / lines * lines;
+    for (int64_t j = 0; j < width; j++) {
+        const weft_rows seen = weft_cpu_seen_of_block(runs[j], begin + first, keys - first);
+        b->seen.begin[j] = (int32_t)seen.begin;
+        b->seen.end[j] = (int32_t)seen.end;
+    }
+    *hidden = latest > first || least < last;
+    return (weft_rows){first, last};
+}
+
+void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, const weft_cpu_queries *q,
+                            const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int full) {
+    const int64_t width = a->kernel->b.lines, rows = q->rows.end - q->rows.begin;
+    const int whole = full && keys % a->kernel->a.lines == 0; /* nothing is hidden, not even what pads the keys */
     for (int64_t panel = 0; panel * width < rows; panel++) {
-        int64_t most = 0, least = keys, latest = 0, none = 1;
-        for (int64_t j = 0; j < width; j++) {
-            const int64_t row = first + weft_cpu_min(panel * width + j, rows - 1); /* lanes past the last repeat it */
-            const weft_rows seen = weft_cpu_seen_of_block(weft_seen_keys(a->p, tile.batch, row), begin, keys);
-            b->seen.begin[j] = (int32_t)seen.begin;
-            b->seen.end[j] = (int32_t)seen.end;
-            most = weft_larger(seen.end, most);
-            least = weft_smaller(seen.end, least);
-            latest = weft_larger(seen.begin, latest);
-            none &= seen.begin >= seen.end;
-        }
-        if (!none) {
-            visit_panel(a, b, tile, panel, block, begin, most, least < most || latest > 0);
+        int hidden = 0;
+        const weft_rows all = {0, keys}, seen = whole ? all : find_seen(a, b, panel, begin, keys, &hidden);
+        if (seen.begin < seen.end) {
+            const weft_cpu_place at = {q, q->rows.begin + panel * width, begin + seen.begin, seen.end - seen.begin};
+            visit_panel(a, b, panel, block, seen.begin, &at, hidden);
         }
     }
 }
 
-float weft_cpu_lse(float max, float sum) {
-    return sum == 0 ? -INFINITY : (float)(((double)max + log2((double)sum)) * 0.69314718055994530942);
+weft_cpu_row_end weft_cpu_end_row(float max, float sum, double sink) {
+    const double ln_2 = 0.69314718055994530942;
+    if (sink == -INFINITY) {
+        const weft_cpu_row_end none = {0, -INFINITY};
+        return sum == 0 ? none : (weft_cpu_row_end){1.0f / sum, (float)(((double)max + log2((double)sum)) * ln_2)};
+    }
+    const double shift = fmax((double)max, sink), scale = exp2((double)max - shift);
+    const double total = (double)sum * scale + exp2(sink - shift);
+    return (weft_cpu_row_end){sum == 0 ? 0 : (float)(scale / total), (float)((shift + log2(total)) * ln_2)};
 }

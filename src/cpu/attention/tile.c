@@ -34,12 +34,17 @@ static double cost_of(const weft_cpu_kernel *kernel, const weft_attention *p, in
     return (share < s.one && s.tiles <= (double)workers ? s.one : share) + weft_cpu_costs.end_attention * s.one;
 }
 
-/* Without a mask tiles are alike; a whole number of workers per head keep to it, and idle ones steal. */
+/* Whether tiles have the same work, but for the last of a head. */
+static int are_alike(const weft_attention *p) {
+    return p->mask == WEFT_MASK_NONE && !weft_attention_has_band(p);
+}
+
+/* Where tiles are alike, a whole number of workers per head keep to it, and idle ones steal. */
 static void choose_handing(weft_schedule *s, const weft_attention *p) {
     weft_schedule by_head = *s;
     by_head.order = s->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_BLOCK_FIRST : s->order;
     by_head.dispatch = s->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_STATIC : s->dispatch;
-    if (p->mask == WEFT_MASK_NONE && s->workers > 1 && shares_by_head(&by_head, p)) {
+    if (are_alike(p) && s->workers > 1 && shares_by_head(&by_head, p)) {
         *s = by_head;
     }
 }
@@ -55,8 +60,8 @@ static void choose_tile(weft_schedule *s, const weft_attention *p) {
     keys = seen > 0 && seen < keys ? seen : keys;
     s->tile_n = s->tile_n ? s->tile_n : p->kv_seq < keys ? p->kv_seq : keys;
     for (size_t i = 0; i < ms; i++) {
-        if (i > 0 && p->mask != WEFT_MASK_NONE && m[i] > 192) {
-            break; /* under a mask tiles differ, so balance needs many */
+        if (i > 0 && !are_alike(p) && m[i] > 192) {
+            break; /* balance needs many tiles */
         }
         const double cost = cost_of(kernel, p, m[i], s->tile_n, s->workers, shares_by_head(s, p));
         if (best < 0 || cost <= best) {

@@ -38,21 +38,36 @@ typedef struct weft_cpu_seen {
     int32_t *begin, *end;
 } weft_cpu_seen;
 
+/* The most columns that a block of any kernel has. */
+enum { WEFT_CPU_MOST_COLUMNS = 64 };
+
+/* What products become before they are weights: score = scale product, then cap tanh(score / cap) where there is a cap,
+ * then less by alibi |position - key| where there are positions. Keys count from the panel's first. */
+typedef struct weft_cpu_change {
+    float scale, cap, alibi;
+    const float *positions; /* (columns), or null */
+} weft_cpu_change;
+
 /* What is done to a panel of scores: `keys` rows of one float for each of the block's columns, which are queries. */
 typedef struct weft_cpu_panel {
     /* Scores become weights 2^(factor score - max), with max[] the largest factor score so far; sum[] grows by the weights,
      * and rescale[] becomes what the sum and output so far were multiplied by: returns 0 when that is 1 everywhere.
      * seen says which of the keys each query sees; null: all. Relative error of a weight below 2^-21, or 2^-17 where
      * weights are rounded to bf16 next; below 2^-126 a weight is 0. */
-    int (*softmax)(int64_t keys, float *scores, float factor, const weft_cpu_seen *seen, float *max, float *sum, float *rescale);
+    int (*softmax)(int64_t keys, float *scores, float factor, const weft_cpu_seen *seen, float *max, float *sum,
+                   float *rescale);
 
     /* c (rows, columns) *= factors (columns) */
     void (*scale)(int64_t rows, float *c, const float *factors);
 
     /* Backward: scores become weights 2^(factor score - lse2), and grads, which hold the gradients of the weights, become
      * weight * (grad - delta), the gradients of the scores. */
-    void (*differentiate)(int64_t keys, float *scores, float *grads, float factor, const weft_cpu_seen *seen, const float *lse2,
-                          const float *delta);
+    void (*differentiate)(int64_t keys, float *scores, float *grads, float factor, const weft_cpu_seen *seen,
+                          const float *lse2, const float *delta);
+
+    /* Products become scores; slopes (keys, columns), if not null, become what the cap multiplies gradients by: 1 - tanh^2.
+     */
+    void (*change)(int64_t keys, float *scores, const weft_cpu_change *change, float *slopes);
 } weft_cpu_panel;
 
 /* Decode: queries that every kernel multiplies with unpacked keys, and the most that any does. */

@@ -34,6 +34,8 @@ typedef struct weft_cuda_family {
 
     /* The plan's heads_in_tile: see weft_plan. Null: 1. */
     int64_t (*heads_in_tile)(const weft_plan *plan, const weft_cuda_device *device);
+    /* The plan's `joined`: see weft_plan. Null: 0. */
+    int (*joins)(const weft_plan *plan);
     /* The plan's lead, once its heads_in_tile is known. Null: 0. */
     int64_t (*lead)(const weft_plan *plan, const weft_cuda_choice *choice);
 
@@ -43,8 +45,9 @@ typedef struct weft_cuda_family {
                      weft_schedule *schedule);
 
     /* Fills the parameters of a launch. `data` is the struct of the plan's operation;
-     * `walk`, which tells the launch's dispatch, has its table in device memory; `counters` are all null where the plan
-     * needs none. Tiles that are handed out by counters, by ticket or by side, need counters->own or ->pool. */
+     * `walk`, which tells the launch's dispatch, has its table and its lengths in device memory, the plan's and the data's;
+     * `counters` are all null where the plan needs none. Tiles that are handed out by counters, by ticket or by side, need
+     * counters->own or ->pool. */
     weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, const weft_counters *counters,
                         void *parameters, weft_message *message);
 
@@ -84,8 +87,9 @@ struct weft_cuda_plan {
     uint32_t grid;         /* CTAs of a launch, whole clusters */
     uint32_t side_grid;    /* the same where workers are placed by side */
     int paces;             /* whether they keep pace by a counter */
-    weft_walk walk;        /* the plan's, its table in device memory */
+    weft_walk walk;        /* the plan's, its table and lengths in device memory */
     uint64_t table;        /* device memory, or 0 */
+    uint64_t lengths;      /* device memory: those of the problem, or 0 */
     weft_tickets *tickets; /* counters of dynamic dispatch and of workers by side, or null */
     uint64_t side_of_sm;   /* device memory: see weft_cuda_side_table(), or 0: workers are not placed by side */
     uint64_t worker_of_sm; /* device memory of whoever placed the workers by SM, or 0: see weft_study_params */
@@ -114,6 +118,11 @@ int64_t weft_cuda_clusters_on_paper(const weft_cuda_device *device, int64_t ctas
 /* Clusters of so many CTAs of the plan's kernel, which is loaded, that the GPU holds at a time. They do not span the groups
  * of SMs that the chip is made of, so that some SMs may be left over. */
 int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas);
+
+/* lengths.c: puts the lengths that a placed plan knows into device memory, its own; and the walk of a launch, with the
+ * lengths that the data brings. The plan's context is current. */
+weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message);
+weft_walk weft_cuda_walk_with(const weft_plan *plan, const void *data);
 
 /* Launches the plan's kernel on a stream; `data` as for weft_cuda_family.fill. The plan's context is current. Allocates
  * nothing and waits for nothing. */

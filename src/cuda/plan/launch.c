@@ -31,7 +31,7 @@ weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stre
     _Alignas(64) unsigned char parameters[WEFT_CUDA_MAX_PARAMETERS];
     void *arguments[] = {parameters};
     weft_counters counters = {0};
-    weft_walk walk = c->walk;
+    weft_walk walk = weft_cuda_walk_with(plan, data);
     weft_status status = WEFT_OK;
     if (c->tickets) {
         status = weft_tickets_take(c->tickets, stream, c->family->leaves_zero, c->paces, &counters, message);

@@ -131,6 +131,7 @@ static void complete(weft_plan *plan) {
     plan->device.kernel = c->family->name; /* the caller's words are the caller's */
     plan->heads_in_tile =
         c->family->heads_in_tile ? c->family->heads_in_tile(plan, &c->device) : 1; /* by what the schedule leaves open */
+    plan->joined = c->family->joins && c->family->joins(plan);
     plan->lead = c->family->lead ? c->family->lead(plan, &c->choice) : 0;
     s->tile_m = c->choice.tile_m;
     s->tile_n = c->choice.tile_n;
@@ -218,6 +219,9 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
     if (plan->table) {
         status = place_table(c, plan->table, plan->walk.order.count, message);
     }
+    if (status == WEFT_OK && plan->kept) {
+        status = weft_cuda_place_lengths(plan, message);
+    }
     if (status == WEFT_OK && wants_sides(c, &plan->schedule)) {
         status = weft_cuda_side_table(c->driver, &c->device, &c->side_of_sm, message);
     }
@@ -250,7 +254,7 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
 
 /* Freeing device memory waits for the launches that use it. */
 static void free_memory(const weft_cuda_plan *c) {
-    const uint64_t memory[] = {c->table, c->side_of_sm, c->tickets ? weft_tickets_memory(c->tickets) : 0};
+    const uint64_t memory[] = {c->table, c->lengths, c->side_of_sm, c->tickets ? weft_tickets_memory(c->tickets) : 0};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
         if (memory[i]) {
             c->driver->memory_free(memory[i]);

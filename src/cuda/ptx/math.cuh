@@ -11,6 +11,13 @@ static __device__ __forceinline__ float exp2_flushed(float x) {
     return y;
 }
 
+/* tanh(x), off by at most 2^-11 of itself. */
+static __device__ __forceinline__ float tanh_approximate(float x) {
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* log2(x), denormals flushed to zero. */
 static __device__ __forceinline__ float log2_flushed(float x) {
     float y;

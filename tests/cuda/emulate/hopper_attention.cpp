@@ -99,9 +99,9 @@ static int run(unsigned grid, weft_hopper_attention_params *p) {
 
 int fake_run_attention(const char *kernel, unsigned grid, void **parameters) {
     weft_hopper_attention_params *p = (weft_hopper_attention_params *)parameters[0];
-#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, splits, ...)                             \
+#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, splits, form, ...)                       \
     if (strcmp(kernel, #symbol) == 0) {                                                                                    \
-        return run<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits>, symbol>(grid, p);                      \
+        return run<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits, form>, symbol>(grid, p);                \
     }
 #include "cuda/sm90/attention/variants.def"
     return 1; /* the study kernel has an emulation of its own: CMakeLists.txt */

@@ -2,6 +2,7 @@
 
 #include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
+#include "problem/problem.h"
 
 #define COST(name) weft_hopper_attention_cost.name
 
@@ -20,7 +21,14 @@ typedef struct request {
     int64_t workers;
     int64_t domains;   /* of the L2 */
     double side_bytes; /* of one of them */
+    int32_t form;      /* a weft_hopper_form */
 } request;
+
+static int32_t form_of(const weft_attention *p) {
+    return weft_attention_asks(p) & (WEFT_HAS_SOFTCAP | WEFT_HAS_ALIBI) ? WEFT_HOPPER_SCORES
+           : weft_attention_has_band(p)                                 ? WEFT_HOPPER_MASKS
+                                                                        : WEFT_HOPPER_PLAIN;
+}
 
 /* A draft has no machine; a Hopper has an L2 of two sides. */
 static request request_of(const weft_plan *plan, const weft_cuda_device *device) {
@@ -32,6 +40,7 @@ static request request_of(const weft_plan *plan, const weft_cuda_device *device)
                  .placed = plan->placed,
                  .workers = workers > 0 && workers < sms ? workers : sms,
                  .domains = m->domains > 0 ? m->domains : 2,
+                 .form = form_of(&plan->attention),
                  .side_bytes = m->l2_bytes > 0 ? (double)m->l2_bytes : (double)device->l2_bytes / 2};
     r.p.kv_seq = weft_hopper_attention_seen_keys(&plan->attention);
     return r;
@@ -42,8 +51,9 @@ static request request_of(const weft_plan *plan, const weft_cuda_device *device)
 static int fits(const weft_hopper_attention_variant *v, const request *r) {
     const weft_schedule *s = r->s;
     const int is_near = v->depth == 64 || v->depth < COST(padding) * (double)r->p.head_dim || s->tile_m || s->tile_n;
-    return v->dtype == r->p.dtype && v->depth >= r->p.head_dim && is_near && (s->tile_m == 0 || s->tile_m == v->tile_m) &&
-           (s->tile_n == 0 || s->tile_n == v->tile_n) && v->shared_bytes + 1024 <= (uint32_t)r->device->shared_bytes;
+    return v->dtype == r->p.dtype && v->form == r->form && v->depth >= r->p.head_dim && is_near &&
+           (s->tile_m == 0 || s->tile_m == v->tile_m) && (s->tile_n == 0 || s->tile_n == v->tile_n) &&
+           v->shared_bytes + 1024 <= (uint32_t)r->device->shared_bytes;
 }
 
 /* Whether the sweep will alternate because K and V of a head exceed one side of the L2 by so little that most of them stay
@@ -51,8 +61,9 @@ static int fits(const weft_hopper_attention_variant *v, const request *r) {
 static int nearly_stays(const request *r) {
     const weft_schedule *s = r->s;
     const double share = weft_hopper_attention_head_bytes(&r->p) / ((double)r->device->l2_bytes / 2);
-    return r->p.mask == WEFT_MASK_NONE && (s->sweep == WEFT_SWEEP_CHOOSE || s->sweep == WEFT_SWEEP_SAWTOOTH) &&
-           s->order == WEFT_ORDER_CHOOSE && s->workers == 0 && share > 1 && share < COST(nearly_stays);
+    return r->p.mask == WEFT_MASK_NONE && r->form == WEFT_HOPPER_PLAIN &&
+           (s->sweep == WEFT_SWEEP_CHOOSE || s->sweep == WEFT_SWEEP_SAWTOOTH) && s->order == WEFT_ORDER_CHOOSE &&
+           s->workers == 0 && share > 1 && share < COST(nearly_stays);
 }
 
 /* Heads of a section of longest-first, in packs: as many as have their K and V in one side of the L2, but no fewer than it
@@ -118,7 +129,7 @@ static weft_schedule completed(const request *r, const weft_hopper_attention_var
         s.workers = weft_ceil_divide(tiles_of_kv, weft_ceil_divide(tiles_of_kv, r->workers));
     }
     if (s.order == WEFT_ORDER_CHOOSE) {
-        s.order = p->mask != WEFT_MASK_NONE         ? WEFT_ORDER_LONGEST_FIRST
+        s.order = weft_hopper_attention_grows(p)    ? WEFT_ORDER_LONGEST_FIRST
                   : ends_short(r, v->tile_m / pack) ? WEFT_ORDER_BLOCK_FIRST
                                                     : WEFT_ORDER_HEAD_FIRST;
     }
@@ -208,7 +219,7 @@ static pick pick_best(const request *r, const weft_hopper_attention_variant *onl
         if (!fits(v, r) || (only && v != only)) {
             continue;
         }
-        if (pack > 1 && r->p.seq < v->tile_m) {
+        if (pack > 1 && r->p.seq < v->tile_m && !(r->p.extras & WEFT_ALIBI)) {
             consider(r, v, pack, &best);
         }
         consider(r, v, 1, &best);

@@ -2,8 +2,8 @@
  * file and of the rows that name them. */
 #include "cuda/sm90/attention/kernel.cuh"
 
-#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, splits, ...)                             \
+#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, splits, form, ...)                       \
     extern "C" __global__ void __launch_bounds__(128 * ((groups) + 1), 1)                                                  \
         symbol(const __grid_constant__ weft_hopper_attention_params p) {                                                   \
-        hopper_attention<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits>>(p);                              \
+        hopper_attention<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits, form>>(p);                        \
     }

@@ -41,7 +41,8 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
     }
-    const char *lacks = weft_attention_lacks(p, 0);
+    const char *lacks = weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS |
+                                                    WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_ALIBI);
     if (lacks) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
     }
@@ -92,7 +93,14 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
 }
 
 static int64_t lead(const weft_plan *plan, const weft_cuda_choice *choice) {
-    return weft_hopper_attention_lead(weft_hopper_attention_variant_of(choice), &plan->attention, plan->heads_in_tile);
+    const weft_hopper_attention_variant *v = weft_hopper_attention_variant_of(choice);
+    return v->form != WEFT_HOPPER_PLAIN ? 0 : weft_hopper_attention_lead(v, &plan->attention, plan->heads_in_tile);
+}
+
+/* Where keys are packed as queries are, neighbouring sequences' lie together. A slope is one sequence's. */
+static int joins(const weft_plan *plan) {
+    const weft_attention *p = &plan->attention;
+    return p->sequences > 0 && !p->lengths.kv_starts && !(p->extras & (WEFT_KV_STARTS | WEFT_ALIBI));
 }
 
 /* Of Q or O, in boxes of so many rows: (query, head) pairs. */
@@ -126,7 +134,8 @@ static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const
 /* A sweep that alternates lives on what the last one left in the L2. Tiles have the same steps to go where there is no
  * mask. */
 static int alternates(const weft_plan *plan) {
-    return plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && plan->attention.mask == WEFT_MASK_NONE;
+    return plan->schedule.sweep == WEFT_SWEEP_SAWTOOTH && plan->attention.mask == WEFT_MASK_NONE &&
+           !weft_attention_has_band(&plan->attention);
 }
 
 /* Whether workers are held in step. */
@@ -166,7 +175,12 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->head_dim = (int32_t)p->head_dim;
     const int64_t offset = walk->reach.slice.high; /* Clamp: larger offsets change nothing. */
     to->offset = (int32_t)(offset > p->kv_seq ? p->kv_seq : offset < -p->seq ? -p->seq : offset);
-    to->scale_log2 = (float)(p->scale * 1.4426950408889634);
+    const double log2_e = 1.4426950408889634;
+    to->scale_log2 = (float)((p->softcap > 0 ? p->softcap : p->scale) * log2_e);
+    to->cap = p->softcap > 0 ? (float)(p->scale / p->softcap) : 0;
+    to->sinks = data->sinks;
+    to->alibi = data->alibi;
+    to->alibi_stride = p->alibi_stride;
     while (1 << to->pack_bits < plan->heads_in_tile) {
         to->pack_bits++;
     }
@@ -183,6 +197,9 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->pool = counters->pool;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
+    if (variant->form != WEFT_HOPPER_PLAIN && walk->reach.kind != WEFT_REACH_BAND) { /* it knows nothing else */
+        weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 0);
+    }
     return WEFT_OK;
 }
 
@@ -194,6 +211,7 @@ const weft_cuda_family weft_cuda_hopper_attention = {
     .finds_counters = 1,
     .choose = choose,
     .heads_in_tile = weft_hopper_attention_pack,
+    .joins = joins,
     .lead = lead,
     .complete = weft_hopper_attention_complete,
     .fill = fill,

@@ -79,13 +79,17 @@ template <class S> struct hopper_producer {
     __device__ __forceinline__ uint32_t tell(const hopper_job &job) {
         mbarrier_wait(shared_address(&desk.q_empty[tiles % S::q_slots]), tiles / S::q_slots % 2 ^ 1);
         desk.jobs[tiles % S::q_slots] = job;
+        if constexpr (S::masks) {
+            mbarrier_arrive(shared_address(&desk.told[tiles % S::q_slots]));
+        }
         return shared_address(&desk.q_full[tiles++ % S::q_slots]);
     }
 
     /* The first K of a tile, its Q, and what follows. */
     __device__ __forceinline__ void start(const weft_visit &visit) {
         const int lead = (int)p.walk.reach.lead, head = (int)visit.tile.head;
-        const int row = max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - lead, 0);
+        const int row =
+            S::masks ? (int)visit.cut.rows.begin : max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - lead, 0);
         const uint32_t to = base + tiles % S::q_slots * S::q_bytes;
         batch = (int)visit.tile.batch;
         kv_head = (int)weft_divide(head, &p.by_kv_group);
@@ -103,7 +107,8 @@ template <class S> struct hopper_producer {
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
-        const uint32_t full = tell({1, batch, head, row, left, direction < 0});
+        const uint32_t full = tell({1, batch, head, row, left, direction < 0, (int)visit.cut.rows.end,
+                                    (int)(direction < 0 ? visit.last : visit.first), (int)visit.cut.sequence});
         if (left > 0) {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
@@ -128,8 +133,8 @@ template <class S> struct hopper_producer {
     /* The worker's next tile, if there is one. */
     __device__ __forceinline__ bool next_visit(weft_visit &visit) const {
         weft_worker worker = desk.worker;
-        const weft_deal deal = {p.walk.workers, -1, WEFT_REACH_PREFIX};
-        worker.counter = tiles > 0 ? counters() : nullptr; /* the first tile needs none */
+        const weft_deal deal = {p.walk.workers, -1, S::reach};
+        worker.counter = tiles > 0 || S::masks ? counters() : nullptr; /* the first needs none, if it has queries */
         const bool more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
         desk.worker = worker;
         return more;
@@ -154,13 +159,16 @@ template <class S> struct hopper_producer {
             if (!more) {
                 break;
             }
+            if (S::masks && visit.cut.rows.begin >= visit.cut.rows.end) {
+                continue; /* of a packed batch: a tile without queries */
+            }
             start(visit);
             while (left > S::stages) {
                 next_blocks();
             }
         }
         if (!S::splits) { /* there, the one tile was all */
-            mbarrier_arrive(tell({0, 0, 0, 0, 0, 0}));
+            mbarrier_arrive(tell({}));
         }
         if (p.counter || p.pool) {
             leave_zero();
@@ -181,5 +189,32 @@ template <class S> struct hopper_producer {
         }
     }
 };
+
+/* Masks: a warp beside the producer works out what the queries of each tile see, while the tiles before it are computed. */
+template <class S>
+static __device__ __forceinline__ void hopper_find_runs(const weft_hopper_attention_params &p, hopper_desk<S> &desk) {
+    const weft_reach &reach = p.walk.reach;
+    for (uint32_t tiles = 0;; tiles++) {
+        const uint32_t slot = tiles % S::q_slots;
+        mbarrier_wait(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
+        const hopper_job job = desk.jobs[slot];
+        if (job.more && job.steps > 0) {
+            for (int i = (int)threadIdx.x % 32; i < job.end - job.row; i += 32) {
+                const int64_t row = job.row + i;
+                const weft_sequence sequence = weft_sequence_at(
+                    &reach.sequences, reach.joined ? weft_sequence_of_row(&reach.sequences, row) : job.sequence);
+                const weft_rows seen = weft_band_seen(&reach.band, &sequence, row);
+                desk.runs[slot][i] = {(int32_t)seen.begin, (int32_t)seen.end};
+            }
+        }
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) {
+            mbarrier_arrive(shared_address(&desk.q_full[slot]));
+        }
+        if (!job.more) {
+            break;
+        }
+    }
+}
 
 #endif

@@ -29,7 +29,7 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
     bool open = false, add = false, part = false;
     int unseen = 0;
     while (more || open) {
-        const hopper_share share = hopper_share_of<S>(p, consumer.job, group);
+        const hopper_share share = S::masks && !(more && here) ? hopper_share() : consumer.share();
         const bool sees = more && here && share.own > 0;
         const bool joins = S::q_slots > 1 && open && sees && unseen + share.before < S::stages;
         if (joins) {
@@ -86,7 +86,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.v);
         tma_prefetch_map(&p.o_map);
         for (int i = 0; i < S::q_slots; i++) {
-            mbarrier_init(shared_address(&desk.q_full[i]), 1);
+            mbarrier_init(shared_address(&desk.q_full[i]), S::masks ? 2 : 1);
             mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
         }
         for (int i = 0; i < S::stages; i++) {
@@ -94,6 +94,11 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
             mbarrier_init(shared_address(&desk.v_full[i]), 1);
             mbarrier_init(shared_address(&desk.k_empty[i]), 4 * S::readers);
             mbarrier_init(shared_address(&desk.v_empty[i]), 4 * S::readers);
+        }
+        if constexpr (S::masks) {
+            for (int i = 0; i < S::q_slots; i++) {
+                mbarrier_init(shared_address(&desk.told[i]), 1);
+            }
         }
         mbarrier_init_done();
     }
@@ -105,6 +110,11 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         if (threadIdx.x < 32 && elect_one()) {
             hopper_producer<S> producer(p, desk, base);
             producer.run();
+        }
+        if constexpr (S::masks) {
+            if (threadIdx.x / 32 == 1) {
+                hopper_find_runs<S>(p, desk);
+            }
         }
         if constexpr (S::splits) {
             __syncwarp();

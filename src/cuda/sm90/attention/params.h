@@ -27,6 +27,14 @@ enum { WEFT_HOPPER_MAX_LENGTH = 1 << 29 };
 /* CTAs that share out the steps of a tile, at most: as many as every Hopper can have in a cluster. */
 enum { WEFT_HOPPER_MAX_SPLIT = 8 };
 
+/* What a variant was compiled for. Each can do what those before it can. */
+typedef enum weft_hopper_form {
+    WEFT_HOPPER_PLAIN,  /* tiles whose steps begin at key 0: no mask, causal; sinks */
+    WEFT_HOPPER_MASKS,  /* bands over sequences: windows, chunks, prefixes, packed batches, lengths that vary */
+    WEFT_HOPPER_SCORES, /* softcap, slopes */
+    WEFT_HOPPER_FORMS
+} weft_hopper_form;
+
 /* Passed by value.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
@@ -44,7 +52,11 @@ typedef struct weft_hopper_attention_params {
     int64_t heads;
     int32_t seq, kv_seq, head_dim; /* seq and kv_seq at most WEFT_HOPPER_MAX_LENGTH */
     int32_t offset;                /* query i sees keys 0 .. i + offset; kv_seq where there is no mask */
-    float scale_log2;              /* scale * log2(e), above 0 */
+    float scale_log2;              /* scale * log2(e), above 0; of capped scores softcap * log2(e) */
+    float cap;                     /* scale / softcap; 0: scores are not capped */
+    const float *sinks;            /* (heads), or null */
+    const float *alibi;            /* slopes, (heads) of each sequence, or null; then a tile has one head and sequence */
+    int64_t alibi_stride;          /* from sequence to sequence */
     int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
     int32_t ping_pong;             /* 1: warpgroups start their products one after the other */
@@ -55,7 +67,7 @@ typedef struct weft_hopper_attention_params {
     weft_hopper_pace pace; /* dynamic dispatch only */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;
-    weft_walk walk; /* tiles of the variant's tile_m x tile_n under one full or causal slice; no clusters */
+    weft_walk walk; /* tiles of the variant's tile_m x tile_n; plain: a prefix, else a band, see weft_reach; no clusters */
 } weft_hopper_attention_params;
 
 /* What is compiled: a row of variants.def. */
@@ -68,6 +80,7 @@ typedef struct weft_hopper_attention_variant {
     int32_t threads;        /* of a CTA */
     uint32_t shared_bytes;  /* dynamic */
     int32_t splits;         /* 1: the warpgroups, and perhaps CTAs of a cluster, share out the steps of a tile */
+    int32_t form;           /* a weft_hopper_form */
     double rate;            /* TFLOP/s at most, by the card's power */
     double tile_ns;         /* what a tile takes beside its steps, all warpgroups having queries */
     double step_ns[4];      /* what a step takes with 1, 2, ... warpgroups at work */
@@ -88,11 +101,11 @@ typedef struct weft_hopper_attention_variant {
 
 /* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
  */
-#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, splits, rate, tile, step_1,      \
-                                      step_2, step_3, step_4)                                                              \
+#define WEFT_HOPPER_ATTENTION_VARIANT(symbol, module, DTYPE, depth, groups, keys, stages, splits, form, rate, tile,        \
+                                      step_1, step_2, step_3, step_4)                                                      \
     {                                                                                                                      \
 #symbol, #module, WEFT_##DTYPE, depth, 64 * ((splits) ? 1 : (groups)), keys, 128 * ((groups) + 1),                 \
-            WEFT_HOPPER_SHARED_BYTES(depth, 64 * ((splits) ? 1 : (groups)), keys, stages), splits, rate, tile, {           \
+            WEFT_HOPPER_SHARED_BYTES(depth, 64 * ((splits) ? 1 : (groups)), keys, stages), splits, form, rate, tile, {     \
             step_1, step_2, step_3, step_4                                                                                 \
         }                                                                                                                  \
     }

@@ -109,8 +109,12 @@ static __device__ __forceinline__ void hopper_store_parts(const weft_hopper_atte
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         hopper_whole_row(mail, half, shift[half], sum[half]);
+        if (p.sinks && at[half].query < hopper_end<S>(p, job)) {
+            float grown; /* the others' sums are multiplied by what the new shift says */
+            hopper_sink(p.sinks[at[half].head] * 1.442695041f, shift[half], sum[half], grown);
+        }
         if (p.lse && mail.me == 0 && thread_index() % 4 == 0) {
-            hopper_store_lse(p, job, at[half], shift[half], sum[half]);
+            hopper_store_lse<S>(p, job, at[half], shift[half], sum[half]);
         }
     }
     for (uint32_t column = 0; column < mail.columns; column++) {
@@ -133,7 +137,7 @@ static __device__ __forceinline__ void hopper_store_parts(const weft_hopper_atte
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const float inverse = sum[half] == 0 ? 0 : reciprocal_flushed(sum[half]);
-            if (at[half].query < hopper_end(p, job)) {
+            if (at[half].query < hopper_end<S>(p, job)) {
                 char *to = (char *)p.o + 2 * (job.batch * p.o_strides.batch + at[half].head * p.o_strides.head +
                                               at[half].query * p.o_strides.seq + first + (int)thread_index() % 4 * 2);
                 *(uint32_t *)to = pack_halves<S::bf16>(values[2 * half] * inverse, values[2 * half + 1] * inverse);

@@ -12,10 +12,12 @@
 #include "cuda/sm90/attention/params.h"
 
 /* The columns of variants.def. */
-template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS> struct hopper_shape {
+template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, int FORM> struct hopper_shape {
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, groups = GROUPS, keys = KEYS, stages = STAGES;
     static constexpr bool splits = SPLITS;
+    static constexpr bool masks = FORM >= WEFT_HOPPER_MASKS, scores = FORM >= WEFT_HOPPER_SCORES;
+    static constexpr int reach = masks ? WEFT_REACH_BAND : WEFT_REACH_PREFIX;
     static constexpr int part = KEYS > 64 ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
     static constexpr int tile_m = SPLITS ? 64 : 64 * GROUPS;
     static constexpr int readers = SPLITS ? 1 : GROUPS; /* warpgroups that use a block of K or V */
@@ -31,6 +33,7 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS> s
     static constexpr int producer_registers = GROUPS == 2 ? 56 : 32;
     static_assert(GROUPS * consumer_registers + producer_registers <= (GROUPS + 1) * (65536 / (GROUPS + 1) / 128 / 8 * 8),
                   "the CTA's registers suffice");
+    static_assert(!SPLITS || !masks, "steps are shared out from key 0 on");
     static_assert(!SPLITS || STAGES % GROUPS == 0, "a warpgroup has stages of its own");
     static_assert(DEPTH % 32 == 0 && KEYS % 16 == 0 && GROUPS >= 2 && GROUPS <= 4, "what the fragments divide into");
 };
@@ -41,19 +44,23 @@ struct hopper_job {
     int32_t batch, head;     /* of the queries; the head in packs */
     int32_t row;             /* the tile's first query */
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
+    int32_t end, begin;      /* masks: where its queries end; its least step */
+    int32_t sequence;        /* masks: of its first query */
 };
 
 /* Where a tile's queries end: the first tile may have fewer than there is room for, the last one what is left. */
+template <class S>
 static __device__ __forceinline__ int hopper_end(const weft_hopper_attention_params &p, const hopper_job &job) {
-    return job.row == 0 ? min((int)p.walk.reach.tile_rows - (int)p.walk.reach.lead, p.seq) : p.seq;
+    return S::masks ? job.end : job.row == 0 ? min((int)p.walk.reach.tile_rows - (int)p.walk.reach.lead, p.seq) : p.seq;
 }
 
 /* The 64 queries of a warpgroup, and the keys they see. */
 struct hopper_share {
-    int own, unmasked; /* steps 0 .. own - 1 are not masked for all of them, steps 0 .. unmasked - 1 for none */
-    int before, after; /* steps of the tile before and after its own, in the order of visiting */
-    int first, stride; /* the first of its own, likewise, and what to add for the next */
-    int whole, part;   /* of its own, steps of S::keys and, at the end, short ones: 1 where S::part keys will do, else 0 */
+    int own;            /* steps that are not masked for all of them */
+    int full, unmasked; /* steps full .. unmasked - 1 are masked for none; full is 0 but where there are masks */
+    int before, after;  /* steps of the tile before and after its own, in the order of visiting */
+    int first, stride;  /* the first of its own, likewise, and what to add for the next */
+    int whole, part;    /* of its own, steps of S::keys and, at the end, short ones: 1 where S::part keys will do, else 0 */
 };
 
 /* What a warpgroup sees of a tile. */
@@ -65,7 +72,8 @@ static __device__ __forceinline__ hopper_share hopper_share_of(const weft_hopper
     const int least = min(first + 1 + p.offset, p.kv_seq), most = min(end + p.offset, p.kv_seq);
     const int steps = job.steps, own = most > 0 ? (int)((uint32_t)most + S::keys - 1) / S::keys : 0;
     hopper_share share;
-    share.own = first >= hopper_end(p, job) ? 0 : min(own, steps);
+    share.own = first >= hopper_end<S>(p, job) ? 0 : min(own, steps);
+    share.full = 0;
     share.unmasked = least > 0 ? (int)((uint32_t)least / S::keys) : 0;
     share.first = job.downward ? share.own - 1 : 0;
     share.stride = job.downward ? -1 : 1;
@@ -76,6 +84,39 @@ static __device__ __forceinline__ hopper_share hopper_share_of(const weft_hopper
     share.whole = share.own - share.part;
     if (share.part && least - others >= S::part) {
         share.unmasked = share.own; /* it ends where the keys do */
+    }
+    return share;
+}
+
+/* The keys that a query sees: begin .. end - 1. */
+struct hopper_run {
+    int32_t begin, end;
+};
+
+/* What a warpgroup sees of a tile with masks; runs: of the tile's queries. Both ends of a run grow from query to query. */
+template <class S>
+static __device__ __forceinline__ hopper_share hopper_share_of_runs(const weft_hopper_attention_params &p,
+                                                                    const hopper_job &job, const hopper_run *runs,
+                                                                    uint32_t group) {
+    const int queries = 64 >> p.pack_bits, at = (int)group * queries, last = min(at + queries, job.end - job.row) - 1;
+    hopper_share share = {};
+    share.stride = job.downward ? -1 : 1;
+    const hopper_run from = runs[min(at, max(last, 0))], to = runs[max(last, 0)];
+    const int begin = max((int)((uint32_t)from.begin / S::keys), job.begin);
+    const int end = min((int)(((uint32_t)to.end + S::keys - 1) / S::keys), job.begin + job.steps);
+    const bool sees = at <= last && from.begin < to.end && begin < end;
+    share.own = sees ? end - begin : 0;
+    share.full = (int)(((uint32_t)to.begin + S::keys - 1) / S::keys);
+    share.unmasked = (int)((uint32_t)from.end / S::keys);
+    share.first = job.downward ? end - 1 : begin;
+    const int below = sees ? begin - job.begin : job.steps, above = job.steps - share.own - below;
+    share.before = job.downward ? above : below;
+    share.after = job.downward ? below : above;
+    const int others = (end - 1) * S::keys; /* keys before its last step */
+    share.part = S::part > 0 && share.own > 1 && !job.downward && to.end - others <= S::part;
+    share.whole = share.own - share.part;
+    if (share.part && from.end - others >= S::part) {
+        share.unmasked = end; /* it ends where the keys do */
     }
     return share;
 }
@@ -95,6 +136,8 @@ template <class S> struct hopper_desk {
     int64_t looks;               /* the producer's, with those of the waves before; as if it had taken part in all */
     int32_t paced;               /* whether it still waits for others */
     hopper_job jobs[S::q_slots]; /* each goes with its queries */
+    uint64_t told[S::masks ? S::q_slots : 1];                             /* masks: a job is there */
+    hopper_run runs[S::masks ? S::q_slots : 1][S::masks ? S::tile_m : 1]; /* masks: of the queries of each job */
 };
 
 /* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */

@@ -48,6 +48,41 @@ static __device__ __forceinline__ void hopper_mask(float (&scores)[COUNT], int s
     }
 }
 
+/* The same where rows see runs of keys. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_mask_runs(float (&scores)[COUNT], hopper_run run_0, hopper_run run_1) {
+    const int column = (int)(thread_index() % 4 * 2);
+    const int first[2] = {run_0.begin - column, run_1.begin - column};
+    const uint32_t length[2] = {(uint32_t)(run_0.end - run_0.begin), (uint32_t)(run_1.end - run_1.begin)};
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const int key = i / 4 * 8 + i % 2;
+        scores[i] = (uint32_t)(key - first[i / 2 % 2]) < length[i / 2 % 2] ? scores[i] : -INFINITY;
+    }
+}
+
+/* Scores become tanh(score * cap): what is left of softcap * tanh(scale * score / softcap) is a scale. */
+template <int COUNT> static __device__ __forceinline__ void hopper_cap(float (&scores)[COUNT], float cap) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        scores[i] = tanh_approximate(scores[i] * cap);
+    }
+}
+
+/* Scores become exponents in base 2 that fall by `slope` with each key between query and key. position: of the tile's first
+ * row, counted from the block's first key; row_0, row_1: the thread's rows in the tile. */
+template <int COUNT>
+static __device__ __forceinline__ void hopper_lower(float (&scores)[COUNT], float scale_log2, float slope, int position,
+                                                    int row_0, int row_1) {
+    const int column = (int)(thread_index() % 4 * 2);
+    const float away[2] = {(float)(position + row_0 - column), (float)(position + row_1 - column)};
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const float distance = fabsf(away[i / 2 % 2] - (float)(i / 4 * 8 + i % 2));
+        scores[i] = fmaf(scores[i], scale_log2, -slope * distance);
+    }
+}
+
 /* Moves the shifts where scores have outgrown them. Returns whether a row of this warp was, and so the warp's output has to
  * be multiplied by `factor`. */
 template <class S, int COUNT>

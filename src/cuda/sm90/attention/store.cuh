@@ -46,25 +46,42 @@ static __device__ __forceinline__ float hopper_sum_of_row(float sum) {
 }
 
 /* shift: in base 2. */
+template <class S>
 static __device__ __forceinline__ void hopper_store_lse(const weft_hopper_attention_params &p, const hopper_job &job,
                                                         const hopper_place &at, float shift, float sum) {
     const float ln2 = 0.693147181f;
-    if (at.query < hopper_end(p, job)) {
+    if (at.query < hopper_end<S>(p, job)) {
         p.lse[(job.batch * p.heads + at.head) * p.seq + at.query] =
             sum == 0 ? -INFINITY : ln2 * (shift + log2_flushed(sum));
     }
 }
 
-/* What the thread's two rows have to be multiplied by; stores their LSE. */
+/* Adds a sink, a score in base 2, to a row's sum. Where it is above the row's shift it becomes the shift, and what was
+ * summed up, output included, has to be multiplied by `grown`, which is below 1. */
+static __device__ __forceinline__ void hopper_sink(float sink, float &shift, float &sum, float &grown) {
+    const float most = sum == 0 ? sink : fmaxf(sink, shift); /* a row that saw nothing has no shift */
+    grown = sum == 0 ? 0 : exp2_flushed(shift - most);
+    sum = sum * grown + (sink == -INFINITY ? 0 : exp2_flushed(sink - most));
+    shift = most;
+}
+
+/* What the thread's two rows have to be multiplied by; stores their LSE. scale: of the shifts, see hopper_in_base_2(). */
 template <class S>
 static __device__ __forceinline__ void hopper_finish(const weft_hopper_attention_params &p, const hopper_job &job,
-                                                     const hopper_rows &rows, uint32_t group, float (&inverse)[2]) {
+                                                     const hopper_rows &rows, uint32_t group, float scale,
+                                                     float (&inverse)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const float sum = hopper_sum_of_row(rows.sum[half]);
-        inverse[half] = sum == 0 ? 0 : reciprocal_flushed(sum);
+        float sum = hopper_sum_of_row(rows.sum[half]);
+        float shift = hopper_in_base_2<S>(rows.shift[half], scale);
+        const hopper_place at(p, job, group, half);
+        float grown = 1;
+        if (p.sinks && at.query < hopper_end<S>(p, job)) {
+            hopper_sink(p.sinks[at.head] * 1.442695041f, shift, sum, grown);
+        }
+        inverse[half] = sum == 0 ? 0 : grown * reciprocal_flushed(sum);
         if (p.lse && thread_index() % 4 == 0) {
-            hopper_store_lse(p, job, {p, job, group, half}, hopper_in_base_2<S>(rows.shift[half], p.scale_log2), sum);
+            hopper_store_lse<S>(p, job, at, shift, sum);
         }
     }
 }
@@ -88,7 +105,7 @@ static __device__ __forceinline__ void hopper_store_direct(const weft_hopper_att
                 words[i] = pack_halves<S::bf16>(out[from] * inverse[half], out[from + 1] * inverse[half]);
             }
             hopper_gather(words);
-            if (at.query < hopper_end(p, job) && 32 * j + lane % 4 * 8 < p.head_dim) {
+            if (at.query < hopper_end<S>(p, job) && 32 * j + lane % 4 * 8 < p.head_dim) {
                 store_16(to + 64 * j, words, p.keep_o);
             }
         }
@@ -116,7 +133,7 @@ static __device__ __forceinline__ void hopper_store_staged(const weft_hopper_att
     fence_shared_for_async();
     barrier_sync(8 + group, 128);
     const int query = job.row + ((int)group * 64 >> p.pack_bits);
-    if (thread == 0 && query < hopper_end(p, job)) {
+    if (thread == 0 && query < hopper_end<S>(p, job)) {
 #pragma unroll 1
         for (int box = 0; box < S::boxes; box++) {
             tma_store_5d(&p.o_map, to + (uint32_t)box * S::q_box, box * 64, 0, query, job.head, job.batch, p.keep_o);
@@ -125,18 +142,31 @@ static __device__ __forceinline__ void hopper_store_staged(const weft_hopper_att
     }
 }
 
+/* Whether the copy engine may store all 64 rows of a warpgroup: those behind the tile's last query may be another tile's.
+ */
+template <class S>
+static __device__ __forceinline__ bool hopper_is_whole(const weft_hopper_attention_params &p, const hopper_job &job,
+                                                       uint32_t group) {
+    return !S::masks || job.row + (((int)group * 64 + 64) >> p.pack_bits) <= job.end || job.end == p.seq;
+}
+
 /* Divides by the sums and stores output and LSE of a tile, by its number. */
 template <class S>
 static __device__ __forceinline__ void hopper_store(hopper_consumer<S> &consumer, const hopper_job &job, uint32_t tile,
                                                     const hopper_rows &rows, const float (&out)[S::depth / 2]) {
     float inverse[2];
-    hopper_finish<S>(consumer.p, job, rows, consumer.group, inverse);
-    if (S::stages_o) {
+    hopper_finish<S>(consumer.p, job, rows, consumer.group, consumer.scale(), inverse);
+    if (S::stages_o && hopper_is_whole<S>(consumer.p, job, consumer.group)) {
         consumer.give_back_q();
         hopper_store_staged<S>(consumer.p, job, consumer.group, out, inverse, consumer.q + tile % S::q_slots * S::q_bytes);
         consumer.to_give_back = (int)(tile % S::q_slots);
     } else {
         hopper_store_direct<S>(consumer.p, job, consumer.group, out, inverse);
+        if (S::stages_o) {
+            consumer.give_back_q();
+            __syncwarp();
+            consumer.release(consumer.desk.q_empty[tile % S::q_slots]);
+        }
     }
 }
 

@@ -15,13 +15,16 @@ template <class S> struct hopper_consumer {
     uint32_t group;
     uint32_t tiles;   /* begun so far */
     hopper_job job;   /* the tile at hand */
+    float slope;      /* scores: by which they fall, in base 2 */
+    int position;     /* scores: of the tile's first row among the keys, which count from the tensor's first */
     int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
     hopper_slot<S::stages, S::splits ? S::groups : 1> k_slot, v_slot;
 
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
-          group(number), tiles(0), job(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
+          group(number), tiles(0), job(), slope(0), position(0), to_give_back(-1), k_slot(S::splits ? number : 0),
+          v_slot(S::splits ? number : 0) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -69,7 +72,35 @@ template <class S> struct hopper_consumer {
         tiles++;
         job = {hopper_same(read.more), hopper_same(read.batch), hopper_same(read.head),
                hopper_same(read.row),  hopper_same(read.steps), hopper_same(read.downward)};
+        if constexpr (S::masks) {
+            job.end = hopper_same(read.end);
+            job.begin = hopper_same(read.begin);
+            job.sequence = hopper_same(read.sequence);
+        }
+        if constexpr (S::scores) {
+            if (p.alibi && job.more) {
+                find_slope();
+            }
+        }
         return job.more;
+    }
+
+    __device__ __forceinline__ void find_slope() {
+        const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, job.sequence);
+        slope = p.alibi[job.sequence * p.alibi_stride + job.head] * 1.442695041f;
+        position = (int)(sequence.columns.begin + weft_band_position(&p.walk.reach.band, &sequence, job.row));
+    }
+
+    /* What this warpgroup sees of the tile at hand. */
+    __device__ __forceinline__ hopper_share share() const {
+        if constexpr (S::masks) {
+            const hopper_share own = hopper_share_of_runs<S>(p, job, desk.runs[(tiles - 1) % S::q_slots], group);
+            return {hopper_same(own.own),    hopper_same(own.full),  hopper_same(own.unmasked),
+                    hopper_same(own.before), hopper_same(own.after), hopper_same(own.first),
+                    hopper_same(own.stride), hopper_same(own.whole), hopper_same(own.part)};
+        } else {
+            return hopper_share_of<S>(p, job, group);
+        }
     }
 
     /* The tile's Q is not needed any more. */
@@ -147,11 +178,48 @@ template <class S> struct hopper_consumer {
         start_values<S::keys>(out, weights, add);
     }
 
-    /* Keys that the thread's row r, or r + 8, sees. */
-    __device__ __forceinline__ int seen(int further) const {
+    /* The thread's row r, or r + 8, of the tile. */
+    __device__ __forceinline__ int row(int further) const {
         const uint32_t thread = thread_index();
-        const int row = (int)((S::splits ? 0 : group * 64) + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
-        return min(max(job.row + (row >> p.pack_bits) + 1 + p.offset, 0), p.kv_seq);
+        return (int)((S::splits ? 0 : group * 64) + thread % 128 / 32 * 16 + thread % 32 / 4) + further;
+    }
+
+    /* Keys that such a row sees. */
+    __device__ __forceinline__ int seen(int further) const {
+        return min(max(job.row + (row(further) >> p.pack_bits) + 1 + p.offset, 0), p.kv_seq);
+    }
+
+    /* The same under masks, counted from a step's first; those beyond the tile's queries see what they like. */
+    __device__ __forceinline__ hopper_run run(int further, int step) const {
+        const hopper_run seen =
+            desk.runs[(tiles - 1) % S::q_slots][min(row(further) >> p.pack_bits, job.end - job.row - 1)];
+        return {seen.begin - step * S::keys, seen.end - step * S::keys};
+    }
+
+    /* Hides what the thread's rows do not see of a step. */
+    template <int COUNT> __device__ __forceinline__ void mask(float (&scores)[COUNT], int step) const {
+        if constexpr (S::masks) {
+            hopper_mask_runs<S>(scores, run(0, step), run(8, step));
+        } else {
+            hopper_mask<S>(scores, seen(0) - step * S::keys, seen(8) - step * S::keys);
+        }
+    }
+
+    /* Caps scores and lets them fall by distance; see hopper_scale(). */
+    template <int COUNT> __device__ __forceinline__ void finish_scores(float (&scores)[COUNT], int step) const {
+        if constexpr (S::scores) {
+            if (p.cap > 0) {
+                hopper_cap(scores, p.cap);
+            }
+            if (p.alibi) {
+                hopper_lower(scores, p.scale_log2, slope, position - step * S::keys, row(0), row(8));
+            }
+        }
+    }
+
+    /* What scores are multiplied by to be exponents in base 2. */
+    __device__ __forceinline__ float scale() const {
+        return S::scores && p.alibi ? 1.0f : p.scale_log2;
     }
 
     /* The scores of a step become weights, when those of the step before, which are in the same registers, have met V:
@@ -164,17 +232,19 @@ template <class S> struct hopper_consumer {
                                            const hopper_share &share, int step, bool first) const {
         bool moved = false;
         float sums[2];
-        if (first || step >= share.unmasked || !S::bf16) {
-            if (step >= share.unmasked) {
-                hopper_mask<S>(scores, seen(0) - step * S::keys, seen(8) - step * S::keys);
+        const bool masked = step >= share.unmasked || (S::masks && step < share.full);
+        finish_scores(scores, step);
+        if (first || masked || !S::bf16) {
+            if (masked) {
+                mask(scores, step);
             }
-            moved = hopper_shift<S>(rows, scores, p.scale_log2);
-            hopper_exponentials<S>(scores, rows, p.scale_log2);
+            moved = hopper_shift<S>(rows, scores, scale());
+            hopper_exponentials<S>(scores, rows, scale());
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
         } else {
-            hopper_exponentials<S>(scores, rows, p.scale_log2);
+            hopper_exponentials<S>(scores, rows, scale());
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
@@ -182,8 +252,9 @@ template <class S> struct hopper_consumer {
                 start_scores(scores);
                 wgmma_wait<0>();
                 wgmma_hold(scores);
-                moved = hopper_shift<S>(rows, scores, p.scale_log2);
-                hopper_exponentials<S>(scores, rows, p.scale_log2);
+                finish_scores(scores, step);
+                moved = hopper_shift<S>(rows, scores, scale());
+                hopper_exponentials<S>(scores, rows, scale());
                 hopper_add<S>(sums, scores);
                 hopper_round<S>(weights, scores);
             }

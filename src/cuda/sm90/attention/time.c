@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cuda/sm90/attention/costs.h"
+#include "problem/problem.h"
 
 /* Workers and waves of tiles that are followed one by one; what comes before takes its mean. Workers with tiles of their
  * own never make up for longer ones, so that more waves tell. */
@@ -152,8 +153,14 @@ int64_t weft_hopper_attention_lead(const weft_hopper_attention_variant *v, const
     return p->seq <= queries ? 0 : first * each;
 }
 
+int weft_hopper_attention_grows(const weft_attention *p) {
+    const weft_band band = weft_attention_band(p);
+    return band.right < WEFT_BAND_OPEN && band.left == WEFT_BAND_OPEN && p->chunk == 0 && p->sequences == 0;
+}
+
 int64_t weft_hopper_attention_seen_keys(const weft_attention *p) {
-    return p->mask == WEFT_MASK_CAUSAL ? between(p->seq + p->offset, 1, p->kv_seq) : p->kv_seq;
+    return p->mask == WEFT_MASK_CAUSAL && !weft_attention_has_band(p) ? between(p->seq + p->offset, 1, p->kv_seq)
+                                                                      : p->kv_seq;
 }
 
 /* The end of the last tile. Under static dispatch a worker has every so manieth tile; else a tile goes to the worker that
@@ -201,14 +208,49 @@ static int64_t offset_of(const weft_attention *p) {
     return p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset;
 }
 
+/* Tiles under a band are looked at one by one, but of many only so many. */
+enum { LOOKS = 256 };
+
+/* What the tiles of a problem with a band take, dealt out evenly. Lengths that are not known yet count as alike. */
+static double band_time(const weft_hopper_attention_variant *v, const weft_attention *p,
+                        const weft_hopper_attention_layout *layout) {
+    const int64_t parts = p->sequences > 0 ? p->sequences : 1, queries = v->tile_m / layout->pack;
+    const int known = p->lengths.q_starts || p->lengths.q_used || p->lengths.kv_used || p->lengths.kv_pad;
+    const int64_t seq = known ? p->seq : p->seq / parts, kv_seq = known ? p->kv_seq : p->kv_seq / parts;
+    weft_reach reach =
+        weft_reach_make(seq > 0 ? seq : 1, kv_seq > 0 ? kv_seq : 1, queries, v->tile_n, weft_slice_full(seq, kv_seq));
+    weft_sequences all = weft_attention_sequences(p);
+    all.queries = seq;
+    all.keys = kv_seq;
+    weft_reach_set_band(&reach, weft_attention_band(p), all, 0);
+    reach.joined = !p->lengths.kv_starts;
+    const int64_t batches = p->sequences > 0 ? (known ? 1 : parts) : p->batch, tiles = weft_reach_tiles(&reach);
+    const int64_t looks = tiles * batches < LOOKS ? tiles * batches : LOOKS;
+    double steps = 0;
+    for (int64_t i = 0; i < looks; i++) {
+        const int64_t tile = (int64_t)((double)i * (double)tiles * (double)batches / (double)looks);
+        const weft_cut cut = weft_reach_cut(&reach, known ? tile / tiles : 0, tile % tiles, 1);
+        const weft_steps seen = weft_reach_band_steps(&reach, &cut);
+        steps += (double)(seen.end - seen.begin) / (double)looks;
+    }
+    const double each = v->tile_ns + COST(diagonal_ns) + steps * v->step_ns[v->tile_m / 64 - 1];
+    const double count = (double)tiles * (double)batches * (double)(p->heads / layout->pack);
+    const double waves = fmax(count / (double)layout->workers, 1);
+    return COST(launch_ns) + COST(start_ns) + waves * each;
+}
+
 double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, const weft_attention *p) {
     const cut c = {.v = v, .p = p, .offset = offset_of(p)};
-    return time_by_power(&c);
+    return weft_attention_has_band(p) ? 4 * (double)p->heads * weft_attention_pairs(p) * (double)v->depth / (1e3 * v->rate)
+                                      : time_by_power(&c);
 }
 
 double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
                                   const weft_hopper_attention_layout *layout) {
     const int64_t queries = v->tile_m / layout->pack;
+    if (weft_attention_has_band(p)) {
+        return band_time(v, p, layout);
+    }
     cut c = {.v = v,
              .p = p,
              .queries = queries,

@@ -42,4 +42,7 @@ double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, 
 double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
                                   const weft_hopper_attention_layout *layout);
 
+/* Whether tiles grow from block to block, as under a causal mask. */
+int weft_hopper_attention_grows(const weft_attention *p);
+
 #endif

@@ -13,6 +13,10 @@ static inline float exp2_flushed(float x) {
     return emulated_flushed(exp2f(x));
 }
 
+static inline float tanh_approximate(float x) {
+    return tanhf(x);
+}
+
 static inline float log2_flushed(float x) {
     return log2f(emulated_flushed(x));
 }

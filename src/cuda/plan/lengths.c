@@ -1,0 +1,42 @@
+/* Lengths of sequences where kernels read them: those that a plan knows in memory of its own, those that a run brings in
+ * the caller's. */
+#include "base/status.h"
+#include "cuda/plan/backend.h"
+#include "problem/problem.h"
+
+static int is_attention(const weft_plan *plan) {
+    return plan->operation->info.grid == WEFT_GRID_HEADS;
+}
+
+weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    weft_lengths *lengths = &c->walk.reach.sequences.lengths;
+    const size_t bytes = is_attention(plan) ? weft_attention_kept_bytes(&plan->attention) : 0;
+    if (bytes == 0) {
+        return WEFT_OK;
+    }
+    weft_cu_result result = c->driver->memory_new(&c->lengths, bytes);
+    if (result) {
+        c->lengths = 0;
+        return weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's lengths", message);
+    }
+    result = weft_cuda_copy_in(c->driver, c->lengths, plan->kept, bytes);
+    *lengths = weft_lengths_move(*lengths, plan->kept, (uintptr_t)c->lengths);
+    return result ? weft_cuda_fail(c->driver, result, "the plan's lengths cannot be copied", message) : WEFT_OK;
+}
+
+/* What a run brings. */
+static const weft_lengths *lengths_of(const weft_plan *plan, const void *data) {
+    return plan->operation->info.operation == WEFT_ATTENTION ? &((const weft_attention_data *)data)->lengths
+                                                             : &((const weft_attention_gradients *)data)->lengths;
+}
+
+weft_walk weft_cuda_walk_with(const weft_plan *plan, const void *data) {
+    const weft_cuda_plan *c = plan->placed;
+    weft_walk walk = c->walk;
+    weft_lengths *lengths = &walk.reach.sequences.lengths;
+    if (is_attention(plan)) {
+        *lengths = weft_attention_join_lengths(&plan->attention, *lengths, lengths_of(plan, data));
+    }
+    return walk;
+}
