@@ -45,7 +45,8 @@ class _NoGradient(torch.autograd.Function):
         raise Unsupported("weft computes no gradients on a GPU yet: call .detach(), or torch.no_grad()")
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, probs: bool, asked: features.Asked) -> Any:
+def _run(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, probs: bool,
+         asked: Optional[features.Asked]) -> Any:  # fmt: skip
     """(out, softmax_lse) on whichever device; softmax_lse only where `probs` or a gradient needs it."""
     q, k, v = (row_contiguous(x) for x in (q, k, v))
     inputs = [x for x in (q, k, v) if x.requires_grad] if frameworks.needs_grad((q, k, v)) else []
@@ -67,7 +68,8 @@ def _seed(dropout: float) -> int:
     return int(torch.randint(2**63 - 1, ())) if dropout else 0
 
 
-def _asked(q: Tensor, dropout: float, window: Any, chunk: int, softcap: float, alibi: Any, sinks: Any, **lengths: Any) -> features.Asked:
+def _asked(q: Tensor, dropout: float, window: Any, chunk: int, softcap: float, alibi: Any, sinks: Any,
+           **lengths: Any) -> Optional[features.Asked]:  # fmt: skip
     return features.asked(q, window=tuple(window), chunk=chunk, softcap=max(softcap, 0.0), alibi=alibi, sinks=sinks, dropout=dropout,
                           seed=_seed(dropout), **lengths)  # fmt: skip
 
