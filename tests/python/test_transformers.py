@@ -114,7 +114,7 @@ EQUAL = {  # family: what its configuration needs
     "Mistral": {}, "Gemma3Text": {}, "Cohere2": {}, "Olmo3": {}, "Exaone4": {}, "Llama4Text": {}, "Doge": {}, "Afmoe": {},
     "ModernBertDecoder": {}, "Mixtral": {}, "GraniteMoeShared": {}, "StableLm": {}, "GPT2": {}, "OPT": {}, "T5": {}, "MT5": {}, "UMT5": {},
     "InklingText": {}, "DeepseekV3": LATENT, "MiniCPM3": LATENT, "GptOss": {}, "GraniteSWA": {}, "GraniteMoeSWA": {}, "MiMoV2Flash": {},
-    "DeepseekV4": {}, "Flint": {}, "Gemma2": {}, "VaultGemma": {}, "Whisper": {}, "ModernBert": {}, "Phi3": {},
+    "DeepseekV4": {}, "Flint": {}, "Gemma2": dict(attn_logit_softcapping=0.02), "VaultGemma": {}, "Whisper": {}, "ModernBert": {}, "Phi3": {},
 }  # fmt: skip
 PADDED = ["Llama", "Qwen2", "Qwen3", "Mistral", "Phi3", "Gemma2", "Gemma3Text", "Cohere2", "Llama4Text", "GptOss", "ModernBert", "T5",
           "Whisper"]  # fmt: skip
