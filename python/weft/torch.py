@@ -49,7 +49,7 @@ def row_contiguous(x: Tensor) -> Tensor:
 
 def _dense(x: Tensor) -> Tensor:
     """x, or a copy where it has gaps or repeats itself: a gradient is laid out like it."""
-    return x if x.is_contiguous() or x.transpose(1, 2).is_contiguous() else x.contiguous()
+    return x if x.is_contiguous() or (x.dim() == 4 and x.transpose(1, 2).is_contiguous()) else x.contiguous()
 
 
 def _empty_results(q: Tensor, v: Tensor, layout: str, packed: bool, lse: bool, most: bool) -> Tuple[Tensor, Tensor, Tensor]:
