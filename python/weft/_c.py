@@ -136,7 +136,7 @@ STRUCTURES = {
     ),
     "Slice": "int64 row_begin row_end column_begin column_end low high",
     "Rows": "int64 begin end",
-    "Sequences": "Lengths lengths; int64 count queries keys",
+    "Sequences": "Lengths lengths; int64 count queries keys; int32 packed",
     "Sequence": "Rows rows; int64 used_end; Rows columns",
     "Band": "int64 left right offset chunk prefix; int32 from_end",
     "Reach": (

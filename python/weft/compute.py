@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -155,11 +156,7 @@ def matmul_forward(a: Any, b: Any, schedule: schedules.ScheduleLike) -> Any:
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[float] = None, offset: Optional[int] = None,
-              window: Any = None, chunk: Optional[int] = None, prefix: Optional[int] = None, softcap: Optional[float] = None,
-              sinks: Any = None, alibi: Any = None, bias: Any = None, lengths: Any = None, kv_lengths: Any = None, q_starts: Any = None,
-              kv_starts: Any = None, q_used: Any = None, kv_used: Any = None, kv_pad: Any = None, dropout: Optional[float] = None,
-              seed: int = 0, layout: str = "bshd", return_lse: bool = False, return_max: bool = False,
-              schedule: schedules.ScheduleLike = None) -> Any:  # fmt: skip
+              layout: str = "bshd", return_lse: bool = False, schedule: schedules.ScheduleLike = None, **options: Any) -> Any:  # fmt: skip
     """O = softmax(scale Q K^T) V for each batch and head, on the device that the arrays are on.
 
     q            (batch, seq, heads, head_dim), or (batch, heads, seq, head_dim) with layout="bhsd"
@@ -193,18 +190,24 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     result is an array of that framework, shaped like q. On a GPU the work is put on the framework's current stream. A query
     that sees no key gets zeros and an LSE of -inf. torch tensors that need gradients get them; JAX arrays may be traced.
     """
-    asked = None
-    if not (window is chunk is prefix is softcap is sinks is alibi is bias is lengths is kv_lengths is q_starts is kv_starts is q_used
-            is kv_used is kv_pad is dropout is None) or return_max:  # fmt: skip
-        arrays_of = dict(sinks=sinks, alibi=alibi, bias=bias, q_starts=q_starts, kv_starts=kv_starts, q_used=q_used, kv_used=kv_used,
-                         kv_pad=kv_pad)  # fmt: skip
-        asked = features.asked(q, window=window, chunk=chunk, prefix=prefix, softcap=softcap, dropout=dropout, seed=seed,
-                               return_max=return_max, lengths=lengths, kv_lengths=kv_lengths, **arrays_of)  # fmt: skip
+    # A keyword with a default takes as long as finding a plan's key, so those of `options` have none.
+    asked = features.asked(q, **options) if options else None
     operators = frameworks.operators((q, k, v) if asked is None else (q, k, v, *asked.arrays.values()))
     if operators is not None:
         return operators.attention(q, k, v, causal=causal, scale=scale, offset=offset, layout=layout, return_lse=return_lse,
                                    schedule=schedule, asked=asked)  # fmt: skip
-    return results(*attention_forward(q, k, v, causal, scale, offset, layout, return_lse, schedule, None, asked))
+    o, lse, most = attention_forward(q, k, v, causal, scale, offset, layout, return_lse, schedule, None, asked)
+    return o if lse is most is None else results(o, lse, most)
+
+
+def _signature() -> inspect.Signature:
+    """attention()'s, for help(), with the names of its options."""
+    plain = [x for x in inspect.signature(attention).parameters.values() if x.kind is not x.VAR_KEYWORD]
+    others = [x for x in inspect.signature(features.asked).parameters.values() if x.kind is x.KEYWORD_ONLY]
+    return inspect.Signature([*plain, *others], return_annotation=Any)
+
+
+attention.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def results(o: Any, lse: Any, most: Any) -> Any:

@@ -61,10 +61,15 @@ def _seed(seed: Any) -> int:
     return whole("seed", seed) & (2**64 - 1)
 
 
-def asked(q: Any, *, window: Any = None, chunk: Any = None, prefix: Any = None, softcap: Any = None, dropout: Any = None, seed: Any = 0,
-          return_max: bool = False, lengths: Any = None, kv_lengths: Any = None, **arrays: Any) -> Asked:  # fmt: skip
-    """What a call of weft.attention() asks for; `arrays` are those of ARRAYS, each of which may be None."""
-    given = {name: arrays[name] for name in ARRAYS if arrays.get(name) is not None}
+def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Optional[int] = None, softcap: Optional[float] = None,
+          sinks: Any = None, alibi: Any = None, bias: Any = None, lengths: Any = None, kv_lengths: Any = None, q_starts: Any = None,
+          kv_starts: Any = None, q_used: Any = None, kv_used: Any = None, kv_pad: Any = None, dropout: Optional[float] = None,
+          seed: int = 0, return_max: bool = False, **unknown: Any) -> Optional[Asked]:  # fmt: skip
+    """What a call of weft.attention() asks for by these arguments of it; None: nothing."""
+    if unknown:
+        raise TypeError(f"attention() got an unexpected keyword argument {next(iter(unknown))!r}")
+    arrays = dict(zip(ARRAYS, (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad)))
+    given = {name: x for name, x in arrays.items() if x is not None}
     known = {}
     for name, starts, values in (("lengths", "q_starts", lengths), ("kv_lengths", "kv_starts", kv_lengths)):
         if values is not None:
@@ -76,7 +81,7 @@ def asked(q: Any, *, window: Any = None, chunk: Any = None, prefix: Any = None, 
         window_of(window), whole("chunk", chunk or 0), whole("prefix", prefix or 0), number_in("softcap", softcap or 0),
         number_in("dropout", dropout or 0), bool(return_max), tuple(sorted(known.items())),
     )  # fmt: skip
-    return Asked(features, given, _seed(seed))
+    return Asked(features, given, _seed(seed)) if given or features != Features() else None
 
 
 def named(what: Asked) -> Tuple[str, ...]:

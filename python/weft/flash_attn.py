@@ -45,7 +45,8 @@ class _NoGradient(torch.autograd.Function):
         raise Unsupported("weft computes no gradients on a GPU yet: call .detach(), or torch.no_grad()")
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, probs: bool, asked: features.Asked) -> Any:
+def _run(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, probs: bool,
+         asked: Optional[features.Asked]) -> Any:  # fmt: skip
     """(out, softmax_lse) on whichever device; softmax_lse only where `probs` or a gradient needs it."""
     q, k, v = (row_contiguous(x) for x in (q, k, v))
     inputs = [x for x in (q, k, v) if x.requires_grad] if frameworks.needs_grad((q, k, v)) else []
@@ -55,33 +56,10 @@ def _run(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, 
     return (_NoGradient.apply(out, *inputs) if q.is_cuda and inputs else out), lse
 
 
-def _dropped(q: Tensor, k: Tensor, dropout: float, seed: int) -> Tensor:
-    """(batch, heads, seq, kv_seq), True where dropout takes a weight: Philox 4x32-10, as src/problem/dropout.h has it. Products of
-    32-bit words wrap around in int64, and keep their bits."""
-    batch, seq, heads = q.shape[:3]
-    low32 = 0xFFFFFFFF
-    line, query, key = torch.meshgrid(*(torch.arange(n, device=q.device) for n in (batch * heads, seq, k.shape[1])), indexing="ij")
-    words, low, high = [key // 4, query, line, line >> 32], seed & low32, seed >> 32
-    for _ in range(10):
-        a, b = 0xD2511F53 * words[0], 0xCD9E8D57 * words[2]
-        words = [(b >> 32 & low32) ^ words[1] ^ low, b & low32, (a >> 32 & low32) ^ words[3] ^ high, a & low32]
-        low, high = low + 0x9E3779B9 & low32, high + 0xBB67AE85 & low32
-    word = torch.stack(words).gather(0, (key % 4)[None])[0]
-    return (word < int(dropout * 2**32)).view(batch, heads, seq, k.shape[1])
-
-
-def _weights(q: Tensor, k: Tensor, scale: Optional[float], causal: bool, asked: features.Asked) -> Tensor:
+def _weights(q: Tensor, k: Tensor, scale: Optional[float], causal: bool, numbers: features.Features, alibi: Optional[Tensor]) -> Tensor:
     """(batch, heads, seq, kv_seq): exponentials of scores less their largest."""
-    numbers, (x, y) = asked.features, (t.transpose(1, 2) for t in (q, k))
-    scores = by_torch.scores(x, y, scale)
-    if numbers.softcap:
-        scores = numbers.softcap * torch.tanh(scores / numbers.softcap)
-    if "alibi" in asked.arrays:
-        at = torch.arange(q.shape[1], device=q.device)[:, None] + k.shape[1] - q.shape[1]
-        away = (at - torch.arange(k.shape[1], device=q.device)).abs()
-        scores = scores - asked.arrays["alibi"].view(-1, q.shape[2], 1, 1) * away
-    seen = by_torch.seen(x, y, causal, None, numbers)
-    scores = scores if seen is None else scores.masked_fill(~seen, float("-inf"))
+    asked = by_torch.Asked(scale, causal, None, numbers, {} if alibi is None else {"alibi": alibi})
+    scores = by_torch.scores(q.transpose(1, 2), k.transpose(1, 2), asked)
     return torch.exp(scores - scores.amax(3, keepdim=True)).nan_to_num(0, 0, 0).to(q.dtype)
 
 
@@ -90,7 +68,8 @@ def _seed(dropout: float) -> int:
     return int(torch.randint(2**63 - 1, ())) if dropout else 0
 
 
-def _asked(q: Tensor, dropout: float, window: Any, chunk: int, softcap: float, alibi: Any, sinks: Any, **lengths: Any) -> features.Asked:
+def _asked(q: Tensor, dropout: float, window: Any, chunk: int, softcap: float, alibi: Any, sinks: Any,
+           **lengths: Any) -> Optional[features.Asked]:  # fmt: skip
     return features.asked(q, window=tuple(window), chunk=chunk, softcap=max(softcap, 0.0), alibi=alibi, sinks=sinks, dropout=dropout,
                           seed=_seed(dropout), **lengths)  # fmt: skip
 
@@ -105,21 +84,22 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, dropout: float, scale: Optional[
     if not dropout:
         return out, lse, None
     with torch.no_grad():
-        weights = _weights(q, k, scale, causal, asked)
-        return out, lse, torch.where(_dropped(q, k, dropout, asked.seed), -weights, weights)
+        weights = _weights(q, k, scale, causal, asked.features, alibi)
+        return out, lse, torch.where(by_torch.dropped(weights.shape, dropout, asked.seed, q.device), -weights, weights)
 
 
 def _packed_weights(q: Tensor, k: Tensor, starts: Tuple[Tensor, Tensor], most: Tuple[int, int], scale: Optional[float], causal: bool,
                     asked: features.Asked) -> Tensor:  # fmt: skip
     """(sequences, heads, max_seqlen_q, max_seqlen_k): weights of each sequence, negative where dropped, 0 beyond its end."""
-    dropped = _dropped(q[None], k[None], asked.features.dropout, asked.seed)[0]
+    shape = torch.Size((1, q.shape[1], q.shape[0], k.shape[0]))
+    dropped, alibi = by_torch.dropped(shape, asked.features.dropout, asked.seed, q.device)[0], asked.arrays.get("alibi")
     q_starts, k_starts = (x.tolist() for x in starts)
     made = q.new_zeros((len(q_starts) - 1, q.shape[1], *most))
     for i, (row, end, key, key_end) in enumerate(zip(q_starts, q_starts[1:], k_starts, k_starts[1:])):
         if row == end or key == key_end:
             continue
-        arrays = {name: x if x.dim() == 1 else x[i] for name, x in asked.arrays.items() if name == "alibi"}
-        weights = _weights(q[None, row:end], k[None, key:key_end], scale, causal, features.Asked(asked.features, arrays))[0]
+        slopes = alibi if alibi is None or alibi.dim() == 1 else alibi[i]
+        weights = _weights(q[None, row:end], k[None, key:key_end], scale, causal, asked.features, slopes)[0]
         made[i, :, : end - row, : key_end - key] = torch.where(dropped[:, row:end, key:key_end], -weights, weights)
     return made
 

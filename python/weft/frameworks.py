@@ -227,7 +227,8 @@ def needs_grad(tensors: Sequence[Any]) -> bool:
 
 
 def _is_of(kind: type, package: str) -> bool:
-    return kind.__module__.partition(".")[0] == package
+    module = kind.__module__
+    return module == package or module.startswith(package + ".")
 
 
 @functools.lru_cache(maxsize=64)
@@ -271,6 +272,7 @@ def _goes_to_jax(kinds: Tuple[type, ...]) -> bool:
 
 def operators(given: Tuple[Any, ...]) -> Optional[Any]:
     """The functions to call in place of weft's, where a framework has to see a call with these arrays; None: weft's own."""
-    if _is_of(type(given[0]), "torch"):  # nothing that is cached comes before this: Dynamo sees it
+    module = type(given[0]).__module__  # nothing that is cached comes before this: Dynamo sees it
+    if module == "torch" or module.startswith("torch."):
         return TORCH.operators(given)
     return JAX.operators(given) if "jax" in sys.modules and _goes_to_jax(tuple(map(type, given))) else None

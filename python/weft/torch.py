@@ -49,7 +49,7 @@ def row_contiguous(x: Tensor) -> Tensor:
 
 def _dense(x: Tensor) -> Tensor:
     """x, or a copy where it has gaps or repeats itself: a gradient is laid out like it."""
-    return x if x.is_contiguous() or x.transpose(1, 2).is_contiguous() else x.contiguous()
+    return x if x.is_contiguous() or (x.dim() == 4 and x.transpose(1, 2).is_contiguous()) else x.contiguous()
 
 
 def _empty_results(q: Tensor, v: Tensor, layout: str, packed: bool, lse: bool, most: bool) -> Tuple[Tensor, Tensor, Tensor]:
@@ -147,7 +147,10 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
         *grads, grad_sinks = _attention_backward(q, k, v, grad_o, o, lse, *inputs[3:], *numbers)
         given = {"sinks": grad_sinks if needs["sinks"] else None, "bias": None}
         if needs["bias"]:
-            given["bias"] = _bias_gradient(q, k, v, grad_o, o, lse, arrays, numbers[:4], asked.features)
+            causal, scale, offset, layout = numbers[:4]
+            side = by_torch.Asked(scale, causal, offset, asked.features, asked.arrays)
+            second = (by_torch.heads_second(x, layout) for x in (q, k, v, grad_o, o))
+            given["bias"] = by_torch.bias_gradient(*second, lse, side, asked.seed)
         return (*grads, *(given.get(name) for name in arrays), *none)
     if asked is not None:
         raise Unsupported(f"on {q.device.type}, the gradient of an attention with {', '.join(features.named(asked))} is not there yet")
@@ -156,13 +159,6 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]
         forward = by_torch.attention(*leaves, *numbers[:4])
     return (*torch.autograd.grad(forward, leaves, grad_o), *(None,) * len(arrays), *none)
-
-
-def _bias_gradient(q, k, v, grad_o, o, lse, arrays, plain, asked_for):
-    if arrays["alibi"] is not None or asked_for.dropout:
-        raise Unsupported("the gradient of a bias beside alibi or dropout is not there yet")
-    lengths = {name: x for name, x in arrays.items() if name in features.LENGTHS and x is not None}
-    return by_torch.bias_gradient(q, k, v, grad_o, o, lse, arrays["bias"], *plain, asked_for, lengths)
 
 
 _attention.register_autograd(_backward, setup_context=_keep)
@@ -236,4 +232,4 @@ OPERATORS = types.SimpleNamespace(attention=_apply, matmul=_matmul)
 
 def register_with_transformers(name: str = "weft") -> None:
     """Makes attn_implementation="weft" known to Hugging Face transformers."""
-    transformers.register(name, attention, announce)
+    transformers.register(name, attention)

@@ -1,10 +1,12 @@
 """A plugin of pytest that runs FlashAttention's own tests on weft.flash_attn: see flash_attention.sh.
 
-The tests import the package flash_attn, helpers of it included. Here it is weft.flash_attn with helpers of these few lines. On the CPU
-every "cuda" is taken for "cpu".
+The tests import the package flash_attn or the module flash_attn_interface, helpers included. Here these are weft.flash_attn, with
+helpers of these few lines. On the CPU every "cuda" is taken for "cpu".
 """
 
+import collections
 import os
+import random
 import sys
 import types
 
@@ -14,8 +16,7 @@ import weft.flash_attn
 
 DEVICE = os.environ.get("WEFT_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
 STRIDE, LENGTH = int(os.environ.get("WEFT_STRIDE") or 1), int(os.environ.get("WEFT_LENGTH") or 1 << 62)
-# What weft does not have yet, and tests of other things than attention.
-LEFT_OUT = ("kvcache", "paged_kv_block_size", "rotary")
+REFUSED = collections.Counter()  # gradients that weft does not have, by its messages
 
 
 def unpad_input(states, mask, unused=None):
@@ -47,6 +48,8 @@ def as_flash_attn():
     module("flash_attn.flash_attn_interface", _get_block_size_n=lambda *arguments: whole, USE_TRITON_ROCM=False)
     module("flash_attn.layers").__path__ = []
     module("flash_attn.layers.rotary", apply_rotary_emb=None)
+    # FlashAttention-3's module. What only tests of KV caches call is not there.
+    module("flash_attn_interface", flash_attn_combine=None, get_scheduler_metadata=None, **vars(package))
 
 
 class NoGradient:
@@ -68,8 +71,21 @@ def without_gradients(grad):
     def wrapped(outputs, inputs, *arguments, **options):
         try:
             return grad(outputs, inputs, *arguments, **options)
-        except weft.Unsupported:
+        except weft.Unsupported as error:
+            REFUSED[str(error)] += 1
             return tuple(NoGradient() for _ in inputs)
+
+    return wrapped
+
+
+def forward_only(run):
+    """weft.flash_attn's function that computes, without gradients on any device."""
+
+    def wrapped(q, k, v, *arguments):
+        inputs = [x for x in (q, k, v) if x.requires_grad]
+        with torch.no_grad():
+            out, lse = run(q, k, v, *arguments)
+        return (weft.flash_attn._NoGradient.apply(out, *inputs) if inputs else out), lse
 
     return wrapped
 
@@ -87,19 +103,29 @@ def on_cpu():
 as_flash_attn()
 if DEVICE == "cpu":
     on_cpu()
+if os.environ.get("WEFT_FORWARD"):
+    weft.flash_attn._run = forward_only(weft.flash_attn._run)
 torch.autograd.grad = without_gradients(torch.autograd.grad)
 
 
-def length_of(item):
-    numbers = getattr(item, "callspec", None)
-    return max((numbers.params[name] for name in ("seqlen", "seqlen_q", "seqlen_k") if name in numbers.params), default=0) if numbers else 0
+def is_asked(item):
+    """Whether weft has what a case needs, and the case is short enough."""
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    needs = values.get("paged_kv_block_size") or values.get("has_qv") or values.get("dtype") == torch.float8_e4m3fn
+    if needs or any(name in item.name for name in ("kvcache", "combine", "cluster")):
+        return False
+    return max((values.get(name, 0) for name in ("seqlen", "seqlen_q", "seqlen_k"))) <= LENGTH
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    left = [item for item in items if not any(word in item.name for word in LEFT_OUT[:1])]
-    left = [item for item in left if getattr(item, "callspec", None) is None or not item.callspec.params.get("paged_kv_block_size")]
-    left = [item for item in left if length_of(item) <= LENGTH]
-    chosen = left[::STRIDE]
-    print(f"\n{len(items)} cases, {len(items) - len(left)} of them left out, {len(chosen)} run on {DEVICE}")
-    items[:] = chosen
+    can = [item for item in items if is_asked(item)]
+    # A part of each test, whatever its parameters' order: every STRIDE-th of a shuffle that is always the same.
+    chosen = sorted(random.Random(0).sample(range(len(can)), -(-len(can) // STRIDE)))
+    print(f"\n{len(items)} cases: {len(items) - len(can)} need a KV cache, FP8 or qv, or are too long, {len(chosen)} of the others run on {DEVICE}")
+    items[:] = [can[i] for i in chosen]
+
+
+def pytest_terminal_summary(terminalreporter):
+    for message, count in REFUSED.most_common():
+        terminalreporter.write_line(f"{count} gradients were not computed: {message}")

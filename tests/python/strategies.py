@@ -43,7 +43,9 @@ def features(draw, dtypes=("float32", "float16"), most=40):
     lengths, kv_lengths = (rng.integers(0 if packed else most, most + 1, sequences) for _ in range(2))
     if packed:
         lengths[0] = kv_lengths[-1] = 1 + rng.integers(most)
-    batch, seq, kv_seq = (1, lengths.sum(), kv_lengths.sum()) if packed else (sequences, draw(st.integers(1, most)), draw(st.integers(1, most)))
+    batch, seq, kv_seq = 1, lengths.sum(), kv_lengths.sum()
+    if not packed:
+        batch, seq, kv_seq = sequences, draw(st.integers(1, most)), draw(st.integers(1, most))
     made = {}
     for name, length, count, width in (("q", seq, heads, dim), ("k", kv_seq, kv_heads, dim), ("v", kv_seq, kv_heads, dim_v)):
         shape = (batch, length, count, width) if layout == "bshd" else (batch, count, length, width)

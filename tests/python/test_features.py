@@ -1,5 +1,7 @@
 """What an attention may have beside Q, K and V: masks, soft caps, sinks, slopes, biases, dropout, lengths; NumPy against fp64."""
 
+import inspect
+
 import numpy as np
 import pytest
 import weft
@@ -116,6 +118,13 @@ def test_invalid(change, message):
 def test_arrays_of_one_framework():
     with pytest.raises(TypeError, match="sinks is a float"):
         weft.attention(Q, K, V, sinks=1.0)
+
+
+def test_arguments_are_known_by_name():
+    with pytest.raises(TypeError, match=r"^attention\(\) got an unexpected keyword argument 'softcup'"):
+        weft.attention(Q, K, V, softcup=3.0)
+    names = list(inspect.signature(weft.attention).parameters)
+    assert names[:4] == ["q", "k", "v", "causal"] and {"window", "softcap", *weft.features.ARRAYS, "lengths", "return_max"} < set(names)
 
 
 def test_problems_have_them():

@@ -37,14 +37,15 @@ def normal(*shape, seed=0):
     return made.requires_grad_()
 
 
+SLOPES = [[0.1, 0.2, 0.3, 0.4], [0.5, 0, 0.1, 1]]
 CASES = {
     "causal": (dict(causal=True), dict(causal=True)),
     "window": (dict(window_size=(3, 2)), dict(window=(3, 2))),
     "causal window": (dict(causal=True, window_size=(4, -1)), dict(causal=True, window=(4, 0))),
     "no window": (dict(window_size=torch.tensor([-1, -1])), {}),
     "softcap": (dict(softcap=2.0, softmax_scale=0.5), dict(softcap=2.0, scale=0.5)),
-    "alibi": (dict(alibi_slopes=torch.tensor([0.1, 0.2, 0.3, 0.4]), causal=True), dict(alibi=[0.1, 0.2, 0.3, 0.4], causal=True)),
-    "alibi of each": (dict(alibi_slopes=torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.5, 0, 0.1, 1]])), dict(alibi=[[0.1, 0.2, 0.3, 0.4], [0.5, 0, 0.1, 1]])),
+    "alibi": (dict(alibi_slopes=torch.tensor(SLOPES[0]), causal=True), dict(alibi=SLOPES[0], causal=True)),
+    "alibi of each": (dict(alibi_slopes=torch.tensor(SLOPES)), dict(alibi=SLOPES)),
     "chunk": (dict(attention_chunk=5, causal=True), dict(chunk=5, causal=True)),
     "sinks": (dict(s_aux=torch.tensor([0.0, 1, -1, 2])), dict(sinks=torch.tensor([0.0, 1, -1, 2]))),
 }  # fmt: skip
@@ -125,8 +126,8 @@ def test_dropout_shows_its_weights(packed):
 
 
 def test_tensors_are_copied_where_rows_have_gaps():
-    q = normal(2, 16, 4, 9)
-    torch.testing.assert_close(flash_attn.flash_attn_func(*[q.transpose(1, 3)] * 3), flash_attn.flash_attn_func(*[q.transpose(1, 3).contiguous()] * 3))
+    q = normal(2, 16, 4, 9).transpose(1, 3)
+    torch.testing.assert_close(flash_attn.flash_attn_func(q, q, q), flash_attn.flash_attn_func(*[q.contiguous()] * 3))
 
 
 def test_refused_by_name():

@@ -15,7 +15,8 @@ operations
 plans
 simulation tuning recommendation
 traces
-picture compute transformers by_torch
+picture compute masks by_torch
+transformers
 torch jax
 flash_attn
 __init__ __main__
