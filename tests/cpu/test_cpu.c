@@ -1,89 +1,15 @@
 /* The CPU backend against the reference: random problems and schedules, every kernel that this processor can run. */
-#include "../ref/tensors.h"
+#include "attentions.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../masks.h"
-#include "../plans.h"
 #include "cpu/kernel/kernel.h"
 #include "plan/plan.h"
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-static weft_attention random_attention(uint64_t *random, int round) {
-    weft_attention p = WEFT_ATTENTION_INIT;
-    p.batch = random_between(random, 1, 2);
-    p.kv_heads = random_between(random, 1, 3);
-    p.heads = p.kv_heads * random_between(random, 1, 3);
-    p.seq = random_between(random, 1, 90);
-    p.kv_seq = random_between(random, 1, 130);
-    p.head_dim = 8 * random_between(random, 1, 12);
-    p.dtype = (weft_dtype)(round % 3);
-    draw_mask(random, &p);
-    p.layout = (weft_layout)random_between(random, 0, 1);
-    if (round % 4 == 0) {
-        pad_problem(&p, 3);
-    }
-    return p;
-}
-
-static weft_schedule random_schedule(uint64_t *random, const weft_attention *p) {
-    weft_schedule s = WEFT_SCHEDULE_INIT;
-    s.tile_m = random_between(random, 1, p->seq);
-    s.tile_n = random_between(random, 1, p->kv_seq);
-    s.order = (int32_t)random_between(random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_CUSTOM);
-    s.sweep = (int32_t)random_between(random, 1, WEFT_SWEEPS);
-    s.dispatch = (int32_t)random_between(random, 1, WEFT_DISPATCHES);
-    s.workers = random_between(random, 1, 5);
-    s.domains = random_between(random, 1, 3);
-    s.group = random_between(random, 0, 4);
-    return s;
-}
-
-/* Runs a plan made for these tensors. */
-static void run(const tensors *t, const weft_attention *p, const weft_schedule *s) {
-    weft_message message = {""};
-    weft_plan *plan;
-    tensors_poison_outputs(t);
-    if (plan_for(&plan, p, s, NULL, &message) || weft_plan_run(plan, &t->data, &message)) {
-        fail_msg("%s", message.text);
-    }
-    weft_plan_destroy(plan);
-}
-
-/* No worse than twice a plain kernel in the same dtype, and a little for values near 0. */
-static void compare(const tensors *t) {
-    const weft_attention *p = &t->p;
-    double *weights = malloc((size_t)p->kv_seq * sizeof *weights), exact[256], naive[256], lse;
-    float *plain = malloc((size_t)p->kv_seq * sizeof *plain);
-    assert_true(weights && plain);
-    double error = 0, bound = 0, largest = 0;
-    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
-        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        lse = weft_ref_attention_row(p, &t->data, batch, head, row, weights, exact).lse;
-        weft_ref_attention_row_naive(p, &t->data, batch, head, row, plain, naive);
-        for (int64_t d = 0; d < p->head_dim; d++) {
-            const size_t at = weft_row_index(&p->o_strides, batch, row, head) + (size_t)d;
-            const double got = weft_ref_load(p->dtype, t->data.o, at);
-            assert_true(isfinite(got));
-            error = fmax(error, fabs(got - exact[d]));
-            bound = fmax(bound, 2 * fabs(naive[d] - exact[d]));
-            largest = fmax(largest, fabs(exact[d]));
-        }
-        if (lse == -INFINITY) {
-            assert_true(t->data.lse[i] == -INFINITY);
-        } else {
-            assert_near((double)t->data.lse[i], lse, (p->dtype == WEFT_BF16 ? 8e-6 : 2e-6) * fmax(1, fabs(lse)));
-        }
-    }
-    const double half_ulp = p->dtype == WEFT_FP32 ? 0x1p-22 : p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
-    assert_near(error, 0, fmax(bound, half_ulp * largest));
-    free(weights);
-    free(plain);
-}
 
 static void attention(void **state) {
     (void)state;

@@ -9,6 +9,7 @@
 #include "../cmocka_all.h"
 #include "../plans.h"
 #include "../random.h"
+#include "problem/attention.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 
@@ -67,35 +68,70 @@ static inline weft_strides padded_strides(weft_layout layout, int64_t seq, int64
 }
 
 static inline void pad_problem(weft_attention *p, int64_t pad) {
+    const int64_t dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     p->q_strides = padded_strides(p->layout, p->seq, p->heads, p->head_dim, pad);
     p->k_strides = padded_strides(p->layout, p->kv_seq, p->kv_heads, p->head_dim, pad + 1);
-    p->v_strides = padded_strides(p->layout, p->kv_seq, p->kv_heads, p->head_dim, pad + 2);
-    p->o_strides = padded_strides(p->layout, p->seq, p->heads, p->head_dim, 2 * pad);
+    p->v_strides = padded_strides(p->layout, p->kv_seq, p->kv_heads, dim_v, pad + 2);
+    p->o_strides = padded_strides(p->layout, p->seq, p->heads, dim_v, 2 * pad);
 }
 
-/* Marks the bytes of a tensor's own elements; the caller frees. */
+/* Marks the bytes of the elements of a tensor, whose strides are one of the problem's; the caller frees. */
 static inline char *owned_bytes(const weft_attention *p, const weft_strides *s, int64_t seq, int64_t heads, size_t count) {
     const size_t bytes = weft_dtype_bytes(p->dtype);
+    const int64_t dims = s == &p->v_strides || s == &p->o_strides ? p->head_dim_v : p->head_dim;
     char *owned = calloc(count, bytes);
     assert_non_null(owned);
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t i = 0; i < seq; i++) {
             for (int64_t h = 0; h < heads; h++) {
                 const size_t row = (size_t)(b * s->batch + i * s->seq + h * s->head);
-                memset(owned + row * bytes, 1, (size_t)p->head_dim * bytes);
+                memset(owned + row * bytes, 1, (size_t)dims * bytes);
             }
         }
     }
     return owned;
 }
 
-/* A resolved attention with random inputs and poisoned outputs. */
+/* A resolved attention with random inputs and poisoned outputs. Lengths that its data is to bring are the test's. */
 typedef struct tensors {
     weft_attention p;
     weft_attention_extents size;
     weft_attention_data data;
     void *q, *k, *v;
+    void *sinks, *alibi, *bias; /* null: the problem has none */
 } tensors;
+
+/* What is added to scores, sometimes much; or bytes that hide one key of four. */
+static inline void *random_bias(uint64_t *state, const weft_attention *p) {
+    const weft_dtype dtype = weft_attention_bias_dtype(p);
+    const size_t count = weft_attention_bias_extent(p);
+    if (dtype != WEFT_BOOL) {
+        return random_buffer(state, dtype, count);
+    }
+    unsigned char *shown = guarded_new(count);
+    for (size_t i = 0; i < count; i++) {
+        shown[i] = (unsigned char)(random_between(state, 0, 3) ? random_between(state, 1, 255) : 0);
+    }
+    return shown;
+}
+
+/* What `extras` names beside lengths. Slopes are such that far keys still count. */
+static inline void tensors_add_extras(uint64_t *state, tensors *t) {
+    const weft_attention *p = &t->p;
+    const size_t slopes =
+        (size_t)((p->sequences ? p->sequences : p->batch) - 1) * (size_t)p->alibi_stride + (size_t)p->heads;
+    t->sinks = p->extras & WEFT_SINKS ? random_buffer(state, WEFT_FP32, (size_t)p->heads) : NULL;
+    t->alibi = p->extras & WEFT_ALIBI ? random_buffer(state, WEFT_FP32, slopes) : NULL;
+    for (size_t i = 0; t->alibi && i < slopes; i++) {
+        ((float *)t->alibi)[i] = fabsf(((float *)t->alibi)[i]) * 0.1f;
+    }
+    t->bias = p->extras & WEFT_BIAS ? random_bias(state, p) : NULL;
+    t->data.sinks = t->sinks;
+    t->data.alibi = t->alibi;
+    t->data.bias = t->bias;
+    t->data.max = p->extras & WEFT_MAX ? guarded_new(t->size.lse * sizeof(float)) : NULL;
+    t->data.dropout_seed = random_bits(state);
+}
 
 static inline tensors tensors_new(uint64_t *state, const weft_attention *problem) {
     tensors t;
@@ -114,19 +150,37 @@ static inline tensors tensors_new(uint64_t *state, const weft_attention *problem
     t.data.v = t.v;
     t.data.o = guarded_new(t.size.o * weft_dtype_bytes(t.p.dtype));
     t.data.lse = guarded_new(t.size.lse * sizeof(float));
+    tensors_add_extras(state, &t);
     return t;
 }
 
 static inline void tensors_poison_outputs(const tensors *t) {
     memset(t->data.o, POISON, t->size.o * weft_dtype_bytes(t->p.dtype));
     memset(t->data.lse, POISON, t->size.lse * sizeof(float));
+    if (t->data.max) {
+        memset(t->data.max, POISON, t->size.lse * sizeof(float));
+    }
 }
 
-/* Fails when anything but the elements of O and LSE was written. */
+/* Fails when numbers were written that belong to no query: those of rows behind the last sequence. */
+static inline void tensors_check_numbers(const tensors *t, const float *numbers) {
+    char *owned = calloc(t->size.lse, sizeof *numbers);
+    assert_non_null(owned);
+    for (size_t i = 0; i < t->size.lse; i++) {
+        memset(owned + i * sizeof *numbers, (int64_t)i % t->p.seq < weft_attention_rows(&t->p), sizeof *numbers);
+    }
+    guarded_check(numbers, t->size.lse * sizeof *numbers, owned);
+    free(owned);
+}
+
+/* Fails when anything but the elements of O, LSE and max was written. */
 static inline void tensors_check_borders(const tensors *t) {
-    char *owned = owned_bytes(&t->p, &t->p.o_strides, t->p.seq, t->p.heads, t->size.o);
+    char *owned = owned_bytes(&t->p, &t->p.o_strides, weft_attention_rows(&t->p), t->p.heads, t->size.o);
     guarded_check(t->data.o, t->size.o * weft_dtype_bytes(t->p.dtype), owned);
-    guarded_check(t->data.lse, t->size.lse * sizeof(float), NULL);
+    tensors_check_numbers(t, t->data.lse);
+    if (t->data.max) {
+        tensors_check_numbers(t, t->data.max);
+    }
     free(owned);
 }
 
@@ -136,6 +190,12 @@ static inline void tensors_free(tensors *t) {
     guarded_free(t->v);
     guarded_free(t->data.o);
     guarded_free(t->data.lse);
+    void *extras[] = {t->sinks, t->alibi, t->bias, t->data.max};
+    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++) {
+        if (extras[i]) {
+            guarded_free(extras[i]);
+        }
+    }
 }
 
 /* How many floats apart two floats are: 0 when equal or both NaN, 2^32 when only one is NaN. */

@@ -49,13 +49,13 @@ static void attention_tile(void *context, void *scratch, const weft_visit *visit
     const weft_cpu_attention_job *a = context;
     const int64_t kv_head = visit->tile.head / (a->p->heads / a->p->kv_heads);
     const weft_reach *reach = &a->walk->reach;
-    const int cut = reach->kind == WEFT_REACH_BAND; /* otherwise the visit's rows are those of a cluster */
+    const int cut = weft_reach_starts(reach) != NULL; /* otherwise the visit's rows are those of a cluster */
     const weft_rows rows = cut ? visit->cut.rows : weft_reach_rows(reach, visit->tile.block, 1);
     if (rows.begin >= rows.end || is_begun(a, visit->tile)) {
         return;
     }
-    const weft_cpu_queries q =
-        weft_cpu_queries_of(&a->scores, visit->tile.batch, visit->tile.head, rows, visit->cut.sequence);
+    const int64_t number = cut ? visit->cut.sequence : visit->tile.batch;
+    const weft_cpu_queries q = weft_cpu_queries_of(&a->scores, visit->tile.batch, visit->tile.head, rows, number);
     size_t unused;
     const size_t held = a->held ? weft_cpu_kv_held_bytes(&a->kv) : 0;
     const weft_cpu_query_tile b = weft_cpu_queries_lay_out(a, (char *)scratch + held, &unused);

@@ -9,9 +9,10 @@
 #include "problem/dropout.h"
 #include "problem/problem.h"
 
+static const float log2_e = 1.44269504088896340736f;
+
 weft_cpu_scores weft_cpu_scores_of(const weft_attention *p, const weft_cpu_kernel *kernel, double scale, const float *alibi,
                                    const void *bias, uint64_t seed) {
-    const double log2_e = 1.44269504088896340736;
     const int changes = (weft_attention_asks(p) & (WEFT_HAS_SOFTCAP | WEFT_HAS_ALIBI | WEFT_HAS_BIAS)) != 0;
     return (weft_cpu_scores){.p = p,
                              .kernel = kernel,
@@ -23,7 +24,7 @@ weft_cpu_scores weft_cpu_scores_of(const weft_attention *p, const weft_cpu_kerne
                              .scale = (float)scale,
                              .changes = changes,
                              .drops = p->dropout > 0,
-                             .factor = (float)(changes ? log2_e : scale * log2_e)};
+                             .factor = changes ? 1 : (float)(scale * 1.44269504088896340736)};
 }
 
 weft_cpu_queries weft_cpu_queries_of(const weft_cpu_scores *s, int64_t batch, int64_t head, weft_rows rows,
@@ -47,7 +48,7 @@ static void add_bias(const weft_cpu_scores *s, const weft_cpu_place *at, int64_t
         if (dtype == WEFT_BOOL) {
             scores[key * step] = from[key * stride] ? scores[key * step] : -INFINITY;
         } else {
-            scores[key * step] += weft_element(dtype, from + key * stride * (int64_t)weft_dtype_bytes(dtype));
+            scores[key * step] += log2_e * weft_element(dtype, from + key * stride * (int64_t)weft_dtype_bytes(dtype));
         }
     }
 }
@@ -57,9 +58,9 @@ void weft_cpu_scores_change(const weft_cpu_scores *s, const weft_cpu_place *at, 
     const weft_cpu_queries *q = at->queries;
     const int64_t width = s->kernel->b.lines;
     float positions[WEFT_CPU_MOST_COLUMNS];
-    weft_cpu_change change = {.scale = s->scale, .cap = (float)p->softcap};
+    weft_cpu_change change = {.scale = s->scale * log2_e, .cap = (float)p->softcap * log2_e};
     if (p->extras & WEFT_ALIBI) {
-        change.alibi = s->alibi[q->number * p->alibi_stride + q->head];
+        change.alibi = s->alibi[q->number * p->alibi_stride + q->head] * log2_e;
         change.positions = positions;
         for (int64_t j = 0; j < width; j++) {
             const int64_t position = weft_band_position(&s->band, &q->sequence, row_of(at, j));

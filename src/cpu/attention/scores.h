@@ -24,7 +24,7 @@ typedef struct weft_cpu_scores {
     float scale;  /* of the products */
     int changes;  /* 1: scores are capped or biased: see weft_cpu_scores_change() */
     int drops;    /* 1: weights are dropped: see weft_cpu_scores_keep() */
-    float factor; /* what makes of products, or of what they were changed to, scores in base 2 */
+    float factor; /* what makes scores to base 2 of products, or of what they were changed to */
 } weft_cpu_scores;
 
 /* `scale` is the problem's, or its absolute value where the queries take the sign. */
@@ -40,7 +40,7 @@ typedef struct weft_cpu_place {
     int64_t row, key, keys;
 } weft_cpu_place;
 
-/* Products become scores to base e. `slopes` is null, or becomes what the cap multiplies gradients by. */
+/* Products become scores to base 2. `slopes` is null, or becomes what the cap multiplies gradients by. */
 void weft_cpu_scores_change(const weft_cpu_scores *s, const weft_cpu_place *at, float *scores, float *slopes);
 
 /* What dropout multiplies the panel's weights by: 0 or 1 / (1 - dropout). */

@@ -1,0 +1,64 @@
+/* What an attention may ask for, every feature alone and in pairs, on every kernel: against the reference. */
+#include "../attentions.h"
+
+#include "../../features.h"
+#include "cpu/kernel/kernel.h"
+
+/* Calls `check` with the name of each kernel that this processor can run in WEFT_CPU. */
+static void each_kernel(void (*check)(void)) {
+    int usable;
+    const weft_cpu_kernel *kernel;
+    for (size_t i = 0; (kernel = weft_cpu_kernel_at(i, &usable)); i++) {
+        assert_int_equal(setenv("WEFT_CPU", kernel->name, 1), 0);
+        if (usable) {
+            check();
+        }
+    }
+    unsetenv("WEFT_CPU");
+}
+
+/* A small problem with these features, and its tensors. The reference takes lengths from the problem, the plan those that
+ * the problem leaves open from the data. */
+static weft_attention draw(uint64_t *random, int round, int32_t bits, drawn_lengths *lengths, tensors *t) {
+    weft_attention p = random_attention(random, round);
+    const weft_strides packed = {0, 0, 0};
+    p.q_strides = p.k_strides = p.v_strides = p.o_strides = packed;
+    if (bits & WEFT_HAS_LARGE_DIM) {
+        p.seq = p.seq / 4 + 1;
+        p.kv_seq = p.kv_seq / 4 + 1;
+        draw_mask(random, &p);
+    }
+    draw_features(random, &p, bits, lengths);
+    p.scale = round % 7 == 6 ? -0.3 : 0;
+    if (round % 4 == 0) {
+        pad_problem(&p, 3);
+    }
+    *t = tensors_new(random, &p);
+    t->p.lengths = t->data.lengths = lengths->all;
+    return p;
+}
+
+static void check_forward(void) {
+    uint64_t random = random_seed(110);
+    for (int round = 0; random_round(&random, &round, 4 * FEATURES); round++) {
+        const int32_t bits = draw_pair(&random, round);
+        drawn_lengths lengths;
+        tensors t;
+        const weft_attention p = draw(&random, round, bits, &lengths, &t);
+        const weft_schedule s = random_schedule(&random, &p);
+        run(&t, &p, round % 3 ? &s : NULL);
+        compare(&t);
+        tensors_check_borders(&t);
+        tensors_free(&t);
+    }
+}
+
+static void forward(void **state) {
+    (void)state;
+    each_kernel(check_forward);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forward)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
