@@ -1,8 +1,10 @@
 /* Attention backward. With S the scores, P the weights, g the gradient of the output and delta = g . o of each query:
  *   P = 2^(factor S - lse2)    dP = g V^T    dS = P (dP - delta)    dV = P^T g    dQ = scale dS K    dK = scale dS^T Q
- * All of it transposed, as forward: panels of keys x queries. A tile is a stretch of a kv head's keys. One thread works on
- * it and alone adds to the gradients of its keys. Each stretch of keys has its own sums of dQ; they are added up at the end
- * in the order of the keys. So the result depends neither on the number of threads nor on the order of the tiles. */
+ * With dropout, P in dV and dP are multiplied by what is kept; a cap multiplies dS by its slope. All of it transposed, as
+ * forward: panels of keys x queries. A tile is a stretch of a kv head's keys, all of one sequence. One thread works on it
+ * and alone adds to the gradients of its keys. Each stretch of a sequence's keys has its own sums of dQ; they are added up
+ * at the end in the order of the keys. So the result depends neither on the number of threads nor on the order of the
+ * tiles. */
 #include <string.h>
 
 #include "base/status.h"
@@ -22,35 +24,52 @@ typedef struct buffers {
     char *k, *v;            /* keys as rows, k over dims */
     char *k_dims;           /* dims as rows, k over keys */
     float *scores, *grads;  /* (BLOCK, width): one panel */
+    float *kept, *bends;    /* (BLOCK, width): what dropout and the cap multiply by; empty without */
     char *narrow;           /* grads as an operand */
     char *weights, *slopes; /* P and dS as right operands: keys as columns, k over queries */
     float *grad_k, *grad_v; /* (dims, BLOCK) in blocks: rows of blocks, in each its columns of blocks */
     weft_cpu_seen seen;     /* (width) */
-    float *row;             /* (dims) */
+    float *row;             /* (dims of K or V) */
 } buffers;
 
 static buffers lay_out(const weft_cpu_gradients *w, char *scratch, size_t *size) {
     const weft_cpu_kernel *kernel = w->kernel;
-    const size_t width = (size_t)kernel->b.lines, dims = (size_t)w->dims;
-    const size_t keys = weft_cpu_panel_bytes(kernel, kernel->a, w->p->head_dim) * (size_t)(BLOCK / kernel->a.lines);
+    const size_t width = (size_t)kernel->b.lines, panels = (size_t)(BLOCK / kernel->a.lines);
     const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK) * (size_t)(BLOCK / kernel->b.lines);
     buffers b;
     *size = 0;
-    b.k = weft_cpu_carve(scratch, size, keys);
-    b.v = weft_cpu_carve(scratch, size, keys);
-    b.k_dims =
-        weft_cpu_carve(scratch, size, weft_cpu_panel_bytes(kernel, kernel->a, BLOCK) * (size_t)(w->dims / kernel->a.lines));
+    b.k = weft_cpu_carve(scratch, size, weft_cpu_panel_bytes(kernel, kernel->a, w->q.dim) * panels);
+    b.v = weft_cpu_carve(scratch, size, weft_cpu_panel_bytes(kernel, kernel->a, w->g.dim) * panels);
+    b.k_dims = weft_cpu_carve(scratch, size,
+                              weft_cpu_panel_bytes(kernel, kernel->a, BLOCK) * (size_t)(w->q.dims / kernel->a.lines));
     b.scores = weft_cpu_carve(scratch, size, BLOCK * width * sizeof(float));
     b.grads = weft_cpu_carve(scratch, size, BLOCK * width * sizeof(float));
+    b.kept = weft_cpu_carve(scratch, size, w->scores.drops ? BLOCK * width * sizeof(float) : 0);
+    b.bends = weft_cpu_carve(scratch, size, w->p->softcap > 0 ? BLOCK * width * sizeof(float) : 0);
     b.narrow = weft_cpu_carve(scratch, size, weft_cpu_panel_bytes(kernel, kernel->b, BLOCK));
     b.weights = weft_cpu_carve(scratch, size, across);
     b.slopes = weft_cpu_carve(scratch, size, across);
-    b.grad_k = weft_cpu_carve(scratch, size, dims * BLOCK * sizeof(float));
-    b.grad_v = weft_cpu_carve(scratch, size, dims * BLOCK * sizeof(float));
+    b.grad_k = weft_cpu_carve(scratch, size, (size_t)(w->q.dims * BLOCK) * sizeof(float));
+    b.grad_v = weft_cpu_carve(scratch, size, (size_t)(w->g.dims * BLOCK) * sizeof(float));
     b.seen.begin = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
     b.seen.end = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
-    b.row = weft_cpu_carve(scratch, size, dims * sizeof(float));
+    b.row = weft_cpu_carve(scratch, size, WEFT_MAX_HEAD_DIM * sizeof(float));
     return b;
+}
+
+/* Packs `keys` rows of K or V as rows; returns whether any is non-finite. */
+static int pack_rows(const weft_cpu_gradients *w, const void *data, const weft_strides *strides, size_t index, int64_t dim,
+                     int64_t keys, char *to) {
+    const weft_cpu_kernel *kernel = w->kernel;
+    const int64_t lines = kernel->a.lines;
+    const size_t panel = weft_cpu_panel_bytes(kernel, kernel->a, dim), all = panel * (size_t)(BLOCK / lines);
+    memset(to, 0, all);
+    for (int64_t key = 0; key < keys; key += lines) {
+        const weft_cpu_source source = {
+            w->p->dtype, data, index + (size_t)(key * strides->seq), strides->seq, 1, weft_cpu_min(lines, keys - key), dim};
+        kernel->pack_a(&source, to + (size_t)(key / lines) * panel);
+    }
+    return weft_cpu_has_nonfinite(kernel, to, all);
 }
 
 /* Packs a block of keys and values; returns whether any is non-finite. */
@@ -59,37 +78,28 @@ static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batc
     const weft_attention *p = w->p;
     const weft_cpu_kernel *kernel = w->kernel;
     const int64_t lines = kernel->a.lines;
-    const size_t panel = weft_cpu_panel_bytes(kernel, kernel->a, p->head_dim), all = panel * (size_t)(BLOCK / lines);
     const size_t k = weft_row_index(&p->k_strides, batch, begin, kv_head);
     const size_t v = weft_row_index(&p->v_strides, batch, begin, kv_head);
-    memset(b->k, 0, all);
-    memset(b->v, 0, all);
-    for (int64_t key = 0; key < keys; key += lines) {
-        weft_cpu_source source = {p->dtype,         w->data->k, k + (size_t)(key * p->k_strides.seq),
-                                  p->k_strides.seq, 1,          weft_cpu_min(lines, keys - key),
-                                  p->head_dim};
-        kernel->pack_a(&source, b->k + (size_t)(key / lines) * panel);
-        source.data = w->data->v;
-        source.index = v + (size_t)(key * p->v_strides.seq);
-        source.line_stride = p->v_strides.seq;
-        kernel->pack_a(&source, b->v + (size_t)(key / lines) * panel);
-    }
     const size_t down = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
-    memset(b->k_dims, 0, down * (size_t)(w->dims / lines));
+    memset(b->k_dims, 0, down * (size_t)(w->q.dims / lines));
     for (int64_t d = 0; d < p->head_dim; d += lines) {
         const weft_cpu_source source = {
             p->dtype, w->data->k, k + (size_t)d, 1, p->k_strides.seq, weft_cpu_min(lines, p->head_dim - d), keys};
         kernel->pack_a(&source, b->k_dims + (size_t)(d / lines) * down);
     }
-    return weft_cpu_has_nonfinite(kernel, b->k, all) || weft_cpu_has_nonfinite(kernel, b->v, all);
+    const int k_has = pack_rows(w, w->data->k, &p->k_strides, k, p->head_dim, keys, b->k);
+    return pack_rows(w, w->data->v, &p->v_strides, v, p->head_dim_v, keys, b->v) || k_has;
 }
 
-/* Which of the keys from `begin` each query of a panel sees; returns whether any sees one. */
-static int find_seen(const weft_cpu_gradients *w, const weft_cpu_seen *to, int64_t first, int64_t begin, int64_t keys) {
+/* Which of the keys each query of a panel sees; returns whether any sees one. */
+static int find_seen(const weft_cpu_gradients *w, const weft_cpu_seen *to, const weft_cpu_place *at) {
+    const weft_cpu_queries *q = at->queries;
     int any = 0;
     for (int64_t j = 0; j < w->kernel->b.lines; j++) {
-        const weft_rows none = {0, 0}, seen = first + j < w->p->seq ? weft_seen_keys(w->p, 0, first + j) : none;
-        const weft_rows here = weft_cpu_seen_of_block(seen, begin, keys);
+        const weft_rows none = {0, 0};
+        const weft_rows seen =
+            at->row + j < q->rows.end ? weft_band_seen(&w->scores.band, &q->sequence, at->row + j) : none;
+        const weft_rows here = weft_cpu_seen_of_block(seen, at->key, at->keys);
         to->begin[j] = (int32_t)here.begin;
         to->end[j] = (int32_t)here.end;
         any |= here.begin < here.end;
@@ -97,21 +107,42 @@ static int find_seen(const weft_cpu_gradients *w, const weft_cpu_seen *to, int64
     return any;
 }
 
+/* S to P, and dP to dS, of a panel. */
+static void differentiate(const weft_cpu_gradients *w, const buffers *b, const weft_cpu_place *at, size_t first) {
+    const weft_cpu_kernel *kernel = w->kernel;
+    const int64_t padded = weft_cpu_pad(at->keys, kernel->a.lines), floats = padded * kernel->b.lines;
+    float *bends = w->p->softcap > 0 ? b->bends : NULL;
+    if (w->scores.changes) {
+        weft_cpu_scores_change(&w->scores, at, b->scores, bends);
+    }
+    if (w->scores.drops) {
+        weft_cpu_scores_keep(&w->scores, at, b->kept);
+        weft_cpu_multiply_floats(floats, b->grads, b->kept);
+    }
+    kernel->panel->differentiate(padded, b->scores, b->grads, w->scores.factor, &b->seen, w->lse2 + first,
+                                 w->delta + first);
+    if (w->scores.drops) {
+        weft_cpu_multiply_floats(floats, b->scores, b->kept);
+    }
+    if (bends) {
+        weft_cpu_multiply_floats(floats, b->grads, bends);
+    }
+}
+
 /* P and dS of one panel of queries, as right operands at the panel's place; and its dQ. */
-static void visit_panel(const weft_cpu_gradients *w, const buffers *b, size_t item, int64_t panel, int64_t keys,
+static void visit_panel(const weft_cpu_gradients *w, const buffers *b, size_t item, int64_t panel, const weft_cpu_place *at,
                         float *sums) {
     const weft_cpu_kernel *kernel = w->kernel;
-    const int64_t lines = kernel->a.lines, width = kernel->b.lines, padded = weft_cpu_pad(keys, lines);
-    const size_t rows = weft_cpu_panel_bytes(kernel, kernel->a, w->p->head_dim), element = weft_dtype_bytes(kernel->dtype);
+    const int64_t lines = kernel->a.lines, width = kernel->b.lines, keys = at->keys, padded = weft_cpu_pad(keys, lines);
+    const size_t k_panel = weft_cpu_panel_bytes(kernel, kernel->a, w->q.dim),
+                 v_panel = weft_cpu_panel_bytes(kernel, kernel->a, w->g.dim), element = weft_dtype_bytes(kernel->dtype);
     const char *q = w->q.right + item * w->q.right_block + (size_t)panel * w->q.right_panel;
     const char *g = w->g.right + item * w->g.right_block + (size_t)panel * w->g.right_panel;
     for (int64_t key = 0; key < keys; key += lines) {
-        kernel->multiply(w->depth, b->k + (size_t)(key / lines) * rows, q, b->scores + key * width, 0);
-        kernel->multiply(w->depth, b->v + (size_t)(key / lines) * rows, g, b->grads + key * width, 0);
+        kernel->multiply(w->q.depth, b->k + (size_t)(key / lines) * k_panel, q, b->scores + key * width, 0);
+        kernel->multiply(w->g.depth, b->v + (size_t)(key / lines) * v_panel, g, b->grads + key * width, 0);
     }
-    const size_t at = item * BLOCK + (size_t)(panel * width);
-    kernel->panel->differentiate(padded, b->scores, b->grads, (float)(w->p->scale * 1.44269504088896340736), &b->seen,
-                                 w->lse2 + at, w->delta + at);
+    differentiate(w, b, at, item * BLOCK + (size_t)(panel * width));
     const size_t across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK),
                  offset = (size_t)(panel * width * width) * element;
     for (int64_t key = 0; key < keys; key += width) {
@@ -127,85 +158,121 @@ static void visit_panel(const weft_cpu_gradients *w, const buffers *b, size_t it
         slopes = b->narrow;
     }
     const size_t down = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
-    for (int64_t d = 0; d < w->dims; d += lines) {
+    for (int64_t d = 0; d < w->q.dims; d += lines) {
         kernel->multiply(weft_cpu_pad(keys, kernel->depth), b->k_dims + (size_t)(d / lines) * down, slopes,
-                         sums + (panel * w->dims + d) * width, 1);
+                         sums + (panel * w->q.dims + d) * width, 1);
+    }
+}
+
+/* to (dims, keys) += queries (dims as rows) times P or dS, from panel `first` of the queries on. */
+static void add_to_keys(const weft_cpu_gradients *w, const weft_cpu_packed_queries *from, size_t item, const char *right,
+                        int64_t first, int64_t panels, int64_t keys, float *to) {
+    const weft_cpu_kernel *kernel = w->kernel;
+    const int64_t lines = kernel->a.lines, width = kernel->b.lines;
+    const size_t element = weft_dtype_bytes(kernel->dtype), across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK);
+    const char *left = from->left + item * from->left_block + (size_t)(first * width * lines) * element;
+    for (int64_t key = 0; key < keys; key += width) {
+        const char *columns = right + (size_t)(key / width) * across + (size_t)(first * width * width) * element;
+        for (int64_t d = 0; d < from->dims; d += lines) {
+            kernel->multiply((panels - first) * width, left + (size_t)(d / lines) * from->left_panel, columns,
+                             to + d * BLOCK + key * lines, 1);
+        }
     }
 }
 
 /* One block of queries of one head against the block of keys: from the first panel that sees any. */
-static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t item, int64_t block, int64_t begin,
-                          int64_t keys, float *sums) {
-    const weft_cpu_kernel *kernel = w->kernel;
-    const int64_t lines = kernel->a.lines, width = kernel->b.lines;
-    const int64_t panels = (weft_cpu_min(BLOCK, w->p->seq - block * BLOCK) + width - 1) / width;
+static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t item, const weft_cpu_queries *q,
+                          int64_t begin, int64_t keys, float *sums) {
+    const int64_t width = w->kernel->b.lines, panels = weft_ceil_divide(q->rows.end - q->rows.begin, width);
     int64_t first = panels;
     for (int64_t panel = 0; panel < panels; panel++) {
-        if (find_seen(w, &b->seen, block * BLOCK + panel * width, begin, keys) || first < panels) {
+        const weft_cpu_place at = {q, q->rows.begin + panel * width, begin, keys};
+        if (find_seen(w, &b->seen, &at) || first < panels) {
             first = weft_cpu_min(first, panel);
-            visit_panel(w, b, item, panel, keys, sums);
+            visit_panel(w, b, item, panel, &at, sums);
         }
     }
-    if (first == panels) {
-        return;
-    }
-    const int64_t skipped = first * width, depth = panels * width - skipped;
-    const size_t element = weft_dtype_bytes(kernel->dtype), across = weft_cpu_panel_bytes(kernel, kernel->b, BLOCK);
-    const size_t left_at = (size_t)(skipped * lines) * element, right_at = (size_t)(skipped * width) * element;
-    for (int64_t key = 0; key < keys; key += width) {
-        const char *weights = b->weights + (size_t)(key / width) * across + right_at;
-        const char *slopes = b->slopes + (size_t)(key / width) * across + right_at;
-        for (int64_t d = 0; d < w->dims; d += lines) {
-            const size_t panel = (size_t)(d / lines);
-            const int64_t to = d * BLOCK + key * lines;
-            kernel->multiply(depth, w->g.left + item * w->g.left_block + panel * w->g.left_panel + left_at, weights,
-                             b->grad_v + to, 1);
-            kernel->multiply(depth, w->q.left + item * w->q.left_block + panel * w->q.left_panel + left_at, slopes,
-                             b->grad_k + to, 1);
-        }
+    if (first < panels) {
+        add_to_keys(w, &w->g, item, b->weights, first, panels, keys, b->grad_v);
+        add_to_keys(w, &w->q, item, b->slopes, first, panels, keys, b->grad_k);
     }
 }
 
+/* Sums of a block of keys to their rows; null: zeros. */
 static void store_keys(const weft_cpu_gradients *w, const buffers *b, const float *sums, double scale, void *to,
-                       const weft_strides *strides, int64_t batch, int64_t kv_head, int64_t begin, int64_t keys) {
+                       const weft_strides *strides, int64_t dim, int64_t batch, int64_t kv_head, weft_rows rows) {
     const int64_t lines = w->kernel->a.lines, width = w->kernel->b.lines;
-    for (int64_t key = 0; key < keys; key++) {
-        for (int64_t d = 0; d < w->p->head_dim; d++) {
+    for (int64_t key = 0; key < rows.end - rows.begin; key++) {
+        for (int64_t d = 0; d < dim; d++) {
             const int64_t at = d / lines * lines * BLOCK + key / width * width * lines + d % lines * width + key % width;
-            b->row[d] = (float)scale * sums[at];
+            b->row[d] = sums ? (float)scale * sums[at] : 0;
         }
-        weft_cpu_store(w->p->dtype, to, weft_row_index(strides, batch, begin + key, kv_head), w->p->head_dim, b->row);
+        weft_cpu_store(w->p->dtype, to, weft_row_index(strides, batch, rows.begin + key, kv_head), dim, b->row);
     }
+}
+
+static void store_key_gradients(const weft_cpu_gradients *w, const buffers *b, const float *grad_k, const float *grad_v,
+                                int64_t batch, int64_t kv_head, weft_rows rows) {
+    const weft_attention *p = w->p;
+    store_keys(w, b, grad_k, p->scale, w->data->grad_k, &p->k_strides, p->head_dim, batch, kv_head, rows);
+    store_keys(w, b, grad_v, 1, w->data->grad_v, &p->v_strides, p->head_dim_v, batch, kv_head, rows);
+}
+
+/* Blocks of queries that a tile's keys meet, counted from the first of their sequence. Steps of a packed batch are blocks
+ * of all its rows, so there the band says it. */
+static weft_rows blocks_of(const weft_cpu_gradients *w, const weft_visit *visit, const weft_sequence *s, weft_rows keys) {
+    if (!weft_reach_starts(&w->walk->reach)) {
+        const weft_rows steps = {weft_smaller(visit->first, visit->last), weft_larger(visit->first, visit->last) + 1};
+        return visit->steps > 0 ? steps : (weft_rows){0, 0};
+    }
+    const int64_t first = weft_band_search(&w->scores.band, s, keys.begin, 0) - s->rows.begin;
+    const int64_t last = weft_band_search(&w->scores.band, s, keys.end - 1, 1) - s->rows.begin;
+    return (weft_rows){first / BLOCK, first < last ? (last - 1) / BLOCK + 1 : first / BLOCK};
 }
 
 /* One stretch of a kv head's keys, block by block. Each block meets the visit's blocks of queries, head after head. */
 static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
     weft_cpu_gradients *w = context;
     const weft_attention *p = w->p;
+    const weft_reach *reach = &w->walk->reach;
     const int64_t batch = visit->tile.batch, kv_head = visit->tile.head, group = p->heads / p->kv_heads;
-    const int64_t first = visit->tile.block * w->tile_n;
-    if (kv_head >= p->kv_heads || first >= p->kv_seq) { /* a cluster may reach beyond the grid */
+    const int packed = weft_reach_starts(reach) != NULL; /* otherwise the visit's rows are those of a cluster */
+    const weft_rows rows = packed ? visit->cut.rows : weft_reach_rows(reach, visit->tile.block, 1);
+    if (kv_head >= p->kv_heads || rows.begin >= rows.end) { /* a cluster may reach beyond the grid */
         return;
     }
     size_t unused;
     const buffers b = lay_out(w, scratch, &unused);
-    float *sums = w->sums + (size_t)visit->tile.block * w->query_items * (size_t)(w->dims * BLOCK);
-    for (int64_t begin = first; begin < weft_cpu_min(first + w->tile_n, p->kv_seq); begin += BLOCK) {
-        const int64_t keys = weft_cpu_min(BLOCK, p->kv_seq - begin);
-        if (pack_keys(w, &b, batch, kv_head, begin, keys)) {
+    const int64_t number = packed ? visit->cut.sequence : batch;
+    const weft_sequence s = weft_sequence_at(&w->scores.sequences, number);
+    const weft_rows keys = {weft_between(rows.begin, s.columns.begin, s.columns.end),
+                            weft_between(rows.end, s.columns.begin, s.columns.end)}; /* those that count */
+    const weft_rows before = {rows.begin, weft_smaller(rows.end, keys.begin)},
+                    after = {weft_larger(rows.begin, keys.end), rows.end};
+    const weft_rows blocks = keys.begin < keys.end ? blocks_of(w, visit, &s, keys) : (weft_rows){0, 0};
+    const int64_t tile = visit->tile.block - weft_cpu_gradients_first(reach, number);
+    const int64_t first_block = weft_cpu_gradients_first(&w->cuts, number);
+    const size_t size = (size_t)(w->q.dims * BLOCK);
+    float *sums = w->sums + (size_t)tile * w->query_items * size;
+    for (int64_t begin = keys.begin; begin < keys.end; begin += BLOCK) {
+        const weft_rows here = {begin, weft_cpu_min(begin + BLOCK, keys.end)};
+        if (pack_keys(w, &b, batch, kv_head, begin, here.end - begin)) {
             __atomic_store_n(&w->has_nonfinite, 1, __ATOMIC_RELAXED);
         }
-        memset(b.grad_k, 0, (size_t)(w->dims * BLOCK) * sizeof(float));
-        memset(b.grad_v, 0, (size_t)(w->dims * BLOCK) * sizeof(float));
+        memset(b.grad_k, 0, size * sizeof(float));
+        memset(b.grad_v, 0, (size_t)(w->g.dims * BLOCK) * sizeof(float));
         for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
-            for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
-                const size_t item = weft_cpu_gradients_item(w, batch, head, step);
-                visit_queries(w, &b, item, step, begin, keys, sums + item * (size_t)(w->dims * BLOCK));
+            for (int64_t i = 0; i < blocks.end - blocks.begin; i++) {
+                const int64_t block = first_block + (visit->direction > 0 ? blocks.begin + i : blocks.end - 1 - i);
+                const size_t item = weft_cpu_gradients_item(w, batch, head, block);
+                const weft_cpu_queries q = weft_cpu_gradients_queries(w, batch, head, block);
+                visit_queries(w, &b, item, &q, begin, here.end - begin, sums + item * size);
             }
         }
-        store_keys(w, &b, b.grad_k, p->scale, w->data->grad_k, &p->k_strides, batch, kv_head, begin, keys);
-        store_keys(w, &b, b.grad_v, 1, w->data->grad_v, &p->v_strides, batch, kv_head, begin, keys);
+        store_key_gradients(w, &b, b.grad_k, b.grad_v, batch, kv_head, here);
     }
+    store_key_gradients(w, &b, NULL, NULL, batch, kv_head, before);
+    store_key_gradients(w, &b, NULL, NULL, batch, kv_head, after);
 }
 
 /* Adds up the gradients of one block of queries, in the order of the keys. */
@@ -214,19 +281,31 @@ static void store_queries(void *context, void *scratch, int64_t item) {
     const weft_attention *p = w->p;
     const int64_t block = item % w->blocks, head = item / w->blocks % p->heads, batch = item / w->blocks / p->heads;
     const int64_t width = w->kernel->b.lines;
-    const size_t size = (size_t)(w->dims * BLOCK), all = w->query_items * size;
+    const size_t size = (size_t)(w->q.dims * BLOCK), all = w->query_items * size;
+    const weft_rows rows = weft_reach_cut(&w->cuts, batch, block, 1).rows;
     float *row = scratch;
-    for (int64_t i = 0; i < weft_cpu_min(BLOCK, p->seq - block * BLOCK); i++) {
+    for (int64_t i = 0; i < rows.end - rows.begin; i++) {
         for (int64_t d = 0; d < p->head_dim; d++) {
-            const size_t at = (size_t)item * size + (size_t)((i / width * w->dims + d) * width + i % width);
+            const size_t at = (size_t)item * size + (size_t)((i / width * w->q.dims + d) * width + i % width);
             float sum = 0;
             for (int64_t tile = 0; tile < w->tiles; tile++) {
                 sum += w->sums[(size_t)tile * all + at];
             }
             row[d] = (float)p->scale * sum;
         }
-        weft_cpu_store(p->dtype, w->data->grad_q, weft_row_index(&p->q_strides, batch, block * BLOCK + i, head),
-                       p->head_dim, row);
+        weft_cpu_store(p->dtype, w->data->grad_q, weft_row_index(&p->q_strides, batch, rows.begin + i, head), p->head_dim,
+                       row);
+    }
+}
+
+/* Adds up the gradients of the sinks, head by head in the order of the queries. */
+static void store_sinks(const weft_cpu_gradients *w) {
+    for (int64_t head = 0; head < w->p->heads; head++) {
+        double sum = 0;
+        for (int64_t i = 0; i < w->p->batch * w->blocks; i++) {
+            sum += w->sinks[weft_cpu_gradients_item(w, i / w->blocks, head, i % w->blocks)];
+        }
+        w->data->grad_sinks[head] = (float)sum;
     }
 }
 
@@ -236,7 +315,7 @@ static int repeats(const weft_strides *s, int64_t batch, int64_t seq, int64_t he
 }
 
 static weft_status run(weft_cpu_gradients *w, const weft_plan *plan, weft_message *message) {
-    const double bytes = (double)w->tiles * (double)w->query_items * (double)(w->dims * BLOCK) * sizeof(float);
+    const double bytes = (double)w->tiles * (double)w->query_items * (double)(w->q.dims * BLOCK) * sizeof(float);
     w->sums = bytes < 0x1p62 ? weft_cpu_alloc((size_t)bytes) : NULL;
     if (!w->sums) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %.0f bytes of sums", bytes);
@@ -248,10 +327,15 @@ static weft_status run(weft_cpu_gradients *w, const weft_plan *plan, weft_messag
                                 .progress = plan->progress,
                                 .progress_user = plan->progress_user};
     lay_out(w, NULL, &visitor.scratch);
-    const weft_status status = weft_cpu_walk(&plan->walk, &visitor, message);
-    return status ? status
-                  : weft_cpu_each((int64_t)w->query_items, w->kernel, (size_t)w->dims * sizeof(float), store_queries, w,
-                                  message);
+    weft_status status = weft_cpu_walk(&plan->walk, &visitor, message);
+    if (status == WEFT_OK) {
+        status =
+            weft_cpu_each((int64_t)w->query_items, w->kernel, (size_t)w->q.dims * sizeof(float), store_queries, w, message);
+    }
+    if (status == WEFT_OK && w->sinks) {
+        store_sinks(w);
+    }
+    return status;
 }
 
 weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attention_gradients *data,
@@ -272,8 +356,8 @@ weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attent
     weft_cpu_gradients w = {.p = p,
                             .data = data,
                             .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, working),
-                            .tile_n = s->tile_n,
-                            .tiles = weft_ceil_divide(p->kv_seq, s->tile_n)};
+                            .walk = &plan->walk,
+                            .tile_n = s->tile_n};
     weft_status status = weft_cpu_gradients_prepare(&w, message);
     if (status == WEFT_OK && !w.has_nonfinite) {
         status = run(&w, plan, message);

@@ -16,23 +16,22 @@
 enum { BLOCK = WEFT_CPU_BACKWARD_BLOCK };
 
 static void pack_queries(weft_cpu_gradients *w, weft_cpu_packed_queries *to, const void *data, const weft_strides *strides,
-                         int64_t batch, int64_t head, int64_t block) {
+                         const weft_cpu_queries *q, size_t item) {
     const weft_cpu_kernel *kernel = w->kernel;
-    const int64_t rows = weft_cpu_min(BLOCK, w->p->seq - block * BLOCK);
-    const size_t item = weft_cpu_gradients_item(w, batch, head, block);
-    const size_t index = weft_row_index(strides, batch, block * BLOCK, head);
+    const int64_t rows = q->rows.end - q->rows.begin;
+    const size_t index = weft_row_index(strides, q->batch, q->rows.begin, q->head);
     char *right = to->right + item * to->right_block, *left = to->left + item * to->left_block;
     memset(right, 0, to->right_block); /* queries past the last are 0 */
     memset(left, 0, to->left_block);
     for (int64_t i = 0; i < rows; i += kernel->b.lines) {
-        const weft_cpu_source source = {w->p->dtype,   data, index + (size_t)(i * strides->seq),
-                                        strides->seq,  1,    weft_cpu_min(kernel->b.lines, rows - i),
-                                        w->p->head_dim};
+        const weft_cpu_source source = {w->p->dtype,  data, index + (size_t)(i * strides->seq),
+                                        strides->seq, 1,    weft_cpu_min(kernel->b.lines, rows - i),
+                                        to->dim};
         kernel->pack_b(&source, right + (size_t)(i / kernel->b.lines) * to->right_panel);
     }
-    for (int64_t d = 0; d < w->p->head_dim; d += kernel->a.lines) {
+    for (int64_t d = 0; d < to->dim && rows > 0; d += kernel->a.lines) {
         const weft_cpu_source source = {
-            w->p->dtype, data, index + (size_t)d, 1, strides->seq, weft_cpu_min(kernel->a.lines, w->p->head_dim - d), rows};
+            w->p->dtype, data, index + (size_t)d, 1, strides->seq, weft_cpu_min(kernel->a.lines, to->dim - d), rows};
         kernel->pack_a(&source, left + (size_t)(d / kernel->a.lines) * to->left_panel);
     }
     if (weft_cpu_has_nonfinite(kernel, right, to->right_block)) {
@@ -41,22 +40,26 @@ static void pack_queries(weft_cpu_gradients *w, weft_cpu_packed_queries *to, con
 }
 
 /* Gradient times output, and the logarithm of the sum in base 2. Infinity makes every weight 0: for queries that see no
- * key, and for those past the last. */
+ * key, and for those past the last. A sink's weight is a query's as any key's is, with a value of 0. */
 static void measure_queries(weft_cpu_gradients *w, const float *lse, const void *o, const weft_strides *o_strides,
-                            int64_t batch, int64_t head, int64_t block) {
+                            const weft_cpu_queries *q, size_t item) {
     const weft_attention *p = w->p;
-    const size_t item = weft_cpu_gradients_item(w, batch, head, block);
-    float out[256], grad[256];
+    float out[WEFT_MAX_HEAD_DIM], grad[WEFT_MAX_HEAD_DIM];
+    double sink = 0;
     for (int64_t i = 0; i < BLOCK; i++) {
-        const int64_t row = block * BLOCK + i;
+        const int64_t row = q->rows.begin + i;
         double dot = 0, log2_sum = INFINITY;
-        if (row < p->seq) {
-            weft_cpu_load(p->dtype, o, weft_row_index(o_strides, batch, row, head), p->head_dim, out);
-            weft_cpu_load(p->dtype, w->data->grad_o, weft_row_index(&p->o_strides, batch, row, head), p->head_dim, grad);
-            for (int64_t d = 0; d < p->head_dim; d++) {
+        if (row < q->rows.end) {
+            weft_cpu_load(p->dtype, o, weft_row_index(o_strides, q->batch, row, q->head), p->head_dim_v, out);
+            weft_cpu_load(p->dtype, w->data->grad_o, weft_row_index(&p->o_strides, q->batch, row, q->head), p->head_dim_v,
+                          grad);
+            for (int64_t d = 0; d < p->head_dim_v; d++) {
                 dot += (double)out[d] * (double)grad[d];
             }
-            const double natural = (double)lse[(batch * p->heads + head) * p->seq + row];
+            const double natural = (double)lse[(q->batch * p->heads + q->head) * p->seq + row];
+            if (w->sinks && natural != -INFINITY) {
+                sink -= exp((double)w->data->sinks[q->head] - natural) * dot;
+            }
             log2_sum = natural == -INFINITY ? INFINITY : natural * 1.44269504088896340736;
             if (!isfinite(dot) || isnan(natural)) {
                 __atomic_store_n(&w->has_nonfinite, 1, __ATOMIC_RELAXED);
@@ -64,6 +67,9 @@ static void measure_queries(weft_cpu_gradients *w, const float *lse, const void 
         }
         w->delta[item * BLOCK + (size_t)i] = (float)dot;
         w->lse2[item * BLOCK + (size_t)i] = (float)log2_sum;
+    }
+    if (w->sinks) {
+        w->sinks[item] = sink;
     }
 }
 
@@ -78,18 +84,22 @@ static void prepare_block(void *context, void *scratch, int64_t item) {
     preparation *prepare = context;
     weft_cpu_gradients *w = prepare->w;
     const int64_t block = item % w->blocks, head = item / w->blocks % w->p->heads, batch = item / w->blocks / w->p->heads;
+    const weft_cpu_queries q = weft_cpu_gradients_queries(w, batch, head, block);
     (void)scratch;
-    pack_queries(w, &w->q, w->data->q, &w->p->q_strides, batch, head, block);
-    pack_queries(w, &w->g, w->data->grad_o, &w->p->o_strides, batch, head, block);
-    measure_queries(w, prepare->lse, prepare->o, &prepare->o_strides, batch, head, block);
+    pack_queries(w, &w->q, w->data->q, &w->p->q_strides, &q, (size_t)item);
+    pack_queries(w, &w->g, w->data->grad_o, &w->p->o_strides, &q, (size_t)item);
+    measure_queries(w, prepare->lse, prepare->o, &prepare->o_strides, &q, (size_t)item);
 }
 
-static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_packed_queries *q, size_t items) {
+static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_packed_queries *q, int64_t dim, size_t items) {
     const weft_cpu_kernel *kernel = w->kernel;
-    q->right_panel = weft_cpu_panel_bytes(kernel, kernel->b, w->p->head_dim);
+    q->dim = dim;
+    q->dims = weft_cpu_pad(dim, kernel->a.lines);
+    q->depth = weft_cpu_pad(dim, kernel->depth);
+    q->right_panel = weft_cpu_panel_bytes(kernel, kernel->b, q->dim);
     q->left_panel = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
     q->right_block = q->right_panel * (size_t)(BLOCK / kernel->b.lines);
-    q->left_block = q->left_panel * (size_t)(w->dims / kernel->a.lines);
+    q->left_block = q->left_panel * (size_t)(q->dims / kernel->a.lines);
     q->right = weft_cpu_alloc(items * q->right_block);
     q->left = weft_cpu_alloc(items * q->left_block);
     return q->right && q->left;
@@ -99,7 +109,8 @@ static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_packed_queries *q
 static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strides *strides, float **lse,
                                weft_message *message) {
     weft_attention p = *w->p;
-    *strides = p.o_strides = (weft_strides){p.seq * p.heads * p.head_dim, p.heads * p.head_dim, p.head_dim};
+    p.extras &= WEFT_SINKS | WEFT_ALIBI | WEFT_BIAS; /* the problem has all lengths */
+    *strides = p.o_strides = (weft_strides){p.seq * p.heads * p.head_dim_v, p.heads * p.head_dim_v, p.head_dim_v};
     const weft_attention_extents sizes = weft_attention_sizes(&p);
     *o = weft_cpu_alloc(sizes.o * weft_dtype_bytes(w->p->dtype));
     *lse = weft_cpu_alloc(sizes.lse * sizeof **lse);
@@ -112,21 +123,40 @@ static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strid
     forward.v = w->data->v;
     forward.o = *o;
     forward.lse = *lse;
+    forward.sinks = w->data->sinks;
+    forward.alibi = w->data->alibi;
+    forward.bias = w->data->bias;
+    forward.dropout_seed = w->data->dropout_seed;
     p.operation = WEFT_ATTENTION;
     return weft_attention_forward(&p, &forward, message);
 }
 
+/* Tiles of the longest sequence's keys, whether or not they count. */
+static int64_t most_tiles(const weft_cpu_gradients *w) {
+    const int32_t *starts = weft_reach_starts(&w->walk->reach);
+    int64_t most = starts ? 0 : w->p->kv_seq;
+    for (int64_t i = 0; starts && i < w->p->sequences; i++) {
+        most = weft_larger(most, starts[i + 1] - starts[i]);
+    }
+    return weft_ceil_divide(most, w->tile_n);
+}
+
 weft_status weft_cpu_gradients_prepare(weft_cpu_gradients *w, weft_message *message) {
     const weft_attention *p = w->p;
-    w->dims = weft_cpu_pad(p->head_dim, w->kernel->a.lines);
-    w->depth = weft_cpu_pad(p->head_dim, w->kernel->depth);
-    w->blocks = (p->seq + BLOCK - 1) / BLOCK;
+    w->scores = weft_cpu_scores_of(p, w->kernel, p->scale, w->data->alibi, w->data->bias, w->data->dropout_seed);
+    w->cuts = weft_reach_make(p->seq, p->kv_seq, BLOCK, BLOCK, weft_slice_full(p->seq, p->kv_seq));
+    weft_reach_set_band(&w->cuts, w->scores.band, w->scores.sequences, 0);
+    w->blocks = weft_reach_tiles(&w->cuts);
+    w->tiles = most_tiles(w);
     const double items = (double)p->batch * (double)p->heads * (double)w->blocks;
-    const size_t count = items * BLOCK * (double)w->dims < 0x1p56 ? (size_t)(p->batch * p->heads * w->blocks) : 0;
+    const size_t count = items * BLOCK * WEFT_MAX_HEAD_DIM < 0x1p56 ? (size_t)(p->batch * p->heads * w->blocks) : 0;
+    const int has_sinks = (p->extras & WEFT_SINKS) && w->data->grad_sinks;
     w->query_items = count;
     w->lse2 = count ? weft_cpu_alloc(count * BLOCK * sizeof(float)) : NULL;
     w->delta = count ? weft_cpu_alloc(count * BLOCK * sizeof(float)) : NULL;
-    if (!w->lse2 || !w->delta || !alloc_queries(w, &w->q, count) || !alloc_queries(w, &w->g, count)) {
+    w->sinks = count && has_sinks ? weft_cpu_alloc(count * sizeof *w->sinks) : NULL;
+    if (!w->lse2 || !w->delta || (has_sinks && !w->sinks) || !alloc_queries(w, &w->q, p->head_dim, count) ||
+        !alloc_queries(w, &w->g, p->head_dim_v, count)) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory to pack queries and gradients");
     }
     void *o = NULL;
@@ -151,4 +181,5 @@ void weft_cpu_gradients_free(weft_cpu_gradients *w) {
     weft_cpu_free(w->lse2);
     weft_cpu_free(w->delta);
     weft_cpu_free(w->sums);
+    weft_cpu_free(w->sinks);
 }
