@@ -16,7 +16,7 @@ set(WEFT_TESTS_nightly hopper_attention_emulated_fp16 pages launches recommend_a
     reproduce_numa reproduce_h200 cli_progress_all)
 
 # Also run with the thread sanitizer.
-set(WEFT_TESTS_threads test_cpu test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
+set(WEFT_TESTS_threads test_cpu test_attention_features test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
 
 # The longest, which start first: a core that waits for the last test is idle.
 set(WEFT_TESTS_first hopper_attention_emulated hopper_gemm_emulated wheel cppcheck cli_memory study_emulated readme test_cpu headers)

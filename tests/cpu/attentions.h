@@ -101,4 +101,89 @@ static inline void compare(const tensors *t) {
     free(plain);
 }
 
+/* Largest difference of two tensors against the largest value, over the elements that belong to rows. Gradients of queries
+ * that see one key cancel to 0 and keep the rounding errors of their terms, products of rows of dO and V. */
+static inline double difference(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads,
+                                const void *got, const void *want) {
+    const int64_t dims = dims_of(p, strides);
+    double worst = 0, largest = sqrt((double)p->head_dim_v) / 30;
+    for (int64_t i = 0; i < p->batch * seq * heads * dims; i++) {
+        const int64_t d = i % dims, head = i / dims % heads, row = i / dims / heads % seq;
+        const size_t at = weft_row_index(strides, i / dims / heads / seq, row, head) + (size_t)d;
+        const double x = weft_ref_load(p->dtype, got, at), y = weft_ref_load(p->dtype, want, at);
+        if (isnan(x) != isnan(y)) {
+            return INFINITY;
+        }
+        worst = isnan(x) || x == y ? worst : fmax(worst, fabs(x - y));
+        largest = isnan(y) || isinf(y) ? largest : fmax(largest, fabs(y));
+    }
+    return worst / largest;
+}
+
+/* What a backward pass reads, and the gradients that it is to write: of q, k, v and the sinks. */
+static inline weft_attention_gradients gradients_of(const tensors *t, const void *grad_o, void *const grads[4]) {
+    weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
+    data.q = t->q;
+    data.k = t->k;
+    data.v = t->v;
+    data.grad_o = grad_o;
+    data.grad_q = grads[0];
+    data.grad_k = grads[1];
+    data.grad_v = grads[2];
+    data.grad_sinks = t->sinks ? grads[3] : NULL;
+    data.sinks = t->sinks;
+    data.alibi = t->alibi;
+    data.bias = t->bias;
+    data.lengths = t->data.lengths;
+    data.dropout_seed = t->data.dropout_seed;
+    return data;
+}
+
+/* Gradients against the reference's, with the forward pass's results given and not. `problem` is as the caller wrote it. */
+static inline void check_backward(uint64_t *random, const tensors *t, const weft_attention *problem, int round) {
+    const weft_attention *p = &t->p;
+    const size_t bytes = weft_dtype_bytes(p->dtype);
+    const size_t sizes[] = {t->size.q * bytes, t->size.k * bytes, t->size.v * bytes, (size_t)p->heads * sizeof(float)};
+    void *grad_o = random_buffer(random, p->dtype, t->size.o), *ours[4], *theirs[4];
+    for (int i = 0; i < 4; i++) {
+        ours[i] = guarded_new(sizes[i]);
+        theirs[i] = guarded_new(sizes[i]);
+    }
+    if (round % 5 == 4) { /* a value that not every query sees */
+        weft_ref_store(p->dtype, round % 2 ? t->k : t->v, round % 2 ? t->size.k - 1 : t->size.v - 1,
+                       round % 3 ? NAN : INFINITY);
+    }
+    tensors_poison_outputs(t);
+    assert_int_equal(weft_ref_attention(p, &t->data, NULL), WEFT_OK);
+    weft_attention_gradients data = gradients_of(t, grad_o, theirs);
+    assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
+    data = gradients_of(t, grad_o, ours);
+    data.o = round % 2 ? t->data.o : NULL;
+    data.lse = round % 2 ? t->data.lse : NULL;
+    weft_message message = {""};
+    if (weft_attention_backward(problem, &data, &message)) {
+        fail_msg("%s", message.text);
+    }
+    const double most = p->dtype == WEFT_FP32 ? 1e-5 : p->dtype == WEFT_FP16 ? 4e-3 : 3e-2;
+    const weft_strides *strides[] = {&p->q_strides, &p->k_strides, &p->v_strides};
+    for (int i = 0; i < 3; i++) {
+        const int64_t seq = i ? weft_attention_keys(p) : weft_attention_rows(p), heads = i ? p->kv_heads : p->heads;
+        assert_near(difference(p, strides[i], seq, heads, ours[i], theirs[i]), 0, most);
+        char *owned = owned_bytes(p, strides[i], seq, heads, sizes[i] / bytes);
+        guarded_check(ours[i], sizes[i], owned);
+        free(owned);
+    }
+    for (int64_t head = 0; t->sinks && head < p->heads; head++) {
+        const float *got = ours[3], *want = theirs[3];
+        const int alike = got[head] == want[head] || (isnan(got[head]) && isnan(want[head]));
+        assert_near(alike ? 0 : (double)got[head] - (double)want[head], 0, most * fmax(1, fabs((double)want[head])));
+    }
+    for (int i = 0; i < 4; i++) {
+        guarded_check(ours[i], sizes[i], NULL);
+        guarded_free(ours[i]);
+        guarded_free(theirs[i]);
+    }
+    guarded_free(grad_o);
+}
+
 #endif

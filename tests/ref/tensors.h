@@ -75,10 +75,15 @@ static inline void pad_problem(weft_attention *p, int64_t pad) {
     p->o_strides = padded_strides(p->layout, p->seq, p->heads, dim_v, 2 * pad);
 }
 
-/* Marks the bytes of the elements of a tensor, whose strides are one of the problem's; the caller frees. */
+/* Elements of a row of a tensor, whose strides are one of the problem's. */
+static inline int64_t dims_of(const weft_attention *p, const weft_strides *s) {
+    return s == &p->v_strides || s == &p->o_strides ? p->head_dim_v : p->head_dim;
+}
+
+/* Marks the bytes of the elements of such a tensor; the caller frees. */
 static inline char *owned_bytes(const weft_attention *p, const weft_strides *s, int64_t seq, int64_t heads, size_t count) {
     const size_t bytes = weft_dtype_bytes(p->dtype);
-    const int64_t dims = s == &p->v_strides || s == &p->o_strides ? p->head_dim_v : p->head_dim;
+    const int64_t dims = dims_of(p, s);
     char *owned = calloc(count, bytes);
     assert_non_null(owned);
     for (int64_t b = 0; b < p->batch; b++) {
