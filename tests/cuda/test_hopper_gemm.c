@@ -94,8 +94,9 @@ static weft_schedule random_schedule(uint64_t *random, const weft_gemm *p, int r
         s.group = random_between(random, 0, 3);
         s.axis = (weft_axis)random_between(random, WEFT_AXIS_N, WEFT_AXIS_M);
         const int64_t *cluster = clusters[random_between(random, 0, 5)];
+        const int two_dimensional = cluster[0] > 1 && cluster[1] > 1, narrow = tile[0] == 64 || tile[1] == 64;
         s.cluster_m = cluster[0];
-        s.cluster_n = cluster[1] < 2 || tile[0] > 64 ? cluster[1] : 1; /* see clusters_without_senders() */
+        s.cluster_n = two_dimensional && narrow ? 1 : cluster[1]; /* see clusters_without_senders() */
         if (round % 3 == 0 && tile[2] > 1 && (p->k + 63) / 64 >= tile[2] && cluster[0] * cluster[1] * tile[2] <= 8) {
             s.split = tile[2];
             s.dispatch = WEFT_DISPATCH_GRID;
@@ -502,25 +503,25 @@ static void launching_fails(void **state) {
 }
 
 /* Of an A that is contiguous along m, a tile of 64 rows is one box: in a cluster of 2x2 one of the two CTAs that share it
- * would have nothing to send. */
+ * would have nothing to send. So it is with a B that is contiguous along n, and 64 columns. */
 static void clusters_without_senders(void **state) {
     (void)state;
     const weft_device device = gpu();
     weft_schedule s = WEFT_SCHEDULE_INIT;
     weft_plan *plan;
     script(NULL);
-    for (int contiguous = 0; contiguous < 2; contiguous++) {
+    for (int kind = 0; kind < 4; kind++) {
+        const int contiguous = kind % 2, of_b = kind / 2;
         weft_gemm p = small();
-        p.a_major = contiguous ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
-        p.lda = 0;
-        s.tile_m = 64;
-        s.tile_n = 128;
+        p.a_major = contiguous && !of_b ? WEFT_COL_MAJOR : WEFT_ROW_MAJOR;
+        p.b_major = contiguous && of_b ? WEFT_ROW_MAJOR : WEFT_COL_MAJOR;
+        s.tile_m = of_b ? 128 : 64;
+        s.tile_n = of_b ? 64 : 128;
         s.cluster_m = s.cluster_n = 2;
-        weft_message message = {""};
-        const weft_status status = plan_on(&plan, &p, &s, NULL, &device, &message);
-        assert_int_equal(status, contiguous ? WEFT_UNSUPPORTED : WEFT_OK);
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), contiguous ? WEFT_UNSUPPORTED : WEFT_OK);
         weft_plan_destroy(plan);
-        s.cluster_n = 1;
+        s.cluster_m = of_b ? 1 : 2;
+        s.cluster_n = of_b ? 2 : 1;
         assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
         weft_plan_destroy(plan);
     }

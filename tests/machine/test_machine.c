@@ -722,7 +722,7 @@ static void test_flips(void **state) {
         }
         free(text);
     }
-    assert_in_range(failed, 1, 20000);
+    assert_true(failed >= random_rounds(20000) / 2); /* others change a comment, or one digit for another */
 }
 
 int main(void) {

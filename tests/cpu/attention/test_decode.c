@@ -115,7 +115,7 @@ static void plans_are_obeyed(void **state) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.workers = 1;
         s.sweep = 1 + round / 2 % WEFT_SWEEPS;
-        s.dispatch = 1 + round / 2 / WEFT_SWEEPS;
+        s.dispatch = 1 + round / 2 / WEFT_SWEEPS % WEFT_DISPATCHES;
         s.order = round % 3 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_BLOCK_FIRST; /* heads in another order, or not */
         s.domains = 2;
         weft_plan *plan;
