@@ -105,6 +105,37 @@ static inline void compare(const tensors *t) {
     free(plain);
 }
 
+/* Puts non-finite values into K and V, here and there. With dropout only into V: where a score is NaN and all is dropped,
+ * 0 and NaN are both right. */
+static inline void spoil(uint64_t *random, const tensors *t) {
+    static const double values[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 6; i++) {
+        const int in_k = i % 2 && t->p.dropout == 0;
+        const size_t count = in_k ? t->size.k : t->size.v;
+        weft_ref_store(t->p.dtype, in_k ? t->k : t->v, (size_t)random_between(random, 0, (int64_t)count - 1),
+                       values[i % 3]);
+    }
+}
+
+/* A result in fp32 against the reference, whose place it takes: finite where that is. */
+static inline void compare_spoilt(const tensors *t) {
+    float *o = malloc(t->size.o * sizeof *o);
+    assert_non_null(o);
+    memcpy(o, t->data.o, t->size.o * sizeof *o);
+    assert_int_equal(weft_ref_attention(&t->p, &t->data, NULL), WEFT_OK);
+    char *owned = owned_bytes(&t->p, &t->p.o_strides, weft_attention_rows(&t->p), t->p.heads, t->size.o);
+    for (size_t i = 0; i < t->size.o; i++) {
+        if (owned[i * sizeof *o]) {
+            const float want = ((const float *)t->data.o)[i];
+            assert_true(isfinite(want) ? fabsf(o[i] - want) < 1e-5f * (float)fmax(1, fabs((double)want))
+                        : isnan(want)  ? isnan(o[i])
+                                       : o[i] == want || isnan(o[i]));
+        }
+    }
+    free(owned);
+    free(o);
+}
+
 /* How much the rounding errors of the terms of a gradient of Q, or of K, add up to, as random ones do, in units of what one
  * rounding is relative to its value. A term is scale P (g . V) times an element of K or Q, at most 1; g is the gradient of
  * O. Sums may cancel: where a query sees one key, g . V less g . O is 0, and these errors are all there is. */

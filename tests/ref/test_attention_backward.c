@@ -1,12 +1,14 @@
 /* Gradients against finite differences of a forward pass of the test's own, in doubles that mirror the storage. */
 #include "tensors.h"
 
-#include "../masks.h"
+#include "../features.h"
+#include "ref/scores.h"
 
 /* The problem, and every tensor as doubles at the same indices as in storage. */
 typedef struct mirror {
     const weft_attention *p;
-    double *q, *k, *v, *grad_o;
+    const weft_attention_data *data; /* what gradients are not asked for */
+    double *q, *k, *v, *grad_o, *sinks;
 } mirror;
 
 static double at(const double *data, const weft_strides *s, int64_t b, int64_t i, int64_t h, int64_t d) {
@@ -17,18 +19,23 @@ static double at(const double *data, const weft_strides *s, int64_t b, int64_t i
 static double query_loss(const mirror *m, int64_t b, int64_t h, int64_t row) {
     const weft_attention *p = m->p;
     const int64_t kv_head = h / (p->heads / p->kv_heads);
-    double sum = 0, loss = 0;
+    double sum = p->extras & WEFT_SINKS ? exp(m->sinks[h]) : 0, loss = 0;
     for (int64_t key = 0; key < p->kv_seq; key++) {
-        if (!mask_shows(p, row, key)) {
+        if (!batch_shows(p, &p->lengths, b, row, key)) {
             continue;
         }
         double score = 0, value = 0;
         for (int64_t d = 0; d < p->head_dim; d++) {
             score += at(m->q, &p->q_strides, b, row, h, d) * at(m->k, &p->k_strides, b, key, kv_head, d);
+        }
+        for (int64_t d = 0; d < p->head_dim_v; d++) {
             value += at(m->grad_o, &p->o_strides, b, row, h, d) * at(m->v, &p->v_strides, b, key, kv_head, d);
         }
-        sum += exp(p->scale * score);
-        loss += exp(p->scale * score) * value;
+        score *= p->scale;
+        score = p->softcap > 0 ? p->softcap * tanh(score / p->softcap) : score;
+        const double weight = exp(score + weft_ref_bias(p, m->data->alibi, m->data->bias, b, h, row, key));
+        sum += weight;
+        loss += weight * value * weft_ref_kept(p, m->data->dropout_seed, b * p->heads + h, row, key);
     }
     return sum > 0 ? loss / sum : 0;
 }
@@ -37,7 +44,7 @@ static double loss_of(const mirror *m) {
     double loss = 0;
     for (int64_t b = 0; b < m->p->batch; b++) {
         for (int64_t h = 0; h < m->p->heads; h++) {
-            for (int64_t row = 0; row < m->p->seq; row++) {
+            for (int64_t row = 0; row < weft_attention_rows(m->p); row++) {
                 loss += query_loss(m, b, h, row);
             }
         }
@@ -74,8 +81,10 @@ static void check_gradient(const mirror *m, double *input, const void *gradient,
     guarded_check(gradient, count * bytes, owned);
 }
 
-static void check_problem(uint64_t *seed, const weft_attention *problem) {
+/* `lengths`: those that count. */
+static void check_lengths(uint64_t *seed, const weft_attention *problem, const weft_lengths *lengths) {
     tensors t = tensors_new(seed, problem);
+    t.p.lengths = *lengths;
     const weft_attention *p = &t.p;
     const size_t bytes = weft_dtype_bytes(p->dtype);
     void *grad_o = random_buffer(seed, p->dtype, t.size.o);
@@ -87,20 +96,38 @@ static void check_problem(uint64_t *seed, const weft_attention *problem) {
                                            .grad_o = grad_o,
                                            .grad_q = guarded_new(t.size.q * bytes),
                                            .grad_k = guarded_new(t.size.k * bytes),
-                                           .grad_v = guarded_new(t.size.v * bytes)};
+                                           .grad_v = guarded_new(t.size.v * bytes),
+                                           .grad_sinks = guarded_new((size_t)p->heads * sizeof(float)),
+                                           .sinks = t.sinks,
+                                           .alibi = t.alibi,
+                                           .bias = t.bias,
+                                           .dropout_seed = t.data.dropout_seed};
     assert_int_equal(weft_ref_attention_backward(p, &data, NULL), WEFT_OK);
 
-    const mirror m = {p, mirrored(p->dtype, t.q, t.size.q), mirrored(p->dtype, t.k, t.size.k),
-                      mirrored(p->dtype, t.v, t.size.v), mirrored(p->dtype, grad_o, t.size.o)};
-    char *owned_q = owned_bytes(p, &p->q_strides, p->seq, p->heads, t.size.q);
-    char *owned_k = owned_bytes(p, &p->k_strides, p->kv_seq, p->kv_heads, t.size.k);
-    char *owned_v = owned_bytes(p, &p->v_strides, p->kv_seq, p->kv_heads, t.size.v);
+    const mirror m = {p,
+                      &t.data,
+                      mirrored(p->dtype, t.q, t.size.q),
+                      mirrored(p->dtype, t.k, t.size.k),
+                      mirrored(p->dtype, t.v, t.size.v),
+                      mirrored(p->dtype, grad_o, t.size.o),
+                      t.sinks ? mirrored(WEFT_FP32, t.sinks, (size_t)p->heads) : NULL};
+    const int64_t rows = weft_attention_rows(p), keys = weft_attention_keys(p);
+    char *owned_q = owned_bytes(p, &p->q_strides, rows, p->heads, t.size.q);
+    char *owned_k = owned_bytes(p, &p->k_strides, keys, p->kv_heads, t.size.k);
+    char *owned_v = owned_bytes(p, &p->v_strides, keys, p->kv_heads, t.size.v);
     check_gradient(&m, m.q, data.grad_q, owned_q, t.size.q);
     check_gradient(&m, m.k, data.grad_k, owned_k, t.size.k);
     check_gradient(&m, m.v, data.grad_v, owned_v, t.size.v);
+    if (m.sinks && p->dtype == WEFT_FP32) {
+        char *owned = malloc((size_t)p->heads * sizeof(float));
+        assert_non_null(owned);
+        memset(owned, 1, (size_t)p->heads * sizeof(float));
+        check_gradient(&m, m.sinks, data.grad_sinks, owned, (size_t)p->heads);
+        free(owned);
+    }
 
-    void *plain[] = {m.q, m.k, m.v, m.grad_o, owned_q, owned_k, owned_v};
-    void *guarded[] = {grad_o, data.grad_q, data.grad_k, data.grad_v};
+    void *plain[] = {m.q, m.k, m.v, m.grad_o, m.sinks, owned_q, owned_k, owned_v};
+    void *guarded[] = {grad_o, data.grad_q, data.grad_k, data.grad_v, data.grad_sinks};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         free(plain[i]);
     }
@@ -108,6 +135,11 @@ static void check_problem(uint64_t *seed, const weft_attention *problem) {
         guarded_free(guarded[i]);
     }
     tensors_free(&t);
+}
+
+static void check_problem(uint64_t *seed, const weft_attention *problem) {
+    const weft_lengths none = {0, 0, 0, 0, 0};
+    check_lengths(seed, problem, &none);
 }
 
 static weft_attention problem_of(int64_t seq, int64_t kv_seq, int64_t heads, int64_t kv_heads) {
@@ -137,6 +169,19 @@ static void masks(void **state) {
         weft_attention any = problem_of(random_between(&seed, 1, 7), random_between(&seed, 1, 8), 1, 1);
         draw_mask(&seed, &any);
         check_problem(&seed, &any);
+    }
+}
+
+/* Every feature alone and with another. */
+static void features(void **state) {
+    (void)state;
+    uint64_t seed = random_seed(6);
+    for (int round = 0; random_round(&seed, &round, 2 * FEATURES); round++) {
+        weft_attention p = problem_of(random_between(&seed, 1, 6), random_between(&seed, 1, 7), 2, 1);
+        drawn_lengths lengths;
+        draw_mask(&seed, &p);
+        draw_features(&seed, &p, draw_pair(&seed, round) & ~WEFT_HAS_LARGE_DIM, &lengths);
+        check_lengths(&seed, &p, &lengths.all);
     }
 }
 
@@ -210,6 +255,7 @@ static void hopeless_queries_add_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks),
+        cmocka_unit_test(features),
         cmocka_unit_test(heads_of_a_group_add_up),
         cmocka_unit_test(storage_dtypes),
         cmocka_unit_test(repeated_inputs_add_up),

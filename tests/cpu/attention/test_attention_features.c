@@ -64,6 +64,25 @@ static void forward(void **state) {
     each_kernel(check_forward);
 }
 
+/* A value that a query does not see or drops adds nothing, whatever it is. One whose score is -inf, by a bias or beside a
+ * sink, may give 0 or NaN. */
+static void hidden_values_add_nothing(void **state) {
+    (void)state;
+    static const int32_t hiding[] = {WEFT_HAS_LENGTHS, WEFT_HAS_CHUNK, WEFT_HAS_PREFIX, WEFT_HAS_DROPOUT};
+    uint64_t random = random_seed(130);
+    for (int round = 0; random_round(&random, &round, 100); round++) {
+        drawn_lengths lengths;
+        tensors t;
+        const int32_t bits = (hiding[round % 4] | draw_pair(&random, round)) & ~(WEFT_HAS_SINKS | WEFT_HAS_BIAS);
+        const weft_attention p = draw(&random, 3 * round, bits, &lengths, &t); /* fp32 */
+        const weft_schedule s = random_schedule(&random, &p);
+        spoil(&random, &t);
+        run(&t, &p, &s);
+        compare_spoilt(&t);
+        tensors_free(&t);
+    }
+}
+
 /* Backward tiles are cut every 96 keys, so some problems are longer. */
 static void check_gradients(void) {
     uint64_t random = random_seed(120);
@@ -83,6 +102,7 @@ static void backward(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(backward)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(hidden_values_add_nothing),
+                                       cmocka_unit_test(backward)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
