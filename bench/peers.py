@@ -16,6 +16,7 @@ a loop of nothing but wgmma (bench/wgmma_loop.cu, built beside the benches), in 
 import argparse, contextlib, csv, ctypes, importlib, importlib.util, json, os, platform, random, statistics, sys
 
 import torch
+from masked import Masked, drawn as drawn_masked, tuned as masked
 from timing import (geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, interleave_settled,
                     largest_difference)  # fmt: skip
 
@@ -233,6 +234,7 @@ def drawn(seed):
         if 1e9 < 2 * m * n * k < 5e11:
             count += 1
             yield Gemm("drawn gemm", "bf16", m, n, k, transposed=True)
+    yield from drawn_masked(seed)
 
 
 def problems(device, quick):
@@ -247,6 +249,8 @@ def problems(device, quick):
         for m, n, k in [] if quick else [(4096, 14336, 4096), (8192, 28672, 8192), (8192, 8192, 28672), (512, 8192, 8192),
                                          (128, 8192, 8192), (8191, 8200, 4104), (4095, 4104, 8200), (1000, 3000, 2008)]:  # fmt: skip
             yield Gemm("gemm", "bf16", m, n, k, transposed=True)
+        if not quick:
+            yield from masked()
     else:
         for dtype in ("fp32", "bf16"):
             for head_dim in (64, 128):
@@ -269,7 +273,7 @@ class Table:
         self.interleave = interleave if options.device == "cpu" else on_a_gpu
         self.wanted = [name for name in options.libraries.split(",") if name]
         self.loop = WgmmaLoop(options.loop) if options.loop else None
-        everyone = dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device]])
+        everyone = dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device], *Masked.makers[options.device]])
         self.columns = [name for name in everyone if self.wants(name)]
         self.columns += ["wgmma"] if self.loop else []
         print(f"{'':52}" + "".join(f"{name:>10}" for name in self.columns) + f"{'ratio':>8}")
@@ -310,7 +314,7 @@ class Table:
             timed = self.interleave(list(calls.values()), self.options.seconds)
         times = dict(zip(calls, timed))
         rates = {name: (self.loop if name == "wgmma" else problem).amount / statistics.median(mine) for name, mine in times.items()}
-        peers = [rate for name, rate in rates.items() if name not in ("weft", "study", "wgmma")]
+        peers = [rate for name, rate in rates.items() if name not in ("weft", "study", "known", "wgmma")]
         ratio = rates["weft"] / max(peers) if "weft" in rates and peers else None
         self.rows.append({"group": problem.group, "problem": problem.name, "unit": problem.unit, "rates": rates, "ratio": ratio,
                           "seconds": times})  # fmt: skip

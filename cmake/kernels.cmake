@@ -5,14 +5,15 @@
 # 10.x and for 12.0 12.x (GB10 is 12.1); later chips compile the PTX when they load it.
 
 # Writes the modules of the family in src/cuda/<folder> to the build tree and sets `out` to their files. Each row of its
-# variants.def, MACRO(symbol, module, ...), is an entry point of <module>.cu; entries.cuh says what the macro expands to.
+# variants.def, MACRO(symbol, module, ...) or MACRO_GENERAL(...), is an entry point of <module>.cu; entries.cuh says what the
+# macros expand to.
 function(weft_modules out folder macro)
   set(def src/cuda/${folder}/variants.def)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${def})
-  file(STRINGS ${def} rows REGEX "^${macro}\\(")
+  file(STRINGS ${def} rows REGEX "^${macro}(_GENERAL)?\\(")
   set(modules "")
   foreach(row IN LISTS rows)
-    string(REGEX MATCH "^${macro}\\([^,]+, *([^, ]+)" matched "${row}")
+    string(REGEX MATCH "^[A-Z_]+\\([^,]+, *([^, ]+)" matched "${row}")
     list(APPEND modules ${CMAKE_MATCH_1})
     string(APPEND rows_of_${CMAKE_MATCH_1} "${row}\n")
   endforeach()

@@ -12,11 +12,15 @@ import struct
 import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p, sizeof
-from typing import Callable
+from typing import Callable, Tuple
 
 from . import errors
 
 ATTENTION, ATTENTION_BACKWARD, GEMM = 1, 2, 3  # enum weft_operation
+EXTRAS = {  # enum weft_attention_extras, by the fields of an attention's data
+    "sinks": 1, "alibi": 2, "bias": 4, "q_starts": 8, "q_used": 16, "kv_used": 32, "kv_pad": 64, "kv_starts": 128, "max": 256,
+}  # fmt: skip
+BIAS_DTYPE, BIAS_FP32, BIAS_BOOL = 0, 1, 2  # enum weft_bias_type
 CPU, CUDA = 0, 1  # enum weft_device_kind
 
 _TYPES = {
@@ -60,16 +64,20 @@ _TYPES["TUNE_PROGRESS"] = TUNE_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_vo
 # Every other structure with its fields; weft_plan_options is PlanOptions here.
 STRUCTURES = {
     "Strides": "int64 batch seq head",
+    "Lengths": "int32* q_starts kv_starts q_used kv_used kv_pad",
     "Attention": (
         f"{_HEAD} int64 batch heads kv_heads seq kv_seq head_dim; int dtype mask; int64 offset; double scale; int layout; "
-        "Strides q_strides k_strides v_strides o_strides"
+        "Strides q_strides k_strides v_strides o_strides; int64 left right chunk prefix head_dim_v; double softcap dropout; "
+        "int32 extras bias_type; Strides bias_strides; int64 bias_key_stride alibi_stride sequences; Lengths lengths"
     ),
     "Gemm": (
         f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta; "
         "int64 batch a_stride b_stride c_stride"
     ),
-    "AttentionData": f"{_HEAD} void* q k v o lse",
-    "AttentionGradients": f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse",
+    "AttentionData": f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed",
+    "AttentionGradients": (
+        f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed"
+    ),
     "GemmData": f"{_HEAD} void* a b c",
     "Schedule": (
         f"{_SIZED} int64 tile_m tile_n tile_k; int32 order sweep dispatch table; int64 workers group; int axis; "
@@ -127,9 +135,13 @@ STRUCTURES = {
         "Divisor by_batch by_rows by_cols by_domains by_band by_group by_last_group; uint32* table"
     ),
     "Slice": "int64 row_begin row_end column_begin column_end low high",
+    "Rows": "int64 begin end",
+    "Sequences": "Lengths lengths; int64 count queries keys; int32 packed",
+    "Sequence": "Rows rows; int64 used_end; Rows columns",
+    "Band": "int64 left right offset chunk prefix; int32 from_end",
     "Reach": (
-        "int64 rows columns tile_rows tile_columns lead; Slice slice; int32 is_prefix; Divisor by_tile_columns; "
-        "void* slices first_slice"
+        "int64 rows columns tile_rows tile_columns lead; Slice slice; int32 kind; Divisor by_tile_columns by_tile_rows; "
+        "void* slices first_slice; Band band; Sequences sequences; int32 transposed joined"
     ),
     "Walk": (
         "Order order; int32 sweep dispatch visits; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; "
@@ -222,15 +234,25 @@ def call(function, *arguments) -> None:
 
 
 def head(structure, operation: int) -> tuple:
-    """The values of the fields that a problem and its data begin with."""
-    return sizeof(structure), operation
+    """The values of the fields that a problem and its data begin with; of another structure none."""
+    return (sizeof(structure), operation) if structure._fields_[0][0] == "struct_size" else ()
 
 
-def packer(structure, operation: int) -> Callable[..., bytes]:
-    """A function that packs all pointers of an operation's data as C lays it out. A Structure would take three times as long."""
-    values = head(structure, operation)
-    layout = struct.Struct(f"@Ni0P{len(structure._fields_) - len(values)}P")
-    return functools.partial(layout.pack, *values)
+def words(structure) -> Tuple[str, ...]:
+    """The fields of an operation's data behind its head, each a word: those of a structure in it count one by one."""
+    fields = structure._fields_[len(head(structure, 0)) :]
+    return tuple(name for field, kind in fields for name in (words(kind) if hasattr(kind, "_fields_") else (field,)))
+
+
+@functools.lru_cache(maxsize=256)
+def packer(structure, operation: int, names: Tuple[str, ...]) -> Callable[..., bytes]:
+    """A function that packs the words of these names as C lays them out, all others 0. A Structure would take three times as long."""
+    all_words = words(structure)
+    order = sorted(range(len(names)), key=lambda i: all_words.index(names[i]))
+    given = set(names)
+    pack = functools.partial(struct.Struct("@Ni0P" + "".join("P" if word in given else "8x" for word in all_words)).pack,
+                             *head(structure, operation))  # fmt: skip
+    return pack if order == list(range(len(names))) else lambda *values: pack(*(values[i] for i in order))
 
 
 def problem(structure, operation: int, **fields):

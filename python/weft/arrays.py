@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from . import dlpack
+from .dlpack import FLOATS
 from .errors import Invalid
+
+
+# Bytes of an element of a dtype, by weft's names.
+BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int32": 4, "bool": 1}
 
 
 class View(NamedTuple):
@@ -29,8 +34,12 @@ class Framework:
         """The framework of the arrays that empty() and empty_like() make."""
         return self
 
-    def view(self, x: Any, name: str) -> View:
-        """An array's view; `name` is the array's in messages."""
+    def view(self, x: Any, name: str, dtypes: Tuple[str, ...] = FLOATS) -> View:
+        """An array's view, which must be of one of the dtypes; `name` is the array's in messages."""
+        raise NotImplementedError
+
+    def integers(self, values: Sequence[int], like: Any) -> Any:
+        """An array of int32 on the device of another."""
         raise NotImplementedError
 
     def form(self, x: Any) -> Optional[tuple]:
@@ -62,17 +71,16 @@ class Framework:
         return False
 
 
-def alike(names: Sequence[str], views: Tuple[View, ...], fp32: Collection[str] = ()) -> Tuple[View, ...]:
-    """The views, which must share their device and their dtype, but for those that are always of fp32."""
-    first = views[0]
-    for name, view in zip(names, views):
+def alike(views: Mapping[str, View], fp32: Collection[str] = ()) -> None:
+    """Checks that views share their device and their dtype, but for the dtypes of those that are always fp32."""
+    name_of_first, first = next(iter(views.items()))
+    for name, view in views.items():
         if name in fp32 and view.dtype != "fp32":
             raise Invalid(f"{name} is {view.dtype}, not fp32")
         if name not in fp32 and view.dtype != first.dtype:
-            raise Invalid(f"{name} is {view.dtype} and {names[0]} is {first.dtype}: give arrays of one dtype")
+            raise Invalid(f"{name} is {view.dtype} and {name_of_first} is {first.dtype}: give arrays of one dtype")
         if view.device != first.device:
-            raise Invalid(f"{name} and {names[0]} are on different devices")
-    return views
+            raise Invalid(f"{name} and {name_of_first} are on different devices")
 
 
 def packed(shape: Tuple[int, ...], dtype: str, device: Tuple[int, int]) -> View:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from . import _c, arrays, frameworks, operations, plans, schedules
+from . import _c, arrays, features, frameworks, operations, plans, schedules
 from ._c import CUDA
 from .arrays import Framework, View
+from .errors import Invalid
 from .operations import Operation, Output, attention_options
 
 
@@ -16,12 +18,12 @@ class _Ready(NamedTuple):
     """What a run on arrays of a known form needs."""
 
     plan: plans.Plan
+    pack: Callable[..., bytes]  # of pointers to inputs and outputs; with features, to their arrays, and dropout's seed
     outputs: Tuple[Output, ...]
     device: Tuple[int, int]
     size: int  # bytes of an element
     maker: Framework  # of the outputs
     plain: bool  # whether the outputs are the results as they are
-    absent: Tuple[int, ...]  # null pointers, for outputs that are not asked for
 
 
 _ready: Dict[tuple, _Ready] = {}  # by the forms of the arrays and the options; the newest last
@@ -38,33 +40,56 @@ def _remember(key: Optional[tuple], ready: _Ready) -> None:
 
 
 @functools.lru_cache(maxsize=512)
-def _planned(operation: Operation, forms: Tuple[tuple, ...], options: Any, schedule: Optional[schedules.Schedule],
-             kernel: Optional[str]) -> plans.Plan:  # fmt: skip
-    """The plan for views of these forms (their shape, strides, dtype and device), kept for the next call."""
-    problem = operation.problem_of(tuple(View(0, *form, None) for form in forms), options)
+def _planned(operation: Operation, names: Tuple[str, ...], forms: Tuple[tuple, ...], options: Any,
+             schedule: Optional[schedules.Schedule], kernel: Optional[str]) -> plans.Plan:  # fmt: skip
+    """The plan for views of these names and forms (their shape, strides, dtype and device), kept for the next call."""
+    problem = operation.problem_of({name: View(0, *form, None) for name, form in zip(names, forms)}, options)
     return plans.Plan(problem, schedules.of(schedule), None, forms[0][3], kernel)
 
 
-def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ...], views: Tuple[View, ...], options: Any,
-                schedule: Optional[schedules.Schedule], kernel: Optional[str], count: int) -> Tuple[_Ready, List[Any]]:  # fmt: skip
+def _views(operation: Operation, framework: Framework, given: Tuple[Any, ...]) -> Dict[str, View]:
+    views = {name: framework.view(x, name) for name, x in zip(operation.inputs, given)}
+    arrays.alike(views, operation.fp32)
+    return views
+
+
+def _views_beside(framework: Framework, first: Any, asked: Mapping[str, Any]) -> Dict[str, View]:
+    """The views of what an attention has beside Q, K and V; `first` is Q."""
+    frameworks.framework_of(("q", *asked), (type(first), *map(type, asked.values())))
+    views = {name: framework.view(x, name, features.ARRAYS[name]) for name, x in asked.items()}
+    for name, view in views.items():
+        if view.device != framework.view(first, "q").device:
+            raise Invalid(f"{name} and q are on different devices")
+    return views
+
+
+def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ...], views: Dict[str, View], options: Any,
+                schedule: Optional[schedules.Schedule], kernel: Optional[str], wanted: Tuple[str, ...],
+                beside: Tuple[str, ...]) -> Tuple[_Ready, List[Any]]:  # fmt: skip
     """What arrays of a form that is new need, and the outputs that had to be allocated for it: only then their strides are known."""
-    outputs = operation.outputs_of(views, options)
-    made = [output.allocate(framework, given) for output in outputs[: operation.required_outputs]]
-    forms = [view[1:5] for view in (*views, *map(framework.maker.view, made, operation.outputs))]
-    plan = _planned(operation, tuple(forms), options, schedule, kernel)
-    plain = framework.maker is framework and all(output.row is None for output in outputs)
-    size = 4 if views[0].dtype == "fp32" else 2
-    absent = (0,) * (len(outputs) - count)
-    return _Ready(plan, outputs[:count], views[0].device, size, framework.maker, plain, absent), made
+    outputs = dict(zip(operation.outputs, operation.outputs_of(views, options)))
+    required = operation.outputs[: operation.required_outputs]
+    made = {name: outputs[name].allocate(framework, given) for name in required}
+    formed = {**views, **{name: framework.maker.view(x, name) for name, x in made.items()}}
+    plan = _planned(operation, tuple(formed), tuple(view[1:5] for view in formed.values()), options, schedule, kernel)
+    plain = framework.maker is framework and all(output.row is None for output in outputs.values())
+    first = views[operation.inputs[0]]
+    pack = plan.packer((*operation.inputs, *wanted, *beside))
+    return _Ready(plan, pack, tuple(outputs[name] for name in wanted), first.device, arrays.BYTES[first.dtype], framework.maker,
+                  plain), list(made.values())  # fmt: skip
 
 
 def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: schedules.ScheduleLike, kernel: Optional[str],
-        count: int) -> List[Any]:  # fmt: skip
-    """The first `count` outputs of an operation on arrays that hold values."""
+        wanted: Tuple[str, ...], asked: Optional[features.Asked] = None) -> List[Any]:  # fmt: skip
+    """The outputs of an operation that are wanted, on arrays that hold values; those that are not optional come first."""
     framework = frameworks.framework_of(operation.inputs, tuple(map(type, given)))
     chosen = None if schedule is None else schedules.of(schedule)
     forms = tuple(map(framework.form, given))
-    key = None if None in forms else (operation, framework, forms, options, chosen, kernel, count)
+    key = None if None in forms else (operation, framework, forms, options, chosen, kernel, wanted)
+    beside: Dict[str, View] = {}
+    if asked is not None:
+        beside = _views_beside(framework, given[0], asked.arrays)
+        key = key and (*key, tuple((name, view[1:5]) for name, view in beside.items()))
     ready = None if key is None else _ready.get(key)
     made: List[Any] = []
     if ready is not None:
@@ -74,64 +99,122 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
         if bits % ready.size:
             ready = None  # not aligned, which view() refuses
     if ready is None:
-        views = arrays.alike(operation.inputs, tuple(map(framework.view, given, operation.inputs)), operation.fp32)
-        pointers = [view.pointer for view in views]
-        ready, made = _make_ready(operation, framework, given, views, options, chosen, kernel, count)
+        views = _views(operation, framework, given)
+        pointers = [view.pointer for view in views.values()]
+        views.update(beside)
+        ready, made = _make_ready(operation, framework, given, views, options, chosen, kernel, wanted,
+                                  () if asked is None else (*beside, "dropout_seed"))  # fmt: skip
         _remember(key, ready)
-    plan, outputs, device, _, maker, plain, absent = ready
+    plan, pack, outputs, device, _, maker, plain = ready
     for output in outputs[len(made) :]:
         made.append(output.allocate(framework, given))
-    place = operation.required_inputs
-    pointers[place:place] = (*map(maker.pointer, made), *absent)
+    pointers += map(maker.pointer, made)
+    if asked is not None:
+        pointers += (*(view.pointer for view in beside.values()), asked.seed)
     stream = 0
     if device[0] == CUDA:
         stream = framework.stream(device)
         if framework.capturing(device):
             plans.pin(plan)
-    plan.enqueue(pointers, stream)
+    plan.enqueue(pack(*pointers), stream)
     return made if plain else [framework.result(output.cut(x)) for output, x in zip(outputs, made)]
 
 
+# attention_options() takes as long as finding a plan does. Numbers of other types are not the same key: some are refused.
+_known_options = functools.lru_cache(maxsize=512, typed=True)(attention_options)
+
+
 def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
-                      return_lse: bool, schedule: schedules.ScheduleLike, kernel: Optional[str] = None) -> Tuple[Any, Any]:  # fmt: skip
-    """(o, lse) of arrays that hold values; lse is None unless asked for. `kernel` is as for weft.plan()."""
-    results = run(operations.ATTENTION, (q, k, v), attention_options(causal, scale, offset, layout), schedule, kernel,
-                  2 if return_lse else 1)  # fmt: skip
-    return results[0], results[1] if return_lse else None
+                      return_lse: bool, schedule: schedules.ScheduleLike, kernel: Optional[str] = None,
+                      asked: Optional[features.Asked] = None) -> Tuple[Any, Any, Any]:  # fmt: skip
+    """(o, lse, max) of arrays that hold values; lse and max are None unless asked for. `kernel` is as for weft.plan()."""
+    if asked is None:
+        try:
+            options = _known_options(causal, scale, offset, layout)
+        except TypeError:  # a number that is no key, such as an array of one
+            options = attention_options(causal, scale, offset, layout)
+        made = run(operations.ATTENTION, (q, k, v), options, schedule, kernel, ("o", "lse") if return_lse else ("o",))
+        return made[0], made[1] if return_lse else None, None
+    wanted = ("o", *(("lse",) if return_lse else ()), *(("max",) if asked.features.max else ()))
+    options = attention_options(causal, scale, offset, layout, asked.features)
+    found = dict(zip(wanted, run(operations.ATTENTION, (q, k, v), options, schedule, kernel, wanted, asked)))
+    return found["o"], found.get("lse"), found.get("max")
 
 
 def attention_backward(q: Any, k: Any, v: Any, grad_o: Any, o: Any, lse: Any, causal: bool, scale: Optional[float],
-                       offset: Optional[int], layout: str) -> List[Any]:  # fmt: skip
-    """The gradients of q, k and v, each laid out like it, from the gradient of o, which is laid out like o."""
-    return run(operations.ATTENTION_BACKWARD, (q, k, v, grad_o, o, lse), attention_options(causal, scale, offset, layout), None, None, 3)
+                       offset: Optional[int], layout: str, asked: Optional[features.Asked] = None) -> List[Any]:  # fmt: skip
+    """The gradients of q, k and v, each laid out like it, from the gradient of o, which is laid out like o; with sinks also theirs."""
+    options = attention_options(causal, scale, offset, layout, asked and asked.features)
+    has_sinks = asked is not None and "sinks" in asked.arrays
+    wanted = operations.ATTENTION_BACKWARD.outputs[: 4 if has_sinks else 3]
+    return run(operations.ATTENTION_BACKWARD, (q, k, v, grad_o, o, lse), options, None, None, wanted, asked)
 
 
 def matmul_forward(a: Any, b: Any, schedule: schedules.ScheduleLike) -> Any:
     """A B of arrays that hold values."""
-    return run(operations.GEMM, (a, b), None, schedule, None, 1)[0]
+    return run(operations.GEMM, (a, b), None, schedule, None, ("c",))[0]
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[float] = None, offset: Optional[int] = None,
-              layout: str = "bshd", return_lse: bool = False, schedule: schedules.ScheduleLike = None) -> Any:  # fmt: skip
+              layout: str = "bshd", return_lse: bool = False, schedule: schedules.ScheduleLike = None, **options: Any) -> Any:  # fmt: skip
     """O = softmax(scale Q K^T) V for each batch and head, on the device that the arrays are on.
 
     q            (batch, seq, heads, head_dim), or (batch, heads, seq, head_dim) with layout="bhsd"
-    k, v         (batch, kv_seq, kv_heads, head_dim) likewise; kv_heads divides heads; head_dim is a multiple of 8, at most 256
-    causal       query i sees keys 0 .. i + offset; offset None: the last query sees the last key (offset=0 is torch's is_causal)
+    k            (batch, kv_seq, kv_heads, head_dim) likewise; kv_heads divides heads
+    v            as k, but for its head_dim, which is that of the result
     scale        None: 1 / sqrt(head_dim)
     return_lse   also return (batch, heads, seq) float32: the natural logarithm of each query's sum of exponentials
+    return_max   also return (batch, heads, seq) float32: each query's largest score
     schedule     a weft.Schedule, a dict of its fields, or None: chosen
+
+    What queries see. Query i stands at position i + offset among the keys; offset None: the last query stands at the last key.
+    causal       no key behind its own position (with offset=0 this is torch's is_causal)
+    window       (left, right): at most so many keys before and behind its position; -1: all
+    chunk        of these, those whose position // chunk is its own
+    prefix       the first so many keys, too
+
+    What becomes of scores, in this order.
+    softcap      softcap * tanh(score / softcap)
+    alibi        (heads,) or (batch, heads) float32: slope * distance of query and key is taken off
+    bias         added, or, of bools, False hides the key; it broadcasts to (batch, heads, seq, kv_seq)
+    sinks        (heads,) float32: a score for each head that takes weight and has no value
+    dropout      the probability that a weight counts as 0; `seed` and a weight's place decide which do
+
+    Lengths, as int32 arrays beside the others, read when the call runs; or as lists, known when the plan is made.
+    lengths, kv_lengths   a packed batch: the lengths of sequences that lie one behind the other, q (total, heads, head_dim); lists
+    q_starts, kv_starts   the same: where sequences begin, and the end of the last; kv_starts None: as q_starts
+    q_used, kv_used       of each sequence, the queries and keys that count, from its first on
+    kv_pad                of each sequence, the keys at its beginning that do not count
 
     Arrays are fp32, fp16 or bf16, all of one framework, dtype and device; any strides, the last one 1; nothing is copied. The
     result is an array of that framework, shaped like q. On a GPU the work is put on the framework's current stream. A query
     that sees no key gets zeros and an LSE of -inf. torch tensors that need gradients get them; JAX arrays may be traced.
     """
-    operators = frameworks.operators((q, k, v))
+    # A keyword with a default takes as long as finding a plan's key, so those of `options` have none.
+    asked = features.asked(q, **options) if options else None
+    operators = frameworks.operators((q, k, v) if asked is None else (q, k, v, *asked.arrays.values()))
     if operators is not None:
         return operators.attention(q, k, v, causal=causal, scale=scale, offset=offset, layout=layout, return_lse=return_lse,
-                                   schedule=schedule)  # fmt: skip
-    o, lse = attention_forward(q, k, v, causal, scale, offset, layout, return_lse, schedule)
-    return (o, lse) if return_lse else o
+                                   schedule=schedule, asked=asked)  # fmt: skip
+    o, lse, most = attention_forward(q, k, v, causal, scale, offset, layout, return_lse, schedule, None, asked)
+    return o if lse is most is None else results(o, lse, most)
+
+
+def _signature() -> inspect.Signature:
+    """attention()'s, for help(), with the names of its options."""
+    plain = [x for x in inspect.signature(attention).parameters.values() if x.kind is not x.VAR_KEYWORD]
+    others = [x for x in inspect.signature(features.asked).parameters.values() if x.kind is x.KEYWORD_ONLY]
+    return inspect.Signature([*plain, *others], return_annotation=Any)
+
+
+attention.__signature__ = _signature()  # type: ignore[attr-defined]
+
+
+def results(o: Any, lse: Any, most: Any) -> Any:
+    """What weft.attention() returns: o, or a tuple of it and those of the others that are there."""
+    if most is None:
+        return o if lse is None else (o, lse)
+    return (o, most) if lse is None else (o, lse, most)
 
 
 def matmul(a: Any, b: Any, *, schedule: schedules.ScheduleLike = None) -> Any:

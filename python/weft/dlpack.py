@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
-from typing import Any, NamedTuple, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
-from .errors import Invalid, Unsupported
+from .errors import Invalid, Unsupported, listed
 
 CPU, CUDA, CUDA_HOST = 1, 2, 3  # DLDeviceType
-_FLOAT, _BFLOAT = 2, 4  # DLDataTypeCode
+FLOATS = ("fp32", "fp16", "bf16")  # what Q, K and V are made of
+# Elements by DLDataTypeCode and bits; a bool may come as any whole number of 8 bits.
+_DTYPES = {(2, 32): "fp32", (2, 16): "fp16", (4, 16): "bf16", (0, 32): "int32", (6, 8): "bool", (1, 8): "bool"}
 
 
 class _Tensor(Structure):
@@ -65,15 +67,15 @@ def _capsule_of(array: Any, stream: Any) -> Any:
         return array.__dlpack__(**arguments)
 
 
-def _dtype_name(tensor: _Tensor, name: str) -> str:
-    kinds = {(_FLOAT, 32): "fp32", (_FLOAT, 16): "fp16", (_BFLOAT, 16): "bf16"}
-    if tensor.lanes != 1 or (tensor.code, tensor.bits) not in kinds:
-        raise Invalid(f"{name} has elements of {tensor.bits} bits of DLPack kind {tensor.code}, not fp32, fp16 or bf16")
-    return kinds[tensor.code, tensor.bits]
+def _dtype_name(tensor: _Tensor, name: str, dtypes: Sequence[str]) -> str:
+    dtype = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if dtype not in dtypes:
+        raise Invalid(f"{name} has elements of {tensor.bits} bits of DLPack kind {tensor.code}, not {listed(dtypes)}")
+    return str(dtype)
 
 
-def read(array: Any, name: str, stream: Any = None) -> Read:
-    """Reads an array's capsule. `stream` is the consumer's, as the array API's __dlpack__ takes it."""
+def read(array: Any, name: str, stream: Any = None, dtypes: Sequence[str] = FLOATS) -> Read:
+    """Reads an array's capsule, of one of the dtypes. `stream` is the consumer's, as the array API's __dlpack__ takes it."""
     capsule = _capsule_of(array, stream)
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), POINTER(_Versioned)).contents
@@ -87,4 +89,4 @@ def read(array: Any, name: str, stream: Any = None) -> Read:
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else packed_strides(shape)
     pointer = (tensor.data or 0) + tensor.byte_offset
-    return Read(pointer, shape, strides, _dtype_name(tensor, name), (tensor.device_type, tensor.device_id), capsule)
+    return Read(pointer, shape, strides, _dtype_name(tensor, name, dtypes), (tensor.device_type, tensor.device_id), capsule)

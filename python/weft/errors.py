@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a message has them: "a, b or c"."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
 
 class Error(Exception):
     """Raised by every call that fails in the library. `status` is the name that weft_status_name() gives."""

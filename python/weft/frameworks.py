@@ -13,18 +13,19 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 
 from . import dlpack
 from ._c import CPU, CUDA
-from .arrays import Framework, View
-from .errors import Invalid, Unsupported
+from .arrays import FLOATS, Framework, View
+from .errors import Invalid, Unsupported, listed
 
 
+# What NumPy, torch and JAX call weft's dtypes.
+NUMPY_NAMES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int32": "int32", "bool": "bool"}
 _address_of, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
 
 @functools.lru_cache(maxsize=64)
 def numpy_dtype(dtype: Any) -> Optional[str]:
     """What weft calls a NumPy dtype; None where it has no name for it."""
-    names = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
-    return names.get(dtype.name) if dtype.isnative else None
+    return next((name for name, numpy in NUMPY_NAMES.items() if numpy == dtype.name), None) if dtype.isnative else None
 
 
 class Numpy(Framework):
@@ -32,11 +33,11 @@ class Numpy(Framework):
 
     name = "NumPy"
 
-    def view(self, x: Any, name: str) -> View:
+    def view(self, x: Any, name: str, dtypes: Tuple[str, ...] = FLOATS) -> View:
         dtype, size = numpy_dtype(x.dtype), x.dtype.itemsize
-        if dtype is None:
+        if dtype not in dtypes:
             shown = x.dtype.name if x.dtype.isnative else x.dtype.str
-            raise Invalid(f"{name} has dtype {shown}, not float32, float16 or bfloat16 of this host")
+            raise Invalid(f"{name} has dtype {shown}, not {listed([NUMPY_NAMES[dtype] for dtype in dtypes])} of this host")
         if any(stride % size for stride in x.strides):
             raise Invalid(f"{name} has strides {x.strides} that are not whole elements of {size} bytes")
         pointer = self.pointer(x)
@@ -65,6 +66,9 @@ class Numpy(Framework):
     def empty_like(self, like: Any) -> Any:
         return self._numpy.empty_like(like, subok=False)
 
+    def integers(self, values: Sequence[int], like: Any) -> Any:
+        return self._numpy.asarray(values, "int32")
+
 
 class Traced(Framework):
     """A framework that has to see some calls, to differentiate, compile or trace them: functions of its own then take the call."""
@@ -84,7 +88,7 @@ class Torch(Traced):
     @functools.cached_property
     def _names(self) -> Any:
         torch = self._torch
-        return {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+        return {getattr(torch, name): dtype for dtype, name in NUMPY_NAMES.items()}
 
     @functools.cached_property
     def _current_stream(self) -> Any:
@@ -92,9 +96,9 @@ class Torch(Traced):
         torch = self._torch
         return getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: torch.cuda.current_stream(index).cuda_stream)
 
-    def view(self, x: Any, name: str) -> View:
-        if x.dtype not in self._names:
-            raise Invalid(f"{name} has dtype {x.dtype}, not torch.float32, torch.float16 or torch.bfloat16")
+    def view(self, x: Any, name: str, dtypes: Tuple[str, ...] = FLOATS) -> View:
+        if self._names.get(x.dtype) not in dtypes:
+            raise Invalid(f"{name} has dtype {x.dtype}, not {listed([f'torch.{NUMPY_NAMES[dtype]}' for dtype in dtypes])}")
         where = x.device
         if where.type not in ("cpu", "cuda") or (where.type == "cuda" and self._torch.version.cuda is None):
             raise Unsupported(f"{name} is on {where}: weft runs on the CPU and on NVIDIA GPUs")
@@ -114,6 +118,9 @@ class Torch(Traced):
 
     def empty_like(self, like: Any) -> Any:
         return self._torch.empty_like(like)
+
+    def integers(self, values: Sequence[int], like: Any) -> Any:
+        return self._torch.tensor(values, dtype=self._torch.int32, device=like.device)
 
     def stream(self, device: Tuple[int, int]) -> int:
         return self._current_stream(device[1]) if device[0] == CUDA else 0
@@ -142,20 +149,25 @@ class Dlpack(Framework):
         except AttributeError:
             raise Invalid(f"arrays of {self.name} have no __array_namespace__, so weft cannot make one") from None
 
-    def view(self, x: Any, name: str) -> View:
+    def view(self, x: Any, name: str, dtypes: Tuple[str, ...] = FLOATS) -> View:
         kind, index = x.__dlpack_device__()
         if kind not in (dlpack.CPU, dlpack.CUDA, dlpack.CUDA_HOST):
             raise Unsupported(f"{name} is on DLPack device {int(kind)}: weft runs on the CPU and on NVIDIA GPUs")
         device = (CUDA, int(index)) if kind == dlpack.CUDA else (CPU, 0)
         # DLPack gives the legacy default stream, which CUDA calls 0, the number 1.
         stream = (self.stream(device) or 1) if device[0] == CUDA else None
-        read = dlpack.read(x, name, stream)
+        read = dlpack.read(x, name, stream, dtypes)
         return View(read.pointer, read.shape, read.strides, read.dtype, device, read.capsule)
 
     def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
         namespace = self._namespace(like)
         where = {} if self.name == "cupy" else {"device": like.device}
         return namespace.empty(shape, dtype=namespace.float32 if fp32 else like.dtype, **where)
+
+    def integers(self, values: Sequence[int], like: Any) -> Any:
+        namespace = self._namespace(like)
+        where = {} if self.name == "cupy" else {"device": like.device}
+        return namespace.asarray(values, dtype=namespace.int32, **where)
 
     def stream(self, device: Tuple[int, int]) -> int:
         if device[0] == CUDA and self.name == "cupy":
@@ -176,14 +188,17 @@ class Jax(Traced, Dlpack):
     def maker(self) -> Framework:
         return NUMPY
 
-    def view(self, x: Any, name: str) -> View:
-        view = super().view(x, name)
+    def view(self, x: Any, name: str, dtypes: Tuple[str, ...] = FLOATS) -> View:
+        view = super().view(x, name, dtypes)
         if view.device[0] != CPU:
             raise Unsupported(f"{name} is a JAX array on a GPU, for which weft needs jax.ffi, which came with JAX 0.5")
         return view
 
     def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
         return NUMPY.empty(like, shape, fp32)
+
+    def integers(self, values: Sequence[int], like: Any) -> Any:
+        return sys.modules["jax"].numpy.asarray(values, "int32")
 
     def result(self, x: Any) -> Any:
         return sys.modules["jax"].numpy.asarray(x)
@@ -212,7 +227,8 @@ def needs_grad(tensors: Sequence[Any]) -> bool:
 
 
 def _is_of(kind: type, package: str) -> bool:
-    return kind.__module__.partition(".")[0] == package
+    module = kind.__module__
+    return module == package or module.startswith(package + ".")
 
 
 @functools.lru_cache(maxsize=64)
@@ -256,6 +272,7 @@ def _goes_to_jax(kinds: Tuple[type, ...]) -> bool:
 
 def operators(given: Tuple[Any, ...]) -> Optional[Any]:
     """The functions to call in place of weft's, where a framework has to see a call with these arrays; None: weft's own."""
-    if _is_of(type(given[0]), "torch"):  # nothing that is cached comes before this: Dynamo sees it
+    module = type(given[0]).__module__  # nothing that is cached comes before this: Dynamo sees it
+    if module == "torch" or module.startswith("torch."):
         return TORCH.operators(given)
     return JAX.operators(given) if "jax" in sys.modules and _goes_to_jax(tuple(map(type, given))) else None

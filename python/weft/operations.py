@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Collection, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 from . import _c
 from .arrays import Framework, View
 from .errors import Invalid
-from .problems import DTYPES, LAYOUTS, SEQ_AND_HEAD, Attention, AttentionBackward, Gemm, Problem, mask_of, number_of, scale_of
+from .features import Features, is_packed, to_c
+from .problems import DTYPES, LAYOUTS, SEQ_AND_HEAD, Attention, AttentionBackward, Gemm, Problem, number_of, scale_of
 from .schedules import whole
 
 
@@ -31,53 +32,69 @@ class Output(NamedTuple):
         return x if self.row is None else x[:, : self.shape[1]]
 
 
-AttentionOptions = Tuple[bool, Optional[float], Optional[int], str]
+class AttentionOptions(NamedTuple):
+    """What an attention depends on beside the forms of its arrays, in plain numbers, so that equal ones find the same plan."""
+
+    causal: bool
+    scale: Optional[float]
+    offset: Optional[int]
+    layout: str
+    features: Optional[Features] = None
 
 
-def attention_options(causal: Any, scale: Any, offset: Any, layout: str) -> AttentionOptions:
-    """The options of weft.attention() in plain numbers, so that equal ones find the same plan."""
-    return (bool(causal), None if scale is None else scale_of(scale), None if offset is None else whole("offset", offset),
-            layout)  # fmt: skip
+def attention_options(causal: Any, scale: Any, offset: Any, layout: str, features: Optional[Features] = None) -> AttentionOptions:
+    return AttentionOptions(bool(causal), None if scale is None else scale_of(scale),
+                            None if offset is None else whole("offset", offset), layout, features)  # fmt: skip
+
+
+Views = Mapping[str, View]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Operation:
-    """A row. Functions take the views of the arrays in the order of their names, and the operation's options."""
+    """A row. Functions take the views of the arrays by their names, and the operation's options."""
 
     problem: Type[Problem]
-    data: Type[_c.Structure]  # a pointer for each array: inputs, outputs, optional inputs
-    inputs: Tuple[str, ...]  # those that are optional last
+    data: Type[_c.Structure]  # a word for each array
+    inputs: Tuple[str, ...]  # those that every call has
     outputs: Tuple[str, ...]  # those that are optional last
     axes: Tuple[str, str]  # what the rows and the columns of the grid are
-    outputs_of: Callable[[Tuple[View, ...], Any], Tuple[Output, ...]]  # from the inputs
-    problem_of: Callable[[Tuple[View, ...], Any], _c.Structure]  # from the inputs and the outputs that are not optional
-    optional: Collection[str] = ()
+    outputs_of: Callable[[Views, Any], Tuple[Output, ...]]  # from the inputs
+    problem_of: Callable[[Views, Any], _c.Structure]  # from the inputs and the outputs that are not optional
+    optional: Collection[str] = ()  # outputs
     fp32: Collection[str] = ()  # inputs that are of fp32 whatever the others are
-
-    @functools.cached_property
-    def required_inputs(self) -> int:
-        return sum(name not in self.optional for name in self.inputs)
 
     @functools.cached_property
     def required_outputs(self) -> int:
         return sum(name not in self.optional for name in self.outputs)
 
 
-def _attention_outputs(views: Tuple[View, ...], options: AttentionOptions) -> Tuple[Output, ...]:
-    layout = options[3]
+def _four(views: Views, names: Collection[str], options: AttentionOptions) -> Dict[str, View]:
+    """The views with Q, K and V and what is laid out like them in 4 dimensions: a packed batch may leave out the first, of length 1."""
+    layout, found = options.layout, dict(views)
     number_of("layout", layout, LAYOUTS)
-    for name, view in zip("qkv", views):
+    packed = is_packed(options.features, views)
+    for name in names:
+        view = views[name]
+        if packed and len(view.shape) == 3:
+            found[name] = view = view._replace(shape=(1, *view.shape), strides=(0, *view.strides))
         if len(view.shape) != 4:
             raise Invalid(f"{name} has {len(view.shape)} dimensions, not the 4 of {layout}: {view.shape}")
-    q, k, v = views
-    if k.shape != v.shape:
-        raise Invalid(f"k is {k.shape} and v is {v.shape}: they must be alike")
+    return found
+
+
+def _attention_outputs(views: Views, options: AttentionOptions) -> Tuple[Output, ...]:
+    four, given = _four(views, "qkv", options), views["q"]
+    q, k, v = (four[name] for name in "qkv")
+    if k.shape[:3] != v.shape[:3]:
+        raise Invalid(f"k is {k.shape} and v is {v.shape}: they must be alike but for head_dim")
     if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
         raise Invalid(f"q is {q.shape} and k is {k.shape}: batch and head_dim must be alike")
-    seq, head = SEQ_AND_HEAD[layout]
+    seq, head = SEQ_AND_HEAD[options.layout]
     # An o laid out like a q that repeats itself would write over itself.
-    o = Output(q.shape, like=None if 0 in q.strides else 0)
-    return o, Output((q.shape[0], q.shape[head], q.shape[seq]), fp32=True)
+    o = Output((*given.shape[:-1], v.shape[3]), like=0 if v.shape[3] == q.shape[3] and 0 not in given.strides else None)
+    row = Output((q.shape[0], q.shape[head], q.shape[seq])[4 - len(given.shape) :], fp32=True)
+    return o, row, row
 
 
 def _strides(view: View, name: str, layout: str) -> _c.Strides:
@@ -92,34 +109,35 @@ def _strides(view: View, name: str, layout: str) -> _c.Strides:
     return _c.Strides(batch, seq, head)
 
 
-def _attention_problem(views: Tuple[View, ...], options: AttentionOptions, operation: int = _c.ATTENTION) -> _c.Attention:
-    (q, k), (causal, scale, offset, layout) = views[:2], options
+def _attention_problem(views: Views, options: AttentionOptions, operation: int = _c.ATTENTION) -> _c.Attention:
+    views, layout = _four(views, "qkvo", options), options.layout
+    q, k, v = (views[name] for name in "qkv")
     seq, head = SEQ_AND_HEAD[layout]
-    strides = {f"{name}_strides": _strides(view, name, layout) for name, view in zip("qkvo", views)}
+    strides = {f"{name}_strides": _strides(views[name], name, layout) for name in "qkvo"}
     return _c.problem(
         _c.Attention, operation, batch=q.shape[0], heads=q.shape[head], kv_heads=k.shape[head], seq=q.shape[seq], kv_seq=k.shape[seq],
-        head_dim=q.shape[3], dtype=DTYPES.index(q.dtype), mask=mask_of(causal, offset), offset=offset or 0,
-        scale=scale_of(scale), layout=LAYOUTS.index(layout), **strides,
+        head_dim=q.shape[3], head_dim_v=v.shape[3], dtype=DTYPES.index(q.dtype), scale=scale_of(options.scale),
+        layout=LAYOUTS.index(layout), **strides, **to_c(options.features, views, options.causal, options.offset, layout),
     )  # fmt: skip
 
 
-def _backward_outputs(views: Tuple[View, ...], options: AttentionOptions) -> Tuple[Output, ...]:
-    _attention_outputs(views[:3], options)
-    return tuple(Output(view.shape, like=i) for i, view in enumerate(views[:3]))
+def _backward_outputs(views: Views, options: AttentionOptions) -> Tuple[Output, ...]:
+    _attention_outputs(views, options)
+    gradients = tuple(Output(views[name].shape, like=i) for i, name in enumerate("qkv"))
+    return (*gradients, Output(views["sinks"].shape if "sinks" in views else (0,), fp32=True))
 
 
-def _backward_problem(views: Tuple[View, ...], options: AttentionOptions) -> _c.Attention:
-    named = dict(zip((*ATTENTION_BACKWARD.inputs, *ATTENTION_BACKWARD.outputs), views))
+def _backward_problem(views: Views, options: AttentionOptions) -> _c.Attention:
     for name in "qkvo":
-        tensor, gradient = named[name], named[f"grad_{name}"]
+        tensor, gradient = views[name], views[f"grad_{name}"]
         if (tensor.shape, tensor.strides) != (gradient.shape, gradient.strides):
             raise Invalid(f"{name} is {tensor.shape} with strides {tensor.strides} and its gradient {gradient.shape} with strides "
                           f"{gradient.strides}: they must be laid out alike")  # fmt: skip
-    return _attention_problem(tuple(named[name] for name in "qkvo"), options, _c.ATTENTION_BACKWARD)
+    return _attention_problem(views, options, _c.ATTENTION_BACKWARD)
 
 
-def _gemm_outputs(views: Tuple[View, ...], options: None) -> Tuple[Output, ...]:
-    a, b = views
+def _gemm_outputs(views: Views, options: None) -> Tuple[Output, ...]:
+    a, b = views["a"], views["b"]
     for name, view in (("a", a), ("b", b)):
         if len(view.shape) != 2:
             raise Invalid(f"{name} has {len(view.shape)} dimensions, not 2: {view.shape}")
@@ -148,8 +166,8 @@ def _major(view: View, name: str) -> Tuple[int, int]:
     raise Invalid(f"{name} has strides {view.strides}: neither its rows nor its columns are contiguous and apart; copy it first")
 
 
-def _gemm_problem(views: Tuple[View, ...], options: None) -> _c.Gemm:
-    a, b, c = views
+def _gemm_problem(views: Views, options: None) -> _c.Gemm:
+    a, b, c = views["a"], views["b"], views["c"]
     (a_major, lda), (b_major, ldb), dtype = _major(a, "a"), _major(b, "b"), DTYPES.index(a.dtype)
     return _c.problem(
         _c.Gemm, _c.GEMM, m=a.shape[0], n=b.shape[1], k=a.shape[1], dtype=dtype, c_dtype=dtype, a_major=a_major, b_major=b_major,
@@ -158,12 +176,12 @@ def _gemm_problem(views: Tuple[View, ...], options: None) -> _c.Gemm:
 
 
 ATTENTION = Operation(
-    Attention, _c.AttentionData, ("q", "k", "v"), ("o", "lse"), ("heads", "query blocks"), _attention_outputs, _attention_problem,
-    optional=("lse",),
+    Attention, _c.AttentionData, ("q", "k", "v"), ("o", "lse", "max"), ("heads", "query blocks"), _attention_outputs,
+    _attention_problem, optional=("lse", "max"),
 )  # fmt: skip
 ATTENTION_BACKWARD = Operation(
-    AttentionBackward, _c.AttentionGradients, ("q", "k", "v", "grad_o", "o", "lse"), ("grad_q", "grad_k", "grad_v"),
-    ("heads", "query blocks"), _backward_outputs, _backward_problem, optional=("o", "lse"), fp32=("lse",),
+    AttentionBackward, _c.AttentionGradients, ("q", "k", "v", "grad_o", "o", "lse"), ("grad_q", "grad_k", "grad_v", "grad_sinks"),
+    ("heads", "query blocks"), _backward_outputs, _backward_problem, optional=("grad_sinks",), fp32=("lse",),
 )  # fmt: skip
 GEMM = Operation(
     Gemm, _c.GemmData, ("a", "b"), ("c",), ("rows of tiles", "columns of tiles"), _gemm_outputs, _gemm_problem,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import json
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import _c, custom, machines, notebook, operations, problems, schedules
 from ._c import CPU, CUDA
@@ -34,7 +34,6 @@ class Plan(notebook.Shown):
         self._handle = ctypes.c_void_p()
         self._made_from = (problem, schedule, machine, device, kernel)
         self.operation = operations.BY_NUMBER[problem.operation]
-        self._pack = _c.packer(self.operation.data, problem.operation)
         where = _c.Device(*device, kernel=None if kernel is None else str(kernel).encode(), mode=mode)
         own = custom.is_custom(schedule.order)
         given = schedules.to_c(dataclasses.replace(schedule, order=None) if own else schedule)
@@ -50,10 +49,13 @@ class Plan(notebook.Shown):
         if getattr(self, "_handle", None) and _c is not None:
             _c.library.weft_plan_destroy(self._handle)
 
-    def enqueue(self, pointers: Sequence[int], stream: int = 0) -> None:
-        """Puts a run on a stream; on the CPU it has run when this returns. The pointers are those of the operation's data, in order;
-        0 stands for an optional one that is not there."""
-        _c.call(_enqueue, self._handle, self._pack(*pointers), stream or None)
+    def packer(self, names: Tuple[str, ...]) -> Callable[..., bytes]:
+        """What makes the operation's data of the pointers to arrays of these names."""
+        return _c.packer(self.operation.data, self.operation.problem.operation, names)
+
+    def enqueue(self, data: bytes, stream: int = 0) -> None:
+        """Puts a run on a stream; on the CPU it has run when this returns."""
+        _c.call(_enqueue, self._handle, data, stream or None)
 
     @property
     def subject(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import itertools
 import math
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple
 
 from . import _c
 from .errors import Invalid
@@ -14,14 +15,54 @@ from .schedules import whole
 DTYPES = ("fp32", "fp16", "bf16", "fp8")  # in the order of enum weft_dtype
 LAYOUTS = ("bshd", "bhsd")  # in the order of enum weft_layout
 SEQ_AND_HEAD = {"bshd": (1, 2), "bhsd": (2, 1)}  # axes of a layout
-MASK_NONE, MASK_CAUSAL, MASK_BOTTOM_RIGHT = 0, 1, 2  # enum weft_mask
+MAX_HEAD_DIM = 576  # WEFT_MAX_HEAD_DIM
+MASK_NONE, MASK_CAUSAL, MASK_BOTTOM_RIGHT, MASK_WINDOW, MASK_WINDOW_BOTTOM_RIGHT = range(5)  # enum weft_mask
+Window = Optional[Tuple[int, int]]
 
 
-def mask_of(causal: bool, offset: Optional[int]) -> int:
-    """The mask: with causal and no offset, the last query sees the last key."""
-    if not causal and offset is not None:
-        raise Invalid(f"offset {offset} is only for causal=True")
-    return MASK_NONE if not causal else MASK_BOTTOM_RIGHT if offset is None else MASK_CAUSAL
+def mask_of(causal: bool, offset: Optional[int], window: Window = None, chunk: int = 0) -> Dict[str, int]:
+    """The fields that say which keys queries see. Without an offset the last query stands at the last key; causal is a window that
+    ends there."""
+    if not causal and offset is not None and window is None and not chunk:
+        raise Invalid(f"offset {offset} is only for causal=True, windows and chunks")
+    fields = {"offset": offset or 0, "chunk": chunk}
+    if window is None and (causal or offset is None):
+        return {**fields, "mask": MASK_NONE if not causal else MASK_BOTTOM_RIGHT if offset is None else MASK_CAUSAL}
+    left, right = window or (-1, -1)
+    return {**fields, "mask": MASK_WINDOW_BOTTOM_RIGHT if offset is None else MASK_WINDOW, "left": max(left, -1),
+            "right": 0 if causal else max(right, -1)}  # fmt: skip
+
+
+def window_of(window: Any) -> Window:
+    """A window in plain numbers; None where it hides nothing."""
+    if window is None:
+        return None
+    try:
+        left, right = (whole("window", edge) for edge in window)
+    except (TypeError, ValueError) as error:
+        raise error if isinstance(error, Invalid) else Invalid(f"window {window!r} is not (left, right)") from None
+    return None if left < 0 and right < 0 else (left, right)
+
+
+def number_in(what: str, number: Any) -> float:
+    """A number that the library checks."""
+    try:
+        return float(number)
+    except (TypeError, ValueError):
+        raise Invalid(f"{what} {number!r} is not a number") from None
+
+
+def starts_of(lengths: Sequence[int]) -> Tuple[int, ...]:
+    """Where sequences of these lengths begin, one behind the other, and the end of the last."""
+    return (0, *itertools.accumulate(lengths))
+
+
+def lengths_to_c(known: Mapping[str, Sequence[int]]) -> _c.Lengths:
+    """Lengths that are known before the run, by their fields' names; ctypes keeps the arrays."""
+    for name, values in known.items():
+        if not all(0 <= value < 2**31 for value in values):
+            raise Invalid(f"{name} has a number that is not between 0 and {2**31 - 1}")
+    return _c.Lengths(**{name: (ctypes.c_int32 * len(values))(*values) for name, values in known.items()})
 
 
 def scale_of(scale: Optional[float]) -> float:
@@ -69,10 +110,12 @@ class Attention(Problem):
     """O = softmax(scale Q K^T) V for each batch and head: Q and O are (batch, seq, heads, head_dim), K and V
     (batch, kv_seq, kv_heads, head_dim), packed. kv_heads and kv_seq are heads and seq where they are left out.
 
-    causal  query i sees keys 0 .. i + offset; offset None: the last query sees the last key
-    scale   None: 1 / sqrt(head_dim)
-    dtype   "fp32", "fp16", "bf16" or, to simulate, "fp8"; layout "bshd" or "bhsd"
-    flops   4 batch heads seq kv_seq head_dim, halved when causal
+    causal     query i sees keys 0 .. i + offset; offset None: the last query sees the last key
+    scale      None: 1 / sqrt(head_dim)
+    dtype      "fp32", "fp16", "bf16" or, to simulate, "fp8"; layout "bshd" or "bhsd"
+    window, chunk, prefix, softcap, lengths, kv_lengths as for weft.attention(); seq and kv_seq are then those of a packed batch
+    head_dim_v of V and O; None: head_dim
+    flops      4 batch heads seq kv_seq head_dim, halved when causal
     """
 
     seq: int
@@ -86,17 +129,30 @@ class Attention(Problem):
     offset: Optional[int] = None
     scale: Optional[float] = None
     layout: str = "bshd"
+    window: Window = None
+    chunk: int = 0
+    prefix: int = 0
+    softcap: float = 0.0
+    head_dim_v: Optional[int] = None
+    lengths: Optional[Tuple[int, ...]] = None
+    kv_lengths: Optional[Tuple[int, ...]] = None
 
     operation: ClassVar[int] = _c.ATTENTION
     subject: ClassVar[str] = "attention"
 
     def to_c(self) -> _c.Attention:
         sizes = {"batch": self.batch, "heads": self.heads, "kv_heads": self.heads if self.kv_heads is None else self.kv_heads,
-                 "seq": self.seq, "kv_seq": self.seq if self.kv_seq is None else self.kv_seq, "head_dim": self.head_dim}  # fmt: skip
+                 "seq": self.seq, "kv_seq": self.seq if self.kv_seq is None else self.kv_seq, "head_dim": self.head_dim,
+                 "head_dim_v": self.head_dim_v or 0, "prefix": self.prefix}  # fmt: skip
+        offset = None if self.offset is None else whole("offset", self.offset)
+        given = {"q_starts": self.lengths, "kv_starts": self.kv_lengths}
+        known = {name: starts_of([whole("lengths", x) for x in lengths]) for name, lengths in given.items() if lengths is not None}
         return _c.problem(
             _c.Attention, self.operation, **{name: whole(name, size) for name, size in sizes.items()},
-            dtype=number_of("dtype", self.dtype, DTYPES), mask=mask_of(self.causal, self.offset),
-            offset=whole("offset", self.offset or 0), scale=scale_of(self.scale), layout=number_of("layout", self.layout, LAYOUTS),
+            dtype=number_of("dtype", self.dtype, DTYPES), scale=scale_of(self.scale), softcap=number_in("softcap", self.softcap),
+            layout=number_of("layout", self.layout, LAYOUTS), lengths=lengths_to_c(known),
+            sequences=0 if self.lengths is None else len(self.lengths),
+            **mask_of(self.causal, offset, window_of(self.window), whole("chunk", self.chunk)),
         )  # fmt: skip
 
 

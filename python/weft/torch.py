@@ -6,17 +6,17 @@ The operator torch.ops.weft.attention is opaque to torch.compile, which sees its
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import types
 import warnings
-from typing import Any, Optional, Set, Tuple
+from typing import Any, Dict, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import Tensor
 
-from . import compute, frameworks, problems, schedules, transformers
+from . import by_torch, compute, features, frameworks, problems, schedules, transformers
 from .errors import Invalid, NotFound, Unsupported
+from .frameworks import TORCH
 
 _announced: Set[str] = set()
 
@@ -33,14 +33,14 @@ def _why_not(q: Tensor) -> Optional[str]:
     """Why weft cannot take tensors like q, where that is plain before anything is tried."""
     if q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         return f"dtype {q.dtype} is not float32, float16 or bfloat16"
-    if q.dim() == 4 and (q.shape[3] % 8 or q.shape[3] > 256):
-        return f"head_dim {q.shape[3]} is not a multiple of 8 between 8 and 256"
+    if q.dim() == 4 and q.shape[3] > problems.MAX_HEAD_DIM:
+        return f"head_dim {q.shape[3]} is above {problems.MAX_HEAD_DIM}"
     if q.device.type not in ("cpu", "cuda"):
         return f"weft does not run on {q.device.type}"
     return None
 
 
-def _row_contiguous(x: Tensor) -> Tensor:
+def row_contiguous(x: Tensor) -> Tensor:
     """x, or a copy where its last dimension is not contiguous, it is one row repeated, or a GPU could not read whole vectors."""
     if x.stride(-1) != 1 or not any(x.stride()[:-1]):
         return x.contiguous()
@@ -49,115 +49,116 @@ def _row_contiguous(x: Tensor) -> Tensor:
 
 def _dense(x: Tensor) -> Tensor:
     """x, or a copy where it has gaps or repeats itself: a gradient is laid out like it."""
-    return x if x.is_contiguous() or x.transpose(1, 2).is_contiguous() else x.contiguous()
+    return x if x.is_contiguous() or (x.dim() == 4 and x.transpose(1, 2).is_contiguous()) else x.contiguous()
 
 
-def _heads_second(x: Tensor, layout: str) -> Tensor:
-    return x.transpose(1, 2) if layout == "bshd" else x
-
-
-def _bias(q: Tensor, k: Tensor, causal: bool, offset: Optional[int]) -> Optional[Tensor]:
-    """(seq, kv_seq), True where the query sees the key; None: everywhere. q and k are (batch, heads, seq, head_dim)."""
-    if not causal:
-        return None
-    seq, kv_seq = q.shape[2], k.shape[2]
-    shift = kv_seq - seq if offset is None else offset
-    return torch.ones(seq, kv_seq, dtype=torch.bool, device=q.device).tril(shift)
-
-
-def _torch_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[float], offset: Optional[int],
-                     layout: str) -> Tensor:  # fmt: skip
-    """What weft.attention() computes, by torch: differentiable, zeros where a query sees no key."""
-    q, k, v = (_heads_second(x, layout) for x in (q, k, v))
-    plain = causal and (offset == 0 or (offset is None and q.shape[2] == k.shape[2]))
-    seen = None if plain else _bias(q, k, causal, offset)
-    grouped = q.shape[1] != k.shape[1]
-    o = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=plain, scale=scale, enable_gqa=grouped)
-    if seen is not None:
-        o = torch.where(seen.any(1)[:, None], o, torch.zeros((), dtype=o.dtype, device=o.device))
-    return _heads_second(o, layout)
-
-
-def _torch_lse(q: Tensor, k: Tensor, causal: bool, scale: Optional[float], offset: Optional[int], layout: str) -> Tensor:
-    """(batch, heads, seq): the logarithm of each query's sum of exponentials, by torch."""
-    q, k = _heads_second(q, layout).float(), _heads_second(k, layout).float()
-    k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
-    scores = q @ k.transpose(2, 3) * (q.shape[3] ** -0.5 if scale is None else scale)
-    seen = _bias(q, k, causal, offset)
-    return torch.logsumexp(scores if seen is None else scores.masked_fill(~seen, float("-inf")), 3)
-
-
-def _empty_results(q: Tensor, layout: str, lse: bool) -> Tuple[Tensor, Tensor]:
-    """What the operator returns, unfilled: o laid out like q, lse (batch, heads, seq), or (0,) where it is not wanted."""
+def _empty_results(q: Tensor, v: Tensor, layout: str, packed: bool, lse: bool, most: bool) -> Tuple[Tensor, Tensor, Tensor]:
+    """What the operator returns, unfilled: o laid out like q, lse and max (batch, heads, seq), or (0,) where they are not wanted."""
     seq, head = problems.SEQ_AND_HEAD[layout]
-    shape = (q.shape[0], q.shape[head], q.shape[seq]) if lse else (0,)
-    return torch.empty_like(q), q.new_empty(shape, dtype=torch.float32)
+    rows = (q.shape[head - 1], q.shape[seq - 1]) if packed and q.dim() == 3 else (q.shape[0], q.shape[head], q.shape[seq])
+    o = torch.empty_like(q) if q.shape[-1] == v.shape[-1] else q.new_empty((*q.shape[:-1], v.shape[-1]))
+    return o, *(q.new_empty(rows if wanted else (0,), dtype=torch.float32) for wanted in (lse, most))
+
+
+def _asked(arrays: Sequence[Optional[Tensor]], window: Optional[Sequence[int]], chunk: int, prefix: int, softcap: float, dropout: float,
+           seed: int, most: bool) -> Optional[features.Asked]:  # fmt: skip
+    """What the operator's arguments ask for; None: nothing."""
+    given = {name: x.contiguous() if name != "bias" else x for name, x in zip(features.ARRAYS, arrays) if x is not None}
+    numbers = features.Features(None if window is None else tuple(window), chunk, prefix, softcap, dropout, most)
+    return features.Asked(numbers, given, seed & (2**64 - 1)) if given or numbers != features.Features() else None
 
 
 @torch.library.custom_op("weft::attention", mutates_args=())
-def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
-               lse: bool, schedule: str, fallback: bool) -> Tuple[Tensor, Tensor]:  # fmt: skip
-    reason = _why_not(q) if fallback else None
+def _attention(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], alibi: Optional[Tensor], bias: Optional[Tensor],
+               q_starts: Optional[Tensor], kv_starts: Optional[Tensor], q_used: Optional[Tensor], kv_used: Optional[Tensor],
+               kv_pad: Optional[Tensor], causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
+               window: Optional[Sequence[int]], chunk: int, prefix: int, softcap: float, dropout: float, seed: int, lse: bool,
+               most: bool, schedule: str, fallback: bool) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    asked = _asked((sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad), window, chunk, prefix, softcap, dropout, seed, most)
+    plain = fallback and asked is None
+    reason = _why_not(q) if plain else None
     if reason is None:
         try:
-            x, y, z = (_row_contiguous(x) for x in (q, k, v)) if fallback else (q, k, v)
+            x, y, z = (row_contiguous(x) for x in (q, k, v)) if fallback else (q, k, v)
             chosen = json.loads(schedule) if schedule else None
-            o, sums = compute.attention_forward(x, y, z, causal, scale, offset, layout, lse, chosen)
+            o, sums, largest = compute.attention_forward(x, y, z, causal, scale, offset, layout, lse, chosen, None, asked)
             # The layout that the fake kernel promised.
-            like = torch.empty_like(q) if o.stride() != torch.empty_like(q, device="meta").stride() else None
-            return o if like is None else like.copy_(o), q.new_empty((0,), dtype=torch.float32) if sums is None else sums
+            if o.shape == q.shape and o.stride() != torch.empty_like(q, device="meta").stride():
+                o = torch.empty_like(q).copy_(o)
+            return o, *(q.new_empty((0,), dtype=torch.float32) if x is None else x for x in (sums, largest))
         except (Unsupported, NotFound) as error:
-            if not fallback:
+            if not plain:
                 raise
             reason = str(error)
     announce(reason)
-    o, sums = _empty_results(q, layout, lse)
-    o.copy_(_torch_attention(q, k, v, causal, scale, offset, layout))
-    return o, sums.copy_(_torch_lse(q, k, causal, scale, offset, layout)) if lse else sums
+    o, sums, largest = _empty_results(q, v, layout, False, lse, False)
+    o.copy_(by_torch.attention(q, k, v, causal, scale, offset, layout))
+    return o, sums.copy_(by_torch.lse(q, k, causal, scale, offset, layout)) if lse else sums, largest
 
 
 @_attention.register_fake
-def _(q, k, v, causal, scale, offset, layout, lse, schedule, fallback):
-    return _empty_results(q, layout, lse)
+def _(q, k, v, sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, causal, scale, offset, layout, window, chunk, prefix,
+      softcap, dropout, seed, lse, most, schedule, fallback):  # fmt: skip
+    return _empty_results(q, v, layout, q_starts is not None, lse, most)
 
 
 @torch.library.custom_op("weft::attention_backward", mutates_args=())
-def _attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tensor, lse: Tensor, causal: bool,
-                        scale: Optional[float], offset: Optional[int], layout: str) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of q, k and v on the CPU, each packed."""
+def _attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tensor, lse: Tensor, sinks: Optional[Tensor],
+                        alibi: Optional[Tensor], bias: Optional[Tensor], q_starts: Optional[Tensor], kv_starts: Optional[Tensor],
+                        q_used: Optional[Tensor], kv_used: Optional[Tensor], kv_pad: Optional[Tensor], causal: bool,
+                        scale: Optional[float], offset: Optional[int], layout: str, window: Optional[Sequence[int]], chunk: int,
+                        prefix: int, softcap: float, dropout: float, seed: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of q, k and v on the CPU, each packed, and of sinks, (0,) without them."""
+    asked = _asked((sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad), window, chunk, prefix, softcap, dropout, seed, False)
     q, k, v, o = (_dense(x) for x in (q, k, v, o))
     if grad_o.stride() != o.stride():
         grad_o = torch.empty_like(o).copy_(grad_o)
-    grads = compute.attention_backward(q, k, v, grad_o, o, lse, causal, scale, offset, layout)
-    grad_q, grad_k, grad_v = (x.contiguous() for x in grads)
-    return grad_q, grad_k, grad_v
+    grads = compute.attention_backward(q, k, v, grad_o, o, lse, causal, scale, offset, layout, asked)
+    grad_q, grad_k, grad_v, *grad_sinks = (x.contiguous() for x in grads)
+    return grad_q, grad_k, grad_v, grad_sinks[0] if grad_sinks else q.new_empty((0,), dtype=torch.float32)
 
 
 @_attention_backward.register_fake
-def _(q, k, v, grad_o, o, lse, causal, scale, offset, layout):
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+def _(q, k, v, grad_o, o, lse, sinks, *rest):
+    grads = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    return *grads, q.new_empty((0,) if sinks is None else sinks.shape, dtype=torch.float32)
 
 
 def _keep(ctx, inputs, output):
-    q, k, v, *ctx.rest = inputs
+    count = 3 + len(features.ARRAYS)
+    ctx.rest = inputs[count:]
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(q, k, v, *output)
+    ctx.save_for_backward(*inputs[:count], *output[:2])
 
 
-def _backward(ctx, grad_o, grad_lse):
-    if grad_lse is not None:
-        raise Unsupported("the gradient of lse is not there yet")
-    q, k, v, o, lse = ctx.saved_tensors
+def _backward(ctx, grad_o, grad_lse, grad_max):
+    if grad_lse is not None or grad_max is not None:
+        raise Unsupported("the gradient of lse is not there yet" if grad_max is None else "the gradient of max is not there")
+    *inputs, o, lse = ctx.saved_tensors
+    (q, k, v), arrays, numbers = inputs[:3], dict(zip(features.ARRAYS, inputs[3:])), ctx.rest[:10]
+    none = (None,) * len(ctx.rest)
     if grad_o is None:
-        return (None,) * 10
-    options = ctx.rest[:4]
-    if q.device.type == "cpu" and _why_not(q) is None:
-        return (*_attention_backward(q, k, v, grad_o, o, lse, *options), *(None,) * 7)
+        return (*(None,) * len(inputs), *none)
+    needs = dict(zip(features.ARRAYS, ctx.needs_input_grad[3:]))
+    if needs["alibi"]:
+        raise Unsupported("the gradient of alibi is not there")
+    asked = _asked(inputs[3:], *numbers[4:], False)
+    if q.device.type == "cpu" and (asked is not None or _why_not(q) is None):
+        *grads, grad_sinks = _attention_backward(q, k, v, grad_o, o, lse, *inputs[3:], *numbers)
+        given = {"sinks": grad_sinks if needs["sinks"] else None, "bias": None}
+        if needs["bias"]:
+            causal, scale, offset, layout = numbers[:4]
+            side = by_torch.Asked(scale, causal, offset, asked.features, asked.arrays)
+            second = (by_torch.heads_second(x, layout) for x in (q, k, v, grad_o, o))
+            given["bias"] = by_torch.bias_gradient(*second, lse, side, asked.seed)
+        return (*grads, *(given.get(name) for name in arrays), *none)
+    if asked is not None:
+        raise Unsupported(f"on {q.device.type}, the gradient of an attention with {', '.join(features.named(asked))} is not there yet")
     # Outside of an operator, as torch keeps no gradients inside of one.
     with torch.enable_grad():
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-        forward = _torch_attention(*leaves, *options)
-    return (*torch.autograd.grad(forward, leaves, grad_o), *(None,) * 7)
+        forward = by_torch.attention(*leaves, *numbers[:4])
+    return (*torch.autograd.grad(forward, leaves, grad_o), *(None,) * len(arrays), *none)
 
 
 _attention.register_autograd(_backward, setup_context=_keep)
@@ -172,24 +173,51 @@ def _text_of(schedule: schedules.ScheduleLike) -> str:
     return json.dumps(fields)
 
 
+def _tensors(q: Tensor, asked: Optional[features.Asked]) -> Dict[str, Optional[Tensor]]:
+    """The operator's tensors beside q, k and v, each of the dtype that weft takes."""
+    given = {} if asked is None else {**asked.arrays, **{name: TORCH.integers(values, q) for name, values in asked.features.known}}
+    for name, x in given.items():
+        wanted = torch.int32 if name in features.LENGTHS else torch.float32 if name != "bias" else x.dtype
+        if name == "bias" and x.dtype not in (torch.bool, torch.float32, q.dtype):
+            wanted = q.dtype
+        given[name] = x if x.dtype == wanted else x.to(wanted)
+    return {name: given.get(name) for name in features.ARRAYS}
+
+
+def _apply(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: Optional[float] = None, offset: Optional[int] = None,
+           layout: str = "bshd", return_lse: bool = False, schedule: schedules.ScheduleLike = None,
+           asked: Optional[features.Asked] = None, fallback: bool = False) -> Any:  # fmt: skip
+    problems.number_of("layout", layout, problems.LAYOUTS)
+    numbers = features.Features() if asked is None else asked.features
+    problems.mask_of(causal, offset, numbers.window, numbers.chunk)
+    tensors = _tensors(q, asked)
+    if q.dim() != 4 and not (q.dim() == 3 and tensors["q_starts"] is not None):
+        raise Invalid(f"q has {q.dim()} dimensions, not the 4 of {layout}: {tuple(q.shape)}")
+    width = v.shape[-1]
+    if q.device.type == "cuda" and (q.shape[-1] % 8 or width % 8):  # a GPU reads whole vectors
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        q, k, v = (torch.nn.functional.pad(x, (0, -x.shape[-1] % 8)) for x in (q, k, v))
+    text = "" if schedule is None else _text_of(schedule)
+    needs_grad = frameworks.needs_grad((q, k, v, *filter(lambda x: x is not None, tensors.values())))
+    seed = 0 if asked is None else asked.seed - (asked.seed >> 63 << 64)
+    o, lse, most = torch.ops.weft.attention(
+        q, k, v, *tensors.values(), causal, scale, offset, layout, numbers.window, numbers.chunk, numbers.prefix, numbers.softcap,
+        numbers.dropout, seed, return_lse or (needs_grad and q.device.type == "cpu"), numbers.max, text, fallback,
+    )  # fmt: skip
+    return compute.results(o if o.shape[-1] == width else o[..., :width], lse if return_lse else None, most if numbers.max else None)
+
+
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None,
               offset: Optional[int] = None, layout: str = "bshd", return_lse: bool = False,
-              schedule: schedules.ScheduleLike = None, fallback: bool = True) -> Any:  # fmt: skip
+              schedule: schedules.ScheduleLike = None, fallback: bool = True, **options: Any) -> Any:  # fmt: skip
     """weft.attention() as a torch operator, for torch.compile and autograd.
 
-    Shapes and options are those of weft.attention(). With `fallback`, torch computes what weft cannot, which a warning says once
-    for each reason, and a tensor whose last dimension is not contiguous is copied; without it, both raise.
+    Shapes and options are those of weft.attention(), window to return_max among them; sinks, alibi and lengths may be of any dtype.
+    sinks and a bias get gradients, too. With `fallback`, torch computes what weft cannot, as far as it is plain, which a warning says
+    once for each reason, and a tensor whose last dimension is not contiguous is copied; without it, both raise.
     """
-    problems.number_of("layout", layout, problems.LAYOUTS)
-    problems.mask_of(causal, offset)
-    if q.dim() != 4:
-        raise Invalid(f"q has {q.dim()} dimensions, not the 4 of {layout}: {tuple(q.shape)}")
-    text = "" if schedule is None else _text_of(schedule)
-    needs_grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    o, lse = torch.ops.weft.attention(
-        q, k, v, causal, scale, offset, layout, return_lse or (needs_grad and q.device.type == "cpu"), text, fallback
-    )
-    return (o, lse) if return_lse else o
+    asked = features.asked(q, **options) if options else None
+    return _apply(q, k, v, causal, scale, offset, layout, return_lse, schedule, asked, fallback)
 
 
 def _matmul(a: Tensor, b: Tensor, schedule: schedules.ScheduleLike) -> Tensor:
@@ -199,9 +227,9 @@ def _matmul(a: Tensor, b: Tensor, schedule: schedules.ScheduleLike) -> Tensor:
 
 
 # What weft.attention() and weft.matmul() call for tensors that torch differentiates or compiles.
-OPERATORS = types.SimpleNamespace(attention=functools.partial(attention, fallback=False), matmul=_matmul)
+OPERATORS = types.SimpleNamespace(attention=_apply, matmul=_matmul)
 
 
 def register_with_transformers(name: str = "weft") -> None:
     """Makes attn_implementation="weft" known to Hugging Face transformers."""
-    transformers.register(name, attention, announce)
+    transformers.register(name, attention)

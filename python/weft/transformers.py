@@ -1,13 +1,12 @@
 """attn_implementation="weft": weft as an attention function of Hugging Face transformers.
 
-A model calls it with q, k, v, a mask, and by name whatever else its attention needs. What weft cannot do and torch can is left to torch,
-and a warning says so. What both would drop is refused by name, as the result would be wrong.
+A model calls it with q, k, v, a mask, and by name whatever else its attention needs. Weft computes all of it, or refuses it by name, as
+the result would be wrong; nothing is left out. masks.py says what queries see.
 """
 
 from __future__ import annotations
 
-import inspect
-from typing import Any, Callable, Collection, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from .errors import Unsupported
 
@@ -16,65 +15,31 @@ HARMLESS = frozenset((
     "cache_position", "deterministic", "max_length_k", "max_length_q", "mm_token_type_ids", "num_items_in_batch", "output_hidden_states",
     "output_router_logits", "position_ids", "return_dict", "token_type_ids", "use_cache",
 ))  # fmt: skip
-# Lengths of the sequences of a packed batch: the mask has to hold them.
-PACKED = ("cu_seq_lens_q", "cu_seq_lens_k", "seq_idx")
+TAKEN = frozenset(("cu_seq_lens_q", "cu_seq_lens_k", "position_bias", "s_aux", "sliding_window", "softcap"))
 MEANING = {
     "block_indices": "blocks of keys that were chosen for each query",
     "cache": "a paged KV cache",
     "indices": "keys that were chosen for each query",
     "output_attentions": "weft never holds the attention weights, so there are none to return",
-    "s_aux": "attention sinks",
-    "sliding_window": "a window without a mask that holds it",
-    "softcap": "a soft cap on the scores",
-    **dict.fromkeys(PACKED, "a packed batch without a mask that keeps its sequences apart"),
+    "seq_idx": "a packed batch without position_ids or cu_seq_lens_q",
+    "cu_seq_lens_q": "a packed batch that the mask contradicts",
 }
 
 
 def refuse(argument: str) -> None:
     meaning = MEANING.get(argument, "which weft does not know")
     remedy = 'load the model with attn_implementation="eager"'
-    if argument in PACKED:  # transformers then makes such a mask
+    if argument in ("seq_idx", "cu_seq_lens_q"):
         remedy = "pass position_ids that begin anew with each sequence, and use_cache=False"
     raise Unsupported(f"weft cannot compute an attention with {argument} ({meaning}): {remedy}")
 
 
-def check_arguments(options: Mapping[str, Any], by_torch: Collection[str], keys: int, masked: bool) -> None:
-    """Refuses the first argument that would be dropped.
-
-    by_torch: arguments that torch takes into account; keys: how many there are; masked: whether there is a mask.
-    """
+def check_arguments(options: Mapping[str, Any], packed: bool) -> None:
+    """Refuses the first argument that would be dropped. packed: whether the mask or another argument keeps sequences apart."""
     for name, value in options.items():
-        if value is None or value is False or name in HARMLESS or name in by_torch:
-            continue
-        if name == "sliding_window" and (masked or keys <= value):
-            continue
-        if name in PACKED and (masked or (name != "seq_idx" and len(value) <= 2)):
+        if value is None or value is False or name in HARMLESS or name in TAKEN or (name == "seq_idx" and packed):
             continue
         refuse(name)
-
-
-def _keeps_apart(mask, queries, keys) -> bool:
-    """Whether no query sees a key of another sequence; queries and keys are cu_seq_lens, where sequences begin and end."""
-    import torch
-
-    seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min
-    of_query, of_key = (
-        torch.bucketize(torch.arange(length, device=mask.device), ends.to(mask.device), right=True)
-        for length, ends in zip(mask.shape[-2:], (queries, keys))
-    )
-    return not (seen & (of_query[:, None] != of_key)).any()
-
-
-def _why_torch(attention_mask, dropout: float, options: Mapping[str, Any], key, value) -> Optional[str]:
-    if attention_mask is not None:
-        return "it has a mask that is not plainly causal"
-    if dropout:
-        return "it has dropout"
-    if options.get("position_bias") is not None:
-        return "it has position_bias"
-    if key.shape[-1] != value.shape[-1]:
-        return f"its keys have head_dim {key.shape[-1]} and its values {value.shape[-1]}"
-    return None
 
 
 def _collects_weights(module) -> bool:
@@ -86,28 +51,73 @@ def _collects_weights(module) -> bool:
     return any(name.endswith("attentions") for name in _active_collector.get() or ())
 
 
-def _attention_function(weft_attention: Callable[..., Any], announce: Callable[[str], None]):
-    """transformers' attention function: q, k, v (batch, heads, seq, head_dim) in, (batch, seq, heads, head_dim) out."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+def _seen_without_mask(module, query, key, is_causal: Optional[bool], window: Optional[int]) -> Dict[str, Any]:
+    """What queries see where there is no mask: one query is the newest and sees every key; more are as many as there are keys."""
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    causal = bool(query.shape[2] > 1 and causal)
+    seen: Dict[str, Any] = dict(causal=causal, offset=0 if causal else None)
+    if window is not None and key.shape[2] > window:
+        seen["window"] = (window - 1, 0 if causal or query.shape[2] == 1 else window - 1)
+    return seen
 
-    by_torch = {"position_bias"} & set(inspect.signature(sdpa_attention_forward).parameters)
+
+def _with_starts(seen: Dict[str, Any], options: Mapping[str, Any], batch: int) -> Dict[str, Any]:
+    """What queries see, with the lengths of a packed batch, which the mask must not contradict."""
+    import torch
+
+    starts = options.get("cu_seq_lens_q")
+    if starts is None or len(starts) <= 2:
+        return seen
+    keys = options.get("cu_seq_lens_k")
+    keys = starts if keys is None else keys
+    if batch != 1 or "bias" in seen or "kv_used" in seen or "kv_pad" in seen:
+        refuse("cu_seq_lens_q")
+    for other in (starts, keys):
+        if "q_starts" in seen and not torch.equal(seen["q_starts"].to(other), other):
+            refuse("cu_seq_lens_q")
+    return {**seen, "q_starts": starts, "kv_starts": keys, "offset": None}
+
+
+def _with_bias(seen: Dict[str, Any], position_bias) -> Dict[str, Any]:
+    """What queries see, with a bias that depends on the distance."""
+    import torch
+
+    mask = seen.get("bias")
+    if position_bias is None:
+        return seen
+    if mask is not None and mask.dtype == torch.bool:
+        position_bias = position_bias.masked_fill(~mask, float("-inf"))
+    elif mask is not None:
+        position_bias = position_bias + mask
+    return {**seen, "bias": position_bias}
+
+
+def _seed(dropout: float) -> int:
+    import torch
+
+    if not dropout:
+        return 0
+    if torch.compiler.is_compiling():
+        raise Unsupported("weft cannot compute dropout under torch.compile yet: set attention_dropout to 0")
+    return int(torch.randint(2**63 - 1, ()))
+
+
+def _attention_function(weft_attention: Callable[..., Any], mask_type: type):
+    """transformers' attention function: q, k, v (batch, heads, seq, head_dim) in, (batch, seq, heads, head_dim) out."""
 
     def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **options):
         options["output_attentions"] = options.get("output_attentions") or _collects_weights(module)
-        check_arguments(options, by_torch, key.shape[2], attention_mask is not None)
-        ends = [options.get(name) for name in PACKED[:2]]
-        if attention_mask is not None and None not in ends and not _keeps_apart(attention_mask, *ends):
-            refuse(PACKED[0])
-        reason = _why_torch(attention_mask, dropout, options, key, value)
-        if reason:
-            announce(reason)
-            kept = {name: options[name] for name in by_torch if name in options}
-            return sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling,
-                                          is_causal=is_causal, **kept)  # fmt: skip
-        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        # Without a mask, one query is the newest and sees every key; more queries are as many as there are keys.
-        causal = bool(query.shape[2] > 1 and causal)
-        o = weft_attention(query, key, value, causal=causal, scale=scaling, offset=0 if causal else None, layout="bhsd")
+        if attention_mask is None:
+            seen = _seen_without_mask(module, query, key, is_causal, options.get("sliding_window"))
+        elif isinstance(attention_mask, mask_type) and attention_mask.lengths == (query.shape[2], key.shape[2]):
+            seen = dict(attention_mask.seen)
+        else:
+            seen = {"bias": attention_mask.tensor if isinstance(attention_mask, mask_type) else attention_mask}
+        seen = _with_bias(_with_starts(seen, options, query.shape[0]), options.get("position_bias"))
+        check_arguments(options, "q_starts" in seen or "bias" in seen)
+        sinks = options.get("s_aux")
+        o = weft_attention(query, key, value, scale=scaling, layout="bhsd", softcap=options.get("softcap"), dropout=dropout or None,
+                           sinks=None if sinks is None else sinks.flatten(), seed=_seed(dropout), **seen)  # fmt: skip
         return o.transpose(1, 2).contiguous(), None
 
     return attention
@@ -127,10 +137,9 @@ def _calls_attention_functions(config: type) -> bool:
     )
 
 
-def _mask_function():
-    """transformers' mask function, as for torch's attention: no mask where it would be plainly causal."""
+def _mask_function(make: Callable[..., Any]):
+    """transformers' mask function: what masks.py makes, for models that call an attention function."""
     import torch
-    from transformers.masking_utils import sdpa_mask
 
     calls_attention_functions = torch.compiler.assume_constant_result(_calls_attention_functions)
 
@@ -139,14 +148,16 @@ def _mask_function():
         if config is not None and not calls_attention_functions(type(config)):
             raise Unsupported(f"weft cannot compute the attention of {config.model_type} models, which do it themselves and call no "
                               'attention function: load the model with attn_implementation="eager"')  # fmt: skip
-        return sdpa_mask(*arguments, config=config, **options)
+        return make(*arguments, config=config, **options)
 
     return mask
 
 
-def register(name: str, weft_attention: Callable[..., Any], announce: Callable[[str], None]) -> None:
-    """Makes an attention function known by name: weft.torch.attention(), with what says why torch does the work instead."""
+def register(name: str, weft_attention: Callable[..., Any]) -> None:
+    """Makes an attention function known by name: weft.torch.attention()."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    AttentionInterface.register(name, _attention_function(weft_attention, announce))
-    AttentionMaskInterface.register(name, _mask_function())
+    from . import masks
+
+    AttentionInterface.register(name, _attention_function(weft_attention, masks.Mask))
+    AttentionMaskInterface.register(name, _mask_function(masks.make))

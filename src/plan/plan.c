@@ -115,6 +115,60 @@ static weft_status make_table(weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
+/* Whether longest-first has to look at the tiles: their steps do not grow from column to column, but are known. */
+static int sorts_tiles(const weft_plan *plan) {
+    const weft_walk *w = &plan->walk;
+    return plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && w->reach.kind == WEFT_REACH_BAND &&
+           weft_sequences_vary(&w->reach.sequences) && w->visits == 1 && w->cluster_rows * w->cluster_cols == 1;
+}
+
+typedef struct sized_tile {
+    int64_t steps, number; /* batch * columns + column */
+} sized_tile;
+
+/* The longest first; of those that are alike, the first. */
+static int by_steps(const void *a, const void *b) {
+    const sized_tile *x = a, *y = b;
+    return x->steps != y->steps ? (x->steps < y->steps) - (x->steps > y->steps)
+                                : (x->number > y->number) - (x->number < y->number);
+}
+
+/* The plan's table for longest-first by what tiles really visit: sections of `group` heads, in each the longest tile of all
+ * its heads, then the next. */
+static weft_status sort_tiles(weft_plan *plan, weft_message *message) {
+    weft_order *order = &plan->walk.order;
+    const weft_grid g = order->grid;
+    const int64_t tiles = g.batch * g.cols, group = weft_smaller(order->group, g.rows);
+    if (order->count > WEFT_MOST_IN_TABLE) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "a table of %" PRId64 " positions is more than %d", order->count,
+                         WEFT_MOST_IN_TABLE);
+    }
+    sized_tile *sized = malloc((size_t)tiles * sizeof *sized);
+    plan->table = malloc((size_t)order->count * sizeof *plan->table);
+    if (!sized || !plan->table) {
+        free(sized);
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for a table of %" PRId64 " positions", order->count);
+    }
+    for (int64_t i = 0; i < tiles; i++) {
+        weft_visit visit = {.tile = weft_tile_at(i / g.cols, 0, i % g.cols), .direction = 1};
+        weft_visit_range(&plan->walk, &visit, 0);
+        sized[i] = (sized_tile){visit.steps, i};
+    }
+    qsort(sized, (size_t)tiles, sizeof *sized, by_steps);
+    uint32_t *to = plan->table;
+    for (int64_t first = 0; first < g.rows; first += group) {
+        for (int64_t i = 0; i < tiles; i++) {
+            const int64_t batch = sized[i].number / g.cols, col = sized[i].number % g.cols;
+            for (int64_t row = first; row < first + group && row < g.rows; row++) {
+                *to++ = (uint32_t)((batch * g.rows + row) * g.cols + col);
+            }
+        }
+    }
+    free(sized);
+    order->table = plan->table;
+    return WEFT_OK;
+}
+
 /* Lays the schedule over the grid of tiles. */
 static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach, weft_message *message) {
     weft_schedule *s = &plan->schedule;
@@ -138,7 +192,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     if (weft_order_describe(s->order)->parameter & WEFT_PARAMETER_GROUP) {
         s->group = order.group;
     }
-    return s->table ? make_table(plan, message) : WEFT_OK;
+    return sorts_tiles(plan) ? sort_tiles(plan, message) : s->table ? make_table(plan, message) : WEFT_OK;
 }
 
 weft_tiling weft_plan_tiling(const weft_plan *plan) {

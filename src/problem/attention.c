@@ -257,6 +257,7 @@ const weft_operation_row weft_operation_attention = {
     .init = weft_attention_init,
     .resolve = weft_attention_complete,
     .keep = weft_attention_keep,
+    .lengths = offsetof(weft_attention_data, lengths),
     .flops = weft_attention_forward_flops,
     .buffers = buffers,
     .sides = weft_attention_sides,

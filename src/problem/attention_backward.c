@@ -199,6 +199,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .init = init,
     .resolve = weft_attention_complete,
     .keep = weft_attention_keep,
+    .lengths = offsetof(weft_attention_gradients, lengths),
     .flops = flops,
     .buffers = buffers,
     .sides = sides,

@@ -272,6 +272,16 @@ weft_rows weft_seen_keys(const weft_attention *p, int64_t batch, int64_t row) {
     return weft_band_seen(&band, &sequence, row);
 }
 
+int64_t weft_attention_longest(const weft_attention *p) {
+    const weft_sequences all = weft_attention_sequences(p);
+    int64_t longest = 1;
+    for (int64_t i = 0; weft_sequences_vary(&all) && i < all.count; i++) {
+        const weft_sequence s = weft_sequence_at(&all, i);
+        longest = weft_larger(longest, s.columns.end - s.columns.begin);
+    }
+    return weft_sequences_vary(&all) ? longest : p->kv_seq;
+}
+
 int64_t weft_most_seen(const weft_attention *p) {
     const weft_band band = weft_attention_band(p);
     int64_t most = p->kv_seq;

@@ -13,6 +13,9 @@ typedef struct weft_philox {
 
 WEFT_INLINE weft_philox weft_philox_at(uint64_t key, weft_philox counter) {
     uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32);
+#if defined(__CUDA_ARCH__)
+#pragma unroll 2 /* a kernel has many of these */
+#endif
     for (int round = 0; round < 10; round++) {
         const uint64_t a = (uint64_t)0xD2511F53u * counter.word[0], b = (uint64_t)0xCD9E8D57u * counter.word[2];
         const weft_philox next = {{(uint32_t)(b >> 32) ^ counter.word[1] ^ low, (uint32_t)b,

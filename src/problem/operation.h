@@ -96,6 +96,9 @@ typedef struct weft_operation_row {
      * points to nothing. */
     weft_status (*keep)(weft_problem *problem, void **memory, weft_message *message);
 
+    /* Where the data's struct has a weft_lengths; 0: it has none, and the problem is no attention. */
+    size_t lengths;
+
     double (*flops)(const weft_problem *problem);
 
     /* The buffers of a resolved problem, inputs and outputs, in the order of the data's fields; how many there are. */

@@ -41,6 +41,9 @@ static inline int64_t weft_attention_keys(const weft_attention *p) {
     return starts ? starts[p->sequences] : p->kv_seq;
 }
 
+/* Keys of the longest sequence, as far as lengths are known. */
+int64_t weft_attention_longest(const weft_attention *p);
+
 /* The pairs of query and key of one head that see each other, as the field counts them. */
 double weft_attention_pairs(const weft_attention *p);
 

@@ -55,7 +55,18 @@ weft_status weft_xla_attribute(const xla_call_frame *frame, const char *name, vo
 }
 
 static int data_type_of(weft_dtype dtype) {
-    return dtype == WEFT_FP32 ? XLA_F32 : dtype == WEFT_FP16 ? XLA_F16 : XLA_BF16;
+    switch ((int)dtype) {
+    case WEFT_FP32:
+        return XLA_F32;
+    case WEFT_FP16:
+        return XLA_F16;
+    case WEFT_BF16:
+        return XLA_BF16;
+    case WEFT_INT32:
+        return XLA_S32;
+    default:
+        return XLA_PRED;
+    }
 }
 
 weft_status weft_xla_buffer(const xla_values *values, int64_t index, const char *name, weft_dtype dtype, size_t elements,

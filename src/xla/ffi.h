@@ -11,7 +11,7 @@
 /* Bytes of a structure up to the end of its last known field. */
 #define XLA_SIZE(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
-enum xla_data_type { XLA_S64 = 5, XLA_F16 = 10, XLA_F32 = 11, XLA_BF16 = 16 };
+enum xla_data_type { XLA_PRED = 1, XLA_S32 = 4, XLA_S64 = 5, XLA_F16 = 10, XLA_F32 = 11, XLA_BF16 = 16 };
 enum xla_extension_type { XLA_METADATA = 1 };
 enum xla_value_type { XLA_BUFFER = 1 };
 enum xla_attribute_type { XLA_ARRAY = 1 };

@@ -36,6 +36,28 @@ static weft_status read_buffers(const xla_call_frame *frame, const weft_operatio
     return status;
 }
 
+static int is_attention(const weft_operation_row *row) {
+    return row->info.grid == WEFT_GRID_HEADS;
+}
+
+/* The seed of dropout, which is no buffer. */
+static weft_status read_seed(const xla_call_frame *frame, const weft_operation_row *row, const weft_problem *problem,
+                             weft_data *data, weft_message *message) {
+    if (!is_attention(row) || problem->attention.dropout == 0) {
+        return WEFT_OK;
+    }
+    uint64_t *seed = row->info.operation == WEFT_ATTENTION ? &data->attention.dropout_seed : &data->gradients.dropout_seed;
+    return weft_xla_attribute(frame, "seed", seed, sizeof *seed, message);
+}
+
+/* Addresses in whichever process compiled the call would be read. */
+static weft_status check_lengths(const weft_operation_row *row, const weft_problem *problem, weft_message *message) {
+    const weft_lengths none = {0};
+    return is_attention(row) && memcmp(&problem->attention.lengths, &none, sizeof none) != 0
+               ? weft_fail(message, WEFT_INVALID, "lengths are arguments of a call: the problem's own must be null")
+               : WEFT_OK;
+}
+
 static weft_status run(const xla_call_frame *frame, const weft_operation_row *row, weft_xla_key *key, void *stream,
                        weft_message *message) {
     weft_status status = weft_xla_attribute(frame, "problem", &key->problem, row->info.problem_size, message);
@@ -43,14 +65,16 @@ static weft_status run(const xla_call_frame *frame, const weft_operation_row *ro
     weft_data data;
     const weft_operation_row *given;
     const weft_plan *plan;
-    if (status || (status = weft_problem_resolve(&resolved, &given, &key->problem, message))) {
+    if (status || (status = check_lengths(row, &key->problem, message)) ||
+        (status = weft_problem_resolve(&resolved, &given, &key->problem, message))) {
         return status;
     }
     if (given != row) {
         return weft_fail(message, WEFT_INVALID, "the handler is for %s, and the problem is %s", row->info.name,
                          given->info.name);
     }
-    if ((status = read_buffers(frame, row, &resolved, &data, message)) || (status = weft_xla_keep(&plan, key, message))) {
+    if ((status = read_buffers(frame, row, &resolved, &data, message)) ||
+        (status = read_seed(frame, row, &resolved, &data, message)) || (status = weft_xla_keep(&plan, key, message))) {
         return status;
     }
     return weft_plan_enqueue(plan, &data, stream, message);
@@ -84,6 +108,10 @@ void *weft_xla_attention_cpu(void *call_frame) {
 
 void *weft_xla_attention_cuda(void *call_frame) {
     return handle(call_frame, WEFT_ATTENTION, WEFT_DEVICE_CUDA);
+}
+
+void *weft_xla_attention_backward_cpu(void *call_frame) {
+    return handle(call_frame, WEFT_ATTENTION_BACKWARD, WEFT_DEVICE_CPU);
 }
 
 void *weft_xla_gemm_cpu(void *call_frame) {

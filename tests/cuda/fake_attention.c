@@ -41,11 +41,22 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     return 1;
 }
 
+/* The steps from the first that a row of the tile sees to the last. A tile of a packed batch may have no row. */
+static int64_t steps_of(const weft_attention *problem, const weft_walk *walk, int64_t batch, weft_rows rows) {
+    int64_t first = problem->kv_seq, end = 0;
+    for (int64_t row = rows.begin; row < rows.end; row++) {
+        const weft_rows seen = weft_seen_keys(problem, batch, row);
+        first = seen.begin < seen.end ? weft_smaller(first, seen.begin) : first;
+        end = seen.begin < seen.end ? weft_larger(end, seen.end) : end;
+    }
+    return first < end ? weft_ceil_divide(end, walk->reach.tile_columns) - first / walk->reach.tile_columns : 0;
+}
+
 /* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads. A tile has the steps
- * that its last query sees, no more and no fewer. */
+ * that its queries see, no more and no fewer. */
 static int run_walk(unsigned workers, const weft_attention *problem, const weft_attention_data *data, const weft_walk *walk,
                     int pack, uint64_t *counter) {
-    double *weights = malloc((size_t)problem->kv_seq * sizeof *weights), out[256], lse;
+    double *weights = malloc((size_t)problem->kv_seq * sizeof *weights), out[WEFT_MAX_HEAD_DIM];
     if (!weights) {
         return 1;
     }
@@ -53,22 +64,26 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
         weft_worker worker = weft_worker_start(walk, index, counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
-            const int64_t from = visit.tile.block * walk->reach.tile_rows - walk->reach.lead, first = from > 0 ? from : 0;
-            const int64_t end = from + walk->reach.tile_rows < problem->seq ? from + walk->reach.tile_rows : problem->seq;
-            const int64_t keys = weft_seen_keys(problem, 0, end - 1).end;
-            if (end <= first || visit.steps != weft_ceil_divide(keys, walk->reach.tile_columns)) {
+            const weft_rows rows = visit.cut.rows;
+            const int64_t count = rows.end - rows.begin;
+            if (count < 0 || (count == 0 && !problem->sequences) || count > walk->reach.tile_rows ||
+                visit.steps != steps_of(problem, walk, visit.tile.batch, rows)) {
                 free(weights);
                 return 1;
             }
-            for (int64_t i = 0; i < (end - first) * pack; i++) {
-                const int64_t row = first + i / pack, head = visit.tile.head * pack + i % pack;
-                lse = weft_ref_attention_row(problem, data, visit.tile.batch, head, row, weights, out).lse;
+            for (int64_t i = 0; i < count * pack; i++) {
+                const int64_t row = rows.begin + i / pack, head = visit.tile.head * pack + i % pack;
+                const weft_ref_row of = weft_ref_attention_row(problem, data, visit.tile.batch, head, row, weights, out);
                 const size_t at = weft_row_index(&problem->o_strides, visit.tile.batch, row, head);
-                for (int64_t d = 0; d < problem->head_dim; d++) {
+                const int64_t number = (visit.tile.batch * problem->heads + head) * problem->seq + row;
+                for (int64_t d = 0; d < problem->head_dim_v; d++) {
                     weft_ref_store(problem->dtype, data->o, at + (size_t)d, out[d]);
                 }
                 if (data->lse) {
-                    data->lse[(visit.tile.batch * problem->heads + head) * problem->seq + row] = (float)lse;
+                    data->lse[number] = (float)of.lse;
+                }
+                if (data->max) {
+                    data->max[number] = (float)of.max;
                 }
             }
         }
@@ -77,17 +92,64 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
     return 0;
 }
 
+/* What a general variant reads beside: the band in place of the slice, head dims and what becomes of scores. */
+static void set_general(const weft_study_params *p, weft_attention *problem, weft_attention_data *data) {
+    const weft_study_general *g = &p->general;
+    const weft_reach *reach = &p->walk.reach;
+    const weft_band *band = &reach->band;
+    const double log2e = 1.44269504088896340736;
+    problem->batch = reach->sequences.packed ? 1 : reach->sequences.count;
+    problem->sequences = reach->sequences.packed ? reach->sequences.count : 0;
+    problem->lengths = reach->sequences.lengths;
+    problem->mask = band->from_end ? WEFT_MASK_WINDOW_BOTTOM_RIGHT : WEFT_MASK_WINDOW;
+    problem->offset = band->offset;
+    problem->left = band->left < WEFT_BAND_OPEN ? band->left : -1;
+    problem->right = band->right < WEFT_BAND_OPEN ? band->right : -1;
+    problem->chunk = band->chunk;
+    problem->prefix = band->prefix;
+    problem->head_dim = g->head_dim;
+    problem->head_dim_v = g->head_dim_v;
+    problem->softcap = (double)g->cap / log2e;
+    problem->scale = g->cap != 0 ? (double)g->scale * problem->softcap / 2 : (double)g->scale / log2e;
+    problem->dropout = (double)g->dropout_limit * 0x1p-32;
+    problem->extras = (g->sinks ? WEFT_SINKS : 0) | (g->alibi ? WEFT_ALIBI : 0) | (g->bias ? WEFT_BIAS : 0);
+    problem->alibi_stride = g->alibi_stride;
+    problem->bias_type = g->bias_type;
+    problem->bias_strides = g->bias_strides;
+    problem->bias_key_stride = g->bias_key_stride;
+    data->sinks = g->sinks;
+    data->alibi = g->alibi;
+    data->bias = g->bias;
+    data->max = g->max;
+    data->dropout_seed = g->dropout_seed;
+}
+
 static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
     weft_attention problem;
-    const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
-                                      .operation = WEFT_ATTENTION,
-                                      .q = p->q,
-                                      .k = p->k,
-                                      .v = p->v,
-                                      .o = p->o,
-                                      .lse = p->lse};
+    weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                .operation = WEFT_ATTENTION,
+                                .q = p->q,
+                                .k = p->k,
+                                .v = p->v,
+                                .o = p->o,
+                                .lse = p->lse};
+    weft_walk walk = p->walk;
     fake_begin(p->counter);
-    return problem_of(kernel, p, &problem) ? run_walk(grid, &problem, &data, &p->walk, 1, p->counter) : 1;
+    if (!problem_of(kernel, p, &problem)) {
+        return 1;
+    }
+    if (strstr(kernel, "__study_general")) {
+        const weft_study_general *g = &p->general;
+        const int has_room = g->head_dim <= problem.head_dim && g->head_dim_v <= problem.head_dim;
+        set_general(p, &problem, &data);
+        walk.reach.kind = WEFT_REACH_BAND;
+        if (!has_room || (g->max && g->lag != 0)) {
+            return 1;
+        }
+    } else if (p->walk.reach.kind != WEFT_REACH_PREFIX) {
+        return 1;
+    }
+    return run_walk(grid, &problem, &data, &walk, 1, p->counter);
 }
 
 /* A tensor of (head_dim, seq, heads, batch), in boxes of 64 x rows. */

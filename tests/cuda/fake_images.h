@@ -20,6 +20,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_fp16_d80", "8"},
     {"study_fp16_d96", "9"},
     {"study_fp16_d128", "0"},
+    {"study_bf16_general", "p"},
+    {"study_fp16_general", "q"},
     {"sides", "s"},
     {"read_stream", "r"},
     {"attention_bf16_sm90a", "b"},

@@ -1,5 +1,5 @@
-/* Plans on a real GPU: every kernel loads; problems and schedules against the reference; a captured run replayed; one plan
- * in many threads. Exits 77, with one line, where there is no GPU. */
+/* Plans on a real GPU: every kernel loads; problems and schedules against the reference; a captured run replayed, also with
+ * other lengths; one plan in many threads. Exits 77, with one line, where there is no GPU. */
 #include "attention_trial.h"
 
 #include <dlfcn.h>
@@ -30,6 +30,7 @@ static void find_symbols(void) {
 static int every_kernel_loads(void) {
     static const char *const kernels[][2] = {
 #define WEFT_STUDY(symbol, module, ...) {#module, #symbol},
+#define WEFT_STUDY_GENERAL              WEFT_STUDY
 #include "cuda/study/variants.def"
         {"sides", "sides_fill"},
         {"sides", "sides_flush"},
@@ -80,6 +81,71 @@ static int schedules(void) {
         }
     }
     return count;
+}
+
+/* Masks, lengths of the plan and of the run, and changes of scores, by the portable kernel. */
+static int masked(void) {
+    enum { ROUNDS = 60 };
+    uint64_t random = random_seed(73);
+    for (int i = 0; i < ROUNDS; i++) {
+        weft_attention p = attention(random_between(&random, 1, 3), 4, 2, random_between(&random, 60, 300),
+                                     random_between(&random, 60, 300), random_between(&random, 1, 256),
+                                     i % 2 ? WEFT_BF16 : WEFT_FP16, WEFT_MASK_NONE);
+        lengths room;
+        draw_band(&random, &p, &room);
+        p.softcap = i % 3 == 0 ? 10 : 0;
+        p.extras |= (i % 4 == 0 ? WEFT_ALIBI : 0) | (i % 5 == 0 ? WEFT_SINKS : 0);
+        p.dropout = i % 7 == 0 ? 0.2 : 0;
+        const weft_schedule s = WEFT_SCHEDULE_INIT;
+        problem x = problem_new(&p, &random);
+        weft_plan *plan = plan_new(&x.asked, &s, "study");
+        weft_message message = {""};
+        char what[1024];
+        poison(&x);
+        CHECK(weft_plan_run(plan, &x.device, &message) == WEFT_OK, "%s", message.text);
+        fetch(&x);
+        weft_plan_text(plan, what, sizeof what);
+        compare(&x, what);
+        weft_plan_destroy(plan);
+        problem_free(&x);
+    }
+    return ROUNDS;
+}
+
+/* One capture, replayed with one set of lengths after the other, which are only in device memory. */
+static int captured_lengths(const char *kernel) {
+    enum { SEQUENCES = 3, SETS = 4 };
+    static const int32_t starts[SETS][SEQUENCES + 1] = {{0, 100, 250, 700}, {0, 0, 0, 7}, {0, 699, 700, 700}, {0, 1, 2, 3}};
+    static const int32_t used[SETS][SEQUENCES] = {{100, 20, 450}, {0, 0, 7}, {600, 0, 0}, {1, 0, 1}};
+    uint64_t random = random_seed(74);
+    weft_attention p = attention(1, 4, 2, 700, 700, 128, WEFT_BF16, WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
+    p.sequences = SEQUENCES;
+    p.extras = WEFT_STARTS | WEFT_KV_USED;
+    const weft_schedule s = WEFT_SCHEDULE_INIT;
+    problem x = problem_new(&p, &random);
+    x.device.lengths.q_starts = there(starts[0], sizeof starts[0]);
+    x.device.lengths.kv_used = there(used[0], sizeof used[0]);
+    weft_plan *plan = plan_new(&p, &s, kernel);
+    weft_message message = {""};
+    void *stream, *graph, *executable;
+    DEMAND(stream_new(&stream, 1));
+    DEMAND(capture_begin(stream, 0));
+    CHECK(weft_plan_enqueue(plan, &x.device, stream, &message) == WEFT_OK, "%s", message.text);
+    DEMAND(capture_end(stream, &graph));
+    DEMAND(graph_instantiate(&executable, graph, 0));
+    for (int i = 0; i < SETS; i++) {
+        x.p.lengths = (weft_lengths){.q_starts = starts[i], .kv_used = used[i]};
+        DEMAND(driver->copy_in((uint64_t)(uintptr_t)x.device.lengths.q_starts, starts[i], sizeof starts[i]));
+        DEMAND(driver->copy_in((uint64_t)(uintptr_t)x.device.lengths.kv_used, used[i], sizeof used[i]));
+        poison(&x);
+        DEMAND(driver->context_synchronize());
+        DEMAND(graph_launch(executable, stream));
+        fetch(&x);
+        compare(&x, "a replay with other lengths");
+    }
+    weft_plan_destroy(plan);
+    problem_free(&x);
+    return SETS;
 }
 
 /* What a captured run computes when it is replayed is what it computes when it is run, to the bit. */
@@ -186,9 +252,11 @@ int main(void) {
     weft_cuda_device device;
     void *context = open_gpu(0, &device);
     find_symbols();
-    const int kernels = every_kernel_loads(), walks = schedules(), graphs = captured(), many = threads(context);
-    printf("plan_device on %s: %d kernels loaded, %d schedules, %d captures, %d threads: %d failed\n", device.name, kernels,
-           walks, graphs, many, failures);
+    const int kernels = every_kernel_loads(), walks = schedules(), masks = masked(), graphs = captured();
+    const int replays = captured_lengths("study") + captured_lengths(NULL), many = threads(context);
+    printf("plan_device on %s: %d kernels loaded, %d schedules, %d masks, %d captures, %d replays with other lengths, "
+           "%d threads: %d failed\n",
+           device.name, kernels, walks, masks, graphs, replays, many, failures);
     printf("a call costs the host %.2f us under static dispatch, %.2f under dynamic\n",
            enqueue_cost(WEFT_DISPATCH_STATIC, NULL), enqueue_cost(WEFT_DISPATCH_DYNAMIC, NULL));
     return failures != 0;

@@ -83,8 +83,10 @@ static void bench_shape(const bench_options *o, const lent *l, int sms) {
     for (int repeat = -2; repeat < repeats; repeat++) { /* the first two only warm up */
         for (int i = 0; i < VARIANTS; i++) {
             const weft_study_variant *variant = &variants[i];
-            if (variant->head_dim != o->head_dim || variant->dtype != dtype ||
-                (o->only && !strstr(variant->symbol, o->only)) || !variant_prepare(i, o->k.more_shared)) {
+            const int wants_general = o->only && strstr(o->only, "general");
+            if ((variant->head_dim_v != 0) != wants_general || variant->head_dim != o->head_dim ||
+                variant->dtype != dtype || (o->only && !strstr(variant->symbol, o->only)) ||
+                !variant_prepare(i, o->k.more_shared)) {
                 continue;
             }
             knobs k = o->k;

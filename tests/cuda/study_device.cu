@@ -1,6 +1,8 @@
 /* The study kernel on a GPU, held to the reference: every variant under every combination of knobs, on random problems.
  *
  *   study_device [--only PART] [--quick]       check; PART of a symbol picks variants, --quick takes few combinations
+ *   study_device --features ROUNDS [--most N]  check the general variants: every feature with another, in ROUNDS draws of
+ *                                              up to N queries and keys
  *   study_device --bench [options]             time variants in turn (study_bench.cuh); options below
  *
  * Built a second time for the CPU (WEFT_EMULATED, emulate/emulate.h), it checks the same without a GPU.
@@ -12,30 +14,72 @@
 #include "study_bench.cuh"
 #endif
 
+/* What a failure is to be found again by. */
+static void say_trial(const weft_attention *p, const knobs *k) {
+    fprintf(
+        stderr,
+        "batch %lld heads %lld/%lld seq %lld kv_seq %lld head dims %lld/%lld mask %d offset %lld left %lld right %lld "
+        "chunk %lld prefix %lld scale %g softcap %g dropout %g extras %d bias_type %d sequences %lld lengths %d%d%d%d%d; "
+        "order %d sweep %d dispatch %d workers %lld table %d mask_every_block %d no_prefetch %d by_sm %d\n",
+        (long long)p->batch, (long long)p->heads, (long long)p->kv_heads, (long long)p->seq, (long long)p->kv_seq,
+        (long long)p->head_dim, (long long)p->head_dim_v, (int)p->mask, (long long)p->offset, (long long)p->left,
+        (long long)p->right, (long long)p->chunk, (long long)p->prefix, p->scale, p->softcap, p->dropout, (int)p->extras,
+        (int)p->bias_type, (long long)p->sequences, p->lengths.q_starts != NULL, p->lengths.kv_starts != NULL,
+        p->lengths.q_used != NULL, p->lengths.kv_used != NULL, p->lengths.kv_pad != NULL, (int)k->order, (int)k->sweep,
+        (int)k->dispatch, (long long)k->workers, k->table, k->mask_every_block, k->no_prefetch, k->by_sm);
+}
+
 static int check_one(int variant, trial *t, const knobs *k, int with_lse, const lent *l, double *worst) {
     CHECK(cudaMemset(t->device.o, 0xff, t->size.o * 2));
     CHECK(cudaMemset(t->device.lse, 0xff, t->size.lse * sizeof(float)));
     weft_attention_data data = t->device;
     data.lse = with_lse ? data.lse : NULL;
+    if (data.max) {
+        CHECK(cudaMemset(data.max, 0xff, t->size.lse * sizeof(float)));
+    }
     weft_study_params s = study_params(variant, &t->p, &data, k, l);
     study_launch(variant, &s, k->more_shared);
     CHECK(cudaMemcpy(t->host.o, t->device.o, t->size.o * 2, cudaMemcpyDeviceToHost));
     CHECK(cudaMemcpy(t->host.lse, t->device.lse, t->size.lse * sizeof(float), cudaMemcpyDeviceToHost));
+    if (data.max) {
+        CHECK(cudaMemcpy(t->host.max, t->device.max, t->size.lse * sizeof(float), cudaMemcpyDeviceToHost));
+    }
     double error;
     const char *wrong = trial_compare(t, with_lse, &error);
     *worst = fmax(*worst, error / t->bound);
     if (wrong) {
-        const weft_attention *p = &t->p;
-        fprintf(
-            stderr,
-            "%s: %s: error %g, allowed %g; batch %lld heads %lld/%lld seq %lld kv_seq %lld mask %d offset %lld scale %g; "
-            "order %d sweep %d dispatch %d workers %lld table %d mask_every_block %d no_prefetch %d by_sm %d\n",
-            variants[variant].symbol, wrong, error, t->bound, (long long)p->batch, (long long)p->heads,
-            (long long)p->kv_heads, (long long)p->seq, (long long)p->kv_seq, (int)p->mask, (long long)p->offset, p->scale,
-            (int)k->order, (int)k->sweep, (int)k->dispatch, (long long)k->workers, k->table, k->mask_every_block,
-            k->no_prefetch, k->by_sm);
+        fprintf(stderr, "%s: %s: error %g, allowed %g; ", variants[variant].symbol, wrong, error, t->bound);
+        say_trial(&t->p, k);
     }
     return wrong != NULL;
+}
+
+/* A schedule and knobs at random, under the c-th combination of sweep, dispatch, mask and prefetch. */
+enum { COMBINATIONS = WEFT_SWEEPS * WEFT_DISPATCHES * 4 };
+static knobs draw_knobs(int variant, int c, uint64_t *random, const lent *l) {
+    knobs k;
+    do {
+        k.order = (weft_order_kind)random_between(random, 1, WEFT_ORDER_KINDS);
+    } while (weft_order_grid(k.order) != WEFT_GRID_HEADS);
+    k.sweep = (weft_sweep)(1 + c % WEFT_SWEEPS);
+    k.dispatch = (weft_dispatch)(1 + c / WEFT_SWEEPS % WEFT_DISPATCHES);
+    k.mask_every_block = c / (WEFT_SWEEPS * WEFT_DISPATCHES) % 2;
+    k.no_prefetch = c / (2 * WEFT_SWEEPS * WEFT_DISPATCHES);
+    k.workers = random_between(random, 1, 20);
+    k.group = random_between(random, 0, 4);
+    k.domains = random_between(random, 1, 4);
+    k.table = (int)random_between(random, 0, 2);
+    k.more_shared = random_between(random, 0, 1) ? 4096 : 0;
+    k.by_sm = k.dispatch == WEFT_DISPATCH_STATIC && l->sms > 0 && random_between(random, 0, 1);
+    if (k.by_sm) { /* so much shared memory that no two CTAs share an SM */
+        k.workers = l->sms;
+        k.more_shared = variants[variant].shared_bytes < 118784 ? 118784 - variants[variant].shared_bytes : 0;
+    }
+    if (!variant_prepare(variant, k.more_shared)) {
+        k.more_shared = 0;
+        k.by_sm = 0;
+    }
+    return k;
 }
 
 /* Every sweep, dispatch, mask and prefetch; orders, workers, groups, domains and tables at random. */
@@ -43,34 +87,13 @@ static int check_variant(int variant, trial *trials, int count, uint64_t *random
                          double *worst) {
     int failed = 0;
     for (int i = 0; i < count && failed < 5; i++) {
-        for (int c = 0; c < WEFT_SWEEPS * WEFT_DISPATCHES * 4 && failed < 5; c++) {
+        for (int c = 0; c < COMBINATIONS && failed < 5; c++) {
             if (quick && random_between(random, 0, 11) != 0) {
                 continue;
             }
-            knobs k;
-            do {
-                k.order = (weft_order_kind)random_between(random, 1, WEFT_ORDER_KINDS);
-            } while (weft_order_grid(k.order) != WEFT_GRID_HEADS);
-            k.sweep = (weft_sweep)(1 + c % WEFT_SWEEPS);
-            k.dispatch = (weft_dispatch)(1 + c / WEFT_SWEEPS % WEFT_DISPATCHES);
-            k.mask_every_block = c / (WEFT_SWEEPS * WEFT_DISPATCHES) % 2;
-            k.no_prefetch = c / (2 * WEFT_SWEEPS * WEFT_DISPATCHES);
-            k.workers = random_between(random, 1, 20);
-            k.group = random_between(random, 0, 4);
-            k.domains = random_between(random, 1, 4);
-            k.table = (int)random_between(random, 0, 2);
-            k.more_shared = random_between(random, 0, 1) ? 4096 : 0;
-            k.by_sm = k.dispatch == WEFT_DISPATCH_STATIC && l->sms > 0 && random_between(random, 0, 1);
-            if (k.by_sm) { /* so much shared memory that no two CTAs share an SM */
-                k.workers = l->sms;
-                k.more_shared = variants[variant].shared_bytes < 118784 ? 118784 - variants[variant].shared_bytes : 0;
-            }
+            const knobs k = draw_knobs(variant, c, random, l);
             if (!variant_prepare(variant, k.more_shared)) {
-                k.more_shared = 0;
-                k.by_sm = 0;
-                if (!variant_prepare(variant, 0)) {
-                    return failed;
-                }
+                return failed;
             }
             failed += check_one(variant, &trials[i], &k, random_between(random, 0, 3) != 0, l, worst);
             ++*runs;
@@ -93,8 +116,8 @@ static int check_all(const char *only, int quick) {
                 trials[i] = trial_new(&random, (weft_dtype)dtype, head_dims[d], i, quick ? 200 : 400);
             }
             for (int v = 0; v < VARIANTS; v++) {
-                if (variants[v].head_dim != head_dims[d] || variants[v].dtype != (weft_dtype)dtype ||
-                    (only && !strstr(variants[v].symbol, only))) {
+                if (variants[v].head_dim_v != 0 || variants[v].head_dim != head_dims[d] ||
+                    variants[v].dtype != (weft_dtype)dtype || (only && !strstr(variants[v].symbol, only))) {
                     continue;
                 }
                 if (!variant_prepare(v, 0)) {
@@ -117,6 +140,46 @@ static int check_all(const char *only, int quick) {
     return failed != 0 || passed == 0;
 }
 
+/* Whether a general variant is of the least head dims that have room for a problem. */
+static int is_least(int variant, const weft_attention *p) {
+    const weft_study_variant *v = &variants[variant];
+    int least = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        if (variants[i].dtype == p->dtype && variants[i].head_dim >= p->head_dim &&
+            variants[i].head_dim_v >= p->head_dim_v && (!least || variants[i].head_dim < least)) {
+            least = variants[i].head_dim;
+        }
+    }
+    return v->dtype == p->dtype && v->head_dim == least && v->head_dim_v >= p->head_dim_v;
+}
+
+/* Every feature in turn, each with another at random, for every general variant that is meant for it. */
+static int check_features(const char *only, int rounds, int64_t most) {
+    uint64_t random = random_seed(23);
+    int failed = 0, runs = 0;
+    double worst = 0;
+    const lent l = lend(4096);
+    for (int round = 0; random_round(&random, &round, rounds) && failed < 5; round++) {
+        trial t = trial_with(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, draw_pair(&random, round), most);
+        for (int v = 0; v < VARIANTS; v++) {
+            if (!is_least(v, &t.p) || (only && !strstr(variants[v].symbol, only)) || !variant_prepare(v, 0)) {
+                continue;
+            }
+            const knobs k = draw_knobs(v, (int)random_between(&random, 0, COMBINATIONS - 1), &random, &l);
+            const int wrong = check_one(v, &t, &k, random_between(&random, 0, 3) != 0, &l, &worst);
+            if (wrong) {
+                random_report();
+            }
+            failed += wrong;
+            runs++;
+        }
+        trial_free(&t);
+    }
+    lend_back(&l);
+    printf("study_device: features: %d launches, %d failed (error at most %.2f of what is allowed)\n", runs, failed, worst);
+    return failed != 0 || runs == 0;
+}
+
 int main(int argc, char **argv) {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
@@ -129,16 +192,21 @@ int main(int argc, char **argv) {
     }
 #endif
     const char *only = NULL;
-    int quick = 0;
+    int quick = 0, rounds = 0;
+    int64_t most = 300;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--quick")) {
             quick = 1;
         } else if (!strcmp(argv[i], "--only") && i + 1 < argc) {
             only = argv[++i];
+        } else if (!strcmp(argv[i], "--features") && i + 1 < argc) {
+            rounds = atoi(argv[++i]);
+        } else if (!strcmp(argv[i], "--most") && i + 1 < argc) {
+            most = atoll(argv[++i]);
         } else {
             fprintf(stderr, "unknown option %s\n", argv[i]);
             return 2;
         }
     }
-    return check_all(only, quick);
+    return rounds > 0 ? check_features(only, rounds, most) : check_all(only, quick);
 }

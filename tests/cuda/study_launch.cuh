@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda/study/params.h"
+extern "C" {
+#include "cuda/study/fill.h"
+#include "problem/attention.h"
+}
 
 #ifdef WEFT_EMULATED
 #include "emulate/runtime.h"
@@ -21,15 +24,18 @@
     } while (0)
 
 #define WEFT_STUDY(symbol, ...) extern "C" __global__ void symbol(const __grid_constant__ weft_study_params p);
+#define WEFT_STUDY_GENERAL      WEFT_STUDY
 #include "cuda/study/variants.def"
 
 static const weft_study_variant variants[] = {
-#define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__),
+#define WEFT_STUDY(...)         WEFT_STUDY_VARIANT(__VA_ARGS__),
+#define WEFT_STUDY_GENERAL(...) WEFT_STUDY_GENERAL_VARIANT(__VA_ARGS__),
 #include "cuda/study/variants.def"
 };
 
 static const void *const entries[] = {
 #define WEFT_STUDY(symbol, ...) (const void *)symbol,
+#define WEFT_STUDY_GENERAL      WEFT_STUDY
 #include "cuda/study/variants.def"
 };
 
@@ -121,36 +127,27 @@ static inline int variant_prepare(int variant, unsigned more_shared) {
 static inline weft_study_params study_params(int variant, const weft_attention *p, const weft_attention_data *data,
                                              const knobs *k, const lent *l) {
     const weft_study_variant *v = &variants[variant];
+    weft_schedule schedule = WEFT_SCHEDULE_INIT;
+    schedule.tile_m = v->tile_m;
+    schedule.tile_n = v->tile_n;
+    const weft_tiling tiling = {(const weft_problem *)(const void *)p, &schedule, 1, 0, 0, 0, 0};
+    weft_grid tiles;
+    weft_reach reach;
+    weft_order order;
+    weft_walk walk;
     weft_study_params s;
-    s.q = data->q;
-    s.k = data->k;
-    s.v = data->v;
-    s.o = data->o;
-    s.lse = data->lse;
-    s.q_strides = p->q_strides;
-    s.k_strides = p->k_strides;
-    s.v_strides = p->v_strides;
-    s.o_strides = p->o_strides;
-    s.heads = p->heads;
-    s.seq = (int32_t)p->seq;
-    s.kv_seq = (int32_t)p->kv_seq;
-    s.by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads));
-    weft_study_set_scale(&s, p->scale);
+    weft_attention_lay_out(&tiling, &tiles, &reach);
+    reach.sequences.lengths = data->lengths;
+    if (!weft_order_init(&order, k->order, weft_walk_positions(tiles, k->sweep, 1, 1), k->group, WEFT_AXIS_N, k->domains) ||
+        !weft_walk_init(&walk, &order, tiles, k->sweep, k->dispatch, 1, 1, k->workers, reach)) {
+        fprintf(stderr, "%s: the walk was refused\n", v->symbol);
+        exit(1);
+    }
+    weft_study_fill(&s, p, data, &walk);
     s.mask_every_block = k->mask_every_block;
     s.no_prefetch = k->no_prefetch;
     s.counter = k->dispatch == WEFT_DISPATCH_DYNAMIC ? l->counter : NULL;
     s.worker_of_sm = k->by_sm ? l->worker_of_sm : NULL;
-
-    const weft_grid tiles = {p->batch, p->heads, weft_ceil_divide(p->seq, v->tile_m)};
-    weft_order order;
-    const weft_slice slice =
-        p->mask == WEFT_MASK_CAUSAL ? weft_slice_causal(p->seq, p->kv_seq, p->offset) : weft_slice_full(p->seq, p->kv_seq);
-    const weft_reach reach = weft_reach_make(p->seq, p->kv_seq, v->tile_m, v->tile_n, slice);
-    if (!weft_order_init(&order, k->order, weft_walk_positions(tiles, k->sweep, 1, 1), k->group, WEFT_AXIS_N, k->domains) ||
-        !weft_walk_init(&s.walk, &order, tiles, k->sweep, k->dispatch, 1, 1, k->workers, reach)) {
-        fprintf(stderr, "%s: the walk was refused\n", v->symbol);
-        exit(1);
-    }
     if (k->table && order.count <= l->places) {
         uint32_t *table = (uint32_t *)malloc((size_t)order.count * sizeof *table);
         if (!table || !weft_order_fill_table(&order, table)) {

@@ -1,4 +1,5 @@
-/* A random attention with its tensors on both sides, what is right, and how far from it is allowed. */
+/* A random attention, plain or with any features, with its tensors on both sides, what is right, and how far from it is
+ * allowed. */
 #ifndef WEFT_TESTS_CUDA_STUDY_TRIAL_CUH
 #define WEFT_TESTS_CUDA_STUDY_TRIAL_CUH
 
@@ -9,6 +10,7 @@
 #include "study_launch.cuh"
 
 extern "C" {
+#include "../features.h"
 #include "../plans.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
@@ -16,10 +18,11 @@ extern "C" {
 
 /* A problem with its tensors on both sides, and what is right. */
 typedef struct trial {
-    weft_attention p;
+    weft_attention p; /* resolved, with all its lengths */
+    drawn_lengths *lengths;
     weft_attention_extents size;
-    weft_attention_data host, device; /* host.o and host.lse: what came back */
-    double *exact, *lse;              /* (batch, heads, seq, head_dim), (batch, heads, seq) */
+    weft_attention_data host, device; /* host.o, host.lse and host.max: what came back */
+    double *exact, *lse, *max;        /* (batch, heads, seq, head_dim_v), (batch, heads, seq) */
     char *owned;                      /* per element of O, whether a row holds it */
     double bound;                     /* on the largest error */
 } trial;
@@ -29,10 +32,10 @@ static double random_normal(uint64_t *state) {
     return sqrt(-2 * log(u)) * cos(angle);
 }
 
-/* Strides in either layout with gaps, all multiples of 8 elements. */
-static weft_strides random_strides(uint64_t *state, int64_t seq, int64_t heads, int64_t head_dim) {
-    const int64_t gap[3] = {8 * random_between(state, 0, 2), 8 * random_between(state, 0, 2),
-                            8 * random_between(state, 0, 2)};
+/* Strides in either layout with gaps, all multiples of `unit` elements where the head dim is one. */
+static weft_strides random_strides(uint64_t *state, int64_t seq, int64_t heads, int64_t head_dim, int64_t unit) {
+    const int64_t gap[3] = {unit * random_between(state, 0, 2), unit * random_between(state, 0, 2),
+                            unit * random_between(state, 0, 2)};
     weft_strides s;
     if (random_between(state, 0, 1)) {
         s.head = head_dim + gap[0];
@@ -46,45 +49,171 @@ static weft_strides random_strides(uint64_t *state, int64_t seq, int64_t heads, 
     return s;
 }
 
-/* Gaps between rows are NaN, so that whoever reads them shows. */
-static void *random_tensor(uint64_t *state, const weft_attention *p, const weft_strides *s, int64_t seq, int64_t heads,
-                           size_t count, void **device) {
+static void *on_device(const void *host, size_t bytes) {
+    void *device;
+    CHECK(cudaMalloc(&device, bytes));
+    CHECK(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
+    return device;
+}
+
+/* Whether a row of a tensor, a query or a key, counts in any sequence of its batch. */
+static int row_counts(const weft_attention *p, int64_t batch, int64_t row, int is_query) {
+    const weft_sequences all = weft_attention_sequences(p);
+    for (int64_t i = p->sequences ? 0 : batch; i < (p->sequences ? all.count : batch + 1); i++) {
+        const weft_sequence s = weft_sequence_at(&all, i);
+        const int64_t begin = is_query ? s.rows.begin : s.columns.begin, end = is_query ? s.used_end : s.columns.end;
+        if (row >= begin && row < end) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Gaps between rows are NaN, and rows that do not count, so that whoever reads them shows. */
+static void *random_tensor(uint64_t *state, const weft_attention *p, char tensor, size_t count, const void **device) {
+    const weft_strides *s = tensor == 'q' ? &p->q_strides : tensor == 'k' ? &p->k_strides : &p->v_strides;
+    const int64_t seq = tensor == 'q' ? p->seq : p->kv_seq, heads = tensor == 'q' ? p->heads : p->kv_heads;
+    const int64_t head_dim = tensor == 'v' ? p->head_dim_v : p->head_dim;
     void *data = malloc(count * 2);
     memset(data, 0xff, count * 2);
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t i = 0; i < seq; i++) {
-            for (int64_t h = 0; h < heads; h++) {
-                for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+            for (int64_t h = 0; h < heads && row_counts(p, b, i, tensor == 'q'); h++) {
+                for (size_t d = 0; d < (size_t)head_dim; d++) {
                     weft_ref_store(p->dtype, data, weft_row_index(s, b, i, h) + d, random_normal(state));
                 }
             }
         }
     }
-    CHECK(cudaMalloc(device, count * 2));
-    CHECK(cudaMemcpy(*device, data, count * 2, cudaMemcpyHostToDevice));
+    *device = on_device(data, count * 2);
     return data;
+}
+
+/* Sinks, slopes or a bias, where the problem has them. */
+static const void *random_extra(uint64_t *state, weft_dtype dtype, size_t count, double factor, const void **device) {
+    void *data = malloc(count * weft_dtype_bytes(dtype));
+    for (size_t i = 0; i < count; i++) {
+        if (dtype == WEFT_BOOL) {
+            ((unsigned char *)data)[i] = (unsigned char)(random_between(state, 0, 3) ? random_between(state, 1, 255) : 0);
+        } else {
+            weft_ref_store(dtype, data, i, factor * random_normal(state));
+        }
+    }
+    *device = on_device(data, count * weft_dtype_bytes(dtype));
+    return data;
+}
+
+static void add_extras(uint64_t *state, trial *t) {
+    const weft_attention *p = &t->p;
+    const int64_t each = p->sequences ? p->sequences : p->batch;
+    if (p->extras & WEFT_SINKS) {
+        t->host.sinks = (const float *)random_extra(state, WEFT_FP32, (size_t)p->heads, 1, (const void **)&t->device.sinks);
+    }
+    if (p->extras & WEFT_ALIBI) {
+        const size_t slopes = (size_t)((each - 1) * p->alibi_stride + p->heads);
+        t->host.alibi = (const float *)random_extra(state, WEFT_FP32, slopes, 0.1, (const void **)&t->device.alibi);
+    }
+    if (p->extras & WEFT_BIAS) {
+        t->host.bias = random_extra(state, weft_attention_bias_dtype(p), weft_attention_bias_extent(p), 1, &t->device.bias);
+    }
+    if (p->extras & WEFT_MAX) {
+        t->host.max = (float *)malloc(t->size.lse * sizeof(float));
+        CHECK(cudaMalloc(&t->device.max, t->size.lse * sizeof(float)));
+    }
+    t->host.dropout_seed = t->device.dropout_seed = random_bits(state);
+    const int32_t *const from[] = {p->lengths.q_starts, p->lengths.kv_starts, p->lengths.q_used, p->lengths.kv_used,
+                                   p->lengths.kv_pad};
+    const int32_t **const to[] = {&t->device.lengths.q_starts, &t->device.lengths.kv_starts, &t->device.lengths.q_used,
+                                  &t->device.lengths.kv_used, &t->device.lengths.kv_pad};
+    for (int i = 0; i < 5; i++) {
+        const size_t bytes = sizeof(int32_t) * (size_t)(each + (i < 2));
+        *to[i] = from[i] ? (const int32_t *)on_device(from[i], bytes) : NULL;
+    }
+}
+
+/* What a kernel may be wrong by that rounds every weight once, and then the result: the most of a row's elements. `weights`
+ * are the row's, before dropout. */
+static double rounding_of_row(const trial *t, int64_t batch, int64_t head, int64_t row, const double *weights,
+                              const double *exact) {
+    const weft_attention *p = &t->p;
+    const weft_rows keys = weft_seen_keys(p, batch, row);
+    const int64_t kv_head = head / (p->heads / p->kv_heads);
+    double most = 0, sums[WEFT_MAX_HEAD_DIM] = {0};
+    for (int64_t key = keys.begin; key < keys.end; key++) {
+        const double kept = weft_ref_kept(p, t->host.dropout_seed, batch * p->heads + head, row, key);
+        const size_t v = weft_row_index(&p->v_strides, batch, key, kv_head);
+        for (int64_t d = 0; d < p->head_dim_v && kept > 0; d++) {
+            sums[d] += kept * weights[key] * fabs(weft_ref_load(p->dtype, t->host.v, v + (size_t)d));
+        }
+    }
+    for (int64_t d = 0; d < p->head_dim_v; d++) {
+        most = fmax(most, sums[d] + fabs(exact[d]));
+    }
+    return most * (p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8);
 }
 
 static void trial_solve(trial *t) {
     const weft_attention *p = &t->p;
     const int64_t rows = p->batch * p->heads * p->seq;
-    double *weights = (double *)malloc((size_t)p->kv_seq * sizeof *weights), naive[256], error = 0, largest = 0;
+    double *weights = (double *)malloc((size_t)p->kv_seq * sizeof *weights), naive[WEFT_MAX_HEAD_DIM], error = 0,
+           largest = 0, rounding = 0;
     float *plain = (float *)malloc((size_t)p->kv_seq * sizeof *plain);
     for (int64_t i = 0; i < rows; i++) {
         const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
-        double *exact = t->exact + i * p->head_dim;
-        t->lse[i] = weft_ref_attention_row(p, &t->host, batch, head, row, weights, exact).lse;
+        double *exact = t->exact + i * p->head_dim_v;
+        if (row >= weft_attention_rows(p)) {
+            continue;
+        }
+        const weft_ref_row result = weft_ref_attention_row(p, &t->host, batch, head, row, weights, exact);
+        t->lse[i] = result.lse;
+        t->max[i] = result.max;
+        if (t->lengths) { /* few rows, of few keys: a plain kernel's error may be small by chance */
+            rounding = fmax(rounding, rounding_of_row(t, batch, head, row, weights, exact));
+        }
         weft_ref_attention_row_naive(p, &t->host, batch, head, row, plain, naive);
-        for (int64_t d = 0; d < p->head_dim; d++) {
+        for (int64_t d = 0; d < p->head_dim_v; d++) {
             error = fmax(error, fabs(naive[d] - exact[d]));
             largest = fmax(largest, fabs(exact[d]));
         }
-        memset(t->owned + weft_row_index(&p->o_strides, batch, row, head), 1, (size_t)p->head_dim);
+        memset(t->owned + weft_row_index(&p->o_strides, batch, row, head), 1, (size_t)p->head_dim_v);
     }
     free(weights);
     free(plain);
     /* Twice a plain kernel's error, and a rounding of the largest value where that happens to be exact. */
-    t->bound = fmax(2 * error, largest * (p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8));
+    t->bound = fmax(fmax(2 * error, largest * (p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8)), rounding);
+}
+
+/* A trial of a problem whose strides are multiples of `unit` elements, as far as its head dims are. Takes the lengths. */
+static trial trial_of(uint64_t *state, weft_attention p, int64_t unit, drawn_lengths *lengths) {
+    const int64_t head_dim_v = p.head_dim_v ? p.head_dim_v : p.head_dim;
+    const weft_attention_data none = WEFT_ATTENTION_DATA_INIT;
+    p.q_strides = random_strides(state, p.seq, p.heads, p.head_dim, unit);
+    p.k_strides = random_strides(state, p.kv_seq, p.kv_heads, p.head_dim, unit);
+    p.v_strides = random_strides(state, p.kv_seq, p.kv_heads, head_dim_v, unit);
+    p.o_strides = random_strides(state, p.seq, p.heads, head_dim_v, unit);
+    trial t;
+    weft_message message;
+    if (resolve_attention(&t.p, &p, &message) != WEFT_OK) {
+        fprintf(stderr, "%s\n", message.text);
+        exit(1);
+    }
+    t.lengths = lengths;
+    t.host = t.device = none;
+    t.size = attention_sizes(&t.p);
+    t.host.q = random_tensor(state, &t.p, 'q', t.size.q, &t.device.q);
+    t.host.k = random_tensor(state, &t.p, 'k', t.size.k, &t.device.k);
+    t.host.v = random_tensor(state, &t.p, 'v', t.size.v, &t.device.v);
+    t.host.o = malloc(t.size.o * 2);
+    t.host.lse = (float *)malloc(t.size.lse * sizeof(float));
+    CHECK(cudaMalloc(&t.device.o, t.size.o * 2));
+    CHECK(cudaMalloc(&t.device.lse, t.size.lse * sizeof(float)));
+    add_extras(state, &t);
+    t.exact = (double *)malloc(t.size.lse * (size_t)t.p.head_dim_v * sizeof(double));
+    t.lse = (double *)malloc(t.size.lse * sizeof(double));
+    t.max = (double *)malloc(t.size.lse * sizeof(double));
+    t.owned = (char *)calloc(t.size.o, 1);
+    trial_solve(&t);
+    return t;
 }
 
 /* kind 0 and 1: no mask; 2 and more: causal, among them offsets that leave rows without a key. */
@@ -102,45 +231,51 @@ static trial trial_new(uint64_t *state, weft_dtype dtype, int head_dim, int kind
         p.offset = kind == 2 ? 0 : kind == 3 ? random_between(state, -p.seq - 3, -1) : random_between(state, 0, p.kv_seq);
     }
     p.scale = kind % 2 ? 0 : random_normal(state) * 0.3; /* 0: the default; others of either sign */
-    p.q_strides = random_strides(state, p.seq, p.heads, head_dim);
-    p.k_strides = random_strides(state, p.kv_seq, p.kv_heads, head_dim);
-    p.v_strides = random_strides(state, p.kv_seq, p.kv_heads, head_dim);
-    p.o_strides = random_strides(state, p.seq, p.heads, head_dim);
-    trial t;
-    weft_message message;
-    if (resolve_attention(&t.p, &p, &message) != WEFT_OK) {
-        fprintf(stderr, "%s\n", message.text);
-        exit(1);
-    }
-    t.size = attention_sizes(&p);
-    t.host.q = random_tensor(state, &p, &p.q_strides, p.seq, p.heads, t.size.q, (void **)&t.device.q);
-    t.host.k = random_tensor(state, &p, &p.k_strides, p.kv_seq, p.kv_heads, t.size.k, (void **)&t.device.k);
-    t.host.v = random_tensor(state, &p, &p.v_strides, p.kv_seq, p.kv_heads, t.size.v, (void **)&t.device.v);
-    t.host.o = malloc(t.size.o * 2);
-    t.host.lse = (float *)malloc(t.size.lse * sizeof(float));
-    CHECK(cudaMalloc(&t.device.o, t.size.o * 2));
-    CHECK(cudaMalloc(&t.device.lse, t.size.lse * sizeof(float)));
-    t.exact = (double *)malloc(t.size.lse * (size_t)head_dim * sizeof(double));
-    t.lse = (double *)malloc(t.size.lse * sizeof(double));
-    t.owned = (char *)calloc(t.size.o, 1);
-    trial_solve(&t);
-    return t;
+    return trial_of(state, p, 8, NULL);
+}
+
+/* Any mask, and the features of these bits (WEFT_HAS_), for a general variant of the least head dim that has room. */
+static trial trial_with(uint64_t *state, weft_dtype dtype, int32_t bits, int64_t most) {
+    static const int64_t dims[] = {16, 40, 56, 64, 96, 128, 184, 248}, units[] = {1, 2, 8};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    drawn_lengths *lengths = (drawn_lengths *)calloc(1, sizeof *lengths);
+    p.batch = random_between(state, 1, 3);
+    p.kv_heads = random_between(state, 1, 2);
+    p.heads = p.kv_heads * random_between(state, 1, 2);
+    p.head_dim = dims[random_between(state, 0, 7)];
+    p.seq = random_between(state, 1, bits & WEFT_HAS_LARGE_DIM ? most / 2 : most);
+    p.kv_seq = random_between(state, 1, bits & WEFT_HAS_LARGE_DIM ? most / 2 : most);
+    p.dtype = dtype;
+    p.scale = random_between(state, 0, 1) ? 0 : random_normal(state) * 0.2;
+    draw_mask(state, &p);
+    draw_features(state, &p, bits, lengths);
+    p.head_dim_v = p.head_dim_v > 512 || (p.head_dim_v == 0 && p.head_dim > 512) ? 512 : p.head_dim_v;
+    p.lengths = lengths->all; /* where they come from does not matter to a kernel */
+    p.extras &= ~(WEFT_STARTS | WEFT_KV_STARTS | WEFT_Q_USED | WEFT_KV_USED | WEFT_KV_PAD);
+    return trial_of(state, p, units[random_between(state, 0, 2)], lengths);
 }
 
 static void trial_free(trial *t) {
-    CHECK(cudaFree((void *)t->device.q));
-    CHECK(cudaFree((void *)t->device.k));
-    CHECK(cudaFree((void *)t->device.v));
-    CHECK(cudaFree(t->device.o));
-    CHECK(cudaFree(t->device.lse));
-    free((void *)t->host.q);
-    free((void *)t->host.k);
-    free((void *)t->host.v);
-    free(t->host.o);
-    free(t->host.lse);
-    free(t->exact);
-    free(t->lse);
-    free(t->owned);
+    const weft_lengths *l = &t->device.lengths;
+    const void *const there[] = {t->device.q,     t->device.k,     t->device.v,    t->device.o,   t->device.lse,
+                                 t->device.sinks, t->device.alibi, t->device.bias, t->device.max, l->q_starts,
+                                 l->kv_starts,    l->q_used,       l->kv_used,     l->kv_pad};
+    const void *const here[] = {t->host.q,    t->host.k,   t->host.v, t->host.o, t->host.lse, t->host.sinks, t->host.alibi,
+                                t->host.bias, t->host.max, t->exact,  t->lse,    t->max,      t->owned,      t->lengths};
+    for (const void *memory : there) {
+        CHECK(cudaFree((void *)memory));
+    }
+    for (const void *memory : here) {
+        free((void *)memory);
+    }
+}
+
+/* Whether a number that came back is right; those of rows that are no queries are as they were. */
+static int number_is_right(float got, double want, int is_query) {
+    if (!is_query) {
+        return isnan(got);
+    }
+    return want == -INFINITY ? got == -INFINITY : fabs(got - want) <= 1e-5 * fmax(1, fabs(want));
 }
 
 /* What is wrong with the output, or null. *error: the largest distance from the exact result. */
@@ -156,20 +291,22 @@ static const char *trial_compare(const trial *t, int with_lse, double *error) {
     for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
         const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
         const size_t at = weft_row_index(&p->o_strides, batch, row, head);
-        for (int64_t d = 0; d < p->head_dim; d++) {
-            const double got = weft_ref_load(p->dtype, t->host.o, at + (size_t)d), want = t->exact[i * p->head_dim + d];
+        const int is_query = row < weft_attention_rows(p);
+        for (int64_t d = 0; d < p->head_dim_v && is_query; d++) {
+            const double got = weft_ref_load(p->dtype, t->host.o, at + (size_t)d), want = t->exact[i * p->head_dim_v + d];
             if (!isfinite(got)) {
                 return "O is not finite";
             }
-            if (t->lse[i] == -INFINITY && got != 0) {
+            if (t->max[i] == -INFINITY && got != 0) {
                 return "a row without a key is not zero";
             }
             *error = fmax(*error, fabs(got - want));
         }
-        if (with_lse && t->lse[i] == -INFINITY
-                ? t->host.lse[i] != -INFINITY
-                : with_lse && !(fabs(t->host.lse[i] - t->lse[i]) <= 1e-5 * fmax(1, fabs(t->lse[i])))) {
+        if (with_lse && !number_is_right(t->host.lse[i], t->lse[i], is_query)) {
             return "LSE is wrong";
+        }
+        if (t->host.max && !number_is_right(t->host.max[i], t->max[i], is_query)) {
+            return "the maximum is wrong";
         }
     }
     return *error <= t->bound ? NULL : "the error is beyond its bound";

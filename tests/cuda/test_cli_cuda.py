@@ -67,7 +67,8 @@ class Kernels(OnGpu):
 
     def test_refusals(self):
         self.refused("dtype fp32 is not fp16 or bf16", "run", "attention", "--device", "cuda")
-        self.refused("head_dim 48 with fast math is not compiled", "run", "attention", *SMALL, "--head-dim", "48", "--kernel", "study")
+        self.refused("head_dim 130 (V: 130) with precise math is not compiled", "run", "attention", *SMALL, "--head-dim", "130", "--kernel",
+                     "study:precise")
         self.refused("no GPU 2: there is 1", "run", "attention", *SMALL, "--gpu", "2")
         self.refused("out of memory", "run", "attention", *SMALL, "--dispatch", "static", "--json", script="memory=2")
         self.refused("cannot be launched", "run", "attention", *SMALL, "--json", script="launch=701")

@@ -217,8 +217,13 @@ static void no_kernel_fits(void **state) {
     p.dtype = WEFT_FP32;
     refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "no CUDA kernel fits: study: dtype fp32 is not fp16 or bf16");
     p = small();
-    p.head_dim = 40;
-    refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "head_dim 40 with fast math is not compiled; head dims are");
+    p.head_dim = 576;
+    refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED,
+            "head_dim 576 (V: 576) with fast math is not compiled; there is up to 576 (V: 512)");
+    device.kernel = "study:precise";
+    p.head_dim = 129;
+    refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "head_dim 129 (V: 129) with precise math is not compiled");
+    device = gpu();
     p = small();
     s.tile_m = 48;
     s.tile_n = 64;
@@ -228,8 +233,11 @@ static void no_kernel_fits(void **state) {
     refused(NULL, &p, &s, &device, WEFT_UNSUPPORTED, "it has no clusters");
     s.cluster_m = 0;
     refused("shared=20000", &p, &s, &device, WEFT_UNSUPPORTED, "tile 64x64 needs more shared memory than this GPU has");
-    p.q_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 3);
-    refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "strides of q (");
+    p.head_dim = 576;
+    p.head_dim_v = 512;
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    refused("shared=60000", &p, &s, &device, WEFT_UNSUPPORTED,
+            "needs more shared memory than this GPU has (fast math: 64x32 32x16)");
     p = small();
     device.kernel = "study:ctas=9";
     refused(NULL, &p, NULL, &device, WEFT_UNSUPPORTED, "ctas 9 is more than fit an SM");

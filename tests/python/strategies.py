@@ -30,6 +30,58 @@ def attentions(draw, dtypes=("float32", "float16")):
 
 
 @st.composite
+def features(draw, dtypes=("float32", "float16"), most=40):
+    """Arguments of attention() with one to three of everything that it may have beside Q, K and V; lengths are arrays."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    dtype, layout = draw(st.sampled_from(dtypes)), draw(st.sampled_from(["bshd", "bhsd"]))
+    kv_heads, group, dim = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(1, 40))
+    heads, dim_v = kv_heads * group, draw(st.one_of(st.just(dim), st.integers(1, 40)))
+    names = draw(st.sets(st.sampled_from(["window", "chunk", "prefix", "softcap", "sinks", "alibi", "bias", "dropout", "packed", "used",
+                                          "pad"]), min_size=1, max_size=3))  # fmt: skip
+    packed = "packed" in names
+    sequences = draw(st.integers(1, 4))
+    lengths, kv_lengths = (rng.integers(0 if packed else most, most + 1, sequences) for _ in range(2))
+    if packed:
+        lengths[0] = kv_lengths[-1] = 1 + rng.integers(most)
+    batch, seq, kv_seq = 1, lengths.sum(), kv_lengths.sum()
+    if not packed:
+        batch, seq, kv_seq = sequences, draw(st.integers(1, most)), draw(st.integers(1, most))
+    made = {}
+    for name, length, count, width in (("q", seq, heads, dim), ("k", kv_seq, kv_heads, dim), ("v", kv_seq, kv_heads, dim_v)):
+        shape = (batch, length, count, width) if layout == "bshd" else (batch, count, length, width)
+        made[name] = rng.standard_normal(shape).astype(dtype)
+    causal = draw(st.booleans())
+    made.update(causal=causal, layout=layout, offset=draw(st.one_of(st.none(), st.integers(-5, 9))) if causal else None)
+    if not packed:
+        lengths, kv_lengths = np.full(batch, seq), np.full(batch, kv_seq)
+    if packed:
+        made["q_starts"], made["kv_starts"] = (np.cumsum([0, *x]).astype("int32") for x in (lengths, kv_lengths))
+    if "window" in names:
+        made["window"] = (draw(st.integers(-1, most)), draw(st.integers(-1, most)))
+    if "chunk" in names:
+        made["chunk"] = draw(st.integers(1, most))
+    if "prefix" in names and causal and not {"chunk", "window"} & names:
+        made["prefix"] = draw(st.integers(1, most))
+    if "softcap" in names:
+        made["softcap"] = draw(st.floats(0.5, 30))
+    if "sinks" in names:
+        made["sinks"] = rng.standard_normal(heads).astype("f")
+    if "alibi" in names:
+        made["alibi"] = rng.random(heads if draw(st.booleans()) else (sequences, heads)).astype("f")
+    if "bias" in names and not packed:
+        kind = draw(st.sampled_from([dtype, "float32", "bool"]))
+        shape = [n if draw(st.booleans()) else 1 for n in (batch, heads, seq)] + [kv_seq]
+        made["bias"] = rng.random(shape) < 0.7 if kind == "bool" else rng.standard_normal(shape).astype(kind)
+    if "dropout" in names:
+        made.update(dropout=draw(st.floats(0.05, 0.9)), seed=draw(st.integers(0, 2**64 - 1)))
+    if "used" in names:
+        made["q_used"], made["kv_used"] = (rng.integers(0, x + 1).astype("int32") for x in (lengths, kv_lengths))
+    if "pad" in names:
+        made["kv_pad"] = rng.integers(0, kv_lengths + 1).astype("int32")
+    return made
+
+
+@st.composite
 def schedules(draw):
     """Schedules of an attention, as dicts."""
     order = draw(st.sampled_from([None, "head-first", "block-first", "reverse", "head-first-swizzled", "longest-first"]))

@@ -72,10 +72,27 @@ def test_moved_missing_and_resized_fields_are_found(tmp_path):
 @pytest.mark.parametrize("operation", operations.BY_NUMBER.values(), ids=lambda operation: operation.problem.subject)
 def test_packed_data_is_the_structure(operation):
     structure, number = operation.data, operation.problem.operation
-    pointers = [0x0102030405060700 + i for i in range(len(structure._fields_) - 2)]
-    assert _c.packer(structure, number)(*pointers) == bytes(structure(ctypes.sizeof(structure), number, *pointers))
-    with pytest.raises(struct.error):  # one is missing
-        _c.packer(structure, number)(*pointers[1:])
+    words = {name: 0x0102030405060700 + i for i, name in enumerate(_c.words(structure))}
+
+    def bytes_of(**fields):
+        made = structure(ctypes.sizeof(structure), number)
+        for name, word in fields.items():
+            owner = made if hasattr(made, name) else made.lengths
+            setattr(owner, name, word if owner is made else ctypes.cast(word, ctypes.POINTER(ctypes.c_int32)))
+        return bytes(made)
+
+    assert _c.packer(structure, number, tuple(words))(*words.values()) == bytes_of(**words)
+    some = {name: words[name] for name in list(words)[::-2]}  # the others are 0, in whatever order these come
+    assert _c.packer(structure, number, tuple(some))(*some.values()) == bytes_of(**some)
+    with pytest.raises((struct.error, IndexError)):  # one is missing
+        _c.packer(structure, number, tuple(some))(*list(some.values())[1:])
+
+
+def test_extras_are_those_of_the_header():
+    with open(os.path.join(ROOT, "include", "weft", "weft.h")) as file:
+        bits = dict(re.findall(r"    WEFT_([A-Z_]+) = (\d+),? +/\*\*< (?:data|lengths)\.", file.read()))
+    names = {"STARTS": "q_starts"}
+    assert {names.get(name, name.lower()): int(bit) for name, bit in bits.items()} == _c.EXTRAS
 
 
 def test_version_is_the_header_s():

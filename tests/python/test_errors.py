@@ -19,7 +19,7 @@ X = np.ones((1, 4, 2, 16), "f")
     ({name: np.broadcast_to(np.ones(16, "f"), (2, 4, 2, 16)) for name in "qkv"}, "q is one row, repeated"),
     ({"q": X[:, ::-1]}, "q_strides are negative"),
     ({"k": np.ones((1, 4, 3, 16), "f"), "v": np.ones((1, 4, 3, 16), "f")}, "kv_heads 3 does not divide heads 2"),
-    ({"q": X[..., :9], "k": X[..., :9], "v": X[..., :9]}, "head_dim 9 is not a multiple of 8"),
+    ({"q": np.ones((1, 4, 2, 577), "f"), "k": np.ones((1, 4, 2, 577), "f")}, "head dims of 577 and, for V, 16 are not between 1 and 576"),
     ({"q": X[:, :0]}, "seq 0 is not between 1"),
     ({"layout": "sbhd"}, "layout 'sbhd' is not one of"),
     ({"offset": 1}, "offset 1 is only for causal"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch", reason="torch is not importable here: its tests are skipped")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
 import weft.torch  # noqa: E402
+from weft import by_torch  # noqa: E402
 from gpu_oracle import assert_within_twice, check_attention, run  # noqa: E402
 
 DTYPES = [torch.float16, torch.bfloat16]
@@ -141,8 +142,8 @@ def test_gradients_and_compile():
     compiled = torch.compile(lambda *x: weft.attention(*x, causal=True), fullgraph=True, backend="aot_eager")
     grads = torch.autograd.grad(compiled(*leaves).float().sum(), leaves)
     doubles = [x.detach().double().requires_grad_() for x in leaves]
-    exact = torch.autograd.grad(weft.torch._torch_attention(*doubles, True, None, None, "bshd").sum(), doubles)
-    peer = torch.autograd.grad(weft.torch._torch_attention(*leaves, True, None, None, "bshd").float().sum(), leaves)
+    exact = torch.autograd.grad(by_torch.attention(*doubles, True, None, None, "bshd").sum(), doubles)
+    peer = torch.autograd.grad(by_torch.attention(*leaves, True, None, None, "bshd").float().sum(), leaves)
     for mine, theirs, right in zip(grads, peer, exact):
         assert_within_twice(mine, theirs, right)
 

@@ -10,12 +10,15 @@ errors notebook
 _c dlpack custom
 sheets schedules
 machines profiles problems arrays
-frameworks operations
+frameworks features
+operations
 plans
 simulation tuning recommendation
 traces
-picture compute transformers
+picture compute masks by_torch
+transformers
 torch jax
+flash_attn
 __init__ __main__
 """
 MODULES = {path.stem: path for path in PACKAGE.glob("*.py")}

@@ -113,8 +113,8 @@ def test_refused(device):
     for run in (weft.attention, jax.jit(weft.attention)):
         with pytest.raises(weft.Invalid, match="q has 3 dimensions"):
             run(q[0], q[0], q[0])
-        with pytest.raises(weft.Invalid, match="head_dim 12 is not a multiple of 8"):
-            run(*[q[..., :12]] * 3)
+        with pytest.raises(weft.Invalid, match="q is .* and k is .*: batch and head_dim must be alike"):
+            run(q, q[..., :12], q)
         with pytest.raises(weft.Invalid, match="q has dtype int32"):
             run(*[q.astype("int32")] * 3)
         with pytest.raises(weft.Invalid, match="v is bf16 and q is"):
@@ -128,6 +128,71 @@ def test_refused(device):
         weft.attention(q, q, q, schedule=many)
     with pytest.raises(Exception, match="tile"):  # XLA's own, with weft's message
         jax.jit(lambda q: weft.attention(q, q, q, schedule=many))(q).block_until_ready()
+
+
+FEATURES = {
+    "window": dict(window=(3, 1)), "chunk": dict(chunk=5, causal=True), "prefix": dict(prefix=4, causal=True), "softcap": dict(softcap=2.0),
+    "sinks": dict(sinks=[0.5, 0, -1, 2]), "alibi": dict(alibi=[0.1, 0.2, 0.3, 0.4]), "bias": dict(bias=[[0.5] * 6 + [-1.0] * 6]),
+    "bool bias": dict(bias=[[True] * 7 + [False] * 5]), "used": dict(kv_used=[7, 12], q_used=[10, 3]), "pad": dict(kv_pad=[2, 0]),
+    "dropout": dict(dropout=0.3, seed=2**64 - 7),
+}  # fmt: skip
+DTYPES = dict.fromkeys(("sinks", "alibi"), "float32") | dict.fromkeys(("kv_used", "q_used", "kv_pad", "q_starts"), "int32")
+
+
+def arrayed(options):
+    """Lists as arrays of JAX, but for window."""
+    return {name: jnp.asarray(x, DTYPES.get(name)) if isinstance(x, list) else x for name, x in options.items()}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_features_on_cpu(name):
+    """Called, under jit with traced arrays, and their gradients, against differences of fp64."""
+    q, k, v, weight = arrays("float32", (2, 10, 4, 8), (2, 12, 2, 8), (2, 12, 2, 5), (2, 10, 4, 5))
+    options = arrayed(FEATURES[name])
+    traced = {x: y for x, y in options.items() if isinstance(y, jax.Array)}
+    static = {x: y for x, y in options.items() if x not in traced}
+    plain = {x: np.asarray(y) if x in traced else y for x, y in options.items()}
+    expected = attention(q, k, v, return_max=True, **plain)
+    jitted = jax.jit(lambda q, k, v, traced: weft.attention(q, k, v, **static, **traced, return_lse=True, return_max=True))
+    for found in (weft.attention(q, k, v, **options, return_lse=True, return_max=True), jitted(q, k, v, traced)):
+        for mine, theirs in zip(found, expected):
+            assert_close(mine, theirs, "float32")
+
+    def loss(q, k, v, sinks=None):
+        others = {**options, "sinks": sinks} if sinks is not None else options
+        return (weft.attention(q, k, v, **others) * weight).sum()
+
+    given = [q, k, v] + ([options["sinks"]] if name == "sinks" else [])
+    grads = jax.jit(jax.grad(loss, argnums=tuple(range(len(given)))))(*given)
+    rng = np.random.default_rng(1)
+    for i, grad in enumerate(grads):
+        for _ in range(4):
+            place, sums = tuple(map(rng.integers, grad.shape)), []
+            for step in (1e-4, -1e-4):
+                moved = [np.asarray(x, np.float64).copy() for x in given]
+                moved[i][place] += step
+                others = {**plain, "sinks": moved[3]} if name == "sinks" else plain
+                sums.append((attention(*moved[:3], **others)[0] * np.asarray(weight)).sum())
+            assert abs(grad[place] - (sums[0] - sums[1]) / 2e-4) < 1e-3
+
+
+def test_packed_batches_on_cpu():
+    q, k, v = arrays("float32", (11, 4, 8), (17, 2, 8), (17, 2, 8))
+    starts = dict(q_starts=[0, 6, 11], kv_starts=[0, 4, 17])
+    expected = attention(*(np.asarray(x)[None] for x in (q, k, v)), causal=True, **starts)[0][0]
+    for given in (starts, {name: jnp.asarray(x, "int32") for name, x in starts.items()}, dict(lengths=[6, 5], kv_lengths=(4, 13))):
+        assert_close(weft.attention(q, k, v, causal=True, **given), expected, "float32")
+        assert_close(jax.jit(lambda *x: weft.attention(*x, causal=True, **given))(q, k, v), expected, "float32")
+
+
+def test_gradients_that_are_not_there_on_cpu():
+    (q,) = arrays("float32", (1, 6, 2, 8))
+    slopes = jnp.ones(2, "float32")
+    with pytest.raises(weft.Unsupported, match="JAX has no gradient of alibi"):
+        jax.grad(lambda alibi: weft.attention(q, q, q, alibi=alibi).sum())(slopes)
+    with pytest.raises(weft.Unsupported, match="gradient of lse"):
+        jax.grad(lambda q: weft.attention(q, q, q, return_lse=True)[1].sum())(q)
+    assert jax.grad(lambda q: weft.attention(q, q, q, alibi=slopes, return_lse=True)[0].sum())(q).shape == q.shape
 
 
 @pytest.mark.skipif(len(devices()) < 2, reason="JAX has no GPU here")

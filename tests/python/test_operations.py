@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 import weft
 from oracle import attention
-from weft import compute, operations
+from weft import _c, compute, features, operations
 
 OPTIONS = (True, None, 2, "bshd")
-HEAD = ("struct_size", "operation")  # what data may begin with
 
 
 @pytest.mark.parametrize("row", operations.BY_NUMBER.values(), ids=lambda row: row.problem.subject)
 def test_rows_name_the_fields_of_their_data(row):
-    inputs, optional = row.inputs[: row.required_inputs], row.inputs[row.required_inputs :]
-    assert (*inputs, *row.outputs, *optional) == tuple(name for name, _ in row.data._fields_ if name not in HEAD)
-    assert set(row.optional) == {*optional, *row.outputs[row.required_outputs :]}
-    assert {*row.optional, *row.fp32} <= {*row.inputs, *row.outputs}
+    beside = () if row is operations.GEMM else (*features.ARRAYS, "dropout_seed")
+    assert sorted((*row.inputs, *row.outputs, *beside)) == sorted(_c.words(row.data))
+    assert set(row.optional) == set(row.outputs[row.required_outputs :])
+    assert set(row.fp32) <= set(row.inputs)
     assert operations.BY_NUMBER[row.problem.operation] is row
 
 

@@ -12,7 +12,10 @@ from strategies import attentions
 
 torch = pytest.importorskip("torch", reason="torch is not importable here: its tests are skipped")
 import weft.torch  # noqa: E402
+from weft import by_torch  # noqa: E402
 
+NONE = (None,) * 8  # sinks, alibi, bias and lengths of the operator
+PLAIN = (None, 0, 0, 0.0, 0.0, 0)  # its window, chunk, prefix, softcap, dropout and seed
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 
@@ -34,10 +37,10 @@ def test_forward(arguments, dtype):
     given = tensors(arguments, dtype)
     o, lse = weft.attention(**given, return_lse=True)
     options = [arguments[x] for x in ("causal", "scale", "offset", "layout")]
-    expected = weft.torch._torch_attention(*(given[x].double() for x in "qkv"), *options)
+    expected = by_torch.attention(*(given[x].double() for x in "qkv"), *options)
     assert isinstance(o, torch.Tensor) and o.dtype == dtype and o.shape == given["q"].shape
     assert_close(o.float(), expected, name_of(dtype))
-    assert_close(lse, weft.torch._torch_lse(given["q"], given["k"], *options), name_of(dtype))
+    assert_close(lse, by_torch.lse(given["q"], given["k"], *options), name_of(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -57,7 +60,7 @@ def test_gradients(arguments):
     mine, theirs = tensors(arguments, torch.float32, grad=True), tensors(arguments, torch.float64, grad=True)
     o = weft.torch.attention(**mine)
     options = [arguments[x] for x in ("causal", "scale", "offset", "layout")]
-    expected = weft.torch._torch_attention(*(theirs[x] for x in "qkv"), *options)
+    expected = by_torch.attention(*(theirs[x] for x in "qkv"), *options)
     weight = torch.randn_like(expected)
     grads = torch.autograd.grad(o, [mine[x] for x in "qkv"], weight.float())
     for found, right in zip(grads, torch.autograd.grad(expected, [theirs[x] for x in "qkv"], weight)):
@@ -72,7 +75,7 @@ def test_gradients_of_expanded_and_transposed_tensors():
         return attention(q, k, v)
 
     found = torch.autograd.grad(loss(lambda *x: weft.attention(*x, causal=True).sum(), torch.float32), base)
-    right = torch.autograd.grad(loss(lambda *x: weft.torch._torch_attention(*x, True, None, None, "bshd").sum(), torch.float64), base)
+    right = torch.autograd.grad(loss(lambda *x: by_torch.attention(*x, True, None, None, "bshd").sum(), torch.float64), base)
     for mine, theirs in zip(found, right):
         assert_close(mine, theirs, "float32")
 
@@ -88,11 +91,11 @@ def test_the_operator_keeps_torch_s_rules():
     for layout, grad in (("bshd", True), ("bhsd", False)):
         q = torch.randn(2, 6, 4, 16, requires_grad=grad)
         k = torch.randn(2, 6, 4, 16, requires_grad=grad)
-        torch.library.opcheck(torch.ops.weft.attention.default, (q, k, k, True, None, None, layout, True, "", True),
+        torch.library.opcheck(torch.ops.weft.attention.default, (q, k, k, *NONE, True, None, None, layout, *PLAIN, True, False, "", True),
                               test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))  # fmt: skip
     gaps = torch.randn(2, 6, 4, 32)[..., ::2], torch.randn(2, 12, 4, 16)[:, ::2], torch.randn(2, 1, 4, 16).expand(2, 6, 4, 16)
     for q in gaps:
-        torch.library.opcheck(torch.ops.weft.attention.default, (q, k.detach(), k.detach(), True, None, None, "bshd", False, "", True),
+        torch.library.opcheck(torch.ops.weft.attention.default, (q, k.detach(), k.detach(), *NONE, True, None, None, "bshd", *PLAIN, False, False, "", True),
                               test_utils=("test_schema", "test_faketensor"))  # fmt: skip
 
 
@@ -113,8 +116,8 @@ def test_compile_takes_it_whole(function):
 
 def test_fallback_is_announced_once():
     weft.torch._announced.clear()
-    q = torch.randn(1, 5, 2, 12)
-    with pytest.warns(RuntimeWarning, match="head_dim 12"):
+    q = torch.randn(1, 5, 2, 600)
+    with pytest.warns(RuntimeWarning, match="head_dim 600 is above 576"):
         o, lse = weft.torch.attention(q, q, q, causal=True, return_lse=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -123,8 +126,10 @@ def test_fallback_is_announced_once():
     x = q.transpose(1, 2)
     torch.testing.assert_close(o.transpose(1, 2), torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True))
     assert lse.shape == (1, 2, 5)
-    with pytest.raises(weft.Invalid, match="head_dim 12"):
+    with pytest.raises(weft.Invalid, match="head dims of 600"):
         weft.torch.attention(q, q, q, fallback=False)
+    with pytest.raises(weft.Invalid, match="head dims of 600"):  # torch takes over only what is plain
+        weft.torch.attention(q, q, q, softcap=3.0)
     double = torch.randn(1, 5, 2, 16, dtype=torch.float64, requires_grad=True)
     with pytest.warns(RuntimeWarning, match="float64"):
         weft.torch.attention(double, double, double).sum().backward()
@@ -171,7 +176,7 @@ def test_a_layer_trains():
     mine = Layer()
     theirs, x = copy.deepcopy(mine), torch.randn(2, 10, 32)
     for layer, attention in ((mine, lambda *t: weft.attention(*t, causal=True)),
-                             (theirs, lambda *t: weft.torch._torch_attention(*t, True, None, None, "bshd"))):  # fmt: skip
+                             (theirs, lambda *t: by_torch.attention(*t, True, None, None, "bshd"))):  # fmt: skip
         optimizer = torch.optim.SGD(layer.parameters(), 0.005)
         for _ in range(5):
             optimizer.zero_grad()

@@ -1,5 +1,5 @@
 """attn_implementation="weft" gives the logits of "sdpa", on small models with random weights; of "eager", or an error that says why not,
-on a model of each family that wants more of an attention than q, k, v and a mask."""
+on a model of each family that wants more of an attention than q, k, v and a mask; and of padded and packed batches."""
 
 import warnings
 
@@ -77,16 +77,17 @@ def test_generation(kind, device, dtype, calls):
     assert_logits(torch.stack(made.logits, 1), expected)
 
 
-def test_padding():
-    ours, theirs = models("Llama", torch.float32, "cpu")
-    tokens = torch.randint(1, 211, (2, 9))
+@pytest.mark.parametrize("kind", ["Llama", "Mistral"])
+def test_generation_of_padded_prompts_on_cpu(kind, calls):
+    """Prompts of unlike lengths, padded on the left, as each by itself."""
+    ours, theirs = models(kind, torch.float32, "cpu")
+    tokens = torch.randint(1, 211, (2, 20))
     mask = torch.ones_like(tokens)
-    mask[0, :3] = 0
-    weft.torch._announced.clear()
-    with pytest.warns(RuntimeWarning, match="mask that is not plainly causal"), torch.no_grad():
-        found = ours(tokens, attention_mask=mask).logits
-    with torch.no_grad():
-        torch.testing.assert_close(found, theirs(tokens, attention_mask=mask).logits)
+    tokens[0, :7], mask[0, :7] = 0, 0
+    options = dict(max_new_tokens=9, min_new_tokens=9, do_sample=False, pad_token_id=0)
+    made = ours.generate(tokens, attention_mask=mask, **options)
+    assert calls and torch.equal(made, theirs.generate(tokens, attention_mask=mask, **options))
+    assert torch.equal(made[0, 7:], ours.generate(tokens[:1, 7:], attention_mask=mask[:1, 7:], **options)[0])
 
 
 def test_gradients():
@@ -104,18 +105,22 @@ TINY = dict(
     global_head_dim=16, num_experts=4, num_local_experts=4, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
     n_shared_experts=1, n_group=1, topk_group=1, first_k_dense_replace=1, q_lora_rank=32, kv_lora_rank=32, qk_rope_head_dim=16,
     qk_nope_head_dim=16, v_head_dim=16, o_lora_rank=16, o_groups=2, index_n_heads=2, index_head_dim=32, index_topk=8, sliding_window=8,
-    pad_token_id=0, bos_token_id=1, eos_token_id=2, query_pre_attn_scalar=16, attention_dropout=0.0,
+    pad_token_id=0, bos_token_id=1, eos_token_id=2, query_pre_attn_scalar=16, attention_dropout=0.0, attention_chunk_size=8,
+    local_attention=8, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=64,
+    decoder_ffn_dim=64, max_source_positions=40, max_target_positions=64, num_mel_bins=16, decoder_start_token_id=1,
 )  # fmt: skip
 LATENT = dict(num_key_value_heads=4)  # latent attention has no groups of heads
 EQUAL = {  # family: what its configuration needs
     "Mistral": {}, "Gemma3Text": {}, "Cohere2": {}, "Olmo3": {}, "Exaone4": {}, "Llama4Text": {}, "Doge": {}, "Afmoe": {},
     "ModernBertDecoder": {}, "Mixtral": {}, "GraniteMoeShared": {}, "StableLm": {}, "GPT2": {}, "OPT": {}, "T5": {}, "MT5": {}, "UMT5": {},
-    "InklingText": {}, "DeepseekV3": LATENT, "MiniCPM3": LATENT,
+    "InklingText": {}, "DeepseekV3": LATENT, "MiniCPM3": LATENT, "GptOss": {}, "GraniteSWA": {}, "GraniteMoeSWA": {}, "MiMoV2Flash": {},
+    "DeepseekV4": {}, "Flint": {}, "Gemma2": dict(attn_logit_softcapping=0.02), "VaultGemma": {}, "Whisper": {}, "ModernBert": {}, "Phi3": {},
 }  # fmt: skip
+PADDED = ["Llama", "Qwen2", "Qwen3", "Mistral", "Phi3", "Gemma2", "Gemma3Text", "Cohere2", "Llama4Text", "GptOss", "ModernBert", "T5",
+          "Whisper"]  # fmt: skip
 REFUSED = {  # family: the argument, and what its configuration needs
-    "GptOss": ("s_aux", {}), "GraniteSWA": ("s_aux", {}), "GraniteMoeSWA": ("s_aux", {}), "DeepseekV4": ("s_aux", {}),
-    "MiMoV2Flash": ("s_aux", {}), "Flint": ("s_aux", {}), "Gemma2": ("softcap", {}), "VaultGemma": ("softcap", {}),
-    "DeepseekV32": ("indices", LATENT), "GlmMoeDsa": ("indices", LATENT), "AXK2": ("indices", LATENT), "HYV4": ("indices|s_aux", {}),
+    "DeepseekV32": ("indices", LATENT), "GlmMoeDsa": ("indices", LATENT),
+    "AXK2": ("indices", LATENT), "HYV4": ("indices", {}),
 }  # fmt: skip
 THEMSELVES = ["Bloom", "CodeGen", "XGLM", "Mpt", "GPTNeoXJapanese", "MegatronBert", "RoFormer", "RemBert"]
 
@@ -129,6 +134,7 @@ def pair_of(kind, extra):
     fields = {name: value for name, value in TINY.items() if getattr(usual, name, None) is not None}
     seq2seq = usual.is_encoder_decoder
     auto = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
+    auto = {"Whisper": transformers.AutoModelForSpeechSeq2Seq, "ModernBert": transformers.AutoModelForMaskedLM}.get(kind, auto)
     torch.manual_seed(0)
     made = []
     for implementation in ("weft", "eager"):
@@ -140,6 +146,8 @@ def pair_of(kind, extra):
         if "sink" in name or not parameter.isfinite().all():
             torch.nn.init.normal_(parameter)
     made[1].load_state_dict(made[0].state_dict())
+    if kind == "Whisper":  # two frames of sound make a key
+        return (*made, dict(input_features=torch.randn(2, 16, 80), decoder_input_ids=tokens))
     return (*made, dict(input_ids=tokens, decoder_input_ids=tokens) if seq2seq else dict(input_ids=tokens))
 
 
@@ -157,6 +165,34 @@ def test_families_as_eager_on_cpu(kind):
         assert (mine.grad is None) == (other.grad is None), name
         if other.grad is not None:
             assert (mine.grad - other.grad).abs().max() <= 1e-3 * other.grad.abs().max() + 1e-6, name
+
+
+@pytest.mark.parametrize("kind", PADDED)
+@pytest.mark.parametrize("side", ["left", "right", "holes"])
+def test_padded_batches_as_eager_on_cpu(kind, side, calls):
+    """A row of 27 tokens beside one of 40: logits where there is a token."""
+    ours, theirs, call = pair_of(kind, EQUAL.get(kind, {}))
+    mask = torch.ones(2, 40, dtype=torch.long)
+    mask[0, {"left": slice(0, 13), "right": slice(27, 40), "holes": slice(5, 18)}[side]] = 0
+    names = ["decoder_attention_mask"] if kind == "Whisper" else ["attention_mask", "decoder_attention_mask"][: 2 if kind == "T5" else 1]
+    with torch.no_grad():
+        found, expected = (model(**call, **dict.fromkeys(names, mask)).logits for model in (ours, theirs))
+    assert calls and (found - expected)[mask.bool()].abs().max() <= 1e-4 * expected[mask.bool()].abs().max()
+
+
+@pytest.mark.parametrize("kind", ["Llama", "Mistral", "Gemma2", "GptOss", "Cohere2"])
+def test_packed_batches_as_eager_on_cpu(kind, calls):
+    """Three sequences in a row, kept apart by position_ids, or by cu_seq_lens beside them, as each by itself."""
+    ours, theirs, call = pair_of(kind, EQUAL.get(kind, {}))
+    tokens, lengths = call["input_ids"][:1], [9, 1, 30]
+    positions = torch.cat([torch.arange(n) for n in lengths])[None]
+    ends = torch.tensor([0, 9, 10, 40], dtype=torch.int32)
+    packed = dict(cu_seq_lens_q=ends, cu_seq_lens_k=ends, max_length_q=30, max_length_k=30)
+    with torch.no_grad():
+        expected = torch.cat([theirs(part).logits for part in tokens.split(lengths, 1)], 1)
+        for extra in ({}, packed) if kind != "GptOss" else (packed,):  # whose masks do not look at position_ids
+            assert_logits(ours(tokens, position_ids=positions, use_cache=False, **extra).logits, expected)
+    assert all("q_starts" in asked.arrays for *_, asked in calls)
 
 
 @pytest.mark.filterwarnings("ignore:weft leaves")
@@ -186,21 +222,44 @@ def test_there_are_no_attention_weights_on_cpu(kind):
     ours(**call, output_attentions=False)
 
 
-def test_packed_batches_on_cpu():
+def test_packed_batches_by_lengths_alone_on_cpu():
+    """Without position_ids only attention is told; positions go on."""
     ours, theirs = models("Llama", torch.float32, "cpu")
     tokens, ends = torch.randint(0, 211, (1, 40)), torch.tensor([0, 10, 40])
     packed = dict(cu_seq_lens_q=ends, cu_seq_lens_k=ends, max_length_q=30, max_length_k=30)
+    apart = (torch.arange(40) < 10)[:, None] == (torch.arange(40) < 10)
+    with torch.no_grad():
+        expected = theirs(tokens, attention_mask=(apart & torch.ones(40, 40).tril().bool())[None, None]).logits
+        assert_logits(ours(tokens, use_cache=False, **packed).logits, expected)
     positions = torch.cat([torch.arange(10), torch.arange(30)])[None]
-    with torch.no_grad(), pytest.warns(RuntimeWarning, match="mask"):
-        weft.torch._announced.clear()
-        found = ours(tokens, position_ids=positions, use_cache=False, **packed).logits
-        assert_logits(found, torch.cat([theirs(part).logits for part in tokens.split([10, 30], 1)], 1))
     shifted = dict(packed, cu_seq_lens_q=ends + torch.tensor([0, 2, 0]))
-    for arguments in (packed, dict(shifted, position_ids=positions)):
+    for arguments in (dict(shifted, position_ids=positions), dict(packed, attention_mask=(torch.arange(40) < 35).long()[None])):
         with pytest.raises(weft.Unsupported, match=r"cu_seq_lens_q .*position_ids"):
             ours(tokens, use_cache=False, **arguments)
     whole = torch.tensor([0, 40])
     ours(tokens, cu_seq_lens_q=whole, cu_seq_lens_k=whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+def test_a_mask_of_the_caller_s_own_on_cpu(dtype, calls):
+    ours, theirs = models("Llama", torch.float32, "cpu")
+    tokens = torch.randint(0, 211, (2, 12))
+    seen = torch.rand(2, 1, 12, 12) < 0.6
+    seen |= torch.eye(12, dtype=torch.bool)
+    mask = seen if dtype == torch.bool else torch.where(seen, 0.0, float("-inf"))
+    with torch.no_grad():
+        assert_logits(ours(tokens, attention_mask=mask).logits, theirs(tokens, attention_mask=mask).logits)
+    assert calls
+
+
+def test_training_with_dropout_on_cpu():
+    ours, _, call = pair_of("T5", dict(dropout_rate=0.2))
+    torch.manual_seed(1)
+    first = ours.train()(**call).logits
+    first.sum().backward()
+    torch.manual_seed(1)
+    assert torch.equal(first, ours(**call).logits) and not torch.equal(first, ours(**call).logits)
+    assert all(parameter.grad.isfinite().all() for parameter in ours.parameters() if parameter.grad is not None)
 
 
 def test_unknown_arguments_on_cpu():
@@ -214,7 +273,6 @@ def test_compile_with_a_mask_on_cpu():
     tokens = torch.randint(1, 211, (2, 9))
     mask = torch.ones_like(tokens)
     mask[0, :3] = 0
-    weft.torch._announced.clear()
-    with torch.no_grad(), pytest.warns(RuntimeWarning, match="weft leaves an attention to torch: it has a mask"):
+    with torch.no_grad():
         found = torch.compile(ours, fullgraph=True, backend="eager")(tokens, attention_mask=mask).logits
         torch.testing.assert_close(found, theirs(tokens, attention_mask=mask).logits)

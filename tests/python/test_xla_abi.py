@@ -30,7 +30,7 @@ STRUCTURES = [
     ("xla_call_frame", "CallFrame", ["struct_size", "extensions", "api", "context", "stage", "arguments", "results", "attributes"],
      {"context": "ctx", "arguments": "args", "results": "rets", "attributes": "attrs"}),
 ]  # fmt: skip
-CONSTANTS = {"XLA_S64": "DataType_S64", "XLA_F16": "DataType_F16", "XLA_F32": "DataType_F32", "XLA_BF16": "DataType_BF16",
+CONSTANTS = {"XLA_PRED": "DataType_PRED", "XLA_S32": "DataType_S32", "XLA_S64": "DataType_S64", "XLA_F16": "DataType_F16", "XLA_F32": "DataType_F32", "XLA_BF16": "DataType_BF16",
              "XLA_METADATA": "Extension_Metadata", "XLA_BUFFER": "ArgType_BUFFER", "XLA_ARRAY": "AttrType_ARRAY",
              "XLA_EXECUTE": "ExecutionStage_EXECUTE", "XLA_INVALID_ARGUMENT": "Error_Code_INVALID_ARGUMENT",
              "XLA_NOT_FOUND": "Error_Code_NOT_FOUND", "XLA_RESOURCE_EXHAUSTED": "Error_Code_RESOURCE_EXHAUSTED",

@@ -116,6 +116,7 @@ static void what_is_refused(void **state) {
     uint64_t random = random_seed(4);
     weft_schedule schedule = WEFT_SCHEDULE_INIT;
     const weft_attention p = small(WEFT_FP16);
+    const double half = 0.5;
     tensors t = tensors_new(&random, &p);
     fake_call call;
 #define REFUSED(change, code, text)                                                                                        \
@@ -137,6 +138,10 @@ static void what_is_refused(void **state) {
     REFUSED(call.dims[2][0] = INT64_MAX, XLA_INVALID_ARGUMENT, "v has a dimension of");
     REFUSED(call.buffers[0].data = NULL, XLA_INVALID_ARGUMENT, "q is null");
     REFUSED(call.words[0][4] = 3, XLA_INVALID_ARGUMENT, "kv_heads 3 does not divide heads 4");
+    REFUSED(call.words[0][offsetof(weft_attention, lengths.kv_used) / 8] = 8, XLA_INVALID_ARGUMENT,
+            "lengths are arguments of a call");
+    REFUSED(memcpy(&call.words[0][offsetof(weft_attention, dropout) / 8], &half, sizeof half), XLA_INVALID_ARGUMENT,
+            "there is no attribute seed");
     schedule.tile_m = 1000;
     REFUSED((void)0, XLA_INVALID_ARGUMENT, "tile_m 1000 is larger than seq 20");
     tensors_free(&t);
@@ -158,11 +163,11 @@ static void plans_are_kept(void **state) {
     assert_int_equal(weft_xla_keep(&other, &key, NULL), WEFT_OK);
     assert_ptr_not_equal(first, other);
     assert_int_equal(weft_plan_schedule(other).sweep, WEFT_SWEEP_SAWTOOTH);
-    key.problem.attention.head_dim = 12;
+    key.problem.attention.head_dim = 1000;
     weft_message message = {""};
     assert_int_equal(weft_xla_keep(&other, &key, &message), WEFT_INVALID);
     assert_null(other);
-    assert_non_null(strstr(message.text, "head_dim 12"));
+    assert_non_null(strstr(message.text, "head dims of 1000"));
 }
 
 static void on_a_gpu(void **state) {

@@ -4,14 +4,10 @@
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
 
-static int is_attention(const weft_plan *plan) {
-    return plan->operation->info.grid == WEFT_GRID_HEADS;
-}
-
 weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     weft_lengths *lengths = &c->walk.reach.sequences.lengths;
-    const size_t bytes = is_attention(plan) ? weft_attention_kept_bytes(&plan->attention) : 0;
+    const size_t bytes = plan->operation->lengths ? weft_attention_kept_bytes(&plan->attention) : 0;
     if (bytes == 0) {
         return WEFT_OK;
     }
@@ -25,18 +21,13 @@ weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
     return result ? weft_cuda_fail(c->driver, result, "the plan's lengths cannot be copied", message) : WEFT_OK;
 }
 
-/* What a run brings. */
-static const weft_lengths *lengths_of(const weft_plan *plan, const void *data) {
-    return plan->operation->info.operation == WEFT_ATTENTION ? &((const weft_attention_data *)data)->lengths
-                                                             : &((const weft_attention_gradients *)data)->lengths;
-}
-
 weft_walk weft_cuda_walk_with(const weft_plan *plan, const void *data) {
     const weft_cuda_plan *c = plan->placed;
     weft_walk walk = c->walk;
     weft_lengths *lengths = &walk.reach.sequences.lengths;
-    if (is_attention(plan)) {
-        *lengths = weft_attention_join_lengths(&plan->attention, *lengths, lengths_of(plan, data));
+    if (plan->operation->lengths) {
+        const void *brought = (const char *)data + plan->operation->lengths;
+        *lengths = weft_attention_join_lengths(&plan->attention, *lengths, brought);
     }
     return walk;
 }

@@ -61,8 +61,12 @@ static weft_status load(weft_cuda_plan *c, int32_t ctas, weft_message *message) 
     status = weft_cuda_function_get(c->driver, c->choice.image, c->choice.kernel, &c->function, message);
     if (status == WEFT_OK) {
         /* A function is shared by all plans of its context, so it is allowed all there is; a launch takes its own share. */
-        const weft_cu_result result = c->driver->function_set_attribute(c->function, WEFT_CU_FUNCTION_MAX_DYNAMIC_SHARED,
-                                                                        c->device.shared_bytes - 1024);
+        int fixed = 0; /* what it has whatever a launch asks for */
+        weft_cu_result result = c->driver->function_attribute(&fixed, WEFT_CU_FUNCTION_SHARED, c->function);
+        if (result == 0) {
+            result = c->driver->function_set_attribute(c->function, WEFT_CU_FUNCTION_MAX_DYNAMIC_SHARED,
+                                                       c->device.shared_bytes - fixed);
+        }
         status = result ? weft_cuda_fail(c->driver, result, "the kernel gets no shared memory", message)
                         : limit_ctas(c, ctas, message);
     }

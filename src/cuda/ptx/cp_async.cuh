@@ -9,6 +9,15 @@ static __device__ __forceinline__ void cp_async_16(uint32_t to, const void *from
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
 }
 
+/* The first `bytes` of 16, past L1, or of 4; the others become zeros. Both addresses are multiples of 16 or of 4. */
+static __device__ __forceinline__ void cp_async_16_first(uint32_t to, const void *from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+static __device__ __forceinline__ void cp_async_4_first(uint32_t to, const void *from, int bytes) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
 /* Closes a group of this thread's copies. Empty groups count too. */
 static __device__ __forceinline__ void cp_async_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -1,4 +1,4 @@
-/* What a row of variants.def is in a module of kernels: an entry point. Modules are made by cmake/kernels.cmake of this
+/* What the rows of variants.def are in a module of kernels: entry points. Modules are made by cmake/kernels.cmake of this
  * file and of the rows that name them. */
 #include "cuda/study/kernel.cuh"
 
@@ -13,4 +13,11 @@
     extern "C" __global__ void __launch_bounds__(32 * (warps), ctas) symbol(const __grid_constant__ weft_study_params p) { \
         study_attention<study_shape<WEFT_##DTYPE, head_dim, tile_m, tile_n, WEFT_STUDY_##MATH, warps,                      \
                                     WEFT_STUDY_PIECE(piece), ring, q_held, overlap>>(p);                                   \
+    }
+
+#define WEFT_STUDY_GENERAL(symbol, module, DTYPE, head_dim, head_dim_v, tile_m, tile_n, MATH, warps, split, piece, ring,   \
+                           ctas)                                                                                           \
+    extern "C" __global__ void __launch_bounds__(32 * (warps), ctas) symbol(const __grid_constant__ weft_study_params p) { \
+        study_attention<study_shape<WEFT_##DTYPE, head_dim, tile_m, tile_n, WEFT_STUDY_##MATH, warps, piece, ring, 0, 0,   \
+                                    head_dim_v, split>>(p);                                                                \
     }

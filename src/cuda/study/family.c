@@ -1,16 +1,16 @@
 /* The study kernel's host side: which variant, and its parameters. */
-#include "cuda/study/params.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "cuda/plan/backend.h"
+#include "cuda/study/fill.h"
 #include "problem/problem.h"
 
 static const weft_study_variant variants[] = {
-#define WEFT_STUDY(...) WEFT_STUDY_VARIANT(__VA_ARGS__),
+#define WEFT_STUDY(...)         WEFT_STUDY_VARIANT(__VA_ARGS__),
+#define WEFT_STUDY_GENERAL(...) WEFT_STUDY_GENERAL_VARIANT(__VA_ARGS__),
 #include "cuda/study/variants.def"
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
@@ -34,7 +34,6 @@ static const int32_t preferred[][3] = {
 };
 enum { PREFERRED = sizeof preferred / sizeof *preferred };
 
-/* The tile's keys, 0 open. */
 static int tile_fits(const weft_study_variant *v, const weft_schedule *s) {
     return (s->tile_m == 0 || s->tile_m == v->tile_m) && (s->tile_n == 0 || s->tile_n == v->tile_n);
 }
@@ -49,40 +48,87 @@ static size_t rank(const weft_study_variant *v) {
     return i;
 }
 
-/* Adds " text" to a list of words, as far as there is room. */
-static void append(char *list, size_t size, const char *text) {
-    const size_t length = strlen(list);
-    snprintf(list + length, size - length, " %s", text);
+/* All that an attention may ask for. */
+enum { KNOWN = 2 * WEFT_HAS_OTHER_DIM - 1 };
+
+static int is_aligned(const weft_strides *s) {
+    return (s->batch | s->seq | s->head) % 8 == 0;
 }
 
-/* Says what there would be: head dims when none fits, else tiles. */
-static weft_status explain(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
-                           weft_message *why) {
-    const weft_attention *p = &plan->attention;
-    const weft_schedule *s = &plan->schedule;
-    const char *math = knobs->precise ? "precise" : "fast";
-    char dims[64] = "", tiles[120] = "", word[32];
-    int32_t last = 0;
+static int is_general(const weft_study_variant *v) {
+    return v->head_dim_v > 0;
+}
+
+/* Whether a variant computes the problem. */
+static int takes(const weft_study_variant *v, const weft_attention *p, const weft_cuda_knobs *knobs) {
+    if (v->dtype != p->dtype || v->math != (weft_study_math)knobs->precise) {
+        return 0;
+    }
+    if (is_general(v)) {
+        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !weft_attention_lacks(p, KNOWN);
+    }
+    return p->head_dim == v->head_dim && !weft_attention_lacks(p, 0) && is_aligned(&p->q_strides) &&
+           is_aligned(&p->k_strides) && is_aligned(&p->v_strides) && is_aligned(&p->o_strides);
+}
+
+/* A variant of the kind that is to take the problem, whatever its tile: a plain one, or else a general one with as few
+ * zeros as possible. Null: none does. */
+static const weft_study_variant *kind_for(const weft_attention *p, const weft_cuda_knobs *knobs) {
+    const weft_study_variant *kind = NULL;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const weft_study_variant *v = &variants[i];
+        const int less = kind && (is_general(v) != is_general(kind) ? is_general(kind) : v->head_dim < kind->head_dim);
+        kind = takes(v, p, knobs) && (!kind || less) ? v : kind;
+    }
+    return kind;
+}
+
+static int is_of_kind(const weft_study_variant *v, const weft_study_variant *kind) {
+    return v->dtype == kind->dtype && v->math == kind->math && v->head_dim == kind->head_dim &&
+           v->head_dim_v == kind->head_dim_v;
+}
+
+/* Whether a variant of that kind has the tile that the schedule asks for, on this device. */
+static int fits(const weft_study_variant *v, const weft_study_variant *kind, const weft_schedule *s,
+                const weft_cuda_device *device) {
+    return is_of_kind(v, kind) && tile_fits(v, s) &&
+           v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
+}
+
+/* Why no kind of variant takes a problem. */
+static weft_status explain_problem(const weft_attention *p, const weft_cuda_knobs *knobs, weft_message *why) {
+    const char *lacks = weft_attention_lacks(p, KNOWN);
+    const weft_study_variant *most = NULL;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const weft_study_variant *v = &variants[i];
+        const int is_one = is_general(v) && v->dtype == p->dtype && v->math == (weft_study_math)knobs->precise;
+        most = is_one && (!most || v->head_dim > most->head_dim) ? v : most;
+    }
+    if (!most) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "dtype %s is not fp16 or bf16", weft_dtype_name(p->dtype));
+    }
+    if (lacks) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
+    }
+    return weft_fail(why, WEFT_UNSUPPORTED,
+                     "head_dim %" PRId64 " (V: %" PRId64 ") with %s math is not compiled; there is up to %d (V: %d)",
+                     p->head_dim, p->head_dim_v, knobs->precise ? "precise" : "fast", (int)most->head_dim,
+                     (int)most->head_dim_v);
+}
+
+/* Why no variant of a kind has the schedule's tile. Says what there would be. */
+static weft_status explain_tile(const weft_study_variant *kind, const weft_schedule *s, const weft_cuda_device *device,
+                                weft_message *why) {
+    const char *math = kind->math == WEFT_STUDY_PRECISE ? "precise" : "fast";
+    char tiles[120] = "";
     int too_large = 0;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
-        if (v->dtype == p->dtype && v->head_dim != last) {
-            snprintf(word, sizeof word, "%d", (int)v->head_dim);
-            append(dims, sizeof dims, word);
-            last = v->head_dim;
-        }
-        if (v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)knobs->precise) {
-            snprintf(word, sizeof word, "%dx%d", (int)v->tile_m, (int)v->tile_n);
-            append(tiles, sizeof tiles, word);
+        if (is_of_kind(v, kind)) {
+            const size_t length = strlen(tiles);
+            snprintf(tiles + length, sizeof tiles - length, " %dx%d", (int)v->tile_m, (int)v->tile_n);
             too_large |= tile_fits(v, s) && v->shared_bytes + STATIC_SHARED_BYTES > (uint32_t)device->shared_bytes;
         }
-    }
-    if (!dims[0]) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "dtype %s is not fp16 or bf16", weft_dtype_name(p->dtype));
-    }
-    if (!tiles[0]) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "head_dim %" PRId64 " with %s math is not compiled; head dims are%s",
-                         p->head_dim, math, dims);
     }
     return weft_fail(why, WEFT_UNSUPPORTED,
                      too_large ? "tile %" PRId64 "x%" PRId64 " needs more shared memory than this GPU has (%s math:%s)"
@@ -90,47 +136,34 @@ static weft_status explain(const weft_plan *plan, const weft_cuda_device *device
                      s->tile_m, s->tile_n, math, tiles);
 }
 
-static weft_status check_strides(const char *name, const weft_strides *s, weft_message *why) {
-    return (s->batch | s->seq | s->head) % 8 == 0
-               ? WEFT_OK
-               : weft_fail(why, WEFT_UNSUPPORTED,
-                           "strides of %s (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 8 elements", name,
-                           s->batch, s->seq, s->head);
-}
-
-/* Whether a variant can take the plan's problem, with the tile that its schedule asks for, on this device. */
-static int fits(const weft_study_variant *v, const weft_plan *plan, const weft_cuda_device *device,
-                const weft_cuda_knobs *knobs) {
-    const weft_attention *p = &plan->attention;
-    return v->dtype == p->dtype && v->head_dim == p->head_dim && v->math == (weft_study_math)knobs->precise &&
-           tile_fits(v, &plan->schedule) && v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
+/* Whether a variant is to be taken before another of its kind. A tile of more queries than sequences have in the mean would
+ * be mostly empty. */
+static int is_better(const weft_study_variant *v, const weft_study_variant *other, const weft_attention *p) {
+    const int64_t queries = p->sequences > 0 ? p->seq / p->sequences : p->seq;
+    if (is_general(v) && v->tile_m != other->tile_m && queries < weft_larger(v->tile_m, other->tile_m)) {
+        return v->tile_m < other->tile_m;
+    }
+    return rank(v) < rank(other);
 }
 
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                           weft_cuda_choice *choice, weft_message *why) {
-    const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const weft_study_variant *best = NULL;
-    weft_status status;
+    const weft_study_variant *best = NULL, *kind = kind_for(&plan->attention, knobs);
+    if (!kind) {
+        return explain_problem(&plan->attention, knobs, why);
+    }
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
-        if (fits(v, plan, device, knobs) && (!best || rank(v) < rank(best))) {
+        if (fits(v, kind, s, device) && (!best || is_better(v, best, &plan->attention))) {
             best = v;
         }
     }
     if (!best) {
-        return explain(plan, device, knobs, why);
+        return explain_tile(kind, s, device, why);
     }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
-    }
-    const char *lacks = weft_attention_lacks(p, 0);
-    if (lacks) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
-    }
-    if ((status = check_strides("q", &p->q_strides, why)) || (status = check_strides("k", &p->k_strides, why)) ||
-        (status = check_strides("v", &p->v_strides, why)) || (status = check_strides("o", &p->o_strides, why))) {
-        return status;
     }
     *choice =
         (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 0, 0};
@@ -141,7 +174,9 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
                      weft_schedule *schedule) {
     (void)device;
     (void)choice;
-    if (plan->attention.mask == WEFT_MASK_NONE || schedule->order != WEFT_ORDER_CHOOSE) {
+    const weft_mask mask = plan->attention.mask;
+    const int is_causal = mask == WEFT_MASK_CAUSAL || mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+    if (!is_causal || schedule->order != WEFT_ORDER_CHOOSE) {
         return;
     }
     const int is_short = plan->attention.head_dim == 64 && (double)plan->attention.kv_seq < cost.short_keys;
@@ -152,9 +187,10 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
 
 static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                          weft_schedule *list, size_t capacity) {
+    const weft_study_variant *kind = kind_for(&plan->attention, knobs);
     size_t count = 0;
-    for (size_t i = 0; i < VARIANTS && count < capacity; i++) {
-        if (fits(&variants[i], plan, device, knobs)) {
+    for (size_t i = 0; i < VARIANTS && count < capacity && kind; i++) {
+        if (fits(&variants[i], kind, &plan->schedule, device)) {
             list[count] = plan->schedule;
             list[count].tile_m = variants[i].tile_m;
             list[count++].tile_n = variants[i].tile_n;
@@ -167,29 +203,12 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
                         void *parameters, weft_message *message) {
     (void)message;
     const weft_cuda_plan *c = plan->placed;
-    const weft_attention_data *data = buffers;
-    const weft_attention *p = &plan->attention;
     weft_study_params *to = parameters;
-    memset(to, 0, sizeof *to);
-    to->q = data->q;
-    to->k = data->k;
-    to->v = data->v;
-    to->o = data->o;
-    to->lse = data->lse;
-    to->q_strides = p->q_strides;
-    to->k_strides = p->k_strides;
-    to->v_strides = p->v_strides;
-    to->o_strides = p->o_strides;
-    to->heads = p->heads;
-    to->seq = (int32_t)p->seq;
-    to->kv_seq = (int32_t)p->kv_seq;
-    to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads));
-    weft_study_set_scale(to, p->scale);
+    weft_study_fill(to, &plan->attention, buffers, walk);
     to->mask_every_block = c->knobs.mask_every_block;
     to->no_prefetch = c->knobs.no_prefetch;
     to->counter = counters->own;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
-    to->walk = *walk;
     return WEFT_OK;
 }
 

@@ -2,7 +2,9 @@
 #ifndef WEFT_CUDA_STUDY_FEED_CUH
 #define WEFT_CUDA_STUDY_FEED_CUH
 
-#include "cuda/study/shape.cuh"
+#include <type_traits>
+
+#include "cuda/study/load.cuh"
 
 /* A visit to a tile, and where its tensors are. */
 struct study_job {
@@ -13,18 +15,34 @@ struct study_job {
     int more;   /* 0: there is no such visit */
 };
 
+/* What general variants know of it beside. */
+struct study_general_job : study_job {
+    weft_sequence sequence;
+    int first_row, rows; /* of the tensor; and how many of the tile are there */
+    float slope, sink;   /* in base 2 */
+    int64_t position;    /* of the first row, as the number of a key */
+    int64_t line;        /* batch * heads + head */
+    const char *bias;    /* of the first row and key 0, or null */
+    float *max;          /* likewise, of the first row */
+};
+
+template <class S> using study_job_of = std::conditional_t<S::general, study_general_job, study_job>;
+
 /* The pieces of one tile, on their way through the slots of the ring. */
 template <class S> struct study_feed {
     const weft_study_params &p;
-    const study_job &job;
+    const study_job_of<S> &job;
     uint32_t ring;   /* shared address of the first slot */
     int piece, left; /* the piece in hand, and how many are left with this one */
 
-    __device__ __forceinline__ study_feed(const weft_study_params &params, const study_job &of, uint32_t shared)
+    __device__ __forceinline__ study_feed(const weft_study_params &params, const study_job_of<S> &of, uint32_t shared)
         : p(params), job(of) {
         ring = shared + S::ring_at;
         left = (int)job.visit.steps * S::pieces;
         piece = job.visit.direction < 0 ? left - 1 : 0;
+        if constexpr (S::general) {
+            piece = (int)job.visit.first * S::pieces + (job.visit.direction < 0 ? S::pieces - 1 : 0);
+        }
     }
 
     __device__ __forceinline__ uint32_t slot(int index) const {
@@ -35,6 +53,14 @@ template <class S> struct study_feed {
     template <bool IS_V> __device__ __forceinline__ void copy(int ahead, uint32_t to) const {
         if (ahead < left) {
             const uint32_t key = (uint32_t)(piece + ahead * job.visit.direction) * S::piece; /* below 2^31 + tile_n */
+            if constexpr (S::general) {
+                const weft_rows &keys = job.sequence.columns;
+                const study_source from =
+                    IS_V ? study_source{job.v, 2 * p.v_strides.seq, p.general.head_dim_v, p.general.v_unit}
+                         : study_source{job.k, 2 * p.k_strides.seq, p.general.head_dim, p.general.k_unit};
+                study_load<S, S::piece, IS_V ? S::depth_v : S::depth>(to, from, (int)key, (int)keys.begin, (int)keys.end);
+                return;
+            }
             study_copy<S, S::piece>(to, IS_V ? job.v : job.k, 2 * (IS_V ? p.v_strides.seq : p.k_strides.seq), key,
                                     (uint32_t)p.kv_seq);
         }

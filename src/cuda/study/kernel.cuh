@@ -6,12 +6,13 @@
 #ifndef WEFT_CUDA_STUDY_KERNEL_CUH
 #define WEFT_CUDA_STUDY_KERNEL_CUH
 
+#include "cuda/study/store.cuh"
 #include "cuda/study/sweep.cuh"
 
 /* What the threads of a CTA share beside the tiles. It is read again where it is needed, not held in registers. */
-struct study_desk {
+template <class S> struct study_desk {
     weft_worker worker;
-    study_job job, next; /* the tile at work and the one after it */
+    study_job_of<S> job, next; /* the tile at work and the one after it */
 };
 
 static __device__ __forceinline__ int64_t study_row_bytes(const weft_strides &s, int64_t batch, int64_t row, int64_t head) {
@@ -19,82 +20,48 @@ static __device__ __forceinline__ int64_t study_row_bytes(const weft_strides &s,
 }
 
 template <class S>
-static __device__ __forceinline__ void study_fetch(const weft_study_params &p, weft_worker *at, study_job *job) {
+static __device__ __forceinline__ void study_fetch(const weft_study_params &p, weft_worker *at, study_job_of<S> *job) {
     weft_worker worker = *at;
     weft_visit visit = {}; /* set, or it would hold registers all through the tile */
-    const weft_deal deal = {0, -1, WEFT_REACH_PREFIX};
+    const weft_deal deal = {0, -1, S::general ? WEFT_REACH_BAND : WEFT_REACH_PREFIX};
     job->more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
     const weft_tile &t = visit.tile;
-    const int64_t kv_head = weft_divide(t.head, &p.by_kv_group), row = t.block * S::tile_m;
+    const int64_t kv_head = weft_divide(t.head, &p.by_kv_group);
+    const int64_t row = S::general ? visit.cut.rows.begin : t.block * S::tile_m;
     job->visit = visit;
     job->q = (const char *)p.q + study_row_bytes(p.q_strides, t.batch, row, t.head);
     job->k = (const char *)p.k + study_row_bytes(p.k_strides, t.batch, 0, kv_head);
     job->v = (const char *)p.v + study_row_bytes(p.v_strides, t.batch, 0, kv_head);
     job->o = (char *)p.o + study_row_bytes(p.o_strides, t.batch, row, t.head);
     job->lse = p.lse ? p.lse + (t.batch * p.heads + t.head) * p.seq + row : nullptr;
+    if constexpr (S::general) {
+        study_describe<S>(p, visit, job);
+    }
     *at = worker;
-}
-
-/* Divides by the sums and stores output and LSE. `stage`: the warp's own rows of Q, not needed any more, through which the
- * output goes so that lanes store 16 bytes in a row. first: the warp's first row of the tile. */
-template <class S>
-static __device__ __forceinline__ void study_store(const weft_study_params &p, const study_job &job, int first,
-                                                   study_rows<S> &rows, const float (&out)[S::bands][S::depth / 8][4],
-                                                   unsigned char *stage) {
-    const int lane = (int)(thread_index() % 32);
-    const int64_t below = p.seq - job.visit.tile.block * S::tile_m - first; /* rows from this one on do not exist */
-    const int present = below < S::warp_rows ? (int)below : S::warp_rows;   /* may be negative */
-#pragma unroll
-    for (int b = 0; b < S::bands; b++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float sum = rows.sum[b][half];
-            sum += __shfl_xor_sync(0xffffffffu, sum, 1); /* the four lanes that share the row */
-            sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-            const float inverse = sum == 0 ? 0 : S::precise ? 1 / sum : reciprocal_flushed(sum);
-            const int local = b * 16 + half * 8 + lane / 4;
-#pragma unroll
-            for (int n = 0; n < S::head_dim / 8; n++) {
-                const uint32_t two = pack_halves<S::bf16>(out[b][n][2 * half] * inverse, out[b][n][2 * half + 1] * inverse);
-                *(uint32_t *)(stage + study_offset<S>(local, n) + lane % 4 * 4) = two;
-            }
-            if (job.lse && lane % 4 == 0 && local < present) {
-                const float log2_sum = S::precise ? log2f(sum) : log2_flushed(sum);
-                const float ln2 = 0.693147181f;
-                job.lse[first + local] = sum == 0 ? -INFINITY : ln2 * (rows.max[b][half] * p.scale_log2 + log2_sum);
-            }
-        }
-    }
-    __syncwarp();
-    const int chunk = lane % S::lanes_per_row;
-    const int64_t stride = 2 * p.o_strides.seq;
-    char *o = job.o + first * stride + chunk * 16;
-#pragma unroll 4
-    for (int local = lane / S::lanes_per_row; local < S::warp_rows; local += 32 / S::lanes_per_row) {
-        if (local < present && chunk < S::head_dim / 8) {
-            *(uint4 *)(o + local * stride) = *(const uint4 *)(stage + study_offset<S>(local, chunk));
-        }
-    }
 }
 
 /* One tile, from its first copies on. q_at: where its queries are in shared memory. */
 template <class S>
-static __device__ __forceinline__ void study_tile(const weft_study_params &p, const study_job &job, const study_job &next,
-                                                  unsigned char *shared, uint32_t base, uint32_t q_at) {
+static __device__ __forceinline__ void study_tile(const weft_study_params &p, const study_job_of<S> &job,
+                                                  const study_job_of<S> &next, unsigned char *shared, uint32_t base,
+                                                  uint32_t q_at) {
     study_feed<S> feed(p, job, base);
-    float out[S::bands][S::depth / 8][4];
+    float out[S::bands][S::columns / 8][4];
     study_rows<S> rows;
+    if constexpr (S::general) {
+        study_set_runs<S>(p, job);
+    }
 #pragma unroll
     for (int b = 0; b < S::bands; b++) {
 #pragma unroll
-        for (int n = 0; n < S::depth / 8; n++) {
+        for (int n = 0; n < S::columns / 8; n++) {
             out[b][n][0] = out[b][n][1] = out[b][n][2] = out[b][n][3] = 0;
         }
         rows.max[b][0] = rows.max[b][1] = -INFINITY;
         rows.sum[b][0] = rows.sum[b][1] = 0;
     }
 
-    const uint32_t q = settled(base + q_at + threadIdx.x / 32 * S::warp_rows * S::row_bytes + study_lane_at<S>());
+    const uint32_t q = settled(base + q_at + study_warp_row<S>(threadIdx.x) * S::row_bytes + study_lane_at<S>());
     uint32_t q_held[S::q_steps][S::bands][4];
     if (S::q_held && feed.left > 0) {
         study_hold_q<S>(q_held, q);
@@ -104,16 +71,20 @@ static __device__ __forceinline__ void study_tile(const weft_study_params &p, co
     } else {
         study_sweep<S>(feed, next, rows, out, q, q_held, shared, base, S::q_bytes - q_at);
     }
-    const int own = (int)(thread_index() / 32 * S::warp_rows); /* the warp's first row of the tile */
-    study_store<S>(p, job, own, rows, out, shared + q_at + own * S::row_bytes);
+    const int own = (int)(thread_index() / 32 / S::split * S::warp_rows); /* the warp's first row of the tile */
+    if constexpr (S::general) {
+        study_store_general<S>(p, job, own, rows, out, shared + q_at + own * S::row_bytes);
+    } else {
+        study_store<S>(p, job, own, rows, out, shared + q_at + own * S::row_bytes);
+    }
 }
 
 template <class S> static __device__ __forceinline__ void study_attention(const weft_study_params &p) {
     extern __shared__ __align__(256) unsigned char study_shared[];
-    static __shared__ study_desk desk;
+    static __shared__ study_desk<S> desk;
     const uint32_t base = settled((uint32_t)__cvta_generic_to_shared(study_shared));
-    constexpr int words = sizeof(study_job) / 4;
-    static_assert(words <= 64, "the smallest CTA copies a job at once");
+    constexpr int words = sizeof(study_job_of<S>) / 4;
+    static_assert(words <= S::threads, "a CTA copies a job at once");
     if (threadIdx.x == 0) {
         desk.worker = weft_worker_start(&p.walk, p.worker_of_sm ? p.worker_of_sm[sm_index()] : blockIdx.x, p.counter);
         desk.job.more = 1;

@@ -85,7 +85,7 @@ static __device__ __forceinline__ void study_mask(float (&scores)[S::bands][S::p
 
 /* Takes a new maximum for every row, and rescales sums and output to it. */
 template <class S>
-static __device__ __forceinline__ void study_rescale(study_rows<S> &rows, float (&out)[S::bands][S::depth / 8][4],
+static __device__ __forceinline__ void study_rescale(study_rows<S> &rows, float (&out)[S::bands][S::columns / 8][4],
                                                      const float (&largest)[S::bands][2], float scale_log2) {
 #pragma unroll
     for (int b = 0; b < S::bands; b++) {
@@ -99,7 +99,7 @@ static __device__ __forceinline__ void study_rescale(study_rows<S> &rows, float 
             rows.max[b][half] = max;
             rows.sum[b][half] *= factor;
 #pragma unroll
-            for (int n = 0; n < S::depth / 8; n++) {
+            for (int n = 0; n < S::columns / 8; n++) {
                 out[b][n][2 * half] *= factor;
                 out[b][n][2 * half + 1] *= factor;
             }
@@ -151,10 +151,10 @@ static __device__ __forceinline__ void study_weights(uint32_t (&weights)[S::band
 
 /* out += P V for the 16 keys k of a piece. v: the lane's address in the piece of V (study_lane_at). */
 template <class S>
-static __device__ __forceinline__ void study_values(float (&out)[S::bands][S::depth / 8][4],
+static __device__ __forceinline__ void study_values(float (&out)[S::bands][S::columns / 8][4],
                                                     const uint32_t (&weights)[S::bands][4], int k, uint32_t v) {
 #pragma unroll
-    for (int n = 0; n < S::depth / 16; n++) {
+    for (int n = 0; n < S::columns / 16; n++) {
         uint32_t values[4]; /* 0, 1: keys 0-7 and 8-15 of 8 columns; 2, 3: of the next 8 */
         ldmatrix_x4_transposed(values, study_k_step<S>(v, n) + (uint32_t)(k * 16 * S::row_bytes));
 #pragma unroll

@@ -6,19 +6,23 @@
 #include "cuda/ptx/thread.cuh"
 #include "cuda/study/params.h"
 
-/* The columns of a row of variants.def, and what follows from them. */
+/* The columns of a row of variants.def, and what follows from them. HEAD_DIM_V: 0 where the variant is a plain one. */
 template <weft_dtype DTYPE, int HEAD_DIM, int TILE_M, int TILE_N, weft_study_math MATH, int WARPS, int PIECE, int RING,
-          int Q_HELD, int OVERLAP>
+          int Q_HELD, int OVERLAP, int HEAD_DIM_V = 0, int SPLIT = 1>
 struct study_shape {
+    static constexpr bool general = HEAD_DIM_V != 0;
     static constexpr bool bf16 = DTYPE == WEFT_BF16, precise = MATH == WEFT_STUDY_PRECISE, q_held = Q_HELD != 0,
                           overlap = OVERLAP != 0;
     static constexpr int head_dim = HEAD_DIM, tile_m = TILE_M, piece = PIECE, ring = RING, threads = 32 * WARPS;
     static constexpr int depth = (HEAD_DIM + 15) / 16 * 16; /* head_dim in whole k steps of an mma */
     static constexpr int q_steps =
-        q_held ? depth / 16 : 1;                     /* k steps of Q in registers; one is not used when none is held */
-    static constexpr int warp_rows = TILE_M / WARPS; /* queries of a warp */
-    static constexpr int bands = warp_rows / 16;     /* the same in mma rows */
-    static constexpr int pieces = TILE_N / PIECE;    /* of a step */
+        q_held ? depth / 16 : 1;        /* k steps of Q in registers; one is not used when none is held */
+    static constexpr int split = SPLIT; /* warps that share queries, each with columns of its own */
+    static constexpr int warp_rows = TILE_M * SPLIT / WARPS; /* queries of a warp */
+    static constexpr int bands = warp_rows / 16;             /* the same in mma rows */
+    static constexpr int depth_v = general ? HEAD_DIM_V : depth;
+    static constexpr int columns = depth_v / SPLIT; /* of V and O that a warp computes */
+    static constexpr int pieces = TILE_N / PIECE;   /* of a step */
     static constexpr int row_bytes = WEFT_STUDY_ROW_BYTES(HEAD_DIM);
     static constexpr bool swizzled = row_bytes % 128 == 0;
     static constexpr int lanes_per_row = HEAD_DIM <= 64 ? 8 : 16;        /* that copy a row, 16 bytes each */
@@ -26,12 +30,21 @@ struct study_shape {
     static constexpr int q_bytes = TILE_M * row_bytes;
     static constexpr int ring_at = WEFT_STUDY_TILES(HEAD_DIM, RING) * q_bytes; /* Q first, then the ring */
     static constexpr int slot_bytes = PIECE * row_bytes;
-    static constexpr bool lean = bands * (depth + PIECE) > 340; /* scores and output leave hardly a register free */
+    static constexpr bool lean = bands * (columns + PIECE) > 340; /* scores and output leave hardly a register free */
 
-    static_assert(TILE_M % (16 * WARPS) == 0 && TILE_N % PIECE == 0 && PIECE % 16 == 0 && RING >= 2, "see variants.def");
+    static_assert(TILE_M * SPLIT % (16 * WARPS) == 0 && TILE_N % PIECE == 0 && PIECE % 16 == 0 && RING >= 2,
+                  "see variants.def");
     static_assert(OVERLAP == 0 || RING == 4, "two slots each for K and V");
     static_assert(swizzled || row_bytes / 16 % 2 == 1, "eight rows must lie in different banks");
+    static_assert(!general || (depth_v <= depth && !ahead),
+                  "output goes through the rows of Q; a tile begins after another");
+    static_assert(SPLIT == 1 || !swizzled, "a warp's columns are neighbours");
 };
+
+/* The first row of a thread's warp in its tile. */
+template <class S> static __device__ __forceinline__ uint32_t study_warp_row(uint32_t thread) {
+    return thread / 32 / S::split * S::warp_rows;
+}
 
 /* Offset of a row's 16-byte chunk. Swizzled, the chunks of eight rows that are read together are in different banks. */
 template <class S> static __device__ __forceinline__ uint32_t study_offset(int row, int chunk) {

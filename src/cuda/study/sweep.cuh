@@ -2,14 +2,27 @@
 #ifndef WEFT_CUDA_STUDY_SWEEP_CUH
 #define WEFT_CUDA_STUDY_SWEEP_CUH
 
-#include "cuda/study/feed.cuh"
+#include "cuda/study/general.cuh"
 #include "cuda/study/piece.cuh"
+
+/* What a maximum and its scores are multiplied by to be exponents: a general variant's are exponents. */
+template <class S> static __device__ __forceinline__ float study_scale(const weft_study_params &p) {
+    return S::general ? 1 : p.scale_log2;
+}
+
+template <class S> static __device__ __forceinline__ float study_lag(const weft_study_params &p) {
+    return S::general ? p.general.lag : p.lag;
+}
 
 /* Masks the scores of a piece, if it is on the diagonal or the ragged edge or every block is to be masked. Everything is
  * worked out anew: few pieces need it, and registers are short. */
 template <class S>
-static __device__ __forceinline__ void study_mask_piece(const weft_study_params &p, const study_job &job, int piece,
+static __device__ __forceinline__ void study_mask_piece(const weft_study_params &p, const study_job_of<S> &job, int piece,
                                                         float (&scores)[S::bands][S::piece / 8][4]) {
+    if constexpr (S::general) {
+        study_settle_piece<S>(p, job, piece, scores);
+        return;
+    }
     if (!p.mask_every_block && piece < (int)job.visit.full_end * S::pieces) {
         return;
     }
@@ -52,8 +65,14 @@ template <class S, int ITEM = 0> static __device__ __forceinline__ void study_st
 
 /* Starts the copies of Q and of the first pieces. */
 template <class S>
-static __device__ __forceinline__ void study_begin(const weft_study_params &p, const study_job &job, unsigned char *shared,
-                                                   uint32_t base, uint32_t q_at) {
+static __device__ __forceinline__ void study_begin(const weft_study_params &p, const study_job_of<S> &job,
+                                                   unsigned char *shared, uint32_t base, uint32_t q_at) {
+    if constexpr (S::general) {
+        const study_source from = {job.q, 2 * p.q_strides.seq, p.general.head_dim, p.general.q_unit};
+        study_load<S, S::tile_m, S::depth>(base + q_at, from, 0, 0, job.rows);
+        study_start<S>(study_feed<S>(p, job, base));
+        return;
+    }
     const int64_t present = p.seq - job.visit.tile.block * S::tile_m;
     study_copy<S, S::tile_m>(base + q_at, job.q, 2 * p.q_strides.seq, 0,
                              present < S::tile_m ? (uint32_t)present : S::tile_m);
@@ -84,11 +103,16 @@ static __device__ __forceinline__ void study_hold_q(uint32_t (&q_held)[S::q_step
     }
 }
 
+/* Where a warp's own columns of V begin in a row. */
+template <class S> static __device__ __forceinline__ uint32_t study_column_at() {
+    return S::split == 1 ? 0 : thread_index() / 32 % S::split * (2 * S::columns);
+}
+
 /* Piece by piece: K is waited for, then V, each on its own. With the last V the first K of `next` is on its way; its
  * queries go to next_q_at. */
 template <class S>
-static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, const study_job &next, study_rows<S> &rows,
-                                                   float (&out)[S::bands][S::depth / 8][4], uint32_t q,
+static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, const study_job_of<S> &next, study_rows<S> &rows,
+                                                   float (&out)[S::bands][S::columns / 8][4], uint32_t q,
                                                    const uint32_t (&q_held)[S::q_steps][S::bands][4], unsigned char *shared,
                                                    uint32_t base, uint32_t next_q_at) {
     const uint32_t lane_at = settled(study_lane_at<S>());
@@ -102,18 +126,21 @@ static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, const st
         slot = slot == feed.slot(S::ring - 1) ? feed.ring : slot + S::slot_bytes;
         study_mask_piece<S>(p, feed.job, feed.piece, scores);
         float largest[S::bands][2];
-        if (study_grown<S>(largest, scores, rows, p.lag)) {
-            study_rescale<S>(rows, out, largest, p.scale_log2);
+        if (study_grown<S>(largest, scores, rows, study_lag<S>(p))) {
+            study_rescale<S>(rows, out, largest, study_scale<S>(p));
         }
 #pragma unroll
         for (int k = 0; k < S::piece / 16; k++) {
-            study_weights<S>(weights[k], scores, rows, k, p.scale_log2);
+            study_weights<S>(weights[k], scores, rows, k, study_scale<S>(p));
+            if constexpr (S::general) {
+                study_drop<S>(weights[k], p, feed.job, feed.piece, k);
+            }
         }
         study_arrive<S, 1>(feed, slot);
         if (S::ahead && feed.left == 1 && study_begins_ahead(p, next)) {
             study_begin<S>(p, next, shared, base, next_q_at);
         }
-        const uint32_t v = settled(slot + lane_at);
+        const uint32_t v = settled(slot + lane_at + study_column_at<S>());
 #pragma unroll
         for (int k = 0; k < S::piece / 16; k++) {
             study_values<S>(out, weights[k], k, v);
@@ -127,7 +154,7 @@ static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, const st
  * and V have two slots each, K in 0 and 1, V in 2 and 3; a round waits once, for K of its piece and V of the one before. */
 template <class S>
 static __device__ __forceinline__ void study_sweep_overlapped(study_feed<S> &feed, study_rows<S> &rows,
-                                                              float (&out)[S::bands][S::depth / 8][4], uint32_t q,
+                                                              float (&out)[S::bands][S::columns / 8][4], uint32_t q,
                                                               const uint32_t (&q_held)[S::q_steps][S::bands][4]) {
     const uint32_t lane_at = settled(study_lane_at<S>()), key_lane_at = settled(study_key_lane_at<S>());
     const weft_study_params &p = feed.p;
@@ -150,23 +177,23 @@ static __device__ __forceinline__ void study_sweep_overlapped(study_feed<S> &fee
         study_mask_piece<S>(p, feed.job, feed.piece, scores);
         const uint32_t v = settled(feed.slot(3) - odd + lane_at); /* of the piece before */
         float largest[S::bands][2];
-        if (study_grown<S>(largest, scores, rows, p.lag) || first) {
+        if (study_grown<S>(largest, scores, rows, study_lag<S>(p)) || first) {
 #pragma unroll
             for (int k = 0; k < S::piece / 16; k++) {
                 if (!first) {
                     study_values<S>(out, weights[k], k, v);
                 }
             }
-            study_rescale<S>(rows, out, largest, p.scale_log2);
+            study_rescale<S>(rows, out, largest, study_scale<S>(p));
 #pragma unroll
             for (int k = 0; k < S::piece / 16; k++) {
-                study_weights<S>(weights[k], scores, rows, k, p.scale_log2);
+                study_weights<S>(weights[k], scores, rows, k, study_scale<S>(p));
             }
         } else {
 #pragma unroll
             for (int k = 0; k < S::piece / 16; k++) {
                 study_values<S>(out, weights[k], k, v);
-                study_weights<S>(weights[k], scores, rows, k, p.scale_log2);
+                study_weights<S>(weights[k], scores, rows, k, study_scale<S>(p));
             }
         }
         odd = S::slot_bytes - odd;

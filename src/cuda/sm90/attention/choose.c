@@ -71,7 +71,8 @@ static int nearly_stays(const request *r) {
 static int64_t section_heads(const request *r, int64_t pack, int64_t blocks) {
     const weft_attention *p = &r->p;
     const int64_t shared = p->heads / p->kv_heads / pack, kv_heads = p->batch * p->kv_heads;
-    const double fit = r->side_bytes / weft_hopper_attention_head_bytes(p);
+    const double keys = (double)p->kv_seq, longest = (double)weft_attention_longest(p);
+    const double fit = r->side_bytes / (weft_hopper_attention_head_bytes(p) * longest / keys);
     int64_t section = fit < (double)kv_heads ? (int64_t)fit : kv_heads;
     const int64_t least = weft_ceil_divide((int64_t)COST(section_tiles) * r->workers, blocks * shared);
     section = section < least ? least : section;
@@ -80,6 +81,12 @@ static int64_t section_heads(const request *r, int64_t pack, int64_t blocks) {
     }
     section = section < 1 ? 1 : section > kv_heads ? kv_heads : section;
     return weft_ceil_divide(kv_heads, kv_heads / section) * shared;
+}
+
+/* Whether tiles are of unlike lengths that the plan knows. */
+static int has_lengths(const weft_attention *p) {
+    const weft_sequences all = weft_attention_sequences(p);
+    return weft_sequences_vary(&all);
 }
 
 /* The most heads that one tile can hold: a power of two, so that it divides the 64 rows of a warpgroup. */
@@ -129,9 +136,9 @@ static weft_schedule completed(const request *r, const weft_hopper_attention_var
         s.workers = weft_ceil_divide(tiles_of_kv, weft_ceil_divide(tiles_of_kv, r->workers));
     }
     if (s.order == WEFT_ORDER_CHOOSE) {
-        s.order = weft_hopper_attention_grows(p)    ? WEFT_ORDER_LONGEST_FIRST
-                  : ends_short(r, v->tile_m / pack) ? WEFT_ORDER_BLOCK_FIRST
-                                                    : WEFT_ORDER_HEAD_FIRST;
+        s.order = weft_hopper_attention_grows(p) || has_lengths(p) ? WEFT_ORDER_LONGEST_FIRST
+                  : ends_short(r, v->tile_m / pack)                ? WEFT_ORDER_BLOCK_FIRST
+                                                                   : WEFT_ORDER_HEAD_FIRST;
     }
     if (s.order == WEFT_ORDER_LONGEST_FIRST && s.group == 0) {
         s.group = section_heads(r, pack, blocks);

@@ -1,0 +1,163 @@
+"""What an attention may have beside Q, K and V: masks, soft caps, sinks, slopes, biases, dropout, sequences of any length.
+
+Numbers are part of the plan. Arrays come with its data: a plan fits all their values. Lengths may be either: as a list, or an array of
+the host beside arrays on a GPU, they are known when the plan is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+
+from . import _c
+from .arrays import FLOATS, View
+from .errors import Invalid
+from .problems import SEQ_AND_HEAD, Window, lengths_to_c, mask_of, number_in, starts_of, window_of
+from .schedules import whole
+
+LENGTHS = ("q_starts", "kv_starts", "q_used", "kv_used", "kv_pad")
+# The arrays by name, and the dtypes that each may have; of a bias, not fp16 beside bf16.
+ARRAYS: Dict[str, Tuple[str, ...]] = {
+    "sinks": ("fp32",), "alibi": ("fp32",), "bias": (*FLOATS, "bool"), **dict.fromkeys(LENGTHS, ("int32",)),
+}  # fmt: skip
+
+
+class Features(NamedTuple):
+    """Those of a plan: numbers, so that equal ones find the same plan."""
+
+    window: Window = None
+    chunk: int = 0
+    prefix: int = 0
+    softcap: float = 0.0
+    dropout: float = 0.0
+    max: bool = False  # whether data.max is written
+    known: Tuple[Tuple[str, Tuple[int, ...]], ...] = ()  # lengths by their names
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What a call asks for: features, arrays by their names in the order of ARRAYS, and the seed of dropout."""
+
+    features: Features
+    arrays: Mapping[str, Any]
+    seed: int = 0
+
+
+def _is_known(lengths: Any, q: Any) -> bool:
+    """Whether lengths are values of the host rather than an array such as q."""
+    return isinstance(lengths, (list, tuple)) or (type(lengths).__module__ == "numpy" and type(q).__module__ != "numpy")
+
+
+def _whole_numbers(name: str, values: Any) -> Tuple[int, ...]:
+    if not hasattr(values, "__iter__"):
+        raise Invalid(f"{name} {values!r} is not a list of whole numbers")
+    return tuple(whole(name, value) for value in values)
+
+
+def _seed(seed: Any) -> int:
+    """A seed as the word that it is; torch's are signed."""
+    if hasattr(seed, "__index__") and 2**63 <= seed.__index__() < 2**64:
+        return seed.__index__()
+    return whole("seed", seed) & (2**64 - 1)
+
+
+def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Optional[int] = None, softcap: Optional[float] = None,
+          sinks: Any = None, alibi: Any = None, bias: Any = None, lengths: Any = None, kv_lengths: Any = None, q_starts: Any = None,
+          kv_starts: Any = None, q_used: Any = None, kv_used: Any = None, kv_pad: Any = None, dropout: Optional[float] = None,
+          seed: int = 0, return_max: bool = False, **unknown: Any) -> Optional[Asked]:  # fmt: skip
+    """What a call of weft.attention() asks for by these arguments of it; None: nothing."""
+    if unknown:
+        raise TypeError(f"attention() got an unexpected keyword argument {next(iter(unknown))!r}")
+    arrays = dict(zip(ARRAYS, (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad)))
+    given = {name: x for name, x in arrays.items() if x is not None}
+    known = {}
+    for name, starts, values in (("lengths", "q_starts", lengths), ("kv_lengths", "kv_starts", kv_lengths)):
+        if values is not None:
+            if starts in given:
+                raise Invalid(f"{name} and {starts} say the same: give one of them")
+            known[starts] = starts_of(_whole_numbers(name, values))
+    known.update({name: _whole_numbers(name, given.pop(name)) for name in LENGTHS if name in given and _is_known(given[name], q)})
+    features = Features(
+        window_of(window), whole("chunk", chunk or 0), whole("prefix", prefix or 0), number_in("softcap", softcap or 0),
+        number_in("dropout", dropout or 0), bool(return_max), tuple(sorted(known.items())),
+    )  # fmt: skip
+    return Asked(features, given, _seed(seed)) if given or features != Features() else None
+
+
+def named(what: Asked) -> Tuple[str, ...]:
+    """What a call asks for, by the names of weft.attention()'s arguments."""
+    known = dict(what.features.known)
+    numbers = (name for name, value in what.features._asdict().items() if value and name != "known")
+    return (*numbers, *what.arrays, *known)
+
+
+def _vector(name: str, view: View, lengths: Tuple[int, ...]) -> None:
+    """Refuses what is not a packed vector of one of these lengths; an empty tuple allows any."""
+    if len(view.shape) != 1 or (lengths and view.shape[0] not in lengths):
+        expected = f"({' or '.join(map(str, lengths))},)" if lengths else "a vector"
+        raise Invalid(f"{name} is {view.shape}, not {expected}")
+    if view.strides[0] != 1 and view.shape[0] > 1:
+        raise Invalid(f"{name} has stride {view.strides[0]}, not 1: copy it to make it contiguous")
+
+
+def is_packed(features: Optional[Features], names: Any) -> bool:
+    """Whether a batch is packed: sequences lie one behind the other. `names` are those of the arrays."""
+    return "q_starts" in names or (features is not None and any(name == "q_starts" for name, _ in features.known))
+
+
+def _bias_fields(view: View, shape: Tuple[int, ...], dtype: str) -> Dict[str, Any]:
+    if len(view.shape) > 4 or any(have not in (1, want) for have, want in zip(view.shape[::-1], shape[::-1])):
+        raise Invalid(f"bias is {view.shape}, which does not broadcast to (batch, heads, seq, kv_seq) {shape}")
+    strides = [0] * (4 - len(view.shape)) + [s if n > 1 else 0 for n, s in zip(view.shape, view.strides)]
+    if not any(strides) and shape != (1, 1, 1, 1):  # which would mean packed
+        raise Invalid("bias is one value for all scores: repeat it over the keys")
+    if view.dtype not in (dtype, "fp32", "bool"):
+        raise Invalid(f"bias is {view.dtype}, not {dtype}, fp32 or bool")
+    kinds = {"bool": _c.BIAS_BOOL, "fp32": _c.BIAS_FP32, dtype: _c.BIAS_DTYPE}
+    batch, head, seq, key = strides
+    return {"bias_type": kinds[view.dtype], "bias_strides": _c.Strides(batch, seq, head),
+            "bias_key_stride": key}  # fmt: skip
+
+
+def _alibi_stride(view: View, sequences: int, heads: int) -> int:
+    if view.shape not in ((heads,), (sequences, heads)) or (view.strides[-1] != 1 and heads > 1):
+        raise Invalid(f"alibi is {view.shape} with strides {view.strides}, not ({heads},) or ({sequences}, {heads}) with rows in one piece")
+    if len(view.shape) == 1 or sequences == 1:
+        return 0
+    if view.strides[0] < heads:
+        raise Invalid(f"rows of alibi are {view.strides[0]} elements apart, and there are {heads} heads")
+    return view.strides[0]
+
+
+def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, offset: Optional[int], layout: str) -> Dict[str, Any]:
+    """The fields of an attention that say what it has, from the views of its arrays; Q and K are of 4 dimensions here."""
+    if features is None:
+        return mask_of(causal, offset)
+    q, k, (seq, head) = views["q"], views["k"], SEQ_AND_HEAD[layout]
+    heads, known = q.shape[head], dict(features.known)
+    packed = is_packed(features, views)
+    if packed:
+        sequences = len(known["q_starts"]) - 1 if "q_starts" in known else views["q_starts"].shape[0] - 1
+        if sequences < 1:
+            raise Invalid("q_starts is empty: it has the first row of each sequence, and the end of the last")
+    else:
+        sequences = q.shape[0]
+    fields: Dict[str, Any] = {}
+    extras = _c.EXTRAS["max"] if features.max else 0
+    for name in filter(views.__contains__, ARRAYS):
+        extras |= _c.EXTRAS[name]
+        if name in LENGTHS:
+            _vector(name, views[name], (sequences + 1 if name.endswith("starts") else sequences,))
+        elif name == "sinks":
+            _vector(name, views[name], (heads,))
+        elif name == "alibi":
+            fields["alibi_stride"] = _alibi_stride(views[name], sequences, heads)
+        else:
+            fields.update(_bias_fields(views[name], (q.shape[0], heads, q.shape[seq], k.shape[seq]), q.dtype))
+    for name, values in features.known:
+        if len(values) != sequences + name.endswith("starts"):
+            raise Invalid(f"{name} has {len(values)} numbers for {sequences} sequences, not {sequences + name.endswith('starts')}")
+    return {
+        **mask_of(causal, offset, features.window, features.chunk), **fields, "prefix": features.prefix, "softcap": features.softcap,
+        "dropout": features.dropout, "extras": extras, "lengths": lengths_to_c(known), "sequences": sequences if packed else 0,
+    }  # fmt: skip

@@ -1,0 +1,11 @@
+/* The parameters of a launch of the study kernel, but for the run-time knobs. */
+#ifndef WEFT_CUDA_STUDY_FILL_H
+#define WEFT_CUDA_STUDY_FILL_H
+
+#include "cuda/study/params.h"
+
+/* Describes a resolved problem, its buffers and the walk of its tiles, for any variant that can take it. */
+void weft_study_fill(weft_study_params *to, const weft_attention *p, const weft_attention_data *data,
+                     const weft_walk *walk);
+
+#endif

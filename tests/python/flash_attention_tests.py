@@ -1,0 +1,131 @@
+"""A plugin of pytest that runs FlashAttention's own tests on weft.flash_attn: see flash_attention.sh.
+
+The tests import the package flash_attn or the module flash_attn_interface, helpers included. Here these are weft.flash_attn, with
+helpers of these few lines. On the CPU every "cuda" is taken for "cpu".
+"""
+
+import collections
+import os
+import random
+import sys
+import types
+
+import pytest
+import torch
+import weft.flash_attn
+
+DEVICE = os.environ.get("WEFT_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
+STRIDE, LENGTH = int(os.environ.get("WEFT_STRIDE") or 1), int(os.environ.get("WEFT_LENGTH") or 1 << 62)
+REFUSED = collections.Counter()  # gradients that weft does not have, by its messages
+
+
+def unpad_input(states, mask, unused=None):
+    """The rows of (batch, seqlen, ...) where the mask is True, their places, where sequences begin, the longest, and all lengths."""
+    every = mask if unused is None else mask | unused
+    lengths, places = every.sum(1, dtype=torch.int32), every.flatten().nonzero().flatten()
+    starts = torch.nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))
+    return states.flatten(0, 1)[places], places, starts, int(lengths.max()), mask.sum(1, dtype=torch.int32)
+
+
+def pad_input(states, places, batch, seqlen):
+    made = states.new_zeros((batch * seqlen, *states.shape[1:]))
+    return made.index_put((places,), states).view(batch, seqlen, *states.shape[1:])
+
+
+def module(name, **members):
+    made = types.ModuleType(name)
+    vars(made).update(members)
+    sys.modules[name] = made
+    return made
+
+
+def as_flash_attn():
+    """Puts weft.flash_attn and the helpers in the place of the package."""
+    package = module("flash_attn", **{name: getattr(weft.flash_attn, name) for name in weft.flash_attn.__all__})
+    package.__path__ = []
+    module("flash_attn.bert_padding", unpad_input=unpad_input, pad_input=pad_input)
+    whole = 1 << 30  # weft.flash_attn's probabilities are relative to the largest score of a row, as if of one block
+    module("flash_attn.flash_attn_interface", _get_block_size_n=lambda *arguments: whole, USE_TRITON_ROCM=False)
+    module("flash_attn.layers").__path__ = []
+    module("flash_attn.layers.rotary", apply_rotary_emb=None)
+    # FlashAttention-3's module. What only tests of KV caches call is not there.
+    module("flash_attn_interface", flash_attn_combine=None, get_scheduler_metadata=None, **vars(package))
+
+
+class NoGradient:
+    """The gradient on a GPU, where weft has none: equal to everything, so that tests look at results alone."""
+
+    def __getattr__(self, name):
+        return lambda *arguments, **options: self
+
+    def __iter__(self):
+        return iter((self, self, self))
+
+    def item(self):
+        return 0.0
+
+    __sub__ = __rsub__ = __getitem__ = lambda self, other: self
+
+
+def without_gradients(grad):
+    def wrapped(outputs, inputs, *arguments, **options):
+        try:
+            return grad(outputs, inputs, *arguments, **options)
+        except weft.Unsupported as error:
+            REFUSED[str(error)] += 1
+            return tuple(NoGradient() for _ in inputs)
+
+    return wrapped
+
+
+def forward_only(run):
+    """weft.flash_attn's function that computes, without gradients on any device."""
+
+    def wrapped(q, k, v, *arguments):
+        inputs = [x for x in (q, k, v) if x.requires_grad]
+        with torch.no_grad():
+            out, lse = run(q, k, v, *arguments)
+        return (weft.flash_attn._NoGradient.apply(out, *inputs) if inputs else out), lse
+
+    return wrapped
+
+
+def on_cpu():
+    """Takes every "cuda" for "cpu", and says of the GPU what the tests ask."""
+    for name in ("randn", "rand", "randint", "ones", "zeros", "empty", "arange", "full", "tensor"):
+        make = getattr(torch, name)
+        setattr(torch, name, lambda *a, _make=make, **o: _make(*a, **{**o, **({"device": "cpu"} if "device" in o else {})}))
+    torch.cuda.get_device_capability = lambda *a: (9, 0)
+    torch.cuda.get_device_properties = lambda *a: types.SimpleNamespace(total_memory=1 << 40)
+    torch.cuda.synchronize = lambda *a: None
+
+
+as_flash_attn()
+if DEVICE == "cpu":
+    on_cpu()
+if os.environ.get("WEFT_FORWARD"):
+    weft.flash_attn._run = forward_only(weft.flash_attn._run)
+torch.autograd.grad = without_gradients(torch.autograd.grad)
+
+
+def is_asked(item):
+    """Whether weft has what a case needs, and the case is short enough."""
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    needs = values.get("paged_kv_block_size") or values.get("has_qv") or values.get("dtype") == torch.float8_e4m3fn
+    if needs or any(name in item.name for name in ("kvcache", "combine", "cluster")):
+        return False
+    return max((values.get(name, 0) for name in ("seqlen", "seqlen_q", "seqlen_k"))) <= LENGTH
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    can = [item for item in items if is_asked(item)]
+    # A part of each test, whatever its parameters' order: every STRIDE-th of a shuffle that is always the same.
+    chosen = sorted(random.Random(0).sample(range(len(can)), -(-len(can) // STRIDE)))
+    print(f"\n{len(items)} cases: {len(items) - len(can)} need a KV cache, FP8 or qv, or are too long, {len(chosen)} of the others run on {DEVICE}")
+    items[:] = [can[i] for i in chosen]
+
+
+def pytest_terminal_summary(terminalreporter):
+    for message, count in REFUSED.most_common():
+        terminalreporter.write_line(f"{count} gradients were not computed: {message}")

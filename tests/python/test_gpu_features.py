@@ -1,0 +1,104 @@
+"""What an attention may have beside Q, K and V on an NVIDIA GPU, through the torch operator and weft.flash_attn, against fp64."""
+
+import pytest
+import weft
+
+torch = pytest.importorskip("torch", reason="torch is not importable here: its tests are skipped")
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
+import torch_oracle  # noqa: E402
+import weft.flash_attn as flash_attn  # noqa: E402
+import weft.torch  # noqa: E402
+
+TOLERANCE = {torch.float16: 2.0**-9, torch.bfloat16: 2.0**-6}  # of the largest value
+LENGTHS = ("q_starts", "kv_starts", "q_used", "kv_used", "kv_pad")
+
+
+def normal(*shape, dtype=torch.bfloat16):
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def integers(*values):
+    return torch.tensor(values, dtype=torch.int32, device="cuda")
+
+
+def check(q, k, v, **options):
+    """Runs it or skips, with the name of what this GPU's kernels do not have."""
+    try:
+        o, lse = weft.attention(q, k, v, return_lse=True, **options)
+    except weft.Unsupported as error:
+        pytest.skip(str(error))
+    expected = torch_oracle.attention(*(x.double() for x in (q, k, v)), **options)
+    assert (o.double() - expected).abs().max() <= TOLERANCE[q.dtype] * expected.abs().max().clamp(min=1)
+    assert lse.dtype == torch.float32 and not lse.isnan().any()
+
+
+CASES = {
+    "window": lambda: dict(window=(100, 30)),
+    "causal window": lambda: dict(causal=True, window=(64, 0)),
+    "window with offset": lambda: dict(window=(64, 10), offset=37),
+    "chunk": lambda: dict(chunk=96, causal=True),
+    "prefix": lambda: dict(prefix=150, causal=True),
+    "softcap": lambda: dict(softcap=15.0),
+    "sinks": lambda: dict(sinks=normal(4, dtype=torch.float32)),
+    "alibi": lambda: dict(alibi=torch.rand(2, 4, device="cuda") * 0.3, causal=True),
+    "bias": lambda: dict(bias=normal(1, 4, 300, 410)),
+    "bool bias": lambda: dict(bias=torch.rand(2, 1, 300, 410, device="cuda") < 0.7),
+    "used": lambda: dict(q_used=integers(300, 17), kv_used=integers(410, 260), causal=True),
+    "pad": lambda: dict(kv_pad=integers(0, 111), causal=True),
+    "dropout": lambda: dict(dropout=0.2, seed=5),
+    "softcap, window and sinks": lambda: dict(softcap=9.0, window=(70, 0), sinks=normal(4, dtype=torch.float32)),
+}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("head_dim, head_dim_v", [(64, 64), (128, 128), (192, 128)])
+@pytest.mark.parametrize("name", CASES)
+def test_features(name, head_dim, head_dim_v, dtype):
+    options = CASES[name]()
+    if "bias" in options and options["bias"].dtype != torch.bool:
+        options["bias"] = options["bias"].to(dtype)
+    q, k, v = (normal(*shape, dtype=dtype) for shape in ((2, 300, 4, head_dim), (2, 410, 2, head_dim), (2, 410, 2, head_dim_v)))
+    check(q, k, v, **options)
+
+
+@pytest.mark.parametrize("options", [{}, dict(causal=True), dict(window=(50, 20)), dict(causal=True, softcap=10.0)], ids=str)
+@pytest.mark.parametrize("known", [False, True])
+def test_packed_batches(options, known):
+    starts, kv_starts = [0, 70, 70, 71, 400, 650], [0, 5, 105, 300, 301, 800]
+    q, k, v = normal(1, 650, 4, 128), normal(1, 800, 2, 128), normal(1, 800, 2, 128)
+    lengths = dict(q_starts=starts, kv_starts=kv_starts)
+    check(q, k, v, **options, **(lengths if known else {name: integers(*x) for name, x in lengths.items()}))
+
+
+def test_a_graph_replays_with_other_lengths():
+    """A plan for the most that tensors hold: lengths are read when the graph runs."""
+    q, k, v, used = normal(2, 64, 4, 128), normal(2, 500, 2, 128), normal(2, 500, 2, 128), integers(500, 20)
+    try:
+        weft.attention(q, k, v, kv_used=used, causal=True)
+    except weft.Unsupported as error:
+        pytest.skip(str(error))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = weft.attention(q, k, v, kv_used=used, causal=True)
+    for lengths in ((500, 20), (64, 65), (0, 400)):
+        used.copy_(integers(*lengths))
+        graph.replay()
+        expected = torch_oracle.attention(*(x.double() for x in (q, k, v)), kv_used=used, causal=True)
+        assert (o.double() - expected).abs().max() <= TOLERANCE[q.dtype] * 2
+
+
+@pytest.mark.parametrize("head_dim", [59, 111])
+def test_head_dims_that_no_vector_holds(head_dim):
+    q, k = normal(2, 130, 4, head_dim), normal(2, 200, 2, head_dim)
+    expected = torch_oracle.attention(*(x.double() for x in (q, k, k)), causal=True)
+    for found in (weft.torch.attention(q, k, k, causal=True), flash_attn.flash_attn_func(q, k, k, causal=True)):
+        assert found.shape == q.shape and (found.double() - expected).abs().max() <= TOLERANCE[q.dtype] * expected.abs().max()
+
+
+def test_gradients_are_refused_by_name():
+    q = normal(1, 64, 2, 64).requires_grad_()
+    out = flash_attn.flash_attn_func(q, q, q)
+    with pytest.raises(NotImplementedError, match="no gradients on a GPU yet"):
+        out.sum().backward()
+    with pytest.raises(NotImplementedError, match="the gradient of an attention with window is not there yet"):
+        weft.attention(q, q, q, window=(9, 0)).sum().backward()
