@@ -7,13 +7,15 @@ import torch
 class Masked:
     """One batch of sequences, packed where `lengths` has several; all causal, bf16. Rates are over the pairs that see each other."""
 
-    def __init__(self, group, head_dim, lengths, heads, kv_heads=None, window=None, softcap=None, alibi=False, sinks=False, batch=1):
+    def __init__(self, group, head_dim, lengths, heads, kv_heads=None, window=None, softcap=None, alibi=False, sinks=False, batch=1,
+                 chunk=None):  # fmt: skip
         self.group, self.head_dim, self.lengths, self.heads, self.batch = group, head_dim, lengths, heads, batch
         self.kv_heads, self.window, self.softcap, self.alibi, self.sinks = kv_heads or heads, window, softcap, alibi, sinks
+        self.chunk = chunk
         self.dtype, self.unit, self.packed = "bf16", "TFLOP/s", len(lengths) > 1
         sizes = f"{len(lengths)} x {min(lengths)}..{max(lengths)}" if self.packed else f"S={lengths[0]}"
         extras = "".join([f" window {window}" if window else "", f" softcap {softcap:g}" if softcap else "", " alibi" if alibi else "",
-                          " sinks" if sinks else ""])  # fmt: skip
+                          " sinks" if sinks else "", f" chunk {chunk}" if chunk else ""])  # fmt: skip
         self.name = f"D={head_dim} B={batch} H={heads}/{self.kv_heads} {sizes}{extras}"
         self.amount = 4e-12 * batch * heads * head_dim * sum(map(self.pairs, lengths))
 
@@ -52,7 +54,7 @@ class Masked:
 
 
 def of_weft(weft, p):
-    extras = dict(window=(p.window, 0) if p.window else None, softcap=p.softcap, alibi=p.slopes if p.alibi else None,
+    extras = dict(window=(p.window, 0) if p.window else None, chunk=p.chunk, softcap=p.softcap, alibi=p.slopes if p.alibi else None,
                   sinks=p.logits if p.sinks else None, q_starts=p.starts if p.packed else None)  # fmt: skip
     return lambda: weft.attention(*p.tensors, causal=True, **extras)
 
@@ -65,8 +67,8 @@ def of_weft_known(weft, p):
 
 
 def of_fa3(weft, p):
-    if p.alibi or p.sinks:
-        raise RuntimeError("takes neither slopes nor, as built, sinks")
+    if p.alibi or p.sinks or p.chunk:
+        raise RuntimeError("takes neither slopes nor, as built, sinks and chunks")
     fa3v = importlib.import_module("fa3v")
     window, softcap = (p.window, 0) if p.window else (-1, -1), p.softcap or 0.0
     if p.packed:
@@ -99,6 +101,7 @@ def tuned():
     yield Masked("packed", 128, [34] * 8192, 4)
     yield Masked("packed", 128, [34], 4, batch=8192)
     yield Masked("packed", 128, log_uniform(draw, 500, 8000, 24), 16, window=1024)
+    yield Masked("scores", 128, [8192], 16, batch=2, chunk=8192)  # no more is hidden than without: what masks themselves cost
     for extras in ({}, {"softcap": 30.0}, {"alibi": True}, {"sinks": True}):
         yield Masked("scores", 128, [8192], 16, batch=2, **extras)
 

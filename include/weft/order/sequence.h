@@ -114,6 +114,18 @@ WEFT_INLINE int64_t weft_sequence_of_row(const weft_sequences *all, int64_t row)
     return weft_sequence_search(all->lengths.q_starts, all->count, row, 0, 0);
 }
 
+/** The same, from a sequence on that begins at or before the row and is likely to be near. */
+WEFT_INLINE int64_t weft_sequence_from(const weft_sequences *all, int64_t number, int64_t row) {
+    const int32_t *starts = all->lengths.q_starts;
+    for (int looks = 0; number + 1 < all->count && starts[number + 1] <= row; looks++) {
+        if (looks == 8) {
+            return weft_sequence_of_row(all, row);
+        }
+        number++;
+    }
+    return number;
+}
+
 /** The position among its keys of the sequence's row `row`, which counts from the tensor's first row. */
 WEFT_INLINE int64_t weft_band_position(const weft_band *band, const weft_sequence *s, int64_t row) {
     const int64_t keys = s->columns.end - s->columns.begin, queries = s->used_end - s->rows.begin;
@@ -131,9 +143,10 @@ WEFT_INLINE weft_rows weft_band_seen(const weft_band *band, const weft_sequence 
     }
     int64_t begin = at - band->left, end = at + band->right + 1;
     if (band->chunk > 0) {
-        const int64_t in_chunk = at >= 0 ? at % band->chunk : band->chunk - 1 - (-1 - at) % band->chunk;
-        begin = weft_larger(begin, at - in_chunk);
-        end = weft_smaller(end, at - in_chunk + band->chunk);
+        /* Before key 0 there is none of its chunk. Lengths and offsets are of 31 bits, so that positions have 32. */
+        const int64_t first = at < 0 ? -band->chunk : at - (int64_t)((uint32_t)at % (uint32_t)band->chunk);
+        begin = weft_larger(begin, first);
+        end = weft_smaller(end, first + band->chunk);
     }
     end = weft_larger(end, band->prefix);
     seen.end = s->columns.begin + weft_between(end, 0, keys);

@@ -85,12 +85,28 @@ template <class S> struct hopper_producer {
         return shared_address(&desk.q_full[tiles++ % S::q_slots]);
     }
 
-    /* The first K of a tile, its Q, and what follows. */
-    __device__ __forceinline__ void start(const weft_visit &visit) {
+    /* Under masks, and where two tiles have room, the next tile is told as soon as it is known, so that what its queries
+     * see is there when they are. */
+    static constexpr bool tells_early = S::masks && S::q_slots > 1;
+
+    __device__ __forceinline__ hopper_job masked_job(const weft_visit &visit) const {
+        return {1,
+                (int)visit.tile.batch,
+                (int)visit.tile.head,
+                (int)visit.cut.rows.begin,
+                (int)visit.steps,
+                visit.direction < 0,
+                (int)visit.cut.rows.end,
+                (int)(visit.direction < 0 ? visit.last : visit.first),
+                (int)visit.cut.sequence};
+    }
+
+    /* The first K of a tile, its Q, and what follows. told: the barrier of its queries, where it was told. */
+    __device__ __forceinline__ void start(const weft_visit &visit, uint32_t told) {
         const int lead = (int)p.walk.reach.lead, head = (int)visit.tile.head;
         const int row =
             S::masks ? (int)visit.cut.rows.begin : max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - lead, 0);
-        const uint32_t to = base + tiles % S::q_slots * S::q_bytes;
+        const uint32_t to = base + (tells_early ? tiles - 1 : tiles) % S::q_slots * S::q_bytes;
         batch = (int)visit.tile.batch;
         kv_head = (int)weft_divide(head, &p.by_kv_group);
         step = (int)visit.first;
@@ -107,8 +123,9 @@ template <class S> struct hopper_producer {
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
-        const uint32_t full = tell({1, batch, head, row, left, direction < 0, (int)visit.cut.rows.end,
-                                    (int)(direction < 0 ? visit.last : visit.first), (int)visit.cut.sequence});
+        const uint32_t full = tells_early ? told
+                              : S::masks  ? tell(masked_job(visit))
+                                          : tell({1, batch, head, row, left, direction < 0, 0, 0, 0});
         if (left > 0) {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
@@ -152,17 +169,21 @@ template <class S> struct hopper_producer {
                                                           : blockIdx.x,
                                            p.counter);
         for (;;) {
-            const bool more = next_visit(visit);
+            bool more = next_visit(visit);
+            while (S::masks && more && visit.cut.rows.begin >= visit.cut.rows.end) {
+                more = next_visit(visit); /* of a packed batch: a tile without queries */
+            }
+            uint32_t told = 0;
+            if (tells_early && more) {
+                told = tell(masked_job(visit));
+            }
             while (left > 0) {
                 next_blocks();
             }
             if (!more) {
                 break;
             }
-            if (S::masks && visit.cut.rows.begin >= visit.cut.rows.end) {
-                continue; /* of a packed batch: a tile without queries */
-            }
-            start(visit);
+            start(visit, told);
             while (left > S::stages) {
                 next_blocks();
             }
@@ -198,14 +219,16 @@ static __device__ __forceinline__ void hopper_find_runs(const weft_hopper_attent
         const uint32_t slot = tiles % S::q_slots;
         mbarrier_wait(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
         const hopper_job job = desk.jobs[slot];
-        if (job.more && job.steps > 0) {
-            for (int i = (int)threadIdx.x % 32; i < job.end - job.row; i += 32) {
-                const int64_t row = job.row + i;
-                const weft_sequence sequence = weft_sequence_at(
-                    &reach.sequences, reach.joined ? weft_sequence_of_row(&reach.sequences, row) : job.sequence);
-                const weft_rows seen = weft_band_seen(&reach.band, &sequence, row);
-                desk.runs[slot][i] = {(int32_t)seen.begin, (int32_t)seen.end};
+        int64_t number = job.sequence;
+        weft_sequence sequence = weft_sequence_at(&reach.sequences, number);
+        for (int i = (int)threadIdx.x % 32; job.steps > 0 && i < job.end - job.row; i += 32) {
+            const int64_t row = job.row + i;
+            if (reach.joined && row >= sequence.rows.end) {
+                number = weft_sequence_from(&reach.sequences, number, row);
+                sequence = weft_sequence_at(&reach.sequences, number);
             }
+            const weft_rows seen = weft_band_seen(&reach.band, &sequence, row);
+            desk.runs[slot][i] = {(int32_t)seen.begin, (int32_t)seen.end};
         }
         __syncwarp();
         if (threadIdx.x % 32 == 0) {

@@ -69,13 +69,11 @@ template <int COUNT> static __device__ __forceinline__ void hopper_cap(float (&s
     }
 }
 
-/* Scores become exponents in base 2 that fall by `slope` with each key between query and key. position: of the tile's first
- * row, counted from the block's first key; row_0, row_1: the thread's rows in the tile. */
+/* Scores become exponents in base 2 that fall by `slope` with each key between query and key. away: how far the thread's
+ * rows are behind the block's first key of this thread. */
 template <int COUNT>
-static __device__ __forceinline__ void hopper_lower(float (&scores)[COUNT], float scale_log2, float slope, int position,
-                                                    int row_0, int row_1) {
-    const int column = (int)(thread_index() % 4 * 2);
-    const float away[2] = {(float)(position + row_0 - column), (float)(position + row_1 - column)};
+static __device__ __forceinline__ void hopper_lower(float (&scores)[COUNT], float scale_log2, float slope,
+                                                    const float (&away)[2]) {
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
         const float distance = fabsf(away[i / 2 % 2] - (float)(i / 4 * 8 + i % 2));
@@ -123,6 +121,18 @@ static __device__ __forceinline__ void hopper_exponentials(float (&scores)[COUNT
     for (int i = 0; i < COUNT; i++) {
         const float shift = rows.shift[i / 2 % 2];
         scores[i] = exp2_flushed(S::bf16 ? fmaf(scores[i], scale_log2, -shift) : (scores[i] - shift) * scale_log2);
+    }
+}
+
+/* The same of scores that also fall by `slope` with each key before the thread's rows, which are all behind the block;
+ * away: how far, from the block's first key of this thread. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_lowered_exponentials(float (&scores)[COUNT], const hopper_rows &rows,
+                                                                   float scale_log2, float slope, const float (&away)[2]) {
+    const float base[2] = {fmaf(-slope, away[0], -rows.shift[0]), fmaf(-slope, away[1], -rows.shift[1])};
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        scores[i] = exp2_flushed(fmaf(scores[i], scale_log2, fmaf(slope, (float)(i / 4 * 8 + i % 2), base[i / 2 % 2])));
     }
 }
 

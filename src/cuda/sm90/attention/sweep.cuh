@@ -205,16 +205,43 @@ template <class S> struct hopper_consumer {
         }
     }
 
-    /* Caps scores and lets them fall by distance; see hopper_scale(). */
+    /* How far the thread's rows are behind its first key of a step. */
+    __device__ __forceinline__ void find_away(float (&away)[2], int step) const {
+        const int from = position - step * S::keys - (int)(thread_index() % 4 * 2);
+        away[0] = (float)(from + row(0));
+        away[1] = (float)(from + row(8));
+    }
+
+    /* Caps scores and lets them fall by distance. */
     template <int COUNT> __device__ __forceinline__ void finish_scores(float (&scores)[COUNT], int step) const {
         if constexpr (S::scores) {
             if (p.cap > 0) {
                 hopper_cap(scores, p.cap);
             }
             if (p.alibi) {
-                hopper_lower(scores, p.scale_log2, slope, position - step * S::keys, row(0), row(8));
+                float away[2];
+                find_away(away, step);
+                hopper_lower(scores, p.scale_log2, slope, away);
             }
         }
+    }
+
+    /* Exponentials of a step's scores over the shifts as they are, where no score is hidden. */
+    template <int COUNT>
+    __device__ __forceinline__ void guess(float (&scores)[COUNT], const hopper_rows &rows, int step) const {
+        if constexpr (S::scores && S::bf16) {
+            if (p.alibi && position + (int)group * 64 >= (step + 1) * S::keys) { /* all keys are before all rows */
+                float away[2];
+                if (p.cap > 0) {
+                    hopper_cap(scores, p.cap);
+                }
+                find_away(away, step);
+                hopper_lowered_exponentials<S>(scores, rows, p.scale_log2, slope, away);
+                return;
+            }
+        }
+        finish_scores(scores, step);
+        hopper_exponentials<S>(scores, rows, scale());
     }
 
     /* What scores are multiplied by to be exponents in base 2. */
@@ -233,8 +260,8 @@ template <class S> struct hopper_consumer {
         bool moved = false;
         float sums[2];
         const bool masked = step >= share.unmasked || (S::masks && step < share.full);
-        finish_scores(scores, step);
         if (first || masked || !S::bf16) {
+            finish_scores(scores, step);
             if (masked) {
                 mask(scores, step);
             }
@@ -244,7 +271,7 @@ template <class S> struct hopper_consumer {
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
         } else {
-            hopper_exponentials<S>(scores, rows, scale());
+            guess(scores, rows, step);
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
