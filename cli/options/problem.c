@@ -26,11 +26,12 @@ static const char *contradiction(const settings *s) {
         const char *option, *other, *another;
         int together; /* 1: they exclude each other; 0: the first needs one of the others */
         const char *wrong;
-    } rules[] = {{"bottom-right", "causal", "window", 0, "--bottom-right needs --causal or --window"},
-                 {"offset", "causal", "window", 0, "--offset needs --causal or --window"},
-                 {"offset", "bottom-right", "bottom-right", 1, "--offset and --bottom-right exclude each other"},
-                 {"lengths", "seq", "kv-seq", 1, "--lengths says how many queries and keys there are: leave out --seq and --kv-seq"},
-                 {"kv-lengths", "lengths", "lengths", 0, "--kv-lengths needs --lengths"}};
+    } rules[] = {
+        {"bottom-right", "causal", "window", 0, "--bottom-right needs --causal or --window"},
+        {"offset", "causal", "window", 0, "--offset needs --causal or --window"},
+        {"offset", "bottom-right", "bottom-right", 1, "--offset and --bottom-right exclude each other"},
+        {"lengths", "seq", "kv-seq", 1, "--lengths says how many queries and keys there are: leave out --seq and --kv-seq"},
+        {"kv-lengths", "lengths", "lengths", 0, "--kv-lengths needs --lengths"}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const option_value *value = value_of(s, rules[i].option);
         const int has_other = value_of(s, rules[i].other) || value_of(s, rules[i].another);

@@ -524,8 +524,8 @@ typedef enum weft_field_type {
     WEFT_FIELD_FLAG = 4,    /**< an enumeration: given, it has `value` */
     WEFT_FIELD_PAIR = 5,    /**< int64_t[2]; -1 is allowed */
     WEFT_FIELD_BIT = 6,     /**< an int32_t that is a set of bits: given, it has the bit `value`, too */
-    WEFT_FIELD_STARTS = 7   /**< const int32_t *: where parts begin, and behind them where the last ends. People give lengths,
-                                 each at least 0, and whoever reads them keeps the array */
+    WEFT_FIELD_STARTS = 7 /**< const int32_t *: where parts begin, and behind them where the last ends. People give lengths,
+                               each at least 0, and whoever reads them keeps the array */
 } weft_field_type;
 
 /** A field of a problem, for programs that read problems from people. */

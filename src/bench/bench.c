@@ -20,7 +20,7 @@ weft_status weft_bench_fill(const weft_bench *b, const weft_bench_memory *memory
         seed = b->buffers[i].is_read ? weft_random(&state) : seed;
     }
     void *numbers;
-    const size_t drawn = weft_bench_draw(buffer, seed, &numbers) * weft_dtype_bytes(buffer->dtype);
+    const size_t drawn = weft_bench_draw(&b->problem, buffer, seed, &numbers) * weft_dtype_bytes(buffer->dtype);
     weft_status status = numbers ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     for (size_t at = 0; at < bytes && status == WEFT_OK; at += drawn) {
         status = memory->write(b, (char *)to + at, numbers, bytes - at < drawn ? bytes - at : drawn, message);

@@ -37,6 +37,7 @@ weft_slice weft_attention_slice(const weft_attention *p);
 size_t weft_attention_sides(const weft_tiling *tiling, weft_schedule *schedule, weft_tile_side *list);
 void weft_attention_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *schedule);
 void weft_attention_lay_out(const weft_tiling *tiling, weft_grid *tiles, weft_reach *reach);
+int64_t weft_attention_seen(const weft_reach *reach, int64_t batch); /* columns of the steps that some tile visits */
 void weft_attention_pieces(const weft_tiling *tiling, const weft_reach *reach, int64_t sector, weft_pieces *pieces);
 void weft_attention_reads(const weft_tiling *tiling, const weft_reach *reach, const weft_visit *visit, int64_t sector,
                           weft_visit_reads *reads);

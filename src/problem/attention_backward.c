@@ -69,9 +69,10 @@ static int64_t group_of(const weft_attention *p) {
 
 /* Q and dO of some queries of one head, and two numbers of fp32 for each. */
 static int64_t query_sectors(const weft_attention *p, int64_t queries, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes, number = (int64_t)sizeof(float);
-    return weft_sectors(queries, row, p->q_strides.seq * bytes, sector) +
-           weft_sectors(queries, row, p->o_strides.seq * bytes, sector) + 2 * weft_sectors(queries, number, number, sector);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), number = (int64_t)sizeof(float);
+    return weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector) +
+           weft_sectors(queries, p->head_dim_v * bytes, p->o_strides.seq * bytes, sector) +
+           2 * weft_sectors(queries, number, number, sector);
 }
 
 /* dQ of some queries of one head: as fp32 sums, or as it is handed out. */
@@ -86,9 +87,9 @@ static int64_t dq_sectors(const weft_attention *p, int64_t queries, int64_t sect
 }
 
 static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-    return weft_sectors(keys, row, p->k_strides.seq * bytes, sector) +
-           weft_sectors(keys, row, p->v_strides.seq * bytes, sector);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    return weft_sectors(keys, p->head_dim * bytes, p->k_strides.seq * bytes, sector) +
+           weft_sectors(keys, p->head_dim_v * bytes, p->v_strides.seq * bytes, sector);
 }
 
 static const char *refused(const weft_tiling *t) {
@@ -118,8 +119,7 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
     const double row = (double)p->head_dim * 4.0 / (double)sector + 1;
     to->largest = row * fmax(4.0 * (double)group * (double)s->tile_m, 4.0 * (double)s->tile_n);
     const int64_t keys = key_sectors(p, p->kv_seq, sector);
-    const weft_steps all = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
-    const int64_t seen = (all.end * s->tile_m < p->seq ? all.end * s->tile_m : p->seq) - all.begin * s->tile_m;
+    const int64_t seen = weft_attention_seen(reach, 0);
     const int64_t sums = t->dq_pass ? 0 : sum_sectors(p, seen, sector);
     to->distinct = (uint64_t)(lines * (group * (query_sectors(p, seen, sector) + sums) + keys));
     to->written = (uint64_t)(lines * (keys + (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
@@ -143,7 +143,6 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
                   weft_visit_reads *to) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    (void)reach;
     to->streams = 1;
     to->stream[0].line = visit->tile.batch * p->kv_heads + visit->tile.head;
     to->stream[0].shared = 1;
@@ -154,7 +153,8 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
         return;
     }
     const int64_t group = group_of(p), last = (p->seq - 1) % s->tile_m + 1;
-    const int64_t left = p->kv_seq - visit->tile.block * s->tile_n;
+    const int64_t left = reach->kind == WEFT_REACH_BAND ? visit->cut.rows.end - visit->cut.rows.begin
+                                                        : p->kv_seq - visit->tile.block * s->tile_n;
     to->stream[0].sectors = group * query_sectors(p, s->tile_m, sector);
     to->stream[0].at_end = group * query_sectors(p, last, sector);
     if (!t->dq_pass) {

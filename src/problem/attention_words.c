@@ -99,10 +99,10 @@ int weft_attention_line(const char *name, const weft_attention *p, char *text, s
 
 /* "Causal attention", after what narrows it most. */
 static const char *kind_of(const weft_attention *p) {
-    return p->chunk > 0                                                                ? "Chunked attention"
-           : p->mask == WEFT_MASK_NONE                                                 ? "Attention"
+    return p->chunk > 0                                                              ? "Chunked attention"
+           : p->mask == WEFT_MASK_NONE                                               ? "Attention"
            : p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? "Causal attention"
-                                                                                       : "Windowed attention";
+                                                                                     : "Windowed attention";
 }
 
 int weft_attention_caption(const char *pass, const weft_attention *p, char *text, size_t size) {
@@ -119,8 +119,8 @@ int weft_attention_caption(const char *pass, const weft_attention *p, char *text
         snprintf(keys, sizeof keys, ", %s keys", weft_size_text(p->kv_seq, key_count, sizeof key_count));
     }
     return snprintf(text, size, "%s%s, %s%" PRId64 " head%s%s of %" PRId64 ", %s queries%s, %s", kind_of(p), pass, batch,
-                    p->heads, p->heads == 1 ? "" : "s", over, p->head_dim,
-                    weft_size_text(p->seq, queries, sizeof queries), keys, weft_dtype_name(p->dtype));
+                    p->heads, p->heads == 1 ? "" : "s", over, p->head_dim, weft_size_text(p->seq, queries, sizeof queries),
+                    keys, weft_dtype_name(p->dtype));
 }
 
 /* What a key's eight numbers do not say. */
