@@ -78,6 +78,7 @@ weft_status weft_bench_open(weft_bench **bench, const weft_plan *plan, const wef
     weft_status status =
         options ? weft_struct_take(&b->options, sizeof b->options, sizeof b->options, options, "WEFT_BENCH_INIT", message)
                 : WEFT_OK;
+    status = status || !plan->operation->keep ? status : plan->operation->keep(&b->problem, &b->kept, message);
     b->options.seed = b->options.seed ? b->options.seed : 1;
     status = status ? status : check_memory(b, message);
     status = status || !plan->placed ? status : weft_bench_cuda_open(b, plan, message);
@@ -103,6 +104,7 @@ void weft_bench_close(weft_bench *b) {
     if (b && b->driver) {
         weft_bench_cuda_close(b);
     }
+    free(b ? b->kept : NULL);
     free(b);
 }
 

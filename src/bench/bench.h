@@ -19,6 +19,7 @@ struct weft_bench {
     weft_bench_options options;
     const weft_operation_row *operation;
     weft_problem problem; /* resolved */
+    void *kept;           /* what it points to */
     weft_buffer buffers[WEFT_BUFFERS];
     size_t count; /* of these */
     const weft_bench_memory *memory;

@@ -169,13 +169,10 @@ static void table_is_sound(void **state) {
 /* Every field of every operation has an option, of the type that the field has. */
 static void fields_have_options(void **state) {
     (void)state;
-    static const option_type types[] = {[WEFT_FIELD_INTEGER] = OPTION_INTEGER,
-                                        [WEFT_FIELD_REAL] = OPTION_REAL,
-                                        [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
-                                        [WEFT_FIELD_FLAG] = OPTION_FLAG,
-                                        [WEFT_FIELD_PAIR] = OPTION_PAIR,
-                                        [WEFT_FIELD_BIT] = OPTION_FLAG,
-                                        [WEFT_FIELD_STARTS] = OPTION_LENGTHS};
+    static const option_type types[] = {
+        [WEFT_FIELD_INTEGER] = OPTION_INTEGER, [WEFT_FIELD_REAL] = OPTION_REAL, [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
+        [WEFT_FIELD_FLAG] = OPTION_FLAG,       [WEFT_FIELD_PAIR] = OPTION_PAIR, [WEFT_FIELD_BIT] = OPTION_FLAG,
+        [WEFT_FIELD_STARTS] = OPTION_LENGTHS};
     for (int32_t i = 1; weft_operation_describe(i); i++) {
         const weft_operation_info *info = weft_operation_describe(i);
         for (size_t k = 0; k < info->field_count; k++) {
