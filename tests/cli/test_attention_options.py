@@ -85,6 +85,10 @@ class Simulate(Command):
             self.assertEqual(packed["l2"]["sectors_from_sm"], sum(one["l2"]["sectors_from_sm"] for one in apart), mask)
             self.assertEqual(packed["dram"]["write_bytes"], sum(one["dram"]["write_bytes"] for one in apart), mask)
 
+    def test_a_block_of_two_sequences_is_one(self):
+        packed, whole = self.simulate("--lengths", "100,0,100", "--causal"), self.simulate("--seq", "200", "--causal")
+        self.assertEqual(packed["compulsory_misses"], whole["compulsory_misses"])
+
     def test_windows_ask_for_what_their_steps_see(self):
         seq, left = 4096, 1000
         blocks = range(seq // self.TILE)
