@@ -97,7 +97,7 @@ static const char *refused(const weft_tiling *t) {
     if (t->schedule->cluster_m * t->schedule->cluster_n > 1) {
         return "the simulator takes attention backward without clusters";
     }
-    if (t->dq_pass && (p->mask != WEFT_MASK_NONE || p->seq != p->kv_seq)) {
+    if (t->dq_pass && (p->mask != WEFT_MASK_NONE || weft_attention_has_band(p) || p->seq != p->kv_seq)) {
         return "the simulator takes attention backward with passes for dQ without a mask, for as many queries as keys";
     }
     return NULL;
@@ -116,12 +116,17 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
         .read = t->dq_pass ? "blocks of Q and dO, or of K and V" : "blocks of Q, dO and dQ",
         .per_piece = t->dq_pass ? 2 : 3,
         .passes = t->dq_pass ? 1 + group : 1};
-    const double row = (double)p->head_dim * 4.0 / (double)sector + 1;
+    const double row = (double)weft_larger(p->head_dim, p->head_dim_v) * 4.0 / (double)sector + 1;
     to->largest = row * fmax(4.0 * (double)group * (double)s->tile_m, 4.0 * (double)s->tile_n);
-    const int64_t keys = key_sectors(p, p->kv_seq, sector);
-    const int64_t seen = weft_attention_seen(reach, 0);
-    const int64_t sums = t->dq_pass ? 0 : sum_sectors(p, seen, sector);
-    to->distinct = (uint64_t)(lines * (group * (query_sectors(p, seen, sector) + sums) + keys));
+    const int64_t keys = key_sectors(p, weft_attention_keys(p), sector);
+    const int vary = weft_sequences_vary(&reach->sequences); /* otherwise all batches are alike */
+    int64_t queries = 0;                                     /* of one head of all batches */
+    for (int64_t i = 0; i < (vary ? p->batch : 1); i++) {
+        const int64_t seen = weft_attention_seen(reach, i);
+        queries += query_sectors(p, seen, sector) + (t->dq_pass ? 0 : sum_sectors(p, seen, sector));
+    }
+    queries *= vary ? 1 : p->batch;
+    to->distinct = (uint64_t)(p->kv_heads * group * queries + lines * keys);
     to->written = (uint64_t)(lines * (keys + (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
 }
 
@@ -136,7 +141,7 @@ static void dq_reads(const weft_tiling *t, const weft_visit *visit, int64_t sect
     to->first_sectors = query_sectors(p, queries, sector);
     to->out_sectors = dq_sectors(p, queries, sector);
     to->exponentials = (double)s->tile_m * (double)s->tile_n;
-    to->flops = 6.0 * to->exponentials * (double)p->head_dim;
+    to->flops = 2.0 * to->exponentials * (double)(2 * p->head_dim + p->head_dim_v);
 }
 
 static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
@@ -164,14 +169,14 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
     }
     to->first_sectors = to->out_sectors = key_sectors(p, left < s->tile_n ? left : s->tile_n, sector);
     to->exponentials = (double)group * (double)s->tile_m * (double)s->tile_n;
-    to->flops = (t->dq_pass ? 8.0 : 10.0) * to->exponentials * (double)p->head_dim;
+    to->flops = 2.0 * to->exponentials * (double)((t->dq_pass ? 2 : 3) * p->head_dim + 2 * p->head_dim_v);
 }
 
 /* K, V, dK and dV stay; Q and dO pass. */
 static double step_bytes(const weft_tiling *t) {
     const weft_attention *p = &t->problem->attention;
-    const double rows = 2.0 * (double)t->schedule->tile_m + 4.0 * (double)t->schedule->tile_n;
-    return rows * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
+    const double rows = (double)t->schedule->tile_m + 2.0 * (double)t->schedule->tile_n;
+    return rows * (double)(p->head_dim + p->head_dim_v) * (double)weft_dtype_bytes(p->dtype);
 }
 
 static int text(const weft_problem *problem, char *to, size_t size) {

@@ -112,11 +112,12 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
     const int64_t queries = weft_attention_rows(p);
     const int64_t q = weft_sectors(queries, row, p->q_strides.seq * bytes, sector);
     const int64_t o = weft_sectors(queries, row_v, p->o_strides.seq * bytes, sector);
-    int64_t kv = 0; /* of one kv head of all batches */
-    for (int64_t i = 0; i < (weft_sequences_vary(&reach->sequences) ? p->batch : 1); i++) {
+    const int vary = weft_sequences_vary(&reach->sequences); /* otherwise all batches are alike */
+    int64_t kv = 0;                                          /* of one kv head of all batches */
+    for (int64_t i = 0; i < (vary ? p->batch : 1); i++) {
         kv += kv_sectors(p, weft_attention_seen(reach, i), sector);
     }
-    kv *= weft_sequences_vary(&reach->sequences) ? 1 : p->batch;
+    kv *= vary ? 1 : p->batch;
     *pieces = (weft_pieces){.sections = 1,
                             .section = {{"K and V", "kv head", p->batch * p->kv_heads}},
                             .steps = weft_ceil_divide(p->kv_seq, s->tile_n),
