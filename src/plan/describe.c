@@ -11,10 +11,7 @@
 static json_t *lengths_json(const int32_t *starts, int64_t count) {
     json_t *list = json_array();
     for (int64_t i = 0; i < count && list; i++) {
-        if (json_array_append_new(list, json_integer(starts[i + 1] - starts[i]))) {
-            json_decref(list);
-            return NULL;
-        }
+        weft_json_append(&list, json_integer(starts[i + 1] - starts[i]));
     }
     return list;
 }
