@@ -157,7 +157,7 @@ static weft_rows find_seen(const weft_cpu_attention_job *a, const weft_cpu_query
 void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, const weft_cpu_queries *q,
                             const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int full) {
     const int64_t width = a->kernel->b.lines, rows = q->rows.end - q->rows.begin;
-    const int one_by_one = a->scores.drops && block->has_nonfinite; /* add_seen_values() */
+    const int one_by_one = a->scores.drops && block->has_nonfinite;          /* add_seen_values() */
     const int whole = full && !one_by_one && keys % a->kernel->a.lines == 0; /* not even what pads the keys is hidden */
     for (int64_t panel = 0; panel * width < rows; panel++) {
         int hidden = 0;
