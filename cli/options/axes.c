@@ -20,7 +20,8 @@ int axes_is_list(const option *o, const char *text) {
     if (o->type == OPTION_MACHINE) { /* a file's name may hold a comma */
         return strcmp(text, "all") == 0 || (strchr(text, ',') && access(text, F_OK) != 0);
     }
-    return o->type != OPTION_WORD && o->type != OPTION_PAIR && (strchr(text, ',') || (is_number(o) && strchr(text, ':')));
+    const int is_one = o->type == OPTION_WORD || o->type == OPTION_PAIR || o->type == OPTION_LENGTHS;
+    return !is_one && (strchr(text, ',') || (is_number(o) && strchr(text, ':')));
 }
 
 /* ---- reading ---- */

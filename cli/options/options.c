@@ -12,6 +12,7 @@
 #include <weft/machine.h>
 
 #include "base/nearest.h"
+#include "options/lengths.h"
 
 settings settings_none(void) {
     settings s;
@@ -179,6 +180,9 @@ int option_read(const option *o, settings *s, const char *text, weft_message *me
         return read_choice(o, text, place, message);
     case OPTION_PAIR:
         return read_pair(o, text, place, message);
+    case OPTION_LENGTHS:
+        *(const char **)place = text;
+        return lengths_check(o, text, message);
     case OPTION_SHAPE:
         return read_shape(o, text, place, message);
     }

@@ -12,12 +12,13 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 /* Fields of problems that options can set, of all operations, each name once. */
 enum { PROBLEM_OPTIONS = 64 };
 
-/* A number, two of them, a real or the number of a choice, as the option's type has it. */
+/* A number, two of them, a real, the number of a choice or a list, as the option's type has it. */
 typedef union option_value {
     int64_t integer;
     int64_t pair[2];
     double real;
     int32_t code;
+    const char *text; /* a list, which lengths.h reads */
 } option_value;
 
 /* Everything that options can set, with defaults in place: settings_none(). Absent words are null, absent choices -1, and
@@ -88,6 +89,7 @@ typedef enum option_type {
     OPTION_MACHINE, /* const char *, a machine's name as the library spells it, or a path */
     OPTION_CHOICE,  /* int32_t, the number of a name */
     OPTION_PAIR,    /* int64_t[2]: 4096,0 or -1,128 */
+    OPTION_LENGTHS, /* const char *: 100,2K,0, each at least 0 */
     OPTION_SHAPE    /* int64_t[2] or [3]: 128x64 or 128x64x32, each at least 1 */
 } option_type;
 

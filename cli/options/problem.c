@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "options/lengths.h"
 #include "options/order_file.h"
 
 /* A choice that was not made is its enumeration's first value. */
@@ -25,9 +26,12 @@ static const char *contradiction(const settings *s) {
         const char *option, *other, *another;
         int together; /* 1: they exclude each other; 0: the first needs one of the others */
         const char *wrong;
-    } rules[] = {{"bottom-right", "causal", "window", 0, "--bottom-right needs --causal or --window"},
-                 {"offset", "causal", "window", 0, "--offset needs --causal or --window"},
-                 {"offset", "bottom-right", "bottom-right", 1, "--offset and --bottom-right exclude each other"}};
+    } rules[] = {
+        {"bottom-right", "causal", "window", 0, "--bottom-right needs --causal or --window"},
+        {"offset", "causal", "window", 0, "--offset needs --causal or --window"},
+        {"offset", "bottom-right", "bottom-right", 1, "--offset and --bottom-right exclude each other"},
+        {"lengths", "seq", "kv-seq", 1, "--lengths says how many queries and keys there are: leave out --seq and --kv-seq"},
+        {"kv-lengths", "lengths", "lengths", 0, "--kv-lengths needs --lengths"}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const option_value *value = value_of(s, rules[i].option);
         const int has_other = value_of(s, rules[i].other) || value_of(s, rules[i].another);
@@ -64,7 +68,12 @@ static void put_field(problem *p, const weft_field *field, const option_value *g
         memcpy(at, &value.code, sizeof value.code);
     } else if (field->type == WEFT_FIELD_PAIR) {
         memcpy(at, &value.pair, sizeof value.pair);
-    } else if (given) {
+    } else if (field->type == WEFT_FIELD_BIT) {
+        int32_t bits;
+        memcpy(&bits, at, sizeof bits);
+        bits |= given ? field->value : 0;
+        memcpy(at, &bits, sizeof bits);
+    } else if (given && field->type == WEFT_FIELD_FLAG) {
         memcpy(at, &field->value, sizeof field->value);
     }
 }
@@ -87,6 +96,24 @@ static void put_window(const settings *s, weft_attention *p) {
     const int bottom_right = p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
     p->right = value_of(s, "causal") ? 0 : p->right;
     p->mask = bottom_right ? WEFT_MASK_WINDOW_BOTTOM_RIGHT : WEFT_MASK_WINDOW;
+}
+
+/* A packed batch has as many queries and keys as its sequences have together. Returns what is wrong, or null. */
+static const char *put_lengths(const settings *s, weft_attention *p) {
+    const option_value *lengths = value_of(s, "lengths"), *kv_lengths = value_of(s, "kv-lengths");
+    int64_t kv_count;
+    if (!lengths) {
+        return NULL;
+    }
+    p->lengths.q_starts = lengths_starts(lengths->text, &p->sequences);
+    const int32_t *kv_starts = lengths_starts(kv_lengths ? kv_lengths->text : lengths->text, &kv_count);
+    if (!p->lengths.q_starts || !kv_starts) {
+        return "out of memory";
+    }
+    p->lengths.kv_starts = kv_lengths ? kv_starts : NULL;
+    p->seq = p->lengths.q_starts[p->sequences];
+    p->kv_seq = kv_starts[kv_count];
+    return kv_count == p->sequences ? NULL : "--lengths and --kv-lengths are not lists of as many sequences";
 }
 
 int problem_of(const settings *s, problem *p, weft_message *message) {
@@ -117,7 +144,9 @@ int problem_of(const settings *s, problem *p, weft_message *message) {
     if (value_of(s, "window")) {
         put_window(s, &p->attention);
     }
-    return 1;
+    wrong = put_lengths(s, &p->attention);
+    snprintf(message->text, sizeof message->text, "%s", wrong ? wrong : "");
+    return !wrong;
 }
 
 weft_schedule schedule_of(const settings *s) {

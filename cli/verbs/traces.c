@@ -14,9 +14,9 @@
 /* Whether an option has another value than without it. */
 static int is_given(const settings *s, const option *o) {
     static const size_t sizes[] = {
-        [OPTION_FLAG] = sizeof(int32_t),   [OPTION_INTEGER] = sizeof(int64_t), [OPTION_COUNT] = sizeof(int64_t),
-        [OPTION_REAL] = sizeof(double),    [OPTION_WORD] = sizeof(char *),     [OPTION_MACHINE] = sizeof(char *),
-        [OPTION_CHOICE] = sizeof(int32_t), [OPTION_PAIR] = sizeof(int64_t[2]),
+        [OPTION_FLAG] = sizeof(int32_t),    [OPTION_INTEGER] = sizeof(int64_t), [OPTION_COUNT] = sizeof(int64_t),
+        [OPTION_REAL] = sizeof(double),     [OPTION_WORD] = sizeof(char *),     [OPTION_MACHINE] = sizeof(char *),
+        [OPTION_CHOICE] = sizeof(int32_t),  [OPTION_PAIR] = sizeof(int64_t[2]), [OPTION_LENGTHS] = sizeof(char *),
         [OPTION_SHAPE] = sizeof(int64_t[2])};
     const settings none = settings_none();
     return memcmp((const char *)s + o->offset, (const char *)&none + o->offset, sizes[o->type]) != 0;

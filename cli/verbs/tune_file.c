@@ -51,6 +51,10 @@ static int read_problem(char *const *names, char *const *cells, size_t count, se
             snprintf(message->text, sizeof message->text, "%.40s %.40s is not 0 or 1", names[i], cells[i]);
             return EXIT_USAGE;
         }
+        if (o && o->type == OPTION_LENGTHS) {
+            snprintf(message->text, sizeof message->text, "%.40s cannot be a column: a cell ends at a comma", names[i]);
+            return EXIT_USAGE;
+        }
         snprintf(flags[i], sizeof flags[i], "--%.60s", names[i]);
         arguments[given++] = flags[i];
         if (!is_flag) {

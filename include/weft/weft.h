@@ -522,7 +522,10 @@ typedef enum weft_field_type {
     WEFT_FIELD_REAL = 2,    /**< double */
     WEFT_FIELD_CHOICE = 3,  /**< an enumeration, with a name for each value */
     WEFT_FIELD_FLAG = 4,    /**< an enumeration: given, it has `value` */
-    WEFT_FIELD_PAIR = 5     /**< int64_t[2]; -1 is allowed */
+    WEFT_FIELD_PAIR = 5,    /**< int64_t[2]; -1 is allowed */
+    WEFT_FIELD_BIT = 6,     /**< an int32_t that is a set of bits: given, it has the bit `value`, too */
+    WEFT_FIELD_STARTS = 7 /**< const int32_t *: where parts begin, and behind them where the last ends. People give lengths,
+                               each at least 0, and whoever reads them keeps the array */
 } weft_field_type;
 
 /** A field of a problem, for programs that read problems from people. */
@@ -530,7 +533,7 @@ typedef struct weft_field {
     const char *name, *text; /**< "kv_heads", "key and value heads, dividing heads (as many as heads)" */
     weft_field_type type;
     size_t offset;                        /**< in the problem's struct */
-    int32_t value;                        /**< of a flag */
+    int32_t value;                        /**< of a flag or a bit. Others, 1: told only where it is not the usual one */
     const char *(*choice)(int32_t value); /**< the name of a choice; null past the last */
     double usual;                         /**< what to take when nobody gives it */
     const char *follows;                  /**< null, or the field whose value it takes when nobody gives it */

@@ -20,7 +20,7 @@ weft_status weft_bench_fill(const weft_bench *b, const weft_bench_memory *memory
         seed = b->buffers[i].is_read ? weft_random(&state) : seed;
     }
     void *numbers;
-    const size_t drawn = weft_bench_draw(buffer, seed, &numbers) * weft_dtype_bytes(buffer->dtype);
+    const size_t drawn = weft_bench_draw(&b->problem, buffer, seed, &numbers) * weft_dtype_bytes(buffer->dtype);
     weft_status status = numbers ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     for (size_t at = 0; at < bytes && status == WEFT_OK; at += drawn) {
         status = memory->write(b, (char *)to + at, numbers, bytes - at < drawn ? bytes - at : drawn, message);
@@ -78,6 +78,7 @@ weft_status weft_bench_open(weft_bench **bench, const weft_plan *plan, const wef
     weft_status status =
         options ? weft_struct_take(&b->options, sizeof b->options, sizeof b->options, options, "WEFT_BENCH_INIT", message)
                 : WEFT_OK;
+    status = status || !plan->operation->keep ? status : plan->operation->keep(&b->problem, &b->kept, message);
     b->options.seed = b->options.seed ? b->options.seed : 1;
     status = status ? status : check_memory(b, message);
     status = status || !plan->placed ? status : weft_bench_cuda_open(b, plan, message);
@@ -103,6 +104,7 @@ void weft_bench_close(weft_bench *b) {
     if (b && b->driver) {
         weft_bench_cuda_close(b);
     }
+    free(b ? b->kept : NULL);
     free(b);
 }
 

@@ -19,6 +19,7 @@ struct weft_bench {
     weft_bench_options options;
     const weft_operation_row *operation;
     weft_problem problem; /* resolved */
+    void *kept;           /* what it points to */
     weft_buffer buffers[WEFT_BUFFERS];
     size_t count; /* of these */
     const weft_bench_memory *memory;
@@ -53,8 +54,9 @@ static inline size_t weft_bench_bytes(const weft_buffer *buffer) {
 }
 
 /* Draws the first of a buffer's random normal numbers, which are the same for any number of threads: all of them, or as
- * many as are repeated from there on. Returns how many; *numbers, which the caller frees, is null when memory ran out. */
-size_t weft_bench_draw(const weft_buffer *buffer, uint64_t seed, void **numbers);
+ * many as are repeated from there on. Slopes are small and positive, and lengths divide the problem's rows evenly. Returns
+ * how many; *numbers, which the caller frees, is null when memory ran out. */
+size_t weft_bench_draw(const weft_problem *problem, const weft_buffer *buffer, uint64_t seed, void **numbers);
 
 /* Fills a buffer as it is before the first run. */
 weft_status weft_bench_fill(const weft_bench *bench, const weft_bench_memory *memory, size_t number, void *to,

@@ -9,6 +9,7 @@
 #include "base/struct.h"
 #include "bench/bench.h"
 #include "cpu/thread/team.h"
+#include "problem/attention.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 
@@ -84,6 +85,9 @@ static void check_row(const weft_attention *p, const weft_attention_data *data, 
                       float *plain, findings *f) {
     const int64_t row = number % p->seq, head = number / p->seq % p->heads, batch = number / p->seq / p->heads;
     double exact[WEFT_MAX_HEAD_DIM], naive[WEFT_MAX_HEAD_DIM];
+    if (row >= weft_attention_rows(p)) {
+        return; /* nobody writes it */
+    }
     const double lse = weft_ref_attention_row(p, data, batch, head, row, weights, exact).lse;
     weft_ref_attention_row_naive(p, data, batch, head, row, plain, naive);
     if (data->lse) {
@@ -91,7 +95,7 @@ static void check_row(const weft_attention *p, const weft_attention_data *data, 
         f->wrong |= !(lse == -INFINITY ? got == lse : fabs(got - lse) <= 1e-4 * fmax(1.0, fabs(lse)));
     }
     const size_t at = weft_row_index(&p->o_strides, batch, row, head);
-    for (int64_t d = 0; d < p->head_dim; d++) {
+    for (int64_t d = 0; d < p->head_dim_v; d++) {
         compare(f, exact[d], naive[d], weft_ref_load(p->dtype, data->o, at + (size_t)d));
     }
     f->checked++;
@@ -124,22 +128,21 @@ static void check_attention(checking *all) {
 
 /* ---- attention backward: dQ, dK and dV of a kv head and its query heads ---- */
 
-/* A tensor's rows, the reference's and the caller's. Errors are relative to the largest element of the tensor, as its
- * elements are sums of very different lengths. */
-static void check_gradient(const weft_attention *p, const weft_strides *strides, int64_t seq, int64_t heads,
-                           const void *exact, const void *result, findings *f) {
+/* A tensor's rows of `dims` elements, the reference's and the caller's. Errors are relative to the largest element of the
+ * tensor, as its elements are sums of very different lengths. */
+static void check_gradient(weft_dtype dtype, const weft_strides *strides, int64_t rows, int64_t seq, int64_t heads,
+                           int64_t dims, const void *exact, const void *result, findings *f) {
     double worst = 0, largest = 1e-3;
-    for (int64_t i = 0; i < p->batch * seq * heads * p->head_dim; i++) {
-        const int64_t row = i / p->head_dim;
-        const size_t at =
-            weft_row_index(strides, row / heads / seq, row / heads % seq, row % heads) + (size_t)(i % p->head_dim);
-        const double want = weft_ref_load(p->dtype, exact, at), got = weft_ref_load(p->dtype, result, at);
+    for (int64_t i = 0; i < rows * dims; i++) {
+        const int64_t row = i / dims;
+        const size_t at = weft_row_index(strides, row / heads / seq, row / heads % seq, row % heads) + (size_t)(i % dims);
+        const double want = weft_ref_load(dtype, exact, at), got = weft_ref_load(dtype, result, at);
         f->wrong |= isfinite(want) && !isfinite(got);
         worst = fmax(worst, fabs(got - want));
         largest = isfinite(want) ? fmax(largest, fabs(want)) : largest;
     }
     f->max_error = fmax(f->max_error, worst / largest);
-    f->checked += p->batch * seq * heads;
+    f->checked += rows;
 }
 
 static const void *moved(weft_dtype dtype, const void *from, int64_t elements) {
@@ -150,18 +153,29 @@ static const void *moved(weft_dtype dtype, const void *from, int64_t elements) {
 static int check_part(const weft_attention *p, const weft_attention_gradients *data, findings *f) {
     const weft_attention_extents size = weft_attention_sizes(p);
     const size_t bytes = weft_dtype_bytes(p->dtype);
-    void *exact[3] = {calloc(size.q, bytes), calloc(size.k, bytes), calloc(size.v, bytes)};
+    const int64_t rows = weft_attention_rows(p), keys = weft_attention_keys(p), heads = p->heads, kv_heads = p->kv_heads;
+    const weft_strides in_line = {0, 0, 1}; /* a row for each head */
+    void *exact[4] = {calloc(size.q, bytes), calloc(size.k, bytes), calloc(size.v, bytes),
+                      calloc((size_t)heads, sizeof(float))};
     weft_attention_gradients reference = *data;
     reference.grad_q = exact[0];
     reference.grad_k = exact[1];
     reference.grad_v = exact[2];
-    const int fits = exact[0] && exact[1] && exact[2] && weft_ref_attention_backward(p, &reference, NULL) == WEFT_OK;
+    reference.grad_sinks = exact[3];
+    const int fits =
+        exact[0] && exact[1] && exact[2] && exact[3] && weft_ref_attention_backward(p, &reference, NULL) == WEFT_OK;
     if (fits) {
-        check_gradient(p, &p->q_strides, p->seq, p->heads, exact[0], data->grad_q, f);
-        check_gradient(p, &p->k_strides, p->kv_seq, p->kv_heads, exact[1], data->grad_k, f);
-        check_gradient(p, &p->v_strides, p->kv_seq, p->kv_heads, exact[2], data->grad_v, f);
+        check_gradient(p->dtype, &p->q_strides, p->batch * rows * heads, rows, heads, p->head_dim, exact[0], data->grad_q,
+                       f);
+        check_gradient(p->dtype, &p->k_strides, p->batch * keys * kv_heads, keys, kv_heads, p->head_dim, exact[1],
+                       data->grad_k, f);
+        check_gradient(p->dtype, &p->v_strides, p->batch * keys * kv_heads, keys, kv_heads, p->head_dim_v, exact[2],
+                       data->grad_v, f);
     }
-    for (int i = 0; i < 3; i++) {
+    if (fits && data->grad_sinks) {
+        check_gradient(WEFT_FP32, &in_line, heads, 1, heads, 1, exact[3], data->grad_sinks, f);
+    }
+    for (int i = 0; i < 4; i++) {
         free(exact[i]);
     }
     return fits;
@@ -178,6 +192,12 @@ static void check_kv_head(const weft_attention *p, const weft_attention_gradient
     weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
     one.batch = one.kv_heads = 1;
     one.heads = group;
+    one.lengths.q_used = p->lengths.q_used ? p->lengths.q_used + batch : NULL;
+    one.lengths.kv_used = p->lengths.kv_used ? p->lengths.kv_used + batch : NULL;
+    one.lengths.kv_pad = p->lengths.kv_pad ? p->lengths.kv_pad + batch : NULL;
+    data.alibi = d->alibi ? d->alibi + batch * p->alibi_stride + kv * group : NULL;
+    data.bias =
+        moved(weft_attention_bias_dtype(p), d->bias, batch * p->bias_strides.batch + kv * group * p->bias_strides.head);
     data.q = moved(p->dtype, d->q, q);
     data.k = moved(p->dtype, d->k, k);
     data.v = moved(p->dtype, d->v, v);
@@ -206,11 +226,17 @@ static int shares_elements(const weft_attention *p, const weft_strides *s, int64
     return (p->batch > 1 && s->batch == 0) || (heads > 1 && s->head == 0);
 }
 
+/* Whether a kv head does not stand alone. The gradient of a sink adds up over batches, and dropout knows heads by number.
+ */
+static int is_whole(const weft_attention *p) {
+    return p->dropout > 0 || (p->extras & WEFT_SINKS) || shares_elements(p, &p->q_strides, p->heads) ||
+           shares_elements(p, &p->k_strides, p->kv_heads) || shares_elements(p, &p->v_strides, p->kv_heads);
+}
+
 static void check_gradients(checking *all) {
     const weft_attention *p = &all->problem->attention;
     const double queries = (double)(p->heads / p->kv_heads) * (double)p->seq;
-    if (shares_elements(p, &p->q_strides, p->heads) || shares_elements(p, &p->k_strides, p->kv_heads) ||
-        shares_elements(p, &p->v_strides, p->kv_heads)) {
+    if (is_whole(p)) {
         all->no_memory = !check_part(p, &all->data->gradients, &all->found);
     } else {
         all->items = p->batch * p->kv_heads;
@@ -275,6 +301,14 @@ weft_status weft_check_result(const void *problem, const void *data, const void 
     }
     if (resolved.operation >= CHECKS || !checks[resolved.operation].run) {
         return weft_fail(message, WEFT_UNSUPPORTED, "there is no reference to hold %s to", row->info.name);
+    }
+    if (row->lengths) { /* the reference knows those of the problem */
+        const weft_lengths *given = (const weft_lengths *)(const void *)((const char *)&after + row->lengths);
+        weft_lengths lengths;
+        if ((status = weft_attention_take_lengths(&resolved.attention, given, &lengths, message))) {
+            return status;
+        }
+        resolved.attention.lengths = lengths;
     }
     checking all = {.problem = &resolved, .data = &after, .before = &old, .stride = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
     checks[resolved.operation].run(&all);

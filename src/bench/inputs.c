@@ -1,6 +1,7 @@
 /* Random inputs. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "bench/bench.h"
@@ -31,10 +32,57 @@ static void draw_block(void *context, int64_t block) {
     }
 }
 
-size_t weft_bench_draw(const weft_buffer *buffer, uint64_t seed, void **numbers) {
-    const size_t count = buffer->elements < PERIOD ? buffer->elements : PERIOD;
+/* ---- what is no normal number ---- */
+
+static void fill_slopes(float *slopes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        slopes[i] = 0.5F / (float)(1 << i % 8);
+    }
+}
+
+static void fill_bits(unsigned char *bits, size_t count, uint64_t seed) {
+    for (size_t i = 0; i < count; i++) {
+        bits[i] = weft_random(&seed) & 1;
+    }
+}
+
+/* Where sequence i of a packed batch begins: where the problem says, or so that all are as long. */
+static int32_t start_of(const int32_t *known, int64_t rows, int64_t sequences, int64_t i) {
+    return known ? known[i] : (int32_t)(i * rows / sequences); /* below 2^62 */
+}
+
+/* Starts are even, all of a sequence is used, and nothing is padding. */
+static void fill_lengths(const weft_attention *p, const char *name, int32_t *numbers, size_t count) {
+    const int of_keys = strstr(name, "kv_") != NULL, is_start = strstr(name, "starts") != NULL;
+    const int keys_apart = p->lengths.kv_starts || (p->extras & WEFT_KV_STARTS);
+    const int32_t *known = of_keys && keys_apart ? p->lengths.kv_starts : p->lengths.q_starts;
+    const int64_t rows = of_keys && (keys_apart || p->sequences == 0) ? p->kv_seq : p->seq;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t n = (int64_t)i;
+        numbers[i] = strstr(name, "pad") ? 0
+                     : is_start          ? start_of(known, rows, p->sequences, n)
+                     : p->sequences > 0
+                         ? start_of(known, rows, p->sequences, n + 1) - start_of(known, rows, p->sequences, n)
+                         : (int32_t)rows;
+    }
+}
+
+size_t weft_bench_draw(const weft_problem *problem, const weft_buffer *buffer, uint64_t seed, void **numbers) {
+    const int is_slope = strcmp(buffer->name, "alibi") == 0, is_length = buffer->dtype == WEFT_INT32;
+    const size_t count = buffer->elements < PERIOD || is_length ? buffer->elements : PERIOD;
     drawing d = {buffer->dtype, malloc(count * weft_dtype_bytes(buffer->dtype)), count, seed};
-    weft_cpu_for(d.numbers ? (int64_t)((count + BLOCK - 1) / BLOCK) : 0, draw_block, &d);
     *numbers = d.numbers;
+    if (!d.numbers) {
+        return count;
+    }
+    if (is_length) {
+        fill_lengths(&problem->attention, buffer->name, d.numbers, count);
+    } else if (is_slope) {
+        fill_slopes(d.numbers, count);
+    } else if (buffer->dtype == WEFT_BOOL) {
+        fill_bits(d.numbers, count, seed);
+    } else {
+        weft_cpu_for((int64_t)((count + BLOCK - 1) / BLOCK), draw_block, &d);
+    }
     return count;
 }

@@ -7,9 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A field of the problem as JSON. */
-static json_t *field_json(const weft_field *field, const void *problem) {
+/* The lengths of the sequences that begin there. */
+static json_t *lengths_json(const int32_t *starts, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count && list; i++) {
+        weft_json_append(&list, json_integer(starts[i + 1] - starts[i]));
+    }
+    return list;
+}
+
+/* A field of the problem as JSON. Only attentions have starts. */
+static json_t *field_json(const weft_field *field, const weft_problem *problem) {
     const char *at = (const char *)problem + field->offset;
+    const int32_t *starts;
     int64_t integer, pair[2];
     double real;
     int32_t code;
@@ -28,6 +38,11 @@ static json_t *field_json(const weft_field *field, const void *problem) {
     case WEFT_FIELD_PAIR:
         memcpy(pair, at, sizeof pair);
         return json_pack("[I, I]", (json_int_t)pair[0], (json_int_t)pair[1]);
+    case WEFT_FIELD_BIT:
+        return json_boolean(code & field->value);
+    case WEFT_FIELD_STARTS:
+        memcpy(&starts, at, sizeof starts);
+        return lengths_json(starts, problem->attention.sequences);
     }
     return NULL;
 }
@@ -35,18 +50,51 @@ static json_t *field_json(const weft_field *field, const void *problem) {
 /* Whether an earlier field tells of the same: a resolved mask is causal or none, whichever flag it came from. */
 static int is_told(const weft_operation_info *info, size_t field) {
     for (size_t i = 0; i < field; i++) {
-        if (info->fields[i].offset == info->fields[field].offset) {
+        if (info->fields[i].offset == info->fields[field].offset && info->fields[field].type != WEFT_FIELD_BIT) {
             return 1;
         }
     }
     return 0;
 }
 
+/* The number that a field is. */
+static double number_at(const weft_field *field, const weft_problem *problem) {
+    const char *at = (const char *)problem + field->offset;
+    int64_t integer;
+    double real;
+    memcpy(&integer, at, sizeof integer);
+    memcpy(&real, at, sizeof real);
+    return field->type == WEFT_FIELD_REAL ? real : (double)integer;
+}
+
+/* Whether a field is one of those that are told only where they are not as usual, and is as usual. */
+static int is_usual(const weft_operation_info *info, const weft_field *field, const weft_problem *problem) {
+    const char *at = (const char *)problem + field->offset;
+    int32_t bits;
+    const int32_t *starts;
+    memcpy(&bits, at, sizeof bits);
+    memcpy(&starts, at, sizeof starts);
+    if (field->type == WEFT_FIELD_BIT) {
+        return !(bits & field->value);
+    }
+    if (field->type == WEFT_FIELD_STARTS) {
+        return !starts;
+    }
+    if (field->value != 1 || (field->type != WEFT_FIELD_INTEGER && field->type != WEFT_FIELD_REAL)) {
+        return 0;
+    }
+    double usual = field->usual;
+    for (size_t i = 0; i < info->field_count && field->follows; i++) {
+        usual = strcmp(info->fields[i].name, field->follows) == 0 ? number_at(&info->fields[i], problem) : usual;
+    }
+    return number_at(field, problem) == usual;
+}
+
 json_t *weft_plan_problem_json(const weft_plan *plan) {
     const weft_operation_info *info = &plan->operation->info;
     json_t *object = json_pack("{s:s}", "kind", info->name);
     for (size_t i = 0; i < info->field_count; i++) {
-        if (!is_told(info, i)) {
+        if (!is_told(info, i) && !is_usual(info, &info->fields[i], &plan->problem)) {
             weft_json_set(&object, info->fields[i].name, field_json(&info->fields[i], &plan->problem));
         }
     }
@@ -86,7 +134,7 @@ static void order_parameter_text(const weft_plan *plan, char *text, size_t size)
 
 size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size) {
     const weft_schedule *s = &plan->schedule;
-    char problem[256], parameter[64], step[32] = "", split[32] = "";
+    char problem[512], parameter[64], step[32] = "", split[32] = "";
     plan->operation->text(&plan->problem, problem, sizeof problem);
     order_parameter_text(plan, parameter, sizeof parameter);
     if (s->tile_k > 0) {

@@ -1,8 +1,7 @@
-/* Attention as a problem: its check and defaults, its buffers, its words. */
+/* Attention as a problem: its check and defaults, its buffers, its fields. */
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -153,67 +152,12 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     return count + weft_attention_data_inputs(p, list + count);
 }
 
-int weft_attention_line(const char *name, const weft_attention *p, char *text, size_t size) {
-    char mask[96] = "no mask";
-    if (p->mask == WEFT_MASK_CAUSAL) {
-        snprintf(mask, sizeof mask, "causal, offset %" PRId64, p->offset);
-    } else if (p->mask == WEFT_MASK_WINDOW) {
-        snprintf(mask, sizeof mask, "window %" PRId64 ",%" PRId64 ", offset %" PRId64, p->left, p->right, p->offset);
-    }
-    return snprintf(text, size,
-                    "%s  batch %" PRId64 ", heads %" PRId64 " over %" PRId64 " kv heads, %" PRId64 " queries x %" PRId64
-                    " keys, head dim %" PRId64 ", %s, %s\n",
-                    name, p->batch, p->heads, p->kv_heads, p->seq, p->kv_seq, p->head_dim, weft_dtype_name(p->dtype), mask);
-}
-
 static int text(const weft_problem *problem, char *to, size_t size) {
     return weft_attention_line("attention", &problem->attention, to, size);
 }
 
-int weft_attention_caption(const char *pass, const weft_attention *p, char *text, size_t size) {
-    char queries[24], key_count[24], batch[40] = "", over[40] = "", keys[48] = " and keys";
-    if (p->batch > 1) {
-        snprintf(batch, sizeof batch, "batch %" PRId64 ", ", p->batch);
-    }
-    if (p->kv_heads != p->heads) {
-        snprintf(over, sizeof over, " over %" PRId64, p->kv_heads);
-    }
-    if (p->kv_seq != p->seq) {
-        snprintf(keys, sizeof keys, ", %s keys", weft_size_text(p->kv_seq, key_count, sizeof key_count));
-    }
-    return snprintf(text, size, "%s%s, %s%" PRId64 " head%s%s of %" PRId64 ", %s queries%s, %s",
-                    p->mask == WEFT_MASK_NONE     ? "Attention"
-                    : p->mask == WEFT_MASK_CAUSAL ? "Causal attention"
-                                                  : "Windowed attention",
-                    pass, batch, p->heads, p->heads == 1 ? "" : "s", over, p->head_dim,
-                    weft_size_text(p->seq, queries, sizeof queries), keys, weft_dtype_name(p->dtype));
-}
-
 static int title(const weft_problem *problem, char *to, size_t size) {
     return weft_attention_caption("", &problem->attention, to, size);
-}
-
-size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *n, char *text, size_t size) {
-    const int64_t numbers[] = {p->dtype,
-                               p->head_dim,
-                               p->mask,
-                               p->heads / p->kv_heads,
-                               weft_bucket(p->batch * p->heads),
-                               weft_bucket(p->seq),
-                               weft_bucket(p->kv_seq),
-                               weft_bucket(weft_most_seen(p))};
-    const size_t count = sizeof numbers / sizeof *numbers;
-    char seen[48] = "";
-    for (size_t i = 0; i < count; i++) {
-        n[i] = numbers[i];
-    }
-    if (n[2]) {
-        snprintf(seen, sizeof seen, ", %s %" PRId64, n[2] == WEFT_MASK_CAUSAL ? "causal to" : "window of", n[7]);
-    }
-    snprintf(text, size,
-             "%s %s, head dim %" PRId64 ", heads %" PRId64 " by %" PRId64 ", queries %" PRId64 ", keys %" PRId64 "%s", name,
-             weft_dtype_name(p->dtype), n[1], n[4], n[3], n[5], n[6], seen);
-    return count;
 }
 
 static size_t key(const weft_problem *problem, int64_t *numbers, char *to, size_t size) {
@@ -233,11 +177,20 @@ const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
     {"kv_heads", "key and value heads, dividing heads (as many as heads)", WEFT_FIELD_INTEGER, AT(kv_heads), 0, NULL, 0, "heads"},
     {"seq",      "queries (1024)", WEFT_FIELD_INTEGER, AT(seq), 0, NULL, 1024, NULL},
     {"kv_seq",   "keys (as many as queries)", WEFT_FIELD_INTEGER, AT(kv_seq), 0, NULL, 0, "seq"},
-    {"head_dim", "a multiple of 8 up to 256 (64)", WEFT_FIELD_INTEGER, AT(head_dim), 0, NULL, 64, NULL},
+    {"head_dim", "1 to 576 (64)", WEFT_FIELD_INTEGER, AT(head_dim), 0, NULL, 64, NULL},
+    {"head_dim_v", "head dim of V and O, 1 to 576 (that of Q and K)", WEFT_FIELD_INTEGER, AT(head_dim_v), 1, NULL, 0, "head_dim"},
     {"causal",   "query i sees keys 0 .. i + offset", WEFT_FIELD_FLAG, AT(mask), WEFT_MASK_CAUSAL, NULL, 0, NULL},
     {"offset",   "causal, window: position of the first query among the keys (0)", WEFT_FIELD_INTEGER, AT(offset), 0, NULL, 0, NULL},
     {"bottom_right", "causal, window: the last query's own position is the last key", WEFT_FIELD_FLAG, AT(mask), WEFT_MASK_CAUSAL_BOTTOM_RIGHT, NULL, 0, NULL},
     {"window",   "keys before and behind a query's own, -1: all; with causal none behind", WEFT_FIELD_PAIR, AT(left), WEFT_MASK_WINDOW, NULL, -1, NULL},
+    {"chunk",    "a query sees only keys of its own chunk of so many (0: one chunk)", WEFT_FIELD_INTEGER, AT(chunk), 1, NULL, 0, NULL},
+    {"prefix",   "every query sees the first so many keys, too (0)", WEFT_FIELD_INTEGER, AT(prefix), 1, NULL, 0, NULL},
+    {"lengths",  "a packed batch: the queries of each sequence, in place of seq", WEFT_FIELD_STARTS, AT(lengths.q_starts), 0, NULL, 0, NULL},
+    {"kv_lengths", "with lengths: the keys of each sequence (as many as queries)", WEFT_FIELD_STARTS, AT(lengths.kv_starts), 0, NULL, 0, NULL},
+    {"softcap",  "scores become softcap * tanh(score / softcap) (0: as they are)", WEFT_FIELD_REAL, AT(softcap), 1, NULL, 0, NULL},
+    {"sinks",    "a score for each head that takes weight and has no value", WEFT_FIELD_BIT, AT(extras), WEFT_SINKS, NULL, 0, NULL},
+    {"alibi",    "scores fall with the distance of query and key, by a slope for each head", WEFT_FIELD_BIT, AT(extras), WEFT_ALIBI, NULL, 0, NULL},
+    {"dropout",  "probability that a weight counts as 0, below 1 (0)", WEFT_FIELD_REAL, AT(dropout), 1, NULL, 0, NULL},
     {"scale",    "softmax scale (1 / sqrt(head dim))", WEFT_FIELD_REAL, AT(scale), 0, NULL, 0, NULL},
     {"layout",   "bshd or bhsd (bshd)", WEFT_FIELD_CHOICE, AT(layout), 0, layout_name, WEFT_BSHD, NULL},
     {"dtype",    "fp32, fp16, bf16 or, simulated, fp8 (fp32)", WEFT_FIELD_CHOICE, AT(dtype), 0, weft_dtype_choice, WEFT_FP32, NULL},

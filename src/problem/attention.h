@@ -5,14 +5,15 @@
 
 #include "problem/operation.h"
 
-enum { WEFT_ATTENTION_FIELDS = 13 };
+enum { WEFT_ATTENTION_FIELDS = 22 };
 extern const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS];
 
-/* attention.c: as in weft_operation_row, or with the operation's name, or pass ("", " backward"), for its
- * words. */
+/* attention.c: as in weft_operation_row. */
 void weft_attention_init(weft_problem *problem);
 weft_status weft_attention_complete(weft_problem *problem, weft_message *message);
 double weft_attention_forward_flops(const weft_problem *problem);
+
+/* attention_words.c: the same with the operation's name, or pass ("", " backward"). */
 int weft_attention_line(const char *name, const weft_attention *p, char *text, size_t size);
 int weft_attention_caption(const char *pass, const weft_attention *p, char *text, size_t size);
 size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *numbers, char *text, size_t size);
@@ -36,6 +37,7 @@ weft_slice weft_attention_slice(const weft_attention *p);
 size_t weft_attention_sides(const weft_tiling *tiling, weft_schedule *schedule, weft_tile_side *list);
 void weft_attention_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *schedule);
 void weft_attention_lay_out(const weft_tiling *tiling, weft_grid *tiles, weft_reach *reach);
+int64_t weft_attention_seen(const weft_reach *reach, int64_t batch); /* columns of the steps that some tile visits */
 void weft_attention_pieces(const weft_tiling *tiling, const weft_reach *reach, int64_t sector, weft_pieces *pieces);
 void weft_attention_reads(const weft_tiling *tiling, const weft_reach *reach, const weft_visit *visit, int64_t sector,
                           weft_visit_reads *reads);

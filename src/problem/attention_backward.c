@@ -69,9 +69,10 @@ static int64_t group_of(const weft_attention *p) {
 
 /* Q and dO of some queries of one head, and two numbers of fp32 for each. */
 static int64_t query_sectors(const weft_attention *p, int64_t queries, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes, number = (int64_t)sizeof(float);
-    return weft_sectors(queries, row, p->q_strides.seq * bytes, sector) +
-           weft_sectors(queries, row, p->o_strides.seq * bytes, sector) + 2 * weft_sectors(queries, number, number, sector);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), number = (int64_t)sizeof(float);
+    return weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector) +
+           weft_sectors(queries, p->head_dim_v * bytes, p->o_strides.seq * bytes, sector) +
+           2 * weft_sectors(queries, number, number, sector);
 }
 
 /* dQ of some queries of one head: as fp32 sums, or as it is handed out. */
@@ -86,9 +87,9 @@ static int64_t dq_sectors(const weft_attention *p, int64_t queries, int64_t sect
 }
 
 static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-    return weft_sectors(keys, row, p->k_strides.seq * bytes, sector) +
-           weft_sectors(keys, row, p->v_strides.seq * bytes, sector);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    return weft_sectors(keys, p->head_dim * bytes, p->k_strides.seq * bytes, sector) +
+           weft_sectors(keys, p->head_dim_v * bytes, p->v_strides.seq * bytes, sector);
 }
 
 static const char *refused(const weft_tiling *t) {
@@ -96,7 +97,7 @@ static const char *refused(const weft_tiling *t) {
     if (t->schedule->cluster_m * t->schedule->cluster_n > 1) {
         return "the simulator takes attention backward without clusters";
     }
-    if (t->dq_pass && (p->mask != WEFT_MASK_NONE || p->seq != p->kv_seq)) {
+    if (t->dq_pass && (p->mask != WEFT_MASK_NONE || weft_attention_has_band(p) || p->seq != p->kv_seq)) {
         return "the simulator takes attention backward with passes for dQ without a mask, for as many queries as keys";
     }
     return NULL;
@@ -115,13 +116,17 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
         .read = t->dq_pass ? "blocks of Q and dO, or of K and V" : "blocks of Q, dO and dQ",
         .per_piece = t->dq_pass ? 2 : 3,
         .passes = t->dq_pass ? 1 + group : 1};
-    const double row = (double)p->head_dim * 4.0 / (double)sector + 1;
+    const double row = (double)weft_larger(p->head_dim, p->head_dim_v) * 4.0 / (double)sector + 1;
     to->largest = row * fmax(4.0 * (double)group * (double)s->tile_m, 4.0 * (double)s->tile_n);
-    const int64_t keys = key_sectors(p, p->kv_seq, sector);
-    const weft_steps all = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
-    const int64_t seen = (all.end * s->tile_m < p->seq ? all.end * s->tile_m : p->seq) - all.begin * s->tile_m;
-    const int64_t sums = t->dq_pass ? 0 : sum_sectors(p, seen, sector);
-    to->distinct = (uint64_t)(lines * (group * (query_sectors(p, seen, sector) + sums) + keys));
+    const int64_t keys = key_sectors(p, weft_attention_keys(p), sector);
+    const int vary = weft_sequences_vary(&reach->sequences); /* otherwise all batches are alike */
+    int64_t queries = 0;                                     /* of one head of all batches */
+    for (int64_t i = 0; i < (vary ? p->batch : 1); i++) {
+        const int64_t seen = weft_attention_seen(reach, i);
+        queries += query_sectors(p, seen, sector) + (t->dq_pass ? 0 : sum_sectors(p, seen, sector));
+    }
+    queries *= vary ? 1 : p->batch;
+    to->distinct = (uint64_t)(p->kv_heads * group * queries + lines * keys);
     to->written = (uint64_t)(lines * (keys + (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
 }
 
@@ -136,14 +141,13 @@ static void dq_reads(const weft_tiling *t, const weft_visit *visit, int64_t sect
     to->first_sectors = query_sectors(p, queries, sector);
     to->out_sectors = dq_sectors(p, queries, sector);
     to->exponentials = (double)s->tile_m * (double)s->tile_n;
-    to->flops = 6.0 * to->exponentials * (double)p->head_dim;
+    to->flops = 2.0 * to->exponentials * (double)(2 * p->head_dim + p->head_dim_v);
 }
 
 static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visit *visit, int64_t sector,
                   weft_visit_reads *to) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    (void)reach;
     to->streams = 1;
     to->stream[0].line = visit->tile.batch * p->kv_heads + visit->tile.head;
     to->stream[0].shared = 1;
@@ -154,7 +158,8 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
         return;
     }
     const int64_t group = group_of(p), last = (p->seq - 1) % s->tile_m + 1;
-    const int64_t left = p->kv_seq - visit->tile.block * s->tile_n;
+    const int64_t left = reach->kind == WEFT_REACH_BAND ? visit->cut.rows.end - visit->cut.rows.begin
+                                                        : p->kv_seq - visit->tile.block * s->tile_n;
     to->stream[0].sectors = group * query_sectors(p, s->tile_m, sector);
     to->stream[0].at_end = group * query_sectors(p, last, sector);
     if (!t->dq_pass) {
@@ -164,14 +169,14 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
     }
     to->first_sectors = to->out_sectors = key_sectors(p, left < s->tile_n ? left : s->tile_n, sector);
     to->exponentials = (double)group * (double)s->tile_m * (double)s->tile_n;
-    to->flops = (t->dq_pass ? 8.0 : 10.0) * to->exponentials * (double)p->head_dim;
+    to->flops = 2.0 * to->exponentials * (double)((t->dq_pass ? 2 : 3) * p->head_dim + 2 * p->head_dim_v);
 }
 
 /* K, V, dK and dV stay; Q and dO pass. */
 static double step_bytes(const weft_tiling *t) {
     const weft_attention *p = &t->problem->attention;
-    const double rows = 2.0 * (double)t->schedule->tile_m + 4.0 * (double)t->schedule->tile_n;
-    return rows * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
+    const double rows = (double)t->schedule->tile_m + 2.0 * (double)t->schedule->tile_n;
+    return rows * (double)(p->head_dim + p->head_dim_v) * (double)weft_dtype_bytes(p->dtype);
 }
 
 static int text(const weft_problem *problem, char *to, size_t size) {

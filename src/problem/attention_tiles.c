@@ -23,8 +23,8 @@ size_t weft_attention_sides(const weft_tiling *t, weft_schedule *s, weft_tile_si
 
 /* K and V of one kv head that are in use at a time, in bytes. */
 static double kv_bytes(const weft_attention *p) {
-    const int64_t keys = p->mask == WEFT_MASK_WINDOW ? weft_most_seen(p) : p->kv_seq;
-    return 2.0 * (double)keys * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
+    const int64_t keys = weft_attention_has_band(p) ? smaller(weft_most_seen(p), weft_attention_longest(p)) : p->kv_seq;
+    return (double)keys * (double)(p->head_dim + p->head_dim_v) * (double)weft_dtype_bytes(p->dtype);
 }
 
 /* Heads whose K and V fit one domain's L2 together, in whole groups of query heads that share K and V. */
@@ -37,7 +37,8 @@ static int64_t heads_in_l2(const weft_attention *p, const weft_machine *machine)
 
 void weft_attention_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *s) {
     const weft_attention *p = &problem->attention;
-    const int causal = p->mask == WEFT_MASK_CAUSAL; /* tiles of a window are alike */
+    const int causal =
+        p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT; /* windows: tiles are alike */
     if (s->order == WEFT_ORDER_CHOOSE) {
         s->order = causal                 ? WEFT_ORDER_LONGEST_FIRST
                    : machine->domains > 1 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED
@@ -79,29 +80,53 @@ enum { LINE = 128, ATOM = 64, NEAR = 15 << 20 };
 
 /* K and V of a block are always asked for together, so they are one piece. */
 static int64_t kv_sectors(const weft_attention *p, int64_t keys, int64_t sector) {
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-    return weft_sectors(keys, row, p->k_strides.seq * bytes, sector) +
-           weft_sectors(keys, row, p->v_strides.seq * bytes, sector);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    return weft_sectors(keys, p->head_dim * bytes, p->k_strides.seq * bytes, sector) +
+           weft_sectors(keys, p->head_dim_v * bytes, p->v_strides.seq * bytes, sector);
+}
+
+/* What the queries of a sequence see has no gaps, and sequences lie one behind the other. */
+int64_t weft_attention_seen(const weft_reach *reach, int64_t batch) {
+    const weft_sequences *all = &reach->sequences;
+    const int packed = all->lengths.q_starts != NULL;
+    if (reach->kind != WEFT_REACH_BAND) {
+        const weft_steps steps = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
+        return smaller(reach->columns, steps.end * reach->tile_columns) - steps.begin * reach->tile_columns;
+    }
+    int64_t seen = 0, end = 0; /* the end of the steps that have been counted */
+    for (int64_t i = packed ? 0 : batch; i < (packed ? all->count : batch + 1); i++) {
+        const weft_sequence s = weft_sequence_at(all, i);
+        const weft_cut cut = {weft_reach_sequence_rows(reach, &s), i};
+        const weft_steps steps = weft_reach_band_steps(reach, &cut);
+        const int64_t begin = weft_larger(steps.begin, end);
+        end = weft_larger(steps.end, end);
+        seen += smaller(reach->columns, end * reach->tile_columns) - smaller(end, begin) * reach->tile_columns;
+    }
+    return seen;
 }
 
 void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *pieces) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
-    /* Keys of the steps that some query sees. */
-    const weft_steps all = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
-    const int64_t seen = smaller(p->kv_seq, all.end * reach->tile_columns) - all.begin * reach->tile_columns;
-    const int64_t q = weft_sectors(p->seq, row, p->q_strides.seq * bytes, sector);
-    const int64_t o = weft_sectors(p->seq, row, p->o_strides.seq * bytes, sector);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes, row_v = p->head_dim_v * bytes;
+    const int64_t queries = weft_attention_rows(p);
+    const int64_t q = weft_sectors(queries, row, p->q_strides.seq * bytes, sector);
+    const int64_t o = weft_sectors(queries, row_v, p->o_strides.seq * bytes, sector);
+    const int vary = weft_sequences_vary(&reach->sequences); /* otherwise all batches are alike */
+    int64_t kv = 0;                                          /* of one kv head of all batches */
+    for (int64_t i = 0; i < (vary ? p->batch : 1); i++) {
+        kv += kv_sectors(p, weft_attention_seen(reach, i), sector);
+    }
+    kv *= vary ? 1 : p->batch;
     *pieces = (weft_pieces){.sections = 1,
                             .section = {{"K and V", "kv head", p->batch * p->kv_heads}},
                             .steps = weft_ceil_divide(p->kv_seq, s->tile_n),
                             .step = "key block",
                             .read = "blocks of K and V",
                             .per_piece = 2};
-    pieces->largest = ((double)row / (double)sector + 1) *
+    pieces->largest = (fmax((double)row, (double)row_v) / (double)sector + 1) *
                       fmax(2.0 * (double)s->tile_n, (double)(s->cluster_m * s->cluster_n) * (double)s->tile_m);
-    pieces->distinct = (uint64_t)(p->batch * (p->kv_heads * kv_sectors(p, seen, sector) + p->heads * q));
+    pieces->distinct = (uint64_t)(p->kv_heads * kv + p->batch * p->heads * q);
     pieces->written = (uint64_t)(p->batch * p->heads * o);
     if (p->k_strides.seq * bytes != row) {
         /* Rows of neighbouring heads share lines, as far as both are in the cache. */
@@ -117,7 +142,7 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
                           weft_visit_reads *reads) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype), row = p->head_dim * bytes;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
     const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), last_keys = p->kv_seq - (steps - 1) * s->tile_n;
     const int64_t group = p->heads / p->kv_heads / t->heads_in_tile;
     reads->streams = 0;
@@ -132,20 +157,22 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
         reads->stream[reads->streams].at_end = kv_sectors(p, last_keys, sector);
         reads->stream[reads->streams++].shared = s->cluster_n;
     }
-    const weft_rows rows = weft_reach_rows(reach, visit->tile.block, s->cluster_n);
+    const weft_rows rows =
+        reach->kind == WEFT_REACH_BAND ? visit->cut.rows : weft_reach_rows(reach, visit->tile.block, s->cluster_n);
     const int64_t queries = rows.end - rows.begin;
     const int64_t heads = s->cluster_m * t->heads_in_tile;
-    reads->first_sectors = heads * weft_sectors(queries, row, p->q_strides.seq * bytes, sector);
-    reads->out_sectors = heads * weft_sectors(queries, row, p->o_strides.seq * bytes, sector);
+    reads->first_sectors = heads * weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector);
+    reads->out_sectors = heads * weft_sectors(queries, p->head_dim_v * bytes, p->o_strides.seq * bytes, sector);
     reads->reads_out = 0;
     reads->dtype = p->dtype;
     reads->exponentials = (double)s->tile_m * (double)s->tile_n;
-    reads->flops = 4.0 * reads->exponentials * (double)p->head_dim;
+    reads->flops = 2.0 * reads->exponentials * (double)(p->head_dim + p->head_dim_v);
 }
 
 /* One block each of Q, K and V. */
 double weft_attention_step_bytes(const weft_tiling *t) {
     const weft_attention *p = &t->problem->attention;
-    const double lines = (double)t->schedule->tile_m + 2.0 * (double)t->schedule->tile_n;
-    return lines * (double)p->head_dim * (double)weft_dtype_bytes(p->dtype);
+    const double elements = (double)(t->schedule->tile_m + t->schedule->tile_n) * (double)p->head_dim +
+                            (double)t->schedule->tile_n * (double)p->head_dim_v;
+    return elements * (double)weft_dtype_bytes(p->dtype);
 }

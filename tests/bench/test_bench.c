@@ -242,6 +242,70 @@ static void inputs_are_normal(void **state) {
     free(other);
 }
 
+/* Lengths that come with the data are right ones, slopes are small and positive, and what a plan's problem points to
+ * outlives the plan. */
+static void lengths_come_with_the_data(void **state) {
+    (void)state;
+    static const int32_t used[] = {7, 0, 40};
+    for (int32_t operation = WEFT_ATTENTION; operation <= WEFT_ATTENTION_BACKWARD; operation++) {
+        for (int packed = 0; packed < 2; packed++) {
+            weft_attention p = small_attention(operation);
+            weft_check found = WEFT_CHECK_INIT;
+            weft_plan *plan;
+            weft_bench *bench;
+            p.head_dim_v = 24;
+            p.batch = packed ? 1 : 3;
+            p.sequences = packed ? 3 : 0;
+            p.extras = WEFT_SINKS | WEFT_ALIBI | WEFT_Q_USED | WEFT_KV_PAD | (packed ? WEFT_STARTS | WEFT_KV_STARTS : 0);
+            p.extras |= packed ? WEFT_KV_USED : 0;
+            p.lengths.kv_used = packed ? NULL : used;
+            assert_int_equal(plan_for(&plan, &p, NULL, NULL, NULL), WEFT_OK);
+            assert_int_equal(weft_bench_open(&bench, plan, NULL, NULL), WEFT_OK);
+            assert_int_equal(weft_bench_run(bench, plan, NULL), WEFT_OK);
+            weft_plan_destroy(plan);
+            assert_int_equal(weft_bench_check(bench, &found, NULL), WEFT_OK);
+            assert_true(found.passed);
+            const float *slopes = operation == WEFT_ATTENTION ? bench->data.attention.alibi : bench->data.gradients.alibi;
+            const weft_lengths *lengths =
+                operation == WEFT_ATTENTION ? &bench->data.attention.lengths : &bench->data.gradients.lengths;
+            for (int i = 0; i < 4; i++) {
+                assert_true(slopes[i] > 0 && slopes[i] <= 0.5F);
+                assert_true(!packed || lengths->q_starts[i] == 11 * i);
+                assert_true(!packed || lengths->kv_starts[i] == 47 * i / 3);
+            }
+            for (int i = 0; i < 3; i++) {
+                assert_true(lengths->q_used[i] == (packed ? 11 : 33) && lengths->kv_pad[i] == 0);
+            }
+            weft_bench_close(bench);
+        }
+    }
+}
+
+/* Rows behind the last sequence are nobody's: what is there does not count, and what is before does. */
+static void rows_behind_the_last_sequence(void **state) {
+    (void)state;
+    static const int32_t starts[] = {0, 9, 20};
+    weft_attention p = small_attention(WEFT_ATTENTION);
+    weft_check found = WEFT_CHECK_INIT;
+    weft_plan *plan;
+    weft_bench *bench;
+    p.sequences = 2;
+    p.lengths.q_starts = starts;
+    p.head_dim_v = 24;
+    assert_int_equal(plan_for(&plan, &p, NULL, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_bench_open(&bench, plan, NULL, NULL), WEFT_OK);
+    assert_int_equal(weft_bench_run(bench, plan, NULL), WEFT_OK);
+    assert_int_equal(weft_bench_check(bench, &found, NULL), WEFT_OK);
+    assert_true(found.passed);
+    assert_int_equal(found.checked, 20 * 4);
+    const size_t last = 20 * 4 * 24 - 1; /* element of the last row, in a column that K does not have */
+    weft_ref_store(p.dtype, bench->data.attention.o, last, 77);
+    assert_int_equal(weft_bench_check(bench, &found, NULL), WEFT_OK);
+    assert_false(found.passed);
+    weft_bench_close(bench);
+    weft_plan_destroy(plan);
+}
+
 /* Optional outputs can be left out; the rest is checked all the same. */
 static void only_what_is_required(void **state) {
     (void)state;
@@ -295,6 +359,8 @@ int main(void) {
                                        cmocka_unit_test(added_products_need_a_reset),
                                        cmocka_unit_test(later_results_are_held_to_the_first),
                                        cmocka_unit_test(inputs_are_normal),
+                                       cmocka_unit_test(lengths_come_with_the_data),
+                                       cmocka_unit_test(rows_behind_the_last_sequence),
                                        cmocka_unit_test(only_what_is_required),
                                        cmocka_unit_test(wrong_questions_are_refused),
                                        cmocka_unit_test(medians)};

@@ -114,6 +114,12 @@ static void mistakes_are_explained(void **state) {
         {"--cluster", "2x2x2", "--cluster 2x2x2 is not a shape like 2x1"},
         {"--scale", "nan", "--scale nan is not a finite number"},
         {"--scale", "1e999", "--scale 1e999 is not a finite number"},
+        {"--lengths", "", "--lengths  is not a list of lengths like 100,2K,0"},
+        {"--lengths", "3,", "--lengths 3, is not a list of lengths like 100,2K,0"},
+        {"--lengths", "3,,4", "--lengths 3,,4 is not a list of lengths like 100,2K,0"},
+        {"--lengths", "3,-1", "--lengths 3,-1 is not a list of lengths like 100,2K,0"},
+        {"--kv-lengths", "1:8:1", "--kv-lengths 1:8:1 is not a list of lengths like 100,2K,0"},
+        {"--lengths", "1G,1G", "--lengths 1G,1G adds up to more than 2147483647"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         settings s;
@@ -163,10 +169,10 @@ static void table_is_sound(void **state) {
 /* Every field of every operation has an option, of the type that the field has. */
 static void fields_have_options(void **state) {
     (void)state;
-    static const option_type types[] = {[WEFT_FIELD_INTEGER] = OPTION_INTEGER,
-                                        [WEFT_FIELD_REAL] = OPTION_REAL,
-                                        [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
-                                        [WEFT_FIELD_FLAG] = OPTION_FLAG};
+    static const option_type types[] = {
+        [WEFT_FIELD_INTEGER] = OPTION_INTEGER, [WEFT_FIELD_REAL] = OPTION_REAL, [WEFT_FIELD_CHOICE] = OPTION_CHOICE,
+        [WEFT_FIELD_FLAG] = OPTION_FLAG,       [WEFT_FIELD_PAIR] = OPTION_PAIR, [WEFT_FIELD_BIT] = OPTION_FLAG,
+        [WEFT_FIELD_STARTS] = OPTION_LENGTHS};
     for (int32_t i = 1; weft_operation_describe(i); i++) {
         const weft_operation_info *info = weft_operation_describe(i);
         for (size_t k = 0; k < info->field_count; k++) {

@@ -71,6 +71,35 @@ static inline weft_schedule take_schedule(input *in) {
     return s;
 }
 
+/* Sequences of a packed batch, at times, whose starts may be wrong; they stay until the next call. */
+static inline void take_lengths(input *in, weft_attention *p) {
+    enum { MOST = 7 };
+    static int32_t q_starts[MOST + 1], kv_starts[MOST + 1], used[MOST];
+    const int64_t kind = take(in);
+    if (kind % 4 != 0) {
+        p->sequences = take_or(in, 0);
+        p->sequences = p->extras & WEFT_STARTS ? p->sequences : p->sequences % 2;
+        return;
+    }
+    p->sequences = (int64_t)((uint64_t)take(in) % MOST) + 1;
+    q_starts[0] = kv_starts[0] = 0;
+    for (int64_t i = 0; i < p->sequences; i++) {
+        q_starts[i + 1] = (int32_t)((uint32_t)q_starts[i] + (uint32_t)take(in));
+        kv_starts[i + 1] = (int32_t)((uint32_t)kv_starts[i] + (uint32_t)take(in));
+        used[i] = (int32_t)take(in);
+    }
+    p->batch = 1;
+    p->lengths.q_starts = q_starts;
+    p->lengths.kv_starts = kind & 4 ? kv_starts : NULL;
+    p->lengths.q_used = kind & 8 ? used : NULL;
+    p->lengths.kv_used = kind & 16 ? used : NULL;
+    p->lengths.kv_pad = kind & 32 ? used : NULL;
+    if (take(in) % 2) { /* tensors that hold them */
+        p->seq = q_starts[p->sequences];
+        p->kv_seq = p->lengths.kv_starts ? kv_starts[p->sequences] : p->seq;
+    }
+}
+
 static inline weft_attention take_attention(input *in) {
     weft_attention p = WEFT_ATTENTION_INIT;
     p.batch = take(in);
@@ -90,6 +119,17 @@ static inline weft_attention take_attention(input *in) {
     p.o_strides = take_strides(in);
     p.left = take(in);
     p.right = take(in);
+    p.chunk = take_or(in, 0);
+    p.prefix = take_or(in, 0);
+    p.head_dim_v = take_or(in, 0);
+    p.softcap = take(in) % 3 == 0 ? take_real(in) : 0;
+    p.dropout = take(in) % 3 == 0 ? take_real(in) : 0;
+    p.extras = (int32_t)take_or(in, 0);
+    p.bias_type = (int32_t)(take(in) % 4);
+    p.bias_strides = take_strides(in);
+    p.bias_key_stride = take_or(in, 0);
+    p.alibi_stride = take_or(in, 0);
+    take_lengths(in, &p);
     return p;
 }
 

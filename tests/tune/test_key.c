@@ -103,6 +103,39 @@ static void classes(void **state) {
     assert_string_not_equal(weft_build(WEFT_DEVICE_CPU), weft_build(WEFT_DEVICE_CUDA));
 }
 
+/* What an attention has beside: each has a class of its own, and two of them have another. */
+static void classes_of_features(void **state) {
+    (void)state;
+    static const int32_t starts[] = {0, 500, 520, 1040};
+    enum { KINDS = 11 };
+    weft_attention all[KINDS];
+    for (int i = 0; i < KINDS; i++) {
+        all[i] = attention(1040);
+        all[i].mask = WEFT_MASK_CAUSAL;
+    }
+    all[1].chunk = 256;
+    all[2].prefix = 256;
+    all[3].chunk = 512;
+    all[4].softcap = 30;
+    all[5].extras = WEFT_SINKS;
+    all[6].extras = WEFT_ALIBI;
+    all[7].dropout = 0.1;
+    all[8].head_dim_v = 32;
+    all[9].sequences = 3;
+    all[9].lengths.q_starts = starts;
+    all[10].sequences = 3;
+    all[10].extras = WEFT_STARTS | WEFT_SINKS;
+    for (int i = 0; i < KINDS; i++) {
+        for (int k = 0; k < KINDS; k++) {
+            const keys a = keys_of(&all[i], NULL), b = keys_of(&all[k], NULL);
+            assert_int_equal(same(&a, &b), i == k);
+        }
+    }
+    assert_string_equal(keys_of(&all[9], NULL).text.problem,
+                        "attention fp32, head dim 64, heads 4 by 1, queries 1024, keys 1024, causal to 1024, "
+                        "packed, lengths to 512");
+}
+
 /* Any schedule comes back from its words as it was. */
 static void words(void **state) {
     (void)state;
@@ -159,7 +192,8 @@ static void wrong_words(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(buckets), cmocka_unit_test(classes), cmocka_unit_test(words),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(buckets), cmocka_unit_test(classes),
+                                       cmocka_unit_test(classes_of_features), cmocka_unit_test(words),
                                        cmocka_unit_test(wrong_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,15 @@
 #define WEFT_INLINE static inline
 #endif
 
+/** Sets all of a struct to 0, in both languages without a warning. */
+#if defined(__cplusplus)
+#define WEFT_ZERO                                                                                                          \
+    {}
+#else
+#define WEFT_ZERO                                                                                                          \
+    { 0 }
+#endif
+
 /** High 64 bits of the 128-bit product. */
 WEFT_INLINE uint64_t weft_multiply_high(uint64_t a, uint64_t b) {
 #if defined(__CUDA_ARCH__)

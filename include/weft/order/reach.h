@@ -54,7 +54,7 @@ typedef struct weft_cut {
  * less than tile_rows. */
 WEFT_INLINE weft_reach weft_reach_make(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                                        weft_slice slice) {
-    weft_reach r = {0};
+    weft_reach r = WEFT_ZERO;
     r.rows = rows;
     r.columns = columns;
     r.tile_rows = tile_rows;

@@ -10,7 +10,7 @@ typedef struct weft_tune_key {
     char device[128];
     int32_t driver; /* major version; 0 for the CPU */
     const char *build;
-    char problem[192]; /* the class */
+    char problem[256]; /* the class */
     char given[384];   /* words of the schedule and of the device's knobs; "" when all was open */
 } weft_tune_key;
 
