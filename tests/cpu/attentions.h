@@ -244,11 +244,14 @@ static inline void check_backward(uint64_t *random, const tensors *t, const weft
     }
     const double most = p->dtype == WEFT_FP32 ? 1e-5 : p->dtype == WEFT_FP16 ? 4e-3 : 3e-2;
     const weft_strides *strides[] = {&p->q_strides, &p->k_strides, &p->v_strides};
-    const gradient_spread terms = gradient_spread_of(t, grad_o);
-    const double spread[] = {terms.q, terms.k, 0};
     for (int i = 0; i < 3; i++) {
         const int64_t seq = i ? weft_attention_keys(p) : weft_attention_rows(p), heads = i ? p->kv_heads : p->heads;
-        assert_near(difference(p, strides[i], seq, heads, ours[i], theirs[i], spread[i]), 0, most);
+        double apart = difference(p, strides[i], seq, heads, ours[i], theirs[i], 0);
+        if (apart > most && i < 2) { /* asked for only then: it takes a forward pass */
+            const gradient_spread spread = gradient_spread_of(t, grad_o);
+            apart = difference(p, strides[i], seq, heads, ours[i], theirs[i], i ? spread.k : spread.q);
+        }
+        assert_near(apart, 0, most);
         char *owned = owned_bytes(p, strides[i], seq, heads, sizes[i] / bytes);
         guarded_check(ours[i], sizes[i], owned);
         free(owned);

@@ -57,40 +57,6 @@ static buffers lay_out(const weft_cpu_gradients *w, char *scratch, size_t *size)
     return b;
 }
 
-/* Packs `keys` rows of K or V as rows; returns whether any is non-finite. */
-static int pack_rows(const weft_cpu_gradients *w, const void *data, const weft_strides *strides, size_t index, int64_t dim,
-                     int64_t keys, char *to) {
-    const weft_cpu_kernel *kernel = w->kernel;
-    const int64_t lines = kernel->a.lines;
-    const size_t panel = weft_cpu_panel_bytes(kernel, kernel->a, dim), all = panel * (size_t)(BLOCK / lines);
-    memset(to, 0, all);
-    for (int64_t key = 0; key < keys; key += lines) {
-        const weft_cpu_source source = {
-            w->p->dtype, data, index + (size_t)(key * strides->seq), strides->seq, 1, weft_cpu_min(lines, keys - key), dim};
-        kernel->pack_a(&source, to + (size_t)(key / lines) * panel);
-    }
-    return weft_cpu_has_nonfinite(kernel, to, all);
-}
-
-/* Packs a block of keys and values; returns whether any is non-finite. */
-static int pack_keys(const weft_cpu_gradients *w, const buffers *b, int64_t batch, int64_t kv_head, int64_t begin,
-                     int64_t keys) {
-    const weft_attention *p = w->p;
-    const weft_cpu_kernel *kernel = w->kernel;
-    const int64_t lines = kernel->a.lines;
-    const size_t k = weft_row_index(&p->k_strides, batch, begin, kv_head);
-    const size_t v = weft_row_index(&p->v_strides, batch, begin, kv_head);
-    const size_t down = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
-    memset(b->k_dims, 0, down * (size_t)(w->q.dims / lines));
-    for (int64_t d = 0; d < p->head_dim; d += lines) {
-        const weft_cpu_source source = {
-            p->dtype, w->data->k, k + (size_t)d, 1, p->k_strides.seq, weft_cpu_min(lines, p->head_dim - d), keys};
-        kernel->pack_a(&source, b->k_dims + (size_t)(d / lines) * down);
-    }
-    const int k_has = pack_rows(w, w->data->k, &p->k_strides, k, p->head_dim, keys, b->k);
-    return pack_rows(w, w->data->v, &p->v_strides, v, p->head_dim_v, keys, b->v) || k_has;
-}
-
 /* Which of the keys each query of a panel sees; returns whether any sees one. */
 static int find_seen(const weft_cpu_gradients *w, const weft_cpu_seen *to, const weft_cpu_place *at) {
     const weft_cpu_queries *q = at->queries;
@@ -256,7 +222,7 @@ static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
     float *sums = w->sums + (size_t)tile * w->query_items * size;
     for (int64_t begin = keys.begin; begin < keys.end; begin += BLOCK) {
         const weft_rows here = {begin, weft_cpu_min(begin + BLOCK, keys.end)};
-        if (pack_keys(w, &b, batch, kv_head, begin, here.end - begin)) {
+        if (weft_cpu_gradients_pack_keys(w, batch, kv_head, begin, here.end - begin, b.k, b.v, b.k_dims)) {
             __atomic_store_n(&w->has_nonfinite, 1, __ATOMIC_RELAXED);
         }
         memset(b.grad_k, 0, size * sizeof(float));
@@ -273,40 +239,6 @@ static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
     }
     store_key_gradients(w, &b, NULL, NULL, batch, kv_head, before);
     store_key_gradients(w, &b, NULL, NULL, batch, kv_head, after);
-}
-
-/* Adds up the gradients of one block of queries, in the order of the keys. */
-static void store_queries(void *context, void *scratch, int64_t item) {
-    const weft_cpu_gradients *w = context;
-    const weft_attention *p = w->p;
-    const int64_t block = item % w->blocks, head = item / w->blocks % p->heads, batch = item / w->blocks / p->heads;
-    const int64_t width = w->kernel->b.lines;
-    const size_t size = (size_t)(w->q.dims * BLOCK), all = w->query_items * size;
-    const weft_rows rows = weft_reach_cut(&w->cuts, batch, block, 1).rows;
-    float *row = scratch;
-    for (int64_t i = 0; i < rows.end - rows.begin; i++) {
-        for (int64_t d = 0; d < p->head_dim; d++) {
-            const size_t at = (size_t)item * size + (size_t)((i / width * w->q.dims + d) * width + i % width);
-            float sum = 0;
-            for (int64_t tile = 0; tile < w->tiles; tile++) {
-                sum += w->sums[(size_t)tile * all + at];
-            }
-            row[d] = (float)p->scale * sum;
-        }
-        weft_cpu_store(p->dtype, w->data->grad_q, weft_row_index(&p->q_strides, batch, rows.begin + i, head), p->head_dim,
-                       row);
-    }
-}
-
-/* Adds up the gradients of the sinks, head by head in the order of the queries. */
-static void store_sinks(const weft_cpu_gradients *w) {
-    for (int64_t head = 0; head < w->p->heads; head++) {
-        double sum = 0;
-        for (int64_t i = 0; i < w->p->batch * w->blocks; i++) {
-            sum += w->sinks[weft_cpu_gradients_item(w, i / w->blocks, head, i % w->blocks)];
-        }
-        w->data->grad_sinks[head] = (float)sum;
-    }
 }
 
 /* Whether two positions of a tensor may share an element, so that their gradients add up. */
@@ -327,15 +259,8 @@ static weft_status run(weft_cpu_gradients *w, const weft_plan *plan, weft_messag
                                 .progress = plan->progress,
                                 .progress_user = plan->progress_user};
     lay_out(w, NULL, &visitor.scratch);
-    weft_status status = weft_cpu_walk(&plan->walk, &visitor, message);
-    if (status == WEFT_OK) {
-        status =
-            weft_cpu_each((int64_t)w->query_items, w->kernel, (size_t)w->q.dims * sizeof(float), store_queries, w, message);
-    }
-    if (status == WEFT_OK && w->sinks) {
-        store_sinks(w);
-    }
-    return status;
+    const weft_status status = weft_cpu_walk(&plan->walk, &visitor, message);
+    return status ? status : weft_cpu_gradients_store_queries(w, message);
 }
 
 weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attention_gradients *data,

@@ -1,5 +1,5 @@
-/* Preparing a backward pass: packing the queries and the gradient of the output, and the two numbers that each query needs.
- */
+/* What a backward pass begins and ends with: packing the queries, the gradient of the output, keys and values, and the two
+ * numbers that each query needs; storing the gradients of the queries and the sinks. */
 #include "cpu/attention/gradients.h"
 
 #include <math.h>
@@ -171,6 +171,80 @@ weft_status weft_cpu_gradients_prepare(weft_cpu_gradients *w, weft_message *mess
     weft_cpu_free(o);
     weft_cpu_free(lse);
     return status;
+}
+
+/* Packs `keys` rows of K or V as rows; returns whether any is non-finite. */
+static int pack_rows(const weft_cpu_gradients *w, const void *data, const weft_strides *strides, size_t index, int64_t dim,
+                     int64_t keys, char *to) {
+    const weft_cpu_kernel *kernel = w->kernel;
+    const int64_t lines = kernel->a.lines;
+    const size_t panel = weft_cpu_panel_bytes(kernel, kernel->a, dim), all = panel * (size_t)(BLOCK / lines);
+    memset(to, 0, all);
+    for (int64_t key = 0; key < keys; key += lines) {
+        const weft_cpu_source source = {
+            w->p->dtype, data, index + (size_t)(key * strides->seq), strides->seq, 1, weft_cpu_min(lines, keys - key), dim};
+        kernel->pack_a(&source, to + (size_t)(key / lines) * panel);
+    }
+    return weft_cpu_has_nonfinite(kernel, to, all);
+}
+
+int weft_cpu_gradients_pack_keys(const weft_cpu_gradients *w, int64_t batch, int64_t kv_head, int64_t begin, int64_t keys,
+                                 char *k_rows, char *v_rows, char *k_dims) {
+    const weft_attention *p = w->p;
+    const weft_cpu_kernel *kernel = w->kernel;
+    const int64_t lines = kernel->a.lines;
+    const size_t k = weft_row_index(&p->k_strides, batch, begin, kv_head);
+    const size_t v = weft_row_index(&p->v_strides, batch, begin, kv_head);
+    const size_t down = weft_cpu_panel_bytes(kernel, kernel->a, BLOCK);
+    memset(k_dims, 0, down * (size_t)(w->q.dims / lines));
+    for (int64_t d = 0; d < p->head_dim; d += lines) {
+        const weft_cpu_source source = {
+            p->dtype, w->data->k, k + (size_t)d, 1, p->k_strides.seq, weft_cpu_min(lines, p->head_dim - d), keys};
+        kernel->pack_a(&source, k_dims + (size_t)(d / lines) * down);
+    }
+    const int k_has = pack_rows(w, w->data->k, &p->k_strides, k, p->head_dim, keys, k_rows);
+    return pack_rows(w, w->data->v, &p->v_strides, v, p->head_dim_v, keys, v_rows) || k_has;
+}
+
+/* Adds up the gradients of one block of queries, in the order of the keys. */
+static void store_queries(void *context, void *scratch, int64_t item) {
+    const weft_cpu_gradients *w = context;
+    const weft_attention *p = w->p;
+    const int64_t block = item % w->blocks, head = item / w->blocks % p->heads, batch = item / w->blocks / p->heads;
+    const int64_t width = w->kernel->b.lines;
+    const size_t size = (size_t)(w->q.dims * BLOCK), all = w->query_items * size;
+    const weft_rows rows = weft_reach_cut(&w->cuts, batch, block, 1).rows;
+    float *row = scratch;
+    for (int64_t i = 0; i < rows.end - rows.begin; i++) {
+        for (int64_t d = 0; d < p->head_dim; d++) {
+            const size_t at = (size_t)item * size + (size_t)((i / width * w->q.dims + d) * width + i % width);
+            float sum = 0;
+            for (int64_t tile = 0; tile < w->tiles; tile++) {
+                sum += w->sums[(size_t)tile * all + at];
+            }
+            row[d] = (float)p->scale * sum;
+        }
+        weft_cpu_store(p->dtype, w->data->grad_q, weft_row_index(&p->q_strides, batch, rows.begin + i, head), p->head_dim,
+                       row);
+    }
+}
+
+/* Adds up the gradients of the sinks, head by head in the order of the queries. */
+static void store_sinks(const weft_cpu_gradients *w) {
+    for (int64_t head = 0; head < w->p->heads; head++) {
+        double sum = 0;
+        for (int64_t i = 0; i < w->p->batch * w->blocks; i++) {
+            sum += w->sinks[weft_cpu_gradients_item(w, i / w->blocks, head, i % w->blocks)];
+        }
+        w->data->grad_sinks[head] = (float)sum;
+    }
+}
+
+weft_status weft_cpu_gradients_store_queries(weft_cpu_gradients *w, weft_message *message) {
+    if (w->sinks) {
+        store_sinks(w);
+    }
+    return weft_cpu_each((int64_t)w->query_items, w->kernel, (size_t)w->q.dims * sizeof(float), store_queries, w, message);
 }
 
 void weft_cpu_gradients_free(weft_cpu_gradients *w) {

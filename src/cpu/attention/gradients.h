@@ -52,6 +52,13 @@ static inline int64_t weft_cpu_gradients_first(const weft_reach *cuts, int64_t s
 
 /* Fills everything but `sums`, over threads. */
 weft_status weft_cpu_gradients_prepare(weft_cpu_gradients *w, weft_message *message);
+
+/* Packs a block of keys and values: K and V with keys as rows, K with dims as rows. Returns whether any is non-finite. */
+int weft_cpu_gradients_pack_keys(const weft_cpu_gradients *w, int64_t batch, int64_t kv_head, int64_t begin, int64_t keys,
+                                 char *k_rows, char *v_rows, char *k_dims);
+
+/* Adds up `sums` and `sinks`, over threads. */
+weft_status weft_cpu_gradients_store_queries(weft_cpu_gradients *w, weft_message *message);
 void weft_cpu_gradients_free(weft_cpu_gradients *w);
 
 #endif

@@ -39,11 +39,11 @@ weft_cpu_query_tile weft_cpu_queries_lay_out(const weft_cpu_attention_job *a, vo
     b.weights =
         weft_cpu_carve(scratch, size, a->kernel->narrow ? weft_cpu_panel_bytes(a->kernel, a->kernel->b, a->kv.keys) : 0);
     b.rescale = weft_cpu_carve(scratch, size, width * sizeof(float));
-    b.kept = weft_cpu_carve(scratch, size, a->scores.drops ? keys * width * sizeof(float) : 0);
-    b.runs = weft_cpu_carve(scratch, size, panels * width * sizeof *b.runs);
     b.seen.begin = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
     b.seen.end = weft_cpu_carve(scratch, size, width * sizeof(int32_t));
     b.rows = weft_cpu_carve(scratch, size, width * dims * sizeof(float));
+    b.kept = weft_cpu_carve(scratch, size, a->scores.drops ? keys * width * sizeof(float) : 0);
+    b.runs = weft_cpu_carve(scratch, size, panels * width * sizeof *b.runs);
     return b;
 }
 

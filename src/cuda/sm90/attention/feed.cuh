@@ -86,8 +86,13 @@ template <class S> struct hopper_producer {
     }
 
     /* Under masks, and where two tiles have room, the next tile is told as soon as it is known, so that what its queries
-     * see is there when they are. */
+     * see is there when they are. Only where its place is free: who still holds it may wait for blocks that are yet to
+     * come. */
     static constexpr bool tells_early = S::masks && S::q_slots > 1;
+
+    __device__ __forceinline__ bool has_place() const {
+        return mbarrier_try(shared_address(&desk.q_empty[tiles % S::q_slots]), tiles / S::q_slots % 2 ^ 1);
+    }
 
     __device__ __forceinline__ hopper_job masked_job(const weft_visit &visit) const {
         return {1,
@@ -101,12 +106,12 @@ template <class S> struct hopper_producer {
                 (int)visit.cut.sequence};
     }
 
-    /* The first K of a tile, its Q, and what follows. told: the barrier of its queries, where it was told. */
+    /* The first K of a tile, its Q, and what follows. told: the barrier of its queries, where it was told, else 0. */
     __device__ __forceinline__ void start(const weft_visit &visit, uint32_t told) {
         const int lead = (int)p.walk.reach.lead, head = (int)visit.tile.head;
         const int row =
             S::masks ? (int)visit.cut.rows.begin : max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - lead, 0);
-        const uint32_t to = base + (tells_early ? tiles - 1 : tiles) % S::q_slots * S::q_bytes;
+        const uint32_t to = base + (tells_early && told ? tiles - 1 : tiles) % S::q_slots * S::q_bytes;
         batch = (int)visit.tile.batch;
         kv_head = (int)weft_divide(head, &p.by_kv_group);
         step = (int)visit.first;
@@ -123,9 +128,9 @@ template <class S> struct hopper_producer {
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
-        const uint32_t full = tells_early ? told
-                              : S::masks  ? tell(masked_job(visit))
-                                          : tell({1, batch, head, row, left, direction < 0, 0, 0, 0});
+        const uint32_t full = tells_early && told ? told
+                              : S::masks          ? tell(masked_job(visit))
+                                                  : tell({1, batch, head, row, left, direction < 0, 0, 0, 0});
         if (left > 0) {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
@@ -174,7 +179,7 @@ template <class S> struct hopper_producer {
                 more = next_visit(visit); /* of a packed batch: a tile without queries */
             }
             uint32_t told = 0;
-            if (tells_early && more) {
+            if (tells_early && more && has_place()) {
                 told = tell(masked_job(visit));
             }
             while (left > 0) {
