@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options/options.h"
+
 /* What was read, kept until the command ends: problems point to it, and are copied. */
 typedef struct kept {
     struct kept *next;
@@ -11,37 +13,6 @@ typedef struct kept {
     int32_t starts[];
 } kept;
 static kept *all;
-
-/* The length at the beginning of a list; the rest of the list, null behind the last one, or `text` when it is no length. */
-static const char *next_length(const char *text, int64_t *length) {
-    char item[32] = "";
-    const size_t letters = strcspn(text, ",");
-    if (letters >= sizeof item) {
-        return text;
-    }
-    memcpy(item, text, letters);
-    if (!options_read_integer(item, length) || *length < 0 || *length > WEFT_MAX_DIMENSION) {
-        return text;
-    }
-    return text[letters] ? text + letters + 1 : NULL;
-}
-
-int lengths_check(const option *o, const char *text, weft_message *message) {
-    int64_t sum = 0;
-    for (const char *rest = text; rest;) {
-        int64_t length;
-        const char *next = next_length(rest, &length);
-        if (next == rest) {
-            return option_fail(message, "--%s %.60s is not a list of lengths like 100,2K,0", o->name, text);
-        }
-        if ((sum += length) > WEFT_MAX_DIMENSION) {
-            return option_fail(message, "--%s %.60s adds up to more than %lld", o->name, text,
-                               (long long)WEFT_MAX_DIMENSION);
-        }
-        rest = next;
-    }
-    return EXIT_OK;
-}
 
 static kept *read_list(const char *text) {
     size_t count = 1;
@@ -56,7 +27,7 @@ static kept *read_list(const char *text) {
     int32_t sum = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t length;
-        text = next_length(text, &length); /* lengths_check() has seen it */
+        text = options_next_length(text, &length); /* the option was read before */
         k->starts[i] = sum;
         sum += (int32_t)length;
     }

@@ -12,7 +12,6 @@
 #include <weft/machine.h>
 
 #include "base/nearest.h"
-#include "options/lengths.h"
 
 settings settings_none(void) {
     settings s;
@@ -119,6 +118,37 @@ static int read_pair(const option *o, const char *text, int64_t *pair, weft_mess
     return EXIT_OK;
 }
 
+const char *options_next_length(const char *text, int64_t *length) {
+    char item[32] = "";
+    const size_t letters = strcspn(text, ",");
+    if (letters >= sizeof item) {
+        return text;
+    }
+    memcpy(item, text, letters);
+    if (!options_read_integer(item, length) || *length < 0 || *length > WEFT_MAX_DIMENSION) {
+        return text;
+    }
+    return text[letters] ? text + letters + 1 : NULL;
+}
+
+/* A list of lengths that add up to a dimension. */
+static int check_lengths(const option *o, const char *text, weft_message *message) {
+    int64_t sum = 0;
+    for (const char *rest = text; rest;) {
+        int64_t length;
+        const char *next = options_next_length(rest, &length);
+        if (next == rest) {
+            return option_fail(message, "--%s %.60s is not a list of lengths like 100,2K,0", o->name, text);
+        }
+        if ((sum += length) > WEFT_MAX_DIMENSION) {
+            return option_fail(message, "--%s %.60s adds up to more than %lld", o->name, text,
+                               (long long)WEFT_MAX_DIMENSION);
+        }
+        rest = next;
+    }
+    return EXIT_OK;
+}
+
 static int read_choice(const option *o, const char *text, int32_t *value, weft_message *message) {
     char list[176] = "";
     size_t used = 0;
@@ -182,7 +212,7 @@ int option_read(const option *o, settings *s, const char *text, weft_message *me
         return read_pair(o, text, place, message);
     case OPTION_LENGTHS:
         *(const char **)place = text;
-        return lengths_check(o, text, message);
+        return check_lengths(o, text, message);
     case OPTION_SHAPE:
         return read_shape(o, text, place, message);
     }

@@ -148,6 +148,10 @@ int option_read(const option *o, settings *s, const char *text, weft_message *me
 /* Sets a field of problems as its option would. */
 void settings_give(settings *s, const char *name, option_value value);
 
+/* The length at the beginning of a list like 100,2K,0. Returns the rest of the list, null behind the last one, or `text`
+ * when it is no length. */
+const char *options_next_length(const char *text, int64_t *length);
+
 /* Writes what is wrong; returns EXIT_USAGE. */
 int option_fail(weft_message *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -132,7 +132,7 @@ typedef enum weft_bias_type {
  * A packed batch is one batch of seq queries and kv_seq keys in which `sequences` sequences lie one behind the other.
  * Lengths that are known now are given here, in the host's memory, and are copied; those that are known only when the plan
  * runs come with its data, in memory of the device, and `extras` says which: a plan then fits all lengths that its tensors
- * hold.
+ * hold. On a GPU, what K and V hold that does not count must be finite.
  */
 typedef struct weft_attention {
     size_t struct_size; /**< set by WEFT_ATTENTION_INIT */

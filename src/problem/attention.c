@@ -211,6 +211,7 @@ const weft_operation_row weft_operation_attention = {
     .resolve = weft_attention_complete,
     .keep = weft_attention_keep,
     .lengths = offsetof(weft_attention_data, lengths),
+    .seed = offsetof(weft_attention_data, dropout_seed),
     .flops = weft_attention_forward_flops,
     .buffers = buffers,
     .sides = weft_attention_sides,

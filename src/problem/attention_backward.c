@@ -205,6 +205,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .resolve = weft_attention_complete,
     .keep = weft_attention_keep,
     .lengths = offsetof(weft_attention_gradients, lengths),
+    .seed = offsetof(weft_attention_gradients, dropout_seed),
     .flops = flops,
     .buffers = buffers,
     .sides = sides,

@@ -99,6 +99,9 @@ typedef struct weft_operation_row {
     /* Where the data's struct has a weft_lengths; 0: it has none, and the problem is no attention. */
     size_t lengths;
 
+    /* Where an attention's data has dropout_seed. */
+    size_t seed;
+
     double (*flops)(const weft_problem *problem);
 
     /* The buffers of a resolved problem, inputs and outputs, in the order of the data's fields; how many there are. */

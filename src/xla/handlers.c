@@ -46,8 +46,7 @@ static weft_status read_seed(const xla_call_frame *frame, const weft_operation_r
     if (!is_attention(row) || problem->attention.dropout == 0) {
         return WEFT_OK;
     }
-    uint64_t *seed = row->info.operation == WEFT_ATTENTION ? &data->attention.dropout_seed : &data->gradients.dropout_seed;
-    return weft_xla_attribute(frame, "seed", seed, sizeof *seed, message);
+    return weft_xla_attribute(frame, "seed", (char *)data + row->seed, sizeof(uint64_t), message);
 }
 
 /* Addresses in whichever process compiled the call would be read. */

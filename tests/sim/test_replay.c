@@ -181,7 +181,7 @@ static void sector_by_sector(void **state) {
             s.schedule.workers = 1;
         } else if (s.attention.mask != WEFT_MASK_NONE) { /* tiles must be equally long for workers to stay in step */
             s.attention.mask = WEFT_MASK_NONE;
-            s.attention.offset = 0;
+            s.attention.offset = s.attention.left = s.attention.right = 0;
         }
         const int64_t bytes = bytes_of(&s);
         m.l2_bytes = m.l2_line * random_between(&seed, 1, 1 + bytes / m.l2_line);
