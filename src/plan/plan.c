@@ -115,11 +115,15 @@ static weft_status make_table(weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
+/* Positions that are sorted, at most: where there are more, no single tile at the end matters. */
+enum { MOST_SORTED = 1 << 20 };
+
 /* Whether longest-first has to look at the tiles: their steps do not grow from column to column, but are known. */
 static int sorts_tiles(const weft_plan *plan) {
     const weft_walk *w = &plan->walk;
     return plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && w->reach.kind == WEFT_REACH_BAND &&
-           weft_sequences_vary(&w->reach.sequences) && w->visits == 1 && w->cluster_rows * w->cluster_cols == 1;
+           weft_sequences_vary(&w->reach.sequences) && w->visits == 1 && w->cluster_rows * w->cluster_cols == 1 &&
+           w->order.count <= MOST_SORTED;
 }
 
 typedef struct sized_tile {
@@ -139,10 +143,6 @@ static weft_status sort_tiles(weft_plan *plan, weft_message *message) {
     weft_order *order = &plan->walk.order;
     const weft_grid g = order->grid;
     const int64_t tiles = g.batch * g.cols, group = weft_smaller(order->group, g.rows);
-    if (order->count > WEFT_MOST_IN_TABLE) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "a table of %" PRId64 " positions is more than %d", order->count,
-                         WEFT_MOST_IN_TABLE);
-    }
     sized_tile *sized = malloc((size_t)tiles * sizeof *sized);
     plan->table = malloc((size_t)order->count * sizeof *plan->table);
     if (!sized || !plan->table) {

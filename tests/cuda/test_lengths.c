@@ -22,7 +22,7 @@ static weft_attention packed(void) {
 static weft_plan *lay_out(const weft_attention *p, weft_cuda_plan *c) {
     weft_schedule open = WEFT_SCHEDULE_INIT;
     weft_machine machine = WEFT_MACHINE_INIT;
-    weft_plan draft, *plan;
+    weft_plan draft, *plan = NULL;
     weft_message message = {""};
     open.tile_m = open.tile_n = 16;
     assert_int_equal(weft_machine_load(&machine, "h200", NULL), WEFT_OK);
