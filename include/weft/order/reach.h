@@ -42,6 +42,7 @@ typedef struct weft_reach {
     weft_sequences sequences;    /**< likewise */
     int32_t transposed;          /**< likewise, 1: rows are keys, and columns are queries */
     int32_t joined;              /**< likewise, packed: how rows are cut */
+    int32_t turned;              /**< likewise, 1: what would go up through its steps comes down, and the other way round */
 } weft_reach;
 
 /** The rows of a tile, and where it is cut from. */

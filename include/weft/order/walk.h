@@ -163,7 +163,8 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
         return 0;
     }
     visit->position = position;
-    visit->direction = (walk->sweep == WEFT_SWEEP_SAWTOOTH ? wave % 2 != 0 : which) ? -1 : 1;
+    const int down = walk->sweep == WEFT_SWEEP_SAWTOOTH ? wave % 2 != 0 : which;
+    visit->direction = down != (kind == WEFT_REACH_BAND && walk->reach.turned) ? -1 : 1;
     visit->ranges = kind != WEFT_REACH_ANY ? 1 : weft_reach_ranges(&walk->reach, visit->tile.col);
     if (visit->ranges > 0) {
         weft_visit_range_of(walk, visit, 0, kind);

@@ -200,6 +200,9 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     if (variant->form != WEFT_HOPPER_PLAIN && walk->reach.kind != WEFT_REACH_BAND) { /* it knows nothing else */
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 0);
     }
+    /* Slopes make near keys weigh most, and causal masks put them last. A tile that ends with them would find in every step
+     * that its scores have grown. */
+    to->walk.reach.turned = (p->extras & WEFT_ALIBI) != 0;
     return WEFT_OK;
 }
 

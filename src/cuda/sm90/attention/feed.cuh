@@ -1,13 +1,82 @@
-/* The producer: one thread that asks for tiles and has Q, K and V copied. */
+/* Who asks for tiles, and who has Q, K and V copied: one thread, the producer, or under masks also a warp beside it. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 #define WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 
 #include "cuda/plan/counter_pool.cuh"
 #include "cuda/sm90/attention/shape.cuh"
 
+/* Asks for the CTA's tiles. */
+template <class S> struct hopper_clerk {
+    const weft_hopper_attention_params &p;
+    hopper_desk<S> &desk;
+
+    __device__ __forceinline__ void start() const {
+        const int64_t number = p.worker_of_sm ? p.worker_of_sm[sm_index()] : S::splits ? cluster_index() : blockIdx.x;
+        desk.worker = weft_worker_start_at(&p.walk, number, p.counter);
+    }
+
+    /* Of the launch, for dynamic dispatch. Where it has to find them, it does so when they are first needed: under the
+     * first tile. */
+    __device__ __forceinline__ uint64_t *counters() const {
+        if (p.pool && !desk.worker.counter) {
+            desk.worker.counter = counter_pool_join(p.pool, &p);
+        }
+        return p.pool ? desk.worker.counter : p.counter;
+    }
+
+    /* The worker's next tile, if there is one. */
+    __device__ __forceinline__ bool next_visit(weft_visit &visit, bool first) const {
+        weft_worker worker = desk.worker;
+        const weft_deal deal = {p.walk.workers, -1, S::reach};
+        worker.counter = !first || S::masks ? counters() : nullptr; /* the first needs none, if it has queries */
+        bool more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
+        while (S::masks && more && visit.cut.rows.begin >= visit.cut.rows.end) {
+            more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit); /* of a packed batch: a tile without queries */
+        }
+        desk.worker = worker;
+        return more;
+    }
+
+    /* A visit, as consumers are told of it. */
+    __device__ __forceinline__ hopper_job job_of(const weft_visit &visit) const {
+        const int down = visit.direction < 0, batch = (int)visit.tile.batch, head = (int)visit.tile.head;
+        if constexpr (S::masks) {
+            return {1,
+                    batch,
+                    head,
+                    (int)visit.cut.rows.begin,
+                    (int)visit.steps,
+                    down,
+                    (int)visit.cut.rows.end,
+                    (int)(down ? visit.last : visit.first),
+                    (int)visit.cut.sequence};
+        }
+        const int row = max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - (int)p.walk.reach.lead, 0);
+        const int others = S::splits ? (int)cluster_rank() : 0, parts = S::splits ? (int)cluster_size() : 1;
+        const int steps =
+            S::splits ? max((int)visit.steps - others + parts - 1, 0) / parts : (int)visit.steps; /* this CTA's */
+        return {1, batch, head, row, steps, down, 0, 0, 0};
+    }
+
+    /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
+    __device__ __forceinline__ void leave_zero() const {
+        uint64_t *all = counters();
+        __threadfence(); /* after what this CTA counted */
+        if (atomicAdd((unsigned long long *)&all[WEFT_HOPPER_DONE], 1ull) == gridDim.x - 1) {
+            for (int i = 0; i < WEFT_HOPPER_COUNTERS; i++) {
+                all[i] = 0;
+            }
+            if (p.pool) {
+                counter_pool_give_back(all);
+            }
+        }
+    }
+};
+
 template <class S> struct hopper_producer {
     const weft_hopper_attention_params &p;
     hopper_desk<S> &desk;
+    hopper_clerk<S> clerk;
     uint32_t base; /* shared address of Q, and of the rings behind it */
     hopper_slot<S::stages> k_slot, v_slot;
     int batch, kv_head; /* of the tile at hand */
@@ -18,7 +87,7 @@ template <class S> struct hopper_producer {
 
     __device__ __forceinline__ hopper_producer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t address)
-        : p(params), desk(shared), base(address), left(0), tiles(0), until_look(0) {
+        : p(params), desk(shared), clerk{params, shared}, base(address), left(0), tiles(0), until_look(0) {
     }
 
     /* Copies one block of K or V into its slot, once the consumers are done with what was there. */
@@ -55,7 +124,7 @@ template <class S> struct hopper_producer {
     /* Waits until this worker is not too far ahead. Waiting is a help, not a need: who waits for long, because the others
      * do not run at the same time, waits no more. */
     __device__ __forceinline__ void look() {
-        unsigned long long *all = (unsigned long long *)counters() + WEFT_HOPPER_LOOKS;
+        unsigned long long *all = (unsigned long long *)clerk.counters() + WEFT_HOPPER_LOOKS;
         const int64_t enough = (++desk.looks - p.pace.slack) * p.walk.workers;
         until_look = p.pace.steps;
         atomicAdd(all, 1ull);
@@ -68,74 +137,48 @@ template <class S> struct hopper_producer {
     }
 
     /* At the start of a tile. The last wave is not whole: its workers would wait for those that have no tile. */
-    __device__ __forceinline__ void set_pace(const weft_visit &visit) {
+    __device__ __forceinline__ void set_pace(int steps) {
         until_look = p.pace.steps;
-        desk.looks = desk.worker.wave * (visit.steps / p.pace.steps);
+        desk.looks = desk.worker.wave * (steps / p.pace.steps);
         desk.paced = desk.paced && (desk.worker.wave + 1) * p.walk.workers <= p.walk.order.count;
     }
 
-    /* Waits until the consumers are done with the queries that are where the next ones go, and tells them what is next.
-     * Returns the barrier of those queries. */
-    __device__ __forceinline__ uint32_t tell(const hopper_job &job) {
-        mbarrier_wait(shared_address(&desk.q_empty[tiles % S::q_slots]), tiles / S::q_slots % 2 ^ 1);
-        desk.jobs[tiles % S::q_slots] = job;
-        if constexpr (S::masks) {
-            mbarrier_arrive(shared_address(&desk.told[tiles % S::q_slots]));
+    /* The place of the next tile's queries, once the consumers are done with what was there; they are told what is next.
+     * Under masks that is done. */
+    __device__ __forceinline__ uint32_t place(const hopper_job &job) {
+        const uint32_t slot = tiles % S::q_slots;
+        if constexpr (!S::masks) {
+            mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
+            desk.jobs[slot] = job;
         }
-        return shared_address(&desk.q_full[tiles++ % S::q_slots]);
+        tiles++;
+        return slot;
     }
 
-    /* Under masks, and where two tiles have room, the next tile is told as soon as it is known, so that what its queries
-     * see is there when they are. Only where its place is free: who still holds it may wait for blocks that are yet to
-     * come. */
-    static constexpr bool tells_early = S::masks && S::q_slots > 1;
-
-    __device__ __forceinline__ bool has_place() const {
-        return mbarrier_try(shared_address(&desk.q_empty[tiles % S::q_slots]), tiles / S::q_slots % 2 ^ 1);
-    }
-
-    __device__ __forceinline__ hopper_job masked_job(const weft_visit &visit) const {
-        return {1,
-                (int)visit.tile.batch,
-                (int)visit.tile.head,
-                (int)visit.cut.rows.begin,
-                (int)visit.steps,
-                visit.direction < 0,
-                (int)visit.cut.rows.end,
-                (int)(visit.direction < 0 ? visit.last : visit.first),
-                (int)visit.cut.sequence};
-    }
-
-    /* The first K of a tile, its Q, and what follows. told: the barrier of its queries, where it was told, else 0. */
-    __device__ __forceinline__ void start(const weft_visit &visit, uint32_t told) {
-        const int lead = (int)p.walk.reach.lead, head = (int)visit.tile.head;
-        const int row =
-            S::masks ? (int)visit.cut.rows.begin : max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - lead, 0);
-        const uint32_t to = base + (tells_early && told ? tiles - 1 : tiles) % S::q_slots * S::q_bytes;
-        batch = (int)visit.tile.batch;
-        kv_head = (int)weft_divide(head, &p.by_kv_group);
-        step = (int)visit.first;
-        left = (int)visit.steps;
-        direction = visit.direction;
+    /* The first K of a tile, its Q, and what follows. */
+    __device__ __forceinline__ void start(const hopper_job &job) {
+        batch = job.batch;
+        kv_head = (int)weft_divide(job.head, &p.by_kv_group);
+        step = job.downward ? job.begin + job.steps - 1 : job.begin;
+        direction = job.downward ? -1 : 1;
+        left = job.steps;
         if (S::splits) { /* of all steps, which go upward, this CTA's */
-            direction = (int)cluster_size();
             step = (int)cluster_rank();
-            left = max(left - step + direction - 1, 0) / direction;
+            direction = (int)cluster_size();
         }
-        if (p.pace.steps) {
-            set_pace(visit);
+        if (!S::masks && p.pace.steps) {
+            set_pace(left);
         }
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
-        const uint32_t full = tells_early && told ? told
-                              : S::masks          ? tell(masked_job(visit))
-                                                  : tell({1, batch, head, row, left, direction < 0, 0, 0, 0});
+        const uint32_t slot = place(job), full = shared_address(&desk.q_full[slot]);
         if (left > 0) {
             mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
             for (int box = 0; box < S::boxes; box++) {
-                tma_load_5d(to + box * S::q_box, &p.q, full, box * 64, 0, row, head, batch, WEFT_KEEP_FIRST);
+                tma_load_5d(base + slot * S::q_bytes + box * S::q_box, &p.q, full, box * 64, 0, job.row, job.head, batch,
+                            WEFT_KEEP_FIRST);
             }
             next_blocks();
         } else {
@@ -143,104 +186,102 @@ template <class S> struct hopper_producer {
         }
     }
 
-    /* Of the launch, for dynamic dispatch. Where it has to find them, it does so when they are first needed: under the
-     * first tile. */
-    __device__ __forceinline__ uint64_t *counters() const {
-        if (p.pool && !desk.worker.counter) {
-            desk.worker.counter = counter_pool_join(p.pool, &p);
+    /* Feeds the tile at hand until so many steps are left. */
+    __device__ __forceinline__ void feed(int until) {
+        while (left > until) {
+            next_blocks();
         }
-        return p.pool ? desk.worker.counter : p.counter;
     }
 
-    /* The worker's next tile, if there is one. */
-    __device__ __forceinline__ bool next_visit(weft_visit &visit) const {
-        weft_worker worker = desk.worker;
-        const weft_deal deal = {p.walk.workers, -1, S::reach};
-        worker.counter = tiles > 0 || S::masks ? counters() : nullptr; /* the first needs none, if it has queries */
-        const bool more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
-        desk.worker = worker;
-        return more;
+    /* The next tile, when this one has been fed. */
+    __device__ __forceinline__ hopper_job next_job() {
+        if constexpr (S::masks) {
+            mbarrier_arrive(shared_address(&desk.wanted));
+            feed(0);
+            mbarrier_wait(shared_address(&desk.told[tiles % S::q_slots]), tiles / S::q_slots % 2);
+            return desk.jobs[tiles % S::q_slots];
+        } else {
+            weft_visit visit = {};
+            const bool more = clerk.next_visit(visit, tiles == 0);
+            feed(0);
+            return more ? clerk.job_of(visit) : hopper_job();
+        }
     }
 
-    /* Blocks go in the order in which they are used. The next tile is asked for when as many blocks of this one are left as
-     * the rings hold: early enough for an answer that takes two thousand clocks, late enough that few workers take a tile
-     * that another would begin sooner. */
+    /* Blocks go in the order in which they are used. */
     __device__ __forceinline__ void run() {
-        weft_visit visit = {};
         desk.paced = 1;
-        desk.worker = weft_worker_start_at(&p.walk,
-                                           p.worker_of_sm ? p.worker_of_sm[sm_index()]
-                                           : S::splits    ? cluster_index()
-                                                          : blockIdx.x,
-                                           p.counter);
+        if constexpr (!S::masks) {
+            clerk.start();
+        }
         for (;;) {
-            bool more = next_visit(visit);
-            while (S::masks && more && visit.cut.rows.begin >= visit.cut.rows.end) {
-                more = next_visit(visit); /* of a packed batch: a tile without queries */
-            }
-            uint32_t told = 0;
-            if (tells_early && more && has_place()) {
-                told = tell(masked_job(visit));
-            }
-            while (left > 0) {
-                next_blocks();
-            }
-            if (!more) {
+            const hopper_job job = next_job();
+            if (!job.more) {
                 break;
             }
-            start(visit, told);
-            while (left > S::stages) {
-                next_blocks();
-            }
+            start(job);
+            feed(S::ahead);
         }
         if (!S::splits) { /* there, the one tile was all */
-            mbarrier_arrive(tell({}));
+            mbarrier_arrive(shared_address(&desk.q_full[place({})]));
         }
         if (p.counter || p.pool) {
-            leave_zero();
-        }
-    }
-
-    /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
-    __device__ __forceinline__ void leave_zero() const {
-        uint64_t *all = counters();
-        __threadfence(); /* after what this CTA counted */
-        if (atomicAdd((unsigned long long *)&all[WEFT_HOPPER_DONE], 1ull) == gridDim.x - 1) {
-            for (int i = 0; i < WEFT_HOPPER_COUNTERS; i++) {
-                all[i] = 0;
-            }
-            if (p.pool) {
-                counter_pool_give_back(all);
-            }
+            clerk.leave_zero();
         }
     }
 };
 
-/* Masks: a warp beside the producer works out what the queries of each tile see, while the tiles before it are computed. */
+/* Masks: what the queries of a tile see, worked out by a warp. */
 template <class S>
-static __device__ __forceinline__ void hopper_find_runs(const weft_hopper_attention_params &p, hopper_desk<S> &desk) {
+static __device__ __forceinline__ void hopper_look(const weft_hopper_attention_params &p, const hopper_job &job,
+                                                   hopper_view<S> &view) {
     const weft_reach &reach = p.walk.reach;
-    for (uint32_t tiles = 0;; tiles++) {
+    const int lane = (int)threadIdx.x % 32;
+    int64_t number = job.sequence;
+    weft_sequence sequence = weft_sequence_at(&reach.sequences, number);
+    for (int i = lane; job.steps > 0 && i < job.end - job.row; i += 32) {
+        const int64_t row = job.row + i;
+        if (reach.joined && row >= sequence.rows.end) {
+            number = weft_sequence_from(&reach.sequences, number, row);
+            sequence = weft_sequence_at(&reach.sequences, number);
+        }
+        const weft_rows seen = weft_band_seen(&reach.band, &sequence, row);
+        view.runs[i] = {(int32_t)seen.begin, (int32_t)seen.end};
+    }
+    __syncwarp();
+    if (lane < S::groups) {
+        view.shares[lane] = hopper_share_of_runs<S>(p, job, view.runs, (uint32_t)lane);
+    }
+    __syncwarp();
+}
+
+/* Masks: a warp beside the producer asks for tiles and works out what their queries see, while the tiles before them are
+ * computed. The producer would be late with blocks if it had to. */
+template <class S>
+static __device__ __forceinline__ void hopper_ask(const weft_hopper_attention_params &p, hopper_desk<S> &desk) {
+    const hopper_clerk<S> clerk = {p, desk};
+    const bool first_lane = threadIdx.x % 32 == 0;
+    if (first_lane) {
+        clerk.start();
+    }
+    for (uint32_t tiles = 0, more = 1; more; tiles++) {
         const uint32_t slot = tiles % S::q_slots;
-        mbarrier_wait(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
-        const hopper_job job = desk.jobs[slot];
-        int64_t number = job.sequence;
-        weft_sequence sequence = weft_sequence_at(&reach.sequences, number);
-        for (int i = (int)threadIdx.x % 32; job.steps > 0 && i < job.end - job.row; i += 32) {
-            const int64_t row = job.row + i;
-            if (reach.joined && row >= sequence.rows.end) {
-                number = weft_sequence_from(&reach.sequences, number, row);
-                sequence = weft_sequence_at(&reach.sequences, number);
-            }
-            const weft_rows seen = weft_band_seen(&reach.band, &sequence, row);
-            desk.runs[slot][i] = {(int32_t)seen.begin, (int32_t)seen.end};
+        if (first_lane) {
+            mbarrier_wait(shared_address(&desk.wanted), tiles % 2);
+            weft_visit visit = {};
+            const hopper_job job = clerk.next_visit(visit, tiles == 0) ? clerk.job_of(visit) : hopper_job();
+            mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
+            desk.jobs[slot] = job;
+            mbarrier_arrive(shared_address(&desk.told[slot]));
         }
         __syncwarp();
-        if (threadIdx.x % 32 == 0) {
-            mbarrier_arrive(shared_address(&desk.q_full[slot]));
+        const hopper_job job = desk.jobs[slot];
+        more = (uint32_t)job.more;
+        if (more) {
+            hopper_look<S>(p, job, desk.views[slot]);
         }
-        if (!job.more) {
-            break;
+        if (first_lane) {
+            mbarrier_arrive(shared_address(&desk.q_full[slot]));
         }
     }
 }

@@ -1,8 +1,9 @@
 /* The Hopper attention kernel: attention forward, one tile of the walk after the other.
  *
- * A CTA is a producer warpgroup, of which one thread asks for tiles and has Q, K and V copied into shared memory, and two
- * to four consumer warpgroups of 64 queries each, which hold scores, weights and output in registers. Consumers meet only
- * at the barriers of the rings; the producer is as many blocks of keys ahead of them as the rings are deep, across tiles.
+ * A CTA is a producer warpgroup, of which one thread asks for tiles and has Q, K and V copied into shared memory (under
+ * masks, a warp beside it asks, and works out what queries see), and two to four consumer warpgroups of 64 queries each,
+ * which hold scores, weights and output in registers. Consumers meet only at the barriers of the rings; the producer is as
+ * many blocks of keys ahead of them as the rings are deep, across tiles.
  */
 #ifndef WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
 #define WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
@@ -96,6 +97,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
             mbarrier_init(shared_address(&desk.v_empty[i]), 4 * S::readers);
         }
         if constexpr (S::masks) {
+            mbarrier_init(shared_address(&desk.wanted), 1);
             for (int i = 0; i < S::q_slots; i++) {
                 mbarrier_init(shared_address(&desk.told[i]), 1);
             }
@@ -113,7 +115,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         }
         if constexpr (S::masks) {
             if (threadIdx.x / 32 == 1) {
-                hopper_find_runs<S>(p, desk);
+                hopper_ask<S>(p, desk);
             }
         }
         if constexpr (S::splits) {

@@ -2,6 +2,8 @@
 #ifndef WEFT_CUDA_SM90_ATTENTION_SHAPE_CUH
 #define WEFT_CUDA_SM90_ATTENTION_SHAPE_CUH
 
+#include <type_traits>
+
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
 #include "cuda/ptx/keep.cuh"
@@ -26,6 +28,9 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
     static constexpr uint32_t q_bytes = boxes * q_box, kv_bytes = boxes * kv_box;
     static constexpr int q_slots = WEFT_HOPPER_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES);
     static constexpr bool stages_o = q_slots > 1; /* whether output is stored by way of the queries' place */
+    /* Steps before its last that a tile's successor is asked for. An answer takes two thousand clocks, and more where a
+     * sequence has to be found; a later question leaves fewer tiles with workers that are behind. */
+    static constexpr int ahead = masks ? 2 * STAGES : STAGES;
     static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes;
     /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
      * back is what the consumers get. */
@@ -44,7 +49,7 @@ struct hopper_job {
     int32_t batch, head;     /* of the queries; the head in packs */
     int32_t row;             /* the tile's first query */
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
-    int32_t end, begin;      /* masks: where its queries end; its least step */
+    int32_t end, begin;      /* masks: where its queries end; its least step, else 0 */
     int32_t sequence;        /* masks: of its first query */
 };
 
@@ -127,17 +132,24 @@ static __device__ __forceinline__ int hopper_same(int value) {
     return __shfl_sync(0xffffffffu, value, 0);
 }
 
+/* What the queries of a tile see, under masks. */
+template <class S> struct hopper_view {
+    hopper_run runs[S::tile_m]; /* of each query */
+    hopper_share shares[S::groups];
+};
+struct hopper_no_view {};
+
 /* Barriers and jobs of a CTA. */
 template <class S> struct hopper_desk {
     uint64_t q_full[S::q_slots], q_empty[S::q_slots];
     uint64_t k_full[S::stages], k_empty[S::stages];
     uint64_t v_full[S::stages], v_empty[S::stages];
-    weft_worker worker;          /* the producer's, here to leave its registers alone */
-    int64_t looks;               /* the producer's, with those of the waves before; as if it had taken part in all */
-    int32_t paced;               /* whether it still waits for others */
-    hopper_job jobs[S::q_slots]; /* each goes with its queries */
-    uint64_t told[S::masks ? S::q_slots : 1];                             /* masks: a job is there */
-    hopper_run runs[S::masks ? S::q_slots : 1][S::masks ? S::tile_m : 1]; /* masks: of the queries of each job */
+    uint64_t wanted, told[S::q_slots]; /* masks: the next job is wanted; it is there */
+    weft_worker worker;                /* of who asks for tiles, here to leave its registers alone */
+    int64_t looks;                     /* the producer's, with those of the waves before; as if it had taken part in all */
+    int32_t paced;                     /* whether it still waits for others */
+    hopper_job jobs[S::q_slots];       /* each goes with its queries */
+    std::conditional_t<S::masks, hopper_view<S>, hopper_no_view> views[S::q_slots]; /* likewise */
 };
 
 /* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */

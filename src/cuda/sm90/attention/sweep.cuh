@@ -94,7 +94,10 @@ template <class S> struct hopper_consumer {
     /* What this warpgroup sees of the tile at hand. */
     __device__ __forceinline__ hopper_share share() const {
         if constexpr (S::masks) {
-            const hopper_share own = hopper_share_of_runs<S>(p, job, desk.runs[(tiles - 1) % S::q_slots], group);
+            hopper_share own = {};
+            if (thread_index() % 32 == 0) {
+                own = desk.views[(tiles - 1) % S::q_slots].shares[group];
+            }
             return {hopper_same(own.own),    hopper_same(own.full),  hopper_same(own.unmasked),
                     hopper_same(own.before), hopper_same(own.after), hopper_same(own.first),
                     hopper_same(own.stride), hopper_same(own.whole), hopper_same(own.part)};
@@ -189,19 +192,28 @@ template <class S> struct hopper_consumer {
         return min(max(job.row + (row(further) >> p.pack_bits) + 1 + p.offset, 0), p.kv_seq);
     }
 
-    /* The same under masks, counted from a step's first; those beyond the tile's queries see what they like. */
+    /* The same under masks: the run of keys that a row sees, counted from a step's first; rows beyond the tile's queries
+     * see what they like. */
     __device__ __forceinline__ hopper_run run(int further, int step) const {
         const hopper_run seen =
-            desk.runs[(tiles - 1) % S::q_slots][min(row(further) >> p.pack_bits, job.end - job.row - 1)];
+            desk.views[(tiles - 1) % S::q_slots].runs[min(row(further) >> p.pack_bits, job.end - job.row - 1)];
         return {seen.begin - step * S::keys, seen.end - step * S::keys};
     }
 
-    /* Hides what the thread's rows do not see of a step. */
-    template <int COUNT> __device__ __forceinline__ void mask(float (&scores)[COUNT], int step) const {
+    /* Hides what the thread's rows do not see of a step: keys before where a row's begin, behind where they end, or both.
+     */
+    template <int COUNT>
+    __device__ __forceinline__ void mask(float (&scores)[COUNT], const hopper_share &share, int step) const {
         if constexpr (S::masks) {
-            hopper_mask_runs<S>(scores, run(0, step), run(8, step));
+            const hopper_run runs[2] = {run(0, step), run(8, step)};
+            if (step < share.full) {
+                hopper_mask<true>(scores, runs[0].begin, runs[1].begin);
+            }
+            if (step >= share.unmasked) {
+                hopper_mask<false>(scores, runs[0].end, runs[1].end);
+            }
         } else {
-            hopper_mask<S>(scores, seen(0) - step * S::keys, seen(8) - step * S::keys);
+            hopper_mask<false>(scores, seen(0) - step * S::keys, seen(8) - step * S::keys);
         }
     }
 
@@ -226,11 +238,13 @@ template <class S> struct hopper_consumer {
         }
     }
 
-    /* Exponentials of a step's scores over the shifts as they are, where no score is hidden. */
+    /* Exponentials of a step's scores over the shifts as they are. */
     template <int COUNT>
-    __device__ __forceinline__ void guess(float (&scores)[COUNT], const hopper_rows &rows, int step) const {
+    __device__ __forceinline__ void guess(float (&scores)[COUNT], const hopper_rows &rows, const hopper_share &share,
+                                          int step) const {
         if constexpr (S::scores && S::bf16) {
-            if (p.alibi && position + (int)group * 64 >= (step + 1) * S::keys) { /* all keys are before all rows */
+            if (p.alibi && step < share.unmasked &&
+                position + (int)group * 64 >= (step + 1) * S::keys) { /* all before all rows */
                 float away[2];
                 if (p.cap > 0) {
                     hopper_cap(scores, p.cap);
@@ -241,6 +255,9 @@ template <class S> struct hopper_consumer {
             }
         }
         finish_scores(scores, step);
+        if (S::masks && step >= share.unmasked) {
+            mask(scores, share, step);
+        }
         hopper_exponentials<S>(scores, rows, scale());
     }
 
@@ -252,18 +269,19 @@ template <class S> struct hopper_consumer {
     /* The scores of a step become weights, when those of the step before, which are in the same registers, have met V:
      * that is waited for last, when it is there. Returns whether the output has to be rescaled.
      *
-     * In bf16, where the mask does not matter, the largest score is not looked for: exponentials are taken over the shift
-     * as it is, and only when their sum says that one may be beyond the lag is the work done again, with a new shift. */
+     * In bf16 the largest score is looked for in a tile's first step only, and in those in which rows begin to see keys.
+     * Else exponentials are taken over the shift as it is, and only when their sum says that one may be beyond the lag is
+     * the work done again, with a new shift. */
     template <int COUNT>
     __device__ __forceinline__ bool soften(float (&scores)[COUNT], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
                                            const hopper_share &share, int step, bool first) const {
         bool moved = false;
         float sums[2];
-        const bool masked = step >= share.unmasked || (S::masks && step < share.full);
-        if (first || masked || !S::bf16) {
+        const bool begins = S::masks && step < share.full, masked = begins || step >= share.unmasked;
+        if (first || begins || !S::bf16 || (!S::masks && masked)) {
             finish_scores(scores, step);
             if (masked) {
-                mask(scores, step);
+                mask(scores, share, step);
             }
             moved = hopper_shift<S>(rows, scores, scale());
             hopper_exponentials<S>(scores, rows, scale());
@@ -271,7 +289,7 @@ template <class S> struct hopper_consumer {
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
         } else {
-            guess(scores, rows, step);
+            guess(scores, rows, share, step);
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
@@ -280,6 +298,9 @@ template <class S> struct hopper_consumer {
                 wgmma_wait<0>();
                 wgmma_hold(scores);
                 finish_scores(scores, step);
+                if (S::masks && masked) {
+                    mask(scores, share, step);
+                }
                 moved = hopper_shift<S>(rows, scores, scale());
                 hopper_exponentials<S>(scores, rows, scale());
                 hopper_add<S>(sums, scores);
