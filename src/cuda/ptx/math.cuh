@@ -32,6 +32,11 @@ static __device__ __forceinline__ float reciprocal_flushed(float x) {
     return y;
 }
 
+/* The largest of three: one instruction on Hopper. */
+static __device__ __forceinline__ int largest_of_three(int a, int b, int c) {
+    return __vimax3_s32(a, b, c);
+}
+
 /* Two floats rounded to nearest even, `low` in the lower half. */
 template <bool BF16> static __device__ __forceinline__ uint32_t pack_halves(float low, float high) {
     uint32_t packed;

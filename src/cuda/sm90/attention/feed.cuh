@@ -1,4 +1,4 @@
-/* Who asks for tiles, and who has Q, K and V copied: one thread, the producer, or under masks also a warp beside it. */
+/* Who asks for tiles, and who has Q, K and V copied: one thread, the producer; under masks others beside it. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 #define WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 
@@ -231,58 +231,54 @@ template <class S> struct hopper_producer {
     }
 };
 
-/* Masks: what the queries of a tile see, worked out by a warp. */
-template <class S>
-static __device__ __forceinline__ void hopper_look(const weft_hopper_attention_params &p, const hopper_job &job,
-                                                   hopper_view<S> &view) {
-    const weft_reach &reach = p.walk.reach;
-    const int lane = (int)threadIdx.x % 32;
-    int64_t number = job.sequence;
-    weft_sequence sequence = weft_sequence_at(&reach.sequences, number);
-    for (int i = lane; job.steps > 0 && i < job.end - job.row; i += 32) {
-        const int64_t row = job.row + i;
-        if (reach.joined && row >= sequence.rows.end) {
-            number = weft_sequence_from(&reach.sequences, number, row);
-            sequence = weft_sequence_at(&reach.sequences, number);
-        }
-        const weft_rows seen = weft_band_seen(&reach.band, &sequence, row);
-        view.runs[i] = {(int32_t)seen.begin, (int32_t)seen.end};
-    }
-    __syncwarp();
-    if (lane < S::groups) {
-        view.shares[lane] = hopper_share_of_runs<S>(p, job, view.runs, (uint32_t)lane);
-    }
-    __syncwarp();
-}
-
-/* Masks: a warp beside the producer asks for tiles and works out what their queries see, while the tiles before them are
- * computed. The producer would be late with blocks if it had to. */
+/* Masks: a thread beside the producer asks for tiles, while those before them are computed. The producer would be late with
+ * blocks if it had to. */
 template <class S>
 static __device__ __forceinline__ void hopper_ask(const weft_hopper_attention_params &p, hopper_desk<S> &desk) {
     const hopper_clerk<S> clerk = {p, desk};
-    const bool first_lane = threadIdx.x % 32 == 0;
-    if (first_lane) {
-        clerk.start();
-    }
+    clerk.start();
     for (uint32_t tiles = 0, more = 1; more; tiles++) {
         const uint32_t slot = tiles % S::q_slots;
-        if (first_lane) {
-            mbarrier_wait(shared_address(&desk.wanted), tiles % 2);
-            weft_visit visit = {};
-            const hopper_job job = clerk.next_visit(visit, tiles == 0) ? clerk.job_of(visit) : hopper_job();
-            mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
-            desk.jobs[slot] = job;
-            mbarrier_arrive(shared_address(&desk.told[slot]));
+        weft_visit visit = {};
+        mbarrier_wait(shared_address(&desk.wanted), tiles % 2);
+        const hopper_job job = clerk.next_visit(visit, tiles == 0) ? clerk.job_of(visit) : hopper_job();
+        mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
+        desk.jobs[slot] = job;
+        mbarrier_arrive(shared_address(&desk.told[slot]));
+        more = (uint32_t)job.more;
+    }
+}
+
+/* Masks: a warp works out what the queries of each tile see. */
+template <class S>
+static __device__ __forceinline__ void hopper_look(const weft_hopper_attention_params &p, hopper_desk<S> &desk) {
+    const weft_reach &reach = p.walk.reach;
+    const int lane = (int)threadIdx.x % 32;
+    for (uint32_t tiles = 0, more = 1; more; tiles++) {
+        const uint32_t slot = tiles % S::q_slots;
+        mbarrier_wait(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
+        const hopper_job job = desk.jobs[slot];
+        hopper_view<S> &view = desk.views[slot];
+        int64_t number = job.sequence;
+        weft_sequence sequence = weft_sequence_at(&reach.sequences, number);
+        for (int i = lane; job.steps > 0 && i < job.end - job.row; i += 32) {
+            const int64_t row = job.row + i;
+            if (reach.joined && row >= sequence.rows.end) {
+                number = weft_sequence_from(&reach.sequences, number, row);
+                sequence = weft_sequence_at(&reach.sequences, number);
+            }
+            const weft_rows seen = weft_band_seen(&reach.band, &sequence, row);
+            view.runs[i] = {(int32_t)seen.begin, (int32_t)seen.end};
         }
         __syncwarp();
-        const hopper_job job = desk.jobs[slot];
-        more = (uint32_t)job.more;
-        if (more) {
-            hopper_look<S>(p, job, desk.views[slot]);
+        if (lane < S::groups) {
+            view.shares[lane] = hopper_share_of_runs<S>(p, job, view.runs, (uint32_t)lane);
         }
-        if (first_lane) {
+        __syncwarp();
+        if (lane == 0) {
             mbarrier_arrive(shared_address(&desk.q_full[slot]));
         }
+        more = (uint32_t)job.more;
     }
 }
 

@@ -1,9 +1,9 @@
 /* The Hopper attention kernel: attention forward, one tile of the walk after the other.
  *
  * A CTA is a producer warpgroup, of which one thread asks for tiles and has Q, K and V copied into shared memory (under
- * masks, a warp beside it asks, and works out what queries see), and two to four consumer warpgroups of 64 queries each,
- * which hold scores, weights and output in registers. Consumers meet only at the barriers of the rings; the producer is as
- * many blocks of keys ahead of them as the rings are deep, across tiles.
+ * masks, another thread asks, and a warp works out what queries see), and two to four consumer warpgroups of 64 queries
+ * each, which hold scores, weights and output in registers. Consumers meet only at the barriers of the rings; the producer
+ * is as many blocks of keys ahead of them as the rings are deep, across tiles.
  */
 #ifndef WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
 #define WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
@@ -114,8 +114,10 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
             producer.run();
         }
         if constexpr (S::masks) {
-            if (threadIdx.x / 32 == 1) {
+            if (threadIdx.x / 32 == 1 && elect_one()) {
                 hopper_ask<S>(p, desk);
+            } else if (threadIdx.x / 32 == 2) {
+                hopper_look<S>(p, desk);
             }
         }
         if constexpr (S::splits) {

@@ -35,6 +35,13 @@ typedef enum weft_hopper_form {
     WEFT_HOPPER_FORMS
 } weft_hopper_form;
 
+/* softcap * tanh(scale * score / softcap) in base 2, of small scores: score * (first + third * score^2 + fifth * score^4).
+ */
+typedef struct weft_hopper_cap {
+    float first, third, fifth;
+    float most; /* the square of the largest score that this will do for */
+} weft_hopper_cap;
+
 /* Passed by value.
  *
  * Launch: a one-dimensional grid of walk.order.count CTAs under grid dispatch, else of walk.workers; threads and dynamic
@@ -54,6 +61,7 @@ typedef struct weft_hopper_attention_params {
     int32_t offset;                /* query i sees keys 0 .. i + offset; kv_seq where there is no mask */
     float scale_log2;              /* scale * log2(e), above 0; of capped scores softcap * log2(e) */
     float cap;                     /* scale / softcap; 0: scores are not capped */
+    weft_hopper_cap small;         /* capped scores that are small */
     const float *sinks;            /* (heads), or null */
     const float *alibi;            /* slopes, (heads) of each sequence, or null; then a tile has one head and sequence */
     int64_t alibi_stride;          /* from sequence to sequence */

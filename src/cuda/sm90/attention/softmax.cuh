@@ -48,30 +48,11 @@ static __device__ __forceinline__ void hopper_mask(float (&scores)[COUNT], int a
     }
 }
 
-/* Scores become tanh(score * cap): what is left of softcap * tanh(scale * score / softcap) is a scale.
- *
- * The special function unit has enough to do with exponentials. So where no score of the warp exceeds the cap, a polynomial
- * takes its place, off by 7e-5 of the result at most, where the unit's own tanh is off by 5e-4. */
+/* Scores become tanh(score * cap): what is left of softcap * tanh(scale * score / softcap) is a scale. */
 template <int COUNT> static __device__ __forceinline__ void hopper_cap(float (&scores)[COUNT], float cap) {
-    float even = fabsf(scores[0]), odd = fabsf(scores[1]);
-#pragma unroll
-    for (int i = 2; i < COUNT; i += 2) {
-        even = fmaxf(even, fabsf(scores[i]));
-        odd = fmaxf(odd, fabsf(scores[i + 1]));
-    }
-    if (__any_sync(0xffffffffu, fmaxf(even, odd) * cap > 1)) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            scores[i] = tanh_approximate(scores[i] * cap);
-        }
-        return;
-    }
-    const float square = cap * cap, first = 0.99992858f * cap, third = -0.33083107f * cap * square;
-    const float fifth = 0.1193646f * cap * square * square, seventh = -0.02693937f * cap * square * square * square;
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
-        const float t = scores[i] * scores[i];
-        scores[i] *= fmaf(fmaf(fmaf(seventh, t, fifth), t, third), t, first);
+        scores[i] = tanh_approximate(scores[i] * cap);
     }
 }
 
@@ -140,6 +121,27 @@ static __device__ __forceinline__ void hopper_lowered_exponentials(float (&score
     for (int i = 0; i < COUNT; i++) {
         scores[i] = exp2_flushed(fmaf(scores[i], scale_log2, fmaf(slope, (float)(i / 4 * 8 + i % 2), base[i / 2 % 2])));
     }
+}
+
+/* The same of capped scores. The special function unit has enough to do with the exponentials themselves, so a polynomial
+ * takes the place of tanh, where it is as exact: returns whether a score is beyond that. Squares are ordered as their bits
+ * are. */
+template <class S, int COUNT>
+static __device__ __forceinline__ bool hopper_capped_exponentials(float (&scores)[COUNT], const hopper_rows &rows,
+                                                                  const weft_hopper_cap &cap) {
+    int most[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 2) {
+        float squares[2];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const float score = scores[i + j], square = squares[j] = score * score;
+            const float slope = fmaf(fmaf(cap.fifth, square, cap.third), square, cap.first);
+            scores[i + j] = exp2_flushed(fmaf(score, slope, -rows.shift[i / 2 % 2]));
+        }
+        most[i / 2 % 2] = largest_of_three(most[i / 2 % 2], __float_as_int(squares[0]), __float_as_int(squares[1]));
+    }
+    return __int_as_float(max(most[0], most[1])) > cap.most;
 }
 
 /* Adds up the thread's exponentials, row by row. */

@@ -17,14 +17,15 @@ template <class S> struct hopper_consumer {
     hopper_job job;   /* the tile at hand */
     float slope;      /* scores: by which they fall, in base 2 */
     int position;     /* scores: of the tile's first row among the keys, which count from the tensor's first */
+    bool steep;       /* scores: whether some were beyond what weft_hopper_cap will do for */
     int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
     hopper_slot<S::stages, S::splits ? S::groups : 1> k_slot, v_slot;
 
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
-          group(number), tiles(0), job(), slope(0), position(0), to_give_back(-1), k_slot(S::splits ? number : 0),
-          v_slot(S::splits ? number : 0) {
+          group(number), tiles(0), job(), slope(0), position(0), steep(false), to_give_back(-1),
+          k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -238,27 +239,31 @@ template <class S> struct hopper_consumer {
         }
     }
 
-    /* Exponentials of a step's scores over the shifts as they are. */
+    /* Exponentials of a step's scores over the shifts as they are. Returns whether those of this thread are wrong. */
     template <int COUNT>
-    __device__ __forceinline__ void guess(float (&scores)[COUNT], const hopper_rows &rows, const hopper_share &share,
+    __device__ __forceinline__ bool guess(float (&scores)[COUNT], const hopper_rows &rows, const hopper_share &share,
                                           int step) const {
-        if constexpr (S::scores && S::bf16) {
-            if (p.alibi && step < share.unmasked &&
-                position + (int)group * 64 >= (step + 1) * S::keys) { /* all before all rows */
+        const bool masked = S::masks && step >= share.unmasked;
+        if constexpr (S::scores) {
+            if (p.alibi && !masked && position + (int)group * 64 >= (step + 1) * S::keys) { /* keys are before all rows */
                 float away[2];
                 if (p.cap > 0) {
                     hopper_cap(scores, p.cap);
                 }
                 find_away(away, step);
                 hopper_lowered_exponentials<S>(scores, rows, p.scale_log2, slope, away);
-                return;
+                return false;
+            }
+            if (p.cap > 0 && !p.alibi && !masked && !steep) {
+                return hopper_capped_exponentials<S>(scores, rows, p.small);
             }
         }
         finish_scores(scores, step);
-        if (S::masks && step >= share.unmasked) {
+        if (masked) {
             mask(scores, share, step);
         }
         hopper_exponentials<S>(scores, rows, scale());
+        return false;
     }
 
     /* What scores are multiplied by to be exponents in base 2. */
@@ -274,7 +279,7 @@ template <class S> struct hopper_consumer {
      * the work done again, with a new shift. */
     template <int COUNT>
     __device__ __forceinline__ bool soften(float (&scores)[COUNT], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
-                                           const hopper_share &share, int step, bool first) const {
+                                           const hopper_share &share, int step, bool first) {
         bool moved = false;
         float sums[2];
         const bool begins = S::masks && step < share.full, masked = begins || step >= share.unmasked;
@@ -289,11 +294,12 @@ template <class S> struct hopper_consumer {
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
         } else {
-            guess(scores, rows, share, step);
+            const bool wrong = guess(scores, rows, share, step);
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
-            if (barrier_any(8 + group, 128, !(sums[0] + sums[1] <= HOPPER_MOST * (COUNT / 2)))) {
+            if (barrier_any(8 + group, 128, wrong || !(sums[0] + sums[1] <= HOPPER_MOST * (COUNT / 2)))) {
+                steep = steep || __any_sync(0xffffffffu, wrong);
                 start_scores(scores);
                 wgmma_wait<0>();
                 wgmma_hold(scores);

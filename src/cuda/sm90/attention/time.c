@@ -211,6 +211,42 @@ static int64_t offset_of(const weft_attention *p) {
 /* Tiles under a band are looked at one by one, but of many only so many. */
 enum { LOOKS = 256 };
 
+/* Steps of the first `groups` warpgroups that have not begun, or not ended, before step `at`. */
+static int64_t next_of(const weft_steps *steps, int64_t groups, int64_t at, int64_t *at_work) {
+    int64_t next = INT64_MAX;
+    *at_work = 0;
+    for (int64_t i = 0; i < groups; i++) {
+        const int64_t edge = steps[i].begin > at ? steps[i].begin : steps[i].end;
+        *at_work += steps[i].begin <= at && at < steps[i].end;
+        next = edge > at && edge < next ? edge : next;
+    }
+    return next;
+}
+
+/* A tile under a band. Each warpgroup goes through the steps that its own queries see, and those that see the same step at
+ * the same time take less than in proportion. */
+static double band_tile_time(const weft_hopper_attention_variant *v, const weft_reach *reach, const weft_cut *tile) {
+    const int64_t groups = v->tile_m / 64, each = reach->tile_rows / groups;
+    weft_steps steps[4];
+    int64_t used = 0, at = INT64_MAX, at_work;
+    weft_cut part = *tile;
+    for (; used < groups && tile->rows.begin + used * each < tile->rows.end; used++) {
+        part.rows.begin = tile->rows.begin + used * each;
+        part.rows.end = part.rows.begin + each < tile->rows.end ? part.rows.begin + each : tile->rows.end;
+        part.sequence = reach->joined && weft_reach_starts(reach)
+                            ? weft_sequence_from(&reach->sequences, part.sequence, part.rows.begin)
+                            : part.sequence;
+        steps[used] = weft_reach_band_steps(reach, &part);
+        at = steps[used].begin < at ? steps[used].begin : at;
+    }
+    double time = v->tile_ns * (COST(idle_share) + (1 - COST(idle_share)) * (double)used / (double)groups);
+    for (int64_t next = next_of(steps, used, at, &at_work); next < INT64_MAX; next = next_of(steps, used, at, &at_work)) {
+        time += at_work > 0 ? (double)(next - at) * v->step_ns[at_work - 1] : 0;
+        at = next;
+    }
+    return time + COST(diagonal_ns);
+}
+
 /* What the tiles of a problem with a band take, dealt out evenly. Lengths that are not known yet count as alike. */
 static double band_time(const weft_hopper_attention_variant *v, const weft_attention *p,
                         const weft_hopper_attention_layout *layout) {
@@ -226,14 +262,12 @@ static double band_time(const weft_hopper_attention_variant *v, const weft_atten
     reach.joined = !p->lengths.kv_starts;
     const int64_t batches = p->sequences > 0 ? (known ? 1 : parts) : p->batch, tiles = weft_reach_tiles(&reach);
     const int64_t looks = tiles * batches < LOOKS ? tiles * batches : LOOKS;
-    double steps = 0;
+    double each = 0;
     for (int64_t i = 0; i < looks; i++) {
         const int64_t tile = (int64_t)((double)i * (double)tiles * (double)batches / (double)looks);
         const weft_cut cut = weft_reach_cut(&reach, known ? tile / tiles : 0, tile % tiles, 1);
-        const weft_steps seen = weft_reach_band_steps(&reach, &cut);
-        steps += (double)(seen.end - seen.begin) / (double)looks;
+        each += band_tile_time(v, &reach, &cut) / (double)looks;
     }
-    const double each = v->tile_ns + COST(diagonal_ns) + steps * v->step_ns[v->tile_m / 64 - 1];
     const double count = (double)tiles * (double)batches * (double)(p->heads / layout->pack);
     const double waves = fmax(count / (double)layout->workers, 1);
     return COST(launch_ns) + COST(start_ns) + waves * each;

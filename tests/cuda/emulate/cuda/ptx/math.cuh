@@ -13,8 +13,24 @@ static inline float exp2_flushed(float x) {
     return emulated_flushed(exp2f(x));
 }
 
+static inline int __float_as_int(float x) {
+    int bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float __int_as_float(int bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 static inline float tanh_approximate(float x) {
     return tanhf(x);
+}
+
+static inline int largest_of_three(int a, int b, int c) {
+    return max(max(a, b), c);
 }
 
 static inline float log2_flushed(float x) {
