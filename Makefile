@@ -74,7 +74,7 @@ test-all: deps-test
 
 # The unit tests once more, with sanitizers and with the search for leaks.
 test-sanitize: configure-sanitize
-	cmake --build $(BUILD)/sanitize -j $(JOBS) --target quick_tests gate_tests
+	cmake --build $(BUILD)/sanitize -j $(JOBS) --target quick_tests gate_tests nightly_tests
 	cd $(BUILD)/sanitize && $(NIGHTLY) $(CTEST) -L unit
 
 # Threads, built by clang with the thread sanitizer. Archer tells it what OpenMP's barriers order.
