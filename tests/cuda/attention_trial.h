@@ -62,7 +62,7 @@ static void *open_gpu(int capability, weft_cuda_device *device) {
     return context;
 }
 
-enum { WIDEST = 1024 }; /* keys, at most */
+enum { WIDEST = 2048 }; /* keys, at most */
 
 /* An attention with its tensors here and on the GPU. */
 typedef struct problem {

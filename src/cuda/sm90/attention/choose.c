@@ -1,5 +1,7 @@
 #include "cuda/sm90/attention/choose.h"
 
+#include <math.h>
+
 #include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
 #include "problem/problem.h"
@@ -66,13 +68,25 @@ static int nearly_stays(const request *r) {
            s->workers == 0 && share > 1 && share < COST(nearly_stays);
 }
 
+/* Whether tiles are of unlike lengths that the plan knows. */
+static int has_lengths(const weft_attention *p) {
+    const weft_sequences all = weft_attention_sequences(p);
+    return weft_sequences_vary(&all);
+}
+
+/* Keys of the longest sequence; of a packed batch that is yet to come, a guess. */
+static double longest_of(const weft_attention *p) {
+    const double mean = (double)p->kv_seq / (double)(p->sequences > 0 ? p->sequences : 1);
+    return p->sequences > 0 && !has_lengths(p) ? fmin((double)p->kv_seq, COST(longest_guess) * mean)
+                                               : (double)weft_attention_longest(p);
+}
+
 /* Heads of a section of longest-first, in packs: as many as have their K and V in one side of the L2, but no fewer than it
  * takes for two tiles a worker, or the longest tiles of the last section would end late; all sections about the same. */
 static int64_t section_heads(const request *r, int64_t pack, int64_t blocks) {
     const weft_attention *p = &r->p;
     const int64_t shared = p->heads / p->kv_heads / pack, kv_heads = p->batch * p->kv_heads;
-    const double keys = (double)p->kv_seq, longest = (double)weft_attention_longest(p);
-    const double fit = r->side_bytes / (weft_hopper_attention_head_bytes(p) * longest / keys);
+    const double fit = r->side_bytes / (weft_hopper_attention_head_bytes(p) * longest_of(p) / (double)p->kv_seq);
     int64_t section = fit < (double)kv_heads ? (int64_t)fit : kv_heads;
     const int64_t least = weft_ceil_divide((int64_t)COST(section_tiles) * r->workers, blocks * shared);
     section = section < least ? least : section;
@@ -81,12 +95,6 @@ static int64_t section_heads(const request *r, int64_t pack, int64_t blocks) {
     }
     section = section < 1 ? 1 : section > kv_heads ? kv_heads : section;
     return weft_ceil_divide(kv_heads, kv_heads / section) * shared;
-}
-
-/* Whether tiles are of unlike lengths that the plan knows. */
-static int has_lengths(const weft_attention *p) {
-    const weft_sequences all = weft_attention_sequences(p);
-    return weft_sequences_vary(&all);
 }
 
 /* The most heads that one tile can hold: a power of two, so that it divides the 64 rows of a warpgroup. */
@@ -136,9 +144,11 @@ static weft_schedule completed(const request *r, const weft_hopper_attention_var
         s.workers = weft_ceil_divide(tiles_of_kv, weft_ceil_divide(tiles_of_kv, r->workers));
     }
     if (s.order == WEFT_ORDER_CHOOSE) {
-        s.order = weft_hopper_attention_grows(p) || has_lengths(p) ? WEFT_ORDER_LONGEST_FIRST
-                  : ends_short(r, v->tile_m / pack)                ? WEFT_ORDER_BLOCK_FIRST
-                                                                   : WEFT_ORDER_HEAD_FIRST;
+        /* Of a packed batch that is yet to come, the last tiles are the first of a sequence, and short. */
+        const int grows = weft_hopper_attention_grows(p) || has_lengths(p) || p->sequences > 0;
+        s.order = grows                             ? WEFT_ORDER_LONGEST_FIRST
+                  : ends_short(r, v->tile_m / pack) ? WEFT_ORDER_BLOCK_FIRST
+                                                    : WEFT_ORDER_HEAD_FIRST;
     }
     if (s.order == WEFT_ORDER_LONGEST_FIRST && s.group == 0) {
         s.group = section_heads(r, pack, blocks);

@@ -2,7 +2,6 @@
 #include "cuda/sm90/attention/params.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -153,13 +152,13 @@ static void facts(const weft_plan *plan, const weft_cuda_plan *placed, weft_kern
     facts->keeps_step = keeps_step(plan, plan->walk.dispatch);
 }
 
-/* The odd polynomial of degree 5 that is nearest to tanh up to 0.6, relatively: it is off by 6e-5. */
+/* The odd polynomial of degree 5 that is nearest to tanh up to 0.4, relatively: it is off by 6e-6. */
 static weft_hopper_cap small_capped(const weft_attention *p) {
     const double cap = p->scale / p->softcap, square = cap * cap, unit = p->scale * 1.4426950408889634;
-    return (weft_hopper_cap){.first = (float)(0.99994021 * unit),
-                             .third = (float)(-0.33020186 * unit * square),
-                             .fifth = (float)(0.10860228 * unit * square * square),
-                             .most = (float)(0.36 / square)};
+    return (weft_hopper_cap){.first = (float)(0.99999391 * unit),
+                             .third = (float)(-0.33263363 * unit * square),
+                             .fifth = (float)(0.12132677 * unit * square * square),
+                             .most = (float)(0.16 / square)};
 }
 
 static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
@@ -196,10 +195,11 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
         to->pack_bits++;
     }
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->heads_in_tile));
-    /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 de-phase unaided. */
+    /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 or with masks de-phase
+     * unaided. */
     const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
-    to->ping_pong = !variant->splits && (p->head_dim <= 64 || plan->schedule.tile_n != 64);
-    if (getenv("WEFT_PP")) to->ping_pong = atoi(getenv("WEFT_PP"));
+    to->ping_pong =
+        !variant->splits && ((p->head_dim <= 64 && variant->form == WEFT_HOPPER_PLAIN) || plan->schedule.tile_n != 64);
     to->keep_o = alternates(plan) ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* O is not to take any of the L2 */
     if (keeps_step(plan, walk->dispatch)) {
         to->pace = (weft_hopper_pace){.steps = (int32_t)weft_hopper_attention_cost.pace_steps,

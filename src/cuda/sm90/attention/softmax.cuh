@@ -48,12 +48,36 @@ static __device__ __forceinline__ void hopper_mask(float (&scores)[COUNT], int a
     }
 }
 
-/* Scores become tanh(score * cap): what is left of softcap * tanh(scale * score / softcap) is a scale. */
-template <int COUNT> static __device__ __forceinline__ void hopper_cap(float (&scores)[COUNT], float cap) {
+/* A polynomial in place of tanh(score * cap), in base 2, over the score, of which this is the square. The special function
+ * unit has enough to do with exponentials. */
+static __device__ __forceinline__ float hopper_small_cap(const weft_hopper_cap &small, float square) {
+    return fmaf(fmaf(small.fifth, square, small.third), square, small.first);
+}
+
+/* Scores become capped exponents in base 2: softcap * tanh(score * cap). steep: whether scores were beyond the polynomial
+ * before. Returns whether they are now. */
+template <int COUNT>
+static __device__ __forceinline__ bool hopper_cap(float (&scores)[COUNT], const weft_hopper_attention_params &p,
+                                                  bool steep) {
+    float even = 0, odd = 0; /* of all scores: squares that were used twice would be kept */
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 2) {
+        even = fmaxf(even, fabsf(scores[i]));
+        odd = fmaxf(odd, fabsf(scores[i + 1]));
+    }
+    const float most = fmaxf(even, odd);
+    if (steep || __any_sync(0xffffffffu, most * most > p.small.most)) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            scores[i] = tanh_approximate(scores[i] * p.cap) * p.scale_log2;
+        }
+        return true;
+    }
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
-        scores[i] = tanh_approximate(scores[i] * cap);
+        scores[i] *= hopper_small_cap(p.small, scores[i] * scores[i]);
     }
+    return false;
 }
 
 /* Scores become exponents in base 2 that fall by `slope` with each key between query and key. away: how far the thread's
@@ -123,25 +147,20 @@ static __device__ __forceinline__ void hopper_lowered_exponentials(float (&score
     }
 }
 
-/* The same of capped scores. The special function unit has enough to do with the exponentials themselves, so a polynomial
- * takes the place of tanh, where it is as exact: returns whether a score is beyond that. Squares are ordered as their bits
- * are. */
+/* The same of scores that are to be capped, by the polynomial. Returns whether one is beyond it. Squares are ordered as
+ * their bits are. */
 template <class S, int COUNT>
 static __device__ __forceinline__ bool hopper_capped_exponentials(float (&scores)[COUNT], const hopper_rows &rows,
-                                                                  const weft_hopper_cap &cap) {
-    int most[2] = {0, 0};
+                                                                  const weft_hopper_cap &small) {
+    int most = 0;
 #pragma unroll
     for (int i = 0; i < COUNT; i += 2) {
-        float squares[2];
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            const float score = scores[i + j], square = squares[j] = score * score;
-            const float slope = fmaf(fmaf(cap.fifth, square, cap.third), square, cap.first);
-            scores[i + j] = exp2_flushed(fmaf(score, slope, -rows.shift[i / 2 % 2]));
-        }
-        most[i / 2 % 2] = largest_of_three(most[i / 2 % 2], __float_as_int(squares[0]), __float_as_int(squares[1]));
+        const float shift = rows.shift[i / 2 % 2], one = scores[i] * scores[i], other = scores[i + 1] * scores[i + 1];
+        most = largest_of_three(most, __float_as_int(one), __float_as_int(other));
+        scores[i] = exp2_flushed(fmaf(scores[i], hopper_small_cap(small, one), -shift));
+        scores[i + 1] = exp2_flushed(fmaf(scores[i + 1], hopper_small_cap(small, other), -shift));
     }
-    return __int_as_float(max(most[0], most[1])) > cap.most;
+    return __int_as_float(most) > small.most;
 }
 
 /* Adds up the thread's exponentials, row by row. */

@@ -225,16 +225,21 @@ template <class S> struct hopper_consumer {
         away[1] = (float)(from + row(8));
     }
 
+    /* What scores, capped where they are to be, are multiplied by to be exponents in base 2. */
+    __device__ __forceinline__ float unit() const {
+        return S::scores && p.cap > 0 ? 1.0f : p.scale_log2;
+    }
+
     /* Caps scores and lets them fall by distance. */
-    template <int COUNT> __device__ __forceinline__ void finish_scores(float (&scores)[COUNT], int step) const {
+    template <int COUNT> __device__ __forceinline__ void finish_scores(float (&scores)[COUNT], int step) {
         if constexpr (S::scores) {
             if (p.cap > 0) {
-                hopper_cap(scores, p.cap);
+                steep = hopper_cap(scores, p, steep);
             }
             if (p.alibi) {
                 float away[2];
                 find_away(away, step);
-                hopper_lower(scores, p.scale_log2, slope, away);
+                hopper_lower(scores, unit(), slope, away);
             }
         }
     }
@@ -242,16 +247,16 @@ template <class S> struct hopper_consumer {
     /* Exponentials of a step's scores over the shifts as they are. Returns whether those of this thread are wrong. */
     template <int COUNT>
     __device__ __forceinline__ bool guess(float (&scores)[COUNT], const hopper_rows &rows, const hopper_share &share,
-                                          int step) const {
+                                          int step) {
         const bool masked = S::masks && step >= share.unmasked;
         if constexpr (S::scores) {
             if (p.alibi && !masked && position + (int)group * 64 >= (step + 1) * S::keys) { /* keys are before all rows */
                 float away[2];
                 if (p.cap > 0) {
-                    hopper_cap(scores, p.cap);
+                    steep = hopper_cap(scores, p, steep);
                 }
                 find_away(away, step);
-                hopper_lowered_exponentials<S>(scores, rows, p.scale_log2, slope, away);
+                hopper_lowered_exponentials<S>(scores, rows, unit(), slope, away);
                 return false;
             }
             if (p.cap > 0 && !p.alibi && !masked && !steep) {
@@ -266,9 +271,9 @@ template <class S> struct hopper_consumer {
         return false;
     }
 
-    /* What scores are multiplied by to be exponents in base 2. */
+    /* What finished scores are multiplied by to be exponents in base 2. */
     __device__ __forceinline__ float scale() const {
-        return S::scores && p.alibi ? 1.0f : p.scale_log2;
+        return S::scores && p.alibi ? 1.0f : unit();
     }
 
     /* The scores of a step become weights, when those of the step before, which are in the same registers, have met V:

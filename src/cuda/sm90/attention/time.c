@@ -223,12 +223,18 @@ static int64_t next_of(const weft_steps *steps, int64_t groups, int64_t at, int6
     return next;
 }
 
+/* What it adds to a tile that rows begin to see keys one after the other. */
+static double begin_time(const weft_hopper_attention_variant *v) {
+    return v->tile_n > 64 ? COST(begin_ns) : 0;
+}
+
 /* A tile under a band. Each warpgroup goes through the steps that its own queries see, and those that see the same step at
  * the same time take less than in proportion. */
 static double band_tile_time(const weft_hopper_attention_variant *v, const weft_reach *reach, const weft_cut *tile) {
     const int64_t groups = v->tile_m / 64, each = reach->tile_rows / groups;
     weft_steps steps[4];
     int64_t used = 0, at = INT64_MAX, at_work;
+    int begins = 0; /* whether rows begin to see keys one after the other */
     weft_cut part = *tile;
     for (; used < groups && tile->rows.begin + used * each < tile->rows.end; used++) {
         part.rows.begin = tile->rows.begin + used * each;
@@ -237,6 +243,7 @@ static double band_tile_time(const weft_hopper_attention_variant *v, const weft_
                             ? weft_sequence_from(&reach->sequences, part.sequence, part.rows.begin)
                             : part.sequence;
         steps[used] = weft_reach_band_steps(reach, &part);
+        begins |= steps[used].full_begin > steps[used].begin;
         at = steps[used].begin < at ? steps[used].begin : at;
     }
     double time = v->tile_ns * (COST(idle_share) + (1 - COST(idle_share)) * (double)used / (double)groups);
@@ -244,7 +251,7 @@ static double band_tile_time(const weft_hopper_attention_variant *v, const weft_
         time += at_work > 0 ? (double)(next - at) * v->step_ns[at_work - 1] : 0;
         at = next;
     }
-    return time + COST(diagonal_ns);
+    return time + COST(diagonal_ns) + (begins ? begin_time(v) : 0);
 }
 
 /* What the tiles of a problem with a band take, dealt out evenly. Lengths that are not known yet count as alike. */
@@ -252,9 +259,9 @@ static double band_time(const weft_hopper_attention_variant *v, const weft_atten
                         const weft_hopper_attention_layout *layout) {
     const int64_t parts = p->sequences > 0 ? p->sequences : 1, queries = v->tile_m / layout->pack;
     const int known = p->lengths.q_starts || p->lengths.q_used || p->lengths.kv_used || p->lengths.kv_pad;
-    const int64_t seq = known ? p->seq : p->seq / parts, kv_seq = known ? p->kv_seq : p->kv_seq / parts;
-    weft_reach reach =
-        weft_reach_make(seq > 0 ? seq : 1, kv_seq > 0 ? kv_seq : 1, queries, v->tile_n, weft_slice_full(seq, kv_seq));
+    const int64_t seq = known ? p->seq : weft_ceil_divide(p->seq, parts);
+    const int64_t kv_seq = known ? p->kv_seq : weft_ceil_divide(p->kv_seq, parts);
+    weft_reach reach = weft_reach_make(seq, kv_seq, queries, v->tile_n, weft_slice_full(seq, kv_seq));
     weft_sequences all = weft_attention_sequences(p);
     all.queries = seq;
     all.keys = kv_seq;
@@ -267,6 +274,9 @@ static double band_time(const weft_hopper_attention_variant *v, const weft_atten
         const int64_t tile = (int64_t)((double)i * (double)tiles * (double)batches / (double)looks);
         const weft_cut cut = weft_reach_cut(&reach, known ? tile / tiles : 0, tile % tiles, 1);
         each += band_tile_time(v, &reach, &cut) / (double)looks;
+    }
+    if (p->sequences > 0 && !known) { /* tiles in which a sequence begins */
+        each += begin_time(v) * fmin((double)queries / (double)reach.rows, 1);
     }
     const double count = (double)tiles * (double)batches * (double)(p->heads / layout->pack);
     const double waves = fmax(count / (double)layout->workers, 1);
