@@ -118,10 +118,11 @@ static weft_status make_table(weft_plan *plan, weft_message *message) {
 /* Positions that are sorted, at most: where there are more, no single tile at the end matters. */
 enum { MOST_SORTED = 1 << 20 };
 
-/* Whether longest-first has to look at the tiles: their steps do not grow from column to column, but are known. */
+/* Whether longest-first has to look at the tiles: their steps do not grow from column to column, but are known. Neighbours
+ * in a packed batch whose tiles are joined share keys, and had better stay neighbours. */
 static int sorts_tiles(const weft_plan *plan) {
     const weft_walk *w = &plan->walk;
-    return plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && w->reach.kind == WEFT_REACH_BAND &&
+    return plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && w->reach.kind == WEFT_REACH_BAND && !w->reach.joined &&
            weft_sequences_vary(&w->reach.sequences) && w->visits == 1 && w->cluster_rows * w->cluster_cols == 1 &&
            w->order.count <= MOST_SORTED;
 }

@@ -35,16 +35,16 @@ template <class S> static __device__ __forceinline__ float hopper_in_base_2(floa
     return S::bf16 ? shift : shift * scale_log2;
 }
 
-/* Scores of keys that rows r and r + 8 do not see become -inf. at: where what they see begins (BEGINS) or ends, counted
- * from the block's first key. */
+/* Scores, or weights, of keys that rows r and r + 8 do not see become `hidden`. at: where what they see begins (BEGINS) or
+ * ends, counted from the block's first key. */
 template <bool BEGINS, int COUNT>
-static __device__ __forceinline__ void hopper_mask(float (&scores)[COUNT], int at_0, int at_1) {
+static __device__ __forceinline__ void hopper_mask(float (&scores)[COUNT], float hidden, int at_0, int at_1) {
     const int column = (int)(thread_index() % 4 * 2);
     const int at[2] = {at_0 - column, at_1 - column};
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
         const int key = i / 4 * 8 + i % 2;
-        scores[i] = (key < at[i / 2 % 2]) != BEGINS ? scores[i] : -INFINITY;
+        scores[i] = (key < at[i / 2 % 2]) != BEGINS ? scores[i] : hidden;
     }
 }
 

@@ -204,17 +204,18 @@ template <class S> struct hopper_consumer {
     /* Hides what the thread's rows do not see of a step: keys before where a row's begin, behind where they end, or both.
      */
     template <int COUNT>
-    __device__ __forceinline__ void mask(float (&scores)[COUNT], const hopper_share &share, int step) const {
+    __device__ __forceinline__ void mask(float (&scores)[COUNT], const hopper_share &share, int step,
+                                         float hidden = -INFINITY) const {
         if constexpr (S::masks) {
             const hopper_run runs[2] = {run(0, step), run(8, step)};
             if (step < share.full) {
-                hopper_mask<true>(scores, runs[0].begin, runs[1].begin);
+                hopper_mask<true>(scores, hidden, runs[0].begin, runs[1].begin);
             }
             if (step >= share.unmasked) {
-                hopper_mask<false>(scores, runs[0].end, runs[1].end);
+                hopper_mask<false>(scores, hidden, runs[0].end, runs[1].end);
             }
         } else {
-            hopper_mask<false>(scores, seen(0) - step * S::keys, seen(8) - step * S::keys);
+            hopper_mask<false>(scores, hidden, seen(0) - step * S::keys, seen(8) - step * S::keys);
         }
     }
 
@@ -259,8 +260,12 @@ template <class S> struct hopper_consumer {
                 hopper_lowered_exponentials<S>(scores, rows, unit(), slope, away);
                 return false;
             }
-            if (p.cap > 0 && !p.alibi && !masked && !steep) {
-                return hopper_capped_exponentials<S>(scores, rows, p.small);
+            if (p.cap > 0 && !p.alibi && !steep) {
+                const bool wrong = hopper_capped_exponentials<S>(scores, rows, p.small);
+                if (masked) {
+                    mask(scores, share, step, 0);
+                }
+                return wrong;
             }
         }
         finish_scores(scores, step);

@@ -254,33 +254,64 @@ static double band_tile_time(const weft_hopper_attention_variant *v, const weft_
     return time + COST(diagonal_ns) + (begins ? begin_time(v) : 0);
 }
 
-/* What the tiles of a problem with a band take, dealt out evenly. Lengths that are not known yet count as alike. */
+/* A problem with a band, as its tiles see it. */
+typedef struct banded {
+    weft_reach reach;
+    int64_t tiles, columns; /* of a batch, and of all */
+    int64_t heads;          /* in packs */
+    int32_t known;          /* whether batches are */
+} banded;
+
+static double band_column_time(const weft_hopper_attention_variant *v, const banded *b, int64_t column) {
+    const weft_cut cut = weft_reach_cut(&b->reach, b->known ? column / b->tiles : 0, column % b->tiles, 1);
+    return band_tile_time(v, &b->reach, &cut);
+}
+
+/* The end of the last tile: a tile goes to the worker that is free first, those of the last rows before others. Many tiles
+ * are dealt out as if evenly. */
+static double band_dealt(const weft_hopper_attention_variant *v, const banded *b, int64_t workers, double begins) {
+    const double count = (double)b->columns * (double)b->heads;
+    const int64_t looks = b->columns < LOOKS ? b->columns : LOOKS;
+    double free_at[MOST_WORKERS] = {0}, end = 0, mean = 0;
+    if (workers <= MOST_WORKERS && count <= (double)(WAVES * workers)) {
+        for (int64_t column = b->columns - 1; column >= 0; column--) {
+            const double time = band_column_time(v, b, column) + begins;
+            for (int64_t head = 0; head < b->heads; head++) {
+                take(free_at, workers, time);
+            }
+        }
+        for (int64_t i = 0; i < workers; i++) {
+            end = fmax(end, free_at[i]);
+        }
+        return end;
+    }
+    for (int64_t i = 0; i < looks; i++) {
+        const double column = (double)i * (double)b->columns / (double)looks;
+        mean += (band_column_time(v, b, (int64_t)column) + begins) / (double)looks;
+    }
+    return fmax(count / (double)workers, 1) * mean;
+}
+
+/* What the tiles of a problem with a band take. Lengths that are not known yet count as alike. */
 static double band_time(const weft_hopper_attention_variant *v, const weft_attention *p,
                         const weft_hopper_attention_layout *layout) {
     const int64_t parts = p->sequences > 0 ? p->sequences : 1, queries = v->tile_m / layout->pack;
     const int known = p->lengths.q_starts || p->lengths.q_used || p->lengths.kv_used || p->lengths.kv_pad;
     const int64_t seq = known ? p->seq : weft_ceil_divide(p->seq, parts);
     const int64_t kv_seq = known ? p->kv_seq : weft_ceil_divide(p->kv_seq, parts);
-    weft_reach reach = weft_reach_make(seq, kv_seq, queries, v->tile_n, weft_slice_full(seq, kv_seq));
+    banded b = {.reach = weft_reach_make(seq, kv_seq, queries, v->tile_n, weft_slice_full(seq, kv_seq)),
+                .heads = p->heads / layout->pack,
+                .known = known};
     weft_sequences all = weft_attention_sequences(p);
     all.queries = seq;
     all.keys = kv_seq;
-    weft_reach_set_band(&reach, weft_attention_band(p), all, 0);
-    reach.joined = !p->lengths.kv_starts;
-    const int64_t batches = p->sequences > 0 ? (known ? 1 : parts) : p->batch, tiles = weft_reach_tiles(&reach);
-    const int64_t looks = tiles * batches < LOOKS ? tiles * batches : LOOKS;
-    double each = 0;
-    for (int64_t i = 0; i < looks; i++) {
-        const int64_t tile = (int64_t)((double)i * (double)tiles * (double)batches / (double)looks);
-        const weft_cut cut = weft_reach_cut(&reach, known ? tile / tiles : 0, tile % tiles, 1);
-        each += band_tile_time(v, &reach, &cut) / (double)looks;
-    }
-    if (p->sequences > 0 && !known) { /* tiles in which a sequence begins */
-        each += begin_time(v) * fmin((double)queries / (double)reach.rows, 1);
-    }
-    const double count = (double)tiles * (double)batches * (double)(p->heads / layout->pack);
-    const double waves = fmax(count / (double)layout->workers, 1);
-    return COST(launch_ns) + COST(start_ns) + waves * each;
+    weft_reach_set_band(&b.reach, weft_attention_band(p), all, 0);
+    b.reach.joined = !p->lengths.kv_starts;
+    b.tiles = weft_reach_tiles(&b.reach);
+    b.columns = b.tiles * (p->sequences > 0 ? (known ? 1 : parts) : p->batch);
+    /* Tiles in which a sequence begins, of those that are not known. */
+    const double begins = p->sequences > 0 && !known ? begin_time(v) * fmin((double)queries / (double)seq, 1) : 0;
+    return COST(launch_ns) + COST(start_ns) + band_dealt(v, &b, layout->workers, begins);
 }
 
 double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, const weft_attention *p) {
