@@ -100,13 +100,14 @@ static weft_attention draw(uint64_t *random, int round, int32_t bits, drawn_leng
     p.layout = (weft_layout)random_between(random, 0, 1);
     p.scale = round % 5 == 0 ? -0.1 : 0;
     draw_mask(random, &p);
-    draw_features(random, &p, bits, lengths);
+    draw_features(random, &p, bits, 64, lengths);
     p.head_dim_v = p.head_dim_v > 512 || (p.head_dim_v == 0 && p.head_dim > 512) ? 512 : p.head_dim_v;
     if (round % 3 == 0) {
         pad_problem(&p, 1);
     }
     *t = tensors_new(random, &p);
     t->p.lengths = t->data.lengths = lengths->all;
+    t->p.pairs = t->data.pairs = lengths->pairs;
     return p;
 }
 

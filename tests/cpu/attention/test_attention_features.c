@@ -34,13 +34,14 @@ static weft_attention draw(uint64_t *random, int round, int32_t bits, drawn_leng
         p.kv_seq = p.kv_seq / 4 + 1;
         draw_mask(random, &p);
     }
-    draw_features(random, &p, bits, lengths);
+    draw_features(random, &p, bits, 16, lengths);
     p.scale = round % 7 == 6 ? -0.3 : 0;
     if (round % 4 == 0) {
         pad_problem(&p, 3);
     }
     *t = tensors_new(random, &p);
     t->p.lengths = t->data.lengths = lengths->all;
+    t->p.pairs = t->data.pairs = lengths->pairs;
     return p;
 }
 
@@ -68,12 +69,13 @@ static void forward(void **state) {
  * sink, may give 0 or NaN. */
 static void hidden_values_add_nothing(void **state) {
     (void)state;
-    static const int32_t hiding[] = {WEFT_HAS_LENGTHS, WEFT_HAS_CHUNK, WEFT_HAS_PREFIX, WEFT_HAS_DROPOUT};
+    static const int32_t hiding[] = {WEFT_HAS_LENGTHS, WEFT_HAS_CHUNK,  WEFT_HAS_PREFIX,
+                                     WEFT_HAS_DROPOUT, WEFT_HAS_BLOCKS, WEFT_HAS_TREE};
     uint64_t random = random_seed(130);
     for (int round = 0; random_round(&random, &round, 100); round++) {
         drawn_lengths lengths;
         tensors t;
-        const int32_t bits = (hiding[round % 4] | draw_pair(&random, round)) & ~(WEFT_HAS_SINKS | WEFT_HAS_BIAS);
+        const int32_t bits = (hiding[round % 6] | draw_pair(&random, round)) & ~(WEFT_HAS_SINKS | WEFT_HAS_BIAS);
         const weft_attention p = draw(&random, 3 * round, bits, &lengths, &t); /* fp32 */
         const weft_schedule s = random_schedule(&random, &p);
         spoil(&random, &t);
