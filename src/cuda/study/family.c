@@ -124,17 +124,18 @@ static weft_status explain_tile(const weft_study_variant *kind, const weft_atten
                                 const weft_cuda_device *device, weft_message *why) {
     const char *math = kind->math == WEFT_STUDY_PRECISE ? "precise" : "fast";
     char tiles[120] = "";
-    int too_large = 0, crosses = p->block_rows > 0;
+    int too_large = 0, compiled = 0, inside = 0; /* tiles that the schedule takes; those of them that cross no blocks */
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
         if (is_of_kind(v, kind)) {
             const size_t length = strlen(tiles);
             snprintf(tiles + length, sizeof tiles - length, " %dx%d", (int)v->tile_m, (int)v->tile_n);
-            crosses &= !tile_fits(v, s) || !fits_blocks(v, p);
+            compiled |= tile_fits(v, s);
+            inside |= tile_fits(v, s) && fits_blocks(v, p);
             too_large |= tile_fits(v, s) && v->shared_bytes + STATIC_SHARED_BYTES > (uint32_t)device->shared_bytes;
         }
     }
-    if (crosses) {
+    if (compiled && !inside) {
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "no tile divides a mask's blocks of %" PRId64 " queries x %" PRId64
                          " keys; with %s math there are%s",
