@@ -265,13 +265,11 @@ typedef struct weft_attention_data {
     weft_pairs pairs;      /**< as `lengths` */
 } weft_attention_data;
 
+/* clang-format off */
 #define WEFT_ATTENTION_DATA_INIT                                                                                           \
-    {                                                                                                                      \
-        sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,                 \
-            {0, 0, 0, 0, 0}, 0, {                                                                                          \
-            0, 0, 0, 0, 0                                                                                                  \
-        }                                                                                                                  \
-    }
+    {sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,                    \
+     {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}}
+/* clang-format on */
 
 /** Buffers of a backward attention: dO in, dQ, dK and dV out, each laid out like the tensor it belongs to. */
 typedef struct weft_attention_gradients {
@@ -289,13 +287,11 @@ typedef struct weft_attention_gradients {
     weft_pairs pairs;
 } weft_attention_gradients;
 
+/* clang-format off */
 #define WEFT_ATTENTION_GRADIENTS_INIT                                                                                      \
-    {                                                                                                                      \
-        sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
-            NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0, {                                                                  \
-            0, 0, 0, 0, 0                                                                                                  \
-        }                                                                                                                  \
-    }
+    {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
+     NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}}
+/* clang-format on */
 
 /** Buffers of a GEMM. c is read only when beta is not 0. */
 typedef struct weft_gemm_data {
