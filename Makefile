@@ -43,9 +43,13 @@ quick: deps-test
 	cmake --build $(BUILD)/quick -j $(JOBS) --target quick_tests
 	cd $(BUILD)/quick && WEFT_TEST_ROUNDS=50 $(CTEST) -L '^quick$$'
 
-# CUDA kernels are compiled for one chip, and those of fp16, which differ from bf16 by a type, in make nightly.
+# The gate compiles CUDA kernels for one chip, and of every family and form a variant or two: the others differ by numbers, and
+# make nightly compiles them all and looks for spills. It emulates all variants for bf16, and of fp16, which differs by a type, a
+# few.
+GATE = -DWEFT_CUDA=ON -DWEFT_CUDA_CHIPS=90 -DWEFT_CUDA_ONLY='_bf16_(d64_(64x64|64x128|192x128)|.._128x128)_' \
+       -DWEFT_EMULATED_ONLY='_bf16_|_fp16_(d64_64x64__study|kk_128x)'
 configure-test: deps-test
-	cmake -S . -B $(BUILD)/test $(DEVELOPER) -DWEFT_CUDA=ON -DWEFT_CUDA_CHIPS=90 -DWEFT_CUDA_SKIP=_fp16
+	cmake -S . -B $(BUILD)/test $(DEVELOPER) $(GATE)
 
 configure-sanitize: deps-test
 	cmake -S . -B $(BUILD)/sanitize -DCMAKE_C_COMPILER=clang $(DEVELOPER) -DWEFT_SANITIZE=ON -DWEFT_CUDA=OFF
@@ -70,7 +74,7 @@ test-all: deps-test
 
 # The unit tests once more, with sanitizers and with the search for leaks.
 test-sanitize: configure-sanitize
-	cmake --build $(BUILD)/sanitize -j $(JOBS) --target quick_tests gate_tests
+	cmake --build $(BUILD)/sanitize -j $(JOBS) --target quick_tests gate_tests nightly_tests
 	cd $(BUILD)/sanitize && $(NIGHTLY) $(CTEST) -L unit
 
 # Threads, built by clang with the thread sanitizer. Archer tells it what OpenMP's barriers order.
@@ -88,9 +92,11 @@ test-cross: deps-test deps-cross
 	cmake --build $(BUILD)/cross -j $(JOBS) --target quick_tests
 	scripts/test-cross.sh $(BUILD)/quick $(BUILD)/cross
 
-test-gpu: configure-test
-	cmake --build $(BUILD)/test -j $(JOBS) --target all gpu_tests
-	scripts/test-gpu.sh $(BUILD)/test
+# On all variants of the CUDA kernels; CHIPS=90 compiles the portable ones for that chip only.
+test-gpu: deps-test
+	cmake -S . -B $(BUILD)/gpu $(DEVELOPER) -DWEFT_CUDA=ON -DWEFT_CUDA_CHIPS=$(CHIPS)
+	cmake --build $(BUILD)/gpu -j $(JOBS) --target all gpu_tests
+	scripts/test-gpu.sh $(BUILD)/gpu
 
 bench: all
 	for bench in $(BUILD)/release/bench/bench_*; do [ ! -x $$bench ] || [ -d $$bench ] || $$bench || exit 1; done

@@ -4,33 +4,42 @@
 # Files named *_sm90a.cu use what only Hopper has; the others are for every chip from 8.0 on. Code for 8.0 serves 8.x, for 10.0
 # 10.x and for 12.0 12.x (GB10 is 12.1); later chips compile the PTX when they load it.
 
-# Writes the modules of the family in src/cuda/<folder> to the build tree and sets `out` to their files. Each row of its
-# variants.def, MACRO(symbol, module, ...) or MACRO_GENERAL(...), is an entry point of <module>.cu; entries.cuh says what the
-# macros expand to.
-function(weft_modules out folder macro)
+# Writes the modules of the family in src/cuda/<folder> to ${PROJECT_BINARY_DIR}/<into> and sets `out` to their files. Each row
+# of its variants.def, MACRO(symbol, module, ...) or MACRO_GENERAL(...), is an entry point of <module>.cu; entries.cuh says what
+# the macros expand to. Rows whose symbol does not match the regular expression `only` are left out; <into>/cuda/<folder> gets a
+# variants.def of the others.
+function(weft_modules out folder macro into only)
   set(def src/cuda/${folder}/variants.def)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${def})
-  file(STRINGS ${def} rows REGEX "^${macro}(_GENERAL)?\\(")
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${def})
+  set(into ${PROJECT_BINARY_DIR}/${into})
+  file(READ ${PROJECT_SOURCE_DIR}/${def} text)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${def} rows REGEX "^${macro}(_GENERAL)?\\(")
   set(modules "")
   foreach(row IN LISTS rows)
-    string(REGEX MATCH "^[A-Z_]+\\([^,]+, *([^, ]+)" matched "${row}")
-    list(APPEND modules ${CMAKE_MATCH_1})
-    string(APPEND rows_of_${CMAKE_MATCH_1} "${row}\n")
+    string(REGEX MATCH "^[A-Z_]+\\(([^,]+), *([^, ]+)" matched "${row}")
+    set(module ${CMAKE_MATCH_2})
+    if(CMAKE_MATCH_1 MATCHES "${only}")
+      list(APPEND modules ${module})
+      string(APPEND rows_of_${module} "${row}\n")
+    else()
+      string(REPLACE "${row}\n" "" text "${text}")
+    endif()
   endforeach()
   list(REMOVE_DUPLICATES modules)
   set(files "")
   foreach(module IN LISTS modules)
-    set(file ${PROJECT_BINARY_DIR}/kernels/${module}.cu)
+    set(file ${into}/${module}.cu)
     file(CONFIGURE OUTPUT ${file} @ONLY
          CONTENT "/* Made by cmake/kernels.cmake from ${def}. */\n#include \"cuda/${folder}/entries.cuh\"\n\n${rows_of_${module}}")
     list(APPEND files ${file})
   endforeach()
+  file(CONFIGURE OUTPUT ${into}/cuda/${folder}/variants.def @ONLY CONTENT "${text}")
   set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
-weft_modules(weft_study_modules study WEFT_STUDY)
-weft_modules(weft_attention_modules sm90/attention WEFT_HOPPER_ATTENTION)
-weft_modules(weft_gemm_modules sm90/gemm WEFT_GEMM)
+weft_modules(weft_study_modules study WEFT_STUDY kernels "${WEFT_CUDA_ONLY}")
+weft_modules(weft_attention_modules sm90/attention WEFT_HOPPER_ATTENTION kernels "${WEFT_CUDA_ONLY}")
+weft_modules(weft_gemm_modules sm90/gemm WEFT_GEMM kernels "${WEFT_CUDA_ONLY}")
 
 set(weft_images ${PROJECT_BINARY_DIR}/cuda_images.c)
 set(image_rows "")
@@ -42,9 +51,6 @@ set(nvcc_flags -std=c++17 -O3)
 if(WEFT_HAS_CUDA)
   file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
   list(APPEND kernel_files ${weft_study_modules} ${weft_attention_modules} ${weft_gemm_modules})
-  if(WEFT_CUDA_SKIP)
-    list(FILTER kernel_files EXCLUDE REGEX "${WEFT_CUDA_SKIP}")
-  endif()
   string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" matched "${CMAKE_CUDA_COMPILER_VERSION}")
   math(EXPR toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
   set(portable_chips 80 90)

@@ -13,13 +13,18 @@ set(WEFT_TIER_gpu gpu)
 set(WEFT_TESTS_quick format shellcheck json openmp deps clocks tiers layers operations cli)
 set(WEFT_TESTS_gate "")
 set(WEFT_TESTS_nightly hopper_attention_emulated_fp16 pages launches recommend_all reproduce_sawtooth reproduce_cutile reproduce_tile-scheduling reproduce_spark-gemm
-    reproduce_numa reproduce_h200 cli_progress_all)
+    reproduce_numa reproduce_h200 cli_progress_all cli_memory_report)
+
+# With the address and undefined-behaviour sanitizers only at night: long comparisons of searches and prices with whole
+# simulations, whose code the tests of the simulator and of searches run with sanitizers in the gate.
+set(WEFT_TESTS_sanitize_nightly test_recommend test_priced)
 
 # Also run with the thread sanitizer.
 set(WEFT_TESTS_threads test_cpu test_attention_features test_backward test_decode test_stealing test_driver test_plan_cuda test_plan test_tune)
 
 # The longest, which start first: a core that waits for the last test is idle.
-set(WEFT_TESTS_first hopper_attention_emulated hopper_gemm_emulated wheel cppcheck cli_memory study_emulated readme test_cpu headers)
+set(WEFT_TESTS_first hopper_attention_emulated cppcheck wheel cli_plan python readme tuning_faults hopper_gemm_emulated study_emulated test_cpu
+    fuzz_options)
 
 # Seconds after which a test hangs: far more than any takes on a slow and busy machine. No test has another limit of time.
 set(WEFT_TEST_TIMEOUT 7200)
@@ -37,6 +42,9 @@ function(weft_label_test name kind)
       set(tier ${other})
     endif()
   endforeach()
+  if(WEFT_SANITIZE AND name IN_LIST WEFT_TESTS_sanitize_nightly)
+    set(tier nightly)
+  endif()
   set(labels ${kind})
   if(NOT tier STREQUAL kind)
     list(APPEND labels ${tier})

@@ -22,7 +22,7 @@ SHORT = ["--seq", "256", "--head-dim", "16"]
 TIMES = re.compile(rb'"(elapsed_seconds|seconds|tflops|least|most)":[-+.e0-9]+|in \d+\.\d+ s|\d+\.\d+ [mn]?s, [.\d]+ [TGM]FLOP/s')
 
 
-class Memory(unittest.TestCase):
+class Failing(unittest.TestCase):
     def run_command(self, arguments, folder, **variables):
         """Exit code, standard output, the file (None when there is none) and the lines on standard error."""
         path = os.path.join(folder, "out")
@@ -60,6 +60,8 @@ class Memory(unittest.TestCase):
             self.assertFalse(wrong, "\n".join([f"{len(wrong)} wrong", *wrong]))
             self.assertGreater(failed, 0, "no allocation that mattered has failed")
 
+
+class Memory(Failing):
     def test_orders(self):
         self.fail_in_turn("orders", "--json")
 
@@ -104,6 +106,10 @@ class Memory(unittest.TestCase):
 
     def test_reproduce(self):
         self.fail_in_turn("reproduce", "cutile", "--json", "--seeds", "2", cost=5)
+
+
+class Report(Failing):
+    """Apart: it simulates a whole study each time."""
 
     def test_report(self):
         self.fail_in_turn("report", "cutile", "-o", "OUT", cost=20, begin=0.995)

@@ -102,6 +102,21 @@ static int check_variant(int variant, trial *trials, int count, uint64_t *random
     return failed;
 }
 
+/* Whether a plain variant is to be checked. */
+static int is_asked(int variant, int head_dim, int dtype, const char *only) {
+    const weft_study_variant *v = &variants[variant];
+    return v->head_dim_v == 0 && v->head_dim == head_dim && v->dtype == (weft_dtype)dtype &&
+           (!only || strstr(v->symbol, only));
+}
+
+static int has_any(int head_dim, int dtype, const char *only) {
+    int any = 0;
+    for (int v = 0; v < VARIANTS; v++) {
+        any |= is_asked(v, head_dim, dtype, only);
+    }
+    return any;
+}
+
 static int check_all(const char *only, int quick) {
     enum { TRIALS = 6 };
     static const int head_dims[] = {56, 64, 80, 96, 128};
@@ -112,12 +127,14 @@ static int check_all(const char *only, int quick) {
     for (int d = 0; d < 5; d++) {
         for (int dtype = WEFT_FP16; dtype <= WEFT_BF16; dtype++) {
             trial trials[TRIALS];
+            if (!has_any(head_dims[d], dtype, only)) {
+                continue;
+            }
             for (int i = 0; i < TRIALS; i++) {
                 trials[i] = trial_new(&random, (weft_dtype)dtype, head_dims[d], i, quick ? 200 : 400);
             }
             for (int v = 0; v < VARIANTS; v++) {
-                if (variants[v].head_dim_v != 0 || variants[v].head_dim != head_dims[d] ||
-                    variants[v].dtype != (weft_dtype)dtype || (only && !strstr(variants[v].symbol, only))) {
+                if (!is_asked(v, head_dims[d], dtype, only)) {
                     continue;
                 }
                 if (!variant_prepare(v, 0)) {

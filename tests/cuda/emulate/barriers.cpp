@@ -46,7 +46,7 @@ void barrier_arrive(uint32_t number, uint32_t threads) {
 bool barrier_any(uint32_t number, uint32_t threads, bool mine) {
     const uint64_t before = arrive(number, threads, mine);
     while (by_number[number].held == before) {
-        emulated_pause("barrier", number);
+        emulated_await(by_number[number].held, "barrier", number);
     }
     return by_number[number].result;
 }
@@ -136,7 +136,8 @@ bool mbarrier_try(uint32_t barrier, uint32_t parity) {
 }
 
 void mbarrier_wait(uint32_t barrier, uint32_t parity) {
-    while (!mbarrier_try(barrier, parity)) {
-        emulated_pause("mbarrier", emulated_mbarrier_at(barrier).number);
+    const emulated_mbarrier &b = emulated_mbarrier_at(barrier);
+    while (b.flips % 2 == parity) {
+        emulated_await(b.flips, "mbarrier", b.number);
     }
 }

@@ -20,7 +20,7 @@ struct parcel {
 
 struct member {
     uint32_t arrivals[EMULATED_THREADS], waits[EMULATED_THREADS]; /* of each thread */
-    uint32_t seen;                                                /* phases that the CTA knows to be over */
+    uint64_t seen;                                                /* phases that the CTA knows to be over */
     bool ended;
     std::vector<parcel> kept[EMULATED_THREADS]; /* of each thread: sent and not released */
     std::vector<parcel> released, mail;         /* to the CTA: in the phase that goes on, and in those that are over */
@@ -112,7 +112,7 @@ void cluster_wait() {
         emulated_fail("a wait at the cluster's barrier without an arrival");
     }
     while (m.seen < m.arrivals[thread]) {
-        emulated_pause("the cluster's barrier, phase", m.waits[thread]);
+        emulated_await(m.seen, "the cluster's barrier, phase", m.waits[thread]);
     }
     m.waits[thread]++;
 }

@@ -34,7 +34,9 @@ uint64_t gridNumber;
 struct fibre {
     jmp_buf at;
     bool started, done;
-    unsigned asleep; /* turns */
+    unsigned asleep;       /* turns */
+    const uint64_t *count; /* that it awaits a change of, or null */
+    uint64_t counted;      /* what that was */
     void *stack;
     const char *what; /* it waits for, */
     uint32_t which;
@@ -99,13 +101,27 @@ static void fibre_main() {
     _longjmp(home, 1);
 }
 
-void emulated_pause(const char *what, uint32_t which) {
-    fibre *f = &fibres[running];
+static void pause(fibre *f, const char *what, uint32_t which) {
     f->what = what;
     f->which = which;
     if (_setjmp(f->at) == 0) {
         _longjmp(home, 1);
     }
+}
+
+void emulated_pause(const char *what, uint32_t which) {
+    fibres[running].count = nullptr;
+    pause(&fibres[running], what, which);
+}
+
+void emulated_await(const uint64_t &count, const char *what, uint32_t which) {
+    fibres[running].count = &count;
+    fibres[running].counted = count;
+    pause(&fibres[running], what, which);
+}
+
+static bool can_run(const fibre *f) {
+    return !f->done && (!f->count || *f->count != f->counted);
 }
 
 void __syncthreads() {
@@ -117,7 +133,7 @@ void __syncthreads() {
         return;
     }
     while (barriers == before) {
-        emulated_pause("barrier", 0);
+        emulated_await(barriers, "barrier", 0);
     }
 }
 
@@ -137,7 +153,7 @@ void emulated_meet(void *mine, void (*work)(void *const *all)) {
         return;
     }
     while (m->held == before) {
-        emulated_pause("the other lanes of warp", running / 32);
+        emulated_await(m->held, "the other lanes of warp", running / 32);
     }
 }
 
@@ -181,7 +197,7 @@ static unsigned turn_of_warp(unsigned warp) {
         fibre *f = &fibres[running];
         if (f->asleep > 0) {
             f->asleep--;
-        } else if (!f->done && !idle) {
+        } else if (!idle && can_run(f)) {
             run_fibre(f);
         }
         left += !f->done;
@@ -206,6 +222,7 @@ static void start_fibres() {
     for (unsigned i = 0; i < launched->threads; i++) {
         fibres[i].started = fibres[i].done = false;
         fibres[i].asleep = 0;
+        fibres[i].count = nullptr;
         fibres[i].stack = stack + (size_t)i * STACK;
     }
 }

@@ -49,6 +49,9 @@ enum { EMULATED_SLOTS = 8, EMULATED_CLUSTER = 8 };            /* CTAs at a time,
 /* Lets others run. The words say what for, should nobody get on. */
 void emulated_pause(const char *what, uint32_t which);
 
+/* The same until `count` is another: before that the thread is not looked at. */
+void emulated_await(const uint64_t &count, const char *what, uint32_t which);
+
 /* Somebody can get on. */
 void emulated_moved();
 

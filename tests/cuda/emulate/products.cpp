@@ -11,6 +11,7 @@ enum { GROUP = 128, GROUPS = EMULATED_THREADS / GROUP };
 static thread_local emulated_orders<emulated_product> orders[EMULATED_THREADS];
 static thread_local bool fenced[EMULATED_THREADS];
 static thread_local uint64_t committed[EMULATED_THREADS], done[GROUPS]; /* batches */
+static thread_local uint64_t changes[GROUPS];                           /* of committed and done */
 
 static bool same(const emulated_product &x, const emulated_product &y) {
     return x.n == y.n && x.a == y.a && x.b == y.b && !x.a_registers == !y.a_registers && x.add == y.add &&
@@ -134,6 +135,7 @@ static void multiply_batch(unsigned group) {
         orders[group * GROUP + i].groups.pop_front();
     }
     done[group]++;
+    changes[group]++;
 }
 
 void emulated_start(const emulated_product &product) {
@@ -153,6 +155,7 @@ void wgmma_fence() {
 void wgmma_commit() {
     orders[emulated_thread()].commit();
     committed[emulated_thread()]++;
+    changes[emulated_thread() / GROUP]++;
     fenced[emulated_thread()] = false;
 }
 
@@ -178,7 +181,7 @@ void emulated_products_wait(size_t pending) {
             multiply_batch(group);
             emulated_moved();
         } else {
-            emulated_pause("products of the other warps of warpgroup", group);
+            emulated_await(changes[group], "products of the other warps of warpgroup", group);
         }
     }
 }
