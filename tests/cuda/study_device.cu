@@ -184,7 +184,8 @@ static int check_features(const char *only, int rounds, int64_t most) {
     double worst = 0;
     const lent l = lend(4096);
     for (int round = 0; random_round(&random, &round, rounds) && failed < 5; round++) {
-        trial t = trial_with(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, draw_pair(&random, round), most);
+        const int32_t bits = draw_pair(&random, round) | (round % 4 == 3 ? WEFT_HAS_BLOCKS : 0); /* which move steps */
+        trial t = trial_with(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, bits, most);
         for (int v = 0; v < VARIANTS; v++) {
             if (!is_least(v, &t.p) || crosses_blocks(v, &t.p) || (only && !strstr(variants[v].symbol, only)) ||
                 !variant_prepare(v, 0)) {

@@ -123,7 +123,8 @@ static inline void take_pairs(input *in, weft_attention *p) {
                       p->batch <= 4 && p->heads > 0 && p->heads <= 4 && p->block_batch_stride >= 0 &&
                       p->block_batch_stride <= 100 && p->block_head_stride >= 0 && p->block_head_stride <= 100 &&
                       p->block_entries <= MOST && p->block_bitmaps <= MOST / 16;
-    const weft_pairs given = {starts, list, bits_at, bits, p->seq * p->batch <= MOST && take(in) % 2 ? tree : NULL};
+    const weft_pairs given = {starts, list, bits_at, bits,
+                              small && p->seq * p->batch <= MOST && take(in) % 2 ? tree : NULL};
     const weft_pairs none = {0, 0, 0, 0, 0};
     p->pairs = small ? given : none;
 }

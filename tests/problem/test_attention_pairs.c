@@ -332,6 +332,16 @@ static void simulator_loads_what_is_listed(void **state) {
     assert_int_equal(of[0].piece_visits, of[1].piece_visits);
     const double pairs = 1024.0 * 1025 / 2;
     assert_true(weft_problem_flops(&blocks) == 2 * 2 * pairs * 4 * 64);
+    for (int i = 0; i < BLOCKS; i++) { /* each block of queries sees one of keys, none the same */
+        starts[i + 1] = i + 1;
+        list[i] = BLOCKS - 1 - i;
+    }
+    weft_plan *plan;
+    assert_int_equal(plan_for(&plan, &blocks, &s, &machine, NULL), WEFT_OK);
+    assert_int_equal(weft_simulate(plan, NULL, &of[1], NULL, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
+    assert_int_equal(of[1].compulsory_misses, of[0].compulsory_misses); /* all keys, once */
+    assert_true(of[1].total.misses >= of[1].compulsory_misses);
     memset(starts, 0, sizeof starts);
     assert_true(weft_problem_flops(&blocks) == 0);
 }

@@ -103,8 +103,27 @@ static void backward(void **state) {
     each_kernel(check_gradients);
 }
 
+/* Block masks and tree masks, forward and backward, each with another feature; scales of either sign, and blocks that do
+ * not fit a backward pass's. */
+static void masks_of_pairs(void **state) {
+    (void)state;
+    uint64_t random = random_seed(140);
+    for (int round = 0; random_round(&random, &round, 3 * FEATURES); round++) {
+        const int32_t bits = draw_pair(&random, round) | (round % 3 ? WEFT_HAS_BLOCKS : WEFT_HAS_TREE);
+        static drawn_lengths lengths;
+        tensors t;
+        weft_attention p = draw(&random, round % 2 ? 8 : round, bits & ~WEFT_HAS_LARGE_DIM, &lengths, &t);
+        p.scale = t.p.scale = round % 4 < 2 ? -0.3 : 0.2;
+        const weft_schedule s = random_schedule(&random, &p);
+        run(&t, &p, &s);
+        compare(&t);
+        check_backward(&random, &t, &p, round);
+        tensors_free(&t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(hidden_values_add_nothing),
-                                       cmocka_unit_test(backward)};
+                                       cmocka_unit_test(backward), cmocka_unit_test(masks_of_pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
