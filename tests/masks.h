@@ -116,7 +116,11 @@ static inline uint64_t draw_word(uint64_t *random) {
 static inline void draw_blocks(uint64_t *random, weft_attention *p, int64_t side, drawn_lengths *to) {
     drawn_pairs *room = &to->room;
     p->block_rows = side * random_between(random, 1, 3);
-    p->block_columns = (side < 32 ? 32 : side) * random_between(random, 1, 3);
+    p->block_columns = (side < 32 ? 32 : side) * (random_between(random, 0, 2) ? 1 : random_between(random, 2, 3));
+    if (random_between(random, 0, 2)) { /* the band shows all, so that lists have gaps */
+        p->mask = WEFT_MASK_NONE;
+        p->offset = p->left = p->right = 0;
+    }
     const int64_t rows = (p->seq + p->block_rows - 1) / p->block_rows;
     const int64_t columns = (p->kv_seq + p->block_columns - 1) / p->block_columns;
     const int64_t words = p->block_rows * p->block_columns / 32;

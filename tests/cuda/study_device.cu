@@ -184,7 +184,8 @@ static int check_features(const char *only, int rounds, int64_t most) {
     double worst = 0;
     const lent l = lend(4096);
     for (int round = 0; random_round(&random, &round, rounds) && failed < 5; round++) {
-        const int32_t bits = draw_pair(&random, round) | (round % 4 == 3 ? WEFT_HAS_BLOCKS : 0); /* which move steps */
+        const int32_t masks[] = {0, 0, 0, WEFT_HAS_BLOCKS, 0, 0, 0, WEFT_HAS_BLOCKS | WEFT_HAS_DROPOUT}; /* steps move */
+        const int32_t bits = draw_pair(&random, round) | masks[round % 8];
         trial t = trial_with(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, bits, most);
         for (int v = 0; v < VARIANTS; v++) {
             if (!is_least(v, &t.p) || crosses_blocks(v, &t.p) || (only && !strstr(variants[v].symbol, only)) ||

@@ -255,6 +255,7 @@ static trial trial_with(uint64_t *state, weft_dtype dtype, int32_t bits, int64_t
     p.head_dim = dims[random_between(state, 0, 7)];
     p.seq = random_between(state, 1, bits & WEFT_HAS_LARGE_DIM ? most / 2 : most);
     p.kv_seq = random_between(state, 1, bits & WEFT_HAS_LARGE_DIM ? most / 2 : most);
+    p.kv_seq += bits & WEFT_HAS_BLOCKS ? 192 : 0; /* lists with gaps */
     p.dtype = dtype;
     p.scale = random_between(state, 0, 1) ? 0 : random_normal(state) * 0.2;
     draw_mask(state, &p);
