@@ -100,6 +100,19 @@ WEFT_INLINE int64_t weft_blocks_entry(const weft_blocks *blocks, int64_t batch, 
     return entry < entries.end && weft_blocks_number(blocks, entry) == number ? entry : -1;
 }
 
+/** Whether the list of one of some queries names a block that has one of some keys. */
+WEFT_INLINE int weft_blocks_name(const weft_blocks *blocks, int64_t batch, int64_t head, weft_rows rows, weft_rows keys) {
+    const int64_t first = keys.begin / blocks->columns, last = (keys.end - 1) / blocks->columns;
+    for (int64_t row = rows.begin; row < rows.end; row += blocks->rows - row % blocks->rows) {
+        const weft_rows entries = weft_blocks_entries(blocks, batch, head, row);
+        const int64_t entry = weft_blocks_search(blocks, entries, first);
+        if (entry < entries.end && weft_blocks_number(blocks, entry) <= last) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /** The steps of a list are numbered one behind the other: those of entry e from (e - entries.begin) times the steps of a
  * block on. This is the step of a number. */
 WEFT_INLINE int64_t weft_blocks_step(const weft_blocks *blocks, int64_t first_entry, int64_t number) {

@@ -149,19 +149,6 @@ static void add_to_keys(const weft_cpu_gradients *w, const weft_cpu_packed_queri
     }
 }
 
-/* Whether the lists of a block mask name a block of keys for one of the queries. */
-static int are_listed(const weft_blocks *blocks, const weft_cpu_queries *q, int64_t begin, int64_t keys) {
-    for (int64_t row = q->rows.begin, next; row < q->rows.end; row = next) {
-        const weft_rows entries = weft_blocks_entries(blocks, q->batch, q->head, row);
-        const int64_t entry = weft_blocks_search(blocks, entries, begin / blocks->columns);
-        next = row / blocks->rows * blocks->rows + blocks->rows;
-        if (entry < entries.end && weft_blocks_number(blocks, entry) <= (begin + keys - 1) / blocks->columns) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* One block of queries of one head against the block of keys: from the first panel that sees any. */
 static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t item, const weft_cpu_queries *q,
                           int64_t begin, int64_t keys, float *sums) {
@@ -169,7 +156,8 @@ static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t 
     const weft_blocks *blocks = &w->scores.blocks;
     const int masked = blocks->pairs.block_starts || blocks->pairs.tree;
     int64_t first = panels;
-    if (blocks->pairs.block_starts && !are_listed(blocks, q, begin, keys)) {
+    const weft_rows here = {begin, begin + keys};
+    if (blocks->pairs.block_starts && !weft_blocks_name(blocks, q->batch, q->head, q->rows, here)) {
         return;
     }
     for (int64_t panel = 0; panel < panels; panel++) {
