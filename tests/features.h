@@ -5,7 +5,7 @@
 #include "masks.h"
 #include "problem/problem.h"
 
-enum { FEATURES = 13 }; /* bits of WEFT_HAS_ */
+enum { FEATURES = 15 }; /* bits of WEFT_HAS_ */
 
 /* What is asked of a bias: any type, and some axes repeated. */
 static inline void draw_bias(uint64_t *random, weft_attention *p) {
@@ -20,10 +20,14 @@ static inline void draw_bias(uint64_t *random, weft_attention *p) {
     }
 }
 
-/* Gives a problem, whose sizes and mask are drawn, the features of these bits; those that exclude each other give way. */
-static inline void draw_features(uint64_t *random, weft_attention *p, int32_t bits, drawn_lengths *lengths) {
+/* Gives a problem, whose sizes and mask are drawn, the features of these bits; those that exclude each other give way. The
+ * blocks of a block mask have multiples of `side` queries and keys. */
+static inline void draw_features(uint64_t *random, weft_attention *p, int32_t bits, int64_t side, drawn_lengths *lengths) {
     const weft_lengths none = {0, 0, 0, 0, 0};
+    const weft_pairs no_pairs = {0, 0, 0, 0, 0};
     lengths->all = none;
+    lengths->pairs = no_pairs;
+    p->seq = bits & WEFT_HAS_TREE ? (p->seq - 1) % 64 + 1 : p->seq;
     if (bits & WEFT_HAS_CHUNK) {
         draw_chunk(random, p);
     }
@@ -31,7 +35,13 @@ static inline void draw_features(uint64_t *random, weft_attention *p, int32_t bi
         draw_prefix(random, p);
     }
     if (bits & WEFT_HAS_LENGTHS) {
-        draw_lengths(random, p, !(bits & WEFT_HAS_BIAS) && random_between(random, 0, 2), lengths);
+        draw_lengths(random, p, !(bits & (WEFT_HAS_BIAS | WEFT_HAS_BLOCKS)) && random_between(random, 0, 2), lengths);
+    }
+    if (bits & WEFT_HAS_BLOCKS) {
+        draw_blocks(random, p, side, lengths);
+    }
+    if (bits & WEFT_HAS_TREE) {
+        draw_tree(random, p, lengths);
     }
     p->softcap = bits & WEFT_HAS_SOFTCAP ? (double)random_between(random, 1, 60) / 4 : 0;
     p->dropout = bits & WEFT_HAS_DROPOUT ? (double)random_between(random, 1, 9) / 10 : 0;

@@ -76,9 +76,10 @@ typedef enum weft_dtype {
     WEFT_FP8 = 3 /**< e4m3 or e5m2, which cost the same: for the simulator; no kernel takes it yet */
 } weft_dtype;
 
-/** What buffers may hold beside: lengths, and masks of a byte each. */
+/** What buffers may hold beside: lengths and lists, masks of a byte each, and masks of 32 or 64 bits. */
 #define WEFT_INT32 ((weft_dtype)4)
 #define WEFT_BOOL  ((weft_dtype)5)
+#define WEFT_INT64 ((weft_dtype)6)
 
 /** Order of the dimensions in memory, the last one contiguous. */
 typedef enum weft_layout {
@@ -102,15 +103,17 @@ typedef struct weft_strides {
 
 /** What the data of an attention has beside Q, K, V and O: a set of bits. */
 typedef enum weft_attention_extras {
-    WEFT_SINKS = 1,      /**< data.sinks: a score for each head that takes weight and has no value */
-    WEFT_ALIBI = 2,      /**< data.alibi: slopes; a score falls by slope * distance of query and key */
-    WEFT_BIAS = 4,       /**< data.bias: what is added to scores, or which of them count */
-    WEFT_STARTS = 8,     /**< lengths.q_starts: a packed batch */
-    WEFT_Q_USED = 16,    /**< lengths.q_used */
-    WEFT_KV_USED = 32,   /**< lengths.kv_used */
-    WEFT_KV_PAD = 64,    /**< lengths.kv_pad */
-    WEFT_MAX = 256,      /**< data.max is written */
-    WEFT_KV_STARTS = 128 /**< lengths.kv_starts, where keys are packed unlike queries; only with WEFT_STARTS */
+    WEFT_SINKS = 1,       /**< data.sinks: a score for each head that takes weight and has no value */
+    WEFT_ALIBI = 2,       /**< data.alibi: slopes; a score falls by slope * distance of query and key */
+    WEFT_BIAS = 4,        /**< data.bias: what is added to scores, or which of them count */
+    WEFT_STARTS = 8,      /**< lengths.q_starts: a packed batch */
+    WEFT_Q_USED = 16,     /**< lengths.q_used */
+    WEFT_KV_USED = 32,    /**< lengths.kv_used */
+    WEFT_KV_PAD = 64,     /**< lengths.kv_pad */
+    WEFT_MAX = 256,       /**< data.max is written */
+    WEFT_KV_STARTS = 128, /**< lengths.kv_starts, where keys are packed unlike queries; only with WEFT_STARTS */
+    WEFT_BLOCKS = 512,    /**< pairs.block_starts, block_list, block_bits_at and block_bits: a block mask */
+    WEFT_TREE = 1024      /**< pairs.tree: a tree mask */
 } weft_attention_extras;
 
 /** What a bias is made of. */
@@ -133,6 +136,12 @@ typedef enum weft_bias_type {
  * Lengths that are known now are given here, in the host's memory, and are copied; those that are known only when the plan
  * runs come with its data, in memory of the device, and `extras` says which: a plan then fits all lengths that its tensors
  * hold. On a GPU, what K and V hold that does not count must be finite.
+ *
+ * A block mask hides all pairs of query and key but those of the blocks that its lists name, and those whose bit is 0: see
+ * weft_pairs. The queries block_rows * i and those behind them have list batch * block_batch_stride + head *
+ * block_head_stride + i. A tree mask hides pairs of the last keys, for up to 64 queries of a sequence, as speculative
+ * decoding has them. Of what the mask above shows, a query sees what both leave. As lengths are, they are given here, or
+ * `extras` says that the data has them.
  */
 typedef struct weft_attention {
     size_t struct_size; /**< set by WEFT_ATTENTION_INIT */
@@ -157,9 +166,14 @@ typedef struct weft_attention {
     int32_t bias_type;   /**< a weft_bias_type */
     weft_strides bias_strides; /**< of data.bias, (batch, heads, seq, kv_seq) where all four are 0 */
     int64_t bias_key_stride;
-    int64_t alibi_stride; /**< of data.alibi from batch to batch (packed: sequence to sequence); 0: all have the same */
-    int64_t sequences;    /**< above 0: packed, batch is 1 */
-    weft_lengths lengths; /**< those that are known now */
+    int64_t alibi_stride;  /**< of data.alibi from batch to batch (packed: sequence to sequence); 0: all have the same */
+    int64_t sequences;     /**< above 0: packed, batch is 1 */
+    weft_lengths lengths;  /**< those that are known now */
+    int64_t block_rows;    /**< block mask: queries of a block, a multiple of 16; 0: there is none */
+    int64_t block_columns; /**< keys of a block, a multiple of 32; 0 with block_rows */
+    int64_t block_batch_stride, block_head_stride; /**< in lists; 0: batches, or heads, share theirs */
+    int64_t block_entries, block_bitmaps;          /**< of block_list and of block_bits: as many as there are, or more */
+    weft_pairs pairs;                              /**< those that are known now */
 } weft_attention;
 
 #define WEFT_MAX_HEAD_DIM 576
@@ -168,7 +182,8 @@ typedef struct weft_attention {
 /* clang-format off */
 #define WEFT_ATTENTION_INIT                                                                                                \
     {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
-     {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0, 0, 0}, 0, 0, 0, {0, 0, 0, 0, 0}}
+     {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0, 0, 0}, 0, 0, 0, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
+     {0, 0, 0, 0, 0}}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
@@ -247,13 +262,14 @@ typedef struct weft_attention_data {
     float *max;            /**< (batch, heads, seq): each query's largest score, sinks apart; -inf where it sees no key */
     weft_lengths lengths;  /**< those that `extras` names and the problem does not have */
     uint64_t dropout_seed; /**< which weights count as 0: a function of this, batch, head, query and key */
+    weft_pairs pairs;      /**< as `lengths` */
 } weft_attention_data;
 
+/* clang-format off */
 #define WEFT_ATTENTION_DATA_INIT                                                                                           \
-    {                                                                                                                      \
-        sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,                 \
-            {0, 0, 0, 0, 0}, 0                                                                                             \
-    }
+    {sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,                    \
+     {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}}
+/* clang-format on */
 
 /** Buffers of a backward attention: dO in, dQ, dK and dV out, each laid out like the tensor it belongs to. */
 typedef struct weft_attention_gradients {
@@ -268,13 +284,14 @@ typedef struct weft_attention_gradients {
     float *grad_sinks; /**< (heads), or null */
     weft_lengths lengths;
     uint64_t dropout_seed;
+    weft_pairs pairs;
 } weft_attention_gradients;
 
+/* clang-format off */
 #define WEFT_ATTENTION_GRADIENTS_INIT                                                                                      \
-    {                                                                                                                      \
-        sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
-            NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0                                                                     \
-    }
+    {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
+     NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}}
+/* clang-format on */
 
 /** Buffers of a GEMM. c is read only when beta is not 0. */
 typedef struct weft_gemm_data {
@@ -395,8 +412,8 @@ typedef struct weft_plan_options {
  * and a null machine is the GPU as its driver describes it. The plan loads its kernel. It belongs to the CUDA context that
  * is current in this thread, if that is one of the device, else to the device's primary context, which is what the CUDA
  * runtime and every framework use. The device memory that it owns is a table, if the schedule asks for one (4 bytes a
- * position), the lengths that the problem has (20 bytes a sequence), and 13 KiB of counters for dynamic dispatch. Plans may
- * be made and destroyed while other threads capture streams.
+ * position), the lengths that the problem has (20 bytes a sequence) and the arrays of its masks, and 13 KiB of counters for
+ * dynamic dispatch. Plans may be made and destroyed while other threads capture streams.
  *
  * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits
  * (the message says why), WEFT_FAILED when the driver fails.

@@ -11,6 +11,7 @@ weft.torch and weft.jax hold what is of one framework: a torch operator, transfo
 from typing import Any
 
 from . import _c, frameworks, picture  # noqa: F401 (picture registers what notebooks show)
+from .blocks import BlockMask
 from .compute import attention, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
@@ -25,7 +26,7 @@ from .tuning import Tuned, tune
 
 __version__ = _c.library.weft_version().decode()
 __all__ = [
-    "Attention", "AttentionBackward", "Candidate", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
+    "Attention", "AttentionBackward", "BlockMask", "Candidate", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
     "NotFound", "Order", "Plan", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
     "Unsupported", "attention", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
     "release_memory", "simulate", "simulate_trace", "sweeps", "tune",

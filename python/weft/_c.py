@@ -19,6 +19,7 @@ from . import errors
 ATTENTION, ATTENTION_BACKWARD, GEMM = 1, 2, 3  # enum weft_operation
 EXTRAS = {  # enum weft_attention_extras, by the fields of an attention's data
     "sinks": 1, "alibi": 2, "bias": 4, "q_starts": 8, "q_used": 16, "kv_used": 32, "kv_pad": 64, "kv_starts": 128, "max": 256,
+    "block_starts": 512, "tree": 1024,
 }  # fmt: skip
 BIAS_DTYPE, BIAS_FP32, BIAS_BOOL = 0, 1, 2  # enum weft_bias_type
 CPU, CUDA = 0, 1  # enum weft_device_kind
@@ -65,18 +66,21 @@ _TYPES["TUNE_PROGRESS"] = TUNE_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_vo
 STRUCTURES = {
     "Strides": "int64 batch seq head",
     "Lengths": "int32* q_starts kv_starts q_used kv_used kv_pad",
+    "Pairs": "int32* block_starts block_list block_bits_at; uint32* block_bits; uint64* tree",
     "Attention": (
         f"{_HEAD} int64 batch heads kv_heads seq kv_seq head_dim; int dtype mask; int64 offset; double scale; int layout; "
         "Strides q_strides k_strides v_strides o_strides; int64 left right chunk prefix head_dim_v; double softcap dropout; "
-        "int32 extras bias_type; Strides bias_strides; int64 bias_key_stride alibi_stride sequences; Lengths lengths"
+        "int32 extras bias_type; Strides bias_strides; int64 bias_key_stride alibi_stride sequences; Lengths lengths; "
+        "int64 block_rows block_columns block_batch_stride block_head_stride block_entries block_bitmaps; Pairs pairs"
     ),
     "Gemm": (
         f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta; "
         "int64 batch a_stride b_stride c_stride"
     ),
-    "AttentionData": f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed",
+    "AttentionData": f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs",
     "AttentionGradients": (
-        f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed"
+        f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed; "
+        "Pairs pairs"
     ),
     "GemmData": f"{_HEAD} void* a b c",
     "Schedule": (
@@ -139,9 +143,10 @@ STRUCTURES = {
     "Sequences": "Lengths lengths; int64 count queries keys; int32 packed",
     "Sequence": "Rows rows; int64 used_end; Rows columns",
     "Band": "int64 left right offset chunk prefix; int32 from_end",
+    "Blocks": "Pairs pairs; int64 rows columns batch_stride head_stride entries bitmaps last; Divisor by_rows by_steps",
     "Reach": (
         "int64 rows columns tile_rows tile_columns lead; Slice slice; int32 kind; Divisor by_tile_columns by_tile_rows; "
-        "void* slices first_slice; Band band; Sequences sequences; int32 transposed joined"
+        "void* slices first_slice; Band band; Sequences sequences; int32 transposed joined; Blocks blocks"
     ),
     "Walk": (
         "Order order; int32 sweep dispatch visits; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; "

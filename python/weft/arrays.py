@@ -10,7 +10,7 @@ from .errors import Invalid
 
 
 # Bytes of an element of a dtype, by weft's names.
-BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int32": 4, "bool": 1}
+BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int32": 4, "int64": 8, "bool": 1}
 
 
 class View(NamedTuple):

@@ -172,6 +172,9 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     window       (left, right): at most so many keys before and behind its position; -1: all
     chunk        of these, those whose position // chunk is its own
     prefix       the first so many keys, too
+    block_mask   of these, those that a weft.BlockMask shows, or torch's BlockMask (torch.nn.attention.flex_attention.create_block_mask)
+    tree         the keys of the last queries as a tree of tokens, as speculative decoding has them: (seq,) or (batch, seq) whole numbers,
+                 the parent of each token, below 0 that of a root, or bools (seq, seq) or (batch, seq, seq); at most 64 queries
 
     What becomes of scores, in this order.
     softcap      softcap * tanh(score / softcap)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
-from . import _c
+from . import _c, blocks
 from .arrays import FLOATS, View
 from .errors import Invalid
 from .problems import SEQ_AND_HEAD, Window, lengths_to_c, mask_of, number_in, starts_of, window_of
@@ -19,6 +19,7 @@ LENGTHS = ("q_starts", "kv_starts", "q_used", "kv_used", "kv_pad")
 # The arrays by name, and the dtypes that each may have; of a bias, not fp16 beside bf16.
 ARRAYS: Dict[str, Tuple[str, ...]] = {
     "sinks": ("fp32",), "alibi": ("fp32",), "bias": (*FLOATS, "bool"), **dict.fromkeys(LENGTHS, ("int32",)),
+    **dict.fromkeys(blocks.ARRAYS, ("int32",)), "tree": ("int64",),
 }  # fmt: skip
 
 
@@ -32,6 +33,7 @@ class Features(NamedTuple):
     dropout: float = 0.0
     max: bool = False  # whether data.max is written
     known: Tuple[Tuple[str, Tuple[int, ...]], ...] = ()  # lengths by their names
+    block_mask: Tuple[int, ...] = ()  # batch, heads, seq and kv_seq of the mask; queries and keys of a block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,12 +66,19 @@ def _seed(seed: Any) -> int:
 def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Optional[int] = None, softcap: Optional[float] = None,
           sinks: Any = None, alibi: Any = None, bias: Any = None, lengths: Any = None, kv_lengths: Any = None, q_starts: Any = None,
           kv_starts: Any = None, q_used: Any = None, kv_used: Any = None, kv_pad: Any = None, dropout: Optional[float] = None,
-          seed: int = 0, return_max: bool = False, **unknown: Any) -> Optional[Asked]:  # fmt: skip
+          seed: int = 0, block_mask: Any = None, tree: Any = None, return_max: bool = False, **unknown: Any) -> Optional[Asked]:  # fmt: skip
     """What a call of weft.attention() asks for by these arguments of it; None: nothing."""
     if unknown:
         raise TypeError(f"attention() got an unexpected keyword argument {next(iter(unknown))!r}")
     arrays = dict(zip(ARRAYS, (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad)))
     given = {name: x for name, x in arrays.items() if x is not None}
+    shape: Tuple[int, ...] = ()
+    if block_mask is not None:
+        mask = blocks.block_mask_of(block_mask)
+        shape = (*mask.shape, *mask.block_size)
+        given.update(mask.arrays(q))
+    if tree is not None:
+        given["tree"] = blocks.tree_of(tree, q)
     known = {}
     for name, starts, values in (("lengths", "q_starts", lengths), ("kv_lengths", "kv_starts", kv_lengths)):
         if values is not None:
@@ -79,7 +88,7 @@ def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Op
     known.update({name: _whole_numbers(name, given.pop(name)) for name in LENGTHS if name in given and _is_known(given[name], q)})
     features = Features(
         window_of(window), whole("chunk", chunk or 0), whole("prefix", prefix or 0), number_in("softcap", softcap or 0),
-        number_in("dropout", dropout or 0), bool(return_max), tuple(sorted(known.items())),
+        number_in("dropout", dropout or 0), bool(return_max), tuple(sorted(known.items())), shape,
     )  # fmt: skip
     return Asked(features, given, _seed(seed)) if given or features != Features() else None
 
@@ -88,7 +97,7 @@ def named(what: Asked) -> Tuple[str, ...]:
     """What a call asks for, by the names of weft.attention()'s arguments."""
     known = dict(what.features.known)
     numbers = (name for name, value in what.features._asdict().items() if value and name != "known")
-    return (*numbers, *what.arrays, *known)
+    return (*numbers, *(name for name in what.arrays if name not in blocks.ARRAYS), *known)
 
 
 def _vector(name: str, view: View, lengths: Tuple[int, ...]) -> None:
@@ -129,6 +138,20 @@ def _alibi_stride(view: View, sequences: int, heads: int) -> int:
     return view.strides[0]
 
 
+def _block_fields(views: Mapping[str, View], numbers: Tuple[int, ...], shape: Tuple[int, ...]) -> Dict[str, Any]:
+    *of, rows, columns = numbers
+    if tuple(of[2:]) != shape[2:] or of[0] not in (1, shape[0]) or of[1] not in (1, shape[1]):
+        raise Invalid(f"block_mask is {tuple(of)}, which does not broadcast to (batch, heads, seq, kv_seq) {shape}")
+    lists = -(-of[2] // rows)
+    for name in blocks.ARRAYS:
+        _vector(name, views[name], ())
+    return {
+        "block_rows": rows, "block_columns": columns, "block_head_stride": lists if of[1] > 1 else 0,
+        "block_batch_stride": lists * of[1] if of[0] > 1 else 0, "block_entries": views["block_list"].shape[0],
+        "block_bitmaps": views["block_bits"].shape[0] // (rows * columns // 32),
+    }  # fmt: skip
+
+
 def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, offset: Optional[int], layout: str) -> Dict[str, Any]:
     """The fields of an attention that say what it has, from the views of its arrays; Q and K are of 4 dimensions here."""
     if features is None:
@@ -145,14 +168,19 @@ def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, 
     fields: Dict[str, Any] = {}
     extras = _c.EXTRAS["max"] if features.max else 0
     for name in filter(views.__contains__, ARRAYS):
-        extras |= _c.EXTRAS[name]
+        extras |= _c.EXTRAS.get(name, 0)  # the arrays of a block mask come together
         if name in LENGTHS:
             _vector(name, views[name], (sequences + 1 if name.endswith("starts") else sequences,))
         elif name == "sinks":
             _vector(name, views[name], (heads,))
+        elif name == "tree":
+            if views[name].shape != (q.shape[0], q.shape[seq]):
+                raise Invalid(f"tree has {views[name].shape[1]} tokens, and there are {q.shape[seq]} queries")
+        elif name == "block_starts":
+            fields.update(_block_fields(views, features.block_mask, (q.shape[0], heads, q.shape[seq], k.shape[seq])))
         elif name == "alibi":
             fields["alibi_stride"] = _alibi_stride(views[name], sequences, heads)
-        else:
+        elif name == "bias":
             fields.update(_bias_fields(views[name], (q.shape[0], heads, q.shape[seq], k.shape[seq]), q.dtype))
     for name, values in features.known:
         if len(values) != sequences + name.endswith("starts"):

@@ -18,7 +18,7 @@ from .errors import Invalid, Unsupported, listed
 
 
 # What NumPy, torch and JAX call weft's dtypes.
-NUMPY_NAMES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int32": "int32", "bool": "bool"}
+NUMPY_NAMES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int32": "int32", "int64": "int64", "bool": "bool"}
 _address_of, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
 

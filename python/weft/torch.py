@@ -19,6 +19,7 @@ from .errors import Invalid, NotFound, Unsupported
 from .frameworks import TORCH
 
 _announced: Set[str] = set()
+_DTYPES = {dtype: getattr(torch, name) for dtype, name in frameworks.NUMPY_NAMES.items()}
 
 
 @torch.compiler.assume_constant_result  # under torch.compile: said while it compiles
@@ -60,21 +61,25 @@ def _empty_results(q: Tensor, v: Tensor, layout: str, packed: bool, lse: bool, m
     return o, *(q.new_empty(rows if wanted else (0,), dtype=torch.float32) for wanted in (lse, most))
 
 
-def _asked(arrays: Sequence[Optional[Tensor]], window: Optional[Sequence[int]], chunk: int, prefix: int, softcap: float, dropout: float,
-           seed: int, most: bool) -> Optional[features.Asked]:  # fmt: skip
+def _asked(arrays: Sequence[Optional[Tensor]], window: Optional[Sequence[int]], block_mask: Optional[Sequence[int]], chunk: int,
+           prefix: int, softcap: float, dropout: float, seed: int, most: bool) -> Optional[features.Asked]:  # fmt: skip
     """What the operator's arguments ask for; None: nothing."""
     given = {name: x.contiguous() if name != "bias" else x for name, x in zip(features.ARRAYS, arrays) if x is not None}
-    numbers = features.Features(None if window is None else tuple(window), chunk, prefix, softcap, dropout, most)
+    numbers = features.Features(None if window is None else tuple(window), chunk, prefix, softcap, dropout, most,
+                                block_mask=tuple(block_mask or ()))  # fmt: skip
     return features.Asked(numbers, given, seed & (2**64 - 1)) if given or numbers != features.Features() else None
 
 
 @torch.library.custom_op("weft::attention", mutates_args=())
 def _attention(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], alibi: Optional[Tensor], bias: Optional[Tensor],
                q_starts: Optional[Tensor], kv_starts: Optional[Tensor], q_used: Optional[Tensor], kv_used: Optional[Tensor],
-               kv_pad: Optional[Tensor], causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
-               window: Optional[Sequence[int]], chunk: int, prefix: int, softcap: float, dropout: float, seed: int, lse: bool,
+               kv_pad: Optional[Tensor], block_starts: Optional[Tensor], block_list: Optional[Tensor],
+               block_bits_at: Optional[Tensor], block_bits: Optional[Tensor], tree: Optional[Tensor], causal: bool,
+               scale: Optional[float], offset: Optional[int], layout: str, window: Optional[Sequence[int]],
+               block_mask: Optional[Sequence[int]], chunk: int, prefix: int, softcap: float, dropout: float, seed: int, lse: bool,
                most: bool, schedule: str, fallback: bool) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    asked = _asked((sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad), window, chunk, prefix, softcap, dropout, seed, most)
+    arrays = (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, block_starts, block_list, block_bits_at, block_bits, tree)
+    asked = _asked(arrays, window, block_mask, chunk, prefix, softcap, dropout, seed, most)
     plain = fallback and asked is None
     reason = _why_not(q) if plain else None
     if reason is None:
@@ -97,19 +102,22 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], alibi: 
 
 
 @_attention.register_fake
-def _(q, k, v, sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, causal, scale, offset, layout, window, chunk, prefix,
-      softcap, dropout, seed, lse, most, schedule, fallback):  # fmt: skip
+def _(q, k, v, sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, block_starts, block_list, block_bits_at, block_bits, tree,
+      causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, lse, most, schedule, fallback):  # fmt: skip
     return _empty_results(q, v, layout, q_starts is not None, lse, most)
 
 
 @torch.library.custom_op("weft::attention_backward", mutates_args=())
 def _attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tensor, lse: Tensor, sinks: Optional[Tensor],
                         alibi: Optional[Tensor], bias: Optional[Tensor], q_starts: Optional[Tensor], kv_starts: Optional[Tensor],
-                        q_used: Optional[Tensor], kv_used: Optional[Tensor], kv_pad: Optional[Tensor], causal: bool,
-                        scale: Optional[float], offset: Optional[int], layout: str, window: Optional[Sequence[int]], chunk: int,
-                        prefix: int, softcap: float, dropout: float, seed: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+                        q_used: Optional[Tensor], kv_used: Optional[Tensor], kv_pad: Optional[Tensor],
+                        block_starts: Optional[Tensor], block_list: Optional[Tensor], block_bits_at: Optional[Tensor],
+                        block_bits: Optional[Tensor], tree: Optional[Tensor], causal: bool, scale: Optional[float],
+                        offset: Optional[int], layout: str, window: Optional[Sequence[int]], block_mask: Optional[Sequence[int]],
+                        chunk: int, prefix: int, softcap: float, dropout: float, seed: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of q, k and v on the CPU, each packed, and of sinks, (0,) without them."""
-    asked = _asked((sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad), window, chunk, prefix, softcap, dropout, seed, False)
+    arrays = (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, block_starts, block_list, block_bits_at, block_bits, tree)
+    asked = _asked(arrays, window, block_mask, chunk, prefix, softcap, dropout, seed, False)
     q, k, v, o = (_dense(x) for x in (q, k, v, o))
     if grad_o.stride() != o.stride():
         grad_o = torch.empty_like(o).copy_(grad_o)
@@ -135,13 +143,15 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
     if grad_lse is not None or grad_max is not None:
         raise Unsupported("the gradient of lse is not there yet" if grad_max is None else "the gradient of max is not there")
     *inputs, o, lse = ctx.saved_tensors
-    (q, k, v), arrays, numbers = inputs[:3], dict(zip(features.ARRAYS, inputs[3:])), ctx.rest[:10]
+    (q, k, v), arrays, numbers = inputs[:3], dict(zip(features.ARRAYS, inputs[3:])), ctx.rest[:11]
     none = (None,) * len(ctx.rest)
     if grad_o is None:
         return (*(None,) * len(inputs), *none)
     needs = dict(zip(features.ARRAYS, ctx.needs_input_grad[3:]))
     if needs["alibi"]:
         raise Unsupported("the gradient of alibi is not there")
+    if needs["bias"] and (arrays["block_starts"] is not None or arrays["tree"] is not None):
+        raise Unsupported("the gradient of a bias beside a block_mask or a tree is not there")
     asked = _asked(inputs[3:], *numbers[4:], False)
     if q.device.type == "cpu" and (asked is not None or _why_not(q) is None):
         *grads, grad_sinks = _attention_backward(q, k, v, grad_o, o, lse, *inputs[3:], *numbers)
@@ -177,7 +187,7 @@ def _tensors(q: Tensor, asked: Optional[features.Asked]) -> Dict[str, Optional[T
     """The operator's tensors beside q, k and v, each of the dtype that weft takes."""
     given = {} if asked is None else {**asked.arrays, **{name: TORCH.integers(values, q) for name, values in asked.features.known}}
     for name, x in given.items():
-        wanted = torch.int32 if name in features.LENGTHS else torch.float32 if name != "bias" else x.dtype
+        wanted = x.dtype if name == "bias" else _DTYPES[features.ARRAYS[name][0]]
         if name == "bias" and x.dtype not in (torch.bool, torch.float32, q.dtype):
             wanted = q.dtype
         given[name] = x if x.dtype == wanted else x.to(wanted)
@@ -201,8 +211,8 @@ def _apply(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: Optiona
     needs_grad = frameworks.needs_grad((q, k, v, *filter(lambda x: x is not None, tensors.values())))
     seed = 0 if asked is None else asked.seed - (asked.seed >> 63 << 64)
     o, lse, most = torch.ops.weft.attention(
-        q, k, v, *tensors.values(), causal, scale, offset, layout, numbers.window, numbers.chunk, numbers.prefix, numbers.softcap,
-        numbers.dropout, seed, return_lse or (needs_grad and q.device.type == "cpu"), numbers.max, text, fallback,
+        q, k, v, *tensors.values(), causal, scale, offset, layout, numbers.window, numbers.block_mask, numbers.chunk,
+        numbers.prefix, numbers.softcap, numbers.dropout, seed, return_lse or (needs_grad and q.device.type == "cpu"), numbers.max, text, fallback,
     )  # fmt: skip
     return compute.results(o if o.shape[-1] == width else o[..., :width], lse if return_lse else None, most if numbers.max else None)
 

@@ -226,11 +226,12 @@ static int shares_elements(const weft_attention *p, const weft_strides *s, int64
     return (p->batch > 1 && s->batch == 0) || (heads > 1 && s->head == 0);
 }
 
-/* Whether a kv head does not stand alone. The gradient of a sink adds up over batches, and dropout knows heads by number.
- */
+/* Whether a kv head does not stand alone. The gradient of a sink adds up over batches; dropout and masks of pairs know
+ * heads by number. */
 static int is_whole(const weft_attention *p) {
-    return p->dropout > 0 || (p->extras & WEFT_SINKS) || shares_elements(p, &p->q_strides, p->heads) ||
-           shares_elements(p, &p->k_strides, p->kv_heads) || shares_elements(p, &p->v_strides, p->kv_heads);
+    return p->dropout > 0 || (p->extras & WEFT_SINKS) || p->pairs.block_starts || p->pairs.tree ||
+           shares_elements(p, &p->q_strides, p->heads) || shares_elements(p, &p->k_strides, p->kv_heads) ||
+           shares_elements(p, &p->v_strides, p->kv_heads);
 }
 
 static void check_gradients(checking *all) {
@@ -309,6 +310,12 @@ weft_status weft_check_result(const void *problem, const void *data, const void 
             return status;
         }
         resolved.attention.lengths = lengths;
+        const weft_pairs *more = (const weft_pairs *)(const void *)((const char *)&after + row->pairs);
+        weft_pairs pairs;
+        if ((status = weft_attention_take_pairs(&resolved.attention, more, &pairs, message))) {
+            return status;
+        }
+        resolved.attention.pairs = pairs;
     }
     checking all = {.problem = &resolved, .data = &after, .before = &old, .stride = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
     checks[resolved.operation].run(&all);

@@ -67,6 +67,17 @@ static void fill_lengths(const weft_attention *p, const char *name, int32_t *num
     }
 }
 
+/* Every list has all blocks of keys, as far as there are entries, with one bitmap after the other. */
+static void fill_blocks(const weft_attention *p, const char *name, int32_t *numbers, size_t count, uint64_t seed) {
+    const int64_t blocks = weft_ceil_divide(p->kv_seq, p->block_columns);
+    for (int64_t i = 0; i < (int64_t)count; i++) {
+        numbers[i] = strstr(name, "starts")    ? (int32_t)weft_smaller(i * blocks, p->block_entries)
+                     : strstr(name, "list")    ? (int32_t)(i % blocks)
+                     : strstr(name, "bits_at") ? (int32_t)(p->block_bitmaps > 0 ? i % p->block_bitmaps : -1)
+                                               : (int32_t)weft_random(&seed);
+    }
+}
+
 size_t weft_bench_draw(const weft_problem *problem, const weft_buffer *buffer, uint64_t seed, void **numbers) {
     const int is_slope = strcmp(buffer->name, "alibi") == 0, is_length = buffer->dtype == WEFT_INT32;
     const size_t count = buffer->elements < PERIOD || is_length ? buffer->elements : PERIOD;
@@ -75,7 +86,11 @@ size_t weft_bench_draw(const weft_problem *problem, const weft_buffer *buffer, u
     if (!d.numbers) {
         return count;
     }
-    if (is_length) {
+    if (is_length && strstr(buffer->name, "block_")) {
+        fill_blocks(&problem->attention, buffer->name, d.numbers, count, seed);
+    } else if (buffer->dtype == WEFT_INT64) {
+        fill_bits(d.numbers, count * sizeof(uint64_t), seed);
+    } else if (is_length) {
         fill_lengths(&problem->attention, buffer->name, d.numbers, count);
     } else if (is_slope) {
         fill_slopes(d.numbers, count);

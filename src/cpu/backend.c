@@ -28,25 +28,29 @@ static const weft_cpu_kernel *gemm_kernel(const weft_plan *plan) {
     return weft_cpu_choose(WEFT_CPU_PRODUCTS, plan->gemm.dtype);
 }
 
-/* The plan with the lengths that the data of a run brings. */
-static weft_status take_lengths(weft_plan *plan, const weft_lengths *lengths, weft_message *message) {
-    const weft_attention given = plan->attention;
-    const weft_status status = weft_attention_take_lengths(&given, lengths, &plan->attention.lengths, message);
+/* The plan with the lengths and pairs that the data of a run brings. */
+static weft_status take_lengths(weft_plan *plan, const weft_lengths *lengths, const weft_pairs *pairs,
+                                weft_message *message) {
+    weft_attention given = plan->attention;
+    weft_status status = weft_attention_take_lengths(&given, lengths, &plan->attention.lengths, message);
+    given.lengths = plan->attention.lengths;
+    status = status ? status : weft_attention_take_pairs(&given, pairs, &plan->attention.pairs, message);
     plan->walk.reach.sequences.lengths = plan->attention.lengths;
+    plan->walk.reach.blocks.pairs = plan->attention.pairs;
     return status;
 }
 
 static weft_status run_attention(const weft_plan *plan, const void *data, weft_message *message) {
     const weft_attention_data *d = data;
     weft_plan own = *plan;
-    const weft_status status = take_lengths(&own, &d->lengths, message);
+    const weft_status status = take_lengths(&own, &d->lengths, &d->pairs, message);
     return status ? status : weft_cpu_attention(&own, d, message);
 }
 
 static weft_status run_backward(const weft_plan *plan, const void *data, weft_message *message) {
     const weft_attention_gradients *d = data;
     weft_plan own = *plan;
-    const weft_status status = take_lengths(&own, &d->lengths, message);
+    const weft_status status = take_lengths(&own, &d->lengths, &d->pairs, message);
     return status ? status : weft_cpu_attention_backward(&own, d, message);
 }
 

@@ -18,19 +18,23 @@ static weft_status check_range(const char *name, int64_t value, int64_t low, int
     return WEFT_OK;
 }
 
-/* Fills a tile side that was left open with `usual`, or all of the problem when that is less. Where tiles are `fixed` by
- * the kernel, they may reach beyond the problem. */
-static weft_status choose_tile(int64_t *tile, const char *name, const char *dimension, int64_t length, int64_t usual,
-                               int fixed, weft_message *message) {
+/* Fills a tile side that was left open with the usual one, or all of the problem when that is less. Where tiles are `fixed`
+ * by the kernel, they may reach beyond the problem. */
+static weft_status choose_tile(const weft_tile_side *side, int fixed, weft_message *message) {
+    int64_t *tile = side->size;
     if (*tile == 0) {
-        *tile = length < usual ? length : usual;
+        *tile = side->of > 0 ? weft_tile_dividing(side->of, side->usual) : weft_smaller(side->length, side->usual);
     }
     if (*tile < 1) {
-        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is not at least 1", name, *tile);
+        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is not at least 1", side->name, *tile);
     }
-    if (*tile > length && !fixed) {
-        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is larger than %s %" PRId64, name, *tile, dimension,
-                         length);
+    if (*tile > side->length && !fixed) {
+        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " is larger than %s %" PRId64, side->name, *tile,
+                         side->dimension, side->length);
+    }
+    if (side->of > 0 && side->of % *tile != 0) {
+        return weft_fail(message, WEFT_INVALID, "%s %" PRId64 " does not divide the %" PRId64 " of a block of the mask",
+                         side->name, *tile, side->of);
     }
     return WEFT_OK;
 }
@@ -118,13 +122,18 @@ static weft_status make_table(weft_plan *plan, weft_message *message) {
 /* Positions that are sorted, at most: where there are more, no single tile at the end matters. */
 enum { MOST_SORTED = 1 << 20 };
 
+/* Whether a block mask is known, and is the same for all heads. */
+static int has_alike_lists(const weft_blocks *blocks) {
+    return blocks->pairs.block_starts && blocks->head_stride == 0;
+}
+
 /* Whether longest-first has to look at the tiles: their steps do not grow from column to column, but are known. Neighbours
  * in a packed batch whose tiles are joined share keys, and had better stay neighbours. */
 static int sorts_tiles(const weft_plan *plan) {
     const weft_walk *w = &plan->walk;
-    return plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && w->reach.kind == WEFT_REACH_BAND && !w->reach.joined &&
-           weft_sequences_vary(&w->reach.sequences) && w->visits == 1 && w->cluster_rows * w->cluster_cols == 1 &&
-           w->order.count <= MOST_SORTED;
+    return plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && weft_reach_has_band(&w->reach) && !w->reach.joined &&
+           (weft_sequences_vary(&w->reach.sequences) || has_alike_lists(&w->reach.blocks)) && w->visits == 1 &&
+           w->cluster_rows * w->cluster_cols == 1 && w->order.count <= MOST_SORTED;
 }
 
 typedef struct sized_tile {
@@ -182,6 +191,9 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
                          "cluster %" PRId64 "x%" PRId64 " does not divide the grid of %" PRId64 "x%" PRId64 " tiles",
                          s->cluster_m, s->cluster_n, tiles.rows, tiles.cols);
     }
+    if (reach.blocks.rows > 0 && s->cluster_m * s->cluster_n > 1) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "clusters do not go with a block mask");
+    }
     const weft_grid positions = weft_walk_positions(tiles, (weft_sweep)s->sweep, s->cluster_m, s->cluster_n);
     weft_order order;
     if (!weft_order_init(&order, (weft_order_kind)s->order, positions, s->group, s->axis, s->domains) ||
@@ -207,8 +219,7 @@ static weft_status finish(weft_plan *plan, weft_message *message) {
     weft_tile_side sides[WEFT_TILE_SIDES];
     const size_t count = plan->operation->sides(&tiling, s, sides);
     for (size_t i = 0; i < count; i++) {
-        const weft_status status = choose_tile(sides[i].size, sides[i].name, sides[i].dimension, sides[i].length,
-                                               sides[i].usual, plan->placed != NULL, message);
+        const weft_status status = choose_tile(&sides[i], plan->placed != NULL, message);
         if (status) {
             return status;
         }

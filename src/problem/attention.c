@@ -79,7 +79,8 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
         p->scale = 1.0 / sqrt((double)p->head_dim);
     }
     if ((status = weft_check_dtype("dtype", p->dtype, message)) || (status = weft_attention_resolve_lengths(p, message)) ||
-        (status = weft_attention_resolve_mask(p, message)) || (status = weft_attention_resolve_scores(p, message)) ||
+        (status = weft_attention_resolve_mask(p, message)) || (status = weft_attention_resolve_pairs(p, message)) ||
+        (status = weft_attention_resolve_scores(p, message)) ||
         (status = resolve_strides(&p->q_strides, p, 'q', message)) ||
         (status = resolve_strides(&p->k_strides, p, 'k', message)) ||
         (status = resolve_strides(&p->v_strides, p, 'v', message)) ||
@@ -104,16 +105,19 @@ weft_attention_extents weft_attention_sizes(const weft_attention *p) {
 
 double weft_attention_forward_flops(const weft_problem *problem) {
     const weft_attention *p = &problem->attention;
-    return 2.0 * (double)p->heads * weft_attention_pairs(p) * (double)(p->head_dim + p->head_dim_v);
+    const double pairs = weft_attention_pairs(p) * weft_attention_listed_share(p); /* as if the band's were spread evenly */
+    return 2.0 * (double)p->heads * pairs * (double)(p->head_dim + p->head_dim_v);
 }
 
 /* What both passes read beside Q, K and V, from the struct `data`, whose fields have the same names. */
 #define INPUT(bit, data, field, dtype, count)                                                                              \
-    if (p->extras & (bit)) {                                                                                               \
+    if ((p->extras & (bit)) && (count) > 0) {                                                                              \
         const weft_buffer buffer = WEFT_BUFFER_OF(data, field, dtype, (size_t)(count), weft_dtype_bytes(dtype), 1, 0);     \
         list[n++] = buffer;                                                                                                \
     }
 #define INPUTS(data)                                                                                                       \
+    size_t pairs[WEFT_PAIR_ARRAYS];                                                                                        \
+    weft_attention_pair_elements(p, pairs);                                                                                \
     const int64_t each = p->sequences > 0 ? p->sequences : p->batch;                                                       \
     INPUT(WEFT_SINKS, data, sinks, WEFT_FP32, p->heads)                                                                    \
     INPUT(WEFT_ALIBI, data, alibi, WEFT_FP32, (each - 1) * p->alibi_stride + p->heads)                                     \
@@ -122,7 +126,12 @@ double weft_attention_forward_flops(const weft_problem *problem) {
     INPUT(WEFT_KV_STARTS, data, lengths.kv_starts, WEFT_INT32, each + 1)                                                   \
     INPUT(WEFT_Q_USED, data, lengths.q_used, WEFT_INT32, each)                                                             \
     INPUT(WEFT_KV_USED, data, lengths.kv_used, WEFT_INT32, each)                                                           \
-    INPUT(WEFT_KV_PAD, data, lengths.kv_pad, WEFT_INT32, each)
+    INPUT(WEFT_KV_PAD, data, lengths.kv_pad, WEFT_INT32, each)                                                             \
+    INPUT(WEFT_BLOCKS, data, pairs.block_starts, WEFT_INT32, pairs[0])                                                     \
+    INPUT(WEFT_BLOCKS, data, pairs.block_list, WEFT_INT32, pairs[1])                                                       \
+    INPUT(WEFT_BLOCKS, data, pairs.block_bits_at, WEFT_INT32, pairs[2])                                                    \
+    INPUT(WEFT_BLOCKS, data, pairs.block_bits, WEFT_INT32, pairs[3])                                                       \
+    INPUT(WEFT_TREE, data, pairs.tree, WEFT_INT64, pairs[4])
 
 size_t weft_attention_data_inputs(const weft_attention *p, weft_buffer *list) {
     size_t n = 0;
@@ -211,6 +220,7 @@ const weft_operation_row weft_operation_attention = {
     .resolve = weft_attention_complete,
     .keep = weft_attention_keep,
     .lengths = offsetof(weft_attention_data, lengths),
+    .pairs = offsetof(weft_attention_data, pairs),
     .seed = offsetof(weft_attention_data, dropout_seed),
     .flops = weft_attention_forward_flops,
     .buffers = buffers,

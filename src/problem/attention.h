@@ -27,10 +27,19 @@ weft_status weft_attention_resolve_scores(weft_attention *p, weft_message *messa
 weft_dtype weft_attention_bias_dtype(const weft_attention *p);
 size_t weft_attention_bias_extent(const weft_attention *p);
 
-/* attention_mask.c: the mask and the lengths, checked; copies of the lengths. */
+/* attention_mask.c: the mask and the lengths, checked; copies of the lengths, and the bytes that these take. */
 weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *message);
 weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message);
+size_t weft_attention_length_bytes(const weft_attention *p);
+void weft_attention_keep_lengths(weft_attention *p, void *memory);
+
+/* attention_pairs.c: block masks and tree masks, checked; elements of their arrays in the order of weft_pairs; copies of
+ * them and of the lengths. The share of all pairs that a block mask shows, as far as it is known. */
+weft_status weft_attention_resolve_pairs(weft_attention *p, weft_message *message);
+enum { WEFT_PAIR_ARRAYS = 5 };
+void weft_attention_pair_elements(const weft_attention *p, size_t elements[WEFT_PAIR_ARRAYS]);
 weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message);
+double weft_attention_listed_share(const weft_attention *p);
 
 /* attention_tiles.c: the mask, queries as rows; tiles of queries, steps over keys. */
 weft_slice weft_attention_slice(const weft_attention *p);

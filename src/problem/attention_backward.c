@@ -43,8 +43,8 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
 
 static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
     const weft_attention *p = &t->problem->attention;
-    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "seq", p->seq, BLOCK};
-    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "kv_seq", p->kv_seq, BLOCK};
+    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "seq", p->seq, BLOCK, 0};
+    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "kv_seq", p->kv_seq, BLOCK, 0};
     return 2;
 }
 
@@ -55,6 +55,7 @@ static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     *reach = weft_reach_make(p->kv_seq, p->seq, s->tile_n, s->tile_m, weft_slice_transpose(&slice));
     if (weft_attention_has_band(p)) {
         weft_reach_set_band(reach, weft_attention_band(p), weft_attention_sequences(p), 1);
+        reach->blocks.pairs.tree = p->pairs.tree; /* lists of a block mask are of queries, so tiles of keys go without */
     }
     *tiles = (weft_grid){p->batch, p->kv_heads, weft_reach_tiles(reach)};
 }
@@ -96,6 +97,9 @@ static const char *refused(const weft_tiling *t) {
     const weft_attention *p = &t->problem->attention;
     if (t->schedule->cluster_m * t->schedule->cluster_n > 1) {
         return "the simulator takes attention backward without clusters";
+    }
+    if (p->block_rows > 0) {
+        return "the simulator takes attention backward without a block mask";
     }
     if (t->dq_pass && (p->mask != WEFT_MASK_NONE || weft_attention_has_band(p) || p->seq != p->kv_seq)) {
         return "the simulator takes attention backward with passes for dQ without a mask, for as many queries as keys";
@@ -158,8 +162,8 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
         return;
     }
     const int64_t group = group_of(p), last = (p->seq - 1) % s->tile_m + 1;
-    const int64_t left = reach->kind == WEFT_REACH_BAND ? visit->cut.rows.end - visit->cut.rows.begin
-                                                        : p->kv_seq - visit->tile.block * s->tile_n;
+    const int64_t left = weft_reach_has_band(reach) ? visit->cut.rows.end - visit->cut.rows.begin
+                                                    : p->kv_seq - visit->tile.block * s->tile_n;
     to->stream[0].sectors = group * query_sectors(p, s->tile_m, sector);
     to->stream[0].at_end = group * query_sectors(p, last, sector);
     if (!t->dq_pass) {
@@ -205,6 +209,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .resolve = weft_attention_complete,
     .keep = weft_attention_keep,
     .lengths = offsetof(weft_attention_gradients, lengths),
+    .pairs = offsetof(weft_attention_gradients, pairs),
     .seed = offsetof(weft_attention_gradients, dropout_seed),
     .flops = flops,
     .buffers = buffers,

@@ -87,7 +87,7 @@ static weft_status check_lengths(const weft_attention *p, const weft_lengths *l,
 }
 
 weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *message) {
-    const int32_t known = LENGTHS | WEFT_SINKS | WEFT_ALIBI | WEFT_BIAS | WEFT_MAX;
+    const int32_t known = LENGTHS | WEFT_SINKS | WEFT_ALIBI | WEFT_BIAS | WEFT_MAX | WEFT_BLOCKS | WEFT_TREE;
     if (p->extras & ~known) {
         return weft_fail(message, WEFT_INVALID, "extras %d has bits that are no weft_attention_extras", (int)p->extras);
     }
@@ -130,31 +130,20 @@ weft_status weft_attention_take_lengths(const weft_attention *p, const weft_leng
     return check_lengths(p, lengths, message);
 }
 
-size_t weft_attention_kept_bytes(const weft_attention *p) {
+size_t weft_attention_length_bytes(const weft_attention *p) {
     const weft_sequences all = weft_attention_sequences(p);
-    return weft_sequences_vary(&all) ? ARRAYS * ((size_t)all.count + 1) * sizeof(int32_t) : 0;
+    return weft_sequences_vary(&all) ? (ARRAYS * ((size_t)all.count + 1) + 1) / 2 * sizeof(uint64_t) : 0;
 }
 
-weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message) {
-    weft_attention *p = &problem->attention;
-    const size_t each = (size_t)sequence_count(p) + 1, bytes = weft_attention_kept_bytes(p);
-    *memory = NULL;
-    if (bytes == 0) {
-        return WEFT_OK;
-    }
-    int32_t *copy = calloc(1, bytes);
-    if (!copy) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for the lengths of %zu sequences", each - 1);
-    }
-    *memory = copy;
-    for (size_t i = 0; i < ARRAYS; i++, copy += each) {
+void weft_attention_keep_lengths(weft_attention *p, void *memory) {
+    const size_t each = (size_t)sequence_count(p) + 1;
+    int32_t *copy = memory;
+    for (size_t i = 0; i < ARRAYS; i++) {
         const int32_t **at = array_of(&p->lengths, &arrays[i]);
         if (*at) {
-            memcpy(copy, *at, (each - (arrays[i].has_end ? 0 : 1)) * sizeof *copy);
-            *at = copy;
+            *at = memcpy(copy + i * each, *at, (each - (arrays[i].has_end ? 0 : 1)) * sizeof *copy);
         }
     }
-    return WEFT_OK;
 }
 
 weft_lengths weft_lengths_move(weft_lengths lengths, const void *from, uintptr_t to) {
@@ -243,7 +232,7 @@ weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message
 }
 
 int weft_attention_has_band(const weft_attention *p) {
-    return is_window(p) || p->chunk > 0 || p->prefix > 0 || varies(p);
+    return weft_attention_has_pairs(p) || is_window(p) || p->chunk > 0 || p->prefix > 0 || varies(p);
 }
 
 weft_sequences weft_attention_sequences(const weft_attention *p) {

@@ -75,7 +75,8 @@ int32_t weft_attention_asks(const weft_attention *p) {
            (p->extras & WEFT_ALIBI ? WEFT_HAS_ALIBI : 0) | (p->extras & WEFT_BIAS ? WEFT_HAS_BIAS : 0) |
            (p->dropout > 0 ? WEFT_HAS_DROPOUT : 0) | (p->extras & WEFT_MAX ? WEFT_HAS_MAX : 0) |
            (d % 8 || dv % 8 ? WEFT_HAS_ODD_DIM : 0) | (d > 256 || dv > 256 ? WEFT_HAS_LARGE_DIM : 0) |
-           (d != dv ? WEFT_HAS_OTHER_DIM : 0);
+           (d != dv ? WEFT_HAS_OTHER_DIM : 0) | (p->block_rows > 0 ? WEFT_HAS_BLOCKS : 0) |
+           (p->pairs.tree || (p->extras & WEFT_TREE) ? WEFT_HAS_TREE : 0);
 }
 
 const char *weft_attention_lacks(const weft_attention *p, int32_t known) {
@@ -91,7 +92,9 @@ const char *weft_attention_lacks(const weft_attention *p, int32_t known) {
                                         "max",
                                         "head dims that are no multiple of 8",
                                         "head dims above 256",
-                                        "V of another head dim than K"};
+                                        "V of another head dim than K",
+                                        "block masks",
+                                        "tree masks"};
     const int32_t lacks = weft_attention_asks(p) & ~known;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (lacks >> i & 1) {

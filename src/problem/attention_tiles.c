@@ -1,5 +1,6 @@
 /* The tiles of a forward attention: blocks of queries, whose steps are blocks of keys. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "problem/attention.h"
 #include "problem/problem.h"
@@ -16,8 +17,10 @@ static int64_t queries_in_tile(const weft_tiling *t) {
 
 size_t weft_attention_sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
     const weft_attention *p = &t->problem->attention;
-    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "seq", p->seq * t->heads_in_tile, 64};
-    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64};
+    const int64_t rows = p->seq > p->block_rows ? p->block_rows : 0; /* with fewer, all are of one block */
+    const int64_t columns = p->kv_seq > p->block_columns ? p->block_columns : 0;
+    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "seq", p->seq * t->heads_in_tile, 64, rows};
+    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "kv_seq", p->kv_seq, 64, columns};
     return 2;
 }
 
@@ -37,10 +40,10 @@ static int64_t heads_in_l2(const weft_attention *p, const weft_machine *machine)
 
 void weft_attention_choose(const weft_problem *problem, const weft_machine *machine, weft_schedule *s) {
     const weft_attention *p = &problem->attention;
-    const int causal =
-        p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT; /* windows: tiles are alike */
+    const int uneven = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ||
+                       p->block_rows > 0; /* windows: tiles are alike */
     if (s->order == WEFT_ORDER_CHOOSE) {
-        s->order = causal                 ? WEFT_ORDER_LONGEST_FIRST
+        s->order = uneven                 ? WEFT_ORDER_LONGEST_FIRST
                    : machine->domains > 1 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED
                                           : WEFT_ORDER_HEAD_FIRST;
     }
@@ -48,7 +51,7 @@ void weft_attention_choose(const weft_problem *problem, const weft_machine *mach
         s->sweep = kv_bytes(p) > (double)machine->l2_bytes ? WEFT_SWEEP_SAWTOOTH : WEFT_SWEEP_FORWARD;
     }
     if (s->dispatch == WEFT_DISPATCH_CHOOSE) {
-        s->dispatch = causal ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
+        s->dispatch = uneven ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
     }
     if (s->group == 0 && s->order == WEFT_ORDER_LONGEST_FIRST) {
         s->group = heads_in_l2(p, machine);
@@ -67,6 +70,7 @@ void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *
     *reach = weft_reach_make(p->seq, p->kv_seq, queries, t->schedule->tile_n, weft_attention_slice(p));
     if (weft_attention_has_band(p)) {
         weft_reach_set_band(reach, weft_attention_band(p), weft_attention_sequences(p), 0);
+        weft_reach_set_blocks(reach, weft_attention_blocks(p));
         reach->joined = t->joined;
     } else {
         reach->lead = t->lead;
@@ -89,7 +93,7 @@ static int64_t kv_sectors(const weft_attention *p, int64_t keys, int64_t sector)
 int64_t weft_attention_seen(const weft_reach *reach, int64_t batch) {
     const weft_sequences *all = &reach->sequences;
     const int packed = all->lengths.q_starts != NULL;
-    if (reach->kind != WEFT_REACH_BAND) {
+    if (!weft_reach_has_band(reach)) {
         const weft_steps steps = weft_slice_steps(&reach->slice, 0, reach->rows, &reach->by_tile_columns);
         return smaller(reach->columns, steps.end * reach->tile_columns) - steps.begin * reach->tile_columns;
     }
@@ -105,6 +109,51 @@ int64_t weft_attention_seen(const weft_reach *reach, int64_t batch) {
     return seen;
 }
 
+/* Columns of the steps that the tiles of a kv head visit under a block mask: of the blocks that one of its lists names, as
+ * far as the band shows them. Without memory, all that the band shows. */
+static int64_t listed_columns(const weft_tiling *t, const weft_reach *reach, int64_t batch, int64_t kv_head) {
+    const weft_attention *p = &t->problem->attention;
+    const weft_blocks *b = &reach->blocks;
+    const int64_t group = p->heads / p->kv_heads;
+    unsigned char *named = calloc((size_t)b->last + 1, 1);
+    const weft_sequence s = weft_sequence_at(&reach->sequences, batch);
+    const weft_cut cut = {s.rows, batch};
+    const weft_steps steps = weft_reach_band_steps(reach, &cut);
+    const weft_rows shown = {steps.begin * reach->tile_columns, smaller(reach->columns, steps.end * reach->tile_columns)};
+    int64_t seen = 0;
+    for (int64_t head = kv_head * group; named && head < (kv_head + 1) * group; head++) {
+        for (int64_t row = 0; row < p->seq && (head == kv_head * group || b->head_stride > 0); row += b->rows) {
+            const weft_rows entries = weft_blocks_entries(b, batch, head, row);
+            for (int64_t i = entries.begin; i < entries.end; i++) {
+                named[weft_blocks_number(b, i)] = 1;
+            }
+        }
+    }
+    for (int64_t block = 0; block <= b->last; block++) {
+        const int64_t begin = weft_larger(block * b->columns, shown.begin);
+        const int64_t end = smaller((block + 1) * b->columns, shown.end);
+        seen += (!named || named[block]) && begin < end ? end - begin : 0;
+    }
+    free(named);
+    return seen;
+}
+
+/* K and V that tiles visit, of all kv heads and batches, in sectors. */
+static int64_t seen_sectors(const weft_tiling *t, const weft_reach *reach, int64_t sector) {
+    const weft_attention *p = &t->problem->attention;
+    const weft_blocks *b = &reach->blocks;
+    const int listed = b->pairs.block_starts != NULL; /* otherwise heads are alike, and batches where lengths are */
+    const int64_t heads = listed && b->head_stride > 0 ? p->kv_heads : 1;
+    const int64_t batches = weft_sequences_vary(&reach->sequences) || (listed && b->batch_stride > 0) ? p->batch : 1;
+    int64_t sectors = 0;
+    for (int64_t i = 0; i < batches * heads; i++) {
+        const int64_t batch = i / heads, head = i % heads;
+        const int64_t seen = listed ? listed_columns(t, reach, batch, head) : weft_attention_seen(reach, batch);
+        sectors += kv_sectors(p, seen, sector);
+    }
+    return sectors * (p->kv_heads / heads) * (p->batch / batches);
+}
+
 void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *pieces) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
@@ -112,12 +161,6 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
     const int64_t queries = weft_attention_rows(p);
     const int64_t q = weft_sectors(queries, row, p->q_strides.seq * bytes, sector);
     const int64_t o = weft_sectors(queries, row_v, p->o_strides.seq * bytes, sector);
-    const int vary = weft_sequences_vary(&reach->sequences); /* otherwise all batches are alike */
-    int64_t kv = 0;                                          /* of one kv head of all batches */
-    for (int64_t i = 0; i < (vary ? p->batch : 1); i++) {
-        kv += kv_sectors(p, weft_attention_seen(reach, i), sector);
-    }
-    kv *= vary ? 1 : p->batch;
     *pieces = (weft_pieces){.sections = 1,
                             .section = {{"K and V", "kv head", p->batch * p->kv_heads}},
                             .steps = weft_ceil_divide(p->kv_seq, s->tile_n),
@@ -126,7 +169,7 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
                             .per_piece = 2};
     pieces->largest = (fmax((double)row, (double)row_v) / (double)sector + 1) *
                       fmax(2.0 * (double)s->tile_n, (double)(s->cluster_m * s->cluster_n) * (double)s->tile_m);
-    pieces->distinct = (uint64_t)(p->kv_heads * kv + p->batch * p->heads * q);
+    pieces->distinct = (uint64_t)(seen_sectors(t, reach, sector) + p->batch * p->heads * q);
     pieces->written = (uint64_t)(p->batch * p->heads * o);
     if (p->k_strides.seq * bytes != row) {
         /* Rows of neighbouring heads share lines, as far as both are in the cache. */
@@ -158,7 +201,7 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
         reads->stream[reads->streams++].shared = s->cluster_n;
     }
     const weft_rows rows =
-        reach->kind == WEFT_REACH_BAND ? visit->cut.rows : weft_reach_rows(reach, visit->tile.block, s->cluster_n);
+        weft_reach_has_band(reach) ? visit->cut.rows : weft_reach_rows(reach, visit->tile.block, s->cluster_n);
     const int64_t queries = rows.end - rows.begin;
     const int64_t heads = s->cluster_m * t->heads_in_tile;
     reads->first_sectors = heads * weft_sectors(queries, p->head_dim * bytes, p->q_strides.seq * bytes, sector);

@@ -34,6 +34,12 @@ static void add_mask(const weft_attention *p, char *text, size_t size) {
     if (p->prefix > 0) {
         add(text, size, ", prefix %" PRId64, p->prefix);
     }
+    if (p->block_rows > 0) {
+        add(text, size, ", blocks of %" PRId64 "x%" PRId64, p->block_rows, p->block_columns);
+    }
+    if (weft_attention_asks(p) & WEFT_HAS_TREE) {
+        add(text, size, ", tree");
+    }
     if (from_end) {
         add(text, size, ", bottom right");
     } else if (p->mask != WEFT_MASK_NONE) {
@@ -147,7 +153,7 @@ static void add_features(const weft_attention *p, const int64_t *n, char *text, 
     if (n[11] > 0) {
         add(text, size, ", lengths to %" PRId64, n[11]);
     }
-    for (int32_t bit = WEFT_HAS_SOFTCAP; bit <= WEFT_HAS_DROPOUT; bit *= 2) {
+    for (int32_t bit = WEFT_HAS_SOFTCAP; bit <= WEFT_HAS_TREE; bit *= bit == WEFT_HAS_DROPOUT ? 32 : 2) { /* no dims */
         const char *name = n[8] & bit ? weft_attention_lacks(p, ~bit) : NULL;
         if (name) {
             add(text, size, ", %s", name);

@@ -10,9 +10,9 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 size_t weft_gemm_sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
     const weft_gemm *p = &t->problem->gemm;
-    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "m", p->m, 128};
-    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "n", p->n, 128};
-    list[2] = (weft_tile_side){&s->tile_k, "tile_k", "k", p->k, 64};
+    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "m", p->m, 128, 0};
+    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "n", p->n, 128, 0};
+    list[2] = (weft_tile_side){&s->tile_k, "tile_k", "k", p->k, 64, 0};
     return 3;
 }
 

@@ -34,6 +34,7 @@ typedef struct weft_tile_side {
     int64_t *size;                /* &schedule->tile_m, ... */
     const char *name, *dimension; /* "tile_m", "seq" */
     int64_t length, usual;        /* of the dimension; the tile's side when nobody chose one */
+    int64_t of;                   /* above 0: the side divides this side of a mask's blocks */
 } weft_tile_side;
 
 enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 24, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 12 };
@@ -98,6 +99,9 @@ typedef struct weft_operation_row {
 
     /* Where the data's struct has a weft_lengths; 0: it has none, and the problem is no attention. */
     size_t lengths;
+
+    /* Where an attention's data has its weft_pairs. */
+    size_t pairs;
 
     /* Where an attention's data has dropout_seed. */
     size_t seed;
@@ -172,6 +176,9 @@ weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, cons
 /* Names of dtypes as a field's choices; and 131072 as "128K", as people ask for it. */
 const char *weft_dtype_choice(int32_t dtype);
 const char *weft_size_text(int64_t number, char *text, size_t size);
+
+/* The largest tile of at most `most` that divides a block of so many rows or columns. */
+int64_t weft_tile_dividing(int64_t block, int64_t most);
 
 /* The bucket of a length: its least member. Lengths up to 16 are buckets of their own; from there on eight buckets to a
  * doubling, so that the largest member is at most an eighth longer than the least. */

@@ -185,6 +185,14 @@ const char *weft_size_text(int64_t number, char *text, size_t size) {
     return text;
 }
 
+int64_t weft_tile_dividing(int64_t block, int64_t most) {
+    int64_t parts = weft_ceil_divide(block, most);
+    while (block % parts != 0) {
+        parts++;
+    }
+    return block / parts;
+}
+
 int64_t weft_bucket(int64_t length) {
     if (length <= 16) {
         return length;

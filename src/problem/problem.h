@@ -24,6 +24,11 @@ weft_sequences weft_attention_sequences(const weft_attention *p);
 weft_band weft_attention_band(const weft_attention *p);
 int weft_attention_has_band(const weft_attention *p);
 
+/* Whether a block mask or a tree mask hides pairs. */
+static inline int weft_attention_has_pairs(const weft_attention *p) {
+    return p->block_rows > 0 || p->pairs.tree || (p->extras & WEFT_TREE);
+}
+
 /* The number of the sequence that has a row of a batch. */
 int64_t weft_attention_sequence_of(const weft_attention *p, int64_t batch, int64_t row);
 
@@ -64,7 +69,10 @@ enum {
     WEFT_HAS_MAX = 512,
     WEFT_HAS_ODD_DIM = 1024,   /* a head dim that is no multiple of 8 */
     WEFT_HAS_LARGE_DIM = 2048, /* a head dim above 256 */
-    WEFT_HAS_OTHER_DIM = 4096  /* V of another head dim than K */
+    WEFT_HAS_OTHER_DIM = 4096, /* V of another head dim than K */
+    WEFT_HAS_BLOCKS = 8192,    /* a block mask */
+    WEFT_HAS_TREE = 16384,     /* a tree mask */
+    WEFT_HAS_ALL = 32767
 };
 int32_t weft_attention_asks(const weft_attention *p);
 
@@ -79,10 +87,24 @@ weft_status weft_attention_take_lengths(const weft_attention *p, const weft_leng
 /* The same where nothing can be read: `known` are the problem's lengths, wherever they are. */
 weft_lengths weft_attention_join_lengths(const weft_attention *p, weft_lengths known, const weft_lengths *data);
 
-/* Bytes of the memory in which a plan keeps the lengths of its problem, 0 where it has none; and lengths in such memory at
- * `from` when it has been copied to `to`. */
+/* attention_pairs.c. The same of block masks and tree masks. The checks of a tree mask need the lengths: those of the
+ * problem must be all that count. */
+weft_status weft_attention_take_pairs(const weft_attention *p, const weft_pairs *data, weft_pairs *pairs,
+                                      weft_message *message);
+weft_pairs weft_attention_join_pairs(const weft_attention *p, weft_pairs known, const weft_pairs *data);
+
+/* The block mask and the tree mask of a resolved problem, for weft_reach_set_blocks() or weft_blocks_word(). */
+weft_blocks weft_attention_blocks(const weft_attention *p);
+
+/* Whether a query of a head sees a key that its band shows. The reference asks so, pair by pair. */
+int weft_attention_shows(const weft_attention *p, const weft_blocks *blocks, int64_t batch, int64_t head, int64_t row,
+                         int64_t key);
+
+/* Bytes of the memory in which a plan keeps the lengths and pairs of its problem, 0 where it has none; and these in such
+ * memory at `from` when it has been copied to `to`. */
 size_t weft_attention_kept_bytes(const weft_attention *p);
 weft_lengths weft_lengths_move(weft_lengths lengths, const void *from, uintptr_t to);
+weft_pairs weft_pairs_move(weft_pairs pairs, const void *from, uintptr_t to);
 
 /* Index of the first element of a (batch, position in the sequence, head) row of a tensor. */
 static inline size_t weft_row_index(const weft_strides *s, int64_t batch, int64_t position, int64_t head) {

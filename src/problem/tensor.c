@@ -35,6 +35,7 @@ size_t weft_dtype_bytes(weft_dtype dtype) {
     return dtype == WEFT_FP32 || dtype == WEFT_INT32  ? 4
            : dtype == WEFT_FP16 || dtype == WEFT_BF16 ? 2
            : dtype == WEFT_FP8 || dtype == WEFT_BOOL  ? 1
+           : dtype == WEFT_INT64                      ? 8
                                                       : 0;
 }
 

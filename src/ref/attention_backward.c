@@ -55,7 +55,11 @@ static void add_query(const weft_attention *p, const weft_attention_gradients *d
         s->sinks[head] -= exp((double)data->sinks[head] - lse) * grad_dot_out;
     }
     const weft_rows keys = weft_seen_keys(p, batch, row);
+    const weft_blocks blocks = weft_attention_blocks(p);
     for (int64_t key = keys.begin; key < keys.end; key++) {
+        if (!weft_attention_shows(p, &blocks, batch, head, row, key)) {
+            continue;
+        }
         const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
         const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
         const double kept = weft_ref_kept(p, data->dropout_seed, batch * p->heads + head, row, key);

@@ -27,8 +27,13 @@ weft_ref_row weft_ref_attention_row(const weft_attention *p, const weft_attentio
     const int64_t kv_head = weft_ref_kv_head(p, head), line = batch * p->heads + head;
     const weft_rows keys = weft_seen_keys(p, batch, row);
     const size_t q = weft_row_index(&p->q_strides, batch, row, head);
+    const weft_blocks blocks = weft_attention_blocks(p);
     weft_ref_row result = {-INFINITY, -INFINITY};
     for (int64_t key = keys.begin; key < keys.end; key++) {
+        weights[key] = -INFINITY;
+        if (!weft_attention_shows(p, &blocks, batch, head, row, key)) {
+            continue;
+        }
         const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
         const double score = p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim);
         weights[key] = weft_ref_cap(p, score) + weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
@@ -48,7 +53,8 @@ weft_ref_row weft_ref_attention_row(const weft_attention *p, const weft_attentio
         const size_t v = weft_row_index(&p->v_strides, batch, key, kv_head);
         weights[key] /= sum;
         const double kept = weft_ref_kept(p, data->dropout_seed, line, row, key);
-        for (int64_t d = 0; d < p->head_dim_v && kept != 0; d++) { /* what is dropped does not even give a NaN */
+        const int counts = kept != 0 && weft_attention_shows(p, &blocks, batch, head, row, key);
+        for (int64_t d = 0; d < p->head_dim_v && counts; d++) { /* what is dropped or hidden does not even give a NaN */
             out[d] += kept * weights[key] * weft_ref_load(p->dtype, data->v, v + (size_t)d);
         }
     }

@@ -12,8 +12,13 @@ static float load(const weft_attention *p, const void *data, size_t index) {
 static float naive_scores(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                           int64_t row, weft_rows keys, float *weights) {
     const size_t q = weft_row_index(&p->q_strides, batch, row, head);
+    const weft_blocks blocks = weft_attention_blocks(p);
     float max = -INFINITY;
     for (int64_t key = keys.begin; key < keys.end; key++) {
+        weights[key] = -INFINITY;
+        if (!weft_attention_shows(p, &blocks, batch, head, row, key)) {
+            continue;
+        }
         const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
         float sum = 0;
         for (size_t d = 0; d < (size_t)p->head_dim; d++) {
@@ -45,7 +50,7 @@ void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_
         float total = 0;
         for (int64_t key = keys.begin; key < keys.end && sum != 0; key++) {
             const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
-            total += weights[key] * load(p, data->v, v + (size_t)d);
+            total += weights[key] != 0 ? weights[key] * load(p, data->v, v + (size_t)d) : 0;
         }
         out[d] = weft_ref_round(p->dtype, total);
     }

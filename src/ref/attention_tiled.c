@@ -16,19 +16,26 @@ static const double ln_2 = 0.69314718055994530942;
 typedef struct attention_tile {
     const weft_attention *p;
     const weft_attention_data *data;
+    const weft_reach *reach;
     int64_t tile_rows, tile_keys; /* queries in a tile, keys in a step */
     double *max, *sum;            /* (tile_rows); max is a score times log2(e) */
     double *out;                  /* (tile_rows, head_dim) */
     double *weights;              /* (tile_keys) */
 } attention_tile;
 
-/* Brings keys begin .. end - 1 to query `row` of the problem, which is number `slot` of its tile. */
-static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64_t slot, int64_t begin, int64_t end) {
+/* Brings keys begin .. end - 1 to query `row` of the problem, which is number `slot` of its tile; where `masked`, but for
+ * those that block masks and tree masks hide. */
+static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64_t slot, int64_t begin, int64_t end,
+                     int masked) {
     const weft_attention *p = t->p;
     const int64_t kv_head = weft_ref_kv_head(p, tile.head);
     const size_t q = weft_row_index(&p->q_strides, tile.batch, row, tile.head);
     double max = t->max[slot];
     for (int64_t key = begin; key < end; key++) {
+        t->weights[key - begin] = -INFINITY;
+        if (masked && !weft_attention_shows(p, &t->reach->blocks, tile.batch, tile.head, row, key)) {
+            continue;
+        }
         const size_t k = weft_row_index(&p->k_strides, tile.batch, key, kv_head);
         const double plain = p->scale * weft_ref_dot(p->dtype, t->data->q, q, t->data->k, k, p->head_dim);
         const double score = log2_e * (weft_ref_cap(p, plain) +
@@ -49,8 +56,10 @@ static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64
         const double weight = exp2(t->weights[key - begin] - shift);
         const double kept =
             weft_ref_kept(p, t->data->dropout_seed, tile.batch * p->heads + tile.head, row, key); /* 0: not even a NaN */
+        const int counts =
+            kept != 0 && !(masked && !weft_attention_shows(p, &t->reach->blocks, tile.batch, tile.head, row, key));
         t->sum[slot] += weight;
-        for (int64_t d = 0; d < p->head_dim_v && kept != 0; d++) {
+        for (int64_t d = 0; d < p->head_dim_v && counts; d++) {
             out[d] += kept * weight * weft_ref_load(p->dtype, t->data->v, v + (size_t)d);
         }
     }
@@ -92,16 +101,19 @@ static void attention_work(void *context, const weft_visit *visit, weft_tile til
     const int64_t first_row = weft_smaller(cut.begin + (tile.block - visit->tile.block) * t->tile_rows, cut.end);
     const int64_t rows = weft_smaller(cut.end - first_row, t->tile_rows); /* of one tile of a cluster */
     clear_rows(t, rows);
-    for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
+    for (int64_t i = 0, number = visit->first; i < visit->steps; i++, number += visit->direction) {
+        const int64_t step = weft_visit_step(t->reach, visit, number);
+        const int in_band = step >= visit->full_begin && step < visit->full_end;
+        const int full = in_band && weft_visit_bits(t->reach, visit, number) < 0;
         for (int64_t slot = 0; slot < rows; slot++) {
             int64_t begin = step * t->tile_keys, end = begin + t->tile_keys;
-            if (step < visit->full_begin || step >= visit->full_end) { /* an edge of the mask, or the ragged end */
+            if (!in_band) { /* an edge of the mask, or the ragged end */
                 const weft_rows seen = weft_seen_keys(t->p, tile.batch, first_row + slot);
                 begin = weft_larger(begin, seen.begin);
                 end = weft_smaller(end, seen.end);
             }
             if (begin < end) {
-                add_keys(t, tile, first_row + slot, slot, begin, end);
+                add_keys(t, tile, first_row + slot, slot, begin, end, !full);
             }
         }
     }
@@ -121,7 +133,7 @@ weft_status weft_ref_attention_tiled(const weft_plan *plan, const weft_attention
                          (long long)keys);
     }
     double *sum = room + rows, *weights = sum + rows, *out = weights + keys;
-    attention_tile t = {p, data, tile_rows, tile_keys, room, sum, out, weights};
+    attention_tile t = {p, data, &plan->walk.reach, tile_rows, tile_keys, room, sum, out, weights};
     const weft_grid tiles = {p->batch, p->heads, weft_reach_tiles(&plan->walk.reach)};
     const weft_status status = weft_ref_rounds(plan, tiles, attention_work, &t, message);
     free(room);

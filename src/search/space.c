@@ -102,6 +102,7 @@ size_t weft_space_shapes(const weft_plan *draft, int64_t cut, weft_schedule shap
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < used; k++) {
             *sides[k].size = k + 1 < used ? list[i][k] : list[i][k] / cut; /* the last is the step */
+            *sides[k].size = sides[k].of > 0 ? weft_tile_dividing(sides[k].of, *sides[k].size) : *sides[k].size;
         }
         shapes[i] = schedule;
     }

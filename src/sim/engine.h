@@ -3,6 +3,8 @@
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
 
+#include <weft/order.h>
+
 #include "sim/memory.h"
 
 /* At each step s a job reads piece base + s of each of its streams. */
@@ -17,6 +19,8 @@ enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16, WEFT_SIM_SECTIONS = 16 };
 typedef struct weft_sim_job {
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
+    const weft_blocks *blocks; /* null, or the block mask whose list, from entry `listed` on, the steps are numbers of */
+    int64_t listed;
     int streams;
     weft_sim_stream stream[WEFT_SIM_STREAMS];
     weft_sim_stream sums; /* at each step, when it has computed, the job adds to piece base + s; weight 0: to none */
@@ -28,6 +32,12 @@ typedef struct weft_sim_job {
     uint32_t out, out_weight;   /* written once after the last step */
     int64_t position, tile;     /* where in the order, and which tile of the grid, row by row */
 } weft_sim_job;
+
+/* The number of a job's i-th step among all that there are. */
+static inline int64_t weft_sim_step(const weft_sim_job *job, int64_t i) {
+    const int64_t number = job->first + i * job->direction;
+    return job->blocks ? weft_blocks_step(job->blocks, job->listed, number) : number;
+}
 
 /* Someone who watches a run. Each call comes after what it tells of was asked of the memory, in the order of time to within
  * a bucket of the engine's wheel. */

@@ -48,7 +48,7 @@ static void stop(weft_sim_engine *e, double now) {
 /* Asks for the pieces of the job's i-th step. */
 static inline double request_streams(weft_sim_engine *e, weft_sim_worker *w, int64_t i, double now) {
     const weft_sim_job *job = &w->job;
-    const int64_t step = job->first + i * job->direction;
+    const int64_t step = weft_sim_step(job, i);
     double ready = now;
     for (int s = 0; s < job->streams; s++) {
         const weft_sim_stream *stream = &job->stream[s];
@@ -69,7 +69,7 @@ static double request(weft_sim_engine *e, weft_sim_worker *w, int64_t i, double 
 /* Adds what the step that ended has computed to the sums. Nobody waits for that. */
 static void add_sums(weft_sim_engine *e, const weft_sim_worker *w, double now) {
     const weft_sim_job *job = &w->job;
-    const int64_t step = job->first + (w->done - 1) * job->direction;
+    const int64_t step = weft_sim_step(job, w->done - 1);
     const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
     weft_memory_add(e->memory, w->domain, job->sums.base + (uint32_t)step, weight, now);
 }
@@ -97,11 +97,11 @@ static inline double seconds_of(const weft_sim_engine *e, const weft_sim_worker 
     return listed ? listed->seconds(e->source->context, w - e->workers, w->done) * w->factor : w->seconds;
 }
 
-/* Plain steps are in the middle of a tile, and ask for one piece: all but the first, whose time is another, and the last,
- * whose piece may be smaller. */
+/* Plain steps are in the middle of a tile, one behind the other, and ask for one piece: all but the first, whose time is
+ * another, and the last, whose piece may be smaller. */
 static void find_plain(const weft_sim_engine *e, weft_sim_worker *w) {
     const weft_sim_job *job = &w->job;
-    w->plain = job->streams == 1 && job->sums.weight == 0 && w->asking > 2 ? w->asking - 2 : 0;
+    w->plain = job->streams == 1 && job->sums.weight == 0 && !job->blocks && w->asking > 2 ? w->asking - 2 : 0;
     w->piece = job->stream[0].base + (uint32_t)(job->first + e->stages * job->direction);
     w->weight = job->stream[0].weight;
     w->direction = job->direction;
@@ -143,7 +143,7 @@ static int begin_job(weft_sim_engine *e, int32_t number, double now) {
 
 static void tell_step(const weft_sim_engine *e, int32_t number, double now) {
     const weft_sim_worker *w = &e->workers[number];
-    e->observer->stepped(e->observer->context, number, w->job.first + w->done * w->job.direction, now);
+    e->observer->stepped(e->observer->context, number, weft_sim_step(&w->job, w->done), now);
 }
 
 /* Ends the job and begins the next. Returns 0 when the worker has nothing left to do. */

@@ -59,6 +59,8 @@ static void fill_visit(weft_sim_job *job, const weft_plan *plan, const weft_visi
     job->steps = visit->steps;
     job->last_step = last_step;
     job->direction = visit->direction;
+    job->blocks = visit->listed < 0 ? NULL : &walk->reach.blocks;
+    job->listed = visit->listed;
 }
 
 /* How many the machine's rates are divided by: its workers, or the schedule's where several share one of them. */
@@ -315,12 +317,13 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
 
 uint64_t weft_simulate_steps(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
-    const int alike = walk->reach.kind != WEFT_REACH_BAND; /* all batches */
-    const int64_t batches = walk->order.grid.batch, looks = alike ? 1 : batches;
+    const int alike = !weft_reach_has_band(&walk->reach); /* all batches */
+    const int64_t batches = walk->order.grid.batch, rows = walk->order.grid.rows;
+    const int64_t heads = walk->reach.blocks.head_stride > 0 ? rows : 1; /* that differ */
     uint64_t steps = 0;
-    for (int64_t batch = 0; batch < looks; batch++) {
+    for (int64_t line = 0; line < (alike ? 1 : batches) * heads; line++) {
         for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {
-            weft_visit visit = {.tile = weft_tile_at(batch, 0, col), .direction = 1};
+            weft_visit visit = {.tile = weft_tile_at(line / heads, line % heads, col), .direction = 1};
             visit.ranges = weft_reach_ranges(&walk->reach, col);
             for (int32_t i = 0; i < visit.ranges; i++) {
                 weft_visit_range(walk, &visit, i);
@@ -328,7 +331,7 @@ uint64_t weft_simulate_steps(const weft_plan *plan) {
             }
         }
     }
-    return steps * (uint64_t)(walk->order.grid.rows * (alike ? batches : 1));
+    return steps * (uint64_t)(rows / heads * (alike ? batches : 1));
 }
 
 void weft_sim_walk_release(weft_sim_walk *walk) {

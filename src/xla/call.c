@@ -64,6 +64,8 @@ static int data_type_of(weft_dtype dtype) {
         return XLA_BF16;
     case WEFT_INT32:
         return XLA_S32;
+    case WEFT_INT64:
+        return XLA_S64;
     default:
         return XLA_PRED;
     }

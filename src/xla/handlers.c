@@ -52,6 +52,10 @@ static weft_status read_seed(const xla_call_frame *frame, const weft_operation_r
 /* Addresses in whichever process compiled the call would be read. */
 static weft_status check_lengths(const weft_operation_row *row, const weft_problem *problem, weft_message *message) {
     const weft_lengths none = {0};
+    const weft_pairs no_pairs = {0};
+    if (is_attention(row) && memcmp(&problem->attention.pairs, &no_pairs, sizeof no_pairs) != 0) {
+        return weft_fail(message, WEFT_INVALID, "masks are arguments of a call: the problem's own must be null");
+    }
     return is_attention(row) && memcmp(&problem->attention.lengths, &none, sizeof none) != 0
                ? weft_fail(message, WEFT_INVALID, "lengths are arguments of a call: the problem's own must be null")
                : WEFT_OK;

@@ -27,6 +27,8 @@ static inline weft_schedule random_schedule(uint64_t *random, const weft_attenti
     weft_schedule s = WEFT_SCHEDULE_INIT;
     s.tile_m = random_between(random, 1, p->seq);
     s.tile_n = random_between(random, 1, p->kv_seq);
+    s.tile_m = p->seq > p->block_rows && p->block_rows ? weft_tile_dividing(p->block_rows, s.tile_m) : s.tile_m;
+    s.tile_n = p->kv_seq > p->block_columns && p->block_columns ? weft_tile_dividing(p->block_columns, s.tile_n) : s.tile_n;
     s.order = (int32_t)random_between(random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_CUSTOM);
     s.sweep = (int32_t)random_between(random, 1, WEFT_SWEEPS);
     s.dispatch = (int32_t)random_between(random, 1, WEFT_DISPATCHES);
@@ -213,6 +215,7 @@ static inline weft_attention_gradients gradients_of(const tensors *t, const void
     data.alibi = t->alibi;
     data.bias = t->bias;
     data.lengths = t->data.lengths;
+    data.pairs = t->data.pairs;
     data.dropout_seed = t->data.dropout_seed;
     return data;
 }

@@ -41,15 +41,36 @@ static int problem_of(const char *kernel, const weft_study_params *p, weft_atten
     return 1;
 }
 
-/* The steps from the first that a row of the tile sees to the last. A tile of a packed batch may have no row. */
-static int64_t steps_of(const weft_attention *problem, const weft_walk *walk, int64_t batch, weft_rows rows) {
+/* Whether a block mask, if there is one, lists a step for a tile of one of its blocks of queries. */
+static int is_listed(const weft_attention *problem, const weft_walk *walk, weft_tile tile, int64_t row, int64_t step) {
+    const weft_pairs *pairs = &problem->pairs;
+    if (!pairs->block_starts) {
+        return 1;
+    }
+    const int64_t list =
+        tile.batch * problem->block_batch_stride + tile.head * problem->block_head_stride + row / problem->block_rows;
+    for (int32_t i = pairs->block_starts[list]; i < pairs->block_starts[list + 1]; i++) {
+        if (pairs->block_list[i] == step * walk->reach.tile_columns / problem->block_columns) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The listed steps from the first that a row of the tile sees to the last. A tile of a packed batch may have no row. */
+static int64_t steps_of(const weft_attention *problem, const weft_walk *walk, weft_tile tile, weft_rows rows) {
+    const int64_t batch = tile.batch;
     int64_t first = problem->kv_seq, end = 0;
     for (int64_t row = rows.begin; row < rows.end; row++) {
         const weft_rows seen = weft_seen_keys(problem, batch, row);
         first = seen.begin < seen.end ? weft_smaller(first, seen.begin) : first;
         end = seen.begin < seen.end ? weft_larger(end, seen.end) : end;
     }
-    return first < end ? weft_ceil_divide(end, walk->reach.tile_columns) - first / walk->reach.tile_columns : 0;
+    int64_t steps = 0;
+    for (int64_t step = first / walk->reach.tile_columns; step * walk->reach.tile_columns < end; step++) {
+        steps += is_listed(problem, walk, tile, rows.begin, step);
+    }
+    return steps;
 }
 
 /* One worker after the other computes the tiles of its walk by the reference, each of `pack` heads. A tile has the steps
@@ -67,7 +88,7 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
             const weft_rows rows = visit.cut.rows;
             const int64_t count = rows.end - rows.begin;
             if (count < 0 || (count == 0 && !problem->sequences) || count > walk->reach.tile_rows ||
-                visit.steps != steps_of(problem, walk, visit.tile.batch, rows)) {
+                visit.steps != steps_of(problem, walk, visit.tile, rows)) {
                 free(weights);
                 return 1;
             }
@@ -101,6 +122,13 @@ static void set_general(const weft_study_params *p, weft_attention *problem, wef
     problem->batch = reach->sequences.packed ? 1 : reach->sequences.count;
     problem->sequences = reach->sequences.packed ? reach->sequences.count : 0;
     problem->lengths = reach->sequences.lengths;
+    problem->pairs = reach->blocks.pairs;
+    problem->block_rows = reach->blocks.rows;
+    problem->block_columns = reach->blocks.columns;
+    problem->block_batch_stride = reach->blocks.batch_stride;
+    problem->block_head_stride = reach->blocks.head_stride;
+    problem->block_entries = reach->blocks.entries;
+    problem->block_bitmaps = reach->blocks.bitmaps;
     problem->mask = band->from_end ? WEFT_MASK_WINDOW_BOTTOM_RIGHT : WEFT_MASK_WINDOW;
     problem->offset = band->offset;
     problem->left = band->left < WEFT_BAND_OPEN ? band->left : -1;
@@ -142,7 +170,7 @@ static int run_study(const char *kernel, unsigned grid, const weft_study_params 
         const weft_study_general *g = &p->general;
         const int has_room = g->head_dim <= problem.head_dim && g->head_dim_v <= problem.head_dim;
         set_general(p, &problem, &data);
-        walk.reach.kind = WEFT_REACH_BAND;
+        walk.reach.kind = WEFT_REACH_BLOCKS;
         if (!has_room || (g->max && g->lag != 0)) {
             return 1;
         }

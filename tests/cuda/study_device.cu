@@ -170,6 +170,13 @@ static int is_least(int variant, const weft_attention *p) {
     return v->dtype == p->dtype && v->head_dim == least && v->head_dim_v >= p->head_dim_v;
 }
 
+/* Whether a tile or a step would cross the blocks of a block mask. */
+static int crosses_blocks(int variant, const weft_attention *p) {
+    const weft_study_variant *v = &variants[variant];
+    return p->block_rows > 0 && ((p->seq > p->block_rows && p->block_rows % v->tile_m != 0) ||
+                                 (p->kv_seq > p->block_columns && p->block_columns % v->tile_n != 0));
+}
+
 /* Every feature in turn, each with another at random, for every general variant that is meant for it. */
 static int check_features(const char *only, int rounds, int64_t most) {
     uint64_t random = random_seed(23);
@@ -177,9 +184,12 @@ static int check_features(const char *only, int rounds, int64_t most) {
     double worst = 0;
     const lent l = lend(4096);
     for (int round = 0; random_round(&random, &round, rounds) && failed < 5; round++) {
-        trial t = trial_with(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, draw_pair(&random, round), most);
+        const int32_t masks[] = {0, 0, 0, WEFT_HAS_BLOCKS, 0, 0, 0, WEFT_HAS_BLOCKS | WEFT_HAS_DROPOUT}; /* steps move */
+        const int32_t bits = draw_pair(&random, round) | masks[round % 8];
+        trial t = trial_with(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, bits, most);
         for (int v = 0; v < VARIANTS; v++) {
-            if (!is_least(v, &t.p) || (only && !strstr(variants[v].symbol, only)) || !variant_prepare(v, 0)) {
+            if (!is_least(v, &t.p) || crosses_blocks(v, &t.p) || (only && !strstr(variants[v].symbol, only)) ||
+                !variant_prepare(v, 0)) {
                 continue;
             }
             const knobs k = draw_knobs(v, (int)random_between(&random, 0, COMBINATIONS - 1), &random, &l);

@@ -138,6 +138,7 @@ static inline weft_study_params study_params(int variant, const weft_attention *
     weft_study_params s;
     weft_attention_lay_out(&tiling, &tiles, &reach);
     reach.sequences.lengths = data->lengths;
+    reach.blocks.pairs = data->pairs;
     if (!weft_order_init(&order, k->order, weft_walk_positions(tiles, k->sweep, 1, 1), k->group, WEFT_AXIS_N, k->domains) ||
         !weft_walk_init(&walk, &order, tiles, k->sweep, k->dispatch, 1, 1, k->workers, reach)) {
         fprintf(stderr, "%s: the walk was refused\n", v->symbol);

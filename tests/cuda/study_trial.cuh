@@ -129,6 +129,16 @@ static void add_extras(uint64_t *state, trial *t) {
         const size_t bytes = sizeof(int32_t) * (size_t)(each + (i < 2));
         *to[i] = from[i] ? (const int32_t *)on_device(from[i], bytes) : NULL;
     }
+    size_t elements[WEFT_PAIR_ARRAYS];
+    weft_attention_pair_elements(p, elements);
+    const weft_pairs *pairs = &p->pairs;
+    const void *const pair_from[] = {pairs->block_starts, pairs->block_list, pairs->block_bits_at, pairs->block_bits,
+                                     pairs->tree};
+    for (int i = 0; i < WEFT_PAIR_ARRAYS; i++) {
+        const size_t bytes = elements[i] * (i == 4 ? sizeof(uint64_t) : sizeof(uint32_t));
+        const void *there = pair_from[i] && bytes > 0 ? on_device(pair_from[i], bytes) : NULL;
+        memcpy((const void **)(void *)&t->device.pairs + i, &there, sizeof there);
+    }
 }
 
 /* What a kernel may be wrong by that rounds every weight once, and then the result: the most of a row's elements. `weights`
@@ -245,21 +255,25 @@ static trial trial_with(uint64_t *state, weft_dtype dtype, int32_t bits, int64_t
     p.head_dim = dims[random_between(state, 0, 7)];
     p.seq = random_between(state, 1, bits & WEFT_HAS_LARGE_DIM ? most / 2 : most);
     p.kv_seq = random_between(state, 1, bits & WEFT_HAS_LARGE_DIM ? most / 2 : most);
+    p.kv_seq += bits & WEFT_HAS_BLOCKS ? 192 : 0; /* lists with gaps */
     p.dtype = dtype;
     p.scale = random_between(state, 0, 1) ? 0 : random_normal(state) * 0.2;
     draw_mask(state, &p);
-    draw_features(state, &p, bits, lengths);
+    draw_features(state, &p, bits, 64, lengths);
     p.head_dim_v = p.head_dim_v > 512 || (p.head_dim_v == 0 && p.head_dim > 512) ? 512 : p.head_dim_v;
     p.lengths = lengths->all; /* where they come from does not matter to a kernel */
-    p.extras &= ~(WEFT_STARTS | WEFT_KV_STARTS | WEFT_Q_USED | WEFT_KV_USED | WEFT_KV_PAD);
+    p.pairs = lengths->pairs;
+    p.extras &= ~(WEFT_STARTS | WEFT_KV_STARTS | WEFT_Q_USED | WEFT_KV_USED | WEFT_KV_PAD | WEFT_BLOCKS | WEFT_TREE);
     return trial_of(state, p, units[random_between(state, 0, 2)], lengths);
 }
 
 static void trial_free(trial *t) {
     const weft_lengths *l = &t->device.lengths;
-    const void *const there[] = {t->device.q,     t->device.k,     t->device.v,    t->device.o,   t->device.lse,
-                                 t->device.sinks, t->device.alibi, t->device.bias, t->device.max, l->q_starts,
-                                 l->kv_starts,    l->q_used,       l->kv_used,     l->kv_pad};
+    const weft_pairs *m = &t->device.pairs;
+    const void *const there[] = {t->device.q,     t->device.k,      t->device.v,    t->device.o,   t->device.lse,
+                                 t->device.sinks, t->device.alibi,  t->device.bias, t->device.max, l->q_starts,
+                                 l->kv_starts,    l->q_used,        l->kv_used,     l->kv_pad,     m->block_starts,
+                                 m->block_list,   m->block_bits_at, m->block_bits,  m->tree};
     const void *const here[] = {t->host.q,    t->host.k,   t->host.v, t->host.o, t->host.lse, t->host.sinks, t->host.alibi,
                                 t->host.bias, t->host.max, t->exact,  t->lse,    t->max,      t->owned,      t->lengths};
     for (const void *memory : there) {

@@ -100,13 +100,14 @@ static weft_attention draw(uint64_t *random, int round, int32_t bits, drawn_leng
     p.layout = (weft_layout)random_between(random, 0, 1);
     p.scale = round % 5 == 0 ? -0.1 : 0;
     draw_mask(random, &p);
-    draw_features(random, &p, bits, lengths);
+    draw_features(random, &p, bits, 64, lengths);
     p.head_dim_v = p.head_dim_v > 512 || (p.head_dim_v == 0 && p.head_dim > 512) ? 512 : p.head_dim_v;
     if (round % 3 == 0) {
         pad_problem(&p, 1);
     }
     *t = tensors_new(random, &p);
     t->p.lengths = t->data.lengths = lengths->all;
+    t->p.pairs = t->data.pairs = lengths->pairs;
     return p;
 }
 
@@ -232,6 +233,50 @@ static void choices(void **state) {
     nothing_left();
 }
 
+static void refused(const weft_attention *p, const char *kernel, const weft_schedule *s, const char *expected) {
+    weft_device device = gpu();
+    weft_plan *plan;
+    weft_message message = {""};
+    device.kernel = kernel;
+    assert_int_equal(plan_on(&plan, p, s, NULL, &device, &message), WEFT_UNSUPPORTED);
+    if (!strstr(message.text, expected)) {
+        fail_msg("%s", message.text);
+    }
+}
+
+/* A Hopper has no kernel of its own for block masks and tree masks, and says so. Tiles do not cross blocks. */
+static void masks_of_pairs(void **state) {
+    (void)state;
+    weft_attention p = WEFT_ATTENTION_INIT, tree;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    script(NULL);
+    p.seq = p.kv_seq = 256;
+    p.head_dim = 64;
+    p.dtype = WEFT_BF16;
+    tree = p;
+    tree.seq = 8;
+    tree.extras = WEFT_TREE;
+    p.block_rows = p.block_columns = 128;
+    p.block_entries = 2;
+    p.extras = WEFT_BLOCKS;
+    refused(&p, "hopper_attention", NULL, "it has no block masks");
+    refused(&tree, "hopper_attention", NULL, "it has no tree masks");
+    expect(&tree, NULL, "attention_bf16_d64_64x64__study_general_fast");
+    expect(&p, NULL, "attention_bf16_d64_128x64__study_general_fast");
+    p.block_rows = 64;
+    expect(&p, NULL, "attention_bf16_d64_64x64__study_general_fast");
+    s.tile_m = 128;
+    refused(&p, "study", &s,
+            "no tile divides a mask's blocks of 64 queries x 128 keys; with fast math there are 64x64 128x64");
+    s.tile_m = 96;
+    refused(&p, "study", &s, "tile 96x0 is not compiled");
+    p.block_rows = 48;
+    refused(&p, "study", NULL, "no tile divides a mask's blocks of 48 queries x 128 keys");
+    p.seq = 48; /* one block of queries */
+    expect(&p, NULL, "attention_bf16_d64_64x64__study_general_fast");
+    nothing_left();
+}
+
 static void bad_lengths(void **state) {
     (void)state;
     uint64_t random = random_seed(55);
@@ -269,6 +314,7 @@ static void bad_lengths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(parameters), cmocka_unit_test(other_lengths),
-                                       cmocka_unit_test(choices), cmocka_unit_test(bad_lengths)};
+                                       cmocka_unit_test(choices), cmocka_unit_test(masks_of_pairs),
+                                       cmocka_unit_test(bad_lengths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

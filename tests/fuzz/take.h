@@ -100,6 +100,35 @@ static inline void take_lengths(input *in, weft_attention *p) {
     }
 }
 
+/* A block mask and a tree mask, which may be wrong; they stay until the next call. */
+static inline void take_pairs(input *in, weft_attention *p) {
+    enum { MOST = 1024 };
+    static int32_t starts[MOST + 1], list[MOST], bits_at[MOST];
+    static uint32_t bits[MOST];
+    static uint64_t tree[MOST];
+    p->block_rows = take_or(in, 16);
+    p->block_columns = take_or(in, 32);
+    p->block_batch_stride = take_or(in, 0);
+    p->block_head_stride = take_or(in, 0);
+    p->block_entries = take_or(in, 4);
+    p->block_bitmaps = take_or(in, 1);
+    for (int64_t i = 0; i < 8; i++) {
+        starts[i + 1] = (int32_t)take_or(in, i);
+        list[i] = (int32_t)take_or(in, i % 2);
+        bits_at[i] = (int32_t)take_or(in, -1);
+        tree[i] = (uint64_t)take(in);
+    }
+    /* Arrays are as long as the sizes say, or else the fuzzer, not the library, is wrong. */
+    const int small = p->block_rows == 16 && p->block_columns == 32 && p->seq > 0 && p->seq <= 1600 && p->batch > 0 &&
+                      p->batch <= 4 && p->heads > 0 && p->heads <= 4 && p->block_batch_stride >= 0 &&
+                      p->block_batch_stride <= 100 && p->block_head_stride >= 0 && p->block_head_stride <= 100 &&
+                      p->block_entries <= MOST && p->block_bitmaps <= MOST / 16;
+    const weft_pairs given = {starts, list, bits_at, bits,
+                              small && p->seq * p->batch <= MOST && take(in) % 2 ? tree : NULL};
+    const weft_pairs none = {0, 0, 0, 0, 0};
+    p->pairs = small ? given : none;
+}
+
 static inline weft_attention take_attention(input *in) {
     weft_attention p = WEFT_ATTENTION_INIT;
     p.batch = take(in);
@@ -130,6 +159,9 @@ static inline weft_attention take_attention(input *in) {
     p.bias_key_stride = take_or(in, 0);
     p.alibi_stride = take_or(in, 0);
     take_lengths(in, &p);
+    if (take(in) % 3 == 0) {
+        take_pairs(in, &p);
+    }
     return p;
 }
 

@@ -45,8 +45,8 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
 /* A tile is tile_m rows; a step is tile_n columns of them. */
 static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
     const row_sum p = get(t->problem);
-    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "rows", p.rows, 64};
-    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "columns", p.columns, 256};
+    list[0] = (weft_tile_side){&s->tile_m, "tile_m", "rows", p.rows, 64, 0};
+    list[1] = (weft_tile_side){&s->tile_n, "tile_n", "columns", p.columns, 256, 0};
     return 2;
 }
 

@@ -126,7 +126,7 @@ static void flops_count_pairs(void **state) {
         p.head_dim = 8;
         draw_mask(&random, &p);
         const int32_t bits = round % 3 == 0 ? WEFT_HAS_CHUNK : round % 3 == 1 ? WEFT_HAS_PREFIX : 0;
-        draw_features(&random, &p, bits | WEFT_HAS_LENGTHS | WEFT_HAS_OTHER_DIM, &lengths);
+        draw_features(&random, &p, bits | WEFT_HAS_LENGTHS | WEFT_HAS_OTHER_DIM, 16, &lengths);
         p.extras = 0; /* all are known */
         p.lengths = lengths.all;
         double pairs = 0;

@@ -77,8 +77,8 @@ def test_packed_data_is_the_structure(operation):
     def bytes_of(**fields):
         made = structure(ctypes.sizeof(structure), number)
         for name, word in fields.items():
-            owner = made if hasattr(made, name) else made.lengths
-            setattr(owner, name, word if owner is made else ctypes.cast(word, ctypes.POINTER(ctypes.c_int32)))
+            owner = next(owner for owner in (made, made.lengths, made.pairs) if hasattr(owner, name)) if hasattr(made, "pairs") else made
+            setattr(owner, name, word if owner is made else ctypes.cast(word, dict(owner._fields_)[name]))
         return bytes(made)
 
     assert _c.packer(structure, number, tuple(words))(*words.values()) == bytes_of(**words)
@@ -90,8 +90,8 @@ def test_packed_data_is_the_structure(operation):
 
 def test_extras_are_those_of_the_header():
     with open(os.path.join(ROOT, "include", "weft", "weft.h")) as file:
-        bits = dict(re.findall(r"    WEFT_([A-Z_]+) = (\d+),? +/\*\*< (?:data|lengths)\.", file.read()))
-    names = {"STARTS": "q_starts"}
+        bits = dict(re.findall(r"    WEFT_([A-Z_]+) = (\d+),? +/\*\*< (?:data|lengths|pairs)\.", file.read()))
+    names = {"STARTS": "q_starts", "BLOCKS": "block_starts"}
     assert {names.get(name, name.lower()): int(bit) for name, bit in bits.items()} == _c.EXTRAS
 
 

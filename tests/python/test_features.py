@@ -124,7 +124,8 @@ def test_arguments_are_known_by_name():
     with pytest.raises(TypeError, match=r"^attention\(\) got an unexpected keyword argument 'softcup'"):
         weft.attention(Q, K, V, softcup=3.0)
     names = list(inspect.signature(weft.attention).parameters)
-    assert names[:4] == ["q", "k", "v", "causal"] and {"window", "softcap", *weft.features.ARRAYS, "lengths", "return_max"} < set(names)
+    assert names[:4] == ["q", "k", "v", "causal"] and {"window", "softcap", "lengths", "return_max"} < set(names)
+    assert {"block_mask", *weft.features.ARRAYS} - set(names) == set(weft.blocks.ARRAYS)
 
 
 def test_problems_have_them():

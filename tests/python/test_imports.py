@@ -9,7 +9,7 @@ LAYERS = """
 errors notebook
 _c dlpack custom
 sheets schedules
-machines profiles problems arrays
+machines profiles problems arrays blocks
 frameworks features
 operations
 plans

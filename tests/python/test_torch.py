@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch", reason="torch is not importable here: its t
 import weft.torch  # noqa: E402
 from weft import by_torch  # noqa: E402
 
-NONE = (None,) * 8  # sinks, alibi, bias and lengths of the operator
-PLAIN = (None, 0, 0, 0.0, 0.0, 0)  # its window, chunk, prefix, softcap, dropout and seed
+NONE = (None,) * 13  # sinks, alibi, bias, lengths and masks of the operator
+PLAIN = (None, None, 0, 0, 0.0, 0.0, 0)  # its window, block_mask, chunk, prefix, softcap, dropout and seed
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 

@@ -69,9 +69,10 @@ def test_the_operator_keeps_torch_s_rules():
     sides = [
         (leaf, K, V, {"sinks": torch.randn(4, requires_grad=True)}, None), (leaf, K, V[..., :5], {"bias": torch.randn(12, 12)}, (2, 2)),
         (Q[0], K[0], V[0], {"q_starts": torch.tensor([0, 5, 12], dtype=torch.int32)}, None),
+        (leaf, K, V, {"tree": torch.arange(Q.shape[0] * Q.shape[1]).view(Q.shape[:2])}, None),
     ]  # fmt: skip
     for q, k, v, given, window in sides:
-        arguments = (q, k, v, *{**nothing, **given}.values(), True, None, None, "bshd", window, 0, 0, 5.0, 0.25, 7, True, True, "", False)
+        arguments = (q, k, v, *{**nothing, **given}.values(), True, None, None, "bshd", window, None, 0, 0, 5.0, 0.25, 7, True, True, "", False)
         tests = ("test_schema", "test_faketensor", "test_autograd_registration")
         torch.library.opcheck(torch.ops.weft.attention.default, arguments, test_utils=tests)
 

@@ -21,7 +21,7 @@ static double query_loss(const mirror *m, int64_t b, int64_t h, int64_t row) {
     const int64_t kv_head = h / (p->heads / p->kv_heads);
     double sum = p->extras & WEFT_SINKS ? exp(m->sinks[h]) : 0, loss = 0;
     for (int64_t key = 0; key < p->kv_seq; key++) {
-        if (!batch_shows(p, &p->lengths, b, row, key)) {
+        if (!batch_shows(p, &p->lengths, b, row, key) || !pairs_show(p, &p->pairs, &p->lengths, b, h, row, key)) {
             continue;
         }
         double score = 0, value = 0;
@@ -81,10 +81,12 @@ static void check_gradient(const mirror *m, double *input, const void *gradient,
     guarded_check(gradient, count * bytes, owned);
 }
 
-/* `lengths`: those that count. */
-static void check_lengths(uint64_t *seed, const weft_attention *problem, const weft_lengths *lengths) {
+/* `lengths` and `pairs`: those that count. */
+static void check_lengths(uint64_t *seed, const weft_attention *problem, const weft_lengths *lengths,
+                          const weft_pairs *pairs) {
     tensors t = tensors_new(seed, problem);
     t.p.lengths = *lengths;
+    t.p.pairs = *pairs;
     const weft_attention *p = &t.p;
     const size_t bytes = weft_dtype_bytes(p->dtype);
     void *grad_o = random_buffer(seed, p->dtype, t.size.o);
@@ -139,7 +141,8 @@ static void check_lengths(uint64_t *seed, const weft_attention *problem, const w
 
 static void check_problem(uint64_t *seed, const weft_attention *problem) {
     const weft_lengths none = {0, 0, 0, 0, 0};
-    check_lengths(seed, problem, &none);
+    const weft_pairs no_pairs = {0, 0, 0, 0, 0};
+    check_lengths(seed, problem, &none, &no_pairs);
 }
 
 static weft_attention problem_of(int64_t seq, int64_t kv_seq, int64_t heads, int64_t kv_heads) {
@@ -180,8 +183,8 @@ static void features(void **state) {
         weft_attention p = problem_of(random_between(&seed, 1, 6), random_between(&seed, 1, 7), 2, 1);
         drawn_lengths lengths;
         draw_mask(&seed, &p);
-        draw_features(&seed, &p, draw_pair(&seed, round) & ~WEFT_HAS_LARGE_DIM, &lengths);
-        check_lengths(&seed, &p, &lengths.all);
+        draw_features(&seed, &p, draw_pair(&seed, round) & ~WEFT_HAS_LARGE_DIM, 16, &lengths);
+        check_lengths(&seed, &p, &lengths.all, &lengths.pairs);
     }
 }
 

@@ -4,13 +4,14 @@
 #ifndef WEFT_ORDER_REACH_H
 #define WEFT_ORDER_REACH_H
 
-#include "sequence.h"
+#include "blocks.h"
 
 /** What a kernel knows of every reach that it is given, so that what only others need is not compiled. */
 typedef enum weft_reach_kind {
     WEFT_REACH_ANY = 0,
     WEFT_REACH_PREFIX = 1, /**< one slice, and every tile's steps begin at 0: see weft_slice_is_prefix() */
-    WEFT_REACH_BAND = 2    /**< a band over sequences */
+    WEFT_REACH_BAND = 2,   /**< a band over sequences */
+    WEFT_REACH_BLOCKS = 3  /**< the same with a block mask, which may be known only when a plan runs */
 } weft_reach_kind;
 
 /** What the tiles of a grid see.
@@ -21,6 +22,10 @@ typedef enum weft_reach_kind {
  * more than the grid has columns. The slices of one column are disjoint, so that no pair of row and column is visited
  * twice; each has a row in the tile, and they come in ascending order of their columns. Every one of them is a range of
  * steps of its own: a step in which two of them meet is visited once for each, under the mask of that one.
+ *
+ * Under a band, a block mask lists the steps that a tile visits of those that the band shows: see weft_blocks. The rows of
+ * a tile are then of one block of queries, and the columns of a step of one block of keys. A tree mask masks the last
+ * steps.
  *
  * The rows of a packed batch are cut into tiles in one of two ways. Sequence by sequence: sequence n has the columns of the
  * grid from starts[n] / tile_rows + n on, which are enough for it whatever its length, and of which the last may be empty.
@@ -38,11 +43,12 @@ typedef struct weft_reach {
     weft_divisor by_tile_columns, by_tile_rows;
     const weft_slice *slices;    /**< the table, or null */
     const uint32_t *first_slice; /**< (columns of the grid + 1), or null */
-    weft_band band;              /**< WEFT_REACH_BAND */
+    weft_band band;              /**< WEFT_REACH_BAND and WEFT_REACH_BLOCKS */
     weft_sequences sequences;    /**< likewise */
     int32_t transposed;          /**< likewise, 1: rows are keys, and columns are queries */
     int32_t joined;              /**< likewise, packed: how rows are cut */
     int32_t turned;              /**< likewise, 1: what would go up through its steps comes down, and the other way round */
+    weft_blocks blocks;          /**< likewise */
 } weft_reach;
 
 /** The rows of a tile, and where it is cut from. */
@@ -80,6 +86,24 @@ WEFT_INLINE void weft_reach_set_band(weft_reach *reach, weft_band band, weft_seq
     reach->band = band;
     reach->sequences = sequences;
     reach->transposed = transposed;
+}
+
+/** Whether a reach has a band. */
+WEFT_INLINE int weft_reach_has_band(const weft_reach *reach) {
+    return reach->kind == WEFT_REACH_BAND || reach->kind == WEFT_REACH_BLOCKS;
+}
+
+/** Gives a reach with a band a tree mask, and, where blocks.rows is above 0, a block mask, for tiles and steps that do not
+ * cross its blocks. Its `last` and its divisors follow from the rest. */
+WEFT_INLINE void weft_reach_set_blocks(weft_reach *reach, weft_blocks blocks) {
+    const int64_t columns = weft_smaller(blocks.columns, reach->columns);
+    reach->blocks = blocks;
+    if (blocks.rows > 0) {
+        reach->kind = WEFT_REACH_BLOCKS;
+        reach->blocks.by_rows = weft_divisor_make((uint64_t)blocks.rows);
+        reach->blocks.by_steps = weft_divisor_make((uint64_t)weft_ceil_divide(columns, reach->tile_columns));
+        reach->blocks.last = weft_ceil_divide(reach->columns, blocks.columns) - 1;
+    }
 }
 
 /** Where the sequences of a packed batch begin among the rows; null: there is none. */
@@ -179,7 +203,8 @@ WEFT_INLINE weft_steps weft_reach_band_steps(const weft_reach *reach, const weft
     const weft_sequence s = weft_sequence_at(all, cut->sequence);
     weft_rows rows = cut->rows;
     if (reach->transposed) {
-        const int whole = rows.begin >= s.columns.begin && rows.end <= s.columns.end;
+        const int64_t plain_end = reach->blocks.pairs.tree ? weft_tree_begin(&s) : s.columns.end;
+        const int whole = rows.begin >= s.columns.begin && rows.end <= plain_end;
         rows.begin = weft_larger(rows.begin, s.columns.begin);
         rows.end = weft_smaller(rows.end, s.columns.end);
         if (rows.begin >= rows.end) {
@@ -203,7 +228,8 @@ WEFT_INLINE weft_steps weft_reach_band_steps(const weft_reach *reach, const weft
     const weft_rows first = weft_band_seen(&reach->band, &s, rows.begin);
     const weft_rows last = weft_band_seen(&reach->band, &end, rows.end - 1);
     const int whole = rows.end == cut->rows.end && !(reach->joined && all->lengths.q_used);
-    return weft_steps_of(first.begin, last.end, last.begin, whole ? first.end : 0, &reach->by_tile_columns);
+    const int64_t plain_end = reach->blocks.pairs.tree ? weft_smaller(first.end, weft_tree_begin(&s)) : first.end;
+    return weft_steps_of(first.begin, last.end, last.begin, whole ? plain_end : 0, &reach->by_tile_columns);
 }
 
 /** How many ranges of steps tile column `block` has: 1 without a table, though that one may be empty. */

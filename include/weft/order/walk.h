@@ -12,6 +12,9 @@
  *       }
  *   }
  *
+ * Under a block mask (see weft_blocks) the steps of a visit are numbers of its list: weft_visit_step() says which step a
+ * number is, and weft_visit_bits() whether its block has bits, and so needs a mask wherever it is.
+ *
  * A tile under a table of slices (see weft_reach) has visit.ranges ranges of steps, and weft_visit_range() goes on to the
  * next. A plan has one slice, so one range.
  */
@@ -61,7 +64,19 @@ typedef struct weft_visit {
     int32_t direction;            /**< +1 or -1: what to add to a step to get the next */
     int32_t ranges;               /**< ranges of steps of the tile; others than the first: weft_visit_range() */
     weft_cut cut;                 /**< the tile's rows; of a packed batch it may have none */
+    int64_t listed;               /**< under a block mask: the first entry of the tile's list; below 0: there is none */
 } weft_visit;
+
+/** The step that a number from visit->first to visit->last stands for. */
+WEFT_INLINE int64_t weft_visit_step(const weft_reach *reach, const weft_visit *visit, int64_t number) {
+    return visit->listed < 0 ? number : weft_blocks_step(&reach->blocks, visit->listed, number);
+}
+
+/** The bits_at of the block that such a step is in; below 0: its block mask hides nothing. */
+WEFT_INLINE int32_t weft_visit_bits(const weft_reach *reach, const weft_visit *visit, int64_t number) {
+    const weft_blocks *b = &reach->blocks;
+    return visit->listed < 0 ? -1 : b->pairs.block_bits_at[visit->listed + weft_divide(number, &b->by_steps)];
+}
 
 /** A worker on its way. */
 typedef struct weft_worker {
@@ -93,8 +108,8 @@ WEFT_INLINE weft_grid weft_walk_positions(weft_grid tiles, weft_sweep sweep, int
  * @param cluster_rows, cluster_cols  tiles of one cluster; 1 and 1 without clusters
  * @param workers  CTAs (or cores) at work at a time; with clusters, whole clusters are counted
  * @param reach    from weft_reach_make()
- * @return 1, or 0 when the order's grid is not that of weft_walk_positions(), a size is below 1, or a table of slices or a
- * packed batch meets clusters of several columns; the walk is then empty.
+ * @return 1, or 0 when the order's grid is not that of weft_walk_positions(), a size is below 1, a table of slices or a
+ * packed batch meets clusters of several columns, or a block mask meets clusters; the walk is then empty.
  */
 WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_grid tiles, weft_sweep sweep,
                                weft_dispatch dispatch, int64_t cluster_rows, int64_t cluster_cols, int64_t workers,
@@ -109,7 +124,8 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->workers = 1;
     walk->reach = reach;
     int fits = cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
-               (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed));
+               (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed)) &&
+               (cluster_rows * cluster_cols == 1 || reach.blocks.rows == 0);
     if (fits) {
         const weft_grid g = weft_walk_positions(tiles, sweep, cluster_rows, cluster_cols);
         walk->workers = workers / (cluster_rows * cluster_cols);
@@ -125,9 +141,18 @@ WEFT_INLINE void weft_visit_range_of(const weft_walk *walk, weft_visit *visit, i
     const weft_reach *reach = &walk->reach;
     const int down = visit->direction < 0;
     weft_steps steps;
-    if (kind == WEFT_REACH_BAND) {
+    visit->listed = -1;
+    if (kind == WEFT_REACH_BAND || kind == WEFT_REACH_BLOCKS) {
         visit->cut = weft_reach_cut(reach, visit->tile.batch, visit->tile.col, walk->cluster_cols);
         steps = weft_reach_band_steps(reach, &visit->cut);
+        if (kind == WEFT_REACH_BLOCKS && reach->blocks.pairs.block_starts) {
+            const weft_rows entries =
+                weft_blocks_entries(&reach->blocks, visit->tile.batch, visit->tile.row, visit->cut.rows.begin);
+            const weft_rows numbers = weft_blocks_steps(&reach->blocks, entries, steps.begin, steps.end);
+            visit->listed = entries.begin;
+            steps.begin = numbers.begin;
+            steps.end = numbers.end;
+        }
     } else {
         /* The tiles of a cluster go through the same steps: those of all their rows. */
         visit->cut.rows = weft_reach_rows(reach, visit->tile.col, walk->cluster_cols);
@@ -170,6 +195,7 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
         weft_visit_range_of(walk, visit, 0, kind);
     } else { /* the tile has no slice */
         visit->first = visit->last = visit->steps = visit->full_begin = visit->full_end = 0;
+        visit->listed = -1;
         visit->cut.rows = weft_reach_rows(&walk->reach, visit->tile.col, 1);
         visit->cut.sequence = 0;
     }

@@ -81,6 +81,9 @@ static void differentiate(const weft_cpu_gradients *w, const buffers *b, const w
     if (w->scores.changes) {
         weft_cpu_scores_change(&w->scores, at, b->scores, bends);
     }
+    if (at->masked) {
+        weft_cpu_scores_hide(&w->scores, at, b->scores);
+    }
     if (w->scores.drops) {
         weft_cpu_scores_keep(&w->scores, at, b->kept);
         weft_cpu_multiply_floats(floats, b->grads, b->kept);
@@ -150,9 +153,15 @@ static void add_to_keys(const weft_cpu_gradients *w, const weft_cpu_packed_queri
 static void visit_queries(const weft_cpu_gradients *w, const buffers *b, size_t item, const weft_cpu_queries *q,
                           int64_t begin, int64_t keys, float *sums) {
     const int64_t width = w->kernel->b.lines, panels = weft_ceil_divide(q->rows.end - q->rows.begin, width);
+    const weft_blocks *blocks = &w->scores.blocks;
+    const int masked = blocks->pairs.block_starts || blocks->pairs.tree;
     int64_t first = panels;
+    const weft_rows here = {begin, begin + keys};
+    if (blocks->pairs.block_starts && !weft_blocks_name(blocks, q->batch, q->head, q->rows, here)) {
+        return;
+    }
     for (int64_t panel = 0; panel < panels; panel++) {
-        const weft_cpu_place at = {q, q->rows.begin + panel * width, begin, keys};
+        const weft_cpu_place at = {q, q->rows.begin + panel * width, begin, keys, masked, -1, 1};
         if (find_seen(w, &b->seen, &at) || first < panels) {
             first = weft_cpu_min(first, panel);
             visit_panel(w, b, item, panel, &at, sums);

@@ -152,7 +152,7 @@ static void visit_packed(const decode_job *w, const part *part, char *scratch) {
         const int64_t keys = weft_cpu_min(BLOCK, part->end - begin);
         const weft_cpu_kv_block block = weft_cpu_kv_pack_block(&job->kv, w->kernel, p, w->data->k, w->data->v, part->batch,
                                                                part->head, begin, keys, k, v);
-        weft_cpu_queries_visit(job, &b, &q, &block, begin, keys, 0);
+        weft_cpu_queries_visit(job, &b, &q, &block, begin, keys, 0, -1);
     }
     for (int64_t row = 0; row < p->seq; row++) {
         float *result = part->results + row * (dim + 2);

@@ -61,11 +61,13 @@ static void attention_tile(void *context, void *scratch, const weft_visit *visit
     const weft_cpu_query_tile b = weft_cpu_queries_lay_out(a, (char *)scratch + held, &unused);
     const weft_cpu_kv kv = a->held ? weft_cpu_kv_hold(a->held, visit->tile.batch, kv_head, scratch) : a->kv;
     weft_cpu_queries_load(a, &b, &q);
-    for (int64_t i = 0, step = visit->first; i < visit->steps; i++, step += visit->direction) {
+    for (int64_t i = 0, index = visit->first; i < visit->steps; i++, index += visit->direction) {
+        const int64_t step = weft_visit_step(reach, visit, index);
         const int64_t begin = step * a->kv.tile_n, keys = weft_cpu_min(a->p->kv_seq - begin, a->kv.tile_n);
         const weft_cpu_kv_block block =
             a->held ? weft_cpu_kv_at(&kv, 0, 0, step) : weft_cpu_kv_at(&kv, visit->tile.batch, kv_head, step);
-        weft_cpu_queries_visit(a, &b, &q, &block, begin, keys, step >= visit->full_begin && step < visit->full_end);
+        weft_cpu_queries_visit(a, &b, &q, &block, begin, keys, step >= visit->full_begin && step < visit->full_end,
+                               weft_visit_bits(reach, visit, index));
     }
     store_rows(a, &b, &q);
 }

@@ -109,7 +109,7 @@ static int alloc_queries(const weft_cpu_gradients *w, weft_cpu_packed_queries *q
 static weft_status run_forward(const weft_cpu_gradients *w, void **o, weft_strides *strides, float **lse,
                                weft_message *message) {
     weft_attention p = *w->p;
-    p.extras &= WEFT_SINKS | WEFT_ALIBI | WEFT_BIAS; /* the problem has all lengths */
+    p.extras &= WEFT_SINKS | WEFT_ALIBI | WEFT_BIAS; /* the problem has all lengths and pairs */
     *strides = p.o_strides = (weft_strides){p.seq * p.heads * p.head_dim_v, p.heads * p.head_dim_v, p.head_dim_v};
     const weft_attention_extents sizes = weft_attention_sizes(&p);
     *o = weft_cpu_alloc(sizes.o * weft_dtype_bytes(w->p->dtype));

@@ -58,9 +58,19 @@ weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_k
     return (weft_cpu_kv_block){k_to, v_to, pack_values(kv, kernel, p, v, batch, kv_head, begin, keys, v_to)};
 }
 
-/* Whether any query can see one of `keys` keys from `begin`: others need not be packed. */
-static int counts(const weft_attention *p, int64_t batch, int64_t begin, int64_t keys) {
+/* Whether a query of a kv head's can see one of `keys` keys from `begin`: others need not be packed. */
+static int counts(const weft_attention *p, int64_t batch, int64_t kv_head, int64_t begin, int64_t keys) {
     const weft_sequences all = weft_attention_sequences(p);
+    const weft_blocks blocks = weft_attention_blocks(p);
+    const weft_rows queries = {0, p->seq}, here = {begin, begin + keys};
+    const int64_t group = p->heads / p->kv_heads, heads = blocks.head_stride > 0 ? group : 1; /* that differ */
+    int named = !blocks.pairs.block_starts;
+    for (int64_t head = kv_head * group; head < kv_head * group + heads && !named; head++) {
+        named = weft_blocks_name(&blocks, batch, head, queries, here);
+    }
+    if (!named) {
+        return 0;
+    }
     if (p->lengths.q_starts) {
         return begin < weft_attention_keys(p);
     }
@@ -84,7 +94,7 @@ weft_cpu_kv weft_cpu_kv_hold(const weft_cpu_kv_packing *packing, int64_t batch, 
     kv.nonfinite = (unsigned char *)kv.v + (size_t)kv.blocks * kv.v_block;
     for (int64_t i = 0; *held != head && i < kv.blocks; i++) {
         const int64_t begin = i * kv.tile_n, keys = weft_cpu_min(packing->problem->kv_seq - begin, kv.tile_n);
-        if (!counts(packing->problem, batch, begin, keys)) {
+        if (!counts(packing->problem, batch, kv_head, begin, keys)) {
             continue;
         }
         kv.nonfinite[i] = (unsigned char)weft_cpu_kv_pack_block(
@@ -104,7 +114,7 @@ static void pack_item(void *context, void *scratch, int64_t item) {
     const int64_t block = item / 2, head = block / kv->blocks % kv->kv_heads, batch = block / kv->blocks / kv->kv_heads;
     const int64_t begin = block % kv->blocks * kv->tile_n, keys = weft_cpu_min(p->kv_seq - begin, kv->tile_n);
     (void)scratch;
-    if (!counts(p, batch, begin, keys)) {
+    if (!counts(p, batch, head, begin, keys)) {
         return;
     }
     if (item % 2 == 0) {

@@ -78,7 +78,7 @@ static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_quer
     const int64_t width = a->kernel->b.lines, kv_head = q->head / (p->heads / p->kv_heads);
     for (int64_t i = 0; i < width; i++) {
         for (int64_t key = b->seen.begin[i]; key < b->seen.end[i]; key++) {
-            if (a->scores.drops && b->kept[key * width + i] == 0) {
+            if ((a->scores.drops && b->kept[key * width + i] == 0) || !weft_cpu_scores_show(&a->scores, at, i, key)) {
                 continue;
             }
             weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, q->batch, at->key + key, kv_head),
@@ -105,6 +105,9 @@ static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_ti
     if (a->scores.changes) {
         weft_cpu_scores_change(&a->scores, at, b->scores, NULL);
     }
+    if (at->masked) {
+        weft_cpu_scores_hide(&a->scores, at, b->scores);
+    }
     if (kernel->panel->softmax(rows, b->scores, a->scores.factor, hidden || rows > keys ? &b->seen : NULL,
                                b->max + panel * width, b->sum + panel * width, b->rescale)) {
         kernel->panel->scale(a->kv.dims, out, b->rescale);
@@ -114,7 +117,7 @@ static void visit_panel(const weft_cpu_attention_job *a, const weft_cpu_query_ti
         weft_cpu_multiply_floats(rows * width, b->scores, b->kept);
     }
     const int64_t depth = weft_cpu_pad(keys, kernel->depth);
-    if ((hidden || depth > keys || a->scores.drops) && block->has_nonfinite) {
+    if ((hidden || depth > keys || a->scores.drops || at->masked) && block->has_nonfinite) {
         add_seen_values(a, b, out, at);
         return;
     }
@@ -155,15 +158,17 @@ static weft_rows find_seen(const weft_cpu_attention_job *a, const weft_cpu_query
 }
 
 void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, const weft_cpu_queries *q,
-                            const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int full) {
+                            const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int full, int32_t bits_at) {
     const int64_t width = a->kernel->b.lines, rows = q->rows.end - q->rows.begin;
-    const int one_by_one = a->scores.drops && block->has_nonfinite;          /* add_seen_values() */
-    const int whole = full && !one_by_one && keys % a->kernel->a.lines == 0; /* not even what pads the keys is hidden */
+    const int masked = bits_at >= 0 || (a->scores.blocks.pairs.tree && !full);
+    const int one_by_one = (a->scores.drops || masked) && block->has_nonfinite; /* add_seen_values() */
+    const int whole = full && !one_by_one && keys % a->kernel->a.lines == 0;    /* not even what pads the keys is hidden */
     for (int64_t panel = 0; panel * width < rows; panel++) {
         int hidden = 0;
         const weft_rows all = {0, keys}, seen = whole ? all : find_seen(a, b, panel, begin, keys, &hidden);
         if (seen.begin < seen.end) {
-            const weft_cpu_place at = {q, q->rows.begin + panel * width, begin + seen.begin, seen.end - seen.begin};
+            const weft_cpu_place at = {
+                q, q->rows.begin + panel * width, begin + seen.begin, seen.end - seen.begin, masked, bits_at, 0};
             visit_panel(a, b, panel, block, seen.begin, &at, hidden);
         }
     }

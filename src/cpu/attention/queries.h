@@ -39,10 +39,10 @@ typedef struct weft_cpu_query_tile {
 weft_cpu_query_tile weft_cpu_queries_lay_out(const weft_cpu_attention_job *a, void *scratch, size_t *size);
 
 /* Loads queries and starts their sums. Then each block of keys is visited once, in any order; `full`: all queries see all
- * of it. */
+ * of it, but for what the bits of a block mask hide, of which it has number bits_at: see weft_pairs. */
 void weft_cpu_queries_load(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, const weft_cpu_queries *q);
 void weft_cpu_queries_visit(const weft_cpu_attention_job *a, const weft_cpu_query_tile *b, const weft_cpu_queries *q,
-                            const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int full);
+                            const weft_cpu_kv_block *block, int64_t begin, int64_t keys, int full, int32_t bits_at);
 
 /* How a query ends that has the sum of 2^(score - max), with a sink of so many units to base 2 or -inf: what its output is
  * multiplied by, and its LSE, which is -inf where there is neither key nor sink. */

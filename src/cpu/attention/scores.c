@@ -18,6 +18,7 @@ weft_cpu_scores weft_cpu_scores_of(const weft_attention *p, const weft_cpu_kerne
                              .kernel = kernel,
                              .band = weft_attention_band(p),
                              .sequences = weft_attention_sequences(p),
+                             .blocks = weft_attention_blocks(p),
                              .alibi = alibi,
                              .bias = bias,
                              .seed = seed,
@@ -71,6 +72,40 @@ void weft_cpu_scores_change(const weft_cpu_scores *s, const weft_cpu_place *at, 
     for (int64_t j = 0; j < width && (p->extras & WEFT_BIAS); j++) {
         add_bias(s, at, row_of(at, j), scores + j);
     }
+}
+
+/* The word of a column's query that has a key. */
+static uint32_t word_of(const weft_cpu_scores *s, const weft_cpu_place *at, int64_t column, int64_t key) {
+    const weft_cpu_queries *q = at->queries;
+    const int64_t row = row_of(at, column);
+    int32_t bits_at = at->bits_at;
+    if (at->searches && s->blocks.pairs.block_starts) {
+        const int64_t entry = weft_blocks_entry(&s->blocks, q->batch, q->head, row, key);
+        if (entry < 0) {
+            return 0;
+        }
+        bits_at = s->blocks.pairs.block_bits_at[entry];
+    }
+    return weft_pairs_word(&s->blocks, &q->sequence, bits_at, q->batch * s->p->seq + row, row, key / 32 * 32);
+}
+
+void weft_cpu_scores_hide(const weft_cpu_scores *s, const weft_cpu_place *at, float *scores) {
+    const int64_t width = s->kernel->b.lines, end = at->key + at->keys;
+    const float hidden = s->factor < 0 ? INFINITY : -INFINITY;
+    for (int64_t j = 0; j < width; j++) {
+        for (int64_t key = at->key, next; key < end; key = next) {
+            next = weft_smaller(key / 32 * 32 + 32, end);
+            const uint32_t word = word_of(s, at, j, key);
+            for (int64_t i = key; i < next && word != 0xffffffffu; i++) {
+                float *score = &scores[(i - at->key) * width + j];
+                *score = word >> i % 32 & 1 ? *score : hidden;
+            }
+        }
+    }
+}
+
+int weft_cpu_scores_show(const weft_cpu_scores *s, const weft_cpu_place *at, int64_t column, int64_t key) {
+    return !at->masked || (word_of(s, at, column, at->key + key) >> (at->key + key) % 32 & 1);
 }
 
 void weft_cpu_scores_keep(const weft_cpu_scores *s, const weft_cpu_place *at, float *kept) {

@@ -1,4 +1,5 @@
-/* What becomes of a panel of scores before they are weights: cap, slopes, bias; and of weights before they meet V: dropout.
+/* What becomes of a panel of scores before they are weights: cap, slopes, bias, block masks and tree masks; and of weights
+ * before they meet V: dropout.
  * A panel has one row for each key and one column for each query, as weft_cpu_panel has it. */
 #ifndef WEFT_CPU_ATTENTION_SCORES_H
 #define WEFT_CPU_ATTENTION_SCORES_H
@@ -18,6 +19,7 @@ typedef struct weft_cpu_scores {
     const weft_cpu_kernel *kernel;
     weft_band band;
     weft_sequences sequences;
+    weft_blocks blocks;
     const float *alibi;
     const void *bias;
     uint64_t seed;
@@ -38,10 +40,19 @@ weft_cpu_queries weft_cpu_queries_of(const weft_cpu_scores *s, int64_t batch, in
 typedef struct weft_cpu_place {
     const weft_cpu_queries *queries;
     int64_t row, key, keys;
+    int masked;      /* 1: a block mask or a tree mask may hide some of these pairs: see weft_cpu_scores_hide() */
+    int32_t bits_at; /* of the keys' block of the mask: see weft_pairs */
+    int searches;    /* 1: rows and keys may be of several blocks, so that bits_at is looked up */
 } weft_cpu_place;
 
 /* Products become scores to base 2. `slopes` is null, or becomes what the cap multiplies gradients by. */
 void weft_cpu_scores_change(const weft_cpu_scores *s, const weft_cpu_place *at, float *scores, float *slopes);
+
+/* What is hidden becomes infinite, so that its weight is 0. */
+void weft_cpu_scores_hide(const weft_cpu_scores *s, const weft_cpu_place *at, float *scores);
+
+/* Whether the panel's query of a column sees one of its keys, if its band shows it. */
+int weft_cpu_scores_show(const weft_cpu_scores *s, const weft_cpu_place *at, int64_t column, int64_t key);
 
 /* What dropout multiplies the panel's weights by: 0 or 1 / (1 - dropout). */
 void weft_cpu_scores_keep(const weft_cpu_scores *s, const weft_cpu_place *at, float *kept);

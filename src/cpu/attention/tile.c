@@ -49,6 +49,15 @@ static void choose_handing(weft_schedule *s, const weft_attention *p) {
     }
 }
 
+/* Tiles and steps that do not cross the blocks of a mask. */
+static void fit_blocks(weft_schedule *s, const weft_attention *p) {
+    enum { QUERIES = 192, KEYS = 256 };
+    if (p->block_rows > 0) {
+        s->tile_m = s->tile_m ? s->tile_m : weft_cpu_min(weft_tile_dividing(p->block_rows, QUERIES), p->seq);
+        s->tile_n = s->tile_n ? s->tile_n : weft_cpu_min(weft_tile_dividing(p->block_columns, KEYS), p->kv_seq);
+    }
+}
+
 static void choose_tile(weft_schedule *s, const weft_attention *p) {
     const weft_cpu_kernel *kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype);
     const int64_t seen = weft_cpu_pad(weft_most_seen(p), 96);
@@ -74,6 +83,7 @@ static void choose_tile(weft_schedule *s, const weft_attention *p) {
 void weft_cpu_attention_choose(weft_plan *plan) {
     weft_schedule *s = &plan->schedule;
     if (!weft_cpu_open_decode(&plan->attention, s, &plan->heads_in_tile)) {
+        fit_blocks(s, &plan->attention);
         choose_handing(s, &plan->attention);
         choose_tile(s, &plan->attention);
     }
@@ -89,6 +99,8 @@ size_t weft_cpu_attention_candidates(const weft_plan *draft, weft_schedule *list
     if (weft_cpu_open_decode(p, &decode, &heads_in_tile)) {
         return 0; /* a decode has one tile, which the plan chooses */
     }
+    fit_blocks(&decode, p);
+    s = &decode;
     const size_t ms = weft_cpu_list_lengths(s->tile_m, p->seq, weft_cpu_lengths, WEFT_CPU_LENGTHS, m),
                  ns = weft_cpu_list_lengths(s->tile_n, p->kv_seq, blocks, BLOCKS, n);
     return weft_cpu_list_tiles(s, m, ms, n, ns, list, capacity);

@@ -1,5 +1,5 @@
-/* Lengths of sequences where kernels read them: those that a plan knows in memory of its own, those that a run brings in
- * the caller's. */
+/* Lengths of sequences, and the arrays of block masks and tree masks, where kernels read them: those that a plan knows in
+ * memory of its own, those that a run brings in the caller's. */
 #include "base/status.h"
 #include "cuda/plan/backend.h"
 #include "problem/problem.h"
@@ -7,6 +7,7 @@
 weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     weft_lengths *lengths = &c->walk.reach.sequences.lengths;
+    weft_pairs *pairs = &c->walk.reach.blocks.pairs;
     const size_t bytes = plan->operation->lengths ? weft_attention_kept_bytes(&plan->attention) : 0;
     if (bytes == 0) {
         return WEFT_OK;
@@ -18,6 +19,7 @@ weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
     }
     result = weft_cuda_copy_in(c->driver, c->lengths, plan->kept, bytes);
     *lengths = weft_lengths_move(*lengths, plan->kept, (uintptr_t)c->lengths);
+    *pairs = weft_pairs_move(*pairs, plan->kept, (uintptr_t)c->lengths);
     return result ? weft_cuda_fail(c->driver, result, "the plan's lengths cannot be copied", message) : WEFT_OK;
 }
 
@@ -25,9 +27,12 @@ weft_walk weft_cuda_walk_with(const weft_plan *plan, const void *data) {
     const weft_cuda_plan *c = plan->placed;
     weft_walk walk = c->walk;
     weft_lengths *lengths = &walk.reach.sequences.lengths;
+    weft_pairs *pairs = &walk.reach.blocks.pairs;
     if (plan->operation->lengths) {
         const void *brought = (const char *)data + plan->operation->lengths;
+        const void *more = (const char *)data + plan->operation->pairs;
         *lengths = weft_attention_join_lengths(&plan->attention, *lengths, brought);
+        *pairs = weft_attention_join_pairs(&plan->attention, *pairs, more);
     }
     return walk;
 }

@@ -48,9 +48,6 @@ static size_t rank(const weft_study_variant *v) {
     return i;
 }
 
-/* All that an attention may ask for. */
-enum { KNOWN = 2 * WEFT_HAS_OTHER_DIM - 1 };
-
 static int is_aligned(const weft_strides *s) {
     return (s->batch | s->seq | s->head) % 8 == 0;
 }
@@ -65,7 +62,7 @@ static int takes(const weft_study_variant *v, const weft_attention *p, const wef
         return 0;
     }
     if (is_general(v)) {
-        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !weft_attention_lacks(p, KNOWN);
+        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !weft_attention_lacks(p, WEFT_HAS_ALL);
     }
     return p->head_dim == v->head_dim && !weft_attention_lacks(p, 0) && is_aligned(&p->q_strides) &&
            is_aligned(&p->k_strides) && is_aligned(&p->v_strides) && is_aligned(&p->o_strides);
@@ -88,16 +85,22 @@ static int is_of_kind(const weft_study_variant *v, const weft_study_variant *kin
            v->head_dim_v == kind->head_dim_v;
 }
 
+/* Whether a tile and its steps do not cross the blocks of a block mask, if there is one. */
+static int fits_blocks(const weft_study_variant *v, const weft_attention *p) {
+    return p->block_rows == 0 || ((p->block_rows % v->tile_m == 0 || p->seq <= p->block_rows) &&
+                                  (p->block_columns % v->tile_n == 0 || p->kv_seq <= p->block_columns));
+}
+
 /* Whether a variant of that kind has the tile that the schedule asks for, on this device. */
-static int fits(const weft_study_variant *v, const weft_study_variant *kind, const weft_schedule *s,
-                const weft_cuda_device *device) {
-    return is_of_kind(v, kind) && tile_fits(v, s) &&
+static int fits(const weft_study_variant *v, const weft_study_variant *kind, const weft_attention *p,
+                const weft_schedule *s, const weft_cuda_device *device) {
+    return is_of_kind(v, kind) && tile_fits(v, s) && fits_blocks(v, p) &&
            v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
 }
 
 /* Why no kind of variant takes a problem. */
 static weft_status explain_problem(const weft_attention *p, const weft_cuda_knobs *knobs, weft_message *why) {
-    const char *lacks = weft_attention_lacks(p, KNOWN);
+    const char *lacks = weft_attention_lacks(p, WEFT_HAS_ALL);
     const weft_study_variant *most = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
@@ -117,18 +120,26 @@ static weft_status explain_problem(const weft_attention *p, const weft_cuda_knob
 }
 
 /* Why no variant of a kind has the schedule's tile. Says what there would be. */
-static weft_status explain_tile(const weft_study_variant *kind, const weft_schedule *s, const weft_cuda_device *device,
-                                weft_message *why) {
+static weft_status explain_tile(const weft_study_variant *kind, const weft_attention *p, const weft_schedule *s,
+                                const weft_cuda_device *device, weft_message *why) {
     const char *math = kind->math == WEFT_STUDY_PRECISE ? "precise" : "fast";
     char tiles[120] = "";
-    int too_large = 0;
+    int too_large = 0, compiled = 0, inside = 0; /* tiles that the schedule takes; those of them that cross no blocks */
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
         if (is_of_kind(v, kind)) {
             const size_t length = strlen(tiles);
             snprintf(tiles + length, sizeof tiles - length, " %dx%d", (int)v->tile_m, (int)v->tile_n);
+            compiled |= tile_fits(v, s);
+            inside |= tile_fits(v, s) && fits_blocks(v, p);
             too_large |= tile_fits(v, s) && v->shared_bytes + STATIC_SHARED_BYTES > (uint32_t)device->shared_bytes;
         }
+    }
+    if (compiled && !inside) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "no tile divides a mask's blocks of %" PRId64 " queries x %" PRId64
+                         " keys; with %s math there are%s",
+                         p->block_rows, p->block_columns, math, tiles);
     }
     return weft_fail(why, WEFT_UNSUPPORTED,
                      too_large ? "tile %" PRId64 "x%" PRId64 " needs more shared memory than this GPU has (%s math:%s)"
@@ -155,12 +166,12 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
-        if (fits(v, kind, s, device) && (!best || is_better(v, best, &plan->attention))) {
+        if (fits(v, kind, &plan->attention, s, device) && (!best || is_better(v, best, &plan->attention))) {
             best = v;
         }
     }
     if (!best) {
-        return explain_tile(kind, s, device, why);
+        return explain_tile(kind, &plan->attention, s, device, why);
     }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
@@ -190,7 +201,7 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     const weft_study_variant *kind = kind_for(&plan->attention, knobs);
     size_t count = 0;
     for (size_t i = 0; i < VARIANTS && count < capacity && kind; i++) {
-        if (fits(&variants[i], kind, &plan->schedule, device)) {
+        if (fits(&variants[i], kind, &plan->attention, &plan->schedule, device)) {
             list[count] = plan->schedule;
             list[count].tile_m = variants[i].tile_m;
             list[count++].tile_n = variants[i].tile_n;

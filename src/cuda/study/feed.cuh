@@ -33,7 +33,7 @@ template <class S> struct study_feed {
     const weft_study_params &p;
     const study_job_of<S> &job;
     uint32_t ring;   /* shared address of the first slot */
-    int piece, left; /* the piece in hand, and how many are left with this one */
+    int piece, left; /* the number of the piece in hand, and how many are left with this one */
 
     __device__ __forceinline__ study_feed(const weft_study_params &params, const study_job_of<S> &of, uint32_t shared)
         : p(params), job(of) {
@@ -45,6 +45,15 @@ template <class S> struct study_feed {
         }
     }
 
+    /* The piece of K and V that a number stands for: under a block mask, pieces of the listed steps are numbered. */
+    __device__ __forceinline__ int place(int number) const {
+        if constexpr (S::general) {
+            const int step = number / S::pieces;
+            return (int)weft_visit_step(&p.walk.reach, &job.visit, step) * S::pieces + number - step * S::pieces;
+        }
+        return number;
+    }
+
     __device__ __forceinline__ uint32_t slot(int index) const {
         return ring + (uint32_t)(index * S::slot_bytes);
     }
@@ -52,7 +61,7 @@ template <class S> struct study_feed {
     /* Starts copying K or V of the piece `ahead` pieces further, if there is one. */
     template <bool IS_V> __device__ __forceinline__ void copy(int ahead, uint32_t to) const {
         if (ahead < left) {
-            const uint32_t key = (uint32_t)(piece + ahead * job.visit.direction) * S::piece; /* below 2^31 + tile_n */
+            const uint32_t key = (uint32_t)place(piece + ahead * job.visit.direction) * S::piece; /* below 2^31 + tile_n */
             if constexpr (S::general) {
                 const weft_rows &keys = job.sequence.columns;
                 const study_source from =

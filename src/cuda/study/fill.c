@@ -70,7 +70,7 @@ void weft_study_fill(weft_study_params *to, const weft_attention *p, const weft_
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads));
     weft_study_set_scale(to, p->scale);
     to->walk = *walk;
-    if (walk->reach.kind != WEFT_REACH_BAND) { /* general variants go by the band of every mask, plain ones by the slice */
+    if (!weft_reach_has_band(&walk->reach)) { /* general variants go by the band of every mask, plain ones by the slice */
         to->walk.reach.band = weft_attention_band(p);
         to->walk.reach.sequences = weft_attention_sequences(p);
     }

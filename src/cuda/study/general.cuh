@@ -61,10 +61,40 @@ template <class S> static __device__ __forceinline__ float study_capped(const we
     return g.cap - 2 * g.cap * reciprocal_flushed(1 + exp2_flushed(1.44269504f * g.scale * score));
 }
 
-/* Makes raw scores what the softmax takes: scaled, in base 2, capped, biased and masked. */
+/* Hides what the bits of a block mask, and a tree mask, hide of a piece that begins with `key`. A word is of 32 keys. Tree
+ * masks and most block masks have few such pieces. */
+template <class S>
+static __device__ __forceinline__ void study_hide_pairs(const weft_study_params &p, const study_general_job &job, int row,
+                                                        int key, int32_t bits_at,
+                                                        float (&scores)[S::bands][S::piece / 8][4]) {
+    static_assert(S::piece % 32 == 0 || S::piece == 16, "a piece is whole words, or in one");
+    const int column = (int)(thread_index() % 4 * 2);
+#pragma unroll
+    for (int b = 0; b < S::bands; b++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int64_t at = job.first_row + min(row + b * 16 + half * 8, job.rows - 1);
+#pragma unroll
+            for (int first = 0; first < S::piece; first += 32) {
+                const uint32_t word = weft_pairs_word(&p.walk.reach.blocks, &job.sequence, bits_at,
+                                                      job.visit.tile.batch * p.seq + at, at, (key + first) / 32 * 32) >>
+                                      (key % 32 + column);
+#pragma unroll
+                for (int n = first / 8; n < first / 8 + 4 && n < S::piece / 8; n++) {
+                    scores[b][n][2 * half] = word >> n % 4 * 8 & 1 ? scores[b][n][2 * half] : -INFINITY;
+                    scores[b][n][2 * half + 1] = word >> n % 4 * 8 & 2 ? scores[b][n][2 * half + 1] : -INFINITY;
+                }
+            }
+        }
+    }
+}
+
+/* Makes raw scores what the softmax takes: scaled, in base 2, capped, biased and masked. bits_at: of the piece's block of a
+ * block mask, see weft_pairs. */
 template <class S>
 static __device__ __forceinline__ void study_settle_piece(const weft_study_params &p, const study_general_job &job,
-                                                          int piece, float (&scores)[S::bands][S::piece / 8][4]) {
+                                                          int piece, int32_t bits_at,
+                                                          float (&scores)[S::bands][S::piece / 8][4]) {
     const weft_study_general &g = p.general;
     const uint32_t thread = thread_index();
     const int row = (int)(study_warp_row<S>(thread) + thread % 32 / 4), column = (int)(thread % 4 * 2);
@@ -99,6 +129,9 @@ static __device__ __forceinline__ void study_settle_piece(const weft_study_param
     }
     if (g.bias) {
         study_add_bias<S>(p, job.bias, row, job.rows, key, scores);
+    }
+    if (bits_at >= 0 || (masked && p.walk.reach.blocks.pairs.tree)) {
+        study_hide_pairs<S>(p, job, row, key, bits_at, scores);
     }
     if (!masked) {
         return;

@@ -14,13 +14,15 @@ template <class S> static __device__ __forceinline__ float study_lag(const weft_
     return S::general ? p.general.lag : p.lag;
 }
 
-/* Masks the scores of a piece, if it is on the diagonal or the ragged edge or every block is to be masked. Everything is
- * worked out anew: few pieces need it, and registers are short. */
+/* Masks the scores of the piece of a number, if it is on the diagonal or the ragged edge or every block is to be masked.
+ * Everything is worked out anew: few pieces need it, and registers are short. */
 template <class S>
 static __device__ __forceinline__ void study_mask_piece(const weft_study_params &p, const study_job_of<S> &job, int piece,
                                                         float (&scores)[S::bands][S::piece / 8][4]) {
     if constexpr (S::general) {
-        study_settle_piece<S>(p, job, piece, scores);
+        const int step = piece / S::pieces, place = (int)weft_visit_step(&p.walk.reach, &job.visit, step) * S::pieces;
+        study_settle_piece<S>(p, job, place + piece - step * S::pieces, weft_visit_bits(&p.walk.reach, &job.visit, step),
+                              scores);
         return;
     }
     if (!p.mask_every_block && piece < (int)job.visit.full_end * S::pieces) {
@@ -133,7 +135,7 @@ static __device__ __forceinline__ void study_sweep(study_feed<S> &feed, const st
         for (int k = 0; k < S::piece / 16; k++) {
             study_weights<S>(weights[k], scores, rows, k, study_scale<S>(p));
             if constexpr (S::general) {
-                study_drop<S>(weights[k], p, feed.job, feed.piece, k);
+                study_drop<S>(weights[k], p, feed.job, feed.place(feed.piece), k);
             }
         }
         study_arrive<S, 1>(feed, slot);

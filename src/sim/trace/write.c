@@ -128,7 +128,7 @@ static void put_job(writer *w, const weft_sim_job *job) {
         put(w, -1, job->lead, job->lead_weight, 0, job);
     }
     for (int64_t i = 0; i < job->steps; i++) {
-        const int64_t step = job->first + i * job->direction;
+        const int64_t step = weft_sim_step(job, i);
         for (int s = 0; s < job->streams; s++) {
             const weft_sim_stream *stream = &job->stream[s];
             put(w, i, stream->base + (uint32_t)step, step == job->last_step ? stream->last_weight : stream->weight, 0, job);

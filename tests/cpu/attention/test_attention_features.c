@@ -34,13 +34,14 @@ static weft_attention draw(uint64_t *random, int round, int32_t bits, drawn_leng
         p.kv_seq = p.kv_seq / 4 + 1;
         draw_mask(random, &p);
     }
-    draw_features(random, &p, bits, lengths);
+    draw_features(random, &p, bits, 16, lengths);
     p.scale = round % 7 == 6 ? -0.3 : 0;
     if (round % 4 == 0) {
         pad_problem(&p, 3);
     }
     *t = tensors_new(random, &p);
     t->p.lengths = t->data.lengths = lengths->all;
+    t->p.pairs = t->data.pairs = lengths->pairs;
     return p;
 }
 
@@ -68,12 +69,13 @@ static void forward(void **state) {
  * sink, may give 0 or NaN. */
 static void hidden_values_add_nothing(void **state) {
     (void)state;
-    static const int32_t hiding[] = {WEFT_HAS_LENGTHS, WEFT_HAS_CHUNK, WEFT_HAS_PREFIX, WEFT_HAS_DROPOUT};
+    static const int32_t hiding[] = {WEFT_HAS_LENGTHS, WEFT_HAS_CHUNK,  WEFT_HAS_PREFIX,
+                                     WEFT_HAS_DROPOUT, WEFT_HAS_BLOCKS, WEFT_HAS_TREE};
     uint64_t random = random_seed(130);
     for (int round = 0; random_round(&random, &round, 100); round++) {
         drawn_lengths lengths;
         tensors t;
-        const int32_t bits = (hiding[round % 4] | draw_pair(&random, round)) & ~(WEFT_HAS_SINKS | WEFT_HAS_BIAS);
+        const int32_t bits = (hiding[round % 6] | draw_pair(&random, round)) & ~(WEFT_HAS_SINKS | WEFT_HAS_BIAS);
         const weft_attention p = draw(&random, 3 * round, bits, &lengths, &t); /* fp32 */
         const weft_schedule s = random_schedule(&random, &p);
         spoil(&random, &t);
@@ -101,8 +103,27 @@ static void backward(void **state) {
     each_kernel(check_gradients);
 }
 
+/* Block masks and tree masks, forward and backward, each with another feature; scales of either sign, and blocks that do
+ * not fit a backward pass's. */
+static void masks_of_pairs(void **state) {
+    (void)state;
+    uint64_t random = random_seed(140);
+    for (int round = 0; random_round(&random, &round, 3 * FEATURES); round++) {
+        const int32_t bits = draw_pair(&random, round) | (round % 3 ? WEFT_HAS_BLOCKS : WEFT_HAS_TREE);
+        static drawn_lengths lengths;
+        tensors t;
+        weft_attention p = draw(&random, round % 2 ? 8 : round, bits & ~WEFT_HAS_LARGE_DIM, &lengths, &t);
+        p.scale = t.p.scale = round % 4 < 2 ? -0.3 : 0.2;
+        const weft_schedule s = random_schedule(&random, &p);
+        run(&t, &p, &s);
+        compare(&t);
+        check_backward(&random, &t, &p, round);
+        tensors_free(&t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(hidden_values_add_nothing),
-                                       cmocka_unit_test(backward)};
+                                       cmocka_unit_test(backward), cmocka_unit_test(masks_of_pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
