@@ -102,3 +102,27 @@ def test_gradients_are_refused_by_name():
         out.sum().backward()
     with pytest.raises(NotImplementedError, match="the gradient of an attention with window is not there yet"):
         weft.attention(q, q, q, window=(9, 0)).sum().backward()
+
+
+@pytest.mark.parametrize("extras", [{}, dict(causal=True, softcap=10.0)], ids=str)
+@pytest.mark.parametrize("size", [(128, 128), (64, 32)])
+def test_block_masks(size, extras):
+    mask = torch.rand(1, 4, 300, 410) < 0.6
+    mask[..., :128, 256:] = False
+    mask[..., 128:256, :256] = True
+    q, k, v = normal(2, 300, 4, 64), normal(2, 410, 2, 64), normal(2, 410, 2, 64)
+    o = weft.attention(q, k, v, block_mask=weft.BlockMask(mask.numpy(), size), **extras)
+    expected = torch_oracle.attention(*(x.double() for x in (q, k, v)), bias=mask.cuda(), **extras)
+    assert (o.double() - expected).abs().max() <= TOLERANCE[q.dtype] * expected.abs().max().clamp(min=1)
+
+
+def test_trees():
+    parents, kv_seq = [-1, 0, 0, 1, 1, 2, 5], 333
+    seen = torch.eye(len(parents), dtype=torch.bool)
+    for node, parent in enumerate(parents):
+        seen[node] |= seen[parent] if parent >= 0 else False
+    mask = torch.cat([torch.ones(len(parents), kv_seq - len(parents), dtype=torch.bool), seen], 1)
+    q, k, v = normal(2, len(parents), 8, 128), normal(2, kv_seq, 2, 128), normal(2, kv_seq, 2, 128)
+    o = weft.attention(q, k, v, tree=parents)
+    expected = torch_oracle.attention(*(x.double() for x in (q, k, v)), bias=mask.expand(2, 1, -1, -1).cuda())
+    assert (o.double() - expected).abs().max() <= TOLERANCE[q.dtype] * expected.abs().max().clamp(min=1)
