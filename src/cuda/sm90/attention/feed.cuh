@@ -257,6 +257,8 @@ static __device__ __forceinline__ void hopper_look(const weft_hopper_attention_p
     for (uint32_t tiles = 0, more = 1; more; tiles++) {
         const uint32_t slot = tiles % S::q_slots;
         mbarrier_wait(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
+        /* Who told has waited for the same. This warp sees by itself that nobody reads what it is going to write. */
+        mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         const hopper_job job = desk.jobs[slot];
         hopper_view<S> &view = desk.views[slot];
         int64_t number = job.sequence;
