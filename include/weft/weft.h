@@ -127,7 +127,8 @@ typedef enum weft_bias_type {
  * operation is WEFT_ATTENTION_BACKWARD.
  *
  * Q is (batch, seq, heads, head_dim), K (batch, kv_seq, kv_heads, head_dim), V as K and O as Q but with head_dim_v; query
- * head h reads kv head h / (heads / kv_heads). A query that sees no key gets zeros and an LSE of -inf.
+ * head h reads kv head h / (heads / kv_heads). A query that sees no key gets zeros and an LSE of -inf, or its sink where
+ * there is one.
  *
  * Scores are scaled, then capped, then biased, then masked. Query i of a sequence stands at position i + offset among its
  * keys, under a bottom-right mask and under none at i + keys - queries.
