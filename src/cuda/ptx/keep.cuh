@@ -11,4 +11,9 @@ static __device__ __forceinline__ void store_16(void *to, const uint32_t (&words
                  : "memory");
 }
 
+/* Has the L2 fetch what lies there. */
+static __device__ __forceinline__ void prefetch_for_l2(const void *from) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
+}
+
 #endif

@@ -11,4 +11,7 @@ static inline void store_16(void *to, const uint32_t (&words)[4], uint64_t) {
     memcpy(to, words, 16);
 }
 
+static inline void prefetch_for_l2(const void *) {
+}
+
 #endif
