@@ -16,7 +16,6 @@ static inline void mbarrier_init_done() {
 void mbarrier_arrive(uint32_t barrier);
 void mbarrier_expect(uint32_t barrier, uint32_t bytes);
 void mbarrier_give_back_at(uint32_t barrier, uint32_t cta, bool wanted = true); /* messages.cpp */
-bool mbarrier_try(uint32_t barrier, uint32_t parity);
 void mbarrier_wait(uint32_t barrier, uint32_t parity);
 
 /* Threads of all CTAs of a cluster. */
