@@ -211,7 +211,8 @@ static int64_t offset_of(const weft_attention *p) {
 /* Tiles under a band are looked at one by one, but of many only so many. */
 enum { LOOKS = 256 };
 
-/* Steps of the first `groups` warpgroups that have not begun, or not ended, before step `at`. */
+/* The next step behind `at` with which one of so many warpgroups begins or ends; INT64_MAX: there is none. at_work: how
+ * many see the steps up to it. */
 static int64_t next_of(const weft_steps *steps, int64_t groups, int64_t at, int64_t *at_work) {
     int64_t next = INT64_MAX;
     *at_work = 0;
