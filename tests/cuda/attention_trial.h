@@ -8,10 +8,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "../pairs.h"
 #include "../plans.h"
 #include "../random.h"
 #include "cuda/driver/module.h"
 #include "cuda/plan/backend.h"
+#include "problem/attention.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 #include "ref/scores.h"
@@ -94,6 +96,7 @@ enum { MOST_SEQUENCES = 8 };
 typedef struct lengths {
     int32_t q_starts[MOST_SEQUENCES + 1], kv_starts[MOST_SEQUENCES + 1];
     int32_t q_used[MOST_SEQUENCES], kv_used[MOST_SEQUENCES], kv_pad[MOST_SEQUENCES];
+    drawn_pairs pairs;
 } lengths;
 
 static inline void draw_starts(uint64_t *random, int32_t *starts, int64_t count, int64_t rows) {
@@ -158,6 +161,28 @@ static inline void draw_band(uint64_t *random, weft_attention *p, lengths *room)
     }
 }
 
+/* Block masks and tree masks that are to come with the data. */
+static inline void place_pairs(problem *x) {
+    const weft_pairs *from = &x->p.pairs;
+    weft_pairs *asked = &x->asked.pairs, *to = &x->device.pairs;
+    size_t elements[WEFT_PAIR_ARRAYS];
+    weft_attention_pair_elements(&x->p, elements);
+    if (from->block_starts) {
+        to->block_starts = there(from->block_starts, elements[0] * sizeof *from->block_starts);
+        to->block_list = there(from->block_list, (elements[1] + 1) * sizeof *from->block_list);
+        to->block_bits_at = there(from->block_bits_at, (elements[2] + 1) * sizeof *from->block_bits_at);
+        to->block_bits = there(from->block_bits, (elements[3] + 1) * sizeof *from->block_bits);
+        asked->block_starts = asked->block_list = asked->block_bits_at = NULL;
+        asked->block_bits = NULL;
+        x->asked.extras |= WEFT_BLOCKS;
+    }
+    if (from->tree) {
+        to->tree = there(from->tree, elements[4] * sizeof *from->tree);
+        asked->tree = NULL;
+        x->asked.extras |= WEFT_TREE;
+    }
+}
+
 /* Arrays of the data that the problem asks for, and lengths that are to come with the data. */
 static inline void place_extras(problem *x, int on_device, uint64_t *random) {
     weft_attention *p = &x->p;
@@ -175,6 +200,7 @@ static inline void place_extras(problem *x, int on_device, uint64_t *random) {
     if (!on_device) {
         return;
     }
+    place_pairs(x);
     const struct {
         const int32_t *from, **asked, **to;
         int32_t bit;
@@ -235,9 +261,12 @@ static void fetch(const problem *x) {
 
 static void problem_free(problem *x) {
     const weft_lengths *l = &x->device.lengths;
+    const weft_pairs *pairs = &x->device.pairs;
     const void *here[] = {x->host.q, x->host.k, x->host.v, x->host.o, x->host.lse, x->host.sinks, x->host.alibi};
-    const void *far[] = {x->device.q,     x->device.k, x->device.v,  x->device.o, x->device.lse, x->device.sinks,
-                         x->device.alibi, l->q_starts, l->kv_starts, l->q_used,   l->kv_used,    l->kv_pad};
+    const void *far[] = {x->device.q,       x->device.k,     x->device.v,         x->device.o,       x->device.lse,
+                         x->device.sinks,   x->device.alibi, l->q_starts,         l->kv_starts,      l->q_used,
+                         l->kv_used,        l->kv_pad,       pairs->block_starts, pairs->block_list, pairs->block_bits_at,
+                         pairs->block_bits, pairs->tree};
     for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
         free((void *)(uintptr_t)here[i]);
     }

@@ -49,13 +49,30 @@ static weft_schedule schedule_of(const weft_hopper_attention_variant *v, uint64_
     return s;
 }
 
+/* A tree mask, a block mask where there can be one, or both. */
+static void draw_pairs(uint64_t *random, weft_attention *p, int tree, int64_t side, drawn_pairs *room) {
+    if (tree) {
+        draw_tree_in(random, p, room);
+    }
+    if (p->sequences == 0 && (!tree || random_between(random, 0, 1))) {
+        draw_blocks_in(random, p, side, room);
+    }
+}
+
 /* Gives a problem what a variant was compiled for. */
 static void dress(weft_attention *p, const weft_hopper_attention_variant *v, lengths *room, uint64_t *random) {
     const int64_t which = random_between(random, 0, 3);
-    if (v->form == WEFT_HOPPER_MASKS || (v->form == WEFT_HOPPER_SCORES && random_between(random, 0, 1))) {
+    const int pairs = v->form == WEFT_HOPPER_PAIRS, tree = pairs && random_between(random, 0, 1);
+    p->seq = tree && p->seq > 32 ? 32 : p->seq; /* twice as many, if two batches are packed, are all that a tree can have */
+    const weft_attention before = *p;
+    if (v->form == WEFT_HOPPER_MASKS || (v->form > WEFT_HOPPER_MASKS && random_between(random, 0, 1))) {
         draw_band(random, p, room);
     }
-    if (v->form == WEFT_HOPPER_SCORES) {
+    if (pairs) {
+        *p = p->sequences > 0 && !tree ? before : *p; /* a packed batch has no blocks */
+        draw_pairs(random, p, tree, v->tile_m, &room->pairs);
+    }
+    if (v->form == WEFT_HOPPER_SCORES || (v->form == WEFT_HOPPER_PAIRS && random_between(random, 0, 1))) {
         p->softcap = which != 1 ? 1 + (double)random_between(random, 0, 20) : 0;
         p->extras |= which != 0 ? WEFT_ALIBI : 0;
         p->alibi_stride = which == 2 ? p->heads : 0;
@@ -143,6 +160,10 @@ static int packed_problems(int rounds) {
             }
             p.chunk = v->form != WEFT_HOPPER_PLAIN ? random_between(&random, 1, 400) : 0;
             p.softcap = v->form == WEFT_HOPPER_SCORES ? 3 : 0;
+            drawn_pairs room;
+            if (v->form == WEFT_HOPPER_PAIRS) {
+                draw_tree_in(&random, &p, &room);
+            }
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
             s.workers = s.split;
@@ -204,6 +225,10 @@ static int steered_problems(int kinds) {
             p.scale = 1;
             p.chunk = v->form != WEFT_HOPPER_PLAIN ? 700 : 0;
             p.softcap = v->form == WEFT_HOPPER_SCORES ? 50 : 0;
+            drawn_pairs room;
+            if (v->form == WEFT_HOPPER_PAIRS) {
+                draw_blocks_in(&random, &p, v->tile_m, &room);
+            }
             problem x = problem_new(&p, &random);
             steer(&x, kind);
             const weft_schedule s = schedule_of(v, &random);
@@ -231,6 +256,10 @@ static int short_problems(int rounds) {
             p.scale = rising;
             p.chunk = v->form != WEFT_HOPPER_PLAIN ? v->tile_n + 64 : 0;
             p.softcap = v->form == WEFT_HOPPER_SCORES ? 20 : 0;
+            drawn_pairs room;
+            if (v->form == WEFT_HOPPER_PAIRS) {
+                draw_blocks_in(&random, &p, v->tile_m, &room);
+            }
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
             s.workers = s.split;

@@ -41,8 +41,9 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
     }
-    const char *lacks = weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS |
-                                                    WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_ALIBI);
+    const char *lacks =
+        weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP |
+                                    WEFT_HAS_SINKS | WEFT_HAS_ALIBI | WEFT_HAS_BLOCKS | WEFT_HAS_TREE);
     if (lacks) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
     }
@@ -82,6 +83,12 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         return status;
     }
     const weft_hopper_attention_variant *best = weft_hopper_attention_best(plan, device);
+    if (!best && plan->attention.block_rows > 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "no tile for head_dim %" PRId64 " divides a mask's blocks of %" PRId64 " queries x %" PRId64
+                         " keys",
+                         plan->attention.head_dim, plan->attention.block_rows, plan->attention.block_columns);
+    }
     if (!best) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 "%s",
                          plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim,
@@ -97,10 +104,11 @@ static int64_t lead(const weft_plan *plan, const weft_cuda_choice *choice) {
     return v->form != WEFT_HOPPER_PLAIN ? 0 : weft_hopper_attention_lead(v, &plan->attention, plan->heads_in_tile);
 }
 
-/* Where keys are packed as queries are, neighbouring sequences' lie together. A slope is one sequence's. */
+/* Where keys are packed as queries are, neighbouring sequences' lie together. A slope, and a tree, is one sequence's. */
 static int joins(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
-    return p->sequences > 0 && !p->lengths.kv_starts && !(p->extras & (WEFT_KV_STARTS | WEFT_ALIBI));
+    return p->sequences > 0 && !p->lengths.kv_starts && !(p->extras & (WEFT_KV_STARTS | WEFT_ALIBI)) &&
+           !weft_attention_has_pairs(p);
 }
 
 /* Of Q or O, in boxes of so many rows: (query, head) pairs. */
@@ -198,8 +206,8 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 or with masks de-phase
      * unaided. */
     const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
-    to->ping_pong =
-        !variant->splits && ((p->head_dim <= 64 && variant->form == WEFT_HOPPER_PLAIN) || plan->schedule.tile_n != 64);
+    to->ping_pong = !variant->splits && ((p->head_dim <= 64 && variant->form == WEFT_HOPPER_PLAIN) ||
+                                         plan->schedule.tile_n != 64 || plan->schedule.tile_m == 128);
     to->keep_o = alternates(plan) ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* O is not to take any of the L2 */
     if (keeps_step(plan, walk->dispatch)) {
         to->pace = (weft_hopper_pace){.steps = (int32_t)weft_hopper_attention_cost.pace_steps,
@@ -209,7 +217,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->pool = counters->pool;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
-    if (variant->form != WEFT_HOPPER_PLAIN && walk->reach.kind != WEFT_REACH_BAND) { /* it knows nothing else */
+    if (variant->form != WEFT_HOPPER_PLAIN && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 0);
     }
     /* Slopes make near keys weigh most, and causal masks put them last. A tile that ends with them would find in every step

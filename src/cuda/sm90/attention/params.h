@@ -32,6 +32,7 @@ typedef enum weft_hopper_form {
     WEFT_HOPPER_PLAIN,  /* tiles whose steps begin at key 0: no mask, causal; sinks */
     WEFT_HOPPER_MASKS,  /* bands over sequences: windows, chunks, prefixes, packed batches, lengths that vary */
     WEFT_HOPPER_SCORES, /* softcap, slopes */
+    WEFT_HOPPER_PAIRS,  /* block masks, tree masks */
     WEFT_HOPPER_FORMS
 } weft_hopper_form;
 
@@ -75,7 +76,9 @@ typedef struct weft_hopper_attention_params {
     weft_hopper_pace pace; /* dynamic dispatch only */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;
-    weft_walk walk; /* tiles of the variant's tile_m x tile_n; plain: a prefix, else a band, see weft_reach; no clusters */
+    /* Tiles of the variant's tile_m x tile_n, no clusters. Plain: a prefix, else a band, see weft_reach; with pairs, tiles
+     * and steps do not cross blocks. */
+    weft_walk walk;
 } weft_hopper_attention_params;
 
 /* What is compiled: a row of variants.def. */

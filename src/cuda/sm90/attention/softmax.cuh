@@ -48,6 +48,19 @@ static __device__ __forceinline__ void hopper_mask(float (&scores)[COUNT], float
     }
 }
 
+/* The same by bits: 32 keys a word, from the block's first on. */
+template <int COUNT, int WORDS>
+static __device__ __forceinline__ void hopper_hide(float (&scores)[COUNT], float hidden,
+                                                   const uint32_t (&words)[2][WORDS]) {
+    static_assert(COUNT == 16 * WORDS, "a thread has half of the keys, in two rows");
+    const uint32_t column = thread_index() % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const int key = i / 4 * 8 + i % 2;
+        scores[i] = words[i / 2 % 2][key / 32] >> column & 1u << key % 32 ? scores[i] : hidden;
+    }
+}
+
 /* A polynomial in place of tanh(score * cap), in base 2, over the score, of which this is the square. The special function
  * unit has enough to do with exponentials. */
 static __device__ __forceinline__ float hopper_small_cap(const weft_hopper_cap &small, float square) {

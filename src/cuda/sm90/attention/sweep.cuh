@@ -13,19 +13,23 @@ template <class S> struct hopper_consumer {
     hopper_desk<S> &desk;
     uint32_t q, k, v; /* shared addresses of the rings; of Q, where this warpgroup's rows begin */
     uint32_t group;
-    uint32_t tiles;   /* begun so far */
-    hopper_job job;   /* the tile at hand */
-    float slope;      /* scores: by which they fall, in base 2 */
-    int position;     /* scores: of the tile's first row among the keys, which count from the tensor's first */
-    bool steep;       /* scores: whether some were beyond what weft_hopper_cap will do for */
+    uint32_t tiles; /* begun so far */
+    hopper_job job; /* the tile at hand */
+    float slope;    /* scores: by which they fall, in base 2 */
+    int position;   /* scores: of the tile's first row among the keys, which count from the tensor's first */
+    bool steep;     /* scores: whether some were beyond what weft_hopper_cap will do for */
+    /* Pairs, of the step at hand: see hopper_step; whether some are hidden, and then which. */
+    int bits_at;
+    bool hides_pairs;
+    std::conditional_t<S::pairs, hopper_words<S>, hopper_nothing> words;
     int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
     hopper_slot<S::stages, S::splits ? S::groups : 1> k_slot, v_slot;
 
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
-          group(number), tiles(0), job(), slope(0), position(0), steep(false), to_give_back(-1),
-          k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
+          group(number), tiles(0), job(), slope(0), position(0), steep(false), bits_at(-1), hides_pairs(false), words(),
+          to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -77,6 +81,7 @@ template <class S> struct hopper_consumer {
             job.end = hopper_same(read.end);
             job.begin = hopper_same(read.begin);
             job.sequence = hopper_same(read.sequence);
+            job.listed = S::pairs ? hopper_same(read.listed) : 0;
         }
         if constexpr (S::scores) {
             if (p.alibi && job.more) {
@@ -201,8 +206,43 @@ template <class S> struct hopper_consumer {
         return {seen.begin - step * S::keys, seen.end - step * S::keys};
     }
 
-    /* Hides what the thread's rows do not see of a step: keys before where a row's begin, behind where they end, or both.
-     */
+    /* Pairs: asks for the words of a step's keys, see weft_pairs_word(). They come while products are computed. */
+    __device__ __forceinline__ void find_words(int step) {
+        const weft_blocks &blocks = p.walk.reach.blocks;
+        const uint64_t *trees = blocks.pairs.tree;
+        const int tree_begin = desk.views[(tiles - 1) % S::q_slots].tree_begin, key = step * S::keys;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int query = job.row + min(row(half * 8) >> p.pack_bits, job.end - job.row - 1);
+            const uint32_t *from = weft_blocks_words(&blocks, bits_at, query, key);
+            const uint64_t tree = trees ? trees[(int64_t)job.batch * p.seq + query] : 0;
+#pragma unroll
+            for (int i = 0; i < S::keys / 32; i++) {
+                words.of[half][i] = from ? from[i] : 0xffffffffu;
+                words.of[half][i] &= trees ? weft_tree_word(tree, tree_begin, key + i * 32) : 0xffffffffu;
+            }
+        }
+    }
+
+    /* The step of the K at hand: of pairs, what the number of its list stands for. */
+    __device__ __forceinline__ int step_of(int number, const hopper_share &share) {
+        if constexpr (S::pairs) {
+            hopper_step read = {};
+            if (thread_index() % 32 == 0) { /* the lane that gives K back */
+                read = desk.listed[k_slot.index];
+            }
+            bits_at = hopper_same(read.bits_at);
+            number = hopper_same(read.step);
+            hides_pairs = bits_at >= 0 || (p.walk.reach.blocks.pairs.tree && number >= share.unmasked);
+            if (hides_pairs) {
+                find_words(number);
+            }
+        }
+        return number;
+    }
+
+    /* Hides what the thread's rows do not see of a step: keys before where a row's begin, behind where they end, or both;
+     * and pairs. */
     template <int COUNT>
     __device__ __forceinline__ void mask(float (&scores)[COUNT], const hopper_share &share, int step,
                                          float hidden = -INFINITY) const {
@@ -213,6 +253,11 @@ template <class S> struct hopper_consumer {
             }
             if (step >= share.unmasked) {
                 hopper_mask<false>(scores, hidden, runs[0].end, runs[1].end);
+            }
+            if constexpr (S::pairs) {
+                if (hides_pairs) {
+                    hopper_hide(scores, hidden, words.of);
+                }
             }
         } else {
             hopper_mask<false>(scores, hidden, seen(0) - step * S::keys, seen(8) - step * S::keys);
@@ -292,7 +337,9 @@ template <class S> struct hopper_consumer {
                                            const hopper_share &share, int step, bool first) {
         bool moved = false;
         float sums[2];
-        const bool begins = S::masks && step < share.full, masked = begins || step >= share.unmasked;
+        /* Where pairs are hidden rows may see their first key. */
+        const bool begins = S::masks && (step < share.full || (S::pairs && hides_pairs));
+        const bool masked = begins || step >= share.unmasked;
         if (first || begins || !S::bf16 || (!S::masks && masked)) {
             finish_scores(scores, step);
             if (masked) {
@@ -358,13 +405,14 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ void begin(uint32_t (&weights)[S::keys / 4], hopper_rows &rows, const hopper_share &share) {
         float scores[S::keys / 2];
         wait_k();
+        const int step = step_of(share.first, share);
         take_turn();
         start_scores(scores);
         pass_turn();
         wgmma_wait<0>();
         wgmma_hold(scores);
         rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
-        soften(scores, weights, rows, share, share.first, true);
+        soften(scores, weights, rows, share, step, true);
         release_k(share.own == 1);
     }
 
@@ -374,6 +422,7 @@ template <class S> struct hopper_consumer {
                                          hopper_rows &rows, const hopper_share &share) {
         float scores[S::keys / 2];
         wait_k();
+        const int step = step_of(share.first, share);
         take_turn();
         start_scores(scores);
         wait_v();
@@ -382,7 +431,7 @@ template <class S> struct hopper_consumer {
         wgmma_wait<1>();
         wgmma_hold(scores);
         rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
-        soften(scores, weights, rows, share, share.first, true);
+        soften(scores, weights, rows, share, step, true);
         wgmma_hold(out);
         release_k(share.own == 1);
         release_v();
@@ -391,9 +440,10 @@ template <class S> struct hopper_consumer {
     /* A step after the first, the i-th in the order of visiting, of so many keys. */
     template <int KEYS>
     __device__ __forceinline__ void go_on(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
-                                          const hopper_share &share, int i, int step) {
+                                          const hopper_share &share, int i, int number) {
         float scores[KEYS / 2];
         wait_k();
+        const int step = step_of(number, share);
         take_turn();
         start_scores(scores);
         wait_v();
