@@ -259,9 +259,9 @@ static __device__ __forceinline__ void hopper_ask(const weft_hopper_attention_pa
     for (uint32_t tiles = 0, more = 1; more; tiles++) {
         const uint32_t slot = tiles % S::q_slots;
         weft_visit visit = {};
-        mbarrier_wait(shared_address(&desk.wanted), tiles % 2);
+        mbarrier_wait_idly(shared_address(&desk.wanted), tiles % 2);
         const hopper_job job = clerk.next_visit(visit, tiles == 0) ? clerk.job_of(visit) : hopper_job();
-        mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
+        mbarrier_wait_idly(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         desk.jobs[slot] = job;
         mbarrier_arrive(shared_address(&desk.told[slot]));
         more = (uint32_t)job.more;
@@ -275,9 +275,9 @@ static __device__ __forceinline__ void hopper_look(const weft_hopper_attention_p
     const int lane = (int)threadIdx.x % 32;
     for (uint32_t tiles = 0, more = 1; more; tiles++) {
         const uint32_t slot = tiles % S::q_slots;
-        mbarrier_wait(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
+        mbarrier_wait_idly(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
         /* Who told has waited for the same. This warp sees by itself that nobody reads what it is going to write. */
-        mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
+        mbarrier_wait_idly(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         const hopper_job job = desk.jobs[slot];
         hopper_view<S> &view = desk.views[slot];
         int64_t number = job.sequence;

@@ -16,7 +16,8 @@ template <class S> struct hopper_consumer {
     uint32_t tiles; /* begun so far */
     hopper_job job; /* the tile at hand */
     float slope;    /* scores: by which they fall, in base 2 */
-    int position;   /* scores: of the tile's first row among the keys, which count from the tensor's first */
+    int position;   /* slopes: how far the thread's first row is behind its first key of step 0 */
+    int ahead;      /* slopes: steps whose keys are before all rows of this warpgroup; 0 where scores are capped */
     bool steep;     /* scores: whether some were beyond what weft_hopper_cap will do for */
     /* Pairs, of the step at hand: see hopper_step; whether some are hidden, and then which. */
     int bits_at;
@@ -28,8 +29,8 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
-          group(number), tiles(0), job(), slope(0), position(0), steep(false), bits_at(-1), hides_pairs(false), words(),
-          to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
+          group(number), tiles(0), job(), slope(0), position(0), ahead(0), steep(false), bits_at(-1), hides_pairs(false),
+          words(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -94,7 +95,9 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ void find_slope() {
         const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, job.sequence);
         slope = p.alibi[job.sequence * p.alibi_stride + job.head] * 1.442695041f;
-        position = (int)(sequence.columns.begin + weft_band_position(&p.walk.reach.band, &sequence, job.row));
+        const int first = (int)(sequence.columns.begin + weft_band_position(&p.walk.reach.band, &sequence, job.row));
+        position = first + row(0) - (int)(thread_index() % 4 * 2);
+        ahead = p.cap > 0 ? 0 : hopper_same(max(first + (int)group * 64, 0)) / S::keys;
     }
 
     /* What this warpgroup sees of the tile at hand. */
@@ -266,9 +269,8 @@ template <class S> struct hopper_consumer {
 
     /* How far the thread's rows are behind its first key of a step. */
     __device__ __forceinline__ void find_away(float (&away)[2], int step) const {
-        const int from = position - step * S::keys - (int)(thread_index() % 4 * 2);
-        away[0] = (float)(from + row(0));
-        away[1] = (float)(from + row(8));
+        away[0] = (float)(position - step * S::keys);
+        away[1] = away[0] + 8;
     }
 
     /* What scores, capped where they are to be, are multiplied by to be exponents in base 2. */
@@ -290,19 +292,17 @@ template <class S> struct hopper_consumer {
         }
     }
 
-    /* Exponentials of a step's scores over the shifts as they are. Returns whether those of this thread are wrong. */
+    /* Exponentials of a step's scores over the shifts as they are, and their sums. Returns whether those of this thread are
+     * wrong. Every branch has its sums: they are computed between exponentials. */
     template <int COUNT>
-    __device__ __forceinline__ bool guess(float (&scores)[COUNT], const hopper_rows &rows, const hopper_share &share,
-                                          int step) {
+    __device__ __forceinline__ bool guess(float (&scores)[COUNT], float (&sums)[2], const hopper_rows &rows,
+                                          const hopper_share &share, int step) {
         const bool masked = S::masks && step >= share.unmasked;
         if constexpr (S::scores) {
-            if (p.alibi && !masked && position + (int)group * 64 >= (step + 1) * S::keys) { /* keys are before all rows */
+            if (step < ahead && !masked) {
                 float away[2];
-                if (p.cap > 0) {
-                    steep = hopper_cap(scores, p, steep);
-                }
                 find_away(away, step);
-                hopper_lowered_exponentials<S>(scores, rows, unit(), slope, away);
+                hopper_lowered_exponentials<S>(scores, sums, rows, p.scale_log2, slope, away);
                 return false;
             }
             if (p.cap > 0 && !p.alibi && !steep) {
@@ -310,6 +310,7 @@ template <class S> struct hopper_consumer {
                 if (masked) {
                     mask(scores, share, step, 0);
                 }
+                hopper_add<S>(sums, scores);
                 return wrong;
             }
         }
@@ -318,6 +319,7 @@ template <class S> struct hopper_consumer {
             mask(scores, share, step);
         }
         hopper_exponentials<S>(scores, rows, scale());
+        hopper_add<S>(sums, scores);
         return false;
     }
 
@@ -345,14 +347,13 @@ template <class S> struct hopper_consumer {
             if (masked) {
                 mask(scores, share, step);
             }
-            moved = hopper_shift<S>(rows, scores, scale());
+            moved = hopper_shift<S>(rows, scores, scale(), 8 * slope);
             hopper_exponentials<S>(scores, rows, scale());
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
         } else {
-            const bool wrong = guess(scores, rows, share, step);
-            hopper_add<S>(sums, scores);
+            const bool wrong = guess(scores, sums, rows, share, step);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
             if (barrier_any(8 + group, 128, wrong || !(sums[0] + sums[1] <= HOPPER_MOST * (COUNT / 2)))) {
@@ -364,7 +365,7 @@ template <class S> struct hopper_consumer {
                 if (S::masks && masked) {
                     mask(scores, share, step);
                 }
-                moved = hopper_shift<S>(rows, scores, scale());
+                moved = hopper_shift<S>(rows, scores, scale(), 8 * slope);
                 hopper_exponentials<S>(scores, rows, scale());
                 hopper_add<S>(sums, scores);
                 hopper_round<S>(weights, scores);
