@@ -30,6 +30,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"attention_fp16_masks_sm90a", "q"},
     {"attention_bf16_scores_sm90a", "t"},
     {"attention_fp16_scores_sm90a", "u"},
+    {"attention_bf16_bias_sm90a", "v"},
+    {"attention_fp16_bias_sm90a", "w"},
     {"gemm_bf16_kk_sm90a", "c"},
     {"gemm_bf16_kn_sm90a", "d"},
     {"gemm_bf16_mk_sm90a", "e"},

@@ -87,7 +87,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.v);
         tma_prefetch_map(&p.o_map);
         for (int i = 0; i < S::q_slots; i++) {
-            mbarrier_init(shared_address(&desk.q_full[i]), S::masks ? 2 : 1);
+            mbarrier_init(shared_address(&desk.q_full[i]), S::bias ? 3 : S::masks ? 2 : 1);
             mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
         }
         for (int i = 0; i < S::stages; i++) {
@@ -100,6 +100,13 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
             mbarrier_init(shared_address(&desk.wanted), 1);
             for (int i = 0; i < S::q_slots; i++) {
                 mbarrier_init(shared_address(&desk.told[i]), 1);
+            }
+        }
+        if constexpr (S::bias) {
+            tma_prefetch_map(&p.bias.map);
+            for (int i = 0; i < S::groups * WEFT_HOPPER_BIAS_PLACES; i++) {
+                mbarrier_init(shared_address(&desk.bias.full[0][i]), 1);
+                mbarrier_init(shared_address(&desk.bias.empty[0][i]), 4);
             }
         }
         mbarrier_init_done();
@@ -118,6 +125,11 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
                 hopper_ask<S>(p, desk);
             } else if (threadIdx.x / 32 == 2) {
                 hopper_look<S>(p, desk);
+            }
+        }
+        if constexpr (S::bias) {
+            if (threadIdx.x / 32 == 3 && elect_one()) {
+                hopper_feed_bias<S>(p, desk, base);
             }
         }
         if constexpr (S::splits) {
