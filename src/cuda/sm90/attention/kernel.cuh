@@ -77,6 +77,10 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
 template <class S> static __device__ __forceinline__ void hopper_attention(const weft_hopper_attention_params &p) {
     extern __shared__ __align__(1024) unsigned char hopper_shared[];
     static __shared__ hopper_desk<S> desk;
+    static_assert(!S::bias || (sizeof desk + 1023) / 1024 * 1024 +
+                                      WEFT_HOPPER_FORM_BYTES(S::depth, S::tile_m, S::keys, S::stages, S::form) <=
+                                  227 * 1024,
+                  "the CTA's shared memory suffices");
     const uint32_t aligned = (shared_address(hopper_shared) + 1023) / 1024 * 1024;
     /* Where steps may be short, the compiler would otherwise work it out anew in every step. */
     const uint32_t base = S::part > 0 ? (uint32_t)hopper_same((int)aligned) : aligned;
