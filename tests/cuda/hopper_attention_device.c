@@ -234,6 +234,42 @@ static int steered_problems(int kinds) {
     return count;
 }
 
+/* One number for all keys but the first ones, which are hidden. */
+static void level(const problem *x, double number, int64_t hidden) {
+    const weft_attention *p = &x->p;
+    const weft_dtype dtype = weft_attention_bias_dtype(p);
+    for (int64_t i = 0; i < p->seq * p->kv_seq; i++) {
+        const int64_t at = i / p->kv_seq * p->bias_strides.seq + i % p->kv_seq;
+        weft_ref_store(dtype, (void *)(uintptr_t)x->host.bias, (size_t)at, i % p->kv_seq < hidden ? -INFINITY : number);
+    }
+    DEMAND(driver->copy_in((uint64_t)(uintptr_t)x->device.bias, x->host.bias,
+                           weft_attention_bias_extent(p) * weft_dtype_bytes(dtype)));
+}
+
+/* Scores are next to nothing beside a bias that is the same for all keys: the output is the mean of V, however large or low
+ * the bias is, and however late a row sees its first key. */
+static int level_problems(void) {
+    static const double levels[] = {-1e4, -1e5, -1e7, -1e9, -1e12, -1e30, -0x1.fep127, 1e9};
+    enum { LEVELS = sizeof levels / sizeof *levels };
+    uint64_t random = random_seed(86);
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        for (int k = 0; k < 2 * LEVELS && v->form == WEFT_HOPPER_BIAS && is_tested(v); k++, count++) {
+            weft_attention p = attention(1, 1, 1, 70, 3 * v->tile_n + 40, v->depth, v->dtype, WEFT_MASK_NONE);
+            p.scale = 1e-6;
+            p.extras = WEFT_BIAS;
+            p.bias_type = v->dtype == WEFT_BF16 && k % 3 ? WEFT_BIAS_DTYPE : WEFT_BIAS_FP32;
+            problem x = problem_new(&p, &random);
+            level(&x, levels[k % LEVELS], k < LEVELS ? 0 : 2 * v->tile_n);
+            const weft_schedule s = schedule_of(v, &random);
+            run(&x, &s, "level");
+            problem_free(&x);
+        }
+    }
+    return count;
+}
+
 /* Tiles that end with 64 keys or about as many, or few: their last step is short, or just not. Scores as they come, or
  * rising, so that the step is done again. */
 static int short_problems(int rounds) {
@@ -354,15 +390,16 @@ int main(int argc, char **argv) {
     but = argc > 4 ? argv[4] : but;
     open_gpu(90, &device);
     const int steered_ones = told("steered problems", steered_problems(rounds < 6 ? rounds : 6));
+    const int flat = told("problems with a level bias", level_problems());
     const int ended = told("problems that end short", short_problems((rounds + 1) / 2));
     const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
     const int drawn = told("random problems", random_problems(rounds));
     if (tests_plain()) {
         repeat(is_small);
     }
-    printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, %d that end short, 3 "
-           "dispatches and a split repeated: %d failed\n",
-           device.name, drawn, packed, steered_ones, ended, failures);
+    printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, %d with a level bias, %d "
+           "that end short, 3 dispatches and a split repeated: %d failed\n",
+           device.name, drawn, packed, steered_ones, flat, ended, failures);
     if (is_small) {
         return failures != 0 || drawn == 0;
     }

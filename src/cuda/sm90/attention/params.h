@@ -118,10 +118,9 @@ typedef struct weft_hopper_attention_variant {
 #define WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages)                                                                 \
     (2 * WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) <= 225 * 1024 ? 2 : 1)
 
-/* The same beside a bias, of which two steps, of 16 bits a key, are to fit as well. */
+/* The same beside a bias, of which 256 keys, of 16 bits each, are to fit as well: a step of it takes long to come. */
 #define WEFT_HOPPER_BIAS_Q_SLOTS(depth, tile_m, tile_n, stages)                                                            \
-    (2 * WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) +                      \
-                 2 * (tile_m) * (tile_n)*2 <=                                                                              \
+    (2 * WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + (tile_m)*256 * 2 <=  \
              222 * 1024                                                                                                    \
          ? 2                                                                                                               \
          : 1)
