@@ -9,6 +9,7 @@
 #include "cuda/sm90/attention/choose.h"
 #include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
+#include "problem/attention.h"
 #include "problem/problem.h"
 
 _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
@@ -29,6 +30,32 @@ static weft_status check_strides(const char *name, const weft_strides *s, const 
     return WEFT_OK;
 }
 
+/* Whether the bias is the same along an axis of so many. */
+static int is_shared(int64_t stride, int64_t length) {
+    return stride == 0 || length == 1;
+}
+
+/* The copy engine takes keys that lie side by side, and steps likewise; but where it is the same for all, one is read. */
+static weft_status check_bias(const weft_attention *p, weft_message *why) {
+    const weft_strides *s = &p->bias_strides;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(weft_attention_bias_dtype(p));
+    const int64_t batch = is_shared(s->batch, p->batch) ? 0 : s->batch * bytes;
+    const int64_t head = is_shared(s->head, p->heads) ? 0 : s->head * bytes,
+                  row = is_shared(s->seq, p->seq) ? 0 : s->seq * bytes;
+    if (weft_attention_asks(p) & (WEFT_HAS_SOFTCAP | WEFT_HAS_ALIBI | WEFT_HAS_BLOCKS | WEFT_HAS_TREE)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no bias beside softcap, alibi, block masks or tree masks");
+    }
+    if (p->bias_key_stride != 1 && p->kv_seq > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "keys of bias are %" PRId64 " elements apart, not 1", p->bias_key_stride);
+    }
+    if ((batch | head | row) % 16 != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "strides of bias (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 16 bytes", s->batch,
+                         s->seq, s->head);
+    }
+    return WEFT_OK;
+}
+
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
@@ -43,7 +70,7 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     }
     const char *lacks =
         weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP |
-                                    WEFT_HAS_SINKS | WEFT_HAS_ALIBI | WEFT_HAS_BLOCKS | WEFT_HAS_TREE);
+                                    WEFT_HAS_SINKS | WEFT_HAS_ALIBI | WEFT_HAS_BIAS | WEFT_HAS_BLOCKS | WEFT_HAS_TREE);
     if (lacks) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
     }
@@ -67,7 +94,8 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
         (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
         (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
-        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why))) {
+        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why)) ||
+        (status = p->extras & WEFT_BIAS ? check_bias(p, why) : WEFT_OK)) {
         return status;
     }
     if (plan->on_paper || (status = weft_cuda_driver_get(&driver, why))) {
@@ -139,6 +167,31 @@ static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
+/* The map may begin some elements before the bias, which need not be aligned to 16 bytes. */
+static weft_status make_bias(const weft_plan *plan, const void *data, weft_hopper_bias *bias, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const weft_strides *s = &p->bias_strides;
+    const weft_dtype dtype = weft_attention_bias_dtype(p);
+    const int32_t bytes = (int32_t)weft_dtype_bytes(dtype), most = 128 / bytes, keys = (int32_t)plan->schedule.tile_n;
+    bias->type = p->bias_type;
+    bias->first = (int32_t)((uintptr_t)data % 16) / bytes;
+    bias->rows = is_shared(s->seq, p->seq) ? 1 : 64;
+    bias->by_head = !is_shared(s->head, p->heads);
+    bias->by_batch = !is_shared(s->batch, p->batch);
+    bias->keep =
+        bias->by_head || p->heads == 1 ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* read once, or by other heads soon */
+    bias->scale = (float)p->scale;
+    const weft_tensor_view view = {.data = (const char *)data - bias->first * bytes,
+                                   .dtype = dtype,
+                                   .rank = 4,
+                                   .length = {p->kv_seq + bias->first, bias->rows > 1 ? p->seq : 1,
+                                              bias->by_head ? p->heads : 1, bias->by_batch ? p->batch : 1},
+                                   .stride = {1, s->seq, s->head, s->batch},
+                                   .box = {keys < most ? keys : most, bias->rows, 1, 1},
+                                   .swizzle = 1};
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, "bias", &view, &bias->map, message);
+}
+
 /* A sweep that alternates lives on what the last one left in the L2. Tiles have the same steps to go where there is no
  * mask. */
 static int alternates(const weft_plan *plan) {
@@ -180,7 +233,8 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     if ((status = make_map_of_q(plan, "q", data->q, &p->q_strides, plan->schedule.tile_m, &to->q, message)) ||
         (status = make_map_of_q(plan, "o", data->o, &p->o_strides, 64, &to->o_map, message)) ||
         (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, &to->k, message)) ||
-        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, &to->v, message))) {
+        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, &to->v, message)) ||
+        (status = p->extras & WEFT_BIAS ? make_bias(plan, data->bias, &to->bias, message) : WEFT_OK)) {
         return status;
     }
     to->o = data->o;

@@ -18,8 +18,10 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, groups = GROUPS, keys = KEYS, stages = STAGES;
     static constexpr bool splits = SPLITS;
-    static constexpr bool masks = FORM >= WEFT_HOPPER_MASKS, scores = FORM >= WEFT_HOPPER_SCORES;
-    static constexpr bool pairs = FORM >= WEFT_HOPPER_PAIRS;
+    static constexpr int form = FORM;
+    static constexpr bool masks = FORM >= WEFT_HOPPER_MASKS, pairs = FORM == WEFT_HOPPER_PAIRS,
+                          scores = FORM == WEFT_HOPPER_SCORES || pairs, bias = FORM == WEFT_HOPPER_BIAS;
+    static constexpr bool scaled = bf16 && !bias; /* whether shifts are, and in base 2: see hopper_scaled() */
     static constexpr int reach = pairs ? WEFT_REACH_BLOCKS : masks ? WEFT_REACH_BAND : WEFT_REACH_PREFIX;
     static constexpr int part =
         KEYS > 64 && !pairs ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
@@ -28,12 +30,15 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
     static constexpr int boxes = (DEPTH + 63) / 64;
     static constexpr uint32_t q_box = tile_m * 128, kv_box = KEYS * 128; /* bytes of 64 columns */
     static constexpr uint32_t q_bytes = boxes * q_box, kv_bytes = boxes * kv_box;
-    static constexpr int q_slots = WEFT_HOPPER_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES);
+    static constexpr int q_slots =
+        bias ? WEFT_HOPPER_BIAS_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES) : WEFT_HOPPER_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES);
     static constexpr bool stages_o = q_slots > 1; /* whether output is stored by way of the queries' place */
     /* Steps before its last that a tile's successor is asked for. An answer takes two thousand clocks, and more where a
      * sequence has to be found; a later question leaves fewer tiles with workers that are behind. */
     static constexpr int ahead = masks ? 2 * STAGES : STAGES;
-    static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes;
+    static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes, bias_at = v_at + STAGES * kv_bytes;
+    static constexpr uint32_t bias_bytes =
+        WEFT_HOPPER_BIAS_BYTES(DEPTH, tile_m, KEYS, STAGES) / GROUPS; /* of a warpgroup */
     /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
      * back is what the consumers get. */
     static constexpr int consumer_registers = GROUPS == 2 ? 224 : GROUPS == 3 ? 160 : 112;
@@ -41,6 +46,7 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
     static_assert(GROUPS * consumer_registers + producer_registers <= (GROUPS + 1) * (65536 / (GROUPS + 1) / 128 / 8 * 8),
                   "the CTA's registers suffice");
     static_assert(!SPLITS || !masks, "steps are shared out from key 0 on");
+    static_assert(!bias || (KEYS % 64 == 0 && bias_bytes >= 64 * KEYS * 4), "a step of a bias is whole boxes, and fits");
     static_assert(!SPLITS || STAGES % GROUPS == 0, "a warpgroup has stages of its own");
     static_assert(DEPTH % 32 == 0 && KEYS % 16 == 0 && GROUPS >= 2 && GROUPS <= 4, "what the fragments divide into");
 };
@@ -158,6 +164,11 @@ struct hopper_step {
 template <class S> struct hopper_words { uint32_t of[2][S::keys / 32]; };
 struct hopper_nothing {};
 
+/* Barriers of the warpgroups' rings of a bias. */
+template <class S> struct hopper_bias_desk {
+    uint64_t full[S::groups][WEFT_HOPPER_BIAS_PLACES], empty[S::groups][WEFT_HOPPER_BIAS_PLACES];
+};
+
 /* Barriers and jobs of a CTA. */
 template <class S> struct hopper_desk {
     uint64_t q_full[S::q_slots], q_empty[S::q_slots];
@@ -170,6 +181,7 @@ template <class S> struct hopper_desk {
     hopper_job jobs[S::q_slots];       /* each goes with its queries */
     std::conditional_t<S::masks, hopper_view<S>, hopper_nothing> views[S::q_slots]; /* likewise */
     std::conditional_t<S::pairs, hopper_step, hopper_nothing> listed[S::stages];    /* each goes with its K */
+    std::conditional_t<S::bias, hopper_bias_desk<S>, hopper_nothing> bias;
 };
 
 /* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */

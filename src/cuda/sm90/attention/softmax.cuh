@@ -5,17 +5,21 @@
 #ifndef WEFT_CUDA_SM90_ATTENTION_SOFTMAX_CUH
 #define WEFT_CUDA_SM90_ATTENTION_SOFTMAX_CUH
 
+#include <float.h>
+
 #include "cuda/ptx/math.cuh"
 #include "cuda/sm90/attention/shape.cuh"
 
 /* Below every score: exponentials over it are 0 once a row has seen a key, and a masked score, -inf, is still below. */
-#define HOPPER_NO_SHIFT (-3e38f)
+#define HOPPER_NO_SHIFT (S::bias ? -FLT_MAX : -3e38f)
+
+#define HOPPER_LOG2E 1.44269504f
 
 /* How far scores may rise above a row's shift, in base 2, before sums and output are rescaled. Where only sums are looked
  * at, a thread's may be 2^8 a term, so that one term may be 2^8 times its number of terms, 2^13 at most: which loses
  * nothing in fp32 sums nor, being rounded relative to its size, in 16 bits. In fp16 shifts do not lag: the largest weight
  * is then 1, which has no rounding error, and where one key outweighs the others the output is as exact as V. */
-#define HOPPER_LAG  (S::bf16 ? 8.0f : 0.0f)
+#define HOPPER_LAG  (!S::bf16 ? 0.0f : S::bias ? 5.5f : 8.0f)
 #define HOPPER_MOST 256.0f /* 2^8 */
 
 struct hopper_rows {
@@ -28,12 +32,12 @@ struct hopper_rows {
 /* A score in the units of the shifts. bf16: scaled, in base 2, so that an exponent is one multiply-add, off by the rounding
  * of the shift (6e-4 at 1e4). fp16: as it is, so that the largest score's exponent is 0 exactly: subtract, then scale. */
 template <class S> static __device__ __forceinline__ float hopper_scaled(float score, float scale_log2) {
-    return S::bf16 ? score * scale_log2 : score;
+    return S::scaled ? score * scale_log2 : score;
 }
 
 /* A difference in the units of the shifts, or a shift, in base 2. */
 template <class S> static __device__ __forceinline__ float hopper_in_base_2(float shift, float scale_log2) {
-    return S::bf16 ? shift : shift * scale_log2;
+    return S::scaled ? shift : S::bias ? fmaxf(shift * scale_log2, -FLT_MAX) : shift * scale_log2;
 }
 
 /* Scores, or weights, of keys that rows r and r + 8 do not see become `hidden`. at: where what they see begins (BEGINS) or
@@ -162,7 +166,7 @@ static __device__ __forceinline__ void hopper_exponentials(float (&scores)[COUNT
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
         const float shift = rows.shift[i / 2 % 2];
-        scores[i] = exp2_flushed(S::bf16 ? fmaf(scores[i], scale_log2, -shift) : (scores[i] - shift) * scale_log2);
+        scores[i] = exp2_flushed(S::scaled ? fmaf(scores[i], scale_log2, -shift) : (scores[i] - shift) * scale_log2);
     }
 }
 

@@ -6,7 +6,7 @@
 #ifndef WEFT_CUDA_SM90_ATTENTION_SWEEP_CUH
 #define WEFT_CUDA_SM90_ATTENTION_SWEEP_CUH
 
-#include "cuda/sm90/attention/softmax.cuh"
+#include "cuda/sm90/attention/bias.cuh"
 
 template <class S> struct hopper_consumer {
     const weft_hopper_attention_params &p;
@@ -25,12 +25,14 @@ template <class S> struct hopper_consumer {
     std::conditional_t<S::pairs, hopper_words<S>, hopper_nothing> words;
     int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
     hopper_slot<S::stages, S::splits ? S::groups : 1> k_slot, v_slot;
+    hopper_bias_reader<S> bias;
 
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
           group(number), tiles(0), job(), slope(0), position(0), ahead(0), steep(false), bits_at(-1), hides_pairs(false),
-          words(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
+          words(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0),
+          bias(params.bias, shared, base, number) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -278,7 +280,7 @@ template <class S> struct hopper_consumer {
         return S::scores && p.cap > 0 ? 1.0f : p.scale_log2;
     }
 
-    /* Caps scores and lets them fall by distance. */
+    /* Caps scores and lets them fall by distance, or adds their bias. */
     template <int COUNT> __device__ __forceinline__ void finish_scores(float (&scores)[COUNT], int step) {
         if constexpr (S::scores) {
             if (p.cap > 0) {
@@ -289,6 +291,9 @@ template <class S> struct hopper_consumer {
                 find_away(away, step);
                 hopper_lower(scores, unit(), slope, away);
             }
+        }
+        if constexpr (S::bias) {
+            bias.add(scores);
         }
     }
 
@@ -314,6 +319,13 @@ template <class S> struct hopper_consumer {
                 return wrong;
             }
         }
+        if constexpr (S::bias) {
+            const bool wrong = bias.exponentials(scores, rows, p.scale_log2);
+            if (masked) {
+                mask(scores, share, step, 0);
+            }
+            return wrong;
+        }
         finish_scores(scores, step);
         if (masked) {
             mask(scores, share, step);
@@ -325,7 +337,7 @@ template <class S> struct hopper_consumer {
 
     /* What finished scores are multiplied by to be exponents in base 2. */
     __device__ __forceinline__ float scale() const {
-        return S::scores && p.alibi ? 1.0f : unit();
+        return S::bias ? HOPPER_LOG2E : S::scores && p.alibi ? 1.0f : unit();
     }
 
     /* The scores of a step become weights, when those of the step before, which are in the same registers, have met V:
@@ -342,6 +354,7 @@ template <class S> struct hopper_consumer {
         /* Where pairs are hidden rows may see their first key. */
         const bool begins = S::masks && (step < share.full || (S::pairs && hides_pairs));
         const bool masked = begins || step >= share.unmasked;
+        bias.wait();
         if (first || begins || !S::bf16 || (!S::masks && masked)) {
             finish_scores(scores, step);
             if (masked) {
@@ -373,6 +386,7 @@ template <class S> struct hopper_consumer {
         }
         rows.sum[0] += sums[0];
         rows.sum[1] += sums[1];
+        bias.give_back();
         return moved;
     }
 
@@ -382,8 +396,10 @@ template <class S> struct hopper_consumer {
             take_turn();
             pass_turn();
             wait_k();
+            bias.wait();
             __syncwarp(); /* no lane still waits when one gives back for all */
             release_k(false);
+            bias.give_back();
         }
     }
 
