@@ -219,7 +219,7 @@ static inline double bias_at(uint64_t *random, int kind, double lowest, int64_t 
 static inline void place_bias(problem *x, uint64_t *random) {
     const weft_attention *p = &x->p;
     const weft_dtype dtype = weft_attention_bias_dtype(p);
-    const size_t bytes = weft_dtype_bytes(dtype), before = (size_t)random_between(random, 0, 3);
+    const size_t bytes = weft_dtype_bytes(dtype), before = (size_t)random_between(random, 0, 3) * 16 / bytes;
     const size_t count = before + weft_attention_bias_extent(p);
     const double lowest = dtype == WEFT_FP16 ? -65504 : dtype == WEFT_BF16 ? -0x1.fep127 : -0x1.fffffep127;
     const int kind = (int)random_between(random, 0, 4);

@@ -459,6 +459,12 @@ static void bias_is(const weft_attention *p, uintptr_t at, const weft_hopper_bia
     const weft_cuda_plan *c = plan->placed;
     const weft_counters counters = {.own = c->tickets ? counter : NULL};
     assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &params, NULL), WEFT_OK);
+    weft_attention_data misaligned = data;
+    weft_message message = {""};
+    misaligned.bias = (void *)(at + 8);
+    assert_int_equal(c->family->fill(plan, &misaligned, &c->walk, &counters, &params, &message), WEFT_INVALID);
+    assert_string_equal(message.text, "bias is not aligned to 16 bytes, which the study kernel does not ask for");
+    assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &params, NULL), WEFT_OK);
     weft_plan_destroy(plan);
     const weft_hopper_bias *b = &params.bias;
     fake_tensor t;
@@ -470,56 +476,46 @@ static void bias_is(const weft_attention *p, uintptr_t at, const weft_hopper_bia
         assert_true(t.length[i] == 1 || t.stride[i] == tensor->stride[i]);
     }
     assert_int_equal(b->type, expected->type);
-    assert_int_equal(b->first, expected->first);
     assert_int_equal(b->rows, expected->rows);
     assert_int_equal(b->by_head, expected->by_head);
     assert_int_equal(b->by_batch, expected->by_batch);
     assert_true(b->keep == expected->keep && b->scale == expected->scale);
 }
 
-/* Boxes of 128 bytes x 64 rows, or of the keys of a step; an axis that is shared has one element. The pointer need not be
- * aligned to 16 bytes. */
+/* Boxes of 128 bytes x 64 rows, or of the keys of a step; an axis that is shared has one element. */
 static void bias_maps(void **state) {
     (void)state;
     enum { UINT8, FP32 = 7, BF16 = 9 };
     weft_attention p = biased(512, 128, WEFT_BIAS_DTYPE);
     p.scale = 0.5;
     const int64_t row = 512, head = 512 * row, batch = 4 * head;
-    bias_is(
-        &p, 4096 + 6,
-        &(weft_hopper_bias){.keep = WEFT_KEEP_FIRST, .first = 3, .rows = 64, .by_head = 1, .by_batch = 1, .scale = 0.5f},
-        &(fake_tensor){.data = 4096,
-                       .type = BF16,
-                       .swizzle = 3,
-                       .length = {515, 512, 4, 2},
-                       .stride = {2, 2 * row, 2 * head, 2 * batch},
-                       .box = {64, 64, 1, 1}});
+    bias_is(&p, 4096, &(weft_hopper_bias){.keep = WEFT_KEEP_FIRST, .rows = 64, .by_head = 1, .by_batch = 1, .scale = 0.5f},
+            &(fake_tensor){.data = 4096,
+                           .type = BF16,
+                           .swizzle = 3,
+                           .length = {512, 512, 4, 2},
+                           .stride = {2, 2 * row, 2 * head, 2 * batch},
+                           .box = {64, 64, 1, 1}});
     p.bias_type = WEFT_BIAS_FP32;
-    bias_is(&p, 4096 + 12,
-            &(weft_hopper_bias){.keep = WEFT_KEEP_FIRST,
-                                .type = WEFT_BIAS_FP32,
-                                .first = 3,
-                                .rows = 64,
-                                .by_head = 1,
-                                .by_batch = 1,
-                                .scale = 0.5f},
+    bias_is(&p, 4096,
+            &(weft_hopper_bias){
+                .keep = WEFT_KEEP_FIRST, .type = WEFT_BIAS_FP32, .rows = 64, .by_head = 1, .by_batch = 1, .scale = 0.5f},
             &(fake_tensor){.data = 4096,
                            .type = FP32,
                            .swizzle = 3,
-                           .length = {515, 512, 4, 2},
+                           .length = {512, 512, 4, 2},
                            .stride = {4, 4 * row, 4 * head, 4 * batch},
                            .box = {32, 64, 1, 1}});
     p.head_dim = 256; /* steps of 64 keys: rows of 64 bytes */
     p.bias_type = WEFT_BIAS_BOOL;
     p.bias_strides = (weft_strides){1024, 0, 0}; /* for each batch, the keys that count */
     p.bias_key_stride = 1;
-    bias_is(&p, 4096 + 15,
-            &(weft_hopper_bias){
-                .keep = WEFT_KEEP_NORMAL, .type = WEFT_BIAS_BOOL, .first = 15, .rows = 1, .by_batch = 1, .scale = 0.5f},
+    bias_is(&p, 4096,
+            &(weft_hopper_bias){.keep = WEFT_KEEP_NORMAL, .type = WEFT_BIAS_BOOL, .rows = 1, .by_batch = 1, .scale = 0.5f},
             &(fake_tensor){.data = 4096,
                            .type = UINT8,
                            .swizzle = 2,
-                           .length = {527, 1, 1, 2},
+                           .length = {512, 1, 1, 2},
                            .stride = {1, 0, 0, 1024},
                            .box = {64, 1, 1, 1}});
     p.bias_strides = (weft_strides){0, 528, 0}; /* one for all */

@@ -59,7 +59,7 @@ static __device__ __forceinline__ void hopper_feed_bias(const weft_hopper_attent
                 mbarrier_wait(shared_address(&desk.bias.empty[group][ring.index]), ring.parity ^ 1);
                 mbarrier_expect(full, bytes);
                 for (int box = 0; box * box_keys < S::keys; box++) {
-                    tma_load_4d(to + box * box_bytes, &bias.map, full, bias.first + key + box * box_keys,
+                    tma_load_4d(to + box * box_bytes, &bias.map, full, key + box * box_keys,
                                 bias.rows == 1 ? 0 : job.row + group * 64, job.head * bias.by_head,
                                 job.batch * bias.by_batch, bias.keep);
                 }

@@ -167,28 +167,29 @@ static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
-/* The map may begin some elements before the bias, which need not be aligned to 16 bytes. */
 static weft_status make_bias(const weft_plan *plan, const void *data, weft_hopper_bias *bias, weft_message *message) {
     const weft_attention *p = &plan->attention;
     const weft_strides *s = &p->bias_strides;
     const weft_dtype dtype = weft_attention_bias_dtype(p);
     const int32_t bytes = (int32_t)weft_dtype_bytes(dtype), most = 128 / bytes, keys = (int32_t)plan->schedule.tile_n;
+    if ((uintptr_t)data % 16 != 0) {
+        return weft_fail(message, WEFT_INVALID, "bias is not aligned to 16 bytes, which the study kernel does not ask for");
+    }
     bias->type = p->bias_type;
-    bias->first = (int32_t)((uintptr_t)data % 16) / bytes;
     bias->rows = is_shared(s->seq, p->seq) ? 1 : 64;
     bias->by_head = !is_shared(s->head, p->heads);
     bias->by_batch = !is_shared(s->batch, p->batch);
     bias->keep =
         bias->by_head || p->heads == 1 ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* read once, or by other heads soon */
     bias->scale = (float)p->scale;
-    const weft_tensor_view view = {.data = (const char *)data - bias->first * bytes,
-                                   .dtype = dtype,
-                                   .rank = 4,
-                                   .length = {p->kv_seq + bias->first, bias->rows > 1 ? p->seq : 1,
-                                              bias->by_head ? p->heads : 1, bias->by_batch ? p->batch : 1},
-                                   .stride = {1, s->seq, s->head, s->batch},
-                                   .box = {keys < most ? keys : most, bias->rows, 1, 1},
-                                   .swizzle = 1};
+    const weft_tensor_view view = {
+        .data = data,
+        .dtype = dtype,
+        .rank = 4,
+        .length = {p->kv_seq, bias->rows > 1 ? p->seq : 1, bias->by_head ? p->heads : 1, bias->by_batch ? p->batch : 1},
+        .stride = {1, s->seq, s->head, s->batch},
+        .box = {keys < most ? keys : most, bias->rows, 1, 1},
+        .swizzle = 1};
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, "bias", &view, &bias->map, message);
 }
 

@@ -52,7 +52,6 @@ typedef struct weft_hopper_bias {
     weft_tensor_map map; /* (kv_seq, seq, heads, batch), in boxes of 128 bytes, or a step's if they are fewer, x `rows` */
     uint64_t keep;       /* how long the L2 is to keep it: a WEFT_KEEP_… */
     int32_t type;        /* a weft_bias_type */
-    int32_t first;       /* where key 0 is in the map, which begins with a multiple of 16 bytes */
     int32_t rows;        /* 64, or 1: the same for all queries */
     int32_t by_head, by_batch; /* 1, or 0: the same for all heads, for all batches */
     float scale;               /* of scores, above 0 */

@@ -324,6 +324,7 @@ template <class S> struct hopper_consumer {
             if (masked) {
                 mask(scores, share, step, 0);
             }
+            hopper_add<S>(sums, scores);
             return wrong;
         }
         finish_scores(scores, step);
