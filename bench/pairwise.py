@@ -48,7 +48,7 @@ class Pairwise:
         from torch.nn.attention.flex_attention import create_block_mask
 
         shows = lambda b, h, query, key: self.shows(query, key, self.document)
-        return create_block_mask(shows, None, None, self.seq, self.seq, device=self.device, _compile=True)
+        return create_block_mask(shows, None, None, self.seq, self.seq, device=self.device)
 
     def reference(self):
         """Of the first batch, the last queries and the first kv head, in fp32."""
