@@ -363,8 +363,9 @@ static float tensor_core_sum(float sum, const double products[16]) {
     return (float)ldexp(trunc(ldexp(total, 24 - exponent)), exponent - 24);
 }
 
-/* The error of a plain kernel whose scores come from tensor cores: exact, but for these sums and for weights and results in
- * 16 bits. Scores of 1e4 have an error that no kernel on such a GPU can avoid, and a plain sum in fp32 does not show. */
+/* The error of a plain kernel whose scores come from tensor cores: exact, but for these sums, for scores in fp32, and for
+ * weights and results in 16 bits. Scores of 1e4 have an error that no kernel on such a GPU can avoid, and a plain sum in
+ * fp32 does not show. */
 static double tensor_core_error(const problem *x) {
     const weft_attention *p = &x->p;
     double error = 0;
@@ -390,8 +391,8 @@ static double tensor_core_error(const problem *x) {
                 }
                 score = tensor_core_sum(score, products);
             }
-            weights[key] = weft_ref_cap(p, p->scale * (double)score) +
-                           weft_ref_bias(p, x->host.alibi, x->host.bias, batch, head, row, key);
+            weights[key] = (double)(float)(weft_ref_cap(p, p->scale * (double)score) +
+                                           weft_ref_bias(p, x->host.alibi, x->host.bias, batch, head, row, key));
             most = fmax(most, weights[key]);
         }
         if (p->extras & WEFT_SINKS) {
