@@ -16,4 +16,13 @@ static __device__ __forceinline__ void prefetch_for_l2(const void *from) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
 }
 
+/* Has the L1 fetch the word that lies there: it is read, and nobody waits for it. */
+static __device__ __forceinline__ void read_for_l1(const int32_t *from) {
+    asm volatile("{\n"
+                 ".reg .u32 word;\n"
+                 "ld.global.ca.u32 word, [%0];\n"
+                 "}" ::"l"(from)
+                 : "memory");
+}
+
 #endif

@@ -28,11 +28,12 @@ template <class S> struct hopper_clerk {
     __device__ __forceinline__ bool next_visit(weft_visit &visit, bool first) const {
         weft_worker worker = desk.worker;
         const weft_deal deal = {p.walk.workers, -1, S::reach};
-        worker.counter = !first || S::masks ? counters() : nullptr; /* the first needs none, if it has queries */
-        bool more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
-        while (S::masks && more && visit.cut.rows.begin >= visit.cut.rows.end) {
-            more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit); /* of a packed batch: a tile without queries */
-        }
+        bool more;
+        do {
+            worker.counter = first ? nullptr : counters(); /* the first needs none */
+            more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
+            first = false;
+        } while (S::masks && more && visit.cut.rows.begin >= visit.cut.rows.end); /* of a packed batch: without queries */
         desk.worker = worker;
         return more;
     }
@@ -249,6 +250,19 @@ template <class S> struct hopper_producer {
         }
     }
 };
+
+/* Masks: a warp has lengths on their way, all at once, before they are searched one after the other. */
+static __device__ __forceinline__ void hopper_read_lengths(const weft_sequences &all) {
+    const weft_lengths &l = all.lengths;
+    const int32_t *const arrays[] = {l.q_starts, l.kv_starts, l.q_used, l.kv_used, l.kv_pad};
+#pragma unroll
+    for (int i = 0; i < 5; i++) {
+        const int at = (int)threadIdx.x % 32 * 8; /* 32 bytes come together */
+        if (arrays[i] && at < all.count) {
+            read_for_l1(arrays[i] + at);
+        }
+    }
+}
 
 /* Masks: a thread beside the producer asks for tiles, while those before them are computed. The producer would be late with
  * blocks if it had to. */

@@ -125,6 +125,9 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
             producer.run();
         }
         if constexpr (S::masks) {
+            if (threadIdx.x / 32 == 1) {
+                hopper_read_lengths(p.walk.reach.sequences);
+            }
             if (threadIdx.x / 32 == 1 && elect_one()) {
                 hopper_ask<S>(p, desk);
             } else if (threadIdx.x / 32 == 2) {
