@@ -2,13 +2,14 @@
 
 #include <math.h>
 
+#include "cuda/sm90/attention/band_time.h"
 #include "cuda/sm90/attention/costs.h"
 #include "problem/attention.h"
 #include "problem/problem.h"
 
 /* Workers and waves of tiles that are followed one by one; what comes before takes its mean. Workers with tiles of their
  * own never make up for longer ones, so that more waves tell. */
-enum { MOST_WORKERS = 256, WAVES = 4, STATIC_WAVES = 64 };
+enum { WAVES = 4, STATIC_WAVES = 64 };
 
 #define COST(name) weft_hopper_attention_cost.name
 
@@ -97,21 +98,6 @@ static double time_of_all(const cut *c) {
     return (double)c->heads * (tile_time(c, 0) + (parts > 0 ? some / (double)parts * (double)others : 0));
 }
 
-/* Gives the tile to the worker that is free first, the top of a heap of the times when they are. */
-static void take(double *free_at, int64_t workers, double time) {
-    const double then = free_at[0] + time;
-    int64_t at = 0;
-    for (int64_t child = 1; child < workers; child = 2 * at + 1) {
-        child += child + 1 < workers && free_at[child + 1] < free_at[child];
-        if (then <= free_at[child]) {
-            break;
-        }
-        free_at[at] = free_at[child];
-        at = child;
-    }
-    free_at[at] = then;
-}
-
 /* (query, key) pairs of a head: those of the queries that see some keys, and of those that see all. */
 static double pairs_of(const cut *c) {
     const int64_t seq = c->p->seq, keys = c->p->kv_seq;
@@ -167,16 +153,16 @@ int64_t weft_hopper_attention_seen_keys(const weft_attention *p) {
 /* The end of the last tile. Under static dispatch a worker has every so manieth tile; else a tile goes to the worker that
  * is free first. */
 static double dealt_time(const cut *c, int64_t workers, int is_static) {
-    const int64_t count = c->heads * c->blocks, at_work = between(workers, 1, MOST_WORKERS);
+    const int64_t count = c->heads * c->blocks, at_work = between(workers, 1, WEFT_HOPPER_MOST_WORKERS);
     const int64_t waves = is_static ? STATIC_WAVES : WAVES;
     const int64_t skipped = between(count / at_work - waves, 0, count) * at_work; /* whole waves */
-    double free_at[MOST_WORKERS] = {0}, followed = 0, end = 0;
+    double free_at[WEFT_HOPPER_MOST_WORKERS] = {0}, followed = 0, end = 0;
     for (int64_t i = skipped; i < count; i++) {
         const double time = tile_time(c, block_of(c, i));
         if (is_static) {
             free_at[i % at_work] += time;
         } else {
-            take(free_at, at_work, time);
+            weft_hopper_attention_take(free_at, at_work, time);
         }
         followed += time;
     }
@@ -209,113 +195,6 @@ static int64_t offset_of(const weft_attention *p) {
     return p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT ? p->kv_seq - p->seq : p->offset;
 }
 
-/* Tiles under a band are looked at one by one, but of many only so many. */
-enum { LOOKS = 256 };
-
-/* The next step behind `at` with which one of so many warpgroups begins or ends; INT64_MAX: there is none. at_work: how
- * many see the steps up to it. */
-static int64_t next_of(const weft_steps *steps, int64_t groups, int64_t at, int64_t *at_work) {
-    int64_t next = INT64_MAX;
-    *at_work = 0;
-    for (int64_t i = 0; i < groups; i++) {
-        const int64_t edge = steps[i].begin > at ? steps[i].begin : steps[i].end;
-        *at_work += steps[i].begin <= at && at < steps[i].end;
-        next = edge > at && edge < next ? edge : next;
-    }
-    return next;
-}
-
-/* What it adds to a tile that rows begin to see keys one after the other. */
-static double begin_time(const weft_hopper_attention_variant *v) {
-    return v->tile_n > 64 ? COST(begin_ns) : 0;
-}
-
-/* A tile under a band. Each warpgroup goes through the steps that its own queries see, and those that see the same step at
- * the same time take less than in proportion. */
-static double band_tile_time(const weft_hopper_attention_variant *v, const weft_reach *reach, const weft_cut *tile) {
-    const int64_t groups = v->tile_m / 64, each = reach->tile_rows / groups;
-    weft_steps steps[4];
-    int64_t used = 0, at = INT64_MAX, at_work;
-    int begins = 0; /* whether rows begin to see keys one after the other */
-    weft_cut part = *tile;
-    for (; used < groups && tile->rows.begin + used * each < tile->rows.end; used++) {
-        part.rows.begin = tile->rows.begin + used * each;
-        part.rows.end = part.rows.begin + each < tile->rows.end ? part.rows.begin + each : tile->rows.end;
-        part.sequence = reach->joined && weft_reach_starts(reach)
-                            ? weft_sequence_from(&reach->sequences, part.sequence, part.rows.begin)
-                            : part.sequence;
-        steps[used] = weft_reach_band_steps(reach, &part);
-        begins |= steps[used].full_begin > steps[used].begin;
-        at = steps[used].begin < at ? steps[used].begin : at;
-    }
-    double time = v->tile_ns * (COST(idle_share) + (1 - COST(idle_share)) * (double)used / (double)groups);
-    for (int64_t next = next_of(steps, used, at, &at_work); next < INT64_MAX; next = next_of(steps, used, at, &at_work)) {
-        time += at_work > 0 ? (double)(next - at) * v->step_ns[at_work - 1] : 0;
-        at = next;
-    }
-    return time + COST(diagonal_ns) + (begins ? begin_time(v) : 0);
-}
-
-/* A problem with a band, as its tiles see it. */
-typedef struct banded {
-    weft_reach reach;
-    int64_t tiles, columns; /* of a batch, and of all */
-    int64_t heads;          /* in packs */
-    int32_t known;          /* whether batches are */
-} banded;
-
-static double band_column_time(const weft_hopper_attention_variant *v, const banded *b, int64_t column) {
-    const weft_cut cut = weft_reach_cut(&b->reach, b->known ? column / b->tiles : 0, column % b->tiles, 1);
-    return band_tile_time(v, &b->reach, &cut);
-}
-
-/* The end of the last tile: a tile goes to the worker that is free first, those of the last rows before others. Many tiles
- * are dealt out as if evenly. */
-static double band_dealt(const weft_hopper_attention_variant *v, const banded *b, int64_t workers, double begins) {
-    const double count = (double)b->columns * (double)b->heads;
-    const int64_t looks = b->columns < LOOKS ? b->columns : LOOKS;
-    double free_at[MOST_WORKERS] = {0}, end = 0, mean = 0;
-    if (workers <= MOST_WORKERS && count <= (double)(WAVES * workers)) {
-        for (int64_t column = b->columns - 1; column >= 0; column--) {
-            const double time = band_column_time(v, b, column) + begins;
-            for (int64_t head = 0; head < b->heads; head++) {
-                take(free_at, workers, time);
-            }
-        }
-        for (int64_t i = 0; i < workers; i++) {
-            end = fmax(end, free_at[i]);
-        }
-        return end;
-    }
-    for (int64_t i = 0; i < looks; i++) {
-        const double column = (double)i * (double)b->columns / (double)looks;
-        mean += (band_column_time(v, b, (int64_t)column) + begins) / (double)looks;
-    }
-    return fmax(count / (double)workers, 1) * mean;
-}
-
-/* What the tiles of a problem with a band take. Lengths that are not known yet count as alike. */
-static double band_time(const weft_hopper_attention_variant *v, const weft_attention *p,
-                        const weft_hopper_attention_layout *layout) {
-    const int64_t parts = p->sequences > 0 ? p->sequences : 1, queries = v->tile_m / layout->pack;
-    const int known = p->lengths.q_starts || p->lengths.q_used || p->lengths.kv_used || p->lengths.kv_pad;
-    const int64_t seq = known ? p->seq : weft_ceil_divide(p->seq, parts);
-    const int64_t kv_seq = known ? p->kv_seq : weft_ceil_divide(p->kv_seq, parts);
-    banded b = {.reach = weft_reach_make(seq, kv_seq, queries, v->tile_n, weft_slice_full(seq, kv_seq)),
-                .heads = p->heads / layout->pack,
-                .known = known};
-    weft_sequences all = weft_attention_sequences(p);
-    all.queries = seq;
-    all.keys = kv_seq;
-    weft_reach_set_band(&b.reach, weft_attention_band(p), all, 0);
-    b.reach.joined = !p->lengths.kv_starts;
-    b.tiles = weft_reach_tiles(&b.reach);
-    b.columns = b.tiles * (p->sequences > 0 ? (known ? 1 : parts) : p->batch);
-    /* Tiles in which a sequence begins, of those that are not known. */
-    const double begins = p->sequences > 0 && !known ? begin_time(v) * fmin((double)queries / (double)seq, 1) : 0;
-    return COST(launch_ns) + COST(start_ns) + band_dealt(v, &b, layout->workers, begins);
-}
-
 double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, const weft_attention *p) {
     const cut c = {.v = v, .p = p, .offset = offset_of(p)};
     return weft_attention_has_band(p) ? 4 * (double)p->heads * weft_attention_pairs(p) * (double)v->depth / (1e3 * v->rate)
@@ -335,7 +214,7 @@ static double time_without_bias(const weft_hopper_attention_variant *v, const we
                                 const weft_hopper_attention_layout *layout) {
     const int64_t queries = v->tile_m / layout->pack;
     if (weft_attention_has_band(p)) {
-        return band_time(v, p, layout);
+        return weft_hopper_attention_band_time(v, p, layout);
     }
     cut c = {.v = v,
              .p = p,
