@@ -2,7 +2,7 @@
 #ifndef WEFT_CUDA_SM90_ATTENTION_BAND_TIME_H
 #define WEFT_CUDA_SM90_ATTENTION_BAND_TIME_H
 
-#include "cuda/sm90/attention/time.h"
+#include "cuda/sm90/attention/layout.h"
 
 /* Workers that are followed one by one, at most. */
 enum { WEFT_HOPPER_MOST_WORKERS = 256 };
