@@ -313,6 +313,10 @@ const char *weft_plan_kernel(const weft_plan *plan) {
     return plan->backend->kernel ? plan->backend->kernel(plan) : plan->backend->name;
 }
 
+size_t weft_plan_workspace(const weft_plan *plan) {
+    return plan->backend->workspace ? plan->backend->workspace(plan) : 0;
+}
+
 const char *weft_plan_profile(const weft_plan *plan) {
     const char *kernel = plan->backend->profile ? plan->backend->profile(plan) : NULL;
     const char *usual = plan->operation->profile ? (const char *)&plan->machine + plan->operation->profile : "";

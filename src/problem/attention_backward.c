@@ -211,6 +211,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .lengths = offsetof(weft_attention_gradients, lengths),
     .pairs = offsetof(weft_attention_gradients, pairs),
     .seed = offsetof(weft_attention_gradients, dropout_seed),
+    .workspace = offsetof(weft_attention_gradients, workspace),
     .flops = flops,
     .buffers = buffers,
     .sides = sides,

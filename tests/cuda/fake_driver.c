@@ -477,6 +477,11 @@ int cuEventRecord(void *event, void *stream) {
     return 0;
 }
 
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)flags;
+    return event ? on_stream(stream) : 1;
+}
+
 int cuEventSynchronize(void *event) {
     (void)event;
     return fake_script("synchronize", 0);

@@ -1,0 +1,134 @@
+/* The portable backward on a GPU, held to the reference: gradients of random attentions with every feature that a problem
+ * may ask for, scores of 1e4 and scores that are all the same, queries without keys, the same bits in every run. Exits 77,
+ * with one line, where there is no GPU.
+ *
+ *   study_backward_device [ROUNDS [MOST [DTYPE]]]
+ *
+ * ROUNDS (60) is how many problems are drawn, MOST (300) the most queries and keys they have; DTYPE (bf16 or fp16) picks
+ * those of one dtype. Built for the fake driver, the kernels run on a CPU: see emulate/emulate.h. */
+#include "backward_trial.h"
+
+enum { ROUNDS = 60, MOST = 300 };
+
+static weft_schedule draw_schedule(uint64_t *random) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    static int number;
+    s.order = number++ % 3 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
+    s.sweep = (int32_t)random_between(random, 0, WEFT_SWEEPS);
+    s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
+    s.workers = random_between(random, 0, 2) ? 0 : random_between(random, 1, 9);
+    return s;
+}
+
+/* Any mask, and the features of these bits (WEFT_HAS_). */
+static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int32_t bits, int64_t most, drawn_lengths *lengths) {
+    static const int64_t dims[] = {16, 40, 64, 64, 96, 128, 184, 248};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    p.batch = random_between(random, 1, 2);
+    p.kv_heads = random_between(random, 1, 2);
+    p.heads = p.kv_heads * random_between(random, 1, 3);
+    p.head_dim = dims[random_between(random, 0, 7)];
+    p.seq = random_between(random, 1, most);
+    p.kv_seq = random_between(random, 1, most) + (bits & WEFT_HAS_BLOCKS ? 64 : 0);
+    p.dtype = dtype;
+    p.layout = (weft_layout)random_between(random, 0, 1);
+    p.scale = random_between(random, 0, 1) ? 0 : random_real_between(random, -0.3, 0.3);
+    draw_mask(random, &p);
+    draw_features(random, &p, bits & ~(WEFT_HAS_LARGE_DIM | WEFT_HAS_MAX), 64, lengths);
+    p.head_dim_v = p.head_dim_v > 256 ? 256 : p.head_dim_v;
+    return p;
+}
+
+/* Every feature in turn, each with another at random. */
+static void features(int rounds, int64_t most, const char *only) {
+    uint64_t random = random_seed(91);
+    static drawn_lengths lengths;
+    for (int round = 0; random_round(&random, &round, rounds) && failures < 5; round++) {
+        const weft_dtype dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
+        const int32_t bits = round % 3 == 2 ? 0 : draw_pair(&random, round / 3 * 2 + round % 3);
+        weft_attention p = draw_problem(&random, dtype, bits, most, &lengths);
+        if (only && strcmp(only, weft_dtype_name(dtype)) != 0) {
+            continue;
+        }
+        gradients x =
+            gradients_new(&p, &lengths, random_between(&random, 0, 1) ? 8 : random_between(&random, 0, 3), 1, &random);
+        const weft_schedule s = draw_schedule(&random);
+        const int before = failures;
+        gradients_run(&x, &s, (int)random_between(&random, 0, 1));
+        if (failures > before) {
+            random_report();
+        }
+        gradients_free(&x);
+    }
+}
+
+static weft_attention plain(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq, int64_t dim,
+                            weft_dtype dtype, weft_mask mask) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    p.batch = batch;
+    p.heads = heads;
+    p.kv_heads = kv_heads;
+    p.seq = seq;
+    p.kv_seq = kv_seq;
+    p.head_dim = dim;
+    p.dtype = dtype;
+    p.mask = mask;
+    return p;
+}
+
+/* Scores of 1e4 and more leave one key a query, and scores of 0 leave all of them alike. */
+static void extremes(int64_t most) {
+    uint64_t random = random_seed(92);
+    static drawn_lengths none;
+    for (int i = 0; i < 4; i++) {
+        weft_attention p = plain(1, 2, 1, most / 2 + 3, most / 2 + 9, 64, i % 2 ? WEFT_BF16 : WEFT_FP16,
+                                 i < 2 ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE);
+        p.scale = i < 2 ? 500 : 1e-30;
+        gradients x = gradients_new(&p, &none, 0, 2, &random);
+        gradients_run(&x, NULL, 0);
+        gradients_free(&x);
+    }
+}
+
+/* A run after the other gives the same bits, with whatever schedule and workspace. */
+static void repeats(int64_t most, int times) {
+    uint64_t random = random_seed(93);
+    static drawn_lengths none;
+    weft_attention p = plain(1, 4, 2, most, most, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
+    p.extras = WEFT_SINKS;
+    gradients x = gradients_new(&p, &none, 0, 1, &random);
+    gradients_run(&x, NULL, 0);
+    const size_t bytes = gradients_bytes(&x);
+    void *first = malloc(bytes), *again = malloc(bytes);
+    DEMAND(!first || !again);
+    gradients_copy(&x, first);
+    for (int i = 0; i < times; i++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.dispatch = 1 + i % WEFT_DISPATCHES;
+        s.sweep = WEFT_SWEEP_FORWARD;
+        gradients_run(&x, &s, i % 2);
+        gradients_copy(&x, again);
+        CHECK(memcmp(first, again, bytes) == 0, "run %d gave other bits", i);
+    }
+    free(first);
+    free(again);
+    gradients_free(&x);
+}
+
+int main(int argc, char **argv) {
+    const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
+    const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
+    weft_cuda_device device;
+    open_gpu(0, &device);
+    if (device.capability < 80) {
+        puts("skipped: the kernels are for compute capability 8.0 and later");
+        return 77;
+    }
+    features(rounds, most, argc > 3 ? argv[3] : NULL);
+    extremes(most);
+    repeats(most, rounds < ROUNDS ? 2 : 100);
+    printf("study_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
+    return failures != 0;
+}
