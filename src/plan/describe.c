@@ -113,7 +113,7 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
 static json_t *launches_json(const weft_plan *plan) {
     json_t *list = json_array();
     for (size_t i = 0; plan->backend->launch && plan->backend->launch(plan, i); i++) {
-        json_array_append_new(list, json_string(plan->backend->launch(plan, i)));
+        weft_json_append(&list, json_string(plan->backend->launch(plan, i)));
     }
     return list;
 }

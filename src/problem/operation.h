@@ -106,6 +106,9 @@ typedef struct weft_operation_row {
     /* Where an attention's data has dropout_seed. */
     size_t seed;
 
+    /* The operation whose results are its optional inputs; 0: none. */
+    int32_t after;
+
     /* Where the data has a workspace, which weft_plan_workspace() says the size of; 0: it needs none. */
     size_t workspace;
 

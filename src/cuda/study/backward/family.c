@@ -156,10 +156,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->forward.mask_every_block = c->knobs.mask_every_block;
     to->forward.no_prefetch = c->knobs.no_prefetch;
     to->forward.counter = counters->own ? counters->own + (pass - c->passes) : NULL;
-    if (pass != &c->passes[DQ]) { /* tiles of keys have no lists, but look into those of queries */
-        to->forward.walk.reach.transposed = 1;
-        to->forward.walk.reach.blocks = weft_cuda_walk_with(plan, &c->passes[DQ], data).reach.blocks;
-    }
+    to->forward.walk.reach.transposed = pass != &c->passes[DQ];
     to->grad_o = data->grad_o;
     to->grad_q = data->grad_q;
     to->grad_k = data->grad_k;
