@@ -416,34 +416,49 @@ static inline void compare_sinks(const gradients *x) {
     }
 }
 
-/* Runs a plan and compares what comes back; `brings`: with a workspace of the caller's. */
-static inline void gradients_run(gradients *x, const weft_schedule *schedule, int brings) {
+/* A plan for a problem on the first GPU; kernel: the family, with options. */
+static inline weft_plan *gradients_plan(const weft_attention *p, const weft_schedule *schedule, const char *kernel) {
     weft_device gpu = WEFT_DEVICE_INIT;
     weft_message message = {""};
     weft_plan *plan;
-    char text[2048];
     gpu.kind = WEFT_DEVICE_CUDA;
-    gpu.kernel = "study";
-    if (plan_on(&plan, &x->asked, schedule, NULL, &gpu, &message)) {
+    gpu.kernel = kernel;
+    if (plan_on(&plan, p, schedule, NULL, &gpu, &message)) {
         fprintf(stderr, "%s\n", message.text);
         exit(1);
     }
-    uint64_t workspace = 0;
-    if (brings) {
-        DEMAND(driver->memory_new(&workspace, weft_plan_workspace(plan)));
-    }
-    x->data.workspace = (void *)(uintptr_t)workspace;
+    return plan;
+}
+
+static inline void gradients_poison(const gradients *x) {
     for (int i = 0; i < 4; i++) {
         const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
         memset(t->host, 0xff, t->bytes);
         DEMAND(driver->copy_in(t->device, t->host, t->bytes));
     }
-    const int before = failures;
-    CHECK(weft_plan_run(plan, &x->data, &message) == WEFT_OK, "%s", message.text);
+}
+
+static inline void gradients_fetch(const gradients *x) {
     for (int i = 0; i < 4; i++) {
         const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
         DEMAND(driver->copy_out(t->host, t->device, t->bytes));
     }
+}
+
+/* Runs a plan and compares what comes back; `brings`: with a workspace of the caller's. */
+static inline void gradients_run(gradients *x, const weft_schedule *schedule, const char *kernel, int brings) {
+    weft_plan *plan = gradients_plan(&x->asked, schedule, kernel);
+    weft_message message = {""};
+    uint64_t workspace = 0;
+    char text[2048];
+    if (brings) {
+        DEMAND(driver->memory_new(&workspace, weft_plan_workspace(plan)));
+    }
+    x->data.workspace = (void *)(uintptr_t)workspace;
+    gradients_poison(x);
+    const int before = failures;
+    CHECK(weft_plan_run(plan, &x->data, &message) == WEFT_OK, "%s", message.text);
+    gradients_fetch(x);
     for (int i = 0; i < 3; i++) {
         const char *wrong = compare_tensor(x, i);
         CHECK(!wrong, "%s: %s", names[i], wrong);

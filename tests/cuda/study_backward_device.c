@@ -10,6 +10,22 @@
 
 enum { ROUNDS = 60, MOST = 300 };
 
+static const char *const variants[] = {
+#define WEFT_STUDY_BACKWARD(symbol, ...) #symbol,
+#include "cuda/study/backward/variants.def"
+};
+
+/* Whether the kernels that a plan takes are among those that were compiled for this test: the emulator may have fewer. */
+static int is_there(const weft_attention *p) {
+    weft_plan *plan = gradients_plan(p, NULL, "study");
+    int there = 0;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        there |= strncmp(weft_plan_kernel(plan), variants[i], strlen(variants[i])) == 0;
+    }
+    weft_plan_destroy(plan);
+    return there;
+}
+
 static weft_schedule draw_schedule(uint64_t *random) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     static int number;
@@ -48,14 +64,15 @@ static void features(int rounds, int64_t most, const char *only) {
         const weft_dtype dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
         const int32_t bits = round % 3 == 2 ? 0 : draw_pair(&random, round / 3 * 2 + round % 3);
         weft_attention p = draw_problem(&random, dtype, bits, most, &lengths);
-        if (only && strcmp(only, weft_dtype_name(dtype)) != 0) {
+        if ((only && strcmp(only, weft_dtype_name(dtype)) != 0) || !is_there(&p)) {
             continue;
         }
         gradients x =
             gradients_new(&p, &lengths, random_between(&random, 0, 1) ? 8 : random_between(&random, 0, 3), 1, &random);
         const weft_schedule s = draw_schedule(&random);
+        const char *const kernels[] = {"study", "study:mask-every-block", "study:no-prefetch", "study:ctas=1"};
         const int before = failures;
-        gradients_run(&x, &s, (int)random_between(&random, 0, 1));
+        gradients_run(&x, &s, kernels[random_between(&random, 0, 3)], (int)random_between(&random, 0, 1));
         if (failures > before) {
             random_report();
         }
@@ -87,7 +104,7 @@ static void extremes(int64_t most) {
                                  i < 2 ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE);
         p.scale = i < 2 ? 500 : 1e-30;
         gradients x = gradients_new(&p, &none, 0, 2, &random);
-        gradients_run(&x, NULL, 0);
+        gradients_run(&x, NULL, "study", 0);
         gradients_free(&x);
     }
 }
@@ -99,7 +116,7 @@ static void repeats(int64_t most, int times) {
     weft_attention p = plain(1, 4, 2, most, most, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
     p.extras = WEFT_SINKS;
     gradients x = gradients_new(&p, &none, 0, 1, &random);
-    gradients_run(&x, NULL, 0);
+    gradients_run(&x, NULL, "study", 0);
     const size_t bytes = gradients_bytes(&x);
     void *first = malloc(bytes), *again = malloc(bytes);
     DEMAND(!first || !again);
@@ -108,13 +125,60 @@ static void repeats(int64_t most, int times) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.dispatch = 1 + i % WEFT_DISPATCHES;
         s.sweep = WEFT_SWEEP_FORWARD;
-        gradients_run(&x, &s, i % 2);
+        gradients_run(&x, &s, "study", i % 2);
         gradients_copy(&x, again);
         CHECK(memcmp(first, again, bytes) == 0, "run %d gave other bits", i);
     }
     free(first);
     free(again);
     gradients_free(&x);
+}
+
+/* Two problems of one plan at a time on streams of their own: they take turns with the plan's workspace, or have one each.
+ */
+static void streams(int64_t most, int times) {
+    uint64_t random = random_seed(97);
+    static drawn_lengths none;
+    weft_attention p = plain(1, 2, 2, most, most, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    gradients x[2];
+    void *first[2], *again, *stream[2];
+    for (int i = 0; i < 2; i++) {
+        x[i] = gradients_new(&p, &none, 0, 1, &random);
+        gradients_run(&x[i], NULL, "study", 0);
+        first[i] = malloc(gradients_bytes(&x[i]));
+        DEMAND(!first[i]);
+        gradients_copy(&x[i], first[i]);
+        DEMAND(driver->stream_new(&stream[i], WEFT_CU_STREAM_NON_BLOCKING));
+    }
+    again = malloc(gradients_bytes(&x[0]));
+    DEMAND(!again);
+    weft_plan *plan = gradients_plan(&p, NULL, "study");
+    uint64_t memory;
+    DEMAND(driver->memory_new(&memory, weft_plan_workspace(plan)));
+    for (int brings = 0; brings < 2; brings++) {
+        x[1].data.workspace = brings ? (void *)(uintptr_t)memory : NULL;
+        x[0].data.workspace = NULL;
+        for (int i = 0; i < 2; i++) {
+            gradients_poison(&x[i]);
+        }
+        for (int i = 0; i < 2 * times; i++) {
+            DEMAND(weft_plan_enqueue(plan, &x[i % 2].data, stream[i % 2], NULL));
+        }
+        for (int i = 0; i < 2; i++) {
+            DEMAND(driver->stream_synchronize(stream[i]));
+            gradients_fetch(&x[i]);
+            gradients_copy(&x[i], again);
+            CHECK(memcmp(first[i], again, gradients_bytes(&x[i])) == 0, "stream %d gave other bits, %d", i, brings);
+        }
+    }
+    weft_plan_destroy(plan);
+    DEMAND(driver->memory_free(memory));
+    free(again);
+    for (int i = 0; i < 2; i++) {
+        DEMAND(driver->stream_free(stream[i]));
+        free(first[i]);
+        gradients_free(&x[i]);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -129,6 +193,7 @@ int main(int argc, char **argv) {
     features(rounds, most, argc > 3 ? argv[3] : NULL);
     extremes(most);
     repeats(most, rounds < ROUNDS ? 2 : 100);
+    streams(most, rounds < ROUNDS ? 2 : 200);
     printf("study_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;
 }

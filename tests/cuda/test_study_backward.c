@@ -56,7 +56,7 @@ static void parameters(void **state) {
         s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
         gradients x = gradients_new(&p, &lengths, random_between(&random, 0, 8), 1, &random);
-        gradients_run(&x, round % 3 ? &s : NULL, round % 2);
+        gradients_run(&x, round % 3 ? &s : NULL, round % 4 ? "study" : "study:ctas=1", round % 2);
         gradients_free(&x);
         nothing_left();
     }
@@ -92,7 +92,7 @@ static void launches(void **state) {
     assert_int_equal(weft_plan_enqueue(plan, &x.data, (void *)0x100, NULL), WEFT_OK);
     assert_int_equal(counts()->launches - before, 3);
     weft_plan_destroy(plan);
-    gradients_run(&x, &s, 0);
+    gradients_run(&x, &s, "study", 0);
     gradients_free(&x);
     nothing_left();
 }
