@@ -152,12 +152,26 @@ def _keep(ctx, inputs, output):
     ctx.save_for_backward(*inputs[:count], *output[:2])
 
 
+def _by_weft(tensors: Sequence[Tensor], grad_o: Tensor, needs: Dict[str, bool], asked: Optional[features.Asked], numbers: Sequence[Any],
+             inputs: Sequence[Optional[Tensor]]) -> Sequence[Optional[Tensor]]:  # fmt: skip
+    """The gradients of q, k, v and what is beside them; tensors: q, k, v, o and lse."""
+    q, k, v, o, lse = tensors
+    *grads, grad_sinks = _attention_backward(q, k, v, grad_o, o, lse, *inputs, *numbers)
+    given = {"sinks": grad_sinks if needs["sinks"] else None}
+    if needs["bias"]:
+        causal, scale, offset, layout = numbers[:4]
+        side = by_torch.Asked(scale, causal, offset, asked.features, asked.arrays)
+        second = (by_torch.heads_second(x, layout) for x in (q, k, v, grad_o, o))
+        given["bias"] = by_torch.bias_gradient(*second, lse, side, asked.seed)
+    return (*grads, *(given.get(name) for name in features.ARRAYS))
+
+
 def _backward(ctx, grad_o, grad_lse, grad_max):
     if grad_lse is not None or grad_max is not None:
         raise Unsupported("the gradient of lse is not there yet" if grad_max is None else "the gradient of max is not there")
     *inputs, o, lse = ctx.saved_tensors
     (q, k, v), arrays, numbers = inputs[:3], dict(zip(features.ARRAYS, inputs[3:])), ctx.rest[:11]
-    none = (None,) * len(ctx.rest)
+    none, fallback = (None,) * len(ctx.rest), ctx.rest[-1]
     if grad_o is None:
         return (*(None,) * len(inputs), *none)
     needs = dict(zip(features.ARRAYS, ctx.needs_input_grad[3:]))
@@ -167,14 +181,12 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
         raise Unsupported("the gradient of a bias beside a block_mask or a tree is not there")
     asked = _asked(inputs[3:], *numbers[4:], False)
     if _has_gradient(q, v) and (asked is not None or _why_not(q) is None):
-        *grads, grad_sinks = _attention_backward(q, k, v, grad_o, o, lse, *inputs[3:], *numbers)
-        given = {"sinks": grad_sinks if needs["sinks"] else None, "bias": None}
-        if needs["bias"]:
-            causal, scale, offset, layout = numbers[:4]
-            side = by_torch.Asked(scale, causal, offset, asked.features, asked.arrays)
-            second = (by_torch.heads_second(x, layout) for x in (q, k, v, grad_o, o))
-            given["bias"] = by_torch.bias_gradient(*second, lse, side, asked.seed)
-        return (*grads, *(given.get(name) for name in arrays), *none)
+        try:
+            return (*_by_weft((q, k, v, o, lse), grad_o, needs, asked, numbers, inputs[3:]), *none)
+        except (Unsupported, NotFound) as error:  # as the forward pass did: a build without kernels for the GPU
+            if asked is not None or not fallback:
+                raise
+            announce(str(error))
     if asked is not None:
         raise Unsupported(f"on {q.device.type}, the gradient of an attention with {', '.join(features.named(asked))} is there for float16 "
                           f"and bfloat16 with head dims up to 256, not for {q.dtype} with {max(q.shape[-1], v.shape[-1])}")  # fmt: skip

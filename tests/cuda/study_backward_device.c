@@ -30,7 +30,7 @@ static weft_schedule draw_schedule(uint64_t *random) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     static int number;
     s.order = number++ % 3 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
-    s.sweep = (int32_t)random_between(random, 0, WEFT_SWEEPS);
+    s.sweep = (number + 2) % (WEFT_SWEEPS + 1);
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 2) ? 0 : random_between(random, 1, 9);
     return s;
@@ -45,8 +45,9 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int32_t b
     p.kv_heads = random_between(random, 1, 2);
     p.heads = p.kv_heads * random_between(random, 1, 3);
     p.head_dim = dims[random_between(random, 0, 7)];
-    p.seq = random_between(random, 1, most);
-    p.kv_seq = random_between(random, 1, most) + (bits & WEFT_HAS_BLOCKS ? 64 : 0);
+    const int64_t least = bits == 0 || (bits & WEFT_HAS_BLOCKS) ? most : 0; /* several steps */
+    p.seq = least + random_between(random, 1, most);
+    p.kv_seq = least + random_between(random, 1, most) + (bits & WEFT_HAS_BLOCKS ? 128 : 0); /* lists with gaps */
     p.dtype = dtype;
     p.layout = (weft_layout)random_between(random, 0, 1);
     p.scale = random_between(random, 0, 1) ? 0 : random_real_between(random, -0.3, 0.3);
@@ -56,13 +57,28 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int32_t b
     return p;
 }
 
-/* Every feature in turn, each with another at random. */
+/* What the first rounds have, so that a few of them have everything; 0: several steps. */
+static const int32_t first_bits[] = {0,
+                                     WEFT_HAS_WINDOW | WEFT_HAS_DROPOUT,
+                                     WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP,
+                                     WEFT_HAS_BLOCKS | WEFT_HAS_DROPOUT,
+                                     WEFT_HAS_CHUNK | WEFT_HAS_SINKS,
+                                     WEFT_HAS_TREE | WEFT_HAS_ALIBI,
+                                     WEFT_HAS_BIAS | WEFT_HAS_DROPOUT | WEFT_HAS_ODD_DIM,
+                                     WEFT_HAS_PREFIX | WEFT_HAS_OTHER_DIM,
+                                     WEFT_HAS_LENGTHS | WEFT_HAS_DROPOUT | WEFT_HAS_ALIBI,
+                                     WEFT_HAS_BLOCKS | WEFT_HAS_SINKS,
+                                     0,
+                                     WEFT_HAS_LENGTHS | WEFT_HAS_SINKS | WEFT_HAS_SOFTCAP};
+enum { FIRST = sizeof first_bits / sizeof *first_bits };
+
+/* These, then every feature in turn with another at random. */
 static void features(int rounds, int64_t most, const char *only) {
-    uint64_t random = random_seed(91);
+    uint64_t random = random_seed(98);
     static drawn_lengths lengths;
     for (int round = 0; random_round(&random, &round, rounds) && failures < 5; round++) {
         const weft_dtype dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
-        const int32_t bits = round % 3 == 2 ? 0 : draw_pair(&random, round / 3 * 2 + round % 3);
+        const int32_t bits = round < FIRST ? first_bits[round] : draw_pair(&random, round);
         weft_attention p = draw_problem(&random, dtype, bits, most, &lengths);
         if ((only && strcmp(only, weft_dtype_name(dtype)) != 0) || !is_there(&p)) {
             continue;

@@ -108,12 +108,13 @@ static __device__ __forceinline__ void study_query_numbers(const weft_study_back
     const uint32_t thread = thread_index();
     const int lane = (int)(thread % 32), first = (int)study_warp_row<S>(thread) + lane / 4;
     const int used = (int)study_queries(job.sequence).end - job.first_row, elements = f.general.head_dim_v;
-#pragma unroll 1
+#pragma unroll
     for (int half = 0; half < 2; half++) {
         const int row = first + 8 * half;
         float sum = 0, lse = -INFINITY;
         if (row < min(job.rows, used)) {
             const char *o = job.o + row * 2 * f.o_strides.seq;
+#pragma unroll 1
             for (int chunk = lane % 4; 8 * chunk < elements; chunk += 4) {
                 const uint4 four = *(const uint4 *)(grad_o + study_offset<S>(row, chunk));
                 const uint32_t gradients[] = {four.x, four.y, four.z, four.w};

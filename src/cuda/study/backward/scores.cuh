@@ -79,6 +79,37 @@ static __device__ __forceinline__ void study_settle_keys(const weft_study_params
     }
 }
 
+/* A word of four, by a number that is not known when this is compiled: an array would be put into memory. */
+static __device__ __forceinline__ uint32_t study_pick(const weft_philox &w, int which) {
+    const uint32_t low = which & 1 ? w.word[1] : w.word[0], high = which & 1 ? w.word[3] : w.word[2];
+    return which & 2 ? high : low;
+}
+
+/* Which weights of block n, rows `row` and row + 8 of keys, count as 0: a bit for each of the lane's four. Four
+ * neighbouring keys share their random words, if the first is a multiple of 4. So the four lanes that have these keys work
+ * out the words of one element each, and give each other their own. All lanes of the warp come here. */
+static __device__ __forceinline__ uint32_t study_dropped_keys(const weft_study_general &g, int64_t line, int query, int row,
+                                                              int first_row) {
+    uint32_t dropped = 0;
+    if (first_row % 4 != 0) {
+#pragma unroll 1
+        for (int i = 0; i < 4; i++) {
+            const int key = row + i / 2 * 8;
+            const uint32_t word = study_pick(weft_dropout_words(g.dropout_seed, line, query + i % 2, key), key % 4);
+            dropped |= (word < g.dropout_limit ? 1u : 0u) << i;
+        }
+        return dropped;
+    }
+    const int mine = row % 4; /* the element whose words this lane works out */
+    const weft_philox w = weft_dropout_words(g.dropout_seed, line, query + mine % 2, row - mine + mine / 2 * 8);
+#pragma unroll
+    for (int apart = 0; apart < 4; apart++) {
+        const uint32_t word = __shfl_xor_sync(0xffffffffu, study_pick(w, mine ^ apart), 4 * apart);
+        dropped |= (word < g.dropout_limit ? 1u : 0u) << (mine ^ apart);
+    }
+    return dropped;
+}
+
 /* Which weights of this lane count as 0: bit 4 n + i for element i of block n of a piece. */
 template <class S>
 static __device__ __forceinline__ uint32_t study_dropped(const weft_study_params &p, const study_backward_job &job,
@@ -93,12 +124,8 @@ static __device__ __forceinline__ uint32_t study_dropped(const weft_study_params
 #pragma unroll 1
     for (int n = 0; n < S::piece / 8; n++) {
         if constexpr (S::keys) {
-#pragma unroll 1
-            for (int i = 0; i < 4; i++) {
-                const int query = m.column() + study_lane_column() + n * 8 + i % 2, key = row + i / 2 * 8;
-                const uint32_t drops = weft_dropout_drops(g.dropout_seed, line, query, key, g.dropout_limit) ? 1u : 0u;
-                dropped |= drops << (4 * n + i);
-            }
+            const int query = m.column() + study_lane_column() + n * 8;
+            dropped |= study_dropped_keys(g, line, query, row, job.first_row) << 4 * n;
         } else {
             uint32_t words[2][2];
             study_random_words(words, g.dropout_seed, line, row, m.column() + n * 8);
