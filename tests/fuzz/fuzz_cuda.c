@@ -19,9 +19,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 }
 
 /* Anywhere, or where tensors may begin, far from the others. */
-static void *take_pointer(input *in, int64_t number) {
-    const int64_t address = take(in) % 4 ? number << 60 : take(in);
-    return (void *)(uintptr_t)(uint64_t)address; /* NOLINT(performance-no-int-to-ptr) */
+static void *take_pointer(input *in, uint64_t number) {
+    const uint64_t address = take(in) % 4 ? number << 60 : (uint64_t)take(in);
+    return (void *)(uintptr_t)address; /* NOLINT(performance-no-int-to-ptr) */
 }
 
 /* What the kernels take, if the sizes are right, since few inputs get there by themselves. */
