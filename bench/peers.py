@@ -17,6 +17,7 @@ import argparse, contextlib, csv, ctypes, importlib, importlib.util, json, os, p
 
 import torch
 from masked import Masked, drawn as drawn_masked, tuned as masked
+from pairwise import Pairwise, drawn as drawn_pairwise, tuned as pairwise
 from timing import (geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, interleave_settled,
                     largest_difference)  # fmt: skip
 
@@ -235,6 +236,7 @@ def drawn(seed):
             count += 1
             yield Gemm("drawn gemm", "bf16", m, n, k, transposed=True)
     yield from drawn_masked(seed)
+    yield from drawn_pairwise(seed)
 
 
 def problems(device, quick):
@@ -251,6 +253,7 @@ def problems(device, quick):
             yield Gemm("gemm", "bf16", m, n, k, transposed=True)
         if not quick:
             yield from masked()
+            yield from pairwise()
     else:
         for dtype in ("fp32", "bf16"):
             for head_dim in (64, 128):
@@ -273,7 +276,8 @@ class Table:
         self.interleave = interleave if options.device == "cpu" else on_a_gpu
         self.wanted = [name for name in options.libraries.split(",") if name]
         self.loop = WgmmaLoop(options.loop) if options.loop else None
-        everyone = dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device], *Masked.makers[options.device]])
+        everyone = dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device], *Masked.makers[options.device],
+                                  *Pairwise.makers[options.device]])  # fmt: skip
         self.columns = [name for name in everyone if self.wants(name)]
         self.columns += ["wgmma"] if self.loop else []
         print(f"{'':52}" + "".join(f"{name:>10}" for name in self.columns) + f"{'ratio':>8}")

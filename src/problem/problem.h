@@ -29,6 +29,12 @@ static inline int weft_attention_has_pairs(const weft_attention *p) {
     return p->block_rows > 0 || p->pairs.tree || (p->extras & WEFT_TREE);
 }
 
+/* Whether tiles of so many queries and steps of so many keys do not cross the blocks of a block mask, if there is one. */
+static inline int weft_attention_fits_blocks(const weft_attention *p, int64_t tile_m, int64_t tile_n) {
+    return p->block_rows == 0 || ((p->block_rows % tile_m == 0 || p->seq <= p->block_rows) &&
+                                  (p->block_columns % tile_n == 0 || p->kv_seq <= p->block_columns));
+}
+
 /* The number of the sequence that has a row of a batch. */
 int64_t weft_attention_sequence_of(const weft_attention *p, int64_t batch, int64_t row);
 

@@ -279,7 +279,8 @@ int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t data, co
     if (fake_script("tensor_map", 0)) {
         return fake_script("tensor_map", 0);
     }
-    if (rank < 1 || rank > 5 || data % 16 != 0 || interleave || fill || (swizzle == 3 && box[0] * 2 > 128)) {
+    const uint32_t bytes = type == 0 ? 1 : type == 7 ? 4 : 2; /* of an element: UINT8, FLOAT32 */
+    if (rank < 1 || rank > 5 || data % 16 != 0 || interleave || fill || (swizzle && box[0] * bytes > 16u << swizzle)) {
         return 1;
     }
     for (unsigned i = 0; i < rank; i++) {
@@ -287,7 +288,7 @@ int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t data, co
             return 1;
         }
         t.length[i] = (int64_t)lengths[i];
-        t.stride[i] = i > 0 ? (int64_t)strides[i - 1] : 2;
+        t.stride[i] = i > 0 ? (int64_t)strides[i - 1] : bytes;
         t.box[i] = (int32_t)box[i];
     }
     memcpy(map, &t, sizeof t);

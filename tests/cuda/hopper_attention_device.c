@@ -2,11 +2,11 @@
  * lengths and changes of scores that it was compiled for; scores that grow, jump or are all the same; tiles that end with a
  * short step; borders that stay as they are; the same bits every time. Exits 77, with one line, where there is no such GPU.
  *
- *   hopper_attention_device [ROUNDS [small [NAME]]]
+ *   hopper_attention_device [ROUNDS [small [NAME [BUT]]]]
  *
  * ROUNDS (24) is how many of each for a variant: few, where a sanitizer makes them slow; variants then differ in what kinds
  * they get. With `small`, what is repeated is small, and nothing is timed: for the emulated GPU (emulate/emulate.h).
- * Only variants with NAME in theirs are tested. */
+ * Only variants with NAME in theirs, and without BUT, are tested; plain ones also for the same bits every time. */
 #include "attention_trial.h"
 
 #include "cuda/sm90/attention/params.h"
@@ -17,10 +17,18 @@ static const weft_hopper_attention_variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-static const char *only = ""; /* part of the names of the variants to test */
+static const char *only = "", *but = " "; /* parts of the names of the variants to test, and of those not to */
 
 static int is_tested(const weft_hopper_attention_variant *v) {
-    return strstr(v->symbol, only) != NULL;
+    return strstr(v->symbol, only) != NULL && strstr(v->symbol, but) == NULL;
+}
+
+static int tests_plain(void) {
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        count += variants[i].form == WEFT_HOPPER_PLAIN && is_tested(&variants[i]);
+    }
+    return count > 0;
 }
 
 static void run(const problem *x, const weft_schedule *s, const char *name) {
@@ -49,13 +57,34 @@ static weft_schedule schedule_of(const weft_hopper_attention_variant *v, uint64_
     return s;
 }
 
+/* A tree mask, a block mask where there can be one, or both. */
+static void draw_pairs(uint64_t *random, weft_attention *p, int tree, int64_t side, drawn_pairs *room) {
+    if (tree) {
+        draw_tree_in(random, p, room);
+    }
+    if (p->sequences == 0 && (!tree || random_between(random, 0, 1))) {
+        draw_blocks_in(random, p, side, room);
+    }
+}
+
 /* Gives a problem what a variant was compiled for. */
 static void dress(weft_attention *p, const weft_hopper_attention_variant *v, lengths *room, uint64_t *random) {
     const int64_t which = random_between(random, 0, 3);
-    if (v->form == WEFT_HOPPER_MASKS || (v->form == WEFT_HOPPER_SCORES && random_between(random, 0, 1))) {
+    p->extras |= v->form == WEFT_HOPPER_BIAS ? WEFT_BIAS : 0;
+    const int pairs = v->form == WEFT_HOPPER_PAIRS, tree = pairs && random_between(random, 0, 1);
+    p->seq = tree && p->seq > 32 ? 32 : p->seq; /* twice as many, if two batches are packed, are all that a tree can have */
+    const weft_attention before = *p;
+    if (v->form == WEFT_HOPPER_MASKS || (v->form > WEFT_HOPPER_MASKS && random_between(random, 0, 1))) {
         draw_band(random, p, room);
     }
-    if (v->form == WEFT_HOPPER_SCORES) {
+    if (pairs) {
+        *p = p->sequences > 0 && !tree ? before : *p; /* a packed batch has no blocks */
+        draw_pairs(random, p, tree, v->tile_m, &room->pairs);
+    }
+    if (v->form == WEFT_HOPPER_BIAS) {
+        draw_bias(random, p);
+    }
+    if (v->form == WEFT_HOPPER_SCORES || (pairs && random_between(random, 0, 1))) {
         p->softcap = which != 1 ? 1 + (double)random_between(random, 0, 20) : 0;
         p->extras |= which != 0 ? WEFT_ALIBI : 0;
         p->alibi_stride = which == 2 ? p->heads : 0;
@@ -143,12 +172,21 @@ static int packed_problems(int rounds) {
             }
             p.chunk = v->form != WEFT_HOPPER_PLAIN ? random_between(&random, 1, 400) : 0;
             p.softcap = v->form == WEFT_HOPPER_SCORES ? 3 : 0;
+            drawn_pairs room;
+            if (v->form == WEFT_HOPPER_PAIRS) {
+                draw_tree_in(&random, &p, &room);
+            }
+            if (v->form == WEFT_HOPPER_BIAS) {
+                draw_bias(&random, &p);
+            }
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
             s.workers = s.split;
             weft_plan *plan = plan_new(&p, &s, "hopper_attention");
-            CHECK(plan->heads_in_tile == (group == 6 ? 2 : group), "%s: %d heads of %d in a tile", v->symbol,
-                  (int)plan->heads_in_tile, (int)group);
+            CHECK(plan->heads_in_tile == (v->form == WEFT_HOPPER_BIAS ? 1
+                                          : group == 6                ? 2
+                                                                      : group),
+                  "%s: %d heads of %d in a tile", v->symbol, (int)plan->heads_in_tile, (int)group);
             weft_plan_destroy(plan);
             run(&x, &s, v->symbol);
             borders(&x, v->symbol);
@@ -204,10 +242,53 @@ static int steered_problems(int kinds) {
             p.scale = 1;
             p.chunk = v->form != WEFT_HOPPER_PLAIN ? 700 : 0;
             p.softcap = v->form == WEFT_HOPPER_SCORES ? 50 : 0;
+            drawn_pairs room;
+            if (v->form == WEFT_HOPPER_PAIRS) {
+                draw_blocks_in(&random, &p, v->tile_m, &room);
+            }
+            if (v->form == WEFT_HOPPER_BIAS) {
+                draw_bias(&random, &p);
+            }
             problem x = problem_new(&p, &random);
             steer(&x, kind);
             const weft_schedule s = schedule_of(v, &random);
             run(&x, &s, names[kind]);
+            problem_free(&x);
+        }
+    }
+    return count;
+}
+
+/* One number for all keys but the first ones, which are hidden. */
+static void level(const problem *x, double number, int64_t hidden) {
+    const weft_attention *p = &x->p;
+    const weft_dtype dtype = weft_attention_bias_dtype(p);
+    for (int64_t i = 0; i < p->seq * p->kv_seq; i++) {
+        const int64_t at = i / p->kv_seq * p->bias_strides.seq + i % p->kv_seq;
+        weft_ref_store(dtype, (void *)(uintptr_t)x->host.bias, (size_t)at, i % p->kv_seq < hidden ? -INFINITY : number);
+    }
+    DEMAND(driver->copy_in((uint64_t)(uintptr_t)x->device.bias, x->host.bias,
+                           weft_attention_bias_extent(p) * weft_dtype_bytes(dtype)));
+}
+
+/* Scores are next to nothing beside a bias that is the same for all keys: the output is the mean of V, however large or low
+ * the bias is, and however late a row sees its first key. */
+static int level_problems(void) {
+    static const double levels[] = {-1e4, -1e5, -1e7, -1e9, -1e12, -1e30, -0x1.fep127, 1e9};
+    enum { LEVELS = sizeof levels / sizeof *levels };
+    uint64_t random = random_seed(86);
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        for (int k = 0; k < 2 * LEVELS && v->form == WEFT_HOPPER_BIAS && is_tested(v); k++, count++) {
+            weft_attention p = attention(1, 1, 1, 70, 3 * v->tile_n + 40, v->depth, v->dtype, WEFT_MASK_NONE);
+            p.scale = 1e-6;
+            p.extras = WEFT_BIAS;
+            p.bias_type = v->dtype == WEFT_BF16 && k % 3 ? WEFT_BIAS_DTYPE : WEFT_BIAS_FP32;
+            problem x = problem_new(&p, &random);
+            level(&x, levels[k % LEVELS], k < LEVELS ? 0 : 2 * v->tile_n);
+            const weft_schedule s = schedule_of(v, &random);
+            run(&x, &s, "level");
             problem_free(&x);
         }
     }
@@ -231,6 +312,13 @@ static int short_problems(int rounds) {
             p.scale = rising;
             p.chunk = v->form != WEFT_HOPPER_PLAIN ? v->tile_n + 64 : 0;
             p.softcap = v->form == WEFT_HOPPER_SCORES ? 20 : 0;
+            drawn_pairs room;
+            if (v->form == WEFT_HOPPER_PAIRS) {
+                draw_blocks_in(&random, &p, v->tile_m, &room);
+            }
+            if (v->form == WEFT_HOPPER_BIAS) {
+                draw_bias(&random, &p);
+            }
             problem x = problem_new(&p, &random);
             weft_schedule s = schedule_of(v, &random);
             s.workers = s.split;
@@ -301,22 +389,8 @@ static void in_step(int64_t queries, int64_t keys, int64_t workers, int times) {
     problem_free(&x);
 }
 
-/* Says how far it is: references take most of the time, and a run may be cut short. */
-static int told(const char *what, int count) {
-    printf("%d %s done, %d failed so far\n", count, what, failures);
-    fflush(stdout);
-    return count;
-}
-
-int main(int argc, char **argv) {
-    weft_cuda_device device;
-    const int rounds = argc > 1 ? atoi(argv[1]) : 24, is_small = argc > 2 && strcmp(argv[2], "small") == 0;
-    only = argc > 3 ? argv[3] : "";
-    open_gpu(90, &device);
-    const int steered_ones = told("steered problems", steered_problems(rounds < 6 ? rounds : 6));
-    const int ended = told("problems that end short", short_problems((rounds + 1) / 2));
-    const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
-    const int drawn = told("random problems", random_problems(rounds));
+/* All of that, of plain variants. */
+static void repeat(int is_small) {
     for (int32_t dispatch = 1; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeated(dispatch, 1, is_small ? 300 : 1000, is_small ? 2 : 20);
     }
@@ -329,9 +403,32 @@ int main(int argc, char **argv) {
     } else {
         in_step(6000, 9000, 8, 5);
     }
-    printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, %d that end short, 3 "
-           "dispatches and a split repeated: %d failed\n",
-           device.name, drawn, packed, steered_ones, ended, failures);
+}
+
+/* Says how far it is: references take most of the time, and a run may be cut short. */
+static int told(const char *what, int count) {
+    printf("%d %s done, %d failed so far\n", count, what, failures);
+    fflush(stdout);
+    return count;
+}
+
+int main(int argc, char **argv) {
+    weft_cuda_device device;
+    const int rounds = argc > 1 ? atoi(argv[1]) : 24, is_small = argc > 2 && strcmp(argv[2], "small") == 0;
+    only = argc > 3 ? argv[3] : only;
+    but = argc > 4 ? argv[4] : but;
+    open_gpu(90, &device);
+    const int steered_ones = told("steered problems", steered_problems(rounds < 6 ? rounds : 6));
+    const int flat = told("problems with a level bias", level_problems());
+    const int ended = told("problems that end short", short_problems((rounds + 1) / 2));
+    const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
+    const int drawn = told("random problems", random_problems(rounds));
+    if (tests_plain()) {
+        repeat(is_small);
+    }
+    printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, %d with a level bias, %d "
+           "that end short, 3 dispatches and a split repeated: %d failed\n",
+           device.name, drawn, packed, steered_ones, flat, ended, failures);
     if (is_small) {
         return failures != 0 || drawn == 0;
     }

@@ -382,6 +382,153 @@ static void left_to_others(void **state) {
     refused(&p, NULL, &device, "it has no precise math");
 }
 
+/* With a bias of this type, dense. */
+static weft_attention biased(int64_t seq, int64_t head_dim, weft_bias_type type) {
+    weft_attention p = large(2, 4, seq, head_dim, WEFT_MASK_NONE);
+    p.extras = WEFT_BIAS;
+    p.bias_type = type;
+    return p;
+}
+
+/* A bias has variants of its own, whatever the mask, and heads are not packed under it. */
+static void biases(void **state) {
+    (void)state;
+    weft_attention p = biased(512, 128, WEFT_BIAS_DTYPE);
+    takes(&p, "attention_bf16_d128_");
+    takes(&p, "__hopper_bias");
+    p.mask = WEFT_MASK_CAUSAL;
+    p.head_dim = 72; /* zeros cost less than the bias */
+    takes(&p, "__hopper_bias");
+    p.dtype = WEFT_FP16;
+    p.head_dim = 200;
+    p.chunk = 100;
+    takes(&p, "attention_fp16_d256_128x64__hopper_bias");
+    p = biased(512, 64, WEFT_BIAS_BOOL);
+    p.batch = 16;
+    p.kv_heads = 1;
+    p.seq = 8; /* would be packed */
+    takes(&p, "__hopper_bias");
+    assert_int_equal(pack_of(&p), 1);
+    p.bias_strides = (weft_strides){1024, 0, 512}; /* the same for all queries */
+    p.bias_key_stride = 1;
+    takes(&p, "__hopper_bias");
+}
+
+/* What the copy engine cannot read, or is not compiled: named, and left to the study kernel. */
+static void biases_left_to_others(void **state) {
+    (void)state;
+    const weft_device device = hopper();
+    weft_attention p = biased(500, 64, WEFT_BIAS_DTYPE); /* rows of 1000 bytes */
+    refused(&p, NULL, &device, "strides of bias (1000000, 500, 250000) are not multiples of 16 bytes");
+    takes(&p, "__study_general");
+    p = biased(512, 64, WEFT_BIAS_DTYPE);
+    p.bias_strides = (weft_strides){512 * 512, 512, 4}; /* heads 8 bytes apart */
+    p.bias_key_stride = 1;
+    refused(&p, NULL, &device, "strides of bias (262144, 512, 4) are not multiples of 16 bytes");
+    p.bias_strides = (weft_strides){4, 512, 0};
+    refused(&p, NULL, &device, "strides of bias (4, 512, 0) are not multiples of 16 bytes");
+    p.bias_strides = (weft_strides){0, 1, 0};
+    p.bias_key_stride = 512; /* transposed */
+    refused(&p, NULL, &device, "keys of bias are 512 elements apart, not 1");
+    takes(&p, "__study_general");
+    p.bias_strides = (weft_strides){0, 512, 0};
+    p.bias_key_stride = 0; /* the same for all keys */
+    refused(&p, NULL, &device, "keys of bias are 0 elements apart, not 1");
+    p = biased(512, 64, WEFT_BIAS_FP32);
+    p.softcap = 20;
+    refused(&p, NULL, &device, "it has no bias beside softcap, alibi, block masks or tree masks");
+    p.softcap = 0;
+    p.extras |= WEFT_ALIBI;
+    refused(&p, NULL, &device, "it has no bias beside softcap, alibi, block masks or tree masks");
+    takes(&p, "__study_general");
+}
+
+/* The bias of a launch: its map, as the fake driver was told, and the rest. */
+static void bias_is(const weft_attention *p, uintptr_t at, const weft_hopper_bias *expected, const fake_tensor *tensor) {
+    const weft_device device = hopper();
+    const weft_attention_data data = {.struct_size = sizeof(weft_attention_data),
+                                      .operation = WEFT_ATTENTION,
+                                      .q = (void *)16,
+                                      .k = (void *)16,
+                                      .v = (void *)16,
+                                      .o = (void *)16,
+                                      .bias = (void *)at};
+    static uint64_t counter[WEFT_HOPPER_COUNTERS];
+    weft_hopper_attention_params params;
+    weft_plan *plan = planned(p, NULL, &device);
+    const weft_cuda_plan *c = plan->placed;
+    const weft_counters counters = {.own = c->tickets ? counter : NULL};
+    assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &counters, &params, NULL), WEFT_OK);
+    weft_attention_data misaligned = data;
+    weft_message message = {""};
+    misaligned.bias = (void *)(at + 8);
+    assert_int_equal(c->family->fill(plan, c->main, &misaligned, &c->main->walk, &counters, &params, &message),
+                     WEFT_INVALID);
+    assert_string_equal(message.text, "bias is not aligned to 16 bytes, which the study kernel does not ask for");
+    assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &counters, &params, NULL), WEFT_OK);
+    weft_plan_destroy(plan);
+    const weft_hopper_bias *b = &params.bias;
+    fake_tensor t;
+    memcpy(&t, &b->map, sizeof t);
+    assert_true(t.data == tensor->data && t.type == tensor->type && t.rank == 4 && t.swizzle == tensor->swizzle);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(t.length[i], tensor->length[i]);
+        assert_int_equal(t.box[i], tensor->box[i]);
+        assert_true(t.length[i] == 1 || t.stride[i] == tensor->stride[i]);
+    }
+    assert_int_equal(b->type, expected->type);
+    assert_int_equal(b->rows, expected->rows);
+    assert_int_equal(b->by_head, expected->by_head);
+    assert_int_equal(b->by_batch, expected->by_batch);
+    assert_true(b->keep == expected->keep && b->scale == expected->scale);
+}
+
+/* Boxes of 128 bytes x 64 rows, or of the keys of a step; an axis that is shared has one element. */
+static void bias_maps(void **state) {
+    (void)state;
+    enum { UINT8, FP32 = 7, BF16 = 9 };
+    weft_attention p = biased(512, 128, WEFT_BIAS_DTYPE);
+    p.scale = 0.5;
+    const int64_t row = 512, head = 512 * row, batch = 4 * head;
+    bias_is(&p, 4096, &(weft_hopper_bias){.keep = WEFT_KEEP_FIRST, .rows = 64, .by_head = 1, .by_batch = 1, .scale = 0.5f},
+            &(fake_tensor){.data = 4096,
+                           .type = BF16,
+                           .swizzle = 3,
+                           .length = {512, 512, 4, 2},
+                           .stride = {2, 2 * row, 2 * head, 2 * batch},
+                           .box = {64, 64, 1, 1}});
+    p.bias_type = WEFT_BIAS_FP32;
+    bias_is(&p, 4096,
+            &(weft_hopper_bias){
+                .keep = WEFT_KEEP_FIRST, .type = WEFT_BIAS_FP32, .rows = 64, .by_head = 1, .by_batch = 1, .scale = 0.5f},
+            &(fake_tensor){.data = 4096,
+                           .type = FP32,
+                           .swizzle = 3,
+                           .length = {512, 512, 4, 2},
+                           .stride = {4, 4 * row, 4 * head, 4 * batch},
+                           .box = {32, 64, 1, 1}});
+    p.head_dim = 256; /* steps of 64 keys: rows of 64 bytes */
+    p.bias_type = WEFT_BIAS_BOOL;
+    p.bias_strides = (weft_strides){1024, 0, 0}; /* for each batch, the keys that count */
+    p.bias_key_stride = 1;
+    bias_is(&p, 4096,
+            &(weft_hopper_bias){.keep = WEFT_KEEP_NORMAL, .type = WEFT_BIAS_BOOL, .rows = 1, .by_batch = 1, .scale = 0.5f},
+            &(fake_tensor){.data = 4096,
+                           .type = UINT8,
+                           .swizzle = 2,
+                           .length = {512, 1, 1, 2},
+                           .stride = {1, 0, 0, 1024},
+                           .box = {64, 1, 1, 1}});
+    p.bias_strides = (weft_strides){0, 528, 0}; /* one for all */
+    bias_is(&p, 4096, &(weft_hopper_bias){.keep = WEFT_KEEP_NORMAL, .type = WEFT_BIAS_BOOL, .rows = 64, .scale = 0.5f},
+            &(fake_tensor){.data = 4096,
+                           .type = UINT8,
+                           .swizzle = 2,
+                           .length = {512, 512, 1, 1},
+                           .stride = {1, 528, 0, 0},
+                           .box = {64, 64, 1, 1}});
+}
+
 static uint64_t there(const weft_cuda_driver *d, const void *from, size_t bytes) {
     uint64_t to = 0;
     assert_int_equal(d->memory_new(&to, bytes), 0);
@@ -476,12 +623,20 @@ static void launches_describe_problems(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variants),       cmocka_unit_test(schedules),
-        cmocka_unit_test(dispatches),     cmocka_unit_test(packs),
-        cmocka_unit_test(few_heads),      cmocka_unit_test(candidates),
-        cmocka_unit_test(splits),         cmocka_unit_test(paces),
-        cmocka_unit_test(left_to_others), cmocka_unit_test(launches_describe_problems),
+        cmocka_unit_test(variants),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(dispatches),
+        cmocka_unit_test(packs),
+        cmocka_unit_test(few_heads),
+        cmocka_unit_test(candidates),
+        cmocka_unit_test(splits),
+        cmocka_unit_test(paces),
+        cmocka_unit_test(left_to_others),
+        cmocka_unit_test(launches_describe_problems),
         cmocka_unit_test(own_orders),
+        cmocka_unit_test(biases),
+        cmocka_unit_test(biases_left_to_others),
+        cmocka_unit_test(bias_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

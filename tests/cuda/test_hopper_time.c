@@ -196,11 +196,31 @@ static void power_is_a_limit(void **state) {
     }
 }
 
+/* A bias takes what its bytes take to come, or the products, whichever is longer; what is shared comes once. */
+static void biases_come_from_memory(void **state) {
+    (void)state;
+    weft_attention p = problem(12, 4096, 4096, WEFT_MASK_NONE);
+    for (int i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        p.extras = 0;
+        const double without = time_on(v, &p, 132);
+        p.extras = WEFT_BIAS;
+        p.bias_type = WEFT_BIAS_FP32;
+        p.bias_strides = (weft_strides){12 << 24, 4096, 1 << 24};
+        const double bytes = 4.0 * 12 * 4096 * 4096, all = time_on(v, &p, 132);
+        assert_true(all >= without && all >= bytes / 5000 && all <= fmax(without, bytes / 3500));
+        p.bias_strides = (weft_strides){0, 4096, 0};
+        assert_true(time_on(v, &p, 132) == without);
+        p.bias_strides = (weft_strides){0, 0, 4096};
+        assert_true(time_on(v, &p, 132) == without);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_tiles_may_be_short), cmocka_unit_test(tiles_come_in_waves),
         cmocka_unit_test(more_work_takes_longer),   cmocka_unit_test(unseen_keys_take_no_time),
         cmocka_unit_test(shared_steps_save_time),   cmocka_unit_test(masks_save_steps),
-        cmocka_unit_test(power_is_a_limit)};
+        cmocka_unit_test(power_is_a_limit),         cmocka_unit_test(biases_come_from_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,16 +31,23 @@ typedef struct weft_blocks {
     weft_divisor by_rows, by_steps;    /**< block.rows; steps of a block */
 } weft_blocks;
 
-/** The bits of a query's keys key .. key + 31, `key` being a multiple of 32: 1 where the query sees a key if its band shows
- * it. `row` counts from the tensor's first row, `bits_at` is that of the keys' block. */
-WEFT_INLINE uint32_t weft_blocks_word(const weft_blocks *blocks, int32_t bits_at, int64_t row, int64_t key) {
+/** Words of 32 bits from that of a query's keys key .. key + 31 on, `key` being a multiple of 32, to the end of the block:
+ * a bit is 1 where the query sees a key if its band shows it. Null: it sees all. `row` counts from the tensor's first row,
+ * `bits_at` is that of the keys' block. */
+WEFT_INLINE const uint32_t *weft_blocks_words(const weft_blocks *blocks, int32_t bits_at, int64_t row, int64_t key) {
     if (bits_at < 0 || blocks->bitmaps == 0) {
-        return 0xffffffffu;
+        return 0;
     }
     const int64_t bitmap = weft_smaller(bits_at, blocks->bitmaps - 1);
     const int64_t line = row - weft_divide(row, &blocks->by_rows) * blocks->rows;
     const int64_t word = (int64_t)((uint32_t)key % (uint32_t)blocks->columns / 32);
-    return blocks->pairs.block_bits[(bitmap * blocks->rows + line) * (blocks->columns / 32) + word];
+    return blocks->pairs.block_bits + (bitmap * blocks->rows + line) * (blocks->columns / 32) + word;
+}
+
+/** The first of those words. */
+WEFT_INLINE uint32_t weft_blocks_word(const weft_blocks *blocks, int32_t bits_at, int64_t row, int64_t key) {
+    const uint32_t *words = weft_blocks_words(blocks, bits_at, row, key);
+    return words ? *words : 0xffffffffu;
 }
 
 /** The first tree key of a sequence, as a column of the tensor; may be before the sequence's first. */
@@ -118,6 +125,11 @@ WEFT_INLINE int weft_blocks_name(const weft_blocks *blocks, int64_t batch, int64
 WEFT_INLINE int64_t weft_blocks_step(const weft_blocks *blocks, int64_t first_entry, int64_t number) {
     const int64_t entry = weft_divide(number, &blocks->by_steps), steps = (int64_t)blocks->by_steps.value;
     return weft_blocks_number(blocks, first_entry + entry) * steps + number - entry * steps;
+}
+
+/** The bits_at of the block that such a step is in. */
+WEFT_INLINE int32_t weft_blocks_bits(const weft_blocks *blocks, int64_t first_entry, int64_t number) {
+    return blocks->pairs.block_bits_at[first_entry + weft_divide(number, &blocks->by_steps)];
 }
 
 /** The numbers of those steps of a list that are among some: begin .. end - 1. */

@@ -74,8 +74,7 @@ WEFT_INLINE int64_t weft_visit_step(const weft_reach *reach, const weft_visit *v
 
 /** The bits_at of the block that such a step is in; below 0: its block mask hides nothing. */
 WEFT_INLINE int32_t weft_visit_bits(const weft_reach *reach, const weft_visit *visit, int64_t number) {
-    const weft_blocks *b = &reach->blocks;
-    return visit->listed < 0 ? -1 : b->pairs.block_bits_at[visit->listed + weft_divide(number, &b->by_steps)];
+    return visit->listed < 0 ? -1 : weft_blocks_bits(&reach->blocks, visit->listed, number);
 }
 
 /** A worker on its way. */

@@ -6,9 +6,12 @@
 
 /* As numbered in cuda.h. */
 enum {
+    TYPE_UINT8 = 0,
     TYPE_FP16 = 6,
     TYPE_FP32 = 7,
     TYPE_BF16 = 9,
+    SWIZZLE_32 = 1,
+    SWIZZLE_64 = 2,
     SWIZZLE_128 = 3,
     PROMOTE_NONE = 0,
     PROMOTE_64 = 1,
@@ -19,7 +22,12 @@ enum {
 enum { SHORT_ROW = 512 }; /* bytes: beyond, what a wide request brings at a row's two ends hardly counts */
 
 static int type_of(weft_dtype dtype) {
-    return dtype == WEFT_FP16 ? TYPE_FP16 : dtype == WEFT_BF16 ? TYPE_BF16 : TYPE_FP32;
+    return dtype == WEFT_FP16 ? TYPE_FP16 : dtype == WEFT_BF16 ? TYPE_BF16 : dtype == WEFT_BOOL ? TYPE_UINT8 : TYPE_FP32;
+}
+
+static int swizzle_of(const weft_tensor_view *view, int64_t bytes) {
+    const int64_t row = view->box[0] * bytes;
+    return !view->swizzle ? 0 : row > 64 ? SWIZZLE_128 : row > 32 ? SWIZZLE_64 : SWIZZLE_32;
 }
 
 /* How much the L2 fetches at a request for a sector: as much as may be, but nothing of a short row's neighbours, which
@@ -41,7 +49,7 @@ static int promotion_of(const weft_tensor_view *view, int64_t bytes) {
 
 weft_status weft_tensor_map_make(const weft_cuda_driver *driver, const char *name, const weft_tensor_view *view,
                                  weft_tensor_map *map, weft_message *message) {
-    const int64_t bytes = view->dtype == WEFT_FP32 ? 4 : 2;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(view->dtype);
     uint64_t lengths[WEFT_TENSOR_RANK], strides[WEFT_TENSOR_RANK];
     uint32_t box[WEFT_TENSOR_RANK], steps[WEFT_TENSOR_RANK];
     if (!driver->tensor_map) {
@@ -67,6 +75,6 @@ weft_status weft_tensor_map_make(const weft_cuda_driver *driver, const char *nam
     }
     const weft_cu_result result =
         driver->tensor_map(map, type_of(view->dtype), (unsigned)view->rank, (uint64_t)(uintptr_t)view->data, lengths,
-                           strides + 1, box, steps, 0, view->swizzle ? SWIZZLE_128 : 0, promotion_of(view, bytes), 0);
+                           strides + 1, box, steps, 0, swizzle_of(view, bytes), promotion_of(view, bytes), 0);
     return result ? weft_cuda_fail(driver, result, "a tensor cannot be described to the copy engine", message) : WEFT_OK;
 }

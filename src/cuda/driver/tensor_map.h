@@ -25,7 +25,7 @@ typedef struct weft_tensor_view {
     int64_t
         stride[WEFT_TENSOR_RANK];  /* elements from one to the next; [0] is 1; 16 bytes times a number, below 2^40 bytes */
     int32_t box[WEFT_TENSOR_RANK]; /* elements of each axis, 1 to 256 */
-    int32_t swizzle;               /* 1: box rows of at most 128 bytes, swizzled over 8 rows; 0: rows as they are */
+    int32_t swizzle;               /* 1: box rows of 128, 64 or 32 bytes, swizzled over 8 of 128; 0: rows as they are */
     int32_t narrow;                /* 1: the L2 is asked for 128 bytes at a time, 0: for 256 */
 } weft_tensor_view;
 

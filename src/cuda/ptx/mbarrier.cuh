@@ -64,4 +64,11 @@ static __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t 
     }
 }
 
+/* The same for those who can be late: who asks again and again takes turns of his scheduler from others. */
+static __device__ __forceinline__ void mbarrier_wait_idly(uint32_t barrier, uint32_t parity) {
+    while (!mbarrier_try(barrier, parity)) {
+        __nanosleep(100);
+    }
+}
+
 #endif

@@ -1,4 +1,4 @@
-/* Ordinary loads and stores of the CTA's own shared memory, by address: 4, 8 or 16 bytes, aligned to their size. */
+/* Ordinary loads and stores of the CTA's own shared memory, by address: 2, 4, 8 or 16 bytes, aligned to their size. */
 #ifndef WEFT_CUDA_PTX_SHARED_CUH
 #define WEFT_CUDA_PTX_SHARED_CUH
 
@@ -29,6 +29,13 @@ template <class T, int COUNT> static __device__ __forceinline__ void shared_load
                      : "r"(from)
                      : "memory");
     }
+}
+
+/* Two bytes, the upper half of `to` being 0. */
+static __device__ __forceinline__ void shared_load_16(uint32_t from, uint32_t &to) {
+    uint16_t two;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(two) : "r"(from) : "memory");
+    to = two;
 }
 
 static __device__ __forceinline__ void shared_store(uint32_t to, const float (&from)[2]) {

@@ -85,16 +85,10 @@ static int is_of_kind(const weft_study_variant *v, const weft_study_variant *kin
            v->head_dim_v == kind->head_dim_v;
 }
 
-/* Whether a tile and its steps do not cross the blocks of a block mask, if there is one. */
-static int fits_blocks(const weft_study_variant *v, const weft_attention *p) {
-    return p->block_rows == 0 || ((p->block_rows % v->tile_m == 0 || p->seq <= p->block_rows) &&
-                                  (p->block_columns % v->tile_n == 0 || p->kv_seq <= p->block_columns));
-}
-
 /* Whether a variant of that kind has the tile that the schedule asks for, on this device. */
 static int fits(const weft_study_variant *v, const weft_study_variant *kind, const weft_attention *p,
                 const weft_schedule *s, const weft_cuda_device *device) {
-    return is_of_kind(v, kind) && tile_fits(v, s) && fits_blocks(v, p) &&
+    return is_of_kind(v, kind) && tile_fits(v, s) && weft_attention_fits_blocks(p, v->tile_m, v->tile_n) &&
            v->shared_bytes + STATIC_SHARED_BYTES <= (uint32_t)device->shared_bytes;
 }
 
@@ -131,7 +125,7 @@ static weft_status explain_tile(const weft_study_variant *kind, const weft_atten
             const size_t length = strlen(tiles);
             snprintf(tiles + length, sizeof tiles - length, " %dx%d", (int)v->tile_m, (int)v->tile_n);
             compiled |= tile_fits(v, s);
-            inside |= tile_fits(v, s) && fits_blocks(v, p);
+            inside |= tile_fits(v, s) && weft_attention_fits_blocks(p, v->tile_m, v->tile_n);
             too_large |= tile_fits(v, s) && v->shared_bytes + STATIC_SHARED_BYTES > (uint32_t)device->shared_bytes;
         }
     }

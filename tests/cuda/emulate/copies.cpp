@@ -13,13 +13,14 @@ extern "C" {
 #include "fake_driver.h"
 }
 
-enum { ATOM = 1024, SWIZZLE_128 = 3, ROW = 128, FLOAT_32 = 7 };
+enum { ATOM = 1024, FLOAT_32 = 7, UINT_8 = 0 };
 
 struct box {
     fake_tensor tensor;
     emulated_place place;
     uint32_t shared, bytes, barrier;
     int32_t element; /* bytes */
+    uint32_t row;    /* bytes of the box's, which are swizzled: 128, 64 or 32 */
 };
 
 /* The shared memory of a CTA. What is under way is counted for every 16 bytes, products for every 1024. */
@@ -47,23 +48,22 @@ bool emulated_in_shared(uint32_t address, uint32_t bytes) {
 }
 
 static box box_of(const void *map, const emulated_place &place, uint32_t shared, uint32_t barrier, const char *what) {
-    box b = {{}, place, shared, 0, barrier, 2};
+    box b = {{}, place, shared, 0, barrier, 2, 0};
     memcpy(&b.tensor, map, sizeof b.tensor);
     const fake_tensor &t = b.tensor;
-    b.element = t.type == FLOAT_32 ? 4 : 2;
-    if (t.rank != place.rank || t.swizzle != SWIZZLE_128 || t.box[0] * b.element != ROW || shared % ATOM != 0) {
+    b.element = t.type == FLOAT_32 ? 4 : t.type == UINT_8 ? 1 : 2;
+    b.row = 16u << t.swizzle;
+    if (t.rank != place.rank || t.swizzle < 1 || t.swizzle > 3 || t.box[0] * b.element != (int32_t)b.row ||
+        shared % ATOM != 0) {
         emulated_fail("a %s of rank %d, by a map of rank %d, swizzle %d, rows of %d elements, at %#x", what, place.rank,
                       t.rank, t.swizzle, t.box[0], shared);
     }
-    b.bytes = ROW;
+    b.bytes = b.row;
     for (int i = 1; i < t.rank; i++) {
         b.bytes *= (uint32_t)t.box[i];
     }
     if (!emulated_in_shared(shared, b.bytes)) {
         emulated_fail("a %s of %u bytes at %#x is not in the CTA's shared memory", what, b.bytes, shared);
-    }
-    if (place.at[0] * b.element % 16 != 0) { /* a GPU takes it, but no kernel here has a use for it */
-        emulated_fail("a %s begins at %d on axis 0, which is not aligned", what, place.at[0]);
     }
     return b;
 }
@@ -78,7 +78,7 @@ static void mark(uint8_t *cells, uint32_t at, uint32_t bytes, int by) {
 template <class F> static void for_pieces(const box &b, F piece) {
     const fake_tensor &t = b.tensor;
     int32_t at[5] = {0}; /* in the box */
-    for (uint32_t row = b.shared; row < b.shared + b.bytes; row += ROW) {
+    for (uint32_t row = b.shared; row < b.shared + b.bytes; row += b.row) {
         int64_t end = t.length[0] * b.element; /* of the row, in bytes */
         char *data = (char *)(uintptr_t)t.data;
         for (int i = 1; i < t.rank; i++) {
@@ -86,9 +86,9 @@ template <class F> static void for_pieces(const box &b, F piece) {
             end = index >= 0 && index < t.length[i] ? end : 0;
             data += index * t.stride[i];
         }
-        for (int64_t i = 0; i < ROW / 16; i++) {
+        for (int64_t i = 0; i < b.row / 16; i++) {
             const int64_t from = (int64_t)b.place.at[0] * b.element + 16 * i;
-            piece(emulated_at(emulated_swizzled(row + (uint32_t)(16 * i))), data + from,
+            piece(emulated_at(emulated_swizzled(row + (uint32_t)(16 * i), b.row)), data + from,
                   (size_t)(from < 0 ? 0 : min(max(end - from, (int64_t)0), (int64_t)16)));
         }
         for (int i = 1; i < t.rank && ++at[i] == t.box[i]; i++) {
@@ -182,6 +182,9 @@ static void check_fenced(const box &b) {
 
 void emulated_store(const void *map, uint32_t from, const emulated_place &place) {
     const box b = box_of(map, place, from, 0, "store");
+    if (place.at[0] * b.element % 16 != 0) { /* a GPU takes it, but no kernel here has a use for it */
+        emulated_fail("a store begins at %d on axis 0, which is not aligned", place.at[0]);
+    }
     check_place(b);
     check_fenced(b);
     mark(mine().leaving, from, b.bytes, 1);
@@ -207,6 +210,11 @@ const unsigned char *emulated_settled_at(uint32_t address, const char *who) {
     }
     m.read_after[address / 16] = max(m.read_after[address / 16], emulated_arrivals());
     return emulated_at(address);
+}
+
+/* A kernel that has no bulk copies does not say how much is its own. */
+const unsigned char *emulated_row_at(uint32_t address) {
+    return mine().end ? emulated_settled_at(address, "a warp") : emulated_at(address);
 }
 
 void emulated_reads(uint32_t from, uint32_t bytes, int by) {

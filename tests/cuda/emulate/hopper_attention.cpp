@@ -18,7 +18,7 @@ uint64_t emulated_attention_steps(void) {
 
 template <class S> static void begin() {
     emulated_barriers_begin();
-    emulated_copies_begin(WEFT_HOPPER_SHARED_BYTES(S::depth, S::tile_m, S::keys, S::stages));
+    emulated_copies_begin(WEFT_HOPPER_FORM_BYTES(S::depth, S::tile_m, S::keys, S::stages, S::form));
 }
 
 /* A barrier of the CTA that ended. The kernel's desk is out of reach, but its first barrier is where it begins: `desk` only
@@ -51,6 +51,11 @@ template <class S> static void end() {
         check_stage(&desk, &desk.k_full[i], &desk.k_empty[i], "K", i);
         check_stage(&desk, &desk.v_full[i], &desk.v_empty[i], "V", i);
         steps += barrier_of(&desk, &desk.k_full[i]).flips; /* a block of K for each */
+    }
+    if constexpr (S::bias) {
+        for (int i = 0; i < S::groups * WEFT_HOPPER_BIAS_PLACES; i++) {
+            check_stage(&desk, &desk.bias.full[0][i], &desk.bias.empty[0][i], "the bias", i);
+        }
     }
     for (int i = 0; i < S::q_slots; i++) {
         filled += barrier_of(&desk, &desk.q_full[i]).flips;

@@ -27,9 +27,11 @@ typedef struct request {
 } request;
 
 static int32_t form_of(const weft_attention *p) {
-    return weft_attention_asks(p) & (WEFT_HAS_SOFTCAP | WEFT_HAS_ALIBI) ? WEFT_HOPPER_SCORES
-           : weft_attention_has_band(p)                                 ? WEFT_HOPPER_MASKS
-                                                                        : WEFT_HOPPER_PLAIN;
+    return weft_attention_has_pairs(p)                                    ? WEFT_HOPPER_PAIRS
+           : p->extras & WEFT_BIAS                                        ? WEFT_HOPPER_BIAS
+           : weft_attention_asks(p) & (WEFT_HAS_SOFTCAP | WEFT_HAS_ALIBI) ? WEFT_HOPPER_SCORES
+           : weft_attention_has_band(p)                                   ? WEFT_HOPPER_MASKS
+                                                                          : WEFT_HOPPER_PLAIN;
 }
 
 /* A draft has no machine; a Hopper has an L2 of two sides. */
@@ -49,13 +51,14 @@ static request request_of(const weft_plan *plan, const weft_cuda_device *device)
 }
 
 /* Whether a variant can take the problem, with the tile that the schedule asks for. One of a larger head dim may be the
- * faster one, but not where more than a third of its work is zeros. */
+ * faster one, but not where more than a third of its work is zeros; a bias takes longer to come than they do. */
 static int fits(const weft_hopper_attention_variant *v, const request *r) {
     const weft_schedule *s = r->s;
-    const int is_near = v->depth == 64 || v->depth < COST(padding) * (double)r->p.head_dim || s->tile_m || s->tile_n;
+    const int is_near = v->depth == 64 || v->depth < COST(padding) * (double)r->p.head_dim || s->tile_m || s->tile_n ||
+                        r->form == WEFT_HOPPER_BIAS;
     return v->dtype == r->p.dtype && v->form == r->form && v->depth >= r->p.head_dim && is_near &&
-           (s->tile_m == 0 || s->tile_m == v->tile_m) && (s->tile_n == 0 || s->tile_n == v->tile_n) &&
-           v->shared_bytes + 1024 <= (uint32_t)r->device->shared_bytes;
+           weft_attention_fits_blocks(&r->p, v->tile_m, v->tile_n) && (s->tile_m == 0 || s->tile_m == v->tile_m) &&
+           (s->tile_n == 0 || s->tile_n == v->tile_n) && v->shared_bytes + 1024 <= (uint32_t)r->device->shared_bytes;
 }
 
 /* Whether the sweep will alternate because K and V of a head exceed one side of the L2 by so little that most of them stay
@@ -145,7 +148,7 @@ static weft_schedule completed(const request *r, const weft_hopper_attention_var
     }
     if (s.order == WEFT_ORDER_CHOOSE) {
         /* Of a packed batch that is yet to come, the last tiles are the first of a sequence, and short. */
-        const int grows = weft_hopper_attention_grows(p) || has_lengths(p) || p->sequences > 0;
+        const int grows = weft_hopper_attention_grows(p) || has_lengths(p) || p->sequences > 0 || p->block_rows > 0;
         s.order = grows                             ? WEFT_ORDER_LONGEST_FIRST
                   : ends_short(r, v->tile_m / pack) ? WEFT_ORDER_BLOCK_FIRST
                                                     : WEFT_ORDER_HEAD_FIRST;
@@ -236,7 +239,7 @@ static pick pick_best(const request *r, const weft_hopper_attention_variant *onl
         if (!fits(v, r) || (only && v != only)) {
             continue;
         }
-        if (pack > 1 && r->p.seq < v->tile_m && !(r->p.extras & WEFT_ALIBI)) {
+        if (pack > 1 && r->p.seq < v->tile_m && !(r->p.extras & (WEFT_ALIBI | WEFT_BIAS)) && r->p.block_rows == 0) {
             consider(r, v, pack, &best);
         }
         consider(r, v, 1, &best);

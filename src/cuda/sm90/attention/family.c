@@ -9,6 +9,7 @@
 #include "cuda/sm90/attention/choose.h"
 #include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
+#include "problem/attention.h"
 #include "problem/problem.h"
 
 _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
@@ -29,6 +30,32 @@ static weft_status check_strides(const char *name, const weft_strides *s, const 
     return WEFT_OK;
 }
 
+/* Whether the bias is the same along an axis of so many. */
+static int is_shared(int64_t stride, int64_t length) {
+    return stride == 0 || length == 1;
+}
+
+/* The copy engine takes keys that lie side by side, and steps likewise; but where it is the same for all, one is read. */
+static weft_status check_bias(const weft_attention *p, weft_message *why) {
+    const weft_strides *s = &p->bias_strides;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(weft_attention_bias_dtype(p));
+    const int64_t batch = is_shared(s->batch, p->batch) ? 0 : s->batch * bytes;
+    const int64_t head = is_shared(s->head, p->heads) ? 0 : s->head * bytes,
+                  row = is_shared(s->seq, p->seq) ? 0 : s->seq * bytes;
+    if (weft_attention_asks(p) & (WEFT_HAS_SOFTCAP | WEFT_HAS_ALIBI | WEFT_HAS_BLOCKS | WEFT_HAS_TREE)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no bias beside softcap, alibi, block masks or tree masks");
+    }
+    if (p->bias_key_stride != 1 && p->kv_seq > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "keys of bias are %" PRId64 " elements apart, not 1", p->bias_key_stride);
+    }
+    if ((batch | head | row) % 16 != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "strides of bias (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 16 bytes", s->batch,
+                         s->seq, s->head);
+    }
+    return WEFT_OK;
+}
+
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
@@ -41,8 +68,9 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
     }
-    const char *lacks = weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS |
-                                                    WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_ALIBI);
+    const char *lacks =
+        weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP |
+                                    WEFT_HAS_SINKS | WEFT_HAS_ALIBI | WEFT_HAS_BIAS | WEFT_HAS_BLOCKS | WEFT_HAS_TREE);
     if (lacks) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
     }
@@ -66,7 +94,8 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
         (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
         (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
-        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why))) {
+        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why)) ||
+        (status = p->extras & WEFT_BIAS ? check_bias(p, why) : WEFT_OK)) {
         return status;
     }
     if (plan->on_paper || (status = weft_cuda_driver_get(&driver, why))) {
@@ -82,6 +111,12 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         return status;
     }
     const weft_hopper_attention_variant *best = weft_hopper_attention_best(plan, device);
+    if (!best && plan->attention.block_rows > 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "no tile for head_dim %" PRId64 " divides a mask's blocks of %" PRId64 " queries x %" PRId64
+                         " keys",
+                         plan->attention.head_dim, plan->attention.block_rows, plan->attention.block_columns);
+    }
     if (!best) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 "%s",
                          plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim,
@@ -97,10 +132,11 @@ static int64_t lead(const weft_plan *plan, const weft_cuda_choice *choice) {
     return v->form != WEFT_HOPPER_PLAIN ? 0 : weft_hopper_attention_lead(v, &plan->attention, plan->heads_in_tile);
 }
 
-/* Where keys are packed as queries are, neighbouring sequences' lie together. A slope is one sequence's. */
+/* Where keys are packed as queries are, neighbouring sequences' lie together. A slope, and a tree, is one sequence's. */
 static int joins(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
-    return p->sequences > 0 && !p->lengths.kv_starts && !(p->extras & (WEFT_KV_STARTS | WEFT_ALIBI));
+    return p->sequences > 0 && !p->lengths.kv_starts && !(p->extras & (WEFT_KV_STARTS | WEFT_ALIBI)) &&
+           !weft_attention_has_pairs(p);
 }
 
 /* Of Q or O, in boxes of so many rows: (query, head) pairs. */
@@ -129,6 +165,32 @@ static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const
                                    .box = {64, (int32_t)plan->schedule.tile_n, 1, 1},
                                    .swizzle = 1};
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+static weft_status make_bias(const weft_plan *plan, const void *data, weft_hopper_bias *bias, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const weft_strides *s = &p->bias_strides;
+    const weft_dtype dtype = weft_attention_bias_dtype(p);
+    const int32_t bytes = (int32_t)weft_dtype_bytes(dtype), most = 128 / bytes, keys = (int32_t)plan->schedule.tile_n;
+    if ((uintptr_t)data % 16 != 0) {
+        return weft_fail(message, WEFT_INVALID, "bias is not aligned to 16 bytes, which the study kernel does not ask for");
+    }
+    bias->type = p->bias_type;
+    bias->rows = is_shared(s->seq, p->seq) ? 1 : 64;
+    bias->by_head = !is_shared(s->head, p->heads);
+    bias->by_batch = !is_shared(s->batch, p->batch);
+    bias->keep =
+        bias->by_head || p->heads == 1 ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* read once, or by other heads soon */
+    bias->scale = (float)p->scale;
+    const weft_tensor_view view = {
+        .data = data,
+        .dtype = dtype,
+        .rank = 4,
+        .length = {p->kv_seq, bias->rows > 1 ? p->seq : 1, bias->by_head ? p->heads : 1, bias->by_batch ? p->batch : 1},
+        .stride = {1, s->seq, s->head, s->batch},
+        .box = {keys < most ? keys : most, bias->rows, 1, 1},
+        .swizzle = 1};
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, "bias", &view, &bias->map, message);
 }
 
 /* A sweep that alternates lives on what the last one left in the L2. Tiles have the same steps to go where there is no
@@ -173,7 +235,8 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     if ((status = make_map_of_q(plan, "q", data->q, &p->q_strides, plan->schedule.tile_m, &to->q, message)) ||
         (status = make_map_of_q(plan, "o", data->o, &p->o_strides, 64, &to->o_map, message)) ||
         (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, &to->k, message)) ||
-        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, &to->v, message))) {
+        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, &to->v, message)) ||
+        (status = p->extras & WEFT_BIAS ? make_bias(plan, data->bias, &to->bias, message) : WEFT_OK)) {
         return status;
     }
     to->o = data->o;
@@ -199,8 +262,8 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 or with masks de-phase
      * unaided. */
     const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->main->choice);
-    to->ping_pong =
-        !variant->splits && ((p->head_dim <= 64 && variant->form == WEFT_HOPPER_PLAIN) || plan->schedule.tile_n != 64);
+    to->ping_pong = !variant->splits && ((p->head_dim <= 64 && variant->form == WEFT_HOPPER_PLAIN) ||
+                                         plan->schedule.tile_n != 64 || plan->schedule.tile_m == 128);
     to->keep_o = alternates(plan) ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* O is not to take any of the L2 */
     if (keeps_step(plan, walk->dispatch)) {
         to->pace = (weft_hopper_pace){.steps = (int32_t)weft_hopper_attention_cost.pace_steps,
@@ -210,7 +273,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->pool = counters->pool;
     to->worker_of_sm = (const uint32_t *)(uintptr_t)c->worker_of_sm;
     to->walk = *walk;
-    if (variant->form != WEFT_HOPPER_PLAIN && walk->reach.kind != WEFT_REACH_BAND) { /* it knows nothing else */
+    if (variant->form != WEFT_HOPPER_PLAIN && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 0);
     }
     /* Slopes make near keys weigh most, and causal masks put them last. A tile that ends with them would find in every step

@@ -49,13 +49,14 @@ template <class S> struct hopper_clerk {
                     down,
                     (int)visit.cut.rows.end,
                     (int)(down ? visit.last : visit.first),
-                    (int)visit.cut.sequence};
+                    (int)visit.cut.sequence,
+                    S::pairs ? (int)visit.listed : 0};
         }
         const int row = max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - (int)p.walk.reach.lead, 0);
         const int others = S::splits ? (int)cluster_rank() : 0, parts = S::splits ? (int)cluster_size() : 1;
         const int steps =
             S::splits ? max((int)visit.steps - others + parts - 1, 0) / parts : (int)visit.steps; /* this CTA's */
-        return {1, batch, head, row, steps, down, 0, 0, 0};
+        return {1, batch, head, row, steps, down, 0, 0, 0, 0};
     }
 
     /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
@@ -82,8 +83,9 @@ template <class S> struct hopper_producer {
     int batch, kv_head; /* of the tile at hand */
     int step, left;     /* its next block of V, and how many are left with that one */
     int direction;
-    uint32_t tiles; /* started so far */
-    int until_look; /* steps */
+    int listed, step_of_k; /* pairs: see hopper_job; the step whose K came last */
+    uint32_t tiles;        /* started so far */
+    int until_look;        /* steps */
 
     __device__ __forceinline__ hopper_producer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t address)
@@ -104,16 +106,32 @@ template <class S> struct hopper_producer {
         slot.next();
     }
 
+    /* What a number of a tile's list stands for. */
+    __device__ __forceinline__ hopper_step step_at(int number) const {
+        const weft_blocks &blocks = p.walk.reach.blocks;
+        if (listed < 0) {
+            return {number, -1};
+        }
+        return {(int)weft_blocks_step(&blocks, listed, number), weft_blocks_bits(&blocks, listed, number)};
+    }
+
     __device__ __forceinline__ void block_of_k(int number) {
+        if constexpr (S::pairs) {
+            const hopper_step next = step_at(number); /* the list is asked for before room is waited for */
+            mbarrier_wait(shared_address(&desk.k_empty[k_slot.index]), k_slot.parity ^ 1);
+            desk.listed[k_slot.index] = next;
+            step_of_k = number = next.step;
+        }
         block(&p.k, desk.k_full, desk.k_empty, k_slot, S::k_at, number);
     }
 
     /* The next block of V and the K that is used before it, of the step after. */
     __device__ __forceinline__ void next_blocks() {
+        const int step_of_v = S::pairs ? step_of_k : step;
         if (left > 1) {
             block_of_k(step + direction);
         }
-        block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step);
+        block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step_of_v);
         step += direction;
         left--;
         if (p.pace.steps && --until_look == 0) {
@@ -162,6 +180,7 @@ template <class S> struct hopper_producer {
         step = job.downward ? job.begin + job.steps - 1 : job.begin;
         direction = job.downward ? -1 : 1;
         left = job.steps;
+        listed = S::pairs ? job.listed : 0;
         if (S::splits) { /* of all steps, which go upward, this CTA's */
             step = (int)cluster_rank();
             direction = (int)cluster_size();
@@ -240,9 +259,9 @@ static __device__ __forceinline__ void hopper_ask(const weft_hopper_attention_pa
     for (uint32_t tiles = 0, more = 1; more; tiles++) {
         const uint32_t slot = tiles % S::q_slots;
         weft_visit visit = {};
-        mbarrier_wait(shared_address(&desk.wanted), tiles % 2);
+        mbarrier_wait_idly(shared_address(&desk.wanted), tiles % 2);
         const hopper_job job = clerk.next_visit(visit, tiles == 0) ? clerk.job_of(visit) : hopper_job();
-        mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
+        mbarrier_wait_idly(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         desk.jobs[slot] = job;
         mbarrier_arrive(shared_address(&desk.told[slot]));
         more = (uint32_t)job.more;
@@ -256,9 +275,9 @@ static __device__ __forceinline__ void hopper_look(const weft_hopper_attention_p
     const int lane = (int)threadIdx.x % 32;
     for (uint32_t tiles = 0, more = 1; more; tiles++) {
         const uint32_t slot = tiles % S::q_slots;
-        mbarrier_wait(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
+        mbarrier_wait_idly(shared_address(&desk.told[slot]), tiles / S::q_slots % 2);
         /* Who told has waited for the same. This warp sees by itself that nobody reads what it is going to write. */
-        mbarrier_wait(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
+        mbarrier_wait_idly(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         const hopper_job job = desk.jobs[slot];
         hopper_view<S> &view = desk.views[slot];
         int64_t number = job.sequence;
@@ -274,7 +293,12 @@ static __device__ __forceinline__ void hopper_look(const weft_hopper_attention_p
         }
         __syncwarp();
         if (lane < S::groups) {
-            view.shares[lane] = hopper_share_of_runs<S>(p, job, view.runs, (uint32_t)lane);
+            const bool tree = S::pairs && reach.blocks.pairs.tree;
+            const int tree_begin = tree ? (int)weft_tree_begin(&sequence) : INT32_MAX;
+            view.shares[lane] = hopper_share_of_runs<S>(p, job, view.runs, tree_begin, (uint32_t)lane);
+            if (S::pairs) {
+                view.tree_begin = tree_begin; /* all lanes the same */
+            }
         }
         __syncwarp();
         if (lane == 0) {

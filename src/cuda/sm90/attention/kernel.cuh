@@ -77,6 +77,10 @@ static __device__ __forceinline__ void hopper_consume(const weft_hopper_attentio
 template <class S> static __device__ __forceinline__ void hopper_attention(const weft_hopper_attention_params &p) {
     extern __shared__ __align__(1024) unsigned char hopper_shared[];
     static __shared__ hopper_desk<S> desk;
+    static_assert(!S::bias || (sizeof desk + 1023) / 1024 * 1024 +
+                                      WEFT_HOPPER_FORM_BYTES(S::depth, S::tile_m, S::keys, S::stages, S::form) <=
+                                  227 * 1024,
+                  "the CTA's shared memory suffices");
     const uint32_t aligned = (shared_address(hopper_shared) + 1023) / 1024 * 1024;
     /* Where steps may be short, the compiler would otherwise work it out anew in every step. */
     const uint32_t base = S::part > 0 ? (uint32_t)hopper_same((int)aligned) : aligned;
@@ -87,7 +91,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
         tma_prefetch_map(&p.v);
         tma_prefetch_map(&p.o_map);
         for (int i = 0; i < S::q_slots; i++) {
-            mbarrier_init(shared_address(&desk.q_full[i]), S::masks ? 2 : 1);
+            mbarrier_init(shared_address(&desk.q_full[i]), S::bias ? 3 : S::masks ? 2 : 1);
             mbarrier_init(shared_address(&desk.q_empty[i]), 4 * S::groups);
         }
         for (int i = 0; i < S::stages; i++) {
@@ -100,6 +104,13 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
             mbarrier_init(shared_address(&desk.wanted), 1);
             for (int i = 0; i < S::q_slots; i++) {
                 mbarrier_init(shared_address(&desk.told[i]), 1);
+            }
+        }
+        if constexpr (S::bias) {
+            tma_prefetch_map(&p.bias.map);
+            for (int i = 0; i < S::groups * WEFT_HOPPER_BIAS_PLACES; i++) {
+                mbarrier_init(shared_address(&desk.bias.full[0][i]), 1);
+                mbarrier_init(shared_address(&desk.bias.empty[0][i]), 4);
             }
         }
         mbarrier_init_done();
@@ -118,6 +129,11 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
                 hopper_ask<S>(p, desk);
             } else if (threadIdx.x / 32 == 2) {
                 hopper_look<S>(p, desk);
+            }
+        }
+        if constexpr (S::bias) {
+            if (threadIdx.x / 32 == 3 && elect_one()) {
+                hopper_feed_bias<S>(p, desk, base);
             }
         }
         if constexpr (S::splits) {

@@ -27,11 +27,13 @@ enum { WEFT_HOPPER_MAX_LENGTH = 1 << 29 };
 /* CTAs that share out the steps of a tile, at most: as many as every Hopper can have in a cluster. */
 enum { WEFT_HOPPER_MAX_SPLIT = 8 };
 
-/* What a variant was compiled for. Each can do what those before it can. */
+/* What a variant was compiled for. Each can do what those before it can, but for the last one. */
 typedef enum weft_hopper_form {
     WEFT_HOPPER_PLAIN,  /* tiles whose steps begin at key 0: no mask, causal; sinks */
     WEFT_HOPPER_MASKS,  /* bands over sequences: windows, chunks, prefixes, packed batches, lengths that vary */
     WEFT_HOPPER_SCORES, /* softcap, slopes */
+    WEFT_HOPPER_PAIRS,  /* block masks, tree masks */
+    WEFT_HOPPER_BIAS,   /* a dense bias; masks, but no scores and no pairs */
     WEFT_HOPPER_FORMS
 } weft_hopper_form;
 
@@ -41,6 +43,19 @@ typedef struct weft_hopper_cap {
     float first, third, fifth;
     float most; /* the square of the largest score that this will do for */
 } weft_hopper_cap;
+
+/* Steps of a bias in shared memory at a time, at most. */
+enum { WEFT_HOPPER_BIAS_PLACES = 4 };
+
+/* A dense bias. An axis along which it is the same for all has length 1. */
+typedef struct weft_hopper_bias {
+    weft_tensor_map map; /* (kv_seq, seq, heads, batch), in boxes of 128 bytes, or a step's if they are fewer, x `rows` */
+    uint64_t keep;       /* how long the L2 is to keep it: a WEFT_KEEP_… */
+    int32_t type;        /* a weft_bias_type */
+    int32_t rows;        /* 64, or 1: the same for all queries */
+    int32_t by_head, by_batch; /* 1, or 0: the same for all heads, for all batches */
+    float scale;               /* of scores, above 0 */
+} weft_hopper_bias;
 
 /* Passed by value.
  *
@@ -75,7 +90,10 @@ typedef struct weft_hopper_attention_params {
     weft_hopper_pace pace; /* dynamic dispatch only */
     /* The worker that the CTA on each SM stands for, under static dispatch; null: CTA i is worker i. */
     const uint32_t *worker_of_sm;
-    weft_walk walk; /* tiles of the variant's tile_m x tile_n; plain: a prefix, else a band, see weft_reach; no clusters */
+    /* Tiles of the variant's tile_m x tile_n, no clusters. Plain: a prefix, else a band, see weft_reach; with pairs, tiles
+     * and steps do not cross blocks. */
+    weft_walk walk;
+    weft_hopper_bias bias; /* of variants that have one */
 } weft_hopper_attention_params;
 
 /* What is compiled: a row of variants.def. */
@@ -102,10 +120,37 @@ typedef struct weft_hopper_attention_variant {
 #define WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages)                                                                 \
     (2 * WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) <= 225 * 1024 ? 2 : 1)
 
+/* The same beside a bias, of which 256 keys, of 16 bits each, are to fit as well: a step of it takes long to come. */
+#define WEFT_HOPPER_BIAS_Q_SLOTS(depth, tile_m, tile_n, stages)                                                            \
+    (2 * WEFT_HOPPER_TILE_BYTES(depth, tile_m) + 2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + (tile_m)*256 * 2 <=  \
+             222 * 1024                                                                                                    \
+         ? 2                                                                                                               \
+         : 1)
+
+/* Bytes of a bias in shared memory: as many such steps as there is room for, up to WEFT_HOPPER_BIAS_PLACES. Barriers, jobs
+ * and views take 2 KiB with one tile's queries, and up to 4 with two. */
+#define WEFT_HOPPER_BIAS_ROOM(depth, tile_m, tile_n, stages)                                                               \
+    ((WEFT_HOPPER_BIAS_Q_SLOTS(depth, tile_m, tile_n, stages) > 1 ? 222 * 1024 : 224 * 1024) -                             \
+     WEFT_HOPPER_BIAS_Q_SLOTS(depth, tile_m, tile_n, stages) * WEFT_HOPPER_TILE_BYTES(depth, tile_m) -                     \
+     2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n))
+#define WEFT_HOPPER_BIAS_BYTES(depth, tile_m, tile_n, stages)                                                              \
+    ((WEFT_HOPPER_BIAS_ROOM(depth, tile_m, tile_n, stages) / ((tile_m) * (tile_n)*2) < WEFT_HOPPER_BIAS_PLACES             \
+          ? WEFT_HOPPER_BIAS_ROOM(depth, tile_m, tile_n, stages) / ((tile_m) * (tile_n)*2)                                 \
+          : WEFT_HOPPER_BIAS_PLACES) *                                                                                     \
+     (tile_m) * (tile_n)*2)
+
 /* Dynamic shared memory: queries, `stages` blocks of K and of V, and what it takes to align them. */
 #define WEFT_HOPPER_SHARED_BYTES(depth, tile_m, tile_n, stages)                                                            \
     (WEFT_HOPPER_Q_SLOTS(depth, tile_m, tile_n, stages) * WEFT_HOPPER_TILE_BYTES(depth, tile_m) +                          \
      2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) + 1024)
+
+/* The same with the bias, of a form that has one. */
+#define WEFT_HOPPER_FORM_BYTES(depth, tile_m, tile_n, stages, form)                                                        \
+    ((form) != WEFT_HOPPER_BIAS                                                                                            \
+         ? WEFT_HOPPER_SHARED_BYTES(depth, tile_m, tile_n, stages)                                                         \
+         : WEFT_HOPPER_BIAS_Q_SLOTS(depth, tile_m, tile_n, stages) * WEFT_HOPPER_TILE_BYTES(depth, tile_m) +               \
+               2 * (stages)*WEFT_HOPPER_TILE_BYTES(depth, tile_n) +                                                        \
+               WEFT_HOPPER_BIAS_BYTES(depth, tile_m, tile_n, stages) + 1024)
 
 /* The initialiser of a variant from a row: #define WEFT_HOPPER_ATTENTION(...) WEFT_HOPPER_ATTENTION_VARIANT(__VA_ARGS__),
  */
@@ -113,7 +158,7 @@ typedef struct weft_hopper_attention_variant {
                                       step_1, step_2, step_3, step_4)                                                      \
     {                                                                                                                      \
 #symbol, #module, WEFT_##DTYPE, depth, 64 * ((splits) ? 1 : (groups)), keys, 128 * ((groups) + 1),                 \
-            WEFT_HOPPER_SHARED_BYTES(depth, 64 * ((splits) ? 1 : (groups)), keys, stages), splits, form, rate, tile, {     \
+            WEFT_HOPPER_FORM_BYTES(depth, 64 * ((splits) ? 1 : (groups)), keys, stages, form), splits, form, rate, tile, { \
             step_1, step_2, step_3, step_4                                                                                 \
         }                                                                                                                  \
     }

@@ -18,20 +18,27 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, groups = GROUPS, keys = KEYS, stages = STAGES;
     static constexpr bool splits = SPLITS;
-    static constexpr bool masks = FORM >= WEFT_HOPPER_MASKS, scores = FORM >= WEFT_HOPPER_SCORES;
-    static constexpr int reach = masks ? WEFT_REACH_BAND : WEFT_REACH_PREFIX;
-    static constexpr int part = KEYS > 64 ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
+    static constexpr int form = FORM;
+    static constexpr bool masks = FORM >= WEFT_HOPPER_MASKS, pairs = FORM == WEFT_HOPPER_PAIRS,
+                          scores = FORM == WEFT_HOPPER_SCORES || pairs, bias = FORM == WEFT_HOPPER_BIAS;
+    static constexpr bool scaled = bf16 && !bias; /* whether shifts are, and in base 2: see hopper_scaled() */
+    static constexpr int reach = pairs ? WEFT_REACH_BLOCKS : masks ? WEFT_REACH_BAND : WEFT_REACH_PREFIX;
+    static constexpr int part =
+        KEYS > 64 && !pairs ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
     static constexpr int tile_m = SPLITS ? 64 : 64 * GROUPS;
     static constexpr int readers = SPLITS ? 1 : GROUPS; /* warpgroups that use a block of K or V */
     static constexpr int boxes = (DEPTH + 63) / 64;
     static constexpr uint32_t q_box = tile_m * 128, kv_box = KEYS * 128; /* bytes of 64 columns */
     static constexpr uint32_t q_bytes = boxes * q_box, kv_bytes = boxes * kv_box;
-    static constexpr int q_slots = WEFT_HOPPER_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES);
+    static constexpr int q_slots =
+        bias ? WEFT_HOPPER_BIAS_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES) : WEFT_HOPPER_Q_SLOTS(DEPTH, tile_m, KEYS, STAGES);
     static constexpr bool stages_o = q_slots > 1; /* whether output is stored by way of the queries' place */
     /* Steps before its last that a tile's successor is asked for. An answer takes two thousand clocks, and more where a
      * sequence has to be found; a later question leaves fewer tiles with workers that are behind. */
     static constexpr int ahead = masks ? 2 * STAGES : STAGES;
-    static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes;
+    static constexpr uint32_t k_at = q_slots * q_bytes, v_at = k_at + STAGES * kv_bytes, bias_at = v_at + STAGES * kv_bytes;
+    static constexpr uint32_t bias_bytes =
+        WEFT_HOPPER_BIAS_BYTES(DEPTH, tile_m, KEYS, STAGES) / GROUPS; /* of a warpgroup */
     /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
      * back is what the consumers get. */
     static constexpr int consumer_registers = GROUPS == 2 ? 224 : GROUPS == 3 ? 160 : 112;
@@ -39,6 +46,7 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
     static_assert(GROUPS * consumer_registers + producer_registers <= (GROUPS + 1) * (65536 / (GROUPS + 1) / 128 / 8 * 8),
                   "the CTA's registers suffice");
     static_assert(!SPLITS || !masks, "steps are shared out from key 0 on");
+    static_assert(!bias || (KEYS % 64 == 0 && bias_bytes >= 64 * KEYS * 4), "a step of a bias is whole boxes, and fits");
     static_assert(!SPLITS || STAGES % GROUPS == 0, "a warpgroup has stages of its own");
     static_assert(DEPTH % 32 == 0 && KEYS % 16 == 0 && GROUPS >= 2 && GROUPS <= 4, "what the fragments divide into");
 };
@@ -51,6 +59,7 @@ struct hopper_job {
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
     int32_t end, begin;      /* masks: where its queries end; its least step, else 0 */
     int32_t sequence;        /* masks: of its first query */
+    int32_t listed;          /* pairs: its list of blocks, see weft_visit; its steps are then numbers of that list */
 };
 
 /* Where a tile's queries end: the first tile may have fewer than there is room for, the last one what is left. */
@@ -98,11 +107,12 @@ struct hopper_run {
     int32_t begin, end;
 };
 
-/* What a warpgroup sees of a tile with masks; runs: of the tile's queries. Both ends of a run grow from query to query. */
+/* What a warpgroup sees of a tile with masks; runs: of the tile's queries. Both ends of a run grow from query to query.
+ * tree_begin: see hopper_view. */
 template <class S>
 static __device__ __forceinline__ hopper_share hopper_share_of_runs(const weft_hopper_attention_params &p,
                                                                     const hopper_job &job, const hopper_run *runs,
-                                                                    uint32_t group) {
+                                                                    int tree_begin, uint32_t group) {
     const int queries = 64 >> p.pack_bits, at = (int)group * queries, last = min(at + queries, job.end - job.row) - 1;
     hopper_share share = {};
     share.stride = job.downward ? -1 : 1;
@@ -112,9 +122,15 @@ static __device__ __forceinline__ hopper_share hopper_share_of_runs(const weft_h
     const bool sees = at <= last && from.begin < to.end && begin < end;
     share.own = sees ? end - begin : 0;
     share.full = (int)(((uint32_t)to.begin + S::keys - 1) / S::keys);
-    share.unmasked = (int)((uint32_t)from.end / S::keys);
+    share.unmasked = (int)((uint32_t)min(from.end, max(tree_begin, 0)) / S::keys);
     share.first = job.downward ? end - 1 : begin;
-    const int below = sees ? begin - job.begin : job.steps, above = job.steps - share.own - below;
+    int below = sees ? begin - job.begin : job.steps;
+    if (S::pairs && job.listed >= 0 && at <= last && from.begin < to.end) { /* all warpgroups go through all of a list */
+        share.own = job.steps;
+        share.first = job.begin + (job.downward ? job.steps - 1 : 0);
+        below = 0;
+    }
+    const int above = job.steps - share.own - below;
     share.before = job.downward ? above : below;
     share.after = job.downward ? below : above;
     const int others = (end - 1) * S::keys; /* keys before its last step */
@@ -136,8 +152,22 @@ static __device__ __forceinline__ int hopper_same(int value) {
 template <class S> struct hopper_view {
     hopper_run runs[S::tile_m]; /* of each query */
     hopper_share shares[S::groups];
+    int32_t tree_begin; /* pairs: weft_tree_begin(); without a tree, beyond all keys */
 };
-struct hopper_no_view {};
+
+/* The step that a block of K is of, and which of the block mask's bits are its; below 0: none. */
+struct hopper_step {
+    int32_t step, bits_at;
+};
+
+/* Of a step's keys, the bits of a thread's two rows: 1 where a row sees the key. */
+template <class S> struct hopper_words { uint32_t of[2][S::keys / 32]; };
+struct hopper_nothing {};
+
+/* Barriers of the warpgroups' rings of a bias. */
+template <class S> struct hopper_bias_desk {
+    uint64_t full[S::groups][WEFT_HOPPER_BIAS_PLACES], empty[S::groups][WEFT_HOPPER_BIAS_PLACES];
+};
 
 /* Barriers and jobs of a CTA. */
 template <class S> struct hopper_desk {
@@ -149,7 +179,9 @@ template <class S> struct hopper_desk {
     int64_t looks;                     /* the producer's, with those of the waves before; as if it had taken part in all */
     int32_t paced;                     /* whether it still waits for others */
     hopper_job jobs[S::q_slots];       /* each goes with its queries */
-    std::conditional_t<S::masks, hopper_view<S>, hopper_no_view> views[S::q_slots]; /* likewise */
+    std::conditional_t<S::masks, hopper_view<S>, hopper_nothing> views[S::q_slots]; /* likewise */
+    std::conditional_t<S::pairs, hopper_step, hopper_nothing> listed[S::stages];    /* each goes with its K */
+    std::conditional_t<S::bias, hopper_bias_desk<S>, hopper_nothing> bias;
 };
 
 /* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */

@@ -6,26 +6,33 @@
 #ifndef WEFT_CUDA_SM90_ATTENTION_SWEEP_CUH
 #define WEFT_CUDA_SM90_ATTENTION_SWEEP_CUH
 
-#include "cuda/sm90/attention/softmax.cuh"
+#include "cuda/sm90/attention/bias.cuh"
 
 template <class S> struct hopper_consumer {
     const weft_hopper_attention_params &p;
     hopper_desk<S> &desk;
     uint32_t q, k, v; /* shared addresses of the rings; of Q, where this warpgroup's rows begin */
     uint32_t group;
-    uint32_t tiles;   /* begun so far */
-    hopper_job job;   /* the tile at hand */
-    float slope;      /* scores: by which they fall, in base 2 */
-    int position;     /* scores: of the tile's first row among the keys, which count from the tensor's first */
-    bool steep;       /* scores: whether some were beyond what weft_hopper_cap will do for */
+    uint32_t tiles; /* begun so far */
+    hopper_job job; /* the tile at hand */
+    float slope;    /* scores: by which they fall, in base 2 */
+    int position;   /* slopes: how far the thread's first row is behind its first key of step 0 */
+    int ahead;      /* slopes: steps whose keys are before all rows of this warpgroup; 0 where scores are capped */
+    bool steep;     /* scores: whether some were beyond what weft_hopper_cap will do for */
+    /* Pairs, of the step at hand: see hopper_step; whether some are hidden, and then which. */
+    int bits_at;
+    bool hides_pairs;
+    std::conditional_t<S::pairs, hopper_words<S>, hopper_nothing> words;
     int to_give_back; /* the place of queries where output is, until the copy engine has read it; -1: none */
     hopper_slot<S::stages, S::splits ? S::groups : 1> k_slot, v_slot;
+    hopper_bias_reader<S> bias;
 
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
-          group(number), tiles(0), job(), slope(0), position(0), steep(false), to_give_back(-1),
-          k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0) {
+          group(number), tiles(0), job(), slope(0), position(0), ahead(0), steep(false), bits_at(-1), hides_pairs(false),
+          words(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0),
+          bias(params.bias, shared, base, number) {
         if (group == S::groups - 1) {
             pass_turn();
         }
@@ -77,6 +84,7 @@ template <class S> struct hopper_consumer {
             job.end = hopper_same(read.end);
             job.begin = hopper_same(read.begin);
             job.sequence = hopper_same(read.sequence);
+            job.listed = S::pairs ? hopper_same(read.listed) : 0;
         }
         if constexpr (S::scores) {
             if (p.alibi && job.more) {
@@ -89,7 +97,9 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ void find_slope() {
         const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, job.sequence);
         slope = p.alibi[job.sequence * p.alibi_stride + job.head] * 1.442695041f;
-        position = (int)(sequence.columns.begin + weft_band_position(&p.walk.reach.band, &sequence, job.row));
+        const int first = (int)(sequence.columns.begin + weft_band_position(&p.walk.reach.band, &sequence, job.row));
+        position = first + row(0) - (int)(thread_index() % 4 * 2);
+        ahead = p.cap > 0 ? 0 : hopper_same(max(first + (int)group * 64, 0)) / S::keys;
     }
 
     /* What this warpgroup sees of the tile at hand. */
@@ -201,8 +211,43 @@ template <class S> struct hopper_consumer {
         return {seen.begin - step * S::keys, seen.end - step * S::keys};
     }
 
-    /* Hides what the thread's rows do not see of a step: keys before where a row's begin, behind where they end, or both.
-     */
+    /* Pairs: asks for the words of a step's keys, see weft_pairs_word(). They come while products are computed. */
+    __device__ __forceinline__ void find_words(int step) {
+        const weft_blocks &blocks = p.walk.reach.blocks;
+        const uint64_t *trees = blocks.pairs.tree;
+        const int tree_begin = desk.views[(tiles - 1) % S::q_slots].tree_begin, key = step * S::keys;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int query = job.row + min(row(half * 8) >> p.pack_bits, job.end - job.row - 1);
+            const uint32_t *from = weft_blocks_words(&blocks, bits_at, query, key);
+            const uint64_t tree = trees ? trees[(int64_t)job.batch * p.seq + query] : 0;
+#pragma unroll
+            for (int i = 0; i < S::keys / 32; i++) {
+                words.of[half][i] = from ? from[i] : 0xffffffffu;
+                words.of[half][i] &= trees ? weft_tree_word(tree, tree_begin, key + i * 32) : 0xffffffffu;
+            }
+        }
+    }
+
+    /* The step of the K at hand: of pairs, what the number of its list stands for. */
+    __device__ __forceinline__ int step_of(int number, const hopper_share &share) {
+        if constexpr (S::pairs) {
+            hopper_step read = {};
+            if (thread_index() % 32 == 0) { /* the lane that gives K back */
+                read = desk.listed[k_slot.index];
+            }
+            bits_at = hopper_same(read.bits_at);
+            number = hopper_same(read.step);
+            hides_pairs = bits_at >= 0 || (p.walk.reach.blocks.pairs.tree && number >= share.unmasked);
+            if (hides_pairs) {
+                find_words(number);
+            }
+        }
+        return number;
+    }
+
+    /* Hides what the thread's rows do not see of a step: keys before where a row's begin, behind where they end, or both;
+     * and pairs. */
     template <int COUNT>
     __device__ __forceinline__ void mask(float (&scores)[COUNT], const hopper_share &share, int step,
                                          float hidden = -INFINITY) const {
@@ -214,6 +259,11 @@ template <class S> struct hopper_consumer {
             if (step >= share.unmasked) {
                 hopper_mask<false>(scores, hidden, runs[0].end, runs[1].end);
             }
+            if constexpr (S::pairs) {
+                if (hides_pairs) {
+                    hopper_hide(scores, hidden, words.of);
+                }
+            }
         } else {
             hopper_mask<false>(scores, hidden, seen(0) - step * S::keys, seen(8) - step * S::keys);
         }
@@ -221,9 +271,8 @@ template <class S> struct hopper_consumer {
 
     /* How far the thread's rows are behind its first key of a step. */
     __device__ __forceinline__ void find_away(float (&away)[2], int step) const {
-        const int from = position - step * S::keys - (int)(thread_index() % 4 * 2);
-        away[0] = (float)(from + row(0));
-        away[1] = (float)(from + row(8));
+        away[0] = (float)(position - step * S::keys);
+        away[1] = away[0] + 8;
     }
 
     /* What scores, capped where they are to be, are multiplied by to be exponents in base 2. */
@@ -231,7 +280,7 @@ template <class S> struct hopper_consumer {
         return S::scores && p.cap > 0 ? 1.0f : p.scale_log2;
     }
 
-    /* Caps scores and lets them fall by distance. */
+    /* Caps scores and lets them fall by distance, or adds their bias. */
     template <int COUNT> __device__ __forceinline__ void finish_scores(float (&scores)[COUNT], int step) {
         if constexpr (S::scores) {
             if (p.cap > 0) {
@@ -243,21 +292,22 @@ template <class S> struct hopper_consumer {
                 hopper_lower(scores, unit(), slope, away);
             }
         }
+        if constexpr (S::bias) {
+            bias.add(scores);
+        }
     }
 
-    /* Exponentials of a step's scores over the shifts as they are. Returns whether those of this thread are wrong. */
+    /* Exponentials of a step's scores over the shifts as they are, and their sums. Returns whether those of this thread are
+     * wrong. Every branch has its sums: they are computed between exponentials. */
     template <int COUNT>
-    __device__ __forceinline__ bool guess(float (&scores)[COUNT], const hopper_rows &rows, const hopper_share &share,
-                                          int step) {
+    __device__ __forceinline__ bool guess(float (&scores)[COUNT], float (&sums)[2], const hopper_rows &rows,
+                                          const hopper_share &share, int step) {
         const bool masked = S::masks && step >= share.unmasked;
         if constexpr (S::scores) {
-            if (p.alibi && !masked && position + (int)group * 64 >= (step + 1) * S::keys) { /* keys are before all rows */
+            if (step < ahead && !masked) {
                 float away[2];
-                if (p.cap > 0) {
-                    steep = hopper_cap(scores, p, steep);
-                }
                 find_away(away, step);
-                hopper_lowered_exponentials<S>(scores, rows, unit(), slope, away);
+                hopper_lowered_exponentials<S>(scores, sums, rows, p.scale_log2, slope, away);
                 return false;
             }
             if (p.cap > 0 && !p.alibi && !steep) {
@@ -265,20 +315,30 @@ template <class S> struct hopper_consumer {
                 if (masked) {
                     mask(scores, share, step, 0);
                 }
+                hopper_add<S>(sums, scores);
                 return wrong;
             }
+        }
+        if constexpr (S::bias) {
+            const bool wrong = bias.exponentials(scores, rows, p.scale_log2);
+            if (masked) {
+                mask(scores, share, step, 0);
+            }
+            hopper_add<S>(sums, scores);
+            return wrong;
         }
         finish_scores(scores, step);
         if (masked) {
             mask(scores, share, step);
         }
         hopper_exponentials<S>(scores, rows, scale());
+        hopper_add<S>(sums, scores);
         return false;
     }
 
     /* What finished scores are multiplied by to be exponents in base 2. */
     __device__ __forceinline__ float scale() const {
-        return S::scores && p.alibi ? 1.0f : unit();
+        return S::bias ? HOPPER_LOG2E : S::scores && p.alibi ? 1.0f : unit();
     }
 
     /* The scores of a step become weights, when those of the step before, which are in the same registers, have met V:
@@ -292,20 +352,22 @@ template <class S> struct hopper_consumer {
                                            const hopper_share &share, int step, bool first) {
         bool moved = false;
         float sums[2];
-        const bool begins = S::masks && step < share.full, masked = begins || step >= share.unmasked;
+        /* Where pairs are hidden rows may see their first key. */
+        const bool begins = S::masks && (step < share.full || (S::pairs && hides_pairs));
+        const bool masked = begins || step >= share.unmasked;
+        bias.wait();
         if (first || begins || !S::bf16 || (!S::masks && masked)) {
             finish_scores(scores, step);
             if (masked) {
                 mask(scores, share, step);
             }
-            moved = hopper_shift<S>(rows, scores, scale());
+            moved = hopper_shift<S>(rows, scores, scale(), 8 * slope);
             hopper_exponentials<S>(scores, rows, scale());
             hopper_add<S>(sums, scores);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
         } else {
-            const bool wrong = guess(scores, rows, share, step);
-            hopper_add<S>(sums, scores);
+            const bool wrong = guess(scores, sums, rows, share, step);
             wgmma_wait<0>();
             hopper_round<S>(weights, scores);
             if (barrier_any(8 + group, 128, wrong || !(sums[0] + sums[1] <= HOPPER_MOST * (COUNT / 2)))) {
@@ -317,7 +379,7 @@ template <class S> struct hopper_consumer {
                 if (S::masks && masked) {
                     mask(scores, share, step);
                 }
-                moved = hopper_shift<S>(rows, scores, scale());
+                moved = hopper_shift<S>(rows, scores, scale(), 8 * slope);
                 hopper_exponentials<S>(scores, rows, scale());
                 hopper_add<S>(sums, scores);
                 hopper_round<S>(weights, scores);
@@ -325,6 +387,7 @@ template <class S> struct hopper_consumer {
         }
         rows.sum[0] += sums[0];
         rows.sum[1] += sums[1];
+        bias.give_back();
         return moved;
     }
 
@@ -334,8 +397,10 @@ template <class S> struct hopper_consumer {
             take_turn();
             pass_turn();
             wait_k();
+            bias.wait();
             __syncwarp(); /* no lane still waits when one gives back for all */
             release_k(false);
+            bias.give_back();
         }
     }
 
@@ -358,13 +423,14 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ void begin(uint32_t (&weights)[S::keys / 4], hopper_rows &rows, const hopper_share &share) {
         float scores[S::keys / 2];
         wait_k();
+        const int step = step_of(share.first, share);
         take_turn();
         start_scores(scores);
         pass_turn();
         wgmma_wait<0>();
         wgmma_hold(scores);
         rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
-        soften(scores, weights, rows, share, share.first, true);
+        soften(scores, weights, rows, share, step, true);
         release_k(share.own == 1);
     }
 
@@ -374,6 +440,7 @@ template <class S> struct hopper_consumer {
                                          hopper_rows &rows, const hopper_share &share) {
         float scores[S::keys / 2];
         wait_k();
+        const int step = step_of(share.first, share);
         take_turn();
         start_scores(scores);
         wait_v();
@@ -382,7 +449,7 @@ template <class S> struct hopper_consumer {
         wgmma_wait<1>();
         wgmma_hold(scores);
         rows = {{HOPPER_NO_SHIFT, HOPPER_NO_SHIFT}, {0, 0}, {1, 1}};
-        soften(scores, weights, rows, share, share.first, true);
+        soften(scores, weights, rows, share, step, true);
         wgmma_hold(out);
         release_k(share.own == 1);
         release_v();
@@ -391,9 +458,10 @@ template <class S> struct hopper_consumer {
     /* A step after the first, the i-th in the order of visiting, of so many keys. */
     template <int KEYS>
     __device__ __forceinline__ void go_on(float (&out)[S::depth / 2], uint32_t (&weights)[S::keys / 4], hopper_rows &rows,
-                                          const hopper_share &share, int i, int step) {
+                                          const hopper_share &share, int i, int number) {
         float scores[KEYS / 2];
         wait_k();
+        const int step = step_of(number, share);
         take_turn();
         start_scores(scores);
         wait_v();

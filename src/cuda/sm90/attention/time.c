@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cuda/sm90/attention/costs.h"
+#include "problem/attention.h"
 #include "problem/problem.h"
 
 /* Workers and waves of tiles that are followed one by one; what comes before takes its mean. Workers with tiles of their
@@ -321,8 +322,17 @@ double weft_hopper_attention_power_time(const weft_hopper_attention_variant *v, 
                                       : time_by_power(&c);
 }
 
-double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
-                                  const weft_hopper_attention_layout *layout) {
+/* What a bias takes to come: of the pairs that see each other, once. */
+static double bias_time(const weft_attention *p) {
+    const weft_strides *s = &p->bias_strides;
+    const double bytes = (double)weft_dtype_bytes(weft_attention_bias_dtype(p)) * weft_attention_pairs(p) *
+                         (s->head ? (double)p->heads : 1) / (s->batch ? 1 : (double)p->batch) /
+                         (s->seq ? 1 : (double)p->seq);
+    return COST(launch_ns) + bytes / memory_rate(1);
+}
+
+static double time_without_bias(const weft_hopper_attention_variant *v, const weft_attention *p,
+                                const weft_hopper_attention_layout *layout) {
     const int64_t queries = v->tile_m / layout->pack;
     if (weft_attention_has_band(p)) {
         return band_time(v, p, layout);
@@ -354,4 +364,10 @@ double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const 
     const double time = COST(launch_ns) + (v->splits ? 0 : COST(start_ns)) + fmax(compute, fetch) +
                         COST(overlap_loss) * fmin(compute, fetch);
     return is_near && !is_whole ? time / COST(straddle) : time;
+}
+
+double weft_hopper_attention_time(const weft_hopper_attention_variant *v, const weft_attention *p,
+                                  const weft_hopper_attention_layout *layout) {
+    const double time = time_without_bias(v, p, layout);
+    return p->extras & WEFT_BIAS ? fmax(time, bias_time(p)) : time;
 }

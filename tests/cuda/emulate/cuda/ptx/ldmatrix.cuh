@@ -4,6 +4,8 @@
 
 #include "emulate.h"
 
+const unsigned char *emulated_row_at(uint32_t address); /* 16 bytes */
+
 struct emulated_ldmatrix {
     uint32_t from, *to;
 };
@@ -15,7 +17,7 @@ template <bool TRANSPOSED> static inline void emulated_load(void *const *all) {
             for (int e = 0; e < 2; e++) {
                 const int row = TRANSPOSED ? lane % 4 * 2 + e : lane / 4, col = TRANSPOSED ? lane / 4 : lane % 4 * 2 + e;
                 const emulated_ldmatrix *source = (const emulated_ldmatrix *)all[m * 8 + row];
-                memcpy(&two[e], emulated_at(source->from) + 2 * col, 2);
+                memcpy(&two[e], emulated_row_at(source->from) + 2 * col, 2);
             }
             ((const emulated_ldmatrix *)all[lane])->to[m] = two[0] | (uint32_t)two[1] << 16;
         }

@@ -14,6 +14,12 @@ template <class T, int COUNT> static inline void shared_load(uint32_t from, T (&
     emulated_fetch(from, to, sizeof to);
 }
 
+static inline void shared_load_16(uint32_t from, uint32_t &to) {
+    uint16_t two;
+    emulated_fetch(from, &two, sizeof two);
+    to = two;
+}
+
 static inline void shared_store(uint32_t to, const float (&from)[2]) {
     emulated_write(to, from, sizeof from);
 }

@@ -62,9 +62,9 @@ template <int PENDING> static inline void tma_store_wait_read() {
 
 void fence_shared_for_async();
 
-/* Where an address is in an array whose rows of 128 bytes are swizzled. */
-static inline uint32_t emulated_swizzled(uint32_t address) {
-    return address ^ (address >> 7 & 7) << 4;
+/* Where an address is in an array whose rows, of 128, 64 or 32 bytes, are swizzled. */
+static inline uint32_t emulated_swizzled(uint32_t address, uint32_t row = 128) {
+    return address ^ (address >> 7 & (row / 16 - 1)) << 4;
 }
 
 bool emulated_in_shared(uint32_t address, uint32_t bytes); /* whether they are the CTA's */
