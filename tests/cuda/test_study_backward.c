@@ -82,6 +82,7 @@ static void launches(void **state) {
     assert_int_equal(c->pass_count, 3);
     assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d64_64x64__study_dk_dv");
     assert_true(c->passes[0].walk.order.count == 4 * 2 && c->main->walk.order.count == 2 * 3 && c->passes[2].grid == 4);
+    assert_true(c->main->walk.order.kind == WEFT_ORDER_HEAD_FIRST && c->passes[0].walk.order.kind == WEFT_ORDER_REVERSE);
     assert_int_equal(weft_plan_workspace(plan), 2 * sizeof(float) * 4 * 100);
     weft_plan_json(plan, text, sizeof text);
     assert_non_null(strstr(text, "\"launches\": [\"attention_backward_bf16_d64_64x64__study_dq\", "));
@@ -94,6 +95,28 @@ static void launches(void **state) {
     weft_plan_destroy(plan);
     gradients_run(&x, &s, "study", 0);
     gradients_free(&x);
+    nothing_left();
+}
+
+/* Lengths that the problem has are in the plan's device memory for every launch, not in the host's. */
+static void known_lengths(void **state) {
+    (void)state;
+    static const int32_t starts[] = {0, 40, 100};
+    const weft_device device = gpu();
+    weft_attention p = plain();
+    weft_plan *plan;
+    open_fake(NULL);
+    p.kv_seq = 100;
+    p.sequences = 2;
+    p.lengths.q_starts = starts;
+    p.extras = WEFT_SINKS;
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    const weft_cuda_plan *c = plan->placed;
+    assert_int_equal(c->pass_count, 3);
+    for (int i = 0; i < c->pass_count; i++) {
+        assert_int_equal((uintptr_t)c->passes[i].walk.reach.sequences.lengths.q_starts, c->lengths);
+    }
+    weft_plan_destroy(plan);
     nothing_left();
 }
 
@@ -215,6 +238,7 @@ static void choices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(parameters), cmocka_unit_test(launches),
-                                       cmocka_unit_test(workspaces), cmocka_unit_test(choices)};
+                                       cmocka_unit_test(known_lengths), cmocka_unit_test(workspaces),
+                                       cmocka_unit_test(choices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,17 @@
 #include "base/status.h"
 #include "cuda/plan/backend.h"
 
-/* The order for tiles of another operation. A table numbers the plan's own tiles. Under a causal mask the first tiles of
- * keys and the last tiles of queries are the longest, so that what begins with the longest comes from the other end. */
+/* The order for tiles of another operation. A table numbers the plan's own tiles, so a custom order goes head by head.
+ * Under a causal mask the first tiles of keys and the last tiles of queries are the longest: what begins with the longest
+ * of the one begins from the other end of the other. */
 static weft_order_kind order_of(const weft_plan *plan) {
     const weft_mask mask = plan->attention.mask;
     const int is_causal = mask == WEFT_MASK_CAUSAL || mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
     const weft_order_kind kind = (weft_order_kind)plan->schedule.order;
-    if (kind == WEFT_ORDER_CUSTOM || (is_causal && kind == WEFT_ORDER_REVERSE)) {
-        return WEFT_ORDER_HEAD_FIRST;
+    if (is_causal && (kind == WEFT_ORDER_HEAD_FIRST || kind == WEFT_ORDER_REVERSE)) {
+        return kind == WEFT_ORDER_REVERSE ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
     }
-    return is_causal && kind == WEFT_ORDER_HEAD_FIRST ? WEFT_ORDER_REVERSE : kind;
+    return kind;
 }
 
 weft_status weft_cuda_pass_lay_out(const weft_plan *plan, weft_cuda_pass *pass, int64_t workers, weft_message *message) {

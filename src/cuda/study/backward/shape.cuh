@@ -28,7 +28,7 @@ struct study_backward_shape
     static_assert(numbers_at + 2 * 2 * 4 * PIECE == WEFT_STUDY_BACKWARD_SHARED_BYTES(HEAD_DIM, TILE, PIECE), "see there");
 };
 
-/* One product of a shape: over DEPTH elements of head dim, or into COLUMNS of them. */
+/* One product of a shape: over DEPTH elements of head dim, or into as many columns. */
 template <class S, int DEPTH> struct study_product : S { static constexpr int depth = DEPTH, columns = DEPTH; };
 
 /* A visit to a tile. study_general_job says what it needs where rows are queries; where they are keys, first_row and rows
