@@ -66,15 +66,13 @@ static __device__ __forceinline__ void study_store_sums(const float (&sums)[1][C
     }
 }
 
-/* 16 columns of a piece, the k-th, as the A operand of an mma; those of `dropped` are 0. */
+/* 16 columns of a piece, the k-th, as the A operand of an mma. */
 template <class S>
-static __device__ __forceinline__ void study_operand(uint32_t (&a)[1][4], const float (&from)[1][S::piece / 8][4], int k,
-                                                     uint32_t dropped) {
+static __device__ __forceinline__ void study_operand(uint32_t (&a)[1][4], const float (&from)[1][S::piece / 8][4], int k) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int half = i % 2, n = 2 * k + i / 2;
-        const uint32_t bits = dropped >> (4 * n + 2 * half);
-        a[0][i] = pack_halves<S::bf16>(bits & 1 ? 0 : from[0][n][2 * half], bits & 2 ? 0 : from[0][n][2 * half + 1]);
+        a[0][i] = pack_halves<S::bf16>(from[0][n][2 * half], from[0][n][2 * half + 1]);
     }
 }
 
@@ -92,17 +90,16 @@ static __device__ __forceinline__ void study_meet_piece(const weft_study_backwar
     study_scores<study_product<S, S::depth>>(scores, settled(x), none, settled(y + study_key_lane_at<S>()));
     study_scores<study_product<S, S::depth_v>>(grads, settled(x + S::q_bytes), none,
                                                settled(y + S::slot_bytes + study_key_lane_at<S>()));
-    const uint32_t dropped = study_dropped<S>(p.forward, job, m);
-    study_differentiate<S>(p.forward, job, m, stage, query, dropped, scores, grads);
+    study_differentiate<S>(p.forward, job, m, stage, query, scores, grads);
     const uint32_t to = settled(y + study_lane_at<S>() + part * 2 * S::out);
     const uint32_t to_v = settled(y + S::slot_bytes + study_lane_at<S>() + part * 2 * S::out_v);
 #pragma unroll
     for (int k = 0; k < S::piece / 16; k++) {
         uint32_t a[1][4];
-        study_operand<S>(a, grads, k, 0);
+        study_operand<S>(a, grads, k);
         study_values<study_product<S, S::out>>(sums, a, k, to);
         if constexpr (S::keys) {
-            study_operand<S>(a, scores, k, dropped);
+            study_operand<S>(a, scores, k);
             study_values<study_product<S, S::out_v>>(sums_v, a, k, to_v);
         }
     }

@@ -150,20 +150,35 @@ template <class S> struct study_query {
     }
 };
 
-/* Makes raw scores S weights P, and gradients of weights dP gradients of scores dS = P (dP - delta): with dropout, dP is of
- * the weights that are left; a cap multiplies dS by its slope. */
+/* Elements that are dropped become 0, the others are multiplied. */
 template <class S>
-static __device__ __forceinline__ void
-study_differentiate(const weft_study_params &p, const study_backward_job &job, const study_meeting<S> &m, int stage,
-                    const study_query<S> &query, uint32_t dropped, float (&scores)[1][S::piece / 8][4],
-                    float (&grads)[1][S::piece / 8][4]) {
-    const weft_study_general &g = p.general;
+static __device__ __forceinline__ void study_drop_elements(float (&elements)[1][S::piece / 8][4], uint32_t dropped,
+                                                           float factor) {
 #pragma unroll
     for (int n = 0; n < S::piece / 8; n++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float kept = dropped >> (4 * n + i) & 1 ? 0 : g.kept;
-            grads[0][n][i] = grads[0][n][i] * kept - query.delta_of(stage, n, i);
+            elements[0][n][i] = dropped >> (4 * n + i) & 1 ? 0 : elements[0][n][i] * factor;
+        }
+    }
+}
+
+/* Makes raw scores S weights P, and gradients of weights dP gradients of scores dS = P (dP - delta): with dropout, dP is of
+ * the weights that are left, and so is what P meets dO with; a cap multiplies dS by its slope. */
+template <class S>
+static __device__ __forceinline__ void
+study_differentiate(const weft_study_params &p, const study_backward_job &job, const study_meeting<S> &m, int stage,
+                    const study_query<S> &query, float (&scores)[1][S::piece / 8][4], float (&grads)[1][S::piece / 8][4]) {
+    const weft_study_general &g = p.general;
+    const uint32_t dropped = study_dropped<S>(p, job, m);
+    if (g.dropout_limit != 0) {
+        study_drop_elements<S>(grads, dropped, g.kept);
+    }
+#pragma unroll
+    for (int n = 0; n < S::piece / 8; n++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            grads[0][n][i] -= query.delta_of(stage, n, i);
         }
     }
     if (g.cap != 0) {
@@ -188,6 +203,9 @@ study_differentiate(const weft_study_params &p, const study_backward_job &job, c
             scores[0][n][i] = study_exp2<S>(scores[0][n][i] - query.sum_of(stage, n, i));
             grads[0][n][i] *= scores[0][n][i];
         }
+    }
+    if (g.dropout_limit != 0) {
+        study_drop_elements<S>(scores, dropped, 1);
     }
 }
 
