@@ -132,7 +132,7 @@ def test_gradients_of_packed_batches(dtype):
     check_gradients(flash, right, given, weight)
 
 
-def test_gradients_of_block_masks_and_trees():
+def test_gradients_of_block_masks():
     mask = torch.rand(1, 4, 300, 410) < 0.6
     given = dict(q=normal(1, 300, 4, 64), k=normal(1, 410, 2, 64), v=normal(1, 410, 2, 64))
     blocks = weft.BlockMask(mask.numpy(), (64, 64))
