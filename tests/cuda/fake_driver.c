@@ -306,7 +306,8 @@ static block *blocks;
 static int memory_new(uint64_t *pointer, size_t bytes) {
     block *b = fake_script("memory", 0) ? NULL : malloc(sizeof *b);
     void *data = NULL;
-    if (!b || bytes == 0 || posix_memalign(&data, 256, bytes)) {
+    const size_t most = (size_t)fake_script("room", 1 << 30);
+    if (!b || bytes == 0 || bytes > most || posix_memalign(&data, 256, bytes)) {
         free(b);
         return fake_script("memory", 2);
     }

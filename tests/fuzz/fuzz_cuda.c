@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
-    script("anywhere=1 launch=701");
+    script("anywhere=1 launch=701 room=1000000");
     return 0;
 }
 
