@@ -27,7 +27,7 @@ static inline weft_status plan_on(weft_plan **plan, const void *problem, const w
                                   const weft_machine *machine, const weft_device *device, weft_message *message) {
     const weft_schedule none = WEFT_SCHEDULE_INIT;
     weft_schedule s = schedule ? *schedule : none;
-    const weft_plan_options options = {sizeof options, schedule ? &s : NULL, machine, device};
+    const weft_plan_options options = {sizeof options, schedule ? &s : NULL, machine, device, 0};
     uint32_t *table = NULL;
     if (s.order == WEFT_ORDER_CUSTOM && !s.order_table) {
         weft_grid grid;

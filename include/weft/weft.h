@@ -278,7 +278,7 @@ typedef struct weft_attention_gradients {
     int32_t operation;  /**< WEFT_ATTENTION_BACKWARD */
     const void *q, *k, *v, *grad_o;
     void *grad_q, *grad_k, *grad_v;
-    const void *o;              /**< what the forward pass gave, with its lse; both null: computed again */
+    const void *o;              /**< what the forward pass gave, with its lse; both null: computed again, by a CPU only */
     const float *lse;           /**< as in weft_attention_data, or null */
     const float *sinks, *alibi; /**< from here on as in weft_attention_data */
     const void *bias;
@@ -286,12 +286,14 @@ typedef struct weft_attention_gradients {
     weft_lengths lengths;
     uint64_t dropout_seed;
     weft_pairs pairs;
+    void *workspace; /**< on a GPU: weft_plan_workspace() bytes that no other run uses at the same time, or null: the plan's
+                          own. Nothing need be in it, and nothing of use is left there */
 } weft_attention_gradients;
 
 /* clang-format off */
 #define WEFT_ATTENTION_GRADIENTS_INIT                                                                                      \
     {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
-     NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}}
+     NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, NULL}
 /* clang-format on */
 
 /** Buffers of a GEMM. c is read only when beta is not 0. */
@@ -397,10 +399,11 @@ typedef struct weft_plan_options {
     const weft_schedule *schedule; /**< null: all chosen */
     const weft_machine *machine;   /**< null: the device's own */
     const weft_device *device;     /**< null: the CPU */
+    int32_t brings_workspace;      /**< 1: every run brings its workspace, and the plan allocates none */
 } weft_plan_options;
 
 #define WEFT_PLAN_OPTIONS_INIT                                                                                             \
-    { sizeof(weft_plan_options), NULL, NULL, NULL }
+    { sizeof(weft_plan_options), NULL, NULL, NULL, 0 }
 
 /** Makes a plan. On failure *plan is null.
  *
@@ -413,8 +416,9 @@ typedef struct weft_plan_options {
  * and a null machine is the GPU as its driver describes it. The plan loads its kernel. It belongs to the CUDA context that
  * is current in this thread, if that is one of the device, else to the device's primary context, which is what the CUDA
  * runtime and every framework use. The device memory that it owns is a table, if the schedule asks for one (4 bytes a
- * position), the lengths that the problem has (20 bytes a sequence) and the arrays of its masks, and 13 KiB of counters for
- * dynamic dispatch. Plans may be made and destroyed while other threads capture streams.
+ * position), the lengths that the problem has (20 bytes a sequence) and the arrays of its masks, 13 KiB of counters for
+ * dynamic dispatch, and a workspace, if its runs need one and do not bring theirs. Plans may be made and destroyed while
+ * other threads capture streams.
  *
  * WEFT_NOT_FOUND when there is no driver or no such device, WEFT_UNSUPPORTED when the driver is too old or no kernel fits
  * (the message says why), WEFT_FAILED when the driver fails.
@@ -458,6 +462,11 @@ WEFT_API weft_status weft_plan_run_with_progress(const weft_plan *plan, const vo
  * null, and has run when the call returns.
  */
 WEFT_API weft_status weft_plan_enqueue(const weft_plan *plan, const void *data, void *stream, weft_message *message);
+
+/** Bytes of the workspace that a run of a plan takes, in device memory aligned to 16 bytes; 0: none. The data's struct has
+ * it, as `workspace`. Without it a run takes the plan's own: then runs on several streams wait for each other, and a run
+ * that is captured in a CUDA graph is WEFT_INVALID, because it might run at the same time as others. */
+WEFT_API size_t weft_plan_workspace(const weft_plan *plan);
 
 /** Describes a plan, in words or as one JSON object.
  *

@@ -30,6 +30,7 @@ extern "C" {
 WEFT_API void *weft_xla_attention_cpu(void *call_frame);
 WEFT_API void *weft_xla_attention_cuda(void *call_frame);
 WEFT_API void *weft_xla_attention_backward_cpu(void *call_frame);
+WEFT_API void *weft_xla_attention_backward_cuda(void *call_frame);
 WEFT_API void *weft_xla_gemm_cpu(void *call_frame);
 WEFT_API void *weft_xla_gemm_cuda(void *call_frame);
 

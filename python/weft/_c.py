@@ -80,7 +80,7 @@ STRUCTURES = {
     "AttentionData": f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs",
     "AttentionGradients": (
         f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed; "
-        "Pairs pairs"
+        "Pairs pairs; void* workspace"
     ),
     "GemmData": f"{_HEAD} void* a b c",
     "Schedule": (
@@ -100,7 +100,7 @@ STRUCTURES = {
         f"{_SIZED} char[32] name; char[96] title; int64 stages; double early spread_step spread_tile spread_load merge matrix overlap; "
         "double step_cycles launch prologue epilogue hidden clock spread_kept; int64 dq_pass; double trips score_cycles beside"
     ),
-    "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device",
+    "PlanOptions": f"{_SIZED} Schedule* schedule; Machine* machine; Device* device; int32 brings_workspace",
     "Tuned": f"{_SIZED} Schedule schedule; double seconds spread; int64 runs date; int32 whole",
     "TuneState": (
         f"{_SIZED} int64 candidates same dropped; double dropped_from; int64 refused untimed racing runs disturbed; "
@@ -189,6 +189,7 @@ _OTHER_FUNCTIONS = {  # what it gives, and what it takes
     "weft_plan_destroy": (None, "void*"),
     "weft_plan_schedule": ("Schedule", "void*"),
     "weft_plan_walk": ("Walk*", "void* size"),
+    "weft_plan_workspace": ("size", "void*"),
     "weft_plan_text": ("size", "void* char* size"),
     "weft_plan_json": ("size", "void* char* size"),
     "weft_search_destroy": (None, "void*"),

@@ -18,12 +18,13 @@ class _Ready(NamedTuple):
     """What a run on arrays of a known form needs."""
 
     plan: plans.Plan
-    pack: Callable[..., bytes]  # of pointers to inputs and outputs; with features, to their arrays, and dropout's seed
+    pack: Callable[..., bytes]  # of pointers to inputs and outputs; with features, to their arrays, and dropout's seed; the workspace
     outputs: Tuple[Output, ...]
     device: Tuple[int, int]
     size: int  # bytes of an element
     maker: Framework  # of the outputs
     plain: bool  # whether the outputs are the results as they are
+    workspace: int  # in fp32 numbers
 
 
 _ready: Dict[tuple, _Ready] = {}  # by the forms of the arrays and the options; the newest last
@@ -44,7 +45,7 @@ def _planned(operation: Operation, names: Tuple[str, ...], forms: Tuple[tuple, .
              schedule: Optional[schedules.Schedule], kernel: Optional[str]) -> plans.Plan:  # fmt: skip
     """The plan for views of these names and forms (their shape, strides, dtype and device), kept for the next call."""
     problem = operation.problem_of({name: View(0, *form, None) for name, form in zip(names, forms)}, options)
-    return plans.Plan(problem, schedules.of(schedule), None, forms[0][3], kernel)
+    return plans.Plan(problem, schedules.of(schedule), None, forms[0][3], kernel, brings_workspace=True)
 
 
 def _views(operation: Operation, framework: Framework, given: Tuple[Any, ...]) -> Dict[str, View]:
@@ -74,9 +75,10 @@ def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ..
     plan = _planned(operation, tuple(formed), tuple(view[1:5] for view in formed.values()), options, schedule, kernel)
     plain = framework.maker is framework and all(output.row is None for output in outputs.values())
     first = views[operation.inputs[0]]
-    pack = plan.packer((*operation.inputs, *wanted, *beside))
+    workspace = -(-plan.workspace // 4)
+    pack = plan.packer((*operation.inputs, *wanted, *beside, *(("workspace",) if workspace else ())))
     return _Ready(plan, pack, tuple(outputs[name] for name in wanted), first.device, arrays.BYTES[first.dtype], framework.maker,
-                  plain), list(made.values())  # fmt: skip
+                  plain, workspace), list(made.values())  # fmt: skip
 
 
 def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: schedules.ScheduleLike, kernel: Optional[str],
@@ -107,12 +109,15 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
         ready, made = _make_ready(operation, framework, given, views, options, chosen, kernel, wanted,
                                   () if asked is None else (*beside, "dropout_seed"))  # fmt: skip
         _remember(key, ready)
-    plan, pack, outputs, device, _, maker, plain = ready
+    plan, pack, outputs, device, _, maker, plain, workspace = ready
     for output in outputs[len(made) :]:
         made.append(output.allocate(framework, given))
     pointers += map(maker.pointer, made)
     if asked is not None:
         pointers += (*(view.pointer for view in beside.values()), asked.seed)
+    if workspace:  # the framework's, whose allocator knows the stream, and captures
+        room = maker.empty(given[0], (workspace,), fp32=True)
+        pointers.append(maker.pointer(room))
     stream = 0
     if device[0] == CUDA:
         stream = framework.stream(device)

@@ -2,7 +2,7 @@
 
 Functions, arguments and results are those of flash_attn 2; what FlashAttention-3 has beyond that are keywords. causal is aligned to the
 bottom right, and a window of (-1, -1) hides nothing. Tensors are on the CPU or an NVIDIA GPU, of any head dim; on the CPU also fp32.
-Gradients are computed on the CPU; on a GPU a backward pass raises NotImplementedError. Paged caches, FP8 and `qv` are refused by name.
+On a GPU, gradients are there for head dims up to 256. Paged caches, FP8 and `qv` are refused by name.
 Every result is deterministic, so `deterministic` changes nothing; `num_splits`, `pack_gqa` and `sm_margin` tune other kernels.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Optional, Tuple
 import torch
 from torch import Tensor
 
-from . import by_torch, features, frameworks
+from . import by_torch, features
 from .errors import Invalid, Unsupported
 from .torch import OPERATORS, row_contiguous
 
@@ -33,27 +33,12 @@ def _refuse(**arguments: Any) -> None:
             raise Unsupported(f"weft has no {name} ({_MEANING[name]}) yet")
 
 
-class _NoGradient(torch.autograd.Function):
-    """What was computed on a GPU, whose gradient is not there."""
-
-    @staticmethod
-    def forward(ctx, out, *inputs):
-        return out
-
-    @staticmethod
-    def backward(ctx, grad):
-        raise Unsupported("weft computes no gradients on a GPU yet: call .detach(), or torch.no_grad()")
-
-
 def _run(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, probs: bool,
          asked: Optional[features.Asked]) -> Any:  # fmt: skip
     """(out, softmax_lse) on whichever device; softmax_lse only where `probs` or a gradient needs it."""
     q, k, v = (row_contiguous(x) for x in (q, k, v))
-    inputs = [x for x in (q, k, v) if x.requires_grad] if frameworks.needs_grad((q, k, v)) else []
-    with torch.set_grad_enabled(bool(inputs) and not q.is_cuda):
-        o = OPERATORS.attention(q, k, v, causal=causal, scale=scale, return_lse=probs, asked=asked)
-    out, lse = o if probs else (o, None)
-    return (_NoGradient.apply(out, *inputs) if q.is_cuda and inputs else out), lse
+    o = OPERATORS.attention(q, k, v, causal=causal, scale=scale, return_lse=probs, asked=asked)
+    return o if probs else (o, None)
 
 
 def _weights(q: Tensor, k: Tensor, scale: Optional[float], causal: bool, numbers: features.Features, alibi: Optional[Tensor]) -> Tensor:

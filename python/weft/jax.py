@@ -20,7 +20,7 @@ from .frameworks import JAX, NUMPY_NAMES
 from .operations import ATTENTION, ATTENTION_BACKWARD, GEMM, AttentionOptions, Operation, attention_options
 
 _PLATFORMS = {"cpu": "cpu", "CUDA": "cuda"}  # XLA's name, weft's
-_HANDLED = {ATTENTION: _PLATFORMS, ATTENTION_BACKWARD: {"cpu": "cpu"}, GEMM: _PLATFORMS}
+_HANDLED = (ATTENTION, ATTENTION_BACKWARD, GEMM)
 
 
 class _Call(NamedTuple):
@@ -46,8 +46,8 @@ def why_no_ffi() -> Optional[str]:
     if not hasattr(jax, "ffi"):
         return f"JAX {jax.__version__} has no jax.ffi, which came with 0.5"
     try:
-        for operation, platforms in _HANDLED.items():
-            for platform, suffix in platforms.items():
+        for operation in _HANDLED:
+            for platform, suffix in _PLATFORMS.items():
                 name = _target(operation).replace("weft_", f"weft_xla_", 1)
                 handler = ctypes.cast(getattr(_c.library, f"{name}_{suffix}"), ctypes.c_void_p)
                 jax.ffi.register_ffi_target(_target(operation), jax.ffi.pycapsule(handler), platform=platform)
@@ -83,7 +83,7 @@ def _call(what: _Call, *given: Any) -> List[Any]:
     problem = operation.problem_of({**views, **made}, what.options)
     _c.call(_c.library.weft_problem_check, ctypes.byref(problem))
     if what.device is not None:
-        plans.Plan(problem, what.schedule, None, what.device)
+        plans.Plan(problem, what.schedule, None, what.device, brings_workspace=True)
     results = [jax.ShapeDtypeStruct(outputs[x].shape, numpy.float32 if outputs[x].fp32 else given[0].dtype) for x in what.wanted]
     call = jax.ffi.ffi_call(_target(operation), results, vmap_method="sequential")
     seed = numpy.array([what.seed], numpy.uint64).view(numpy.int64)
@@ -169,7 +169,7 @@ def _asked(q: Any, given: Optional[features.Asked]) -> Tuple[Optional[features.F
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[float] = None, offset: Optional[int] = None,
               layout: str = "bshd", return_lse: bool = False, schedule: schedules.ScheduleLike = None,
               asked: Optional[features.Asked] = None, **options: Any) -> Any:  # fmt: skip
-    """weft.attention() under jax.jit, jax.vmap and, on the CPU, jax.grad. Shapes and options are the same, window to return_max among
+    """weft.attention() under jax.jit, jax.vmap and jax.grad. Shapes and options are the same, window to return_max among
     them; sinks, alibi, bias and lengths may be traced, the others are Python values.
 
     Runs where JAX runs: on the CPU or an NVIDIA GPU. q, k, v and sinks have gradients, but not beside alibi or an added bias.

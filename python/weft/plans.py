@@ -30,14 +30,15 @@ class Plan(notebook.Shown):
     """A plan of the library, from weft.plan()."""
 
     def __init__(self, problem: _c.Structure, schedule: schedules.Schedule, machine: Optional[_c.Machine], device: Tuple[int, int],
-                 kernel: Optional[str] = None, mode: int = 0):  # fmt: skip
+                 kernel: Optional[str] = None, mode: int = 0, brings_workspace: bool = False):  # fmt: skip
         self._handle = ctypes.c_void_p()
         self._made_from = (problem, schedule, machine, device, kernel)
         self.operation = operations.BY_NUMBER[problem.operation]
         where = _c.Device(*device, kernel=None if kernel is None else str(kernel).encode(), mode=mode)
         own = custom.is_custom(schedule.order)
         given = schedules.to_c(dataclasses.replace(schedule, order=None) if own else schedule)
-        options = _c.PlanOptions(ctypes.pointer(given), machine and ctypes.pointer(machine), ctypes.pointer(where))
+        options = _c.PlanOptions(ctypes.pointer(given), machine and ctypes.pointer(machine), ctypes.pointer(where),
+                                 brings_workspace)  # fmt: skip
         if own:
             grid = _c.Grid()
             _c.call(_c.library.weft_plan_positions, ctypes.byref(problem), ctypes.byref(options), ctypes.byref(grid))
@@ -56,6 +57,11 @@ class Plan(notebook.Shown):
     def enqueue(self, data: bytes, stream: int = 0) -> None:
         """Puts a run on a stream; on the CPU it has run when this returns."""
         _c.call(_enqueue, self._handle, data, stream or None)
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of device memory that a run takes beside its arrays."""
+        return _c.library.weft_plan_workspace(self._handle)
 
     @property
     def subject(self) -> str:

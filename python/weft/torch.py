@@ -41,6 +41,19 @@ def _why_not(q: Tensor) -> Optional[str]:
     return None
 
 
+@torch.compiler.assume_constant_result
+def _is_capable(index: Optional[int]) -> bool:
+    """Whether a GPU is of compute capability 8.0 or later."""
+    return torch.cuda.get_device_capability(index) >= (8, 0)
+
+
+def _has_gradient(q: Tensor, v: Tensor) -> bool:
+    """Whether weft differentiates an attention of tensors like these: on a GPU, of 16 bits and head dims up to 256."""
+    if q.device.type != "cuda":
+        return q.device.type == "cpu"
+    return q.dtype in (torch.float16, torch.bfloat16) and max(q.shape[-1], v.shape[-1]) <= 256 and _is_capable(q.device.index)
+
+
 def row_contiguous(x: Tensor) -> Tensor:
     """x, or a copy where its last dimension is not contiguous, it is one row repeated, or a GPU could not read whole vectors."""
     if x.stride(-1) != 1 or not any(x.stride()[:-1]):
@@ -115,11 +128,11 @@ def _attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tens
                         block_bits: Optional[Tensor], tree: Optional[Tensor], causal: bool, scale: Optional[float],
                         offset: Optional[int], layout: str, window: Optional[Sequence[int]], block_mask: Optional[Sequence[int]],
                         chunk: int, prefix: int, softcap: float, dropout: float, seed: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of q, k and v on the CPU, each packed, and of sinks, (0,) without them."""
+    """The gradients of q, k and v, each packed, and of sinks, (0,) without them."""
     arrays = (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, block_starts, block_list, block_bits_at, block_bits, tree)
     asked = _asked(arrays, window, block_mask, chunk, prefix, softcap, dropout, seed, False)
-    q, k, v, o = (_dense(x) for x in (q, k, v, o))
-    if grad_o.stride() != o.stride():
+    q, k, v, o = (row_contiguous(_dense(x)) for x in (q, k, v, o))
+    if grad_o.stride() != o.stride() or (grad_o.is_cuda and grad_o.data_ptr() % 16):
         grad_o = torch.empty_like(o).copy_(grad_o)
     grads = compute.attention_backward(q, k, v, grad_o, o, lse, causal, scale, offset, layout, asked)
     grad_q, grad_k, grad_v, *grad_sinks = (x.contiguous() for x in grads)
@@ -139,12 +152,26 @@ def _keep(ctx, inputs, output):
     ctx.save_for_backward(*inputs[:count], *output[:2])
 
 
+def _by_weft(tensors: Sequence[Tensor], grad_o: Tensor, needs: Dict[str, bool], asked: Optional[features.Asked], numbers: Sequence[Any],
+             inputs: Sequence[Optional[Tensor]]) -> Sequence[Optional[Tensor]]:  # fmt: skip
+    """The gradients of q, k, v and what is beside them; tensors: q, k, v, o and lse."""
+    q, k, v, o, lse = tensors
+    *grads, grad_sinks = _attention_backward(q, k, v, grad_o, o, lse, *inputs, *numbers)
+    given = {"sinks": grad_sinks if needs["sinks"] else None}
+    if needs["bias"]:
+        causal, scale, offset, layout = numbers[:4]
+        side = by_torch.Asked(scale, causal, offset, asked.features, asked.arrays)
+        second = (by_torch.heads_second(x, layout) for x in (q, k, v, grad_o, o))
+        given["bias"] = by_torch.bias_gradient(*second, lse, side, asked.seed)
+    return (*grads, *(given.get(name) for name in features.ARRAYS))
+
+
 def _backward(ctx, grad_o, grad_lse, grad_max):
     if grad_lse is not None or grad_max is not None:
         raise Unsupported("the gradient of lse is not there yet" if grad_max is None else "the gradient of max is not there")
     *inputs, o, lse = ctx.saved_tensors
     (q, k, v), arrays, numbers = inputs[:3], dict(zip(features.ARRAYS, inputs[3:])), ctx.rest[:11]
-    none = (None,) * len(ctx.rest)
+    none, fallback = (None,) * len(ctx.rest), ctx.rest[-1]
     if grad_o is None:
         return (*(None,) * len(inputs), *none)
     needs = dict(zip(features.ARRAYS, ctx.needs_input_grad[3:]))
@@ -153,17 +180,16 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
     if needs["bias"] and (arrays["block_starts"] is not None or arrays["tree"] is not None):
         raise Unsupported("the gradient of a bias beside a block_mask or a tree is not there")
     asked = _asked(inputs[3:], *numbers[4:], False)
-    if q.device.type == "cpu" and (asked is not None or _why_not(q) is None):
-        *grads, grad_sinks = _attention_backward(q, k, v, grad_o, o, lse, *inputs[3:], *numbers)
-        given = {"sinks": grad_sinks if needs["sinks"] else None, "bias": None}
-        if needs["bias"]:
-            causal, scale, offset, layout = numbers[:4]
-            side = by_torch.Asked(scale, causal, offset, asked.features, asked.arrays)
-            second = (by_torch.heads_second(x, layout) for x in (q, k, v, grad_o, o))
-            given["bias"] = by_torch.bias_gradient(*second, lse, side, asked.seed)
-        return (*grads, *(given.get(name) for name in arrays), *none)
+    if _has_gradient(q, v) and (asked is not None or _why_not(q) is None):
+        try:
+            return (*_by_weft((q, k, v, o, lse), grad_o, needs, asked, numbers, inputs[3:]), *none)
+        except (Unsupported, NotFound) as error:  # as the forward pass did: a build without kernels for the GPU
+            if asked is not None or not fallback:
+                raise
+            announce(str(error))
     if asked is not None:
-        raise Unsupported(f"on {q.device.type}, the gradient of an attention with {', '.join(features.named(asked))} is not there yet")
+        raise Unsupported(f"on {q.device.type}, the gradient of an attention with {', '.join(features.named(asked))} is there for float16 "
+                          f"and bfloat16 with head dims up to 256, not for {q.dtype} with {max(q.shape[-1], v.shape[-1])}")  # fmt: skip
     # Outside of an operator, as torch keeps no gradients inside of one.
     with torch.enable_grad():
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]
@@ -212,7 +238,7 @@ def _apply(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: Optiona
     seed = 0 if asked is None else asked.seed - (asked.seed >> 63 << 64)
     o, lse, most = torch.ops.weft.attention(
         q, k, v, *tensors.values(), causal, scale, offset, layout, numbers.window, numbers.block_mask, numbers.chunk,
-        numbers.prefix, numbers.softcap, numbers.dropout, seed, return_lse or (needs_grad and q.device.type == "cpu"), numbers.max, text, fallback,
+        numbers.prefix, numbers.softcap, numbers.dropout, seed, return_lse or (needs_grad and _has_gradient(q, v)), numbers.max, text, fallback,
     )  # fmt: skip
     return compute.results(o if o.shape[-1] == width else o[..., :width], lse if return_lse else None, most if numbers.max else None)
 

@@ -83,6 +83,9 @@ weft_status weft_bench_open(weft_bench **bench, const weft_plan *plan, const wef
     status = status ? status : check_memory(b, message);
     status = status || !plan->placed ? status : weft_bench_cuda_open(b, plan, message);
     status = status ? status : make_buffers(b, message);
+    if (status == WEFT_OK && plan->placed && b->operation->after) {
+        status = weft_bench_forward(b, plan, message);
+    }
     if (status) {
         weft_bench_close(b);
         *bench = NULL;

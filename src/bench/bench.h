@@ -62,6 +62,9 @@ size_t weft_bench_draw(const weft_problem *problem, const weft_buffer *buffer, u
 weft_status weft_bench_fill(const weft_bench *bench, const weft_bench_memory *memory, size_t number, void *to,
                             weft_message *message);
 
+/* bench_forward.c: gives a backward pass on a GPU the O and LSE of its inputs. */
+weft_status weft_bench_forward(weft_bench *bench, const weft_plan *plan, weft_message *message);
+
 /* Puts a run on the bench's stream; on the CPU it is done when this returns. */
 weft_status weft_bench_enqueue(weft_bench *bench, const weft_plan *plan, weft_message *message);
 

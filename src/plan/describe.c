@@ -109,10 +109,27 @@ json_t *weft_plan_schedule_json(const weft_plan *plan) {
     return object;
 }
 
+/* The kernels of a run, where there are several. */
+static json_t *launches_json(const weft_plan *plan) {
+    json_t *list = json_array();
+    for (size_t i = 0; plan->backend->launch && plan->backend->launch(plan, i); i++) {
+        weft_json_append(&list, json_string(plan->backend->launch(plan, i)));
+    }
+    return list;
+}
+
 size_t weft_plan_json(const weft_plan *plan, char *text, size_t size) {
     json_t *object = json_pack("{s:o, s:o, s:s, s:s, s:I}", "problem", weft_plan_problem_json(plan), "schedule",
                                weft_plan_schedule_json(plan), "machine", plan->machine.name, "kernel",
                                weft_plan_kernel(plan), "positions", (json_int_t)plan->walk.order.count);
+    json_t *launches = launches_json(plan);
+    if (json_array_size(launches) > 1) {
+        weft_json_set(&object, "launches", json_incref(launches));
+    }
+    json_decref(launches);
+    if (weft_plan_workspace(plan) > 0) {
+        weft_json_set(&object, "workspace", json_integer((json_int_t)weft_plan_workspace(plan)));
+    }
     return weft_json_print(object, text, size);
 }
 
@@ -157,9 +174,17 @@ size_t weft_plan_outline(const weft_plan *plan, char *text, size_t size) {
 }
 
 size_t weft_plan_text(const weft_plan *plan, char *text, size_t size) {
+    const weft_backend *backend = plan->backend;
     const size_t outline = weft_plan_outline(plan, text, size), used = outline < size ? outline : size;
-    const int length = snprintf(text ? text + used : NULL, size - used, "kernel     %s%s%s\n", plan->backend->name,
-                                plan->backend->kernel ? ", " : "", plan->backend->kernel ? weft_plan_kernel(plan) : "");
+    char kernels[512] = "";
+    if (backend->kernel && !backend->launch) {
+        snprintf(kernels, sizeof kernels, ", %s", weft_plan_kernel(plan));
+    }
+    for (size_t i = 0; backend->launch && backend->launch(plan, i); i++) {
+        const size_t length = strlen(kernels);
+        snprintf(kernels + length, sizeof kernels - length, ", %s", backend->launch(plan, i));
+    }
+    const int length = snprintf(text ? text + used : NULL, size - used, "kernel     %s%s\n", plan->backend->name, kernels);
     return outline + (length > 0 ? (size_t)length : 0);
 }
 

@@ -74,6 +74,7 @@ weft_status weft_plan_draft_with(weft_plan *draft, weft_machine *machine, const 
         (o.machine && (status = weft_machine_copy(machine, o.machine, message)))) {
         return status;
     }
+    draft->brings_workspace = o.brings_workspace != 0;
     *given = o.machine ? machine : NULL;
     return WEFT_OK;
 }

@@ -123,8 +123,8 @@ static weft_status make_table(weft_plan *plan, weft_message *message) {
 enum { MOST_SORTED = 1 << 20 };
 
 /* Whether a block mask is known, and is the same for all heads. */
-static int has_alike_lists(const weft_blocks *blocks) {
-    return blocks->pairs.block_starts && blocks->head_stride == 0;
+static int has_alike_lists(const weft_reach *reach) {
+    return reach->kind == WEFT_REACH_BLOCKS && reach->blocks.pairs.block_starts && reach->blocks.head_stride == 0;
 }
 
 /* Whether longest-first has to look at the tiles: their steps do not grow from column to column, but are known. Neighbours
@@ -132,7 +132,7 @@ static int has_alike_lists(const weft_blocks *blocks) {
 static int sorts_tiles(const weft_plan *plan) {
     const weft_walk *w = &plan->walk;
     return plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && weft_reach_has_band(&w->reach) && !w->reach.joined &&
-           (weft_sequences_vary(&w->reach.sequences) || has_alike_lists(&w->reach.blocks)) && w->visits == 1 &&
+           (weft_sequences_vary(&w->reach.sequences) || has_alike_lists(&w->reach)) && w->visits == 1 &&
            w->cluster_rows * w->cluster_cols == 1 && w->order.count <= MOST_SORTED;
 }
 
@@ -191,7 +191,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
                          "cluster %" PRId64 "x%" PRId64 " does not divide the grid of %" PRId64 "x%" PRId64 " tiles",
                          s->cluster_m, s->cluster_n, tiles.rows, tiles.cols);
     }
-    if (reach.blocks.rows > 0 && s->cluster_m * s->cluster_n > 1) {
+    if (reach.kind == WEFT_REACH_BLOCKS && s->cluster_m * s->cluster_n > 1) {
         return weft_fail(message, WEFT_UNSUPPORTED, "clusters do not go with a block mask");
     }
     const weft_grid positions = weft_walk_positions(tiles, (weft_sweep)s->sweep, s->cluster_m, s->cluster_n);
@@ -311,6 +311,10 @@ const weft_machine *weft_plan_machine(const weft_plan *plan) {
 
 const char *weft_plan_kernel(const weft_plan *plan) {
     return plan->backend->kernel ? plan->backend->kernel(plan) : plan->backend->name;
+}
+
+size_t weft_plan_workspace(const weft_plan *plan) {
+    return plan->backend->workspace ? plan->backend->workspace(plan) : 0;
 }
 
 const char *weft_plan_profile(const weft_plan *plan) {

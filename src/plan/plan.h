@@ -20,8 +20,11 @@ typedef struct weft_kernel_facts {
 /* A way to run plans: a table of functions. Buffers have been checked for null; problems are resolved. */
 typedef struct weft_backend {
     const char *name;
-    const char *(*kernel)(const weft_plan *plan);  /* the kernel that the plan takes; null where there is only one kind */
-    const char *(*profile)(const weft_plan *plan); /* the name of its profile; null: the machine's usual one */
+    const char *(*kernel)(const weft_plan *plan); /* the kernel that the plan takes; null where there is only one kind */
+    const char *(*launch)(const weft_plan *plan, size_t index); /* the kernels of a run, in their order; null past the last.
+                                                                   Null where a run is one kernel */
+    size_t (*workspace)(const weft_plan *plan);                 /* see weft_plan_workspace(); null: 0 */
+    const char *(*profile)(const weft_plan *plan);              /* the name of its profile; null: the machine's usual one */
 
     /* For devices with memory and kernels of their own, null otherwise. `open` takes the device and a kernel, before the
      * schedule is laid out: it fixes tiles and workers, and the machine where none was given. `place` puts on the device
@@ -75,9 +78,10 @@ struct weft_plan {
     int given_machine; /* 1: the caller gave it; 0: it is the device's own */
     int on_paper;      /* 1: laid out for a machine that need not be here, by a backend that knows it; cannot be placed */
     weft_walk walk;
-    uint32_t *table; /* what walk.order.table points to, or null */
-    void *kept;      /* what the problem points to, or null */
-    int joined;      /* attention, packed: see weft_tiling; set by the backend */
+    uint32_t *table;      /* what walk.order.table points to, or null */
+    void *kept;           /* what the problem points to, or null */
+    int joined;           /* attention, packed: see weft_tiling; set by the backend */
+    int brings_workspace; /* as in weft_plan_options */
     weft_device device;
     const weft_backend *backend;
     void *placed;           /* what the backend holds for this plan, or null */

@@ -55,7 +55,7 @@ static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     *reach = weft_reach_make(p->kv_seq, p->seq, s->tile_n, s->tile_m, weft_slice_transpose(&slice));
     if (weft_attention_has_band(p)) {
         weft_reach_set_band(reach, weft_attention_band(p), weft_attention_sequences(p), 1);
-        reach->blocks.pairs.tree = p->pairs.tree; /* lists of a block mask are of queries, so tiles of keys go without */
+        reach->blocks = weft_attention_blocks(p); /* lists are of queries: tiles of keys visit what the band shows */
     }
     *tiles = (weft_grid){p->batch, p->kv_heads, weft_reach_tiles(reach)};
 }
@@ -211,6 +211,8 @@ const weft_operation_row weft_operation_attention_backward = {
     .lengths = offsetof(weft_attention_gradients, lengths),
     .pairs = offsetof(weft_attention_gradients, pairs),
     .seed = offsetof(weft_attention_gradients, dropout_seed),
+    .workspace = offsetof(weft_attention_gradients, workspace),
+    .after = WEFT_ATTENTION,
     .flops = flops,
     .buffers = buffers,
     .sides = sides,

@@ -106,6 +106,12 @@ typedef struct weft_operation_row {
     /* Where an attention's data has dropout_seed. */
     size_t seed;
 
+    /* The operation whose results are its optional inputs; 0: none. */
+    int32_t after;
+
+    /* Where the data has a workspace, which weft_plan_workspace() says the size of; 0: it needs none. */
+    size_t workspace;
+
     double (*flops)(const weft_problem *problem);
 
     /* The buffers of a resolved problem, inputs and outputs, in the order of the data's fields; how many there are. */

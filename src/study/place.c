@@ -83,7 +83,7 @@ weft_status weft_study_place_by_side(weft_study *s, weft_bench *bench, weft_plan
     if (status) {
         return status;
     }
-    if (plan->walk.dispatch != WEFT_DISPATCH_STATIC || plan->walk.workers != s->workers || c->ctas != 1) {
+    if (plan->walk.dispatch != WEFT_DISPATCH_STATIC || plan->walk.workers != s->workers || c->main->ctas != 1) {
         return weft_fail(message, WEFT_INVALID, "sides need static dispatch and one CTA on every SM");
     }
     c->worker_of_sm = s->worker_of_sm;

@@ -117,6 +117,10 @@ void *weft_xla_attention_backward_cpu(void *call_frame) {
     return handle(call_frame, WEFT_ATTENTION_BACKWARD, WEFT_DEVICE_CPU);
 }
 
+void *weft_xla_attention_backward_cuda(void *call_frame) {
+    return handle(call_frame, WEFT_ATTENTION_BACKWARD, WEFT_DEVICE_CUDA);
+}
+
 void *weft_xla_gemm_cpu(void *call_frame) {
     return handle(call_frame, WEFT_GEMM, WEFT_DEVICE_CPU);
 }

@@ -16,7 +16,7 @@ static weft_status make(weft_plan **plan, const weft_xla_key *key, weft_message 
     weft_device device = WEFT_DEVICE_INIT;
     device.kind = key->kind;
     device.index = key->index;
-    const weft_plan_options options = {sizeof options, &key->schedule, NULL, &device};
+    const weft_plan_options options = {sizeof options, &key->schedule, NULL, &device, 0};
     return weft_plan_create(plan, &key->problem, &options, message);
 }
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "cuda/sm90/attention/params.h"
-#include "cuda/study/params.h"
-#include "fake_driver.h"
+#include "fake_study.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 
@@ -16,11 +15,11 @@ static void set_mask(weft_attention *problem, const weft_reach *reach) {
     problem->offset = causal ? reach->slice.high : 0;
 }
 
-/* The problem that the parameters describe; dtype, head dim and tile are in the kernel's name. */
-static int problem_of(const char *kernel, const weft_study_params *p, weft_attention *problem) {
+int fake_study_problem(const char *kernel, const weft_study_params *p, weft_attention *problem) {
+    const char *operation = strncmp(kernel, "attention_backward_", 19) == 0 ? "attention_backward" : "attention";
     char dtype[8];
     int dim, tile_m, tile_n;
-    if (sscanf(kernel, "attention_%7[a-z0-9]_d%d_%dx%d_", dtype, &dim, &tile_m, &tile_n) != 4 ||
+    if (sscanf(kernel + strlen(operation), "_%7[a-z0-9]_d%d_%dx%d_", dtype, &dim, &tile_m, &tile_n) != 4 ||
         p->walk.reach.tile_rows != tile_m || p->walk.reach.tile_columns != tile_n) {
         return 0;
     }
@@ -113,8 +112,7 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
     return 0;
 }
 
-/* What a general variant reads beside: the band in place of the slice, head dims and what becomes of scores. */
-static void set_general(const weft_study_params *p, weft_attention *problem, weft_attention_data *data) {
+void fake_study_general(const weft_study_params *p, weft_attention *problem, weft_attention_data *data) {
     const weft_study_general *g = &p->general;
     const weft_reach *reach = &p->walk.reach;
     const weft_band *band = &reach->band;
@@ -163,13 +161,13 @@ static int run_study(const char *kernel, unsigned grid, const weft_study_params 
                                 .lse = p->lse};
     weft_walk walk = p->walk;
     fake_begin(p->counter);
-    if (!problem_of(kernel, p, &problem)) {
+    if (!fake_study_problem(kernel, p, &problem)) {
         return 1;
     }
     if (strstr(kernel, "__study_general")) {
         const weft_study_general *g = &p->general;
         const int has_room = g->head_dim <= problem.head_dim && g->head_dim_v <= problem.head_dim;
-        set_general(p, &problem, &data);
+        fake_study_general(p, &problem, &data);
         walk.reach.kind = WEFT_REACH_BLOCKS;
         if (!has_room || (g->max && g->lag != 0)) {
             return 1;

@@ -306,7 +306,8 @@ static block *blocks;
 static int memory_new(uint64_t *pointer, size_t bytes) {
     block *b = fake_script("memory", 0) ? NULL : malloc(sizeof *b);
     void *data = NULL;
-    if (!b || bytes == 0 || posix_memalign(&data, 256, bytes)) {
+    const size_t most = (size_t)fake_script("room", 1 << 30);
+    if (!b || bytes == 0 || bytes > most || posix_memalign(&data, 256, bytes)) {
         free(b);
         return fake_script("memory", 2);
     }
@@ -476,6 +477,11 @@ int cuEventRecord(void *event, void *stream) {
     }
     *(double *)event = (double)__atomic_add_fetch(&records, 1, __ATOMIC_RELAXED);
     return 0;
+}
+
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)flags;
+    return event ? on_stream(stream) : 1;
 }
 
 int cuEventSynchronize(void *event) {

@@ -8,6 +8,7 @@
  *   sms=N           SMs (12)
  *   l2=N            bytes of the L2 (6 MiB)
  *   shared=N        bytes that a CTA can have (232448)
+ *   room=N          bytes of an allocation, at most (1 GiB)
  *   sides=N         of the L2: 1 or 2 (2)
  *   anywhere=1      every address is memory of the GPU
  *   capture=N       every stream is part of capture N
@@ -48,6 +49,7 @@ void fake_begin(uint64_t *counter);
 
 /* Runs a kernel by name. Returns a CUresult. */
 int fake_run_attention(const char *kernel, unsigned grid, void **parameters);
+int fake_run_backward(const char *kernel, unsigned grid, const void *parameters);
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters);
 int fake_run(const char *kernel, unsigned grid, void **parameters);
 

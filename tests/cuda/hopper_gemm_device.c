@@ -259,7 +259,7 @@ static void count_features(const weft_plan *plan) {
     features.dispatches[s->dispatch - 1]++;
     features.dtypes[plan->gemm.c_dtype]++;
     features.split += s->split > 1;
-    features.by_phase += strstr(c->choice.kernel, "_by_phase") != NULL;
+    features.by_phase += strstr(c->main->choice.kernel, "_by_phase") != NULL;
     features.by_side += c->side_of_sm != 0;
     features.custom += s->order == WEFT_ORDER_CUSTOM && s->cluster_m * s->cluster_n > 1;
     features.paced += c->paces;
@@ -306,7 +306,7 @@ static int one_product(const weft_cuda_driver *d, const weft_gemm *product, cons
     if (!ok && s->cluster_m > 1 && s->cluster_n > 1) { /* refused where a CTA has nothing to send */
         ok = plan_on(&plan, &p, &narrower, NULL, &device, &message) == WEFT_OK;
     }
-    ok = ok && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->choice.kernel, symbol) == 0);
+    ok = ok && (!symbol || strcmp(((const weft_cuda_plan *)plan->placed)->main->choice.kernel, symbol) == 0);
     ok = ok && make(d, &a, p.dtype, sizes.a) && make(d, &b, p.dtype, sizes.b) && make(d, &c, p.c_dtype, sizes.c);
     void *got = ok ? malloc(c.bytes) : NULL, *again = ok ? malloc(c.bytes) : NULL;
     if (ok && got && again) {

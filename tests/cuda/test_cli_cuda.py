@@ -104,6 +104,16 @@ class Kernels(OnGpu):
             self.assertGreater(row["measured"]["tflops"], 0)
         self.assertIn("measured ms", self.ok("compare", "attention", *SMALL, "--order", "head-first", "--repeat", "2"))
 
+    def test_backward(self):
+        problem = ["attention", *SMALL, "--backward", "--causal", "--sinks", "--repeat", "2"]
+        result = json.loads(self.ok("run", *problem, "--json"))
+        self.assertEqual((result["problem"]["kind"], result["device"]), ("attention-backward", "cuda"))
+        self.assertRegex(result["kernel"], r"^attention_backward_bf16_d64_64x64__study_dk_dv$")
+        self.assertTrue(result["check"]["passed"])
+        rows = json.loads(self.ok("compare", *problem, "--order", "head-first", "--json"))
+        self.assertEqual(len(rows["schedules"]), 3)
+        self.refused("it has no head dims above 256", "run", *problem, "--head-dim", "300")
+
     def test_gemm(self):
         problem = ["gemm", "--m", "200", "--n", "136", "--k", "72", "--dtype", "bf16", "--device", "cuda"]
         result = json.loads(self.ok("run", *problem, "--beta", "0.5", "--batch", "2", "--repeat", "2", "--json"))

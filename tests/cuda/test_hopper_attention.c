@@ -42,7 +42,7 @@ static weft_plan *planned(const weft_attention *p, const weft_schedule *s, const
 static void takes(const weft_attention *p, const char *kernel) {
     const weft_device device = {.struct_size = sizeof device, .kind = WEFT_DEVICE_CUDA};
     weft_plan *plan = planned(p, NULL, &device);
-    const char *taken = ((const weft_cuda_plan *)plan->placed)->choice.kernel;
+    const char *taken = ((const weft_cuda_plan *)plan->placed)->main->choice.kernel;
     if (!strstr(taken, kernel)) {
         fail_msg("%s is not %s", taken, kernel);
     }
@@ -236,7 +236,7 @@ static void splits(void **state) {
     assert_int_equal(plan->schedule.split, 6);
     assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_GRID);
     assert_int_equal(plan->schedule.sweep, WEFT_SWEEP_FORWARD);
-    assert_int_equal(c->grid, 12);
+    assert_int_equal(c->main->grid, 12);
     const weft_profile in_turn = WEFT_PROFILE_INIT;
     weft_simulate_options o = WEFT_SIMULATE_INIT;
     o.profile = &in_turn;
@@ -273,7 +273,7 @@ static void splits(void **state) {
     p = large(2, 16, 1024, 64, WEFT_MASK_CAUSAL);
     plan = planned(&p, &s, &device);
     assert_int_equal(plan->schedule.split, 3);
-    assert_int_equal(((const weft_cuda_plan *)plan->placed)->grid, 3 * 2 * 16 * 16);
+    assert_int_equal(((const weft_cuda_plan *)plan->placed)->main->grid, 3 * 2 * 16 * 16);
     weft_plan_destroy(plan);
 }
 
@@ -291,7 +291,7 @@ static const weft_hopper_attention_params *filled(const weft_attention *p, const
     weft_plan *plan = planned(p, s, &device);
     const weft_cuda_plan *c = plan->placed;
     const weft_counters counters = {.own = c->tickets ? counter : NULL};
-    assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &params, NULL), WEFT_OK);
+    assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &counters, &params, NULL), WEFT_OK);
     weft_plan_destroy(plan);
     return &params;
 }
@@ -458,13 +458,14 @@ static void bias_is(const weft_attention *p, uintptr_t at, const weft_hopper_bia
     weft_plan *plan = planned(p, NULL, &device);
     const weft_cuda_plan *c = plan->placed;
     const weft_counters counters = {.own = c->tickets ? counter : NULL};
-    assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &params, NULL), WEFT_OK);
+    assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &counters, &params, NULL), WEFT_OK);
     weft_attention_data misaligned = data;
     weft_message message = {""};
     misaligned.bias = (void *)(at + 8);
-    assert_int_equal(c->family->fill(plan, &misaligned, &c->walk, &counters, &params, &message), WEFT_INVALID);
+    assert_int_equal(c->family->fill(plan, c->main, &misaligned, &c->main->walk, &counters, &params, &message),
+                     WEFT_INVALID);
     assert_string_equal(message.text, "bias is not aligned to 16 bytes, which the study kernel does not ask for");
-    assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &params, NULL), WEFT_OK);
+    assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &counters, &params, NULL), WEFT_OK);
     weft_plan_destroy(plan);
     const weft_hopper_bias *b = &params.bias;
     fake_tensor t;

@@ -71,15 +71,13 @@ static choice choose(const weft_attention *p) {
     plan.machine.l2_bytes = h200.l2_bytes / 2; /* a side */
     const weft_hopper_attention_variant *v = weft_hopper_attention_best(&plan, &h200);
     const weft_cuda_driver driver = {.context_current = current, .cluster_occupancy = occupancy};
-    weft_cuda_plan placed = {.driver = &driver,
-                             .device = h200,
-                             .ctas = 1,
-                             .function = &plan,
-                             .choice = {.kernel = v->symbol, .tile_m = v->tile_m, .tile_n = v->tile_n}};
+    weft_cuda_plan placed = {.driver = &driver, .device = h200, .pass_count = 1, .main = placed.passes};
+    *placed.main = (weft_cuda_pass){
+        .ctas = 1, .function = &plan, .choice = {.kernel = v->symbol, .tile_m = v->tile_m, .tile_n = v->tile_n}};
     current(&placed.context);
     plan.placed = &placed;
     plan.heads_in_tile = weft_hopper_attention_pack(&plan, &h200);
-    weft_hopper_attention_complete(&plan, &h200, &placed.choice, &plan.schedule);
+    weft_hopper_attention_complete(&plan, &h200, &placed.main->choice, &plan.schedule);
     return (choice){v, plan.schedule};
 }
 

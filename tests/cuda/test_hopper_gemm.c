@@ -255,7 +255,7 @@ static weft_gemm_phase_params all_parameters_of(const weft_plan *plan) {
     uint64_t counter[2] = {0, 0};
     const weft_counters counters = {.own = c->tickets ? counter : NULL, .pace = c->tickets ? counter : NULL};
     weft_gemm_phase_params to;
-    assert_int_equal(c->family->fill(plan, &data, &c->walk, &counters, &to, NULL), WEFT_OK);
+    assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &counters, &to, NULL), WEFT_OK);
     return to;
 }
 
@@ -318,7 +318,7 @@ static void locality(void **state) {
     to = parameters_of(plan);
     assert_true(to.side_of_sm && to.counter && to.walk.workers == 8 && to.band_waves == 16);
     assert_int_equal(((const weft_cuda_plan *)plan->placed)->side_grid, 12); /* more than are needed */
-    assert_int_equal(((const weft_cuda_plan *)plan->placed)->grid, 8);
+    assert_int_equal(((const weft_cuda_plan *)plan->placed)->main->grid, 8);
     assert_true(to.side_of_sm[0] == 0 && to.side_of_sm[2] == 1);
     weft_plan_destroy(plan);
 
@@ -431,7 +431,7 @@ static uint32_t grid_of(const weft_gemm *p, const weft_schedule *s) {
     const weft_device device = gpu();
     weft_plan *plan;
     assert_int_equal(plan_on(&plan, p, s, NULL, &device, NULL), WEFT_OK);
-    const uint32_t grid = ((const weft_cuda_plan *)plan->placed)->grid;
+    const uint32_t grid = ((const weft_cuda_plan *)plan->placed)->main->grid;
     weft_plan_destroy(plan);
     return grid;
 }

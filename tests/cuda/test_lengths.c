@@ -29,7 +29,8 @@ static weft_plan *lay_out(const weft_attention *p, weft_cuda_plan *c) {
     if (weft_plan_draft(&draft, p, &open, NULL, &message) || weft_plan_lay_out(&plan, &draft, &machine, &message)) {
         fail_msg("%s", message.text);
     }
-    *c = (weft_cuda_plan){.walk = plan->walk};
+    *c = (weft_cuda_plan){.pass_count = 1, .main = c->passes};
+    c->main->walk = plan->walk;
     assert_int_equal(weft_cuda_driver_get(&c->driver, NULL), WEFT_OK);
     plan->placed = c;
     return plan;
@@ -44,7 +45,8 @@ static void known_lengths(void **state) {
     weft_plan *plan = lay_out(&p, &c);
     assert_int_equal(weft_cuda_place_lengths(plan, NULL), WEFT_OK);
     const weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
-    const weft_lengths there = weft_cuda_walk_with(plan, &data).reach.sequences.lengths;
+    const weft_lengths there =
+        weft_cuda_walk_with(plan, ((const weft_cuda_plan *)plan->placed)->main, &data).reach.sequences.lengths;
     int32_t back[SEQUENCES + 1];
     assert_null(there.q_used);
     assert_null(there.kv_pad);
@@ -75,7 +77,8 @@ static void lengths_of_a_run(void **state) {
     assert_int_equal(weft_cuda_place_lengths(plan, NULL), WEFT_OK);
     weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
     data.lengths = (weft_lengths){.q_starts = starts, .kv_starts = kv_starts, .q_used = used, .kv_used = used};
-    const weft_lengths there = weft_cuda_walk_with(plan, &data).reach.sequences.lengths;
+    const weft_lengths there =
+        weft_cuda_walk_with(plan, ((const weft_cuda_plan *)plan->placed)->main, &data).reach.sequences.lengths;
     assert_true((uint64_t)(uintptr_t)there.q_starts == c.lengths);
     assert_ptr_equal(there.kv_starts, kv_starts);
     assert_ptr_equal(there.q_used, used);
@@ -98,7 +101,7 @@ static void lengths_that_come_later(void **state) {
     assert_int_equal(plan->walk.cols, 100 / 16 + SEQUENCES);
     weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
     data.lengths.q_starts = starts;
-    const weft_walk walk = weft_cuda_walk_with(plan, &data);
+    const weft_walk walk = weft_cuda_walk_with(plan, ((const weft_cuda_plan *)plan->placed)->main, &data);
     int64_t rows = 0, none = 0;
     for (int64_t col = 0; col < walk.cols; col++) {
         const weft_cut cut = weft_reach_cut(&walk.reach, 0, col, 1), before = weft_reach_cut(&plan->walk.reach, 0, col, 1);

@@ -174,7 +174,7 @@ static void own_orders(void **state) {
         s.dispatch = WEFT_DISPATCH_DYNAMIC;
         s.domains = 1 + round;
         s.tile_m = s.tile_n = 128;
-        const weft_plan_options options = {sizeof options, &s, NULL, &device};
+        const weft_plan_options options = {sizeof options, &s, NULL, &device, 0};
         assert_int_equal(weft_plan_positions(&p, &options, &grid, NULL), WEFT_OK);
         assert_true(grid.batch == 1 && grid.rows == 8 && grid.cols == 8); /* no clusters that nobody asks for */
         nothing_left();
@@ -183,7 +183,7 @@ static void own_orders(void **state) {
         s.order_count = 64;
         assert_int_equal(weft_plan_create(&plan, &p, &options, NULL), WEFT_OK);
         const weft_cuda_plan *c = plan->placed;
-        assert_true(c->table && c->walk.order.table == (const uint32_t *)(uintptr_t)c->table);
+        assert_true(c->table && c->main->walk.order.table == (const uint32_t *)(uintptr_t)c->table);
         c->driver->copy_out(there, c->table, sizeof there);
         assert_memory_equal(there, table, sizeof there);
         assert_int_equal(c->side_of_sm != 0, round);
@@ -290,7 +290,7 @@ static void choices(void **state) {
     script(NULL);
     assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     const weft_cuda_plan *placed = plan->placed;
-    assert_int_equal(placed->ctas, 3);
+    assert_int_equal(placed->main->ctas, 3);
     assert_int_equal(plan->schedule.workers, 12 * 3);
     assert_int_equal(plan->machine.workers, 12);
     assert_int_equal(plan->schedule.tile_m, 128);
@@ -301,10 +301,10 @@ static void choices(void **state) {
     device.kernel = "study:precise,ctas=2";
     assert_int_equal(plan_on(&fewer, &p, NULL, NULL, &device, NULL), WEFT_OK);
     const weft_cuda_plan *less = fewer->placed;
-    assert_int_equal(less->ctas, 2);
+    assert_int_equal(less->main->ctas, 2);
     assert_int_equal(fewer->schedule.workers, 24);
-    assert_true(less->choice.shared_bytes > placed->choice.shared_bytes);
-    assert_string_equal(less->choice.kernel, "attention_bf16_d64_128x128__study_precise");
+    assert_true(less->main->choice.shared_bytes > placed->main->choice.shared_bytes);
+    assert_string_equal(less->main->choice.kernel, "attention_bf16_d64_128x128__study_precise");
     weft_plan_destroy(plan);
     weft_plan_destroy(fewer);
     nothing_left();

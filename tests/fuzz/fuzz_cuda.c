@@ -14,14 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
-    script("anywhere=1 launch=701");
+    script("anywhere=1 launch=701 room=1000000");
     return 0;
 }
 
 /* Anywhere, or where tensors may begin, far from the others. */
-static void *take_pointer(input *in, int64_t number) {
-    const int64_t address = take(in) % 4 ? number << 60 : take(in);
-    return (void *)(uintptr_t)(uint64_t)address; /* NOLINT(performance-no-int-to-ptr) */
+static void *take_pointer(input *in, uint64_t number) {
+    const uint64_t address = take(in) % 4 ? number << 60 : (uint64_t)take(in);
+    return (void *)(uintptr_t)address; /* NOLINT(performance-no-int-to-ptr) */
 }
 
 /* What the kernels take, if the sizes are right, since few inputs get there by themselves. */
@@ -80,6 +80,33 @@ static const char *take_kernel(input *in, char text[KERNEL]) {
     return kind == 3 ? "study" : text;
 }
 
+/* A run of a plan of an attention, forward or backward. */
+static weft_status run_attention(const weft_plan *plan, int32_t operation, input *in, weft_message *message) {
+    const weft_attention_data forward = {.struct_size = sizeof forward,
+                                         .operation = WEFT_ATTENTION,
+                                         .q = take_pointer(in, 1),
+                                         .k = take_pointer(in, 2),
+                                         .v = take_pointer(in, 3),
+                                         .o = take_pointer(in, 4),
+                                         .lse = take_pointer(in, 5)};
+    if (operation == WEFT_ATTENTION) {
+        return weft_plan_enqueue(plan, &forward, NULL, message);
+    }
+    const weft_attention_gradients backward = {.struct_size = sizeof backward,
+                                               .operation = WEFT_ATTENTION_BACKWARD,
+                                               .q = forward.q,
+                                               .k = forward.k,
+                                               .v = forward.v,
+                                               .o = forward.o,
+                                               .lse = forward.lse,
+                                               .grad_o = take_pointer(in, 6),
+                                               .grad_q = take_pointer(in, 7),
+                                               .grad_k = take_pointer(in, 8),
+                                               .grad_v = take_pointer(in, 9),
+                                               .workspace = take(in) % 2 ? take_pointer(in, 10) : NULL};
+    return weft_plan_enqueue(plan, &backward, NULL, message);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input in = {data, size};
     weft_message message;
@@ -110,15 +137,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (tidy) {
             tidy_attention(&p);
         }
+        p.operation = open / 4 % 4 == 3 ? WEFT_ATTENTION_BACKWARD : WEFT_ATTENTION;
         expect(plan_on(&plan, &p, &schedule, NULL, &gpu, &message), &message, plan);
-        const weft_attention_data where = {.struct_size = sizeof(weft_attention_data),
-                                           .operation = WEFT_ATTENTION,
-                                           .q = take_pointer(&in, 1),
-                                           .k = take_pointer(&in, 2),
-                                           .v = take_pointer(&in, 3),
-                                           .o = take_pointer(&in, 4),
-                                           .lse = take_pointer(&in, 5)};
-        status = plan ? weft_plan_enqueue(plan, &where, NULL, &message) : WEFT_FAILED;
+        status = plan ? run_attention(plan, p.operation, &in, &message) : WEFT_FAILED;
     } else {
         weft_gemm p = take_gemm(&in);
         if (tidy) {

@@ -29,7 +29,7 @@ static weft_status create(weft_plan **plan, const weft_gemm *p, const weft_sched
                           weft_message *message) {
     weft_device device = WEFT_DEVICE_INIT;
     device.mode = mode;
-    const weft_plan_options options = {sizeof options, s, NULL, &device};
+    const weft_plan_options options = {sizeof options, s, NULL, &device, 0};
     return weft_plan_create(plan, p, &options, message);
 }
 
@@ -183,7 +183,7 @@ static void positions(void **state) {
         s.cluster_m = 1 + i % 2;
         s.sweep = i / 2 % 2 ? WEFT_SWEEP_PAIR : WEFT_SWEEP_FORWARD;
         s.workers = 4;
-        const weft_plan_options options = {sizeof options, &s, i / 4 ? &h200 : NULL, NULL};
+        const weft_plan_options options = {sizeof options, &s, i / 4 ? &h200 : NULL, NULL, 0};
         assert_int_equal(weft_plan_positions(&p, &options, &grid, NULL), WEFT_OK);
         assert_true(grid.batch == 3 && grid.rows == 4 / s.cluster_m && grid.cols == (i / 2 % 2 ? 3 : 5));
         weft_schedule own = s;
@@ -205,7 +205,7 @@ static void a_search_has_it(void **state) {
     const weft_schedule s = schedule_of(table, 20);
     weft_machine h200 = WEFT_MACHINE_INIT;
     assert_int_equal(weft_machine_load(&h200, "h200", NULL), WEFT_OK);
-    const weft_plan_options options = {sizeof options, &s, &h200, NULL};
+    const weft_plan_options options = {sizeof options, &s, &h200, NULL, 0};
     for (int space = WEFT_SEARCH_ORDERS; space <= WEFT_SEARCH_ALL; space++) {
         weft_search_options how = WEFT_SEARCH_INIT;
         weft_ranked row = WEFT_RANKED_INIT;
@@ -238,7 +238,7 @@ static void a_search_keeps_the_tile(void **state) {
     weft_machine h200 = WEFT_MACHINE_INIT;
     weft_grid grid;
     assert_int_equal(weft_machine_load(&h200, "h200", NULL), WEFT_OK);
-    const weft_plan_options options = {sizeof options, &s, &h200, NULL};
+    const weft_plan_options options = {sizeof options, &s, &h200, NULL, 0};
     assert_int_equal(weft_plan_positions(&p, &options, &grid, NULL), WEFT_OK);
     uint64_t random = random_seed(95);
     uint32_t *table = random_table(&random, grid.rows * grid.cols);

@@ -101,7 +101,7 @@ def test_bfloat16_of_ml_dtypes():
 
 def test_plans_are_kept(monkeypatch):
     made, plan = [], weft.plans.Plan
-    monkeypatch.setattr(weft.plans, "Plan", lambda *x: made.append(x) or plan(*x))
+    monkeypatch.setattr(weft.plans, "Plan", lambda *x, **y: made.append(x) or plan(*x, **y))
     q = np.ones((1, 6, 2, 40), "f")
     first = weft.attention(q, q, q)
     weft.attention(q.copy(), q, q)

@@ -76,6 +76,26 @@ def test_attention(cupy, dispatch):
         assert_close(found.array, expected, "float16")
 
 
+@pytest.mark.parametrize("options", [{}, {"sinks": None, "dropout": 0.3, "seed": 5}], ids=["plain", "features"])
+def test_gradients(cupy, options):
+    """With a workspace of the framework's own, so that a capture takes the run; as the CPU has them."""
+    q, k, v, grad_o = array(0, 1, 70, 4, 64), array(1, 1, 90, 2, 64), array(2, 1, 90, 2, 64), array(3, 1, 70, 4, 64)
+    if options:
+        sinks = on_device((4,), np.float32)
+        sinks[...] = 0.5
+        options = {**options, "sinks": ndarray(sinks)}
+    o, lse = weft.attention(q, k, v, return_lse=True, **options)
+    on_cpu = {name: x.array if name == "sinks" else x for name, x in options.items()}
+    asked, asked_on_cpu = (weft.features.asked(q, **x) if x else None for x in (options, on_cpu))
+    numbers = (False, None, None, "bshd")
+    for cupy.stream.capturing in (False, True):
+        found = weft.compute.attention_backward(q, k, v, grad_o, o, lse, *numbers, asked)
+        expected = weft.compute.attention_backward(*(x.array for x in (q, k, v, grad_o, o, lse)), *numbers, asked_on_cpu)
+        assert len(found) == len(expected) == (4 if options else 3)
+        for mine, theirs in zip(found, expected):
+            assert_close(mine.array, theirs, "float16")
+
+
 def test_the_stream_goes_both_ways(cupy, monkeypatch):
     enqueued = []
     call = weft._c.call
@@ -102,7 +122,7 @@ def products(monkeypatch):
     """The fake driver has no kernels for products: plans for its GPU run on the CPU. Gives (device, stream) of each product."""
     seen, Plan, call = [], weft.plans.Plan, weft._c.call
 
-    def plan(problem, schedule, machine, device, kernel):
+    def plan(problem, schedule, machine, device, kernel, brings_workspace):
         seen.append([device])
         return Plan(problem, schedule, machine, (weft.plans.CPU, 0), kernel)
 

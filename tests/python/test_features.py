@@ -53,7 +53,7 @@ def test_results_that_are_asked_for():
 def test_plans_fit_all_values(monkeypatch):
     """Arrays are not part of a plan; numbers and lists are."""
     made, plan = [], weft.plans.Plan
-    monkeypatch.setattr(weft.plans, "Plan", lambda *x: made.append(x) or plan(*x))
+    monkeypatch.setattr(weft.plans, "Plan", lambda *x, **y: made.append(x) or plan(*x, **y))
     for seed in range(3):
         used = np.array([seed, 11], "int32")
         found = weft.attention(Q, K, V, kv_used=used, dropout=0.5, seed=seed, scale=0.77)

@@ -95,13 +95,87 @@ def test_head_dims_that_no_vector_holds(head_dim):
         assert found.shape == q.shape and (found.double() - expected).abs().max() <= TOLERANCE[q.dtype] * expected.abs().max()
 
 
-def test_gradients_are_refused_by_name():
-    q = normal(1, 64, 2, 64).requires_grad_()
-    out = flash_attn.flash_attn_func(q, q, q)
-    with pytest.raises(NotImplementedError, match="no gradients on a GPU yet"):
-        out.sum().backward()
-    with pytest.raises(NotImplementedError, match="the gradient of an attention with window is not there yet"):
+def check_gradients(attend, expected, given, weight):
+    """The gradients of tensors of a dict by weft, and of the same in fp64 by torch."""
+    mine = {name: x.clone().requires_grad_() for name, x in given.items()}
+    theirs = {name: x.double().requires_grad_() for name, x in given.items()}
+    found = torch.autograd.grad(attend(**mine), list(mine.values()), weight)
+    right = torch.autograd.grad(expected(**theirs), list(theirs.values()), weight.double())
+    for name, x, y in zip(given, found, right):
+        y = y.nan_to_num()
+        assert x.dtype == given[name].dtype and x.shape == given[name].shape and x.isfinite().all(), name
+        assert (x.double() - y).abs().max() <= 2 * TOLERANCE[weight.dtype] * y.abs().max().clamp(min=1), name
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("head_dim, head_dim_v", [(64, 64), (128, 128), (192, 128), (256, 256), (40, 72)])
+@pytest.mark.parametrize("name", ["none", "causal", *CASES])
+def test_gradients(name, head_dim, head_dim_v, dtype):
+    options = CASES[name]() if name in CASES else dict(causal=name == "causal")
+    q, k, v = (normal(*shape, dtype=dtype) for shape in ((2, 300, 4, head_dim), (2, 410, 2, head_dim), (2, 410, 2, head_dim_v)))
+    given = dict(q=q, k=k, v=v)
+    for extra in ("sinks", "bias"):
+        if extra in options and options[extra].dtype != torch.bool:
+            given[extra] = options.pop(extra).to(torch.float32 if extra == "sinks" else dtype)
+    check_gradients(lambda **x: weft.attention(**x, **options), lambda **x: torch_oracle.attention(**x, **options), given,
+                    normal(2, 300, 4, head_dim_v, dtype=dtype))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_gradients_of_packed_batches(dtype):
+    starts = dict(q_starts=integers(0, 70, 70, 300), kv_starts=integers(0, 200, 260, 410))
+    given = dict(q=normal(300, 4, 64, dtype=dtype), k=normal(410, 2, 64, dtype=dtype), v=normal(410, 2, 64, dtype=dtype))
+    right = lambda q, k, v: torch_oracle.attention(q[None], k[None], v[None], causal=True, **starts)[0]  # noqa: E731
+    weight = normal(300, 4, 64, dtype=dtype)
+    check_gradients(lambda **x: weft.attention(**x, causal=True, **starts), right, given, weight)
+    flash = lambda q, k, v: flash_attn.flash_attn_varlen_func(q, k, v, *starts.values(), 230, 200, causal=True)  # noqa: E731
+    check_gradients(flash, right, given, weight)
+
+
+def test_gradients_of_block_masks():
+    mask = torch.rand(1, 4, 300, 410) < 0.6
+    given = dict(q=normal(1, 300, 4, 64), k=normal(1, 410, 2, 64), v=normal(1, 410, 2, 64))
+    blocks = weft.BlockMask(mask.numpy(), (64, 64))
+    shown = mask.cuda()
+    check_gradients(lambda **x: weft.attention(**x, block_mask=blocks), lambda **x: torch_oracle.attention(**x, bias=shown), given,
+                    normal(1, 300, 4, 64))  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [dict(causal=True), dict(window=(60, 0), softcap=20.0)], ids=str)
+def test_gradients_are_the_same_bits_every_time(options):
+    leaves = [normal(2, 500, 4, 128).requires_grad_() for _ in range(3)]
+    weight = normal(2, 500, 4, 128)
+    first = torch.autograd.grad(weft.attention(*leaves, **options), leaves, weight)
+    for _ in range(20):
+        for x, y in zip(first, torch.autograd.grad(weft.attention(*leaves, **options), leaves, weight)):
+            assert torch.equal(x, y)
+
+
+def test_gradients_in_a_graph():
+    """A captured backward pass has a workspace of its own."""
+    leaves = [normal(1, 200, 2, 64).requires_grad_() for _ in range(3)]
+    weight = normal(1, 200, 2, 64)
+    run = lambda: torch.autograd.grad(weft.attention(*leaves, causal=True), leaves, weight)  # noqa: E731
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = run()
+    weight.copy_(normal(1, 200, 2, 64))
+    graph.replay()
+    for x, y in zip(found, run()):
+        assert torch.equal(x, y)
+
+
+def test_gradients_that_are_not_there():
+    q = normal(1, 64, 2, 264).requires_grad_()
+    with pytest.raises(weft.Unsupported, match="not for torch.bfloat16 with 264"):
         weft.attention(q, q, q, window=(9, 0)).sum().backward()
+    with pytest.raises(weft.Unsupported, match="gradient of alibi"):
+        slopes = torch.rand(2, device="cuda", requires_grad=True)
+        weft.attention(q[..., :64], q[..., :64], q[..., :64], alibi=slopes).sum().backward()
 
 
 @pytest.mark.parametrize("extras", [{}, dict(causal=True, softcap=10.0)], ids=str)

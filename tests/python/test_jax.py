@@ -176,6 +176,23 @@ def test_features_on_cpu(name):
             assert abs(grad[place] - (sums[0] - sums[1]) / 2e-4) < 1e-3
 
 
+@pytest.mark.skipif(len(devices()) < 2, reason="JAX has no GPU here")
+@pytest.mark.parametrize("name", FEATURES)
+def test_gradients_on_a_gpu(name):
+    """Under jit, beside those of the CPU in fp32 from the same numbers."""
+    found = []
+    for place, dtype in zip(devices(), ("float32", "bfloat16")):
+        with jax.default_device(place):
+            q, k, v, weight = (x.astype("bfloat16").astype(dtype) for x in
+                               arrays("float32", (2, 70, 4, 64), (2, 90, 2, 64), (2, 90, 2, 64), (2, 70, 4, 64)))  # fmt: skip
+            given = dict(q=q, k=k, v=v)
+            options = {x: y for x, y in arrayed(FEATURES[name]).items() if x != "bias"}  # its shape is of other tests
+            loss = lambda given: (weft.attention(**given, **options) * weight).sum().astype("float32")  # noqa: E731
+            found.append({x: np.asarray(y, "f") for x, y in jax.jit(jax.grad(loss))(given).items()})
+    for x, right in found[0].items():
+        assert np.abs(found[1][x] - right).max() <= 2**-5 * max(np.abs(right).max(), 1)
+
+
 def test_packed_batches_on_cpu():
     q, k, v = arrays("float32", (11, 4, 8), (17, 2, 8), (17, 2, 8))
     starts = dict(q_starts=[0, 6, 11], kv_starts=[0, 4, 17])

@@ -12,6 +12,7 @@ OPTIONS = (True, None, 2, "bshd")
 @pytest.mark.parametrize("row", operations.BY_NUMBER.values(), ids=lambda row: row.problem.subject)
 def test_rows_name_the_fields_of_their_data(row):
     beside = () if row is operations.GEMM else (*features.ARRAYS, "dropout_seed")
+    beside += ("workspace",) if row is operations.ATTENTION_BACKWARD else ()
     assert sorted((*row.inputs, *row.outputs, *beside)) == sorted(_c.words(row.data))
     assert set(row.optional) == set(row.outputs[row.required_outputs :])
     assert set(row.fp32) <= set(row.inputs)
@@ -58,7 +59,7 @@ def test_backward_gives_the_gradients():
 def test_backward_plans_are_kept(monkeypatch):
     given = inputs()
     made, plan = [], weft.plans.Plan
-    monkeypatch.setattr(weft.plans, "Plan", lambda *x: made.append(x) or plan(*x))
+    monkeypatch.setattr(weft.plans, "Plan", lambda *x, **y: made.append(x) or plan(*x, **y))
     first = compute.attention_backward(*given, True, 0.3, 2, "bshd")
     again = compute.attention_backward(*(x.copy() for x in given), True, 0.3, 2, "bshd")
     assert len(made) == 1 and all(np.array_equal(x, y) for x, y in zip(first, again))

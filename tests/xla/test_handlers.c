@@ -202,6 +202,18 @@ static void on_a_gpu(void **state) {
     }
     guarded_free(found);
 
+    weft_attention back = t.p;
+    back.operation = WEFT_ATTENTION_BACKWARD;
+    call.frame.attributes.size = 0;
+    fake_call_attribute(&call, "problem", &back, sizeof back);
+    fake_call_attribute(&call, "schedule", &open, sizeof open);
+    fake_call_refused(weft_xla_attention_backward_cuda, &call, XLA_INVALID_ARGUMENT, "the call has no buffer for grad_o");
+    fake_call_refused(weft_xla_attention_cuda, &call, XLA_INVALID_ARGUMENT,
+                      "the handler is for attention, and the problem");
+    call.frame.attributes.size = 0;
+    fake_call_attribute(&call, "problem", &t.p, sizeof t.p);
+    fake_call_attribute(&call, "schedule", &open, sizeof open);
+
     call.ordinal = 6;
     fake_call_refused(weft_xla_attention_cuda, &call, XLA_NOT_FOUND, "no GPU 6: there is 1");
     call.ordinal = 0;

@@ -124,7 +124,7 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->reach = reach;
     int fits = cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
                (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed)) &&
-               (cluster_rows * cluster_cols == 1 || reach.blocks.rows == 0);
+               (cluster_rows * cluster_cols == 1 || reach.kind != WEFT_REACH_BLOCKS);
     if (fits) {
         const weft_grid g = weft_walk_positions(tiles, sweep, cluster_rows, cluster_cols);
         walk->workers = workers / (cluster_rows * cluster_cols);

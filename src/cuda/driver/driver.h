@@ -45,6 +45,8 @@ enum {
     WEFT_CU_CAPTURE_RELAXED = 2, /* a CUstreamCaptureMode */
     WEFT_CU_NODE_KERNEL = 0,     /* a CUgraphNodeType */
 
+    WEFT_CU_EVENT_UNTIMED = 2,
+
     WEFT_CU_STREAM_NON_BLOCKING = 1 /* of its own: neither it nor the default stream waits for the other */
 };
 

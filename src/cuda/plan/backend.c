@@ -4,7 +4,17 @@
 
 static const char *kernel(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
-    return c->choice.kernel;
+    return c->main->choice.kernel;
+}
+
+static const char *launch(const weft_plan *plan, size_t index) {
+    const weft_cuda_plan *c = plan->placed;
+    return index < (size_t)c->pass_count ? c->passes[index].choice.kernel : NULL;
+}
+
+static size_t workspace(const weft_plan *plan) {
+    const weft_cuda_plan *c = plan->placed;
+    return c->family->workspace ? c->family->workspace(plan) : 0;
 }
 
 static const char *profile(const weft_plan *plan) {
@@ -33,6 +43,8 @@ static weft_status run(const weft_plan *plan, const void *data, weft_message *me
 const weft_backend weft_backend_cuda = {
     .name = "cuda",
     .kernel = kernel,
+    .launch = launch,
+    .workspace = workspace,
     .profile = profile,
     .open = weft_cuda_open,
     .place = weft_cuda_place,

@@ -2,6 +2,8 @@
 #ifndef WEFT_CUDA_PLAN_BACKEND_H
 #define WEFT_CUDA_PLAN_BACKEND_H
 
+#include <pthread.h>
+
 #include "cuda/driver/driver.h"
 #include "cuda/plan/knobs.h"
 #include "cuda/plan/tickets.h"
@@ -15,7 +17,21 @@ typedef struct weft_cuda_choice {
     uint32_t shared_bytes; /* dynamic, of a CTA */
     int32_t overlaps;      /* 1: it may begin while the launch before it ends: see ptx/grid.cuh */
     int32_t ctas;          /* that share an SM, as it was compiled; 0: only the driver knows */
+    int32_t operation;     /* 0: its tiles are the plan's; else as this weft_operation lays them out */
+    int64_t grid;          /* above 0: it has no tiles, but so many CTAs */
 } weft_cuda_choice;
+
+/* A launch of a run. Most plans have one. */
+typedef struct weft_cuda_pass {
+    weft_cuda_choice choice;
+    void *function;
+    int ctas;       /* that fit an SM at a time */
+    uint32_t grid;  /* CTAs of the launch, whole clusters */
+    weft_walk walk; /* its table and lengths in device memory */
+} weft_cuda_pass;
+
+/* Launches of a run, at most; each has a counter of its own: see WEFT_TICKETS_WORDS. */
+enum { WEFT_CUDA_MAX_PASSES = 3 };
 
 typedef struct weft_cuda_plan weft_cuda_plan;
 
@@ -44,12 +60,19 @@ typedef struct weft_cuda_family {
     void (*complete)(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule);
 
-    /* Fills the parameters of a launch. `data` is the struct of the plan's operation;
+    /* The launches of a run in their order, of which *main takes the plan's tiles, as chosen. Returns how many, at most
+     * WEFT_CUDA_MAX_PASSES. Null: only that one. */
+    int (*passes)(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main);
+
+    /* Bytes of device memory in which the launches of a run leave something for each other; or null: none. */
+    size_t (*workspace)(const weft_plan *plan);
+
+    /* Fills the parameters of a launch. `data` is the struct of the plan's operation, with a workspace where one is needed;
      * `walk`, which tells the launch's dispatch, has its table and its lengths in device memory, the plan's and the data's;
      * `counters` are all null where the plan needs none. Tiles that are handed out by counters, by ticket or by side, need
      * counters->own or ->pool. */
-    weft_status (*fill)(const weft_plan *plan, const void *data, const weft_walk *walk, const weft_counters *counters,
-                        void *parameters, weft_message *message);
+    weft_status (*fill)(const weft_plan *plan, const weft_cuda_pass *pass, const void *data, const weft_walk *walk,
+                        const weft_counters *counters, void *parameters, weft_message *message);
 
     /* For tuning: the kernels that could take the plan's problem, as copies of its schedule with what tells them apart
      * (tile, cluster) filled in, and perhaps more that goes with them; what the schedule has fixed stays as it is. Returns
@@ -73,7 +96,16 @@ typedef struct weft_cuda_family {
 
 enum { WEFT_CUDA_MAX_PARAMETERS = 2048 };
 
-/* What a plan holds on a GPU. Nothing but the tickets changes once it is placed. */
+/* What the launches of a run leave for each other: the caller's memory, or the plan's own, which serves one run after the
+ * other. */
+typedef struct weft_cuda_workspace {
+    size_t bytes;
+    uint64_t own;         /* device memory, or 0: every run brings its own */
+    void *free;           /* an event: who used the plan's own last is done */
+    pthread_mutex_t lock; /* held from the wait for that event until it is recorded again */
+} weft_cuda_workspace;
+
+/* What a plan holds on a GPU. Nothing but the tickets and the workspace changes once it is placed. */
 struct weft_cuda_plan {
     const weft_cuda_driver *driver;
     weft_cuda_device device;
@@ -81,13 +113,12 @@ struct weft_cuda_plan {
     int retained; /* whether the context is the primary one, held by this plan */
     const weft_cuda_family *family;
     weft_cuda_knobs knobs;
-    weft_cuda_choice choice;
-    void *function;
-    int ctas;              /* that fit an SM at a time */
-    uint32_t grid;         /* CTAs of a launch, whole clusters */
-    uint32_t side_grid;    /* the same where workers are placed by side */
-    int paces;             /* whether they keep pace by a counter */
-    weft_walk walk;        /* the plan's, its table and lengths in device memory */
+    weft_cuda_pass passes[WEFT_CUDA_MAX_PASSES];
+    int pass_count;
+    weft_cuda_pass *main; /* the one by the plan's walk */
+    uint32_t side_grid;   /* CTAs of its launch where workers are placed by side */
+    int paces;            /* whether they keep pace by a counter */
+    weft_cuda_workspace workspace;
     uint64_t table;        /* device memory, or 0 */
     uint64_t lengths;      /* device memory: those of the problem, or 0 */
     weft_tickets *tickets; /* counters of dynamic dispatch and of workers by side, or null */
@@ -115,6 +146,20 @@ int weft_cuda_knows(const weft_machine *machine);
 weft_status weft_cuda_device_on_paper(const weft_machine *machine, weft_cuda_device *device, weft_message *message);
 int64_t weft_cuda_clusters_on_paper(const weft_cuda_device *device, int64_t ctas);
 
+/* passes.c: the walk of a launch that is not by the plan's, and its grid, once the plan's are there; `workers` are as many
+ * as the GPU holds at a time. */
+weft_status weft_cuda_pass_lay_out(const weft_plan *plan, weft_cuda_pass *pass, int64_t workers, weft_message *message);
+
+/* workspace.c: the plan's own, where its runs need one and do not bring it. The plan's context is current. */
+weft_status weft_cuda_workspace_new(weft_plan *plan, weft_message *message);
+void weft_cuda_workspace_free(weft_cuda_plan *c);
+
+/* Begins a run on a stream with the workspace that the data brings, or the plan's own, whose address goes into the copy of
+ * the data; *taken says whether the run ends with weft_cuda_workspace_give_back(). */
+weft_status weft_cuda_workspace_take(const weft_plan *plan, weft_data *data, void *stream, int *taken,
+                                     weft_message *message);
+weft_cu_result weft_cuda_workspace_give_back(weft_cuda_plan *c, void *stream);
+
 /* Clusters of so many CTAs of the plan's kernel, which is loaded, that the GPU holds at a time. They do not span the groups
  * of SMs that the chip is made of, so that some SMs may be left over. */
 int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas);
@@ -122,9 +167,9 @@ int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas);
 /* lengths.c: puts the lengths that a placed plan knows into device memory, its own; and the walk of a launch, with the
  * lengths that the data brings. The plan's context is current. */
 weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message);
-weft_walk weft_cuda_walk_with(const weft_plan *plan, const void *data);
+weft_walk weft_cuda_walk_with(const weft_plan *plan, const weft_cuda_pass *pass, const void *data);
 
-/* Launches the plan's kernel on a stream; `data` as for weft_cuda_family.fill. The plan's context is current. Allocates
+/* Launches the plan's kernels on a stream; `data` as for weft_cuda_family.fill. The plan's context is current. Allocates
  * nothing and waits for nothing. */
 weft_status weft_cuda_launch(const weft_plan *plan, const void *data, void *stream, weft_message *message);
 

@@ -6,8 +6,6 @@
 
 weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
-    weft_lengths *lengths = &c->walk.reach.sequences.lengths;
-    weft_pairs *pairs = &c->walk.reach.blocks.pairs;
     const size_t bytes = plan->operation->lengths ? weft_attention_kept_bytes(&plan->attention) : 0;
     if (bytes == 0) {
         return WEFT_OK;
@@ -18,14 +16,17 @@ weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
         return weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's lengths", message);
     }
     result = weft_cuda_copy_in(c->driver, c->lengths, plan->kept, bytes);
-    *lengths = weft_lengths_move(*lengths, plan->kept, (uintptr_t)c->lengths);
-    *pairs = weft_pairs_move(*pairs, plan->kept, (uintptr_t)c->lengths);
+    for (int i = 0; i < c->pass_count; i++) {
+        weft_lengths *lengths = &c->passes[i].walk.reach.sequences.lengths;
+        weft_pairs *pairs = &c->passes[i].walk.reach.blocks.pairs;
+        *lengths = weft_lengths_move(*lengths, plan->kept, (uintptr_t)c->lengths);
+        *pairs = weft_pairs_move(*pairs, plan->kept, (uintptr_t)c->lengths);
+    }
     return result ? weft_cuda_fail(c->driver, result, "the plan's lengths cannot be copied", message) : WEFT_OK;
 }
 
-weft_walk weft_cuda_walk_with(const weft_plan *plan, const void *data) {
-    const weft_cuda_plan *c = plan->placed;
-    weft_walk walk = c->walk;
+weft_walk weft_cuda_walk_with(const weft_plan *plan, const weft_cuda_pass *pass, const void *data) {
+    weft_walk walk = pass->walk;
     weft_lengths *lengths = &walk.reach.sequences.lengths;
     weft_pairs *pairs = &walk.reach.blocks.pairs;
     if (plan->operation->lengths) {

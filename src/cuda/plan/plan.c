@@ -24,73 +24,101 @@ static weft_status take_context(weft_cuda_plan *c, weft_message *message) {
     return result ? weft_cuda_fail(c->driver, result, "the GPU cannot be used", message) : WEFT_OK;
 }
 
-/* How many CTAs of the kernel share an SM with this much shared memory; 0 when it cannot be asked. */
-static int count_ctas(const weft_cuda_plan *c, uint32_t shared) {
+/* How many CTAs of a kernel share an SM with this much shared memory; 0 when it cannot be asked. */
+static int count_ctas(const weft_cuda_plan *c, const weft_cuda_pass *pass, uint32_t shared) {
     int ctas = 0;
-    return c->driver->occupancy(&ctas, c->function, c->choice.threads, shared) == 0 ? ctas : 0;
+    return c->driver->occupancy(&ctas, pass->function, pass->choice.threads, shared) == 0 ? ctas : 0;
 }
 
 /* Settles how many CTAs share an SM. Fewer than would fit are had by asking for more shared memory than the kernel uses. */
-static weft_status limit_ctas(weft_cuda_plan *c, int32_t wanted, weft_message *message) {
+static weft_status limit_ctas(const weft_cuda_plan *c, weft_cuda_pass *pass, int32_t wanted, weft_message *message) {
     const uint32_t most = (uint32_t)c->device.shared_bytes - 1024; /* leaves room for what is static */
-    c->ctas = count_ctas(c, c->choice.shared_bytes);
-    if (c->ctas < 1) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "the kernel %s does not fit an SM of this GPU", c->choice.kernel);
+    pass->ctas = count_ctas(c, pass, pass->choice.shared_bytes);
+    if (pass->ctas < 1) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the kernel %s does not fit an SM of this GPU", pass->choice.kernel);
     }
-    if (wanted > c->ctas) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "ctas %d is more than fit an SM: %d", (int)wanted, c->ctas);
+    if (wanted > pass->ctas) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "ctas %d is more than fit an SM: %d", (int)wanted, pass->ctas);
     }
-    while (wanted > 0 && c->ctas > wanted && c->choice.shared_bytes + 1024 <= most) {
-        c->choice.shared_bytes += 1024;
-        c->ctas = count_ctas(c, c->choice.shared_bytes);
+    while (wanted > 0 && pass->ctas > wanted && pass->choice.shared_bytes + 1024 <= most) {
+        pass->choice.shared_bytes += 1024;
+        pass->ctas = count_ctas(c, pass, pass->choice.shared_bytes);
     }
-    if (wanted > 0 && c->ctas != wanted) {
+    if (wanted > 0 && pass->ctas != wanted) {
         return weft_fail(message, WEFT_UNSUPPORTED, "ctas %d cannot be had with this kernel: %d share an SM", (int)wanted,
-                         c->ctas);
+                         pass->ctas);
     }
     return WEFT_OK;
 }
 
-/* Loads the chosen kernel into the plan's context and gives it its shared memory. */
-static weft_status load(weft_cuda_plan *c, int32_t ctas, weft_message *message) {
+/* Loads a kernel into the plan's context, which is current, and gives it its shared memory. */
+static weft_status load_pass(const weft_cuda_plan *c, weft_cuda_pass *pass, weft_message *message) {
+    const weft_status status =
+        weft_cuda_function_get(c->driver, pass->choice.image, pass->choice.kernel, &pass->function, message);
+    if (status) {
+        return status;
+    }
+    /* A function is shared by all plans of its context, so it is allowed all there is; a launch takes its own share. */
+    int fixed = 0; /* what it has whatever a launch asks for */
+    weft_cu_result result = c->driver->function_attribute(&fixed, WEFT_CU_FUNCTION_SHARED, pass->function);
+    if (result == 0) {
+        result = c->driver->function_set_attribute(pass->function, WEFT_CU_FUNCTION_MAX_DYNAMIC_SHARED,
+                                                   c->device.shared_bytes - fixed);
+    }
+    const int32_t ctas = pass->choice.grid ? 0 : c->knobs.ctas;
+    return result ? weft_cuda_fail(c->driver, result, "the kernel gets no shared memory", message)
+                  : limit_ctas(c, pass, ctas, message);
+}
+
+static weft_status load(weft_cuda_plan *c, weft_message *message) {
     int pushed;
     weft_status status = weft_cuda_enter(c->driver, c->context, &pushed, message);
     if (status) {
         return status;
     }
-    status = weft_cuda_function_get(c->driver, c->choice.image, c->choice.kernel, &c->function, message);
-    if (status == WEFT_OK) {
-        /* A function is shared by all plans of its context, so it is allowed all there is; a launch takes its own share. */
-        int fixed = 0; /* what it has whatever a launch asks for */
-        weft_cu_result result = c->driver->function_attribute(&fixed, WEFT_CU_FUNCTION_SHARED, c->function);
-        if (result == 0) {
-            result = c->driver->function_set_attribute(c->function, WEFT_CU_FUNCTION_MAX_DYNAMIC_SHARED,
-                                                       c->device.shared_bytes - fixed);
-        }
-        status = result ? weft_cuda_fail(c->driver, result, "the kernel gets no shared memory", message)
-                        : limit_ctas(c, ctas, message);
+    for (int i = 0; i < c->pass_count && status == WEFT_OK; i++) {
+        status = load_pass(c, &c->passes[i], message);
     }
     weft_cuda_leave(c->driver, pushed);
     return status;
 }
 
+/* Chooses the kernels of all launches. */
+static weft_status choose(weft_plan *plan, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    weft_cuda_choice choice = {0}, list[WEFT_CUDA_MAX_PASSES];
+    int main = 0;
+    const weft_status status = weft_cuda_choose(plan, &c->device, &c->family, &c->knobs, &choice, message);
+    if (status) {
+        return status;
+    }
+    list[0] = choice;
+    c->pass_count = c->family->passes ? c->family->passes(plan, &choice, list, &main) : 1;
+    c->main = &c->passes[main];
+    for (int i = 0; i < c->pass_count; i++) {
+        c->passes[i].choice = list[i];
+    }
+    return WEFT_OK;
+}
+
 int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas) {
-    const int64_t all = (int64_t)c->device.multiprocessors * c->ctas;
+    const weft_cuda_pass *pass = c->main;
+    const int64_t all = (int64_t)c->device.multiprocessors * pass->ctas;
     int clusters = 0, pushed;
     if (!c->driver) {
-        return weft_cuda_clusters_on_paper(&c->device, ctas) * c->ctas;
+        return weft_cuda_clusters_on_paper(&c->device, ctas) * pass->ctas;
     }
     if (ctas == 1 || ctas > all || !c->driver->cluster_occupancy || weft_cuda_enter(c->driver, c->context, &pushed, NULL)) {
         return all / ctas;
     }
     const weft_cu_launch_attribute cluster = {WEFT_CU_LAUNCH_CLUSTER, {(uint32_t)ctas, 1, 1}};
     const weft_cu_launch launch = {{(unsigned)(all / ctas * ctas), 1, 1},
-                                   {(unsigned)c->choice.threads, 1, 1},
-                                   c->choice.shared_bytes,
+                                   {(unsigned)pass->choice.threads, 1, 1},
+                                   pass->choice.shared_bytes,
                                    NULL,
                                    &cluster,
                                    1};
-    const weft_cu_result result = c->driver->cluster_occupancy(&clusters, c->function, &launch);
+    const weft_cu_result result = c->driver->cluster_occupancy(&clusters, pass->function, &launch);
     weft_cuda_leave(c->driver, pushed);
     return result || clusters < 1 || clusters > all / ctas ? all / ctas : clusters;
 }
@@ -101,29 +129,27 @@ static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
     return weft_cuda_clusters(c, ctas) * ctas;
 }
 
-/* Chooses a kernel and loads it. */
+/* Chooses kernels and loads them. */
 static weft_status choose_and_load(weft_plan *plan, int given_machine, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     weft_status status;
     if ((status = weft_cuda_device_get(c->driver, plan->device.index, &c->device, message)) ||
         (!given_machine && (status = weft_cuda_describe(&plan->machine, &c->device, message))) ||
-        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->knobs, &c->choice, message)) ||
-        (status = take_context(c, message))) {
+        (status = choose(plan, message)) || (status = take_context(c, message))) {
         return status;
     }
-    return load(c, c->knobs.ctas, message);
+    return load(c, message);
 }
 
 /* The same without a device: there is no function, and what it would occupy is known. */
 static weft_status choose_on_paper(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     weft_status status;
-    if ((status = weft_cuda_device_on_paper(&plan->machine, &c->device, message)) ||
-        (status = weft_cuda_choose(plan, &c->device, &c->family, &c->knobs, &c->choice, message))) {
+    if ((status = weft_cuda_device_on_paper(&plan->machine, &c->device, message)) || (status = choose(plan, message))) {
         return status;
     }
-    c->ctas = c->choice.ctas;
-    return c->ctas > 0 && c->family->cost
+    c->main->ctas = c->main->choice.ctas;
+    return c->main->ctas > 0 && c->family->cost
                ? WEFT_OK
                : weft_fail(message, WEFT_UNSUPPORTED, "the costs of %s kernels are not known", c->family->name);
 }
@@ -136,11 +162,11 @@ static void complete(weft_plan *plan) {
     plan->heads_in_tile =
         c->family->heads_in_tile ? c->family->heads_in_tile(plan, &c->device) : 1; /* by what the schedule leaves open */
     plan->joined = c->family->joins && c->family->joins(plan);
-    plan->lead = c->family->lead ? c->family->lead(plan, &c->choice) : 0;
-    s->tile_m = c->choice.tile_m;
-    s->tile_n = c->choice.tile_n;
+    plan->lead = c->family->lead ? c->family->lead(plan, &c->main->choice) : 0;
+    s->tile_m = c->main->choice.tile_m;
+    s->tile_n = c->main->choice.tile_n;
     if (c->family->complete) {
-        c->family->complete(plan, &c->device, &c->choice, s);
+        c->family->complete(plan, &c->device, &c->main->choice, s);
     }
     s->workers = s->workers ? s->workers : count_workers(c, s);
 }
@@ -151,6 +177,7 @@ weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *mes
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a plan");
     }
     plan->placed = c;
+    c->main = c->passes;
     plan->products = 0; /* the whole batch at once */
     size_t family;      /* a specification that cannot be read is refused with and without a GPU */
     weft_status status = weft_cuda_knobs_read(plan->device.kernel, &c->knobs, &family, message);
@@ -176,7 +203,7 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
         return weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's table", message);
     }
     result = weft_cuda_copy_in(c->driver, c->table, table, bytes);
-    c->walk.order.table = (const uint32_t *)(uintptr_t)c->table;
+    c->main->walk.order.table = (const uint32_t *)(uintptr_t)c->table;
     return result ? weft_cuda_fail(c->driver, result, "the plan's table cannot be copied", message) : WEFT_OK;
 }
 
@@ -206,14 +233,28 @@ static weft_status count_grid(weft_plan *plan, int64_t cluster, weft_message *me
     if (cluster > 1 && !c->driver->launch_extended) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the CUDA driver has no clusters");
     }
-    c->grid = (uint32_t)(clusters * cluster);
+    c->main->grid = (uint32_t)(clusters * cluster);
     /* Where a launch leaves SMs free while the next one begins, that would put two CTAs on those and none on others. So
      * every SM gets one; those after the last position have no work and leave at once. */
     const int64_t all = c->device.multiprocessors / cluster * cluster;
-    if (c->choice.overlaps && c->ctas > 1 && positions <= workers && c->grid < all) {
-        c->grid = (uint32_t)all;
+    if (c->main->choice.overlaps && c->main->ctas > 1 && positions <= workers && c->main->grid < all) {
+        c->main->grid = (uint32_t)all;
     }
     return WEFT_OK;
+}
+
+/* The walks of the launches beside the plan's. A number of workers that the caller gave is theirs, too. */
+static weft_status lay_out_others(weft_plan *plan, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    const int is_given = plan->schedule.workers != count_workers(c, &plan->schedule);
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < c->pass_count && status == WEFT_OK; i++) {
+        const int64_t all = (int64_t)c->device.multiprocessors * c->passes[i].ctas;
+        if (&c->passes[i] != c->main) {
+            status = weft_cuda_pass_lay_out(plan, &c->passes[i], is_given ? plan->schedule.workers : all, message);
+        }
+    }
+    return status;
 }
 
 /* What the plan holds in device memory. Its context is current. */
@@ -231,11 +272,14 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
     }
     if (c->side_of_sm) { /* so many that each side has enough of them; those that are not needed leave at once */
         const int64_t all = count_workers(c, &plan->schedule);
-        c->side_grid = all > c->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->grid;
+        c->side_grid = all > c->main->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->main->grid;
     }
     c->paces = c->family->paces && c->family->paces(plan);
     if (status == WEFT_OK && (plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC || c->side_of_sm || c->paces)) {
         status = weft_tickets_new(c->driver, &c->tickets, message);
+    }
+    if (status == WEFT_OK && c->family->workspace) {
+        status = weft_cuda_workspace_new(plan, message);
     }
     return status;
 }
@@ -244,9 +288,10 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
     const int64_t cluster = plan->schedule.cluster_m * plan->schedule.cluster_n * plan->schedule.split; /* at most 4096 */
     int pushed;
-    c->walk = plan->walk;
-    weft_status status = count_grid(plan, cluster, message);
-    if (status || (status = weft_cuda_enter(c->driver, c->context, &pushed, message))) {
+    c->main->walk = plan->walk;
+    weft_status status;
+    if ((status = count_grid(plan, cluster, message)) || (status = lay_out_others(plan, message)) ||
+        (status = weft_cuda_enter(c->driver, c->context, &pushed, message))) {
         return status;
     }
     const int mode = weft_cuda_relax(c->driver);
@@ -276,6 +321,7 @@ void weft_cuda_close(weft_plan *plan) {
         const int mode = weft_cuda_relax(c->driver);
         if (weft_cuda_enter(c->driver, c->context, &pushed, NULL) == WEFT_OK) { /* else it is gone, with its memory */
             free_memory(c);
+            weft_cuda_workspace_free(c);
             weft_cuda_leave(c->driver, pushed);
         }
         if (c->retained) {

@@ -170,8 +170,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
-    *choice =
-        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 0, 0};
+    *choice = (weft_cuda_choice){best->module,  best->symbol,       best->tile_m, best->tile_n,
+                                 best->threads, best->shared_bytes, .overlaps = 0};
     return WEFT_OK;
 }
 
@@ -204,8 +204,9 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     return count;
 }
 
-static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
-                        void *parameters, weft_message *message) {
+static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
+                        const weft_counters *counters, void *parameters, weft_message *message) {
+    (void)pass;
     (void)message;
     const weft_cuda_plan *c = plan->placed;
     weft_study_params *to = parameters;

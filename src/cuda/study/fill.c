@@ -8,8 +8,7 @@
 
 static const double log2e = 1.4426950408889634;
 
-/* The most bytes, of 16, 4 and 2, that all rows of a tensor can be read by. */
-static int32_t unit_of(const void *data, const weft_strides *s) {
+int32_t weft_study_unit(const void *data, const weft_strides *s) {
     const uint64_t at = (uint64_t)(uintptr_t)data | (uint64_t)(2 * (s->batch | s->seq | s->head));
     return at % 16 == 0 ? 16 : at % 4 == 0 ? 4 : 2;
 }
@@ -33,10 +32,10 @@ static void fill_bias(weft_study_general *to, const weft_attention *p, const voi
 static void fill_general(weft_study_general *to, const weft_attention *p, const weft_attention_data *data) {
     to->head_dim = (int32_t)p->head_dim;
     to->head_dim_v = (int32_t)p->head_dim_v;
-    to->q_unit = unit_of(data->q, &p->q_strides);
-    to->k_unit = unit_of(data->k, &p->k_strides);
-    to->v_unit = unit_of(data->v, &p->v_strides);
-    to->o_unit = unit_of(data->o, &p->o_strides);
+    to->q_unit = weft_study_unit(data->q, &p->q_strides);
+    to->k_unit = weft_study_unit(data->k, &p->k_strides);
+    to->v_unit = weft_study_unit(data->v, &p->v_strides);
+    to->o_unit = weft_study_unit(data->o, &p->o_strides);
     to->scale = limited(p->softcap > 0 ? 2 * p->scale / p->softcap : p->scale * log2e);
     to->cap = limited(p->softcap * log2e);
     to->kept = (float)(1 / (1 - p->dropout));

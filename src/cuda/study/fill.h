@@ -8,4 +8,7 @@
 void weft_study_fill(weft_study_params *to, const weft_attention *p, const weft_attention_data *data,
                      const weft_walk *walk);
 
+/* The most bytes, of 16, 4 and 2, that all rows of a tensor can be read by. */
+int32_t weft_study_unit(const void *data, const weft_strides *s);
+
 #endif

@@ -114,7 +114,7 @@ static int64_t most_in_pack(const weft_attention *p) {
  * as many as there are workers, loaded or not, so that a variant that was chosen still fits. */
 static int64_t clusters_at_once(const request *r, int64_t workers, int64_t ctas) {
     const int64_t most = workers / ctas;
-    const int is_loaded = r->placed && r->placed->ctas > 0; /* or is as good as loaded, on paper */
+    const int is_loaded = r->placed && r->placed->main->ctas > 0; /* or is as good as loaded, on paper */
     const int64_t known = ctas > 1 && is_loaded ? weft_cuda_clusters(r->placed, ctas) : most;
     return known < most ? known : most;
 }
@@ -255,7 +255,7 @@ const weft_hopper_attention_variant *weft_hopper_attention_best(const weft_plan 
 /* For the variant that was chosen. */
 int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device *device) {
     const request r = request_of(plan, device);
-    return pick_best(&r, weft_hopper_attention_variant_of(&r.placed->choice)).pack;
+    return pick_best(&r, weft_hopper_attention_variant_of(&r.placed->main->choice)).pack;
 }
 
 /* Every tile, and every number of CTAs that share one. */
@@ -310,5 +310,5 @@ double weft_hopper_attention_seconds(const weft_plan *plan, const weft_cuda_devi
     const request r = request_of(plan, device);
     weft_hopper_attention_layout layout = layout_under(&r, plan->heads_in_tile, &plan->schedule);
     layout.table = plan->walk.visits == 1 ? plan->table : NULL; /* a pair is two tiles */
-    return 1e-9 * weft_hopper_attention_time(weft_hopper_attention_variant_of(&c->choice), &r.p, &layout);
+    return 1e-9 * weft_hopper_attention_time(weft_hopper_attention_variant_of(&c->main->choice), &r.p, &layout);
 }

@@ -122,8 +122,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim,
                          plan->schedule.split > 1 ? " whose steps are shared out" : "");
     }
-    *choice =
-        (weft_cuda_choice){best->module, best->symbol, best->tile_m, best->tile_n, best->threads, best->shared_bytes, 1, 1};
+    *choice = (weft_cuda_choice){best->module,  best->symbol,       best->tile_m,  best->tile_n,
+                                 best->threads, best->shared_bytes, .overlaps = 1, .ctas = 1};
     return WEFT_OK;
 }
 
@@ -206,7 +206,7 @@ static int keeps_step(const weft_plan *plan, int32_t dispatch) {
 }
 
 static void facts(const weft_plan *plan, const weft_cuda_plan *placed, weft_kernel_facts *facts) {
-    const weft_hopper_attention_variant *v = weft_hopper_attention_variant_of(&placed->choice);
+    const weft_hopper_attention_variant *v = weft_hopper_attention_variant_of(&placed->main->choice);
     facts->launch = 1e-9 * (weft_hopper_attention_cost.launch_ns + weft_hopper_attention_cost.start_ns);
     facts->tile = 1e-9 * v->tile_ns;
     facts->step = 1e-9 * (v->splits ? 2 * v->step_ns[0] : v->step_ns[v->tile_m / 64 - 1]);
@@ -223,8 +223,9 @@ static weft_hopper_cap small_capped(const weft_attention *p) {
                              .most = (float)(0.16 / square)};
 }
 
-static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
-                        void *parameters, weft_message *message) {
+static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
+                        const weft_counters *counters, void *parameters, weft_message *message) {
+    (void)pass;
     const weft_cuda_plan *c = plan->placed;
     const weft_attention *p = &plan->attention;
     const weft_attention_data *data = buffers;
@@ -260,7 +261,7 @@ static weft_status fill(const weft_plan *plan, const void *buffers, const weft_w
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->heads_in_tile));
     /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 or with masks de-phase
      * unaided. */
-    const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->choice);
+    const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->main->choice);
     to->ping_pong = !variant->splits && ((p->head_dim <= 64 && variant->form == WEFT_HOPPER_PLAIN) ||
                                          plan->schedule.tile_n != 64 || plan->schedule.tile_m == 128);
     to->keep_o = alternates(plan) ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* O is not to take any of the L2 */

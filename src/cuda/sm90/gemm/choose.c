@@ -265,7 +265,7 @@ void weft_gemm_complete(const weft_gemm_pick *pick, const weft_plan *plan, const
 static weft_gemm_pick pick_of(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_schedule *s = &plan->schedule;
-    return (weft_gemm_pick){variant_of(&c->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
+    return (weft_gemm_pick){variant_of(&c->main->choice), s->tile_m, s->tile_n, s->cluster_m, s->cluster_n, s->split};
 }
 
 double weft_gemm_seconds(const weft_plan *plan, const weft_cuda_device *device) {

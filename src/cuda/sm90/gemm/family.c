@@ -82,8 +82,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          s->tile_m, s->tile_n, at_least_1(s->split), at_least_1(s->cluster_m), at_least_1(s->cluster_n));
     }
     const weft_gemm_variant *v = pick.variant;
-    *choice = (weft_cuda_choice){v->module,       v->symbol, pick.tile_m, pick.tile_n, WEFT_GEMM_THREADS(v->tile_m),
-                                 v->shared_bytes, 1,         v->ctas};
+    *choice = (weft_cuda_choice){v->module,       v->symbol,     pick.tile_m,    pick.tile_n, WEFT_GEMM_THREADS(v->tile_m),
+                                 v->shared_bytes, .overlaps = 1, .ctas = v->ctas};
     return WEFT_OK;
 }
 
@@ -126,8 +126,9 @@ static weft_tensor_view view_of(const weft_gemm *p, const void *data, int mn_maj
     return v;
 }
 
-static weft_status fill(const weft_plan *plan, const void *buffers, const weft_walk *walk, const weft_counters *counters,
-                        void *parameters, weft_message *message) {
+static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
+                        const weft_counters *counters, void *parameters, weft_message *message) {
+    (void)pass;
     const weft_cuda_plan *c = plan->placed;
     const weft_gemm_data *data = buffers;
     const weft_gemm *p = &plan->gemm;

@@ -1,0 +1,478 @@
+/* Gradients of an attention on a GPU, and what is right: the reference's sums in fp64, and how far a plain kernel is from
+ * them that rounds weights and gradients of scores to 16 bits before it multiplies them. */
+#ifndef WEFT_TESTS_CUDA_BACKWARD_TRIAL_H
+#define WEFT_TESTS_CUDA_BACKWARD_TRIAL_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../features.h"
+#include "../plans.h"
+#include "../random.h"
+#include "cuda/driver/module.h"
+#include "cuda/plan/backend.h"
+#include "problem/attention.h"
+#include "ref/dot.h"
+#include "ref/ref.h"
+#include "ref/scores.h"
+#include "trial_checks.h"
+
+static int runs;
+static double worst; /* error to what is allowed */
+
+/* A tensor here and on the GPU. Elements that no row holds, or whose row does not count, are NaN. */
+typedef struct tensor {
+    size_t elements, bytes;
+    void *host;
+    uint64_t device;
+} tensor;
+
+enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, GRAD_SINKS, SINKS, ALIBI, BIAS, TENSORS };
+
+typedef struct gradients {
+    weft_attention asked; /* as a plan is asked for: lengths and pairs may come with the data */
+    weft_attention p;     /* resolved, with all its lengths and pairs here */
+    weft_attention_gradients data;
+    tensor t[TENSORS];
+    uint64_t lengths[5], pairs[WEFT_PAIR_ARRAYS]; /* on the GPU */
+    double *exact[4], *plain[4];                  /* dQ, dK, dV and the sinks' */
+    double noise; /* of dQ and dK: the gradient of a weight and the delta, each a sum in fp32, may cancel */
+} gradients;
+
+static const char *const names[] = {"dQ", "dK", "dV", "the gradient of the sinks"};
+
+static inline uint64_t there(const void *from, size_t bytes) {
+    uint64_t to = 0;
+    DEMAND(driver->memory_new(&to, bytes ? bytes : 1));
+    DEMAND(bytes && driver->copy_in(to, from, bytes));
+    return to;
+}
+
+static inline double random_real_between(uint64_t *random, double low, double high) {
+    return low + (high - low) * (double)(random_bits(random) >> 11) * 0x1p-53;
+}
+
+/* Whether a row of a tensor, a query or a key, counts in any sequence of its batch. */
+static inline int row_counts(const weft_attention *p, int64_t batch, int64_t row, int is_query) {
+    const weft_sequences all = weft_attention_sequences(p);
+    for (int64_t i = p->sequences ? 0 : batch; i < (p->sequences ? all.count : batch + 1); i++) {
+        const weft_sequence s = weft_sequence_at(&all, i);
+        const int64_t begin = is_query ? s.rows.begin : s.columns.begin, end = is_query ? s.used_end : s.columns.end;
+        if (row >= begin && row < end) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static inline const weft_strides *strides_of(const weft_attention *p, int which) {
+    return which == Q || which == GRAD_Q   ? &p->q_strides
+           : which == K || which == GRAD_K ? &p->k_strides
+           : which == V || which == GRAD_V ? &p->v_strides
+                                           : &p->o_strides;
+}
+
+static inline int is_of_keys(int which) {
+    return which == K || which == V || which == GRAD_K || which == GRAD_V;
+}
+
+static inline int64_t dims_of(const weft_attention *p, int which) {
+    return which == Q || which == K || which == GRAD_Q || which == GRAD_K ? p->head_dim : p->head_dim_v;
+}
+
+static inline void random_rows(gradients *x, int which, double size, uint64_t *random) {
+    const weft_attention *p = &x->p;
+    const int keys = is_of_keys(which);
+    for (int64_t b = 0; b < p->batch; b++) {
+        for (int64_t i = 0; i < (keys ? p->kv_seq : p->seq); i++) {
+            for (int64_t h = 0; h < (keys ? p->kv_heads : p->heads) && row_counts(p, b, i, !keys); h++) {
+                const size_t row = weft_row_index(strides_of(p, which), b, i, h);
+                for (size_t d = 0; d < (size_t)dims_of(p, which); d++) {
+                    weft_ref_store(p->dtype, x->t[which].host, row + d, random_real_between(random, -size, size));
+                }
+            }
+        }
+    }
+}
+
+static inline void tensor_new(tensor *t, size_t elements, size_t bytes) {
+    t->elements = elements;
+    t->bytes = elements * bytes;
+    t->host = malloc(t->bytes ? t->bytes : 1);
+    DEMAND(!t->host);
+    memset(t->host, 0xff, t->bytes);
+}
+
+static inline void random_numbers(tensor *t, weft_dtype dtype, double low, double high, uint64_t *random) {
+    for (size_t i = 0; i < t->elements; i++) {
+        if (dtype == WEFT_BOOL) {
+            ((unsigned char *)t->host)[i] = random_between(random, 0, 3) != 0;
+        } else {
+            weft_ref_store(dtype, t->host, i, random_real_between(random, low, high));
+        }
+    }
+}
+
+static inline void tensors_of(gradients *x, double size, uint64_t *random) {
+    const weft_attention *p = &x->p;
+    const weft_attention_extents n = weft_attention_sizes(p);
+    const size_t elements[] = {n.q, n.k, n.v, n.o, n.o, n.q, n.k, n.v}, heads = (size_t)p->heads;
+    const int64_t each = p->sequences ? p->sequences : p->batch;
+    for (int i = Q; i <= GRAD_V; i++) {
+        tensor_new(&x->t[i], elements[i], 2);
+    }
+    tensor_new(&x->t[LSE], n.lse, sizeof(float));
+    tensor_new(&x->t[GRAD_SINKS], heads, sizeof(float));
+    tensor_new(&x->t[SINKS], p->extras & WEFT_SINKS ? heads : 0, sizeof(float));
+    tensor_new(&x->t[ALIBI], p->extras & WEFT_ALIBI ? (size_t)((each - 1) * p->alibi_stride) + heads : 0, sizeof(float));
+    tensor_new(&x->t[BIAS], p->extras & WEFT_BIAS ? weft_attention_bias_extent(p) : 0,
+               weft_dtype_bytes(weft_attention_bias_dtype(p)));
+    for (int i = Q; i <= V; i++) {
+        random_rows(x, i, size, random);
+    }
+    random_rows(x, GRAD_O, 1, random);
+    random_numbers(&x->t[SINKS], WEFT_FP32, -1, 2, random);
+    random_numbers(&x->t[ALIBI], WEFT_FP32, 0, 0.1, random);
+    random_numbers(&x->t[BIAS], weft_attention_bias_dtype(p), -1, 1, random);
+}
+
+/* A product of rows as a plain kernel has it, summed in fp32. */
+static inline double plain_dot(weft_dtype dtype, const void *a, size_t a_row, const void *b, size_t b_row, int64_t dims) {
+    float sum = 0;
+    for (size_t d = 0; d < (size_t)dims; d++) {
+        sum += (float)weft_ref_load(dtype, a, a_row + d) * (float)weft_ref_load(dtype, b, b_row + d);
+    }
+    return (double)sum;
+}
+
+/* The weight of a key and the gradient of its score, as a plain kernel has them. */
+typedef struct plain_pair {
+    double weight, grad_score;
+} plain_pair;
+
+static inline plain_pair plain_pair_of(const gradients *x, int64_t batch, int64_t head, int64_t row, int64_t key, size_t k,
+                                       size_t v, double kept, float lse, double delta) {
+    const weft_attention *p = &x->p;
+    const size_t q = weft_row_index(&p->q_strides, batch, row, head), o = weft_row_index(&p->o_strides, batch, row, head);
+    const double score = p->scale * plain_dot(p->dtype, x->t[Q].host, q, x->t[K].host, k, p->head_dim);
+    const double grad = kept * plain_dot(p->dtype, x->t[GRAD_O].host, o, x->t[V].host, v, p->head_dim_v);
+    const double whole =
+        weft_ref_cap(p, score) + weft_ref_bias(p, x->t[ALIBI].host, x->t[BIAS].host, batch, head, row, key);
+    const double weight = isfinite(whole) ? exp((double)(float)whole - (double)lse) : 0;
+    return (plain_pair){weft_ref_round(p->dtype, weight),
+                        weft_ref_round(p->dtype, weft_ref_cap_slope(p, score) * weight * (grad - delta))};
+}
+
+/* What sums of both kinds get from one query; its output and LSE are what the forward pass gives. */
+static inline void add_query(gradients *x, int64_t batch, int64_t head, int64_t row, const weft_blocks *blocks,
+                             double *weights, double *out) {
+    const weft_attention *p = &x->p;
+    const int64_t line = batch * p->heads + head, kv_head = head / (p->heads / p->kv_heads);
+    const size_t q = weft_row_index(&p->q_strides, batch, row, head), o = weft_row_index(&p->o_strides, batch, row, head);
+    const weft_attention_data inputs = {.struct_size = sizeof inputs,
+                                        .q = x->t[Q].host,
+                                        .k = x->t[K].host,
+                                        .v = x->t[V].host,
+                                        .sinks = x->t[SINKS].host,
+                                        .alibi = x->t[ALIBI].host,
+                                        .bias = x->t[BIAS].host,
+                                        .dropout_seed = x->data.dropout_seed};
+    const double lse = weft_ref_attention_row(p, &inputs, batch, head, row, weights, out).lse;
+    const float rounded_lse = (float)lse;
+    double delta = 0;
+    ((float *)x->t[LSE].host)[line * p->seq + row] = rounded_lse;
+    for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+        weft_ref_store(p->dtype, x->t[O].host, o + d, out[d]);
+    }
+    if (lse == -INFINITY || !row_counts(p, batch, row, 1)) {
+        return;
+    }
+    for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+        const double grad = weft_ref_load(p->dtype, x->t[GRAD_O].host, o + d);
+        delta += grad * out[d];
+    }
+    const double plain_delta = plain_dot(p->dtype, x->t[GRAD_O].host, o, x->t[O].host, o, p->head_dim_v);
+    if (p->extras & WEFT_SINKS) {
+        const double sink = (double)((const float *)x->t[SINKS].host)[head];
+        x->exact[3][head] -= exp(sink - lse) * delta;
+        x->plain[3][head] -= exp(sink - (double)rounded_lse) * plain_delta;
+    }
+    const weft_rows keys = weft_seen_keys(p, batch, row);
+    for (int64_t key = keys.begin; key < keys.end; key++) {
+        if (!weft_attention_shows(p, blocks, batch, head, row, key)) {
+            continue;
+        }
+        const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
+        const size_t v = weft_row_index(&p->v_strides, batch, key, kv_head);
+        const double kept = weft_ref_kept(p, x->data.dropout_seed, line, row, key);
+        const double grad = kept * weft_ref_dot(p->dtype, x->t[GRAD_O].host, o, x->t[V].host, v, p->head_dim_v);
+        const double score = p->scale * weft_ref_dot(p->dtype, x->t[Q].host, q, x->t[K].host, k, p->head_dim);
+        const double weight = weights[key], grad_score = p->scale * weft_ref_cap_slope(p, score) * weight * (grad - delta);
+        const plain_pair plain = plain_pair_of(x, batch, head, row, key, k, v, kept, rounded_lse, plain_delta);
+        const double plain_grad = p->scale * plain.grad_score;
+        double terms = 0;
+        for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+            terms += fabs(weft_ref_load(p->dtype, x->t[GRAD_O].host, o + d) * weft_ref_load(p->dtype, x->t[V].host, v + d));
+        }
+        x->noise = fmax(x->noise, kept * fabs(p->scale) * terms * 0x1p-21);
+        for (size_t d = 0; d < (size_t)p->head_dim; d++) {
+            const double query = weft_ref_load(p->dtype, x->t[Q].host, q + d);
+            const double value = weft_ref_load(p->dtype, x->t[K].host, k + d);
+            x->exact[0][q + d] += grad_score * value;
+            x->plain[0][q + d] += plain_grad * value;
+            x->exact[1][k + d] += grad_score * query;
+            x->plain[1][k + d] += plain_grad * query;
+        }
+        for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+            const double value = weft_ref_load(p->dtype, x->t[GRAD_O].host, o + d);
+            x->exact[2][v + d] += kept * weight * value;
+            x->plain[2][v + d] += kept * plain.weight * value;
+        }
+    }
+}
+
+static inline void solve(gradients *x) {
+    const weft_attention *p = &x->p;
+    const weft_blocks blocks = weft_attention_blocks(p);
+    double *weights = malloc((size_t)p->kv_seq * sizeof *weights), out[WEFT_MAX_HEAD_DIM];
+    DEMAND(!weights);
+    for (int i = 0; i < 4; i++) {
+        x->exact[i] = calloc(x->t[GRAD_Q + i + (i == 3)].elements + 1, sizeof(double));
+        x->plain[i] = calloc(x->t[GRAD_Q + i + (i == 3)].elements + 1, sizeof(double));
+        DEMAND(!x->exact[i] || !x->plain[i]);
+    }
+    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
+        const int64_t row = i % p->seq;
+        if (row < weft_attention_rows(p)) {
+            add_query(x, i / p->seq / p->heads, i / p->seq % p->heads, row, &blocks, weights, out);
+        }
+    }
+    free(weights);
+}
+
+/* Strides with `gap` elements left over behind every row, line and batch. */
+static inline weft_strides spread(weft_layout layout, int64_t seq, int64_t heads, int64_t dims, int64_t gap) {
+    weft_strides s;
+    if (layout == WEFT_BSHD) {
+        s.head = dims + gap;
+        s.seq = heads * s.head + gap;
+        s.batch = seq * s.seq + gap;
+    } else {
+        s.seq = dims + gap;
+        s.head = seq * s.seq + gap;
+        s.batch = heads * s.head + gap;
+    }
+    return s;
+}
+
+/* Lengths and pairs go to the GPU, whether or not a plan copies its own there. */
+static inline void place_arrays(gradients *x) {
+    const weft_attention *p = &x->p;
+    const int64_t each = p->sequences ? p->sequences : p->batch;
+    const void *const from[] = {p->lengths.q_starts, p->lengths.kv_starts, p->lengths.q_used, p->lengths.kv_used,
+                                p->lengths.kv_pad};
+    const void *const pairs[] = {p->pairs.block_starts, p->pairs.block_list, p->pairs.block_bits_at, p->pairs.block_bits,
+                                 p->pairs.tree};
+    const int32_t bits[] = {WEFT_STARTS, WEFT_KV_STARTS, WEFT_Q_USED, WEFT_KV_USED, WEFT_KV_PAD};
+    size_t elements[WEFT_PAIR_ARRAYS];
+    weft_attention_pair_elements(p, elements);
+    for (int i = 0; i < 5; i++) {
+        if (from[i] && (x->asked.extras & bits[i])) {
+            x->lengths[i] = there(from[i], sizeof(int32_t) * (size_t)(each + (i < 2)));
+            memcpy((char *)&x->data.lengths + (size_t)i * sizeof(void *), &x->lengths[i], sizeof(void *));
+        }
+    }
+    for (int i = 0; i < WEFT_PAIR_ARRAYS; i++) {
+        if (pairs[i] && (x->asked.extras & (i == 4 ? WEFT_TREE : WEFT_BLOCKS))) {
+            x->pairs[i] = there(pairs[i], elements[i] * (i == 4 ? sizeof(uint64_t) : sizeof(uint32_t)));
+            memcpy((char *)&x->data.pairs + (size_t)i * sizeof(void *), &x->pairs[i], sizeof(void *));
+        }
+    }
+}
+
+/* A problem with its tensors, whose rows have gaps of `gap` elements; Q, K and V are of this size. */
+static inline gradients gradients_new(weft_attention *p, const drawn_lengths *lengths, int64_t gap, double size,
+                                      uint64_t *random) {
+    gradients x = {.data = WEFT_ATTENTION_GRADIENTS_INIT};
+    weft_message message = {""};
+    const int64_t dims_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+    p->q_strides = spread(p->layout, p->seq, p->heads, p->head_dim, gap);
+    p->k_strides = spread(p->layout, p->kv_seq, p->kv_heads, p->head_dim, 2 * gap);
+    p->v_strides = spread(p->layout, p->kv_seq, p->kv_heads, dims_v, gap);
+    p->o_strides = spread(p->layout, p->seq, p->heads, dims_v, 3 * gap);
+    x.asked = *p;
+    if (resolve_attention(&x.p, p, &message)) {
+        fprintf(stderr, "%s\n", message.text);
+        exit(1);
+    }
+    x.p.lengths = lengths->all;
+    x.p.pairs = lengths->pairs;
+    x.data.dropout_seed = random_bits(random);
+    tensors_of(&x, size, random);
+    solve(&x);
+    for (int i = 0; i < TENSORS; i++) {
+        x.t[i].device = there(x.t[i].host, x.t[i].bytes);
+    }
+    const struct {
+        const void *field;
+        int which;
+    } fields[] = {{&x.data.q, Q},
+                  {&x.data.k, K},
+                  {&x.data.v, V},
+                  {&x.data.o, O},
+                  {&x.data.grad_o, GRAD_O},
+                  {&x.data.grad_q, GRAD_Q},
+                  {&x.data.grad_k, GRAD_K},
+                  {&x.data.grad_v, GRAD_V},
+                  {&x.data.lse, LSE},
+                  {&x.data.sinks, SINKS},
+                  {&x.data.alibi, ALIBI},
+                  {&x.data.bias, BIAS},
+                  {&x.data.grad_sinks, GRAD_SINKS}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const int which = fields[i].which;
+        const int is_there = x.t[which].elements > 0 && (which != GRAD_SINKS || (x.p.extras & WEFT_SINKS));
+        const void *at = is_there ? (const void *)(uintptr_t)x.t[which].device : NULL;
+        memcpy((void *)(uintptr_t)fields[i].field, &at, sizeof at);
+    }
+    place_arrays(&x);
+    return x;
+}
+
+static inline void gradients_free(gradients *x) {
+    for (int i = 0; i < TENSORS; i++) {
+        free(x->t[i].host);
+        DEMAND(driver->memory_free(x->t[i].device));
+    }
+    for (int i = 0; i < 5; i++) {
+        DEMAND(x->lengths[i] && driver->memory_free(x->lengths[i]));
+        DEMAND(x->pairs[i] && driver->memory_free(x->pairs[i]));
+    }
+    for (int i = 0; i < 4; i++) {
+        free(x->exact[i]);
+        free(x->plain[i]);
+    }
+}
+
+static inline size_t gradients_bytes(const gradients *x) {
+    return x->t[GRAD_Q].bytes + x->t[GRAD_K].bytes + x->t[GRAD_V].bytes + x->t[GRAD_SINKS].bytes;
+}
+
+static inline void gradients_copy(const gradients *x, void *to) {
+    for (int i = 0; i < 4; i++) {
+        const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
+        memcpy(to, t->host, t->bytes);
+        to = (char *)to + t->bytes;
+    }
+}
+
+/* What is wrong with one tensor of gradients, or null: rows of queries or keys up to the last sequence's have the sums, the
+ * rest is as it was. */
+static inline const char *compare_tensor(const gradients *x, int i) {
+    const weft_attention *p = &x->p;
+    const int which = GRAD_Q + i, keys = is_of_keys(which);
+    const int64_t rows = keys ? weft_attention_keys(p) : weft_attention_rows(p);
+    const int64_t heads = keys ? p->kv_heads : p->heads, dims = dims_of(p, which);
+    const tensor *t = &x->t[which];
+    const double unit = p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
+    double error = 0, bound = 0, largest = 0;
+    char *owned = calloc(t->elements, 1);
+    DEMAND(!owned);
+    for (int64_t j = 0; j < p->batch * rows * heads; j++) {
+        const size_t row = weft_row_index(strides_of(p, which), j / heads / rows, j / heads % rows, j % heads);
+        for (size_t d = row; d < row + (size_t)dims; d++) {
+            const double got = weft_ref_load(p->dtype, t->host, d), want = x->exact[i][d];
+            owned[d] = 1;
+            if (!isfinite(got)) {
+                free(owned);
+                return "not finite";
+            }
+            error = fmax(error, fabs(got - want));
+            bound = fmax(bound, fabs(weft_ref_round(p->dtype, x->plain[i][d]) - want));
+            largest = fmax(largest, fabs(want));
+        }
+    }
+    size_t touched = 0;
+    for (size_t d = 0; d < t->elements; d++) {
+        touched += !owned[d] && ((const uint16_t *)t->host)[d] != 0xffff;
+    }
+    free(owned);
+    bound = fmax(2 * bound, unit * largest) + (i < 2 ? x->noise : 0) + 1e-7;
+    worst = fmax(worst, error / bound);
+    CHECK(error <= bound, "%s: error %g, allowed %g, largest %g", names[i], error, bound, largest);
+    return touched ? "written between its rows" : NULL;
+}
+
+static inline void compare_sinks(const gradients *x) {
+    const weft_attention *p = &x->p;
+    for (int64_t head = 0; head < p->heads; head++) {
+        const float *got = x->t[GRAD_SINKS].host;
+        const double want = x->exact[3][head], off = fabs((double)got[head] - want);
+        const double bound = 2 * fabs(x->plain[3][head] - want) + 1e-4 * fmax(1, fabs(want));
+        CHECK(p->extras & WEFT_SINKS ? off <= bound : isnan(got[head]), "%s %lld: %g, not %g", names[3], (long long)head,
+              (double)got[head], want);
+    }
+}
+
+/* A plan for a problem on the first GPU; kernel: the family, with options. */
+static inline weft_plan *gradients_plan(const weft_attention *p, const weft_schedule *schedule, const char *kernel) {
+    weft_device gpu = WEFT_DEVICE_INIT;
+    weft_message message = {""};
+    weft_plan *plan;
+    gpu.kind = WEFT_DEVICE_CUDA;
+    gpu.kernel = kernel;
+    if (plan_on(&plan, p, schedule, NULL, &gpu, &message)) {
+        fprintf(stderr, "%s\n", message.text);
+        exit(1);
+    }
+    return plan;
+}
+
+static inline void gradients_poison(const gradients *x) {
+    for (int i = 0; i < 4; i++) {
+        const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
+        memset(t->host, 0xff, t->bytes);
+        DEMAND(driver->copy_in(t->device, t->host, t->bytes));
+    }
+}
+
+static inline void gradients_fetch(const gradients *x) {
+    for (int i = 0; i < 4; i++) {
+        const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
+        DEMAND(driver->copy_out(t->host, t->device, t->bytes));
+    }
+}
+
+/* Runs a plan and compares what comes back; `brings`: with a workspace of the caller's. */
+static inline void gradients_run(gradients *x, const weft_schedule *schedule, const char *kernel, int brings) {
+    weft_plan *plan = gradients_plan(&x->asked, schedule, kernel);
+    weft_message message = {""};
+    uint64_t workspace = 0;
+    char text[2048];
+    if (brings) {
+        DEMAND(driver->memory_new(&workspace, weft_plan_workspace(plan)));
+    }
+    x->data.workspace = (void *)(uintptr_t)workspace;
+    gradients_poison(x);
+    const int before = failures;
+    CHECK(weft_plan_run(plan, &x->data, &message) == WEFT_OK, "%s", message.text);
+    gradients_fetch(x);
+    for (int i = 0; i < 3; i++) {
+        const char *wrong = compare_tensor(x, i);
+        CHECK(!wrong, "%s: %s", names[i], wrong);
+    }
+    compare_sinks(x);
+    if (failures > before) {
+        weft_plan_text(plan, text, sizeof text);
+        fputs(text, stderr);
+    }
+    runs++;
+    weft_plan_destroy(plan);
+    if (workspace) {
+        DEMAND(driver->memory_free(workspace));
+    }
+}
+
+#endif

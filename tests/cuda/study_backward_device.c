@@ -1,0 +1,215 @@
+/* The portable backward on a GPU, held to the reference: gradients of random attentions with every feature that a problem
+ * may ask for, scores of 1e4 and scores that are all the same, queries without keys, the same bits in every run. Exits 77,
+ * with one line, where there is no GPU.
+ *
+ *   study_backward_device [ROUNDS [MOST [DTYPE]]]
+ *
+ * ROUNDS (60) is how many problems are drawn, MOST (300) the most queries and keys they have; DTYPE (bf16 or fp16) picks
+ * those of one dtype. Built for the fake driver, the kernels run on a CPU: see emulate/emulate.h. */
+#include "backward_trial.h"
+
+enum { ROUNDS = 60, MOST = 300 };
+
+static const char *const variants[] = {
+#define WEFT_STUDY_BACKWARD(symbol, ...) #symbol,
+#include "cuda/study/backward/variants.def"
+};
+
+/* Whether the kernels that a plan takes are among those that were compiled for this test: the emulator may have fewer. */
+static int is_there(const weft_attention *p) {
+    weft_plan *plan = gradients_plan(p, NULL, "study");
+    int there = 0;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        there |= strncmp(weft_plan_kernel(plan), variants[i], strlen(variants[i])) == 0;
+    }
+    weft_plan_destroy(plan);
+    return there;
+}
+
+static weft_schedule draw_schedule(uint64_t *random) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    static int number;
+    s.order = number++ % 3 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
+    s.sweep = (number + 2) % (WEFT_SWEEPS + 1);
+    s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
+    s.workers = random_between(random, 0, 2) ? 0 : random_between(random, 1, 9);
+    return s;
+}
+
+/* Any mask, and the features of these bits (WEFT_HAS_). */
+static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int32_t bits, int64_t most, drawn_lengths *lengths) {
+    static const int64_t dims[] = {16, 40, 64, 64, 96, 128, 184, 248};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    p.batch = random_between(random, 1, 2);
+    p.kv_heads = random_between(random, 1, 2);
+    p.heads = p.kv_heads * random_between(random, 1, 3);
+    p.head_dim = dims[random_between(random, 0, 7)];
+    const int64_t least = bits == 0 || (bits & WEFT_HAS_BLOCKS) ? most : 0; /* several steps */
+    p.seq = least + random_between(random, 1, most);
+    p.kv_seq = least + random_between(random, 1, most) + (bits & WEFT_HAS_BLOCKS ? 128 : 0); /* lists with gaps */
+    p.dtype = dtype;
+    p.layout = (weft_layout)random_between(random, 0, 1);
+    p.scale = random_between(random, 0, 1) ? 0 : random_real_between(random, -0.3, 0.3);
+    draw_mask(random, &p);
+    draw_features(random, &p, bits & ~(WEFT_HAS_LARGE_DIM | WEFT_HAS_MAX), 64, lengths);
+    p.head_dim_v = p.head_dim_v > 256 ? 256 : p.head_dim_v;
+    return p;
+}
+
+/* What the first rounds have, so that a few of them have everything; 0: several steps. */
+static const int32_t first_bits[] = {0,
+                                     WEFT_HAS_WINDOW | WEFT_HAS_DROPOUT,
+                                     WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP,
+                                     WEFT_HAS_BLOCKS | WEFT_HAS_DROPOUT,
+                                     WEFT_HAS_CHUNK | WEFT_HAS_SINKS,
+                                     WEFT_HAS_TREE | WEFT_HAS_ALIBI,
+                                     WEFT_HAS_BIAS | WEFT_HAS_DROPOUT | WEFT_HAS_ODD_DIM,
+                                     WEFT_HAS_BLOCKS,
+                                     WEFT_HAS_LENGTHS | WEFT_HAS_DROPOUT | WEFT_HAS_ALIBI,
+                                     WEFT_HAS_BLOCKS | WEFT_HAS_SINKS,
+                                     WEFT_HAS_PREFIX | WEFT_HAS_OTHER_DIM,
+                                     WEFT_HAS_LENGTHS | WEFT_HAS_SINKS | WEFT_HAS_SOFTCAP};
+enum { FIRST = sizeof first_bits / sizeof *first_bits };
+
+/* These, then every feature in turn with another at random. */
+static void features(int rounds, int64_t most, const char *only) {
+    uint64_t random = random_seed(102);
+    static drawn_lengths lengths;
+    for (int round = 0; random_round(&random, &round, rounds) && failures < 5; round++) {
+        const weft_dtype dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
+        const int32_t bits = round < FIRST ? first_bits[round] : draw_pair(&random, round);
+        weft_attention p = draw_problem(&random, dtype, bits, most, &lengths);
+        if ((only && strcmp(only, weft_dtype_name(dtype)) != 0) || !is_there(&p)) {
+            continue;
+        }
+        gradients x =
+            gradients_new(&p, &lengths, random_between(&random, 0, 1) ? 8 : random_between(&random, 0, 3), 1, &random);
+        const weft_schedule s = draw_schedule(&random);
+        const char *const kernels[] = {"study", "study:mask-every-block", "study:no-prefetch", "study:ctas=1"};
+        const int before = failures;
+        gradients_run(&x, &s, kernels[random_between(&random, 0, 3)], (int)random_between(&random, 0, 1));
+        if (failures > before) {
+            random_report();
+        }
+        gradients_free(&x);
+    }
+}
+
+static weft_attention plain(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq, int64_t dim,
+                            weft_dtype dtype, weft_mask mask) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    p.batch = batch;
+    p.heads = heads;
+    p.kv_heads = kv_heads;
+    p.seq = seq;
+    p.kv_seq = kv_seq;
+    p.head_dim = dim;
+    p.dtype = dtype;
+    p.mask = mask;
+    return p;
+}
+
+/* Scores of 1e4 and more leave one key a query, and scores of 0 leave all of them alike. */
+static void extremes(int64_t most) {
+    uint64_t random = random_seed(92);
+    static drawn_lengths none;
+    for (int i = 0; i < 4; i++) {
+        weft_attention p = plain(1, 2, 1, most / 2 + 3, most / 2 + 9, 64, i % 2 ? WEFT_BF16 : WEFT_FP16,
+                                 i < 2 ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE);
+        p.scale = i < 2 ? 500 : 1e-30;
+        gradients x = gradients_new(&p, &none, 0, 2, &random);
+        gradients_run(&x, NULL, "study", 0);
+        gradients_free(&x);
+    }
+}
+
+/* A run after the other gives the same bits, with whatever schedule and workspace. */
+static void repeats(int64_t most, int times) {
+    uint64_t random = random_seed(93);
+    static drawn_lengths none;
+    weft_attention p = plain(1, 4, 2, most, most, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
+    p.extras = WEFT_SINKS;
+    gradients x = gradients_new(&p, &none, 0, 1, &random);
+    gradients_run(&x, NULL, "study", 0);
+    const size_t bytes = gradients_bytes(&x);
+    void *first = malloc(bytes), *again = malloc(bytes);
+    DEMAND(!first || !again);
+    gradients_copy(&x, first);
+    for (int i = 0; i < times; i++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.dispatch = 1 + i % WEFT_DISPATCHES;
+        s.sweep = WEFT_SWEEP_FORWARD;
+        gradients_run(&x, &s, "study", i % 2);
+        gradients_copy(&x, again);
+        CHECK(memcmp(first, again, bytes) == 0, "run %d gave other bits", i);
+    }
+    free(first);
+    free(again);
+    gradients_free(&x);
+}
+
+/* Two problems of one plan at a time on streams of their own: they take turns with the plan's workspace, or have one each.
+ */
+static void streams(int64_t most, int times) {
+    uint64_t random = random_seed(97);
+    static drawn_lengths none;
+    weft_attention p = plain(1, 2, 2, most, most, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    gradients x[2];
+    void *first[2], *again, *stream[2];
+    for (int i = 0; i < 2; i++) {
+        x[i] = gradients_new(&p, &none, 0, 1, &random);
+        gradients_run(&x[i], NULL, "study", 0);
+        first[i] = malloc(gradients_bytes(&x[i]));
+        DEMAND(!first[i]);
+        gradients_copy(&x[i], first[i]);
+        DEMAND(driver->stream_new(&stream[i], WEFT_CU_STREAM_NON_BLOCKING));
+    }
+    again = malloc(gradients_bytes(&x[0]));
+    DEMAND(!again);
+    weft_plan *plan = gradients_plan(&p, NULL, "study");
+    uint64_t memory;
+    DEMAND(driver->memory_new(&memory, weft_plan_workspace(plan)));
+    for (int brings = 0; brings < 2; brings++) {
+        x[1].data.workspace = brings ? (void *)(uintptr_t)memory : NULL;
+        x[0].data.workspace = NULL;
+        for (int i = 0; i < 2; i++) {
+            gradients_poison(&x[i]);
+        }
+        for (int i = 0; i < 2 * times; i++) {
+            DEMAND(weft_plan_enqueue(plan, &x[i % 2].data, stream[i % 2], NULL));
+        }
+        for (int i = 0; i < 2; i++) {
+            DEMAND(driver->stream_synchronize(stream[i]));
+            gradients_fetch(&x[i]);
+            gradients_copy(&x[i], again);
+            CHECK(memcmp(first[i], again, gradients_bytes(&x[i])) == 0, "stream %d gave other bits, %d", i, brings);
+        }
+    }
+    weft_plan_destroy(plan);
+    DEMAND(driver->memory_free(memory));
+    free(again);
+    for (int i = 0; i < 2; i++) {
+        DEMAND(driver->stream_free(stream[i]));
+        free(first[i]);
+        gradients_free(&x[i]);
+    }
+}
+
+int main(int argc, char **argv) {
+    const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
+    const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
+    weft_cuda_device device;
+    open_gpu(0, &device);
+    if (device.capability < 80) {
+        puts("skipped: the kernels are for compute capability 8.0 and later");
+        return 77;
+    }
+    features(rounds, most, argc > 3 ? argv[3] : NULL);
+    extremes(most);
+    repeats(most, rounds < ROUNDS ? 2 : 100);
+    streams(most, rounds < ROUNDS ? 2 : 200);
+    printf("study_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
+    return failures != 0;
+}
