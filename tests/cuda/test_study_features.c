@@ -262,6 +262,11 @@ static void masks_of_pairs(void **state) {
     expect(&tree, NULL, "attention_bf16_d64_128x128__hopper_pairs");
     expect(&p, NULL, "attention_bf16_d64_128x128__hopper_pairs");
     expect(&p, "study", "attention_bf16_d64_128x64__study_general_fast");
+    p.head_dim = 72;
+    expect(&p, NULL, "attention_bf16_d128_128x128__hopper_pairs");
+    p.head_dim = 136;
+    expect(&p, NULL, "attention_bf16_d256_128x64__hopper_pairs");
+    p.head_dim = 64;
     p.block_rows = 64;
     refused(&p, "hopper_attention", NULL, "no tile for head_dim 64 divides a mask's blocks of 64 queries x 128 keys");
     expect(&p, NULL, "attention_bf16_d64_64x64__study_general_fast");

@@ -51,11 +51,11 @@ static request request_of(const weft_plan *plan, const weft_cuda_device *device)
 }
 
 /* Whether a variant can take the problem, with the tile that the schedule asks for. One of a larger head dim may be the
- * faster one, but not where more than a third of its work is zeros; a bias takes longer to come than they do. */
+ * faster one, but not where more than a third of its work is zeros. Forms of few variants take them as they are. */
 static int fits(const weft_hopper_attention_variant *v, const request *r) {
     const weft_schedule *s = r->s;
     const int is_near = v->depth == 64 || v->depth < COST(padding) * (double)r->p.head_dim || s->tile_m || s->tile_n ||
-                        r->form == WEFT_HOPPER_BIAS;
+                        r->form >= WEFT_HOPPER_PAIRS;
     return v->dtype == r->p.dtype && v->form == r->form && v->depth >= r->p.head_dim && is_near &&
            weft_attention_fits_blocks(&r->p, v->tile_m, v->tile_n) && (s->tile_m == 0 || s->tile_m == v->tile_m) &&
            (s->tile_n == 0 || s->tile_n == v->tile_n) && v->shared_bytes + 1024 <= (uint32_t)r->device->shared_bytes;
