@@ -386,7 +386,7 @@ static void left_to_others(void **state) {
 static weft_attention biased(int64_t seq, int64_t head_dim, weft_bias_type type) {
     weft_attention p = large(2, 4, seq, head_dim, WEFT_MASK_NONE);
     p.extras = WEFT_BIAS;
-    p.bias_type = type;
+    p.bias_type = (int32_t)type;
     return p;
 }
 
