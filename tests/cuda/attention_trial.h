@@ -406,34 +406,6 @@ static void compare(const problem *x, const char *what) {
     CHECK(!wrong && error <= bound, "%s: %d wrong, error %g of %g", what, wrong, error, bound);
 }
 
-/* kernel: the family, or null for the best. */
-static weft_plan *plan_new(const weft_attention *p, const weft_schedule *s, const char *kernel) {
-    weft_device gpu = WEFT_DEVICE_INIT;
-    weft_message message = {""};
-    weft_plan *plan;
-    gpu.kind = WEFT_DEVICE_CUDA;
-    gpu.kernel = kernel;
-    if (plan_on(&plan, p, s, NULL, &gpu, &message)) {
-        fprintf(stderr, "%s\n", message.text);
-        exit(1);
-    }
-    return plan;
-}
-
-static weft_attention attention(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq, int64_t dim,
-                                weft_dtype dtype, weft_mask mask) {
-    weft_attention p = WEFT_ATTENTION_INIT;
-    p.batch = batch;
-    p.heads = heads;
-    p.kv_heads = kv_heads;
-    p.seq = seq;
-    p.kv_seq = kv_seq;
-    p.head_dim = dim;
-    p.dtype = dtype;
-    p.mask = mask;
-    return p;
-}
-
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);

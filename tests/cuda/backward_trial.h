@@ -416,20 +416,6 @@ static inline void compare_sinks(const gradients *x) {
     }
 }
 
-/* A plan for a problem on the first GPU; kernel: the family, with options. */
-static inline weft_plan *gradients_plan(const weft_attention *p, const weft_schedule *schedule, const char *kernel) {
-    weft_device gpu = WEFT_DEVICE_INIT;
-    weft_message message = {""};
-    weft_plan *plan;
-    gpu.kind = WEFT_DEVICE_CUDA;
-    gpu.kernel = kernel;
-    if (plan_on(&plan, p, schedule, NULL, &gpu, &message)) {
-        fprintf(stderr, "%s\n", message.text);
-        exit(1);
-    }
-    return plan;
-}
-
 static inline void gradients_poison(const gradients *x) {
     for (int i = 0; i < 4; i++) {
         const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
@@ -447,7 +433,7 @@ static inline void gradients_fetch(const gradients *x) {
 
 /* Runs a plan and compares what comes back; `brings`: with a workspace of the caller's. */
 static inline void gradients_run(gradients *x, const weft_schedule *schedule, const char *kernel, int brings) {
-    weft_plan *plan = gradients_plan(&x->asked, schedule, kernel);
+    weft_plan *plan = plan_new(&x->asked, schedule, kernel);
     weft_message message = {""};
     uint64_t workspace = 0;
     char text[2048];

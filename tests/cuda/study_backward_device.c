@@ -17,7 +17,7 @@ static const char *const variants[] = {
 
 /* Whether the kernels that a plan takes are among those that were compiled for this test: the emulator may have fewer. */
 static int is_there(const weft_attention *p) {
-    weft_plan *plan = gradients_plan(p, NULL, "study");
+    weft_plan *plan = plan_new(p, NULL, "study");
     int there = 0;
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         there |= strncmp(weft_plan_kernel(plan), variants[i], strlen(variants[i])) == 0;
@@ -98,16 +98,8 @@ static void features(int rounds, int64_t most, const char *only) {
 
 static weft_attention plain(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq, int64_t dim,
                             weft_dtype dtype, weft_mask mask) {
-    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_attention p = attention(batch, heads, kv_heads, seq, kv_seq, dim, dtype, mask);
     p.operation = WEFT_ATTENTION_BACKWARD;
-    p.batch = batch;
-    p.heads = heads;
-    p.kv_heads = kv_heads;
-    p.seq = seq;
-    p.kv_seq = kv_seq;
-    p.head_dim = dim;
-    p.dtype = dtype;
-    p.mask = mask;
     return p;
 }
 
@@ -168,7 +160,7 @@ static void streams(int64_t most, int times) {
     }
     again = malloc(gradients_bytes(&x[0]));
     DEMAND(!again);
-    weft_plan *plan = gradients_plan(&p, NULL, "study");
+    weft_plan *plan = plan_new(&p, NULL, "study");
     uint64_t memory;
     DEMAND(driver->memory_new(&memory, weft_plan_workspace(plan)));
     for (int brings = 0; brings < 2; brings++) {

@@ -1,10 +1,11 @@
-/* How a test that runs on a real GPU finds it, and says what is wrong. */
+/* How a test that runs on a real GPU finds it, plans for it, and says what is wrong. */
 #ifndef WEFT_TESTS_CUDA_TRIAL_CHECKS_H
 #define WEFT_TESTS_CUDA_TRIAL_CHECKS_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../plans.h"
 #include "cuda/driver/module.h"
 #include "cuda/plan/backend.h"
 
@@ -52,6 +53,34 @@ static inline void *open_gpu(int capability, weft_cuda_device *device) {
     DEMAND(driver->primary_retain(&context, device->handle));
     DEMAND(driver->context_push(context));
     return context;
+}
+
+/* A plan for a problem on the first GPU; kernel: the family, with options, or null for the best. */
+static inline weft_plan *plan_new(const weft_attention *p, const weft_schedule *s, const char *kernel) {
+    weft_device gpu = WEFT_DEVICE_INIT;
+    weft_message message = {""};
+    weft_plan *plan;
+    gpu.kind = WEFT_DEVICE_CUDA;
+    gpu.kernel = kernel;
+    if (plan_on(&plan, p, s, NULL, &gpu, &message)) {
+        fprintf(stderr, "%s\n", message.text);
+        exit(1);
+    }
+    return plan;
+}
+
+static inline weft_attention attention(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq,
+                                       int64_t dim, weft_dtype dtype, weft_mask mask) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.batch = batch;
+    p.heads = heads;
+    p.kv_heads = kv_heads;
+    p.seq = seq;
+    p.kv_seq = kv_seq;
+    p.head_dim = dim;
+    p.dtype = dtype;
+    p.mask = mask;
+    return p;
 }
 
 #endif
