@@ -37,10 +37,9 @@ typedef enum weft_hopper_form {
     WEFT_HOPPER_FORMS
 } weft_hopper_form;
 
-/* softcap * tanh(scale * score / softcap) in base 2, of small scores: score * (first + third * score^2 + fifth * score^4).
- */
+/* softcap * tanh(scale * score / softcap) in base 2, of small scores: score * (first + third * score^2). */
 typedef struct weft_hopper_cap {
-    float first, third, fifth;
+    float first, third;
     float most; /* the square of the largest score that this will do for */
 } weft_hopper_cap;
 

@@ -69,7 +69,7 @@ static __device__ __forceinline__ void hopper_hide(float (&scores)[COUNT], float
 /* A polynomial in place of tanh(score * cap), in base 2, over the score, of which this is the square. The special function
  * unit has enough to do with exponentials. */
 static __device__ __forceinline__ float hopper_small_cap(const weft_hopper_cap &small, float square) {
-    return fmaf(fmaf(small.fifth, square, small.third), square, small.first);
+    return fmaf(small.third, square, small.first);
 }
 
 /* Scores become capped exponents in base 2: softcap * tanh(score * cap). steep: whether scores were beyond the polynomial
@@ -221,6 +221,16 @@ static __device__ __forceinline__ bool hopper_capped_exponentials(float (&scores
         scores[i + 1] = exp2_flushed(fmaf(scores[i + 1], hopper_small_cap(small, other), -shift));
     }
     return __int_as_float(most) > small.most;
+}
+
+/* The same by tanh, whatever the scores. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_steep_exponentials(float (&scores)[COUNT], const hopper_rows &rows, float cap,
+                                                                 float scale_log2) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        scores[i] = exp2_flushed(fmaf(tanh_approximate(scores[i] * cap), scale_log2, -rows.shift[i / 2 % 2]));
+    }
 }
 
 /* Rounds exponentials to 16 bits, as the A operand of the product with V: weights[4 k ..] are for keys 16 k .. 16 k + 15.

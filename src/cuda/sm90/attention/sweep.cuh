@@ -310,8 +310,13 @@ template <class S> struct hopper_consumer {
                 hopper_lowered_exponentials<S>(scores, sums, rows, p.scale_log2, slope, away);
                 return false;
             }
-            if (p.cap > 0 && !p.alibi && !steep) {
-                const bool wrong = hopper_capped_exponentials<S>(scores, rows, p.small);
+            if (p.cap > 0 && !p.alibi) {
+                bool wrong = false;
+                if (steep) {
+                    hopper_steep_exponentials<S>(scores, rows, p.cap, p.scale_log2);
+                } else {
+                    wrong = hopper_capped_exponentials<S>(scores, rows, p.small);
+                }
                 if (masked) {
                     mask(scores, share, step, 0);
                 }
