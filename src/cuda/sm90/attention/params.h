@@ -37,9 +37,10 @@ typedef enum weft_hopper_form {
     WEFT_HOPPER_FORMS
 } weft_hopper_form;
 
-/* softcap * tanh(scale * score / softcap) in base 2, of small scores: score * (first + third * score^2). */
+/* softcap * tanh(scale * score / softcap) in base 2, of small scores: score * (first + third * score^2 + fifth * score^4).
+ */
 typedef struct weft_hopper_cap {
-    float first, third;
+    float first, third, fifth;
     float most; /* the square of the largest score that this will do for */
 } weft_hopper_cap;
 

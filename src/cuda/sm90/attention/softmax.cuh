@@ -69,7 +69,7 @@ static __device__ __forceinline__ void hopper_hide(float (&scores)[COUNT], float
 /* A polynomial in place of tanh(score * cap), in base 2, over the score, of which this is the square. The special function
  * unit has enough to do with exponentials. */
 static __device__ __forceinline__ float hopper_small_cap(const weft_hopper_cap &small, float square) {
-    return fmaf(small.third, square, small.first);
+    return fmaf(fmaf(small.fifth, square, small.third), square, small.first);
 }
 
 /* Scores become capped exponents in base 2: softcap * tanh(score * cap). steep: whether scores were beyond the polynomial
