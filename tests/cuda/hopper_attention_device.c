@@ -333,19 +333,20 @@ static int short_problems(int rounds) {
     return count;
 }
 
-/* Slopes without a mask: keys before and behind a tile's queries, for tiles that begin at any of their steps. One head's
- * slope is steep; the other's lets far keys count, so that the sums say what each step was taken for. */
+/* Slopes without a mask: keys before and behind a tile's queries, for tiles that begin at any of their steps. A steep slope
+ * has work done again; others let far keys count, so that the sums say what each step was taken for. */
 static int sloped_problems(int rounds) {
+    static const float slopes[] = {0.004f, 0.5f, -0.01f};
     uint64_t random = random_seed(87);
     int count = 0;
     for (int i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
         for (int round = i; round < i + rounds && v->form == WEFT_HOPPER_SCORES && is_tested(v); round++, count++) {
-            const float slopes[] = {0.5f, round % 3 == 2 ? -0.01f : 0.004f};
+            const float *slope = &slopes[round % 3];
             const int packed = round % 2; /* then some tiles may stand before all keys of their sequence */
             const int64_t keys = (3 + packed) * v->tile_n + random_between(&random, 1, v->tile_n);
             const int64_t further = random_between(&random, -60, packed ? v->tile_m : 60);
-            weft_attention p = attention(1, 2, 1, keys + further, keys, v->depth, v->dtype, WEFT_MASK_NONE);
+            weft_attention p = attention(1, 1, 1, keys + further, keys, v->depth, v->dtype, WEFT_MASK_NONE);
             lengths room = {.q_starts = {0, (int32_t)random_between(&random, 0, 80), (int32_t)p.seq},
                             .kv_starts = {0, (int32_t)random_between(&random, 0, 2 * v->tile_n), (int32_t)p.kv_seq},
                             .kv_pad = {0, (int32_t)random_between(&random, 0, 90)}};
@@ -356,8 +357,8 @@ static int sloped_problems(int rounds) {
             }
             p.extras = WEFT_ALIBI;
             problem x = problem_new(&p, &random);
-            memcpy((void *)(uintptr_t)x.host.alibi, slopes, sizeof slopes);
-            DEMAND(driver->copy_in((uint64_t)(uintptr_t)x.device.alibi, slopes, sizeof slopes));
+            memcpy((void *)(uintptr_t)x.host.alibi, slope, sizeof *slope);
+            DEMAND(driver->copy_in((uint64_t)(uintptr_t)x.device.alibi, slope, sizeof *slope));
             const weft_schedule s = schedule_of(v, &random);
             run(&x, &s, "sloped");
             problem_free(&x);
