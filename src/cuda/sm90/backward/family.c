@@ -70,8 +70,8 @@ static weft_status check(const weft_plan *plan, const weft_cuda_device *device, 
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
     if (weft_ceil_divide(p->kv_seq, KEYS) > device->multiprocessors) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d keys, a tile of %d for each SM", KEYS * device->multiprocessors,
-                         KEYS);
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d keys, a tile of %d for each SM",
+                         KEYS * device->multiprocessors, KEYS);
     }
     if ((s->order != WEFT_ORDER_CHOOSE && s->order != WEFT_ORDER_HEAD_FIRST) ||
         (s->sweep != WEFT_SWEEP_CHOOSE && s->sweep != WEFT_SWEEP_FORWARD)) {
@@ -141,14 +141,14 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* The workspace in floats: sums of dQ, two numbers for each query, two words for each block. */
+/* The workspace in floats: sums of dQ, two numbers for each query, a word for each block. */
 static size_t sums_of(const weft_plan *plan, int32_t depth) {
     return (size_t)all_blocks(&plan->attention) * QUERIES * (size_t)depth;
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
-    return sizeof(float) * (sums_of(plan, v->depth) + (size_t)all_blocks(&plan->attention) * (2 * QUERIES + 2));
+    return sizeof(float) * (sums_of(plan, v->depth) + (size_t)all_blocks(&plan->attention) * (2 * QUERIES + 1));
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,

@@ -89,11 +89,12 @@ static __device__ __forceinline__ uint32_t backward_turn(const weft_hopper_backw
     return (uint32_t)(before - 1 - job.number + (block < job.first ? tiles : 0));
 }
 
-/* Adds a warpgroup's half of dQ to the sums in memory, step by step, when it is this tile's turn. */
+/* Adds dQ of every other step to the sums in memory, when it is this tile's turn: one thread those of even numbers, another
+ * those of odd ones, so that one goes on while the other waits for its add to be done. */
 template <class S>
 static __device__ __forceinline__ void backward_add(const weft_hopper_backward_params &p, backward_desk<S> &desk,
-                                                    uint32_t base, uint32_t group) {
-    const uint32_t from = base + S::dq_at + group * S::half * 4;
+                                                    uint32_t base, uint32_t place) {
+    const uint32_t from = base + S::dq_at + place * S::dq_bytes;
     uint32_t steps = 0;
     for (uint32_t tiles = 0;; tiles++) {
         mbarrier_wait_idly(shared_address(&desk.kv_full), tiles % 2);
@@ -102,24 +103,27 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
             return;
         }
         for (backward_course at(job, p.group); at.left > 0; at.next(), steps++) {
-            const int64_t half = backward_block(p, job, at) * 2 + group;
+            if (steps % 2 != place) {
+                continue;
+            }
+            const int64_t block = backward_block(p, job, at);
             const uint32_t turn = backward_turn<S>(p, job, at.block);
-            float *to = p.sums + half * S::half;
-            mbarrier_wait(shared_address(&desk.dq_full[group]), steps % 2);
-            while (turn > 0 && grid_load_acquire(p.turns + half) != turn) {
+            float *to = p.sums + block * (S::queries * S::depth);
+            mbarrier_wait(shared_address(&desk.dq_full[place]), steps / 2 % 2);
+            while (turn > 0 && grid_load_acquire(p.turns + block) != turn) {
             }
             if (turn > 0) {
                 fence_for_async();
-                bulk_add(to, from, S::half * 4);
+                bulk_add(to, from, S::dq_bytes);
             } else {
-                bulk_store(to, from, S::half * 4);
+                bulk_store(to, from, S::dq_bytes);
             }
             tma_store_commit();
             tma_store_wait_read<0>();
-            mbarrier_arrive(shared_address(&desk.dq_empty[group]));
+            mbarrier_arrive(shared_address(&desk.dq_empty[place]));
             tma_store_wait<0>();
             fence_for_async();
-            grid_add_release(p.turns + half, 1);
+            grid_add_release(p.turns + block, 1);
         }
         mbarrier_arrive(shared_address(&desk.kv_empty));
     }

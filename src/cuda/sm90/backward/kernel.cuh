@@ -48,13 +48,13 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
     const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the helpers' is 0 */
     if (threadIdx.x == 0) {
         mbarrier_init(shared_address(&desk.kv_full), 1);
-        mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups + S::groups);
+        mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups + 2);
         for (int i = 0; i < S::stages; i++) {
             mbarrier_init(shared_address(&desk.full[i]), 1);
             mbarrier_init(shared_address(&desk.empty[i]), 4 * S::groups);
         }
-        for (int i = 0; i < S::groups; i++) {
-            mbarrier_init(shared_address(&desk.dq_full[i]), 4);
+        for (int i = 0; i < 2; i++) {
+            mbarrier_init(shared_address(&desk.dq_full[i]), 4 * S::groups);
             mbarrier_init(shared_address(&desk.dq_empty[i]), 1);
         }
         mbarrier_init_done();

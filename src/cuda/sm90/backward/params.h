@@ -26,7 +26,7 @@ typedef struct weft_hopper_backward_params {
     /* Workspace. Queries are in whole blocks: `blocks` of each head. */
     float *sums;               /* of dQ: a block after the other, each as the threads of `main` hold it */
     float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there */
-    uint32_t *turns;           /* of each half of each block: adds so far */
+    uint32_t *turns;           /* of each block: adds so far */
     int32_t heads, blocks;
     int32_t group; /* heads of queries for each of keys */
     int32_t seq, kv_seq, head_dim;
@@ -54,12 +54,13 @@ enum { WEFT_HOPPER_BACKWARD_QUERIES = 64, WEFT_HOPPER_BACKWARD_KEYS = 128 };
 /* Blocks of queries whose Q and dO are in shared memory at a time. */
 enum { WEFT_HOPPER_BACKWARD_STAGES = 2 };
 
-/* Bytes of `main`'s shared memory: K and V; stages of Q and dO; two blocks of dS; a block of dQ; two numbers for each
+/* Bytes of `main`'s shared memory: K and V; stages of Q and dO; two blocks of dS; two blocks of dQ; two numbers for each
  * query of a stage; and what it takes to align them. */
 #define WEFT_HOPPER_BACKWARD_BYTES(depth)                                                                                  \
     (2 * WEFT_HOPPER_BACKWARD_KEYS * (depth)*2 +                                                                           \
      WEFT_HOPPER_BACKWARD_STAGES * 2 * WEFT_HOPPER_BACKWARD_QUERIES * ((depth)*2 + 4) +                                    \
-     2 * WEFT_HOPPER_BACKWARD_KEYS * WEFT_HOPPER_BACKWARD_QUERIES * 2 + WEFT_HOPPER_BACKWARD_QUERIES * (depth)*4 + 1024)
+     2 * WEFT_HOPPER_BACKWARD_KEYS * WEFT_HOPPER_BACKWARD_QUERIES * 2 + 2 * WEFT_HOPPER_BACKWARD_QUERIES * (depth)*4 +     \
+     1024)
 
 #define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth)                                                         \
     {                                                                                                                      \

@@ -32,8 +32,8 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     const backward_place at(p);
     constexpr int lanes = S::depth / 8; /* of a row */
     const int lane = (int)threadIdx.x % lanes;
-    if (threadIdx.x < 2) {
-        p.turns[2 * (int64_t)blockIdx.x + threadIdx.x] = 0;
+    if (threadIdx.x == 0) {
+        p.turns[blockIdx.x] = 0;
     }
 #pragma unroll
     for (int row = (int)threadIdx.x / lanes; row < S::queries; row += WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes) {
@@ -51,7 +51,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
         }
         if (lane == 0) {
             const float lse = query < p.seq ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
-            const int64_t to = (int64_t)blockIdx.x * S::queries + row;
+            const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
             p.deltas[to] = delta;
             p.log2_sums[to] = lse == -INFINITY ? INFINITY : lse * 1.44269504f;
         }
@@ -62,8 +62,9 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
 template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
     const backward_place at(p);
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
-    const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * 2 * S::half + half * S::half) + thread;
-    const bool any = grid_load_relaxed(p.turns + 2 * (int64_t)blockIdx.x + half) > 0; /* else no key is seen */
+    const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
+                         half * (S::queries * S::depth / 8) + thread;
+    const bool any = grid_load_relaxed(p.turns + blockIdx.x) > 0; /* else no key is seen */
     float4 sums[S::depth / 16];
 #pragma unroll
     for (int i = 0; i < S::depth / 16; i++) {

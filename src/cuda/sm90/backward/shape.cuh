@@ -24,10 +24,10 @@ template <int DTYPE, int DEPTH> struct backward_shape {
     static constexpr uint32_t kv_box = keys * 128, q_box = queries * 128; /* bytes of each */
     static constexpr uint32_t kv_bytes = boxes * kv_box, q_bytes = boxes * q_box;
     static constexpr uint32_t ds_bytes = keys * queries * 2; /* rows are keys */
-    static constexpr int half = queries * DEPTH / 2;         /* elements of dQ that a warpgroup has */
     static constexpr uint32_t k_at = 0, v_at = kv_bytes, ring_at = v_at + kv_bytes, stage_bytes = 2 * q_bytes;
-    static constexpr uint32_t ds_at = ring_at + stages * stage_bytes, dq_at = ds_at + 2 * ds_bytes;
-    static constexpr uint32_t numbers_at = dq_at + 2 * half * 4, numbers_bytes = 2 * queries * 4;
+    static constexpr uint32_t ds_at = ring_at + stages * stage_bytes, dq_at = ds_at + 2 * ds_bytes,
+                              dq_bytes = queries * DEPTH * 4;
+    static constexpr uint32_t numbers_at = dq_at + 2 * dq_bytes, numbers_bytes = 2 * queries * 4;
     static constexpr uint32_t bytes = numbers_at + stages * numbers_bytes;
     /* Registers of a thread: what the producer's warpgroup gives back is what the consumers get. */
     static constexpr int consumer_registers = 240, producer_registers = 24;
@@ -58,7 +58,7 @@ struct backward_step {
 template <class S> struct backward_desk {
     uint64_t kv_full, kv_empty;
     uint64_t full[S::stages], empty[S::stages];
-    uint64_t dq_full[S::groups], dq_empty[S::groups];
+    uint64_t dq_full[2], dq_empty[2];
     backward_step steps[S::stages];
     backward_job job;
     weft_worker worker; /* the producer's */
@@ -80,6 +80,12 @@ struct backward_course {
         left--;
     }
 };
+
+/* Where the numbers of a block's query are: those that a thread needs, of two neighbouring queries of every eight, lie
+ * together. */
+static __device__ __forceinline__ int backward_number_at(int query) {
+    return query % 8 / 2 * 16 + query / 8 * 2 + query % 2;
+}
 
 /* A place in the ring of stages. */
 template <int STAGES> struct backward_slot {

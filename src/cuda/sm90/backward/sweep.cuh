@@ -95,24 +95,26 @@ template <class S> struct backward_consumer {
         }
     }
 
-    /* Two numbers of the thread's j-th pair of queries. */
-    __device__ __forceinline__ void number(float (&pair)[2], int which, int j) const {
-        shared_load(base + S::numbers_at + slot.index * S::numbers_bytes + which * S::queries * 4 + thread_index() % 4 * 8 +
-                        j * 32,
-                    pair);
+    /* Numbers of the thread's queries, two pairs at a time: see backward_number_at(). */
+    __device__ __forceinline__ void numbers(float (&pairs)[4], int which, int j) const {
+        shared_load(base + S::numbers_at + slot.index * S::numbers_bytes + which * S::queries * 4 +
+                        thread_index() % 4 * 64 + j * 8,
+                    pairs);
     }
 
     __device__ __forceinline__ void weigh(float (&scores)[S::queries / 2], uint32_t (&weights)[S::queries / 4]) const {
 #pragma unroll
-        for (int j = 0; j < S::queries / 8; j++) {
-            float sums[2];
-            number(sums, 0, j);
+        for (int j = 0; j < S::queries / 8; j += 2) {
+            float sums[4];
+            numbers(sums, 0, j);
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                scores[4 * j + i] = exp2_flushed(fmaf(scores[4 * j + i], p.scale_log2, -sums[i / 4 * 2 + i % 2]));
+            }
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                scores[4 * j + i] = exp2_flushed(fmaf(scores[4 * j + i], p.scale_log2, -sums[i % 2]));
+                weights[2 * j + i] = pack_halves<S::bf16>(scores[4 * j + 2 * i], scores[4 * j + 2 * i + 1]);
             }
-            weights[2 * j] = pack_halves<S::bf16>(scores[4 * j], scores[4 * j + 1]);
-            weights[2 * j + 1] = pack_halves<S::bf16>(scores[4 * j + 2], scores[4 * j + 3]);
         }
     }
 
@@ -120,43 +122,46 @@ template <class S> struct backward_consumer {
     __device__ __forceinline__ void differentiate(const float (&weights)[S::queries / 2],
                                                   const float (&grads)[S::queries / 2],
                                                   uint32_t (&ds)[S::queries / 4]) const {
-        const uint32_t to = ds_place();
         const uint32_t thread = thread_index(), lane = thread % 32;
         const uint32_t row = group * 64 + thread % 128 / 32 * 16 + lane % 16;
+        const uint32_t to = ds_place() + row * 128;
 #pragma unroll
-        for (int j = 0; j < S::queries / 8; j++) {
-            float deltas[2], d[4];
-            number(deltas, 1, j);
+        for (int j = 0; j < S::queries / 8; j += 2) {
+            float deltas[4], d[8];
+            numbers(deltas, 1, j);
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                d[i] = weights[4 * j + i] * (grads[4 * j + i] - deltas[i / 4 * 2 + i % 2]);
+            }
+            uint32_t four[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                d[i] = weights[4 * j + i] * (grads[4 * j + i] - deltas[i % 2]);
+                ds[2 * j + i] = four[i] = pack_halves<S::bf16>(d[2 * i], d[2 * i + 1]);
             }
-            ds[2 * j] = pack_halves<S::bf16>(d[0], d[1]);
-            ds[2 * j + 1] = pack_halves<S::bf16>(d[2], d[3]);
-            if (j % 2 == 1) {
-                const uint32_t chunk = (uint32_t)(j - 1) + lane / 16;
-                const uint32_t four[4] = {ds[2 * j - 2], ds[2 * j - 1], ds[2 * j], ds[2 * j + 1]};
-                stmatrix_x4(to + row * 128 + (chunk ^ row % 8) * 16, four);
-            }
+            stmatrix_x4(to + (((uint32_t)j + lane / 16) ^ row % 8) * 16, four);
         }
     }
 
-    /* dQ to shared memory, for who adds it to the sums. */
-    __device__ __forceinline__ void hand_over(const float (&dq)[S::depth / 4]) {
-        const uint32_t to = base + S::dq_at + group * S::half * 4 + thread_index() % 128 * 16;
-        mbarrier_wait(shared_address(&desk.dq_empty[group]), steps % 2 ^ 1);
+    /* dQ to shared memory, for who adds it to the sums; and word of it, when others can get on meanwhile. */
+    __device__ __forceinline__ void put(const float (&dq)[S::depth / 4]) const {
+        const uint32_t place = steps % 2;
+        const uint32_t to = base + S::dq_at + place * S::dq_bytes + group * S::dq_bytes / 2 + thread_index() % 128 * 16;
+        mbarrier_wait(shared_address(&desk.dq_empty[place]), steps / 2 % 2 ^ 1);
 #pragma unroll
         for (int i = 0; i < S::depth / 16; i++) {
             const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
             shared_store(to + i * 2048, four);
         }
+    }
+
+    __device__ __forceinline__ void tell() {
         fence_shared_for_async();
         __syncwarp();
-        release(desk.dq_full[group]);
+        release(desk.dq_full[steps % 2]);
         steps++;
     }
 
-    /* The steps of a tile. */
+    /* The steps of a tile. Products are asked for as early as registers allow, what takes time otherwise behind them. */
     __device__ __forceinline__ void sweep(float (&dk)[S::depth / 2], float (&dv)[S::depth / 2]) {
         float scores[S::queries / 2];
         mbarrier_wait(shared_address(&desk.full[slot.index]), slot.parity);
@@ -164,21 +169,23 @@ template <class S> struct backward_consumer {
         for (bool add = false;; add = true) {
             float grads[S::queries / 2], dq[S::depth / 4];
             uint32_t weights[S::queries / 4], ds[S::queries / 4];
-            const backward_step &step = desk.steps[slot.index];
             start_scores(grads, base + S::v_at, stage() + S::q_bytes);
+            if (add) {
+                tell();
+            }
+            const bool hides = desk.steps[slot.index].hides, more = desk.steps[slot.index].more;
             wgmma_wait<1>();
             wgmma_hold(scores);
-            if (step.hides) {
-                mask(scores, step);
+            if (hides) {
+                mask(scores, desk.steps[slot.index]);
             }
-            const bool more = step.more;
             weigh(scores, weights);
             start_sums(dv, weights, stage() + S::q_bytes, add);
             wgmma_wait<1>();
             wgmma_hold(grads);
             differentiate(scores, grads, ds);
-            fence_shared_for_async();
             start_sums(dk, ds, stage(), add);
+            fence_shared_for_async();
             barrier_sync(1, 256);
             start_dq(dq);
             wgmma_wait<0>();
@@ -188,12 +195,13 @@ template <class S> struct backward_consumer {
             release(desk.empty[slot.index]);
             slot.next();
             if (!more) {
-                hand_over(dq);
+                put(dq);
+                tell();
                 return;
             }
             mbarrier_wait(shared_address(&desk.full[slot.index]), slot.parity);
             start_scores(scores, base + S::k_at, stage());
-            hand_over(dq);
+            put(dq);
         }
     }
 };
