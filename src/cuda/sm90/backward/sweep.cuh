@@ -95,43 +95,51 @@ template <class S> struct backward_consumer {
         }
     }
 
-    /* Numbers of the thread's queries, two pairs at a time: see backward_number_at(). */
-    __device__ __forceinline__ void numbers(float (&pairs)[4], int which, int j) const {
-        shared_load(base + S::numbers_at + slot.index * S::numbers_bytes + which * S::queries * 4 +
-                        thread_index() % 4 * 64 + j * 8,
-                    pairs);
-    }
-
-    __device__ __forceinline__ void weigh(float (&scores)[S::queries / 2], uint32_t (&weights)[S::queries / 4]) const {
+    /* Numbers of COUNT of the thread's queries, from the i-th on: see backward_number_at(). Asked for before products are
+     * waited for: shared memory answers late while it feeds them. */
+    template <int COUNT> __device__ __forceinline__ void numbers(float (&to)[COUNT], int which, int first) const {
+        const uint32_t from = base + S::numbers_at + slot.index * S::numbers_bytes + which * S::queries * 4 +
+                              thread_index() % 4 * 64 + first * 4;
 #pragma unroll
-        for (int j = 0; j < S::queries / 8; j += 2) {
-            float sums[4];
-            numbers(sums, 0, j);
+        for (int i = 0; i < COUNT; i += 4) {
+            float four[4];
+            shared_load(from + i * 4, four);
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
-                scores[4 * j + i] = exp2_flushed(fmaf(scores[4 * j + i], p.scale_log2, -sums[i / 4 * 2 + i % 2]));
-            }
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                weights[2 * j + i] = pack_halves<S::bf16>(scores[4 * j + 2 * i], scores[4 * j + 2 * i + 1]);
+            for (int j = 0; j < 4; j++) {
+                to[i + j] = four[j];
             }
         }
     }
 
-    /* dS of weights and dP, rounded; and to shared memory, where rows are keys and columns queries. */
-    __device__ __forceinline__ void differentiate(const float (&weights)[S::queries / 2],
-                                                  const float (&grads)[S::queries / 2],
-                                                  uint32_t (&ds)[S::queries / 4]) const {
+    __device__ __forceinline__ void weigh(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
+                                          uint32_t (&weights)[S::queries / 4]) const {
+#pragma unroll
+        for (int j = 0; j < S::queries / 8; j++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                scores[4 * j + i] = exp2_flushed(fmaf(scores[4 * j + i], p.scale_log2, -sums[2 * j + i % 2]));
+            }
+            weights[2 * j] = pack_halves<S::bf16>(scores[4 * j], scores[4 * j + 1]);
+            weights[2 * j + 1] = pack_halves<S::bf16>(scores[4 * j + 2], scores[4 * j + 3]);
+        }
+    }
+
+    /* dS of weights and dP, rounded, of the HALF-th half of the thread's queries; and to shared memory, where rows are keys
+     * and columns queries. */
+    template <int HALF>
+    __device__ __forceinline__ void
+    differentiate(const float (&weights)[S::queries / 2], const float (&grads)[S::queries / 2],
+                  const float (&deltas)[S::queries / 8], uint32_t (&ds)[S::queries / 4]) const {
         const uint32_t thread = thread_index(), lane = thread % 32;
         const uint32_t row = group * 64 + thread % 128 / 32 * 16 + lane % 16;
         const uint32_t to = ds_place() + row * 128;
 #pragma unroll
-        for (int j = 0; j < S::queries / 8; j += 2) {
-            float deltas[4], d[8];
-            numbers(deltas, 1, j);
+        for (int j = HALF * S::queries / 16; j < (HALF + 1) * S::queries / 16; j += 2) {
+            float d[8];
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                d[i] = weights[4 * j + i] * (grads[4 * j + i] - deltas[i / 4 * 2 + i % 2]);
+                d[i] =
+                    weights[4 * j + i] * (grads[4 * j + i] - deltas[2 * (j - HALF * S::queries / 16) + i / 4 * 2 + i % 2]);
             }
             uint32_t four[4];
 #pragma unroll
@@ -174,16 +182,21 @@ template <class S> struct backward_consumer {
                 tell();
             }
             const bool hides = desk.steps[slot.index].hides, more = desk.steps[slot.index].more;
+            float sums[S::queries / 4], deltas[2][S::queries / 8];
+            numbers(sums, 0, 0);
             wgmma_wait<1>();
             wgmma_hold(scores);
             if (hides) {
                 mask(scores, desk.steps[slot.index]);
             }
-            weigh(scores, weights);
+            weigh(scores, sums, weights);
             start_sums(dv, weights, stage() + S::q_bytes, add);
+            numbers(deltas[0], 1, 0);
             wgmma_wait<1>();
             wgmma_hold(grads);
-            differentiate(scores, grads, ds);
+            numbers(deltas[1], 1, S::queries / 8);
+            differentiate<0>(scores, grads, deltas[0], ds);
+            differentiate<1>(scores, grads, deltas[1], ds);
             start_sums(dk, ds, stage(), add);
             fence_shared_for_async();
             barrier_sync(1, 256);
