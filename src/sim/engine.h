@@ -19,6 +19,7 @@ enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16, WEFT_SIM_SECTIONS = 16 };
 typedef struct weft_sim_job {
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
+    int64_t ring_end;          /* 0, or the step at which a job that goes up wraps around to the first of its steps */
     const weft_blocks *blocks; /* null, or the block mask whose list, from entry `listed` on, the steps are numbers of */
     int64_t listed;
     int streams;
@@ -35,7 +36,8 @@ typedef struct weft_sim_job {
 
 /* The number of a job's i-th step among all that there are. */
 static inline int64_t weft_sim_step(const weft_sim_job *job, int64_t i) {
-    const int64_t number = job->first + i * job->direction;
+    int64_t number = job->first + i * job->direction;
+    number -= job->ring_end > 0 && number >= job->ring_end ? job->steps : 0;
     return job->blocks ? weft_blocks_step(job->blocks, job->listed, number) : number;
 }
 

@@ -101,7 +101,9 @@ static inline double seconds_of(const weft_sim_engine *e, const weft_sim_worker 
  * another, and the last, whose piece may be smaller. */
 static void find_plain(const weft_sim_engine *e, weft_sim_worker *w) {
     const weft_sim_job *job = &w->job;
-    w->plain = job->streams == 1 && job->sums.weight == 0 && !job->blocks && w->asking > 2 ? w->asking - 2 : 0;
+    w->plain = job->streams == 1 && job->sums.weight == 0 && !job->blocks && job->ring_end == 0 && w->asking > 2
+                   ? w->asking - 2
+                   : 0;
     w->piece = job->stream[0].base + (uint32_t)(job->first + e->stages * job->direction);
     w->weight = job->stream[0].weight;
     w->direction = job->direction;

@@ -25,7 +25,7 @@ static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->plan->walk;
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
-        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind};
+        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind, 1};
         return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
     }
     for (;;) {
@@ -59,6 +59,7 @@ static void fill_visit(weft_sim_job *job, const weft_plan *plan, const weft_visi
     job->steps = visit->steps;
     job->last_step = last_step;
     job->direction = visit->direction;
+    job->ring_end = visit->steps > 0 && visit->direction > 0 && visit->first > visit->last ? visit->edge + 1 : 0;
     job->blocks = visit->listed < 0 ? NULL : &walk->reach.blocks;
     job->listed = visit->listed;
 }

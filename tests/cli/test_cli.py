@@ -25,7 +25,7 @@ class Orders(Command):
         text = self.ok("orders")
         listed = self.json("orders")
         self.assertEqual([o["name"] for o in listed["orders"]], self.NAMES)
-        self.assertEqual([s["name"] for s in listed["sweeps"]], ["forward", "sawtooth", "pair"])
+        self.assertEqual([s["name"] for s in listed["sweeps"]], ["forward", "sawtooth", "pair", "shift", "shift-causal", "descending"])
         self.assertEqual([d["name"] for d in listed["dispatches"]], ["grid", "static", "dynamic"])
         for row in listed["orders"] + listed["sweeps"] + listed["dispatches"]:
             self.assertIn(row["name"] + " ", text)
