@@ -23,12 +23,14 @@ typedef struct weft_traffic {
     uint64_t fabric_sectors;  /**< that crossed between domains */
     uint64_t llc_hits;        /**< misses served by the last-level cache */
     uint64_t dram_read_bytes, dram_write_bytes;
-    uint64_t reserved[7]; /**< 0: other structs hold this one by value, so its size never changes */
+    uint64_t added;  /**< of the sectors asked for by workers, those added to sums in memory: attention backward's dQ */
+    uint64_t waited; /**< in the total: nanoseconds that a worker waits for its turns to add, in the mean */
+    uint64_t reserved[5]; /**< 0: other structs hold this one by value, so its size never changes */
 } weft_traffic;
 
 #define WEFT_TRAFFIC_INIT                                                                                                  \
     {                                                                                                                      \
-        sizeof(weft_traffic), 0, 0, 0, 0, 0, 0, 0, 0, {                                                                    \
+        sizeof(weft_traffic), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {                                                              \
             0                                                                                                              \
         }                                                                                                                  \
     }

@@ -18,9 +18,13 @@ static json_t *l2_json(const weft_traffic *t) {
 }
 
 static json_t *traffic_json(const weft_traffic *t) {
-    return json_pack("{s:o, s:{s:I}, s:{s:I}, s:{s:I, s:I}}", "l2", l2_json(t), "fabric", "sectors",
-                     (json_int_t)t->fabric_sectors, "llc", "hits", (json_int_t)t->llc_hits, "dram", "read_bytes",
-                     (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
+    json_t *object = json_pack("{s:o, s:{s:I}, s:{s:I}, s:{s:I, s:I}}", "l2", l2_json(t), "fabric", "sectors",
+                               (json_int_t)t->fabric_sectors, "llc", "hits", (json_int_t)t->llc_hits, "dram", "read_bytes",
+                               (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
+    if (t->added > 0) {
+        weft_json_set(&object, "added_sectors", json_integer((json_int_t)t->added));
+    }
+    return object;
 }
 
 /* What came out of whatever was simulated, on a machine. Takes the references to problem and schedule. */
@@ -33,6 +37,9 @@ static json_t *result_json(const weft_machine *machine, json_t *problem, json_t 
     weft_json_set(&object, "compulsory_misses", json_integer((json_int_t)sim->compulsory_misses));
     weft_json_set(&object, "piece_visits", json_integer((json_int_t)sim->piece_visits));
     weft_json_set(&object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
+    if (sim->total.added > 0) {
+        weft_json_set(&object, "waited", json_real(1e-9 * (double)sim->total.waited / sim->seconds));
+    }
     weft_json_set(&object, "elapsed_seconds", json_real(sim->elapsed_seconds));
     weft_json_set(&object, "seed", json_integer((json_int_t)sim->seed));
     weft_json_set(&object, "profile", json_string(sim->profile));

@@ -83,6 +83,10 @@ typedef struct weft_sim_source {
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;
+    /* Null, or in which turn a worker's job adds to the sums of a step, counted from 0: it waits until that many others
+     * have added there. */
+    int64_t (*turn)(void *context, int64_t worker, int64_t step);
+    double add_seconds;                /* that a sector takes which is added in turn */
     const weft_sim_observer *observer; /* or null */
     const weft_sim_listed *listed;     /* or null: jobs are streams */
     weft_sim_map map;
@@ -100,6 +104,7 @@ typedef struct weft_sim_outcome {
     double seconds;
     uint64_t steps;  /* taken by all workers */
     uint64_t pieces; /* asked for in these steps */
+    double waited;   /* seconds that a worker has waited for its turns to add, in the mean */
 } weft_sim_outcome;
 
 /* Someone who looks at a run after so many steps, when a tile ends, and may end it there. */
@@ -123,7 +128,7 @@ typedef struct weft_sim_settings {
 weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simulate_options *given, const char *usual,
                                    weft_message *message);
 
-/* Runs all jobs. WEFT_NO_MEMORY is the only failure. */
+/* Runs all jobs. WEFT_NO_MEMORY, or WEFT_UNSUPPORTED where workers wait for turns that never come. */
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
                          weft_sim_outcome *outcome, weft_message *message);
 
