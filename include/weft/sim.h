@@ -101,6 +101,9 @@ WEFT_API weft_status weft_simulate_all(const weft_plan *const *plans, size_t cou
 /** The share of the sectors looked up that were there. */
 WEFT_API double weft_hit_rate(const weft_traffic *traffic);
 
+/** The share of its time that a worker waits for its turns to add, in the mean. */
+WEFT_API double weft_waiting_share(const weft_simulation *simulation);
+
 /** Steps of all tiles of a plan: what a simulation takes, and what its limit is of. */
 WEFT_API uint64_t weft_simulate_steps(const weft_plan *plan);
 
