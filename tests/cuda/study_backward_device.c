@@ -30,7 +30,7 @@ static weft_schedule draw_schedule(uint64_t *random) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     static int number;
     s.order = number++ % 3 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
-    s.sweep = (number + 2) % (WEFT_SWEEPS + 1);
+    s.sweep = (number + 2) % (WEFT_COMMON_SWEEPS + 1);
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 2) ? 0 : random_between(random, 1, 9);
     return s;
