@@ -44,8 +44,7 @@ static int64_t all_blocks(const weft_attention *p) {
     return p->batch * p->heads * blocks_of(p);
 }
 
-static weft_status check(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
-                         weft_message *why) {
+static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
     const char *lacks = weft_attention_lacks(p, 0);
@@ -69,14 +68,6 @@ static weft_status check(const weft_plan *plan, const weft_cuda_device *device, 
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
-    if (weft_ceil_divide(p->kv_seq, KEYS) > device->multiprocessors) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d keys, a tile of %d for each SM",
-                         KEYS * device->multiprocessors, KEYS);
-    }
-    if ((s->order != WEFT_ORDER_CHOOSE && s->order != WEFT_ORDER_HEAD_FIRST) ||
-        (s->sweep != WEFT_SWEEP_CHOOSE && s->sweep != WEFT_SWEEP_FORWARD)) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes head-first tiles with a forward sweep");
-    }
     if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
         (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
         (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
@@ -94,7 +85,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
     const weft_hopper_backward_variant *best = NULL;
-    const weft_status status = check(plan, device, knobs, why);
+    (void)device;
+    const weft_status status = check(plan, knobs, why);
     if (status) {
         return status;
     }
@@ -130,14 +122,17 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     return LAUNCHES;
 }
 
+/* Tiles shift: each begins at blocks of its own, so that its adds meet no others. */
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
-    (void)plan;
     (void)device;
     (void)choice;
     if (schedule->order == WEFT_ORDER_CHOOSE) {
         schedule->order = WEFT_ORDER_HEAD_FIRST;
         schedule->dispatch = schedule->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_GRID : schedule->dispatch;
+    }
+    if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
+        schedule->sweep = plan->attention.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : WEFT_SWEEP_SHIFT_CAUSAL;
     }
 }
 
@@ -196,7 +191,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->sums = data->workspace;
     to->log2_sums = to->sums + sums_of(plan, v->depth);
     to->deltas = to->log2_sums + all_blocks(p) * QUERIES;
-    to->turns = (uint32_t *)(to->deltas + all_blocks(p) * QUERIES);
+    to->adds = (uint32_t *)(to->deltas + all_blocks(p) * QUERIES);
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)blocks_of(p);
     to->group = (int32_t)(p->heads / p->kv_heads);
@@ -210,6 +205,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
     to->counter = counters->own;
     to->walk = *walk;
+    to->turns = c->turns;
     return WEFT_OK;
 }
 
@@ -220,5 +216,6 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .passes = passes,
     .complete = complete,
     .workspace = workspace,
+    .takes_turns = 1,
     .fill = fill,
 };

@@ -9,11 +9,22 @@
 template <class S>
 static __device__ __forceinline__ backward_job backward_job_of(const weft_hopper_backward_params &p,
                                                                const weft_visit &visit) {
-    const int begin = (int)visit.first, steps = (int)visit.steps, number = (int)visit.tile.block;
-    const int tiles = (int)p.walk.cols;
-    const int first = p.causal ? begin : (int)((uint32_t)(number * steps) / (uint32_t)tiles);
-    return {1,     (int)visit.tile.batch, (int)visit.tile.head, number, number * S::keys, steps, begin, begin + steps,
-            first, (int)visit.full_begin, (int)visit.full_end};
+    const weft_turn turn = weft_turn_of_visit(&p.turns, &visit);
+    const int number = (int)visit.tile.block;
+    return {1,
+            (int)visit.tile.batch,
+            (int)visit.tile.head,
+            number,
+            number * S::keys,
+            (int)visit.steps,
+            (int)visit.first,
+            (int)visit.edge,
+            (int)visit.wrap,
+            visit.direction,
+            (int)visit.full_begin,
+            (int)visit.full_end,
+            (int)turn.group.begin,
+            (int)turn.group.end};
 }
 
 /* The worker's next tile. The worker is in shared memory, to leave the thread's few registers alone. */
@@ -22,7 +33,7 @@ static __device__ __forceinline__ backward_job backward_next_job(const weft_hopp
                                                                  backward_desk<S> &desk) {
     weft_worker worker = desk.worker;
     weft_visit visit = {};
-    const weft_deal deal = {p.walk.workers, -1, WEFT_REACH_ANY};
+    const weft_deal deal = {p.walk.workers, -1, WEFT_REACH_ANY, 1};
     const int more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
     desk.worker = worker;
     return more ? backward_job_of<S>(p, visit) : backward_job();
@@ -43,11 +54,12 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
     desk.worker = weft_worker_start_at(&p.walk, blockIdx.x, p.counter);
     backward_slot<S::stages> slot;
     for (uint32_t tiles = 0;; tiles++) {
-        const backward_job job = backward_next_job<S>(p, desk);
-        const bool more = job.more;
+        const backward_job next = backward_next_job<S>(p, desk);
+        const bool more = next.more;
         const uint32_t kv_full = shared_address(&desk.kv_full);
         mbarrier_wait(shared_address(&desk.kv_empty), tiles % 2 ^ 1);
-        desk.job = job;
+        desk.job = next;
+        const backward_job &job = desk.job;
         if (!more) {
             mbarrier_arrive(kv_full);
             return;
@@ -75,57 +87,68 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
     }
 }
 
-/* How many tiles of keys add to a block of queries before this one. */
-template <class S>
-static __device__ __forceinline__ uint32_t backward_turn(const weft_hopper_backward_params &p, const backward_job &job,
-                                                         int block) {
-    const int tiles = (int)p.walk.cols;
-    if (p.causal) { /* the later a tile begins the earlier it is there */
-        const int last = min((block + 1) * S::queries, p.seq) - 1 + p.offset; /* key that is seen */
-        return (uint32_t)(min(last / S::keys, tiles - 1) - job.number);
-    }
-    const int before =
-        (int)((uint32_t)((block + 1) * tiles + job.steps - 1) / (uint32_t)job.steps); /* tiles that begin up to here */
-    return (uint32_t)(before - 1 - job.number + (block < job.first ? tiles : 0));
+/* The block of a tile's i-th step, for any head. */
+static __device__ __forceinline__ int backward_block_at(const backward_job &job, int i) {
+    const int block = job.first + i * job.direction, beyond = (block - job.edge) * job.direction;
+    return beyond > 0 ? job.wrap + (beyond - 1) * job.direction : block;
 }
 
-/* Adds dQ of every other step to the sums in memory, when it is this tile's turn: one thread those of even numbers, another
- * those of odd ones, so that one goes on while the other waits for its add to be done. */
+/* Adds a block of dQ to its sums, when it is this tile's turn. One lane. */
+template <class S>
+static __device__ __forceinline__ void backward_add_block(const weft_hopper_backward_params &p, int64_t block,
+                                                          uint32_t turn, uint32_t from, uint64_t &empty) {
+    float *to = p.sums + block * (S::queries * S::depth);
+    while (turn > 0 && grid_load_acquire(p.adds + block) != turn) {
+    }
+    if (turn > 0) {
+        fence_for_async();
+        bulk_add(to, from, S::dq_bytes);
+    } else {
+        bulk_store(to, from, S::dq_bytes);
+    }
+    tma_store_commit();
+    tma_store_wait_read<0>();
+    mbarrier_arrive(shared_address(&empty));
+    tma_store_wait<0>();
+    fence_for_async();
+    grid_add_release(p.adds + block, 1);
+}
+
+/* A warp adds dQ of every other step to the sums in memory: one those of even numbers, another those of odd ones, so that
+ * one goes on while the other waits for its add to be done. Its lanes work out the turns of 32 steps at a time. */
 template <class S>
 static __device__ __forceinline__ void backward_add(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                     uint32_t base, uint32_t place) {
-    const uint32_t from = base + S::dq_at + place * S::dq_bytes;
+    const int lane = (int)threadIdx.x % 32;
+    const backward_job &job = desk.job;
     uint32_t steps = 0;
     for (uint32_t tiles = 0;; tiles++) {
         mbarrier_wait_idly(shared_address(&desk.kv_full), tiles % 2);
-        const backward_job job = desk.job;
         if (!job.more) {
             return;
         }
-        for (backward_course at(job, p.group); at.left > 0; at.next(), steps++) {
-            if (steps % 2 != place) {
-                continue;
+        for (int head = 0; head < p.group; head++) {
+            uint32_t turns = 0;
+            for (int i = 0; i < job.steps; i++, steps++) {
+                if (i % 32 == 0 && i + lane < job.steps) {
+                    const weft_turn tile = {job.batch, job.number, {job.group_begin, job.group_end}};
+                    turns = (uint32_t)weft_turn_at(&p.turns, &p.walk.reach, &tile, backward_block_at(job, i + lane));
+                }
+                if (steps % 2 == place) {
+                    const uint32_t turn = __shfl_sync(0xffffffffu, turns, i % 32);
+                    const int64_t line = ((int64_t)job.batch * p.heads + job.head * p.group + head) * p.blocks;
+                    mbarrier_wait(shared_address(&desk.dq_full[place]), steps / 2 % 2);
+                    if (lane == 0) {
+                        backward_add_block<S>(p, line + backward_block_at(job, i), turn,
+                                              base + S::dq_at + place * S::dq_bytes, desk.dq_empty[place]);
+                    }
+                    __syncwarp();
+                }
             }
-            const int64_t block = backward_block(p, job, at);
-            const uint32_t turn = backward_turn<S>(p, job, at.block);
-            float *to = p.sums + block * (S::queries * S::depth);
-            mbarrier_wait(shared_address(&desk.dq_full[place]), steps / 2 % 2);
-            while (turn > 0 && grid_load_acquire(p.turns + block) != turn) {
-            }
-            if (turn > 0) {
-                fence_for_async();
-                bulk_add(to, from, S::dq_bytes);
-            } else {
-                bulk_store(to, from, S::dq_bytes);
-            }
-            tma_store_commit();
-            tma_store_wait_read<0>();
-            mbarrier_arrive(shared_address(&desk.dq_empty[place]));
-            tma_store_wait<0>();
-            fence_for_async();
-            grid_add_release(p.turns + block, 1);
         }
-        mbarrier_arrive(shared_address(&desk.kv_empty));
+        if (lane == 0) {
+            mbarrier_arrive(shared_address(&desk.kv_empty));
+        }
     }
 }
 

@@ -65,7 +65,7 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
         const uint32_t warp = threadIdx.x / 32;
         if (warp == 0 && elect_one()) {
             backward_produce<S>(p, desk, base);
-        } else if ((warp == 1 || warp == 2) && elect_one()) {
+        } else if (warp == 1 || warp == 2) {
             backward_add<S>(p, desk, base, warp - 1);
         }
     } else {

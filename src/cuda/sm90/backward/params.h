@@ -12,6 +12,8 @@
 #include <weft/weft.h>
 
 #include "cuda/driver/tensor_map.h"
+#include <weft/order/turns.h>
+
 #include "order/deal.h"
 
 /* Passed by value to all three. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
@@ -26,13 +28,14 @@ typedef struct weft_hopper_backward_params {
     /* Workspace. Queries are in whole blocks: `blocks` of each head. */
     float *sums;               /* of dQ: a block after the other, each as the threads of `main` hold it */
     float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there */
-    uint32_t *turns;           /* of each block: adds so far */
+    uint32_t *adds;            /* of each block: adds so far */
     int32_t heads, blocks;
     int32_t group; /* heads of queries for each of keys */
     int32_t seq, kv_seq, head_dim;
     int32_t causal, offset;  /* query i sees keys 0 .. i + offset where causal, else all */
     float scale, scale_log2; /* scale * log2(e) */
     uint64_t *counter;       /* dynamic dispatch, 0 before the launch */
+    weft_turns turns;        /* of adds to sums */
     weft_walk walk;          /* tiles of keys, steps of queries: one slice, see weft_reach */
 } weft_hopper_backward_params;
 

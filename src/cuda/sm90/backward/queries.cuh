@@ -33,7 +33,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     constexpr int lanes = S::depth / 8; /* of a row */
     const int lane = (int)threadIdx.x % lanes;
     if (threadIdx.x == 0) {
-        p.turns[blockIdx.x] = 0;
+        p.adds[blockIdx.x] = 0;
     }
 #pragma unroll
     for (int row = (int)threadIdx.x / lanes; row < S::queries; row += WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes) {
@@ -64,7 +64,7 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
     const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
                          half * (S::queries * S::depth / 8) + thread;
-    const bool any = grid_load_relaxed(p.turns + blockIdx.x) > 0; /* else no key is seen */
+    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0; /* else no key is seen */
     float4 sums[S::depth / 16];
 #pragma unroll
     for (int i = 0; i < S::depth / 16; i++) {

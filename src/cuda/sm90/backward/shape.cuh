@@ -37,13 +37,14 @@ template <int DTYPE, int DEPTH> struct backward_shape {
 
 /* A tile of keys and its steps. Blocks of queries are visited for one head of the group after the other. */
 struct backward_job {
-    int32_t more;                 /* 0: there is none, and no further one */
-    int32_t batch, head;          /* of keys */
-    int32_t number, key;          /* the tile's, and its first key */
-    int32_t steps;                /* blocks of queries, for each head */
-    int32_t begin, end;           /* the blocks: begin .. end - 1 */
-    int32_t first;                /* where it begins, before it goes up and around */
-    int32_t full_begin, full_end; /* blocks that need no mask */
+    int32_t more;                   /* 0: there is none, and no further one */
+    int32_t batch, head;            /* of keys */
+    int32_t number, key;            /* the tile's, and its first key */
+    int32_t steps;                  /* blocks of queries, for each head */
+    int32_t first;                  /* of them, in the order of visiting; behind `edge` comes `wrap` */
+    int32_t edge, wrap, direction;  /* see weft_visit */
+    int32_t full_begin, full_end;   /* blocks full_begin .. full_end - 1 need no mask */
+    int32_t group_begin, group_end; /* see weft_turn */
 };
 
 /* A block of queries, as the producer hands it over with Q and dO. */
@@ -66,17 +67,17 @@ template <class S> struct backward_desk {
 
 /* Goes through the steps of a tile: heads of its group, blocks of queries. All who follow a tile have one of their own. */
 struct backward_course {
-    int32_t begin, end, first; /* as in the job */
-    int32_t block, head;       /* at hand; the head counted from the group's first */
-    int32_t left;              /* steps, with this one */
+    const backward_job &job;
+    int32_t block, head; /* at hand; the head counted from the group's first */
+    int32_t left;        /* steps, with this one */
 
-    __device__ __forceinline__ backward_course(const backward_job &job, int group)
-        : begin(job.begin), end(job.end), first(job.first), block(job.first), head(0), left(job.steps * group) {
+    __device__ __forceinline__ backward_course(const backward_job &tile, int group)
+        : job(tile), block(tile.first), head(0), left(tile.steps * group) {
     }
 
     __device__ __forceinline__ void next() {
-        block = block + 1 == end ? begin : block + 1;
-        head += block == first;
+        block = block == job.edge ? job.wrap : block + job.direction;
+        head += block == job.first;
         left--;
     }
 };
