@@ -64,6 +64,9 @@ struct alignas(16) uint4 {
 struct alignas(8) float2 {
     float x, y;
 };
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
 
 static inline float __uint_as_float(uint32_t bits) {
     float value;
