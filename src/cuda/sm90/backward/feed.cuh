@@ -137,8 +137,8 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
                 if (steps % 2 == place) {
                     const uint32_t turn = __shfl_sync(0xffffffffu, turns, i % 32);
                     const int64_t line = ((int64_t)job.batch * p.heads + job.head * p.group + head) * p.blocks;
-                    mbarrier_wait(shared_address(&desk.dq_full[place]), steps / 2 % 2);
-                    if (lane == 0) {
+                    if (lane == 0) { /* it alone waits: who is late would wait for the next but one */
+                        mbarrier_wait(shared_address(&desk.dq_full[place]), steps / 2 % 2);
                         backward_add_block<S>(p, line + backward_block_at(job, i), turn,
                                               base + S::dq_at + place * S::dq_bytes, desk.dq_empty[place]);
                     }
@@ -146,6 +146,7 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
                 }
             }
         }
+        __syncwarp(); /* no lane still reads the job */
         if (lane == 0) {
             mbarrier_arrive(shared_address(&desk.kv_empty));
         }
