@@ -162,7 +162,8 @@ static int try_step(const weft_walk *walk, const weft_turns *turns, waiter *w, i
 }
 
 /* Runs all workers to the end and returns how many rounds that takes: in step, where a round is a step of everyone whose
- * turn has come before it; or, with `random`, of any of them at any time. Ends with a failure when nobody can go on. */
+ * turn has come before it; or, with `random`, of some of them, one after the other. Ends with a failure when nobody can go
+ * on. */
 static int64_t rounds_of(const weft_walk *walk, const weft_turns *turns, uint64_t *random) {
     const int64_t lines = walk->order.grid.batch * walk->order.grid.rows, all = lines * turns->steps;
     static waiter workers[MOST_WORKERS];
@@ -176,24 +177,17 @@ static int64_t rounds_of(const weft_walk *walk, const weft_turns *turns, uint64_
         busy += workers[i].busy;
     }
     while (busy > 0) {
+        const int64_t start = random ? random_between(random, 0, walk->workers - 1) : 0;
         int64_t moved = 0;
         memcpy(before, adds, (size_t)all * sizeof *adds);
         for (int64_t i = 0; i < walk->workers; i++) {
-            waiter *w = &workers[random ? random_between(random, 0, walk->workers - 1) : i];
-            if (w->busy) {
-                const int64_t line = w->visit.tile.batch * walk->order.grid.rows + w->visit.tile.row;
-                int64_t *count = &adds[line * turns->steps + w->step];
-                /* in step, whoever comes to a block in a round finds what was there before it */
-                const int late = !random && *count != before[line * turns->steps + w->step];
-                moved += late ? 0 : try_step(walk, turns, w, adds);
+            waiter *w = &workers[(start + i) % walk->workers];
+            const int64_t at = (w->visit.tile.batch * walk->order.grid.rows + w->visit.tile.row) * turns->steps + w->step;
+            /* In step, a round begins for all at once: nobody finds what another adds in it. */
+            const int rests = random ? moved > 0 && random_between(random, 0, 1) : w->busy && adds[at] != before[at];
+            if (w->busy && !rests) {
+                moved += try_step(walk, turns, w, adds);
                 busy -= !w->busy;
-            }
-        }
-        for (int64_t i = 0; random && moved == 0 && i < walk->workers; i++) {
-            moved += workers[i].busy && try_step(walk, turns, &workers[i], adds);
-            busy -= moved && !workers[i].busy;
-            if (moved) {
-                break;
             }
         }
         if (moved == 0) {
@@ -299,12 +293,45 @@ static void groups_follow_the_order(void **state) {
     assert_int_equal(together, 1);
 }
 
+/* Turns are of single tiles, and of orders that start a head's tiles one after the other or all at once. */
+static void others_take_no_turns(void **state) {
+    (void)state;
+    static const uint32_t mixed[] = {0, 2, 1, 3};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_machine machine = WEFT_MACHINE_INIT;
+    weft_message message = {""};
+    weft_turns turns;
+    weft_plan *plan;
+    assert_int_equal(weft_machine_load(&machine, "h200", NULL), WEFT_OK);
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    p.seq = p.kv_seq = 64;
+    p.head_dim = 8;
+    s.tile_m = s.tile_n = 16;
+    s.order = WEFT_ORDER_CUSTOM;
+    s.order_table = mixed;
+    s.order_count = 4;
+    for (s.workers = 1; s.workers <= 4; s.workers++) {
+        assert_int_equal(plan_for(&plan, &p, &s, &machine, NULL), WEFT_OK);
+        assert_int_equal(weft_turns_make(&turns, &plan->walk, &message), s.workers < 4 ? WEFT_UNSUPPORTED : WEFT_OK);
+        weft_plan_destroy(plan);
+    }
+    assert_string_equal(message.text, "adds take no turns in order custom: 3 workers do not run a head at once");
+    assert_int_equal(turns.together, 4);
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.tile_m = s.tile_n = 16;
+    s.cluster_n = 2;
+    assert_int_equal(plan_for(&plan, &p, &s, &machine, NULL), WEFT_OK);
+    assert_int_equal(weft_turns_make(&turns, &plan->walk, &message), WEFT_UNSUPPORTED);
+    assert_string_equal(message.text, "adds take no turns with clusters or more than 268435456 positions");
+    weft_plan_destroy(plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_turn_once),
-        cmocka_unit_test(nobody_waits_for_ever),
-        cmocka_unit_test(shifted_tiles_do_not_wait),
-        cmocka_unit_test(groups_follow_the_order),
+        cmocka_unit_test(every_turn_once),           cmocka_unit_test(nobody_waits_for_ever),
+        cmocka_unit_test(shifted_tiles_do_not_wait), cmocka_unit_test(groups_follow_the_order),
+        cmocka_unit_test(others_take_no_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
