@@ -37,6 +37,7 @@ static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     s.sweep = s.sweep == WEFT_SWEEP_SHIFT_CAUSAL && p->mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : s.sweep;
     s.order = random_between(random, 0, 1) ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
+    s.dispatch = weft_sweep_shifts(s.sweep) && s.dispatch == WEFT_DISPATCH_GRID ? WEFT_DISPATCH_STATIC : s.dispatch;
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 8);
     return s;
 }
@@ -64,7 +65,8 @@ int main(int argc, char **argv) {
     open_gpu(90, &device);
     problems(rounds, most);
     extremes(most, "hopper_backward");
-    repeats(most, 0, "hopper_backward", rounds < ROUNDS ? 2 : 1000);
+    repeats(most, 0, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
+    repeats(most, 0, "hopper_backward", WEFT_SWEEP_CHOOSE, rounds < ROUNDS ? 1 : 100);
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
     printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;

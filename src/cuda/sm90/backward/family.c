@@ -68,6 +68,11 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
+    if (weft_sweep_shifts(s->sweep) && s->dispatch == WEFT_DISPATCH_GRID) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "tiles of sweep %s wait for each other: they need static or dynamic dispatch",
+                         weft_sweep_describe(s->sweep)->name);
+    }
     if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
         (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
         (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
@@ -77,7 +82,9 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (plan->on_paper || (status = weft_cuda_driver_get(&driver, why))) {
         return status;
     }
-    return driver->tensor_map ? WEFT_OK : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps");
+    return driver->tensor_map && driver->launch_extended
+               ? WEFT_OK
+               : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps or no cooperative launches");
 }
 
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
@@ -122,17 +129,21 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     return LAUNCHES;
 }
 
-/* Tiles shift: each begins at blocks of its own, so that its adds meet no others. */
+/* Tiles shift: each begins at blocks of its own, so that its adds meet no others. That needs workers that all run. */
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
     (void)device;
     (void)choice;
     if (schedule->order == WEFT_ORDER_CHOOSE) {
         schedule->order = WEFT_ORDER_HEAD_FIRST;
-        schedule->dispatch = schedule->dispatch == WEFT_DISPATCH_CHOOSE ? WEFT_DISPATCH_GRID : schedule->dispatch;
     }
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = plan->attention.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : WEFT_SWEEP_SHIFT_CAUSAL;
+        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_FORWARD
+                          : plan->attention.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT
+                                                                   : WEFT_SWEEP_SHIFT_CAUSAL;
+    }
+    if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
+        schedule->dispatch = weft_sweep_shifts(schedule->sweep) ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
     }
 }
 
