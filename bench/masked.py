@@ -1,25 +1,28 @@
-"""Attentions with masks, packed batches and changed scores, for peers.py: weft beside FlashAttention-3."""
+"""Attentions with masks, packed batches and changed scores, for peers.py: weft beside FlashAttention-3, and beside itself without what a
+score is changed by."""
 import importlib, math, random
 
 import torch
 
 
 class Masked:
-    """One batch of sequences, packed where `lengths` has several; all causal, bf16. Rates are over the pairs that see each other."""
+    """One batch of bf16 sequences, packed where `lengths` has several. Rates are over the pairs that see each other."""
 
     def __init__(self, group, head_dim, lengths, heads, kv_heads=None, window=None, softcap=None, alibi=False, sinks=False, batch=1,
-                 chunk=None):  # fmt: skip
+                 chunk=None, causal=True):  # fmt: skip
         self.group, self.head_dim, self.lengths, self.heads, self.batch = group, head_dim, lengths, heads, batch
         self.kv_heads, self.window, self.softcap, self.alibi, self.sinks = kv_heads or heads, window, softcap, alibi, sinks
-        self.chunk = chunk
+        self.chunk, self.causal = chunk, causal
         self.dtype, self.unit, self.packed = "bf16", "TFLOP/s", len(lengths) > 1
         sizes = f"{len(lengths)} x {min(lengths)}..{max(lengths)}" if self.packed else f"S={lengths[0]}"
-        extras = "".join([f" window {window}" if window else "", f" softcap {softcap:g}" if softcap else "", " alibi" if alibi else "",
-                          " sinks" if sinks else "", f" chunk {chunk}" if chunk else ""])  # fmt: skip
+        extras = "".join(["" if causal else " full", f" window {window}" if window else "", f" softcap {softcap:g}" if softcap else "",
+                          " alibi" if alibi else "", " sinks" if sinks else "", f" chunk {chunk}" if chunk else ""])  # fmt: skip
         self.name = f"D={head_dim} B={batch} H={heads}/{self.kv_heads} {sizes}{extras}"
         self.amount = 4e-12 * batch * heads * head_dim * sum(map(self.pairs, lengths))
 
     def pairs(self, n):
+        if not self.causal:
+            return n * n
         seen = min(n, (self.window or n) + 1)
         return seen * (seen + 1) // 2 + (n - seen) * seen
 
@@ -43,7 +46,7 @@ class Masked:
         at, keys = torch.arange(n - last, n, device=q.device)[:, None], torch.arange(n, device=q.device)[None]
         if self.alibi:
             scores -= self.slopes[:group, None, None] * (at - keys).abs()
-        hidden = (keys > at) | (at - keys > (self.window or n))
+        hidden = ((keys > at) & self.causal) | (at - keys > (self.window or n))
         scores = scores.masked_fill(hidden, -math.inf)
         if self.sinks:
             scores = torch.cat([scores, self.logits[:group, None, None].expand(-1, last, 1)], -1)
@@ -56,7 +59,14 @@ class Masked:
 def of_weft(weft, p):
     extras = dict(window=(p.window, 0) if p.window else None, chunk=p.chunk, softcap=p.softcap, alibi=p.slopes if p.alibi else None,
                   sinks=p.logits if p.sinks else None, q_starts=p.starts if p.packed else None)  # fmt: skip
-    return lambda: weft.attention(*p.tensors, causal=True, **extras)
+    return lambda: weft.attention(*p.tensors, causal=p.causal, **extras)
+
+
+def of_weft_plain(weft, p):
+    """The same sequences with scores as they are: what a change of scores costs is seen beside it. It gives another result."""
+    if p.packed or p.window or p.chunk or not (p.softcap or p.alibi or p.sinks):
+        raise RuntimeError("only beside changed scores")
+    return lambda: weft.attention(*p.tensors, causal=p.causal)
 
 
 def of_weft_known(weft, p):
@@ -73,13 +83,14 @@ def of_fa3(weft, p):
     window, softcap = (p.window, 0) if p.window else (-1, -1), p.softcap or 0.0
     if p.packed:
         most = max(p.lengths)
-        call = fa3v.Varlen(*p.tensors, p.starts, p.starts, most, most, causal=True, window=window, softcap=softcap)
+        call = fa3v.Varlen(*p.tensors, p.starts, p.starts, most, most, causal=p.causal, window=window, softcap=softcap)
     else:
-        call = fa3v.Dense(*p.tensors, causal=True, window=window, softcap=softcap)
+        call = fa3v.Dense(*p.tensors, causal=p.causal, window=window, softcap=softcap)
     return lambda: call()[0]
 
 
-Masked.makers = {"cuda": {"weft": of_weft, "known": of_weft_known, "fa3": of_fa3}, "cpu": {"weft": of_weft}}
+Masked.makers = {"cuda": {"weft": of_weft, "plain": of_weft_plain, "known": of_weft_known, "fa3": of_fa3},
+                 "cpu": {"weft": of_weft, "plain": of_weft_plain}}  # fmt: skip
 
 
 def log_uniform(draw, low, high, count):
@@ -106,16 +117,30 @@ def tuned():
         yield Masked("scores", 128, [8192], 16, batch=2, **extras)
 
 
+def drawn_scores(draw):
+    """Each of eight problems with scores changed in three ways. Half are causal, and of each half one at least has as many kv heads."""
+    for i in range(8):
+        n, kv = round(1024 * 16 ** draw.random()), draw.choice([4, 8])
+        shape = dict(head_dim=draw.choice([64, 128]), lengths=[n], heads=kv * (1 if i < 2 else draw.choice([1, 2, 4])), kv_heads=kv,
+                     batch=draw.choice([1, 2]), causal=i % 2 == 0)  # fmt: skip
+        for name, value in (("softcap", draw.choice([20.0, 30.0, 50.0])), ("alibi", True), ("sinks", True)):
+            yield Masked(f"drawn {name}", **shape, **{name: value})
+
+
+def drawn_packed(draw):
+    """Causal, 16 to 256 sequences, whose lengths are log-uniform."""
+    low = round(16 * 32 ** draw.random())
+    lengths = log_uniform(draw, low, low * draw.uniform(4, 64), round(16 * 16 ** draw.random()))
+    kv = draw.choice([4, 8])
+    return Masked("drawn packed", draw.choice([64, 128, 128]), lengths, kv * draw.choice([1, 2, 4]), kv)
+
+
 def drawn(seed):
-    """Windows, packed batches and softcaps that nothing was tuned on."""
+    """Windows, packed batches and changed scores that nothing was tuned on."""
     draw = random.Random(seed)
     for _ in range(6):
         n, kv = round(4096 * 16 ** draw.random()), draw.choice([2, 4, 8])
         yield Masked("drawn window", 128, [n], kv * draw.choice([1, 2, 4]), kv, window=round(n / draw.uniform(3, 24)))
     for _ in range(10):
-        low = round(16 * 32 ** draw.random())
-        lengths = log_uniform(draw, low, low * draw.uniform(4, 64), round(16 * 16 ** draw.random()))
-        kv = draw.choice([4, 8])
-        yield Masked("drawn packed", draw.choice([64, 128, 128]), lengths, kv * draw.choice([1, 2, 4]), kv)
-    for _ in range(4):
-        yield Masked("drawn softcap", 128, [round(1024 * 16 ** draw.random())], 16, 4, softcap=draw.choice([20.0, 30.0, 50.0]), batch=2)
+        yield drawn_packed(draw)
+    yield from drawn_scores(draw)

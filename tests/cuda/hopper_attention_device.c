@@ -1,6 +1,7 @@
 /* The Hopper attention kernel on a real GPU: every variant on random problems against the reference, with the masks,
  * lengths and changes of scores that it was compiled for; scores that grow, jump or are all the same; tiles that end with a
- * short step; borders that stay as they are; the same bits every time. Exits 77, with one line, where there is no such GPU.
+ * short step, or begin at any; borders that stay as they are; the same bits every time. Exits 77, with one line, where
+ * there is no such GPU.
  *
  *   hopper_attention_device [ROUNDS [small [NAME [BUT]]]]
  *
@@ -332,6 +333,39 @@ static int short_problems(int rounds) {
     return count;
 }
 
+/* Slopes without a mask: keys before and behind a tile's queries, for tiles that begin at any of their steps. One head's
+ * slope is steep; the other's lets far keys count, so that the sums say what each step was taken for. */
+static int sloped_problems(int rounds) {
+    uint64_t random = random_seed(87);
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        const weft_hopper_attention_variant *v = &variants[i];
+        for (int round = i; round < i + rounds && v->form == WEFT_HOPPER_SCORES && is_tested(v); round++, count++) {
+            const float slopes[] = {0.5f, round % 3 == 2 ? -0.01f : 0.004f};
+            const int packed = round % 2; /* then some tiles may stand before all keys of their sequence */
+            const int64_t keys = (3 + packed) * v->tile_n + random_between(&random, 1, v->tile_n);
+            const int64_t further = random_between(&random, -60, packed ? v->tile_m : 60);
+            weft_attention p = attention(1, 2, 1, keys + further, keys, v->depth, v->dtype, WEFT_MASK_NONE);
+            lengths room = {.q_starts = {0, (int32_t)random_between(&random, 0, 80), (int32_t)p.seq},
+                            .kv_starts = {0, (int32_t)random_between(&random, 0, 2 * v->tile_n), (int32_t)p.kv_seq},
+                            .kv_pad = {0, (int32_t)random_between(&random, 0, 90)}};
+            if (packed) {
+                p.sequences = 2;
+                p.lengths = (weft_lengths){
+                    .q_starts = room.q_starts, .kv_starts = room.kv_starts, .kv_pad = round % 4 == 3 ? room.kv_pad : NULL};
+            }
+            p.extras = WEFT_ALIBI;
+            problem x = problem_new(&p, &random);
+            memcpy((void *)(uintptr_t)x.host.alibi, slopes, sizeof slopes);
+            DEMAND(driver->copy_in((uint64_t)(uintptr_t)x.device.alibi, slopes, sizeof slopes));
+            const weft_schedule s = schedule_of(v, &random);
+            run(&x, &s, "sloped");
+            problem_free(&x);
+        }
+    }
+    return count;
+}
+
 /* The same bits from run to run, whoever takes which tile. */
 static void repeated(int32_t dispatch, int64_t split, int64_t length, int times) {
     uint64_t random = random_seed(82);
@@ -422,13 +456,14 @@ int main(int argc, char **argv) {
     const int flat = told("problems with a level bias", level_problems());
     const int ended = told("problems that end short", short_problems((rounds + 1) / 2));
     const int packed = told("problems with packed heads", packed_problems((rounds + 1) / 2));
+    const int sloped = told("sloped problems", sloped_problems((rounds + 1) / 2));
     const int drawn = told("random problems", random_problems(rounds));
     if (tests_plain()) {
         repeat(is_small);
     }
     printf("hopper_attention_device on %s: %d random problems, %d with packed heads, %d steered, %d with a level bias, %d "
-           "that end short, 3 dispatches and a split repeated: %d failed\n",
-           device.name, drawn, packed, steered_ones, flat, ended, failures);
+           "that end short, %d sloped, 3 dispatches and a split repeated: %d failed\n",
+           device.name, drawn, packed, steered_ones, flat, ended, sloped, failures);
     if (is_small) {
         return failures != 0 || drawn == 0;
     }

@@ -312,6 +312,31 @@ static void paces(void **state) {
     assert_true(filled(&p, NULL)->keep_o == WEFT_KEEP_NORMAL);
 }
 
+/* A tile begins at its queries' positions where slopes make near keys weigh most and no mask hides those behind. */
+static void rotates(void **state) {
+    (void)state;
+    weft_attention p = large(1, 8, 1024, 128, WEFT_MASK_NONE);
+    assert_int_equal(filled(&p, NULL)->rotates, 0);
+    p.extras = WEFT_ALIBI;
+    assert_int_equal(filled(&p, NULL)->rotates, 1);
+    p.softcap = 20;
+    assert_int_equal(filled(&p, NULL)->rotates, 1);
+    p.chunk = 512;
+    assert_int_equal(filled(&p, NULL)->rotates, 0);
+    p.chunk = 0;
+    p.mask = WEFT_MASK_WINDOW;
+    p.left = -1;
+    p.right = 100;
+    assert_int_equal(filled(&p, NULL)->rotates, 0);
+    p = large(1, 8, 1024, 128, WEFT_MASK_CAUSAL);
+    p.extras = WEFT_ALIBI;
+    assert_int_equal(filled(&p, NULL)->rotates, 0);
+    p = large(1, 8, 1024, 128, WEFT_MASK_NONE);
+    p.block_rows = p.block_columns = 128;
+    p.extras = WEFT_ALIBI | WEFT_BLOCKS;
+    assert_int_equal(filled(&p, NULL)->rotates, 0); /* its steps are numbers of a list */
+}
+
 /* Workers take tickets where they take several tiles; a single wave is dealt out. */
 static void dispatches(void **state) {
     (void)state;
@@ -631,6 +656,7 @@ int main(void) {
         cmocka_unit_test(candidates),
         cmocka_unit_test(splits),
         cmocka_unit_test(paces),
+        cmocka_unit_test(rotates),
         cmocka_unit_test(left_to_others),
         cmocka_unit_test(launches_describe_problems),
         cmocka_unit_test(own_orders),

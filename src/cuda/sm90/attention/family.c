@@ -223,6 +223,11 @@ static weft_hopper_cap small_capped(const weft_attention *p) {
                              .most = (float)(0.16 / square)};
 }
 
+/* Whether every query sees all keys of its sequence. */
+static int shows_all(const weft_band *band) {
+    return band->left == WEFT_BAND_OPEN && band->right == WEFT_BAND_OPEN && band->chunk == 0;
+}
+
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
     (void)pass;
@@ -277,8 +282,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 0);
     }
     /* Slopes make near keys weigh most, and causal masks put them last. A tile that ends with them would find in every step
-     * that its scores have grown. */
+     * that its scores have grown. Without a mask they are in the middle, and the tile begins there. */
     to->walk.reach.turned = (p->extras & WEFT_ALIBI) != 0;
+    to->rotates = to->walk.reach.turned && variant->form == WEFT_HOPPER_SCORES && shows_all(&to->walk.reach.band);
     return WEFT_OK;
 }
 

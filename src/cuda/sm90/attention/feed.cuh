@@ -38,6 +38,19 @@ template <class S> struct hopper_clerk {
         return more;
     }
 
+    /* The step that a tile begins with. One that rotates begins where its last query stands. */
+    __device__ __forceinline__ int first_of(const weft_visit &visit) const {
+        if (!p.rotates) {
+            return (int)visit.first;
+        }
+        const weft_reach &reach = p.walk.reach;
+        const weft_sequence sequence = weft_sequence_at(&reach.sequences, visit.cut.sequence);
+        const int64_t row = weft_smaller(visit.cut.rows.end, sequence.used_end) - 1,
+                      key = sequence.columns.begin + weft_band_position(&reach.band, &sequence, row);
+        const int step = (int)((uint32_t)weft_larger(key, 0) / S::keys);
+        return (int)weft_between(step, weft_smaller(visit.first, visit.last), weft_larger(visit.first, visit.last));
+    }
+
     /* A visit, as consumers are told of it. */
     __device__ __forceinline__ hopper_job job_of(const weft_visit &visit) const {
         const int down = visit.direction < 0, batch = (int)visit.tile.batch, head = (int)visit.tile.head;
@@ -47,11 +60,13 @@ template <class S> struct hopper_clerk {
                     head,
                     (int)visit.cut.rows.begin,
                     (int)visit.steps,
-                    down,
+                    (S::rotates && p.rotates) || down,
                     (int)visit.cut.rows.end,
                     (int)(down ? visit.last : visit.first),
                     (int)visit.cut.sequence,
-                    S::pairs ? (int)visit.listed : 0};
+                    S::pairs     ? (int)visit.listed
+                    : S::rotates ? first_of(visit)
+                                 : 0};
         }
         const int row = max((int)visit.tile.block * (S::tile_m >> p.pack_bits) - (int)p.walk.reach.lead, 0);
         const int others = S::splits ? (int)cluster_rank() : 0, parts = S::splits ? (int)cluster_size() : 1;
@@ -126,14 +141,21 @@ template <class S> struct hopper_producer {
         block(&p.k, desk.k_full, desk.k_empty, k_slot, S::k_at, number);
     }
 
+    __device__ __forceinline__ int next_step() const {
+        if constexpr (S::rotates) {
+            return hopper_step_after(step, direction, desk.fed.begin, desk.fed.steps);
+        }
+        return step + direction;
+    }
+
     /* The next block of V and the K that is used before it, of the step after. */
     __device__ __forceinline__ void next_blocks() {
         const int step_of_v = S::pairs ? step_of_k : step;
         if (left > 1) {
-            block_of_k(step + direction);
+            block_of_k(next_step());
         }
         block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step_of_v);
-        step += direction;
+        step = next_step();
         left--;
         if (p.pace.steps && --until_look == 0) {
             look();
@@ -178,9 +200,12 @@ template <class S> struct hopper_producer {
     __device__ __forceinline__ void start(const hopper_job &job) {
         batch = job.batch;
         kv_head = (int)weft_divide(job.head, &p.by_kv_group);
-        step = job.downward ? job.begin + job.steps - 1 : job.begin;
+        step = S::rotates ? job.first : job.downward ? job.begin + job.steps - 1 : job.begin;
         direction = job.downward ? -1 : 1;
         left = job.steps;
+        if constexpr (S::rotates) {
+            desk.fed = {job.begin, job.steps};
+        }
         listed = S::pairs ? job.listed : 0;
         if (S::splits) { /* of all steps, which go upward, this CTA's */
             step = (int)cluster_rank();

@@ -83,6 +83,8 @@ typedef struct weft_hopper_attention_params {
     int32_t pack_bits;             /* pack is 2 to the power of this, at most 64 */
     weft_divisor by_kv_group;      /* heads / kv_heads / pack: rows of the grid of tiles that share a K and V */
     int32_t ping_pong;             /* 1: warpgroups start their products one after the other */
+    int32_t rotates;               /* slopes, 1: a tile begins at its queries' positions, comes down to its least step, and
+                                    * then from its last one to where it began; queries see all keys of their sequence */
     /* Dynamic dispatch: WEFT_HOPPER_COUNTERS, 0 before the launch and after, or where it finds them; else both null. */
     uint64_t *counter;
     weft_counter_pool *pool;

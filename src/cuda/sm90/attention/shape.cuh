@@ -21,7 +21,8 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
     static constexpr int form = FORM;
     static constexpr bool masks = FORM >= WEFT_HOPPER_MASKS, pairs = FORM == WEFT_HOPPER_PAIRS,
                           scores = FORM == WEFT_HOPPER_SCORES || pairs, bias = FORM == WEFT_HOPPER_BIAS;
-    static constexpr bool scaled = bf16 && !bias; /* whether shifts are, and in base 2: see hopper_scaled() */
+    static constexpr bool rotates = FORM == WEFT_HOPPER_SCORES; /* whether a tile may begin at any of its steps */
+    static constexpr bool scaled = bf16 && !bias;               /* whether shifts are, and in base 2: see hopper_scaled() */
     static constexpr int reach = pairs ? WEFT_REACH_BLOCKS : masks ? WEFT_REACH_BAND : WEFT_REACH_PREFIX;
     static constexpr int part =
         KEYS > 64 && !pairs ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
@@ -59,8 +60,18 @@ struct hopper_job {
     int32_t steps, downward; /* blocks of keys, and whether they are visited from the last to the first */
     int32_t end, begin;      /* masks: where its queries end; its least step, else 0 */
     int32_t sequence;        /* masks: of its first query */
-    int32_t listed;          /* pairs: its list of blocks, see weft_visit; its steps are then numbers of that list */
+    union {
+        int32_t listed; /* pairs: its list of blocks, see weft_visit; its steps are then numbers of that list */
+        int32_t first;  /* where it may be any (S::rotates): the step that it begins with */
+    };
 };
+
+/* The step after another of a tile whose steps are begin .. begin + steps - 1, and which may have begun at any of them:
+ * after its least step comes its last. */
+static __device__ __forceinline__ int hopper_step_after(int step, int stride, int begin, int steps) {
+    const int next = step + stride;
+    return next < begin ? next + steps : next;
+}
 
 /* Where a tile's queries end: the first tile may have fewer than there is room for, the last one what is left. */
 template <class S>
@@ -123,7 +134,7 @@ static __device__ __forceinline__ hopper_share hopper_share_of_runs(const weft_h
     share.own = sees ? end - begin : 0;
     share.full = (int)(((uint32_t)to.begin + S::keys - 1) / S::keys);
     share.unmasked = (int)((uint32_t)min(from.end, max(tree_begin, 0)) / S::keys);
-    share.first = job.downward ? end - 1 : begin;
+    share.first = S::rotates && p.rotates ? job.first : job.downward ? end - 1 : begin; /* then, all see all steps */
     int below = sees ? begin - job.begin : job.steps;
     if (S::pairs && job.listed >= 0 && at <= last && from.begin < to.end) { /* all warpgroups go through all of a list */
         share.own = job.steps;
@@ -164,6 +175,11 @@ struct hopper_step {
 template <class S> struct hopper_words { uint32_t of[2][S::keys / 32]; };
 struct hopper_nothing {};
 
+/* The steps of a tile. */
+struct hopper_steps {
+    int32_t begin, steps;
+};
+
 /* Barriers of the warpgroups' rings of a bias. */
 template <class S> struct hopper_bias_desk {
     uint64_t full[S::groups][WEFT_HOPPER_BIAS_PLACES], empty[S::groups][WEFT_HOPPER_BIAS_PLACES];
@@ -182,6 +198,7 @@ template <class S> struct hopper_desk {
     std::conditional_t<S::masks, hopper_view<S>, hopper_nothing> views[S::q_slots]; /* likewise */
     std::conditional_t<S::pairs, hopper_step, hopper_nothing> listed[S::stages];    /* each goes with its K */
     std::conditional_t<S::bias, hopper_bias_desk<S>, hopper_nothing> bias;
+    std::conditional_t<S::rotates, hopper_steps, hopper_nothing> fed; /* of the producer's tile; here as `worker` is */
 };
 
 /* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */

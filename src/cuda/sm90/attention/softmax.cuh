@@ -185,14 +185,15 @@ static __device__ __forceinline__ void hopper_add(float (&sums)[2], const float 
     }
 }
 
-/* Both, of scores that also fall by `slope` with each key before the thread's rows, which are all behind the block; away:
- * how far, from the block's first key of this thread. */
+/* Both, of scores that also fall by `slope` with each key between the block and the thread's rows, which are all behind it;
+ * away: how far, from the block's first key of this thread. Where they are all before it, the slope is that of the other
+ * side: its negative. level: whether terms of both rows are the same, see hopper_rows; that holds on one side only. */
 template <class S, int COUNT>
 static __device__ __forceinline__ void hopper_lowered_exponentials(float (&scores)[COUNT], float (&sums)[2],
                                                                    const hopper_rows &rows, float scale_log2, float slope,
-                                                                   const float (&away)[2]) {
+                                                                   const float (&away)[2], bool level) {
     const float base[2] = {fmaf(-slope, away[0], -rows.shift[0]), fmaf(-slope, away[1], -rows.shift[1])};
-    if (rows.level) { /* terms of both rows are the same */
+    if (level) {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             scores[i] = exp2_flushed(fmaf(scores[i], scale_log2, fmaf(slope, (float)(i / 4 * 8 + i % 2), base[0])));
@@ -221,6 +222,16 @@ static __device__ __forceinline__ bool hopper_capped_exponentials(float (&scores
         scores[i + 1] = exp2_flushed(fmaf(scores[i + 1], hopper_small_cap(small, other), -shift));
     }
     return __int_as_float(most) > small.most;
+}
+
+/* The same by tanh, whatever the scores. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void hopper_steep_exponentials(float (&scores)[COUNT], const hopper_rows &rows, float cap,
+                                                                 float scale_log2) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        scores[i] = exp2_flushed(fmaf(tanh_approximate(scores[i] * cap), scale_log2, -rows.shift[i / 2 % 2]));
+    }
 }
 
 /* Rounds exponentials to 16 bits, as the A operand of the product with V: weights[4 k ..] are for keys 16 k .. 16 k + 15.

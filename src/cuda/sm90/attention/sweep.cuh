@@ -18,6 +18,7 @@ template <class S> struct hopper_consumer {
     float slope;    /* scores: by which they fall, in base 2 */
     int position;   /* slopes: how far the thread's first row is behind its first key of step 0 */
     int ahead;      /* slopes: steps whose keys are before all rows of this warpgroup; 0 where scores are capped */
+    int behind;     /* slopes: the step from which on keys are behind all of them; likewise, beyond all steps */
     bool steep;     /* scores: whether some were beyond what weft_hopper_cap will do for */
     /* Pairs, of the step at hand: see hopper_step; whether some are hidden, and then which. */
     int bits_at;
@@ -30,8 +31,8 @@ template <class S> struct hopper_consumer {
     __device__ __forceinline__ hopper_consumer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t base, uint32_t number)
         : p(params), desk(shared), q(base + (S::splits ? 0 : number * 64 * 128)), k(base + S::k_at), v(base + S::v_at),
-          group(number), tiles(0), job(), slope(0), position(0), ahead(0), steep(false), bits_at(-1), hides_pairs(false),
-          words(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0),
+          group(number), tiles(0), job(), slope(0), position(0), ahead(0), behind(INT32_MAX), steep(false), bits_at(-1),
+          hides_pairs(false), words(), to_give_back(-1), k_slot(S::splits ? number : 0), v_slot(S::splits ? number : 0),
           bias(params.bias, shared, base, number) {
         if (group == S::groups - 1) {
             pass_turn();
@@ -100,6 +101,9 @@ template <class S> struct hopper_consumer {
         const int first = (int)(sequence.columns.begin + weft_band_position(&p.walk.reach.band, &sequence, job.row));
         position = first + row(0) - (int)(thread_index() % 4 * 2);
         ahead = p.cap > 0 ? 0 : hopper_same(max(first + (int)group * 64, 0)) / S::keys;
+        if (S::rotates && p.cap <= 0) {
+            behind = (hopper_same(max(first + (int)group * 64 + 63, 0)) + S::keys - 1) / S::keys;
+        }
     }
 
     /* What this warpgroup sees of the tile at hand. */
@@ -304,14 +308,21 @@ template <class S> struct hopper_consumer {
                                           const hopper_share &share, int step) {
         const bool masked = S::masks && step >= share.unmasked;
         if constexpr (S::scores) {
-            if (step < ahead && !masked) {
+            const bool before = step < ahead;
+            if ((before || (S::rotates && step >= behind)) && !masked) {
                 float away[2];
                 find_away(away, step);
-                hopper_lowered_exponentials<S>(scores, sums, rows, p.scale_log2, slope, away);
+                hopper_lowered_exponentials<S>(scores, sums, rows, p.scale_log2, before ? slope : -slope, away,
+                                               before && rows.level);
                 return false;
             }
-            if (p.cap > 0 && !p.alibi && !steep) {
-                const bool wrong = hopper_capped_exponentials<S>(scores, rows, p.small);
+            if (p.cap > 0 && !p.alibi) {
+                bool wrong = false;
+                if (steep) {
+                    hopper_steep_exponentials<S>(scores, rows, p.cap, p.scale_log2);
+                } else {
+                    wrong = hopper_capped_exponentials<S>(scores, rows, p.small);
+                }
                 if (masked) {
                     mask(scores, share, step, 0);
                 }
@@ -486,7 +497,7 @@ template <class S> struct hopper_consumer {
                                           const hopper_share &share) {
         int step = share.first;
         for (int i = 1; i < share.whole; i++) {
-            step += share.stride;
+            step = S::rotates ? hopper_step_after(step, share.stride, job.begin, job.steps) : step + share.stride;
             go_on<S::keys>(out, weights, rows, share, i, step);
         }
         if constexpr (S::part > 0) {
