@@ -34,7 +34,7 @@ const option option_table[] = {
     {"tile",     OPTION_SHAPE,   SET_SCHEDULE | SET_TUNE, "MxN", "tile shape: queries x keys, or m x n and optionally x k", AT(tile), 0, 3},
     {"order",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "ORDER", "one of 'weft orders'", AT(order), order_name, 1},
     {"order-file", OPTION_WORD,  SET_SCHEDULE, "FILE|-", "an order of your own: a tile a line, as its number or as 'row,column'", AT(order_file), 0, 0},
-    {"sweep",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "SWEEP", "forward, sawtooth or pair", AT(sweep), sweep_name, 1},
+    {"sweep",    OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "SWEEP", "one of 'weft orders'", AT(sweep), sweep_name, 1},
     {"dispatch", OPTION_CHOICE,  SET_SCHEDULE | SET_TUNE, "DISPATCH", "grid, static or dynamic", AT(dispatch), dispatch_name, 1},
     {"workers",  OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "workers (the machine's)", AT(workers), 0, 0},
     {"group",    OPTION_COUNT,   SET_SCHEDULE | SET_TUNE, "N", "group size of group, serpentine and longest-first", AT(group), 0, 0},

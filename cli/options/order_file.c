@@ -51,10 +51,13 @@ static const table *read_table(const char *path, weft_grid grid, weft_status *st
 /* With clusters or pairs, the tiles of the file are those: says so. */
 static void add_note(const weft_schedule *s, weft_message *message) {
     const size_t used = strlen(message->text);
-    const char *note = s->cluster_m * s->cluster_n > 1 ? " (with --cluster, a tile of the order is a cluster)"
-                       : s->sweep == WEFT_SWEEP_PAIR   ? " (under the pair sweep, a tile of the order is a pair)"
-                                                       : "";
-    snprintf(message->text + used, sizeof message->text - used, "%s", note);
+    const size_t room = sizeof message->text - used;
+    if (s->cluster_m * s->cluster_n > 1) {
+        snprintf(message->text + used, room, " (with --cluster, a tile of the order is a cluster)");
+    } else if (weft_sweep_pairs(s->sweep)) {
+        snprintf(message->text + used, room, " (under the %s sweep, a tile of the order is a pair)",
+                 weft_sweep_describe(s->sweep)->name);
+    }
 }
 
 weft_status order_file_take(const settings *s, const void *problem, const weft_plan_options *options,

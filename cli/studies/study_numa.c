@@ -117,6 +117,8 @@ static void mi300x_deepseek(study *s) {
 
 static void mi300x_backward(study *s) {
     static const char section[] = "figure 16, backward, H = 128, S = 128K, speed over swizzled head-first";
+    static const char shorter[] = "figure 16, backward, H = 128, speed over swizzled head-first: the gain grows with S";
+    static const int64_t lengths[] = {8192, 32768};
     weft_attention p = attention(1, 128, 128, 131072, 128);
     mapped all[MAPPINGS];
     p.operation = WEFT_ATTENTION_BACKWARD;
@@ -126,6 +128,14 @@ static void mi300x_backward(study *s) {
     study_add(s, STUDY_SPEED, section, 0.94, speed(all, SWIZZLED_BLOCK), "swizzled block-first");
     study_fitted(s, "the rate of its products");
     study_add(s, STUDY_SPEED, section, 0.91, speed(all, NAIVE_HEAD), "naive head-first");
+    for (int i = 0; i < 2; i++) {
+        mapped two[MAPPINGS];
+        p.seq = p.kv_seq = lengths[i];
+        two[NAIVE_BLOCK] = run_one(s, &BACKWARD, &p, NAIVE_BLOCK);
+        two[SWIZZLED_HEAD] = run_one(s, &BACKWARD, &p, SWIZZLED_HEAD);
+        study_between(s, shorter, NAN, speed(two, NAIVE_BLOCK), speed(all, NAIVE_BLOCK) - 0.01, 1,
+                      "naive block-first, S = %dK: no slower than at 128K", (int)(lengths[i] / 1024));
+    }
 }
 
 static void mi355x(study *s) {

@@ -23,14 +23,23 @@ static void print_quoted(const char *text) {
     putchar('"');
 }
 
+/* Whether a row adds to sums: columns tell of that where one does. */
+static int has_adds(const sweep *out) {
+    int adds = 0;
+    for (size_t r = 0; r < out->count; r++) {
+        adds |= out->rows[r].ranked.simulation.total.added > 0;
+    }
+    return adds;
+}
+
 /* The columns behind the schedule; empty ones where the simulator does not take it. */
-static void print_counts(const weft_simulation *sim) {
+static void print_counts(const weft_simulation *sim, int adds) {
     const weft_traffic *t = &sim->total;
     const uint64_t before[] = {t->sectors, t->sectors_from_sm, t->hits, t->misses};
     const uint64_t after[] = {t->fabric_sectors, t->llc_hits, t->dram_read_bytes, t->dram_write_bytes,
                               sim->compulsory_misses};
     if (sim->seconds <= 0) {
-        puts(",,,,,,,,,,,,,");
+        puts(adds ? ",,,,,,,,,,,,,,," : ",,,,,,,,,,,,,");
         return;
     }
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
@@ -40,15 +49,21 @@ static void print_counts(const weft_simulation *sim) {
     for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
         printf(",%" PRIu64, after[i]);
     }
-    printf(",%.9g,%.9g,%.9g,%s\n", sim->seconds, sim->tflops, sim->simulated, sim->profile);
+    printf(",%.9g,%.9g,%.9g,%s", sim->seconds, sim->tflops, sim->simulated, sim->profile);
+    if (adds) {
+        printf(",%" PRIu64 ",%.9g", t->added, weft_waiting_share(sim));
+    }
+    putchar('\n');
 }
 
 static void print_csv(const sweep *out) {
+    const int adds = has_adds(out);
     for (size_t i = 0; i < out->axes->count; i++) {
         printf("%s,", out->axes->list[i].option->name);
     }
-    puts("schedule,sectors,sectors_from_sm,hits,misses,hit_rate,fabric_sectors,llc_hits,dram_read_bytes,dram_write_bytes,"
-         "compulsory_misses,seconds,tflops,simulated,profile");
+    printf("schedule,sectors,sectors_from_sm,hits,misses,hit_rate,fabric_sectors,llc_hits,dram_read_bytes,dram_write_bytes,"
+           "compulsory_misses,seconds,tflops,simulated,profile%s\n",
+           adds ? ",added_sectors,waited" : "");
     for (size_t r = 0; r < out->count; r++) {
         const sweep_row *row = &out->rows[r];
         char name[WEFT_SEARCH_NAME];
@@ -58,15 +73,16 @@ static void print_csv(const sweep *out) {
         }
         weft_search_name(&row->ranked, name, sizeof name);
         print_quoted(name);
-        print_counts(&row->ranked.simulation);
+        print_counts(&row->ranked.simulation, adds);
     }
 }
 
 /* ---- a table ---- */
 
-enum { CELL = WEFT_SEARCH_NAME, NUMBERS = 6 };
+enum { CELL = WEFT_SEARCH_NAME, NUMBERS = 6, OF_ADDS = 2 };
 
-static const char *const heads[NUMBERS] = {"hits %", "misses M", "fabric M", "DRAM GB", "ms", "rate"};
+static const char *const heads[NUMBERS + OF_ADDS] = {"hits %", "misses M", "fabric M", "DRAM GB",
+                                                     "ms",     "rate",     "adds M",   "waits %"};
 
 /* The text of a cell: axes, then the schedule, then numbers. A null row gives the head. */
 static void write_cell(const sweep *out, const sweep_row *row, size_t column, char text[CELL]) {
@@ -82,6 +98,10 @@ static void write_cell(const sweep *out, const sweep_row *row, size_t column, ch
         snprintf(text, CELL, "-");
     } else if (column - axes == NUMBERS) {
         snprintf(text, CELL, "%s", weft_rate_text(row->ranked.simulation.tflops).text);
+    } else if (column - axes > NUMBERS) {
+        const weft_simulation *sim = &row->ranked.simulation;
+        snprintf(text, CELL, "%.2f",
+                 column - axes == NUMBERS + 1 ? (double)sim->total.added / 1e6 : 100 * weft_waiting_share(sim));
     } else {
         const weft_traffic *t = &row->ranked.simulation.total;
         const double values[] = {100 * weft_hit_rate(t), (double)t->misses / 1e6, (double)t->fabric_sectors / 1e6,
@@ -93,7 +113,7 @@ static void write_cell(const sweep *out, const sweep_row *row, size_t column, ch
 }
 
 static int print_table(const sweep *out) {
-    const size_t columns = out->axes->count + 1 + NUMBERS, schedule = out->axes->count;
+    const size_t columns = out->axes->count + 1 + NUMBERS + (has_adds(out) ? OF_ADDS : 0), schedule = out->axes->count;
     int *widths = calloc(columns, sizeof *widths);
     char text[CELL];
     if (!widths) {

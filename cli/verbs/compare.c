@@ -20,7 +20,7 @@ static json_t *as_json(const settings *s, const ranking *r, const device_case *c
 }
 
 static void print_as_text(const settings *s, const ranking *r, const device_case *counted) {
-    ranking_print_header(s->device >= 0);
+    ranking_print_header(&r->rows[0], s->device >= 0);
     for (int64_t i = 0; i < r->summary.count; i++) {
         ranking_print(&r->rows[i], r->measured[i]);
         if (counted) {

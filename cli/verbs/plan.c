@@ -115,7 +115,7 @@ static void print_as_text(const ranking *r) {
         print_priced(r);
         return;
     }
-    ranking_print_header(0);
+    ranking_print_header(&r->rows[0], 0);
     for (size_t i = 0; i < shown_rows(r); i++) {
         ranking_print(&r->rows[i], 0);
     }

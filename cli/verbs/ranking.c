@@ -116,6 +116,10 @@ json_t *ranking_json(const weft_ranked *row, double measured) {
                   "hit_rate", weft_hit_rate(t), "misses", (json_int_t)t->misses, "fabric_sectors",
                   (json_int_t)t->fabric_sectors, "dram_read_bytes", (json_int_t)t->dram_read_bytes, "seconds", sim->seconds,
                   "tflops", sim->tflops, "simulated", sim->simulated);
+    if (t->added > 0) {
+        weft_json_set(&object, "added_sectors", json_integer((json_int_t)t->added));
+        weft_json_set(&object, "waited", json_real(weft_waiting_share(sim)));
+    }
     if (measured > 0) {
         weft_json_set(&object, "measured",
                       json_pack("{s:f, s:f}", "seconds", measured, "tflops", measured_tflops(row, measured)));
@@ -123,8 +127,9 @@ json_t *ranking_json(const weft_ranked *row, double measured) {
     return object;
 }
 
-void ranking_print_header(int measured) {
-    printf("%-50s%9s%10s%10s%10s%10s%15s%s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB", "ms", "rate",
+void ranking_print_header(const weft_ranked *row, int measured) {
+    printf("%-50s%9s%10s%10s%10s%s%10s%15s%s\n", "schedule", "hits %", "misses M", "fabric M", "DRAM GB",
+           row->simulation.total.added > 0 ? "    adds M  waits %" : "", "ms", "rate",
            measured ? "   measured ms           rate" : "");
 }
 
@@ -132,9 +137,12 @@ void ranking_print(const weft_ranked *row, double measured) {
     char name[WEFT_SEARCH_NAME];
     const weft_traffic *t = &row->simulation.total;
     weft_search_name(row, name, sizeof name);
-    printf("%-50s%9.2f%10.2f%10.2f%10.3f%10.4f%15s", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
-           (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9, 1e3 * row->simulation.seconds,
-           weft_rate_text(row->simulation.tflops).text);
+    printf("%-50s%9.2f%10.2f%10.2f%10.3f", name, 100 * weft_hit_rate(t), (double)t->misses / 1e6,
+           (double)t->fabric_sectors / 1e6, (double)t->dram_read_bytes / 1e9);
+    if (t->added > 0) {
+        printf("%10.2f%9.2f", (double)t->added / 1e6, 100 * weft_waiting_share(&row->simulation));
+    }
+    printf("%10.4f%15s", 1e3 * row->simulation.seconds, weft_rate_text(row->simulation.tflops).text);
     if (measured > 0) {
         printf("%14.4f%15s", 1e3 * measured, weft_rate_text(measured_tflops(row, measured)).text);
     }

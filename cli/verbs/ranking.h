@@ -28,8 +28,8 @@ int ranking_measure(const settings *s, ranking *r);
 int ranking_plan(const settings *s, const weft_ranked *row, weft_plan **plan);
 
 /* What it would cost, as a line under a header or as an object, with the name of the schedule or with the schedule itself;
- * `measured` is 0 where nothing was. */
-void ranking_print_header(int measured);
+ * `measured` is 0 where nothing was. The header is that of lines like this one: adds are told of where there are any. */
+void ranking_print_header(const weft_ranked *row, int measured);
 void ranking_print(const weft_ranked *row, double measured);
 json_t *ranking_json(const weft_ranked *row, double measured);
 

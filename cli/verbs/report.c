@@ -159,7 +159,7 @@ static double units_of_comparison(const subject *subject) {
     for (int32_t order = 1; weft_order_describe(order); order++) {
         orders += weft_order_describe(order)->grid == weft_operation_describe(subject->operation)->grid;
     }
-    return steps * orders * (s.sweep == 0 ? WEFT_SWEEPS : 1);
+    return steps * orders * (s.sweep == 0 ? WEFT_COMMON_SWEEPS : 1);
 }
 
 static double units_of_comparisons(void) {

@@ -21,6 +21,10 @@ void print_simulation(const weft_machine *machine, const weft_simulation *sim, c
         print_traffic(name, &domains[d]);
     }
     printf("%-10s%14llu sectors\n", "fabric", (unsigned long long)sim->total.fabric_sectors);
+    if (sim->total.added > 0) {
+        printf("%-10s%14llu sectors to sums of dQ, %.1f %% of the time waiting for turns\n", "adds",
+               (unsigned long long)sim->total.added, 100 * weft_waiting_share(sim));
+    }
     printf("%-10s%14.3f GB read, %.3f GB written\n", "DRAM", (double)sim->total.dram_read_bytes / 1e9,
            (double)sim->total.dram_write_bytes / 1e9);
     printf("%-10s%14llu misses\n", "compulsory", (unsigned long long)sim->compulsory_misses);

@@ -11,12 +11,13 @@
  *       weft_tile tile = weft_order_tile(&order, p);    // tile.m, tile.n
  *   }
  *
- * A kernel or a simulator needs more than the tile: order/walk.h adds the sweep and the dispatch.
+ * A kernel or a simulator needs more than the tile: order/walk.h adds the sweep and the dispatch, and order/turns.h the
+ * order in which the tiles of a backward pass add to what they share.
  */
 #ifndef WEFT_ORDER_H
 #define WEFT_ORDER_H
 
 #include "order/kinds.h"
-#include "order/walk.h"
+#include "order/turns.h"
 
 #endif

@@ -23,12 +23,14 @@ typedef struct weft_traffic {
     uint64_t fabric_sectors;  /**< that crossed between domains */
     uint64_t llc_hits;        /**< misses served by the last-level cache */
     uint64_t dram_read_bytes, dram_write_bytes;
-    uint64_t reserved[7]; /**< 0: other structs hold this one by value, so its size never changes */
+    uint64_t added;  /**< of the sectors asked for by workers, those added to sums in memory: attention backward's dQ */
+    uint64_t waited; /**< in the total: nanoseconds that a worker waits for its turns to add, in the mean */
+    uint64_t reserved[5]; /**< 0: other structs hold this one by value, so its size never changes */
 } weft_traffic;
 
 #define WEFT_TRAFFIC_INIT                                                                                                  \
     {                                                                                                                      \
-        sizeof(weft_traffic), 0, 0, 0, 0, 0, 0, 0, 0, {                                                                    \
+        sizeof(weft_traffic), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {                                                              \
             0                                                                                                              \
         }                                                                                                                  \
     }
@@ -98,6 +100,9 @@ WEFT_API weft_status weft_simulate_all(const weft_plan *const *plans, size_t cou
 
 /** The share of the sectors looked up that were there. */
 WEFT_API double weft_hit_rate(const weft_traffic *traffic);
+
+/** The share of its time that a worker waits for its turns to add, in the mean. */
+WEFT_API double weft_waiting_share(const weft_simulation *simulation);
 
 /** Steps of all tiles of a plan: what a simulation takes, and what its limit is of. */
 WEFT_API uint64_t weft_simulate_steps(const weft_plan *plan);

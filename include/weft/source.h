@@ -26,7 +26,7 @@ extern "C" {
 typedef enum weft_access_kind {
     WEFT_READ = 0,
     WEFT_WRITE = 1,
-    WEFT_ADD = 2 /**< an atomic add: the L2 reads the block and writes it */
+    WEFT_ADD = 2 /**< an atomic add, in one transaction of the L2, which fetches the block where it has it not */
 } weft_access_kind;
 
 /** One block that a step reads or writes: four numbers, and never more. */

@@ -515,9 +515,9 @@ WEFT_API const weft_walk *weft_plan_walk(const weft_plan *plan, size_t size);
 enum { WEFT_MOST_IN_TABLE = 1 << 28 };
 
 /** The grid that an order of the caller's covers in a plan with these options, whatever their order: tiles, or clusters of
- * tiles where the schedule asks for clusters, or pairs of these under the pair sweep. All of the grid: also what a causal
- * mask leaves without work. What is open is chosen as for a plan of WEFT_ORDER_CUSTOM, which takes clusters, split tiles
- * and domains only when the schedule asks for them. */
+ * tiles where the schedule asks for clusters, or pairs of these under a sweep that pairs them. All of the grid: also what a
+ * causal mask leaves without work. What is open is chosen as for a plan of WEFT_ORDER_CUSTOM, which takes clusters, split
+ * tiles and domains only when the schedule asks for them. */
 WEFT_API weft_status weft_plan_positions(const void *problem, const weft_plan_options *options, weft_grid *grid,
                                          weft_message *message);
 

@@ -23,6 +23,8 @@ class Traffic:
     llc_hits: int
     dram_read_bytes: int
     dram_write_bytes: int
+    added: int = 0
+    waited: int = 0
 
     @property
     def hit_rate(self) -> float:

@@ -9,6 +9,7 @@ typedef struct weft_deal {
     int64_t given; /* positions that were handed out without tickets: walk->workers after weft_worker_start_at(), else 0 */
     int32_t side;  /* dynamic dispatch: the worker's side of the L2, 0 or 1, after weft_worker_start_by_side(), else -1 */
     int32_t kind;  /* walk->reach.kind; a constant keeps what other reaches need out of a kernel: see weft_reach_kind */
+    int32_t backward; /* 1: the sweeps of a backward pass, too; a constant 0 keeps them out of a kernel */
 } weft_deal;
 
 /* Takes the next of the numbers 0 .. count - 1 that are dealt out by side, the even ones to side 0 and the odd ones to side
@@ -74,7 +75,7 @@ WEFT_INLINE int weft_worker_next_dealt(const weft_walk *walk, weft_worker *worke
             return 0;
         }
         if (worker->visits < walk->visits &&
-            weft_walk_visit_of(walk, worker->position, worker->wave, worker->visits, deal.kind, visit)) {
+            weft_walk_visit_of(walk, worker->position, worker->wave, worker->visits, deal.kind, deal.backward, visit)) {
             worker->visits++;
             return 1;
         }

@@ -45,9 +45,9 @@ weft_status weft_custom_check(const weft_schedule *s, weft_grid grid, weft_messa
         return weft_fail(message, WEFT_INVALID, "order custom: the order has the hash %016" PRIx64 ", not %016" PRIx64,
                          hash, s->order_hash);
     }
-    if (s->cluster_m * s->cluster_n > 1 || s->sweep == WEFT_SWEEP_PAIR) {
+    if (s->cluster_m * s->cluster_n > 1 || weft_sweep_pairs(s->sweep)) {
         snprintf(note, sizeof note, " (a tile here is %s%" PRId64 "x%" PRId64 ")",
-                 s->sweep == WEFT_SWEEP_PAIR ? "a pair of clusters of " : "a cluster of ", s->cluster_m, s->cluster_n);
+                 weft_sweep_pairs(s->sweep) ? "a pair of clusters of " : "a cluster of ", s->cluster_m, s->cluster_n);
     }
     return status ? weft_fail(message, status, "order custom: %.170s%s", why.text, note) : WEFT_OK;
 }

@@ -39,7 +39,24 @@ static weft_status choose_tile(const weft_tile_side *side, int fixed, weft_messa
     return WEFT_OK;
 }
 
-static weft_status check_codes(const weft_schedule *s, const weft_operation_info *operation, weft_message *message) {
+/* Sweeps that only a backward pass has. */
+static weft_status check_sweep(const weft_plan *plan, weft_message *message) {
+    const int32_t sweep = plan->schedule.sweep;
+    const weft_operation_row *operation = plan->operation;
+    if (sweep <= WEFT_COMMON_SWEEPS) {
+        return WEFT_OK;
+    }
+    const char *name = weft_sweep_describe(sweep)->name;
+    if (!operation->refused_sweep) {
+        return weft_fail(message, WEFT_INVALID, "sweep %s is not for %s", name, operation->info.name);
+    }
+    const char *needs = operation->refused_sweep(&plan->problem, sweep);
+    return needs ? weft_fail(message, WEFT_INVALID, "sweep %s needs %s", name, needs) : WEFT_OK;
+}
+
+static weft_status check_codes(const weft_plan *plan, weft_message *message) {
+    const weft_schedule *s = &plan->schedule;
+    const weft_operation_info *operation = &plan->operation->info;
     weft_status status;
     if ((status = check_range("order", s->order, 0, WEFT_ORDER_KINDS, message)) ||
         (status = check_range("sweep", s->sweep, 0, WEFT_SWEEPS, message)) ||
@@ -54,7 +71,7 @@ static weft_status check_codes(const weft_schedule *s, const weft_operation_info
     if (s->axis != WEFT_AXIS_CHOOSE && s->axis != WEFT_AXIS_M && s->axis != WEFT_AXIS_N) {
         return weft_fail(message, WEFT_INVALID, "axis %d is not WEFT_AXIS_M or WEFT_AXIS_N", (int)s->axis);
     }
-    return WEFT_OK;
+    return check_sweep(plan, message);
 }
 
 /* Numbers that are small enough to be multiplied with each other; 0 leaves them open. Tiles are held to the problem later.
@@ -254,8 +271,7 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     const weft_backend *backend = plan->backend;
     weft_custom_complete(&plan->schedule);
     if ((plan->operation->keep && (status = plan->operation->keep(&plan->problem, &plan->kept, message))) ||
-        (status = check_codes(&plan->schedule, &plan->operation->info, message)) ||
-        (status = check_numbers(&plan->schedule, message)) ||
+        (status = check_codes(plan, message)) || (status = check_numbers(&plan->schedule, message)) ||
         (!machine && (status = weft_problem_check_dtypes(&plan->problem, plan->operation, backend->name, message))) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
         (status = complete_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message))) {

@@ -41,6 +41,13 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     return count + weft_attention_gradient_inputs(p, list + count);
 }
 
+/* Tiles are long and short where the mask is causal, and pairs of them are of one sequence. */
+static const char *refused_sweep(const weft_problem *problem, int32_t sweep) {
+    const weft_attention *p = &problem->attention;
+    const int causal = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+    return sweep == WEFT_SWEEP_SHIFT_CAUSAL && (!causal || p->sequences > 0) ? "a causal mask and no packed batch" : NULL;
+}
+
 static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {
     const weft_attention *p = &t->problem->attention;
     list[0] = (weft_tile_side){&s->tile_m, "tile_m", "seq", p->seq, BLOCK, 0};
@@ -215,6 +222,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .after = WEFT_ATTENTION,
     .flops = flops,
     .buffers = buffers,
+    .refused_sweep = refused_sweep,
     .sides = sides,
     .choose = weft_attention_choose,
     .lay_out = lay_out,

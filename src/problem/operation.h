@@ -137,6 +137,10 @@ typedef struct weft_operation_row {
     /* The field of a weft_machine with the name of the profile that its kernels for this usually have; 0: there is none. */
     size_t profile;
 
+    /* Why it cannot take one of the sweeps that only a backward pass has: "a causal mask"; null: it can. A null pointer: it
+     * takes none of them. */
+    const char *(*refused_sweep)(const weft_problem *problem, int32_t sweep);
+
     /* 1: clusters may reach over the edge of the grid, where the kernels do that. */
     int clusters_reach_over;
 

@@ -11,6 +11,10 @@ double weft_hit_rate(const weft_traffic *t) {
     return t->sectors > 0 ? (double)t->hits / (double)(t->hits + t->misses) : 0.0;
 }
 
+double weft_waiting_share(const weft_simulation *sim) {
+    return sim->seconds > 0 ? 1e-9 * (double)sim->total.waited / sim->seconds : 0.0;
+}
+
 static json_t *l2_json(const weft_traffic *t) {
     return json_pack("{s:I, s:I, s:I, s:I, s:f}", "sectors", (json_int_t)t->sectors, "sectors_from_sm",
                      (json_int_t)t->sectors_from_sm, "hits", (json_int_t)t->hits, "misses", (json_int_t)t->misses,
@@ -18,9 +22,13 @@ static json_t *l2_json(const weft_traffic *t) {
 }
 
 static json_t *traffic_json(const weft_traffic *t) {
-    return json_pack("{s:o, s:{s:I}, s:{s:I}, s:{s:I, s:I}}", "l2", l2_json(t), "fabric", "sectors",
-                     (json_int_t)t->fabric_sectors, "llc", "hits", (json_int_t)t->llc_hits, "dram", "read_bytes",
-                     (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
+    json_t *object = json_pack("{s:o, s:{s:I}, s:{s:I}, s:{s:I, s:I}}", "l2", l2_json(t), "fabric", "sectors",
+                               (json_int_t)t->fabric_sectors, "llc", "hits", (json_int_t)t->llc_hits, "dram", "read_bytes",
+                               (json_int_t)t->dram_read_bytes, "write_bytes", (json_int_t)t->dram_write_bytes);
+    if (t->added > 0) {
+        weft_json_set(&object, "added_sectors", json_integer((json_int_t)t->added));
+    }
+    return object;
 }
 
 /* What came out of whatever was simulated, on a machine. Takes the references to problem and schedule. */
@@ -33,6 +41,9 @@ static json_t *result_json(const weft_machine *machine, json_t *problem, json_t 
     weft_json_set(&object, "compulsory_misses", json_integer((json_int_t)sim->compulsory_misses));
     weft_json_set(&object, "piece_visits", json_integer((json_int_t)sim->piece_visits));
     weft_json_set(&object, "predicted", json_pack("{s:f, s:f}", "seconds", sim->seconds, "tflops", sim->tflops));
+    if (sim->total.added > 0) {
+        weft_json_set(&object, "waited", json_real(weft_waiting_share(sim)));
+    }
     weft_json_set(&object, "elapsed_seconds", json_real(sim->elapsed_seconds));
     weft_json_set(&object, "seed", json_integer((json_int_t)sim->seed));
     weft_json_set(&object, "profile", json_string(sim->profile));

@@ -32,6 +32,10 @@ static void put_headline(weft_bytes *out, const weft_view_schedule *s, const wef
                     100 * weft_hit_rate(t), (double)t->misses / 1e6, (double)t->dram_read_bytes / 1e9,
                     1e3 * s->recording.sim.seconds, s->subject.flops > 0 ? " and " : "",
                     s->subject.flops > 0 ? weft_rate_text(s->recording.sim.tflops).text : "");
+    if (t->added > 0) {
+        weft_bytes_text(out, "          %.2f M sectors added to sums, %.2f %% of the time waiting for turns\n",
+                        (double)t->added / 1e6, 100 * weft_waiting_share(&s->recording.sim));
+    }
 }
 
 /* Hits, and what is held of the steps, through time up to `frame`. */

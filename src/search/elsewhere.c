@@ -131,6 +131,8 @@ static void triton(const weft_schedule *s, weft_grid_kind grid, writer *w) {
                "block steps - 1 - j");
     } else if (s->sweep == WEFT_SWEEP_PAIR) {
         SAY(w, "; pair: two neighbouring tiles a program, the second with step j reading block steps - 1 - j");
+    } else if (s->sweep > WEFT_COMMON_SWEEPS) {
+        SAY(w, "; a tile is a key block, and its steps are query blocks; %s", weft_sweep_describe(s->sweep)->text);
     }
     SAY(w, "; %s",
         s->dispatch == WEFT_DISPATCH_GRID     ? "one program a tile"
@@ -152,7 +154,10 @@ static void flash_attention(const weft_schedule *s, weft_grid_kind grid, writer 
                 ? "your order cannot be set: look up blockIdx in its table in its tile scheduler"
                 : "an order by L2 domain cannot be set: map blockIdx to heads in its tile scheduler";
         SAY(w, "%s; kBlockM = %" PRId64 ", kBlockN = %" PRId64 " in its table of tile sizes", order, s->tile_m, s->tile_n);
-        if (s->sweep == WEFT_SWEEP_FORWARD) {
+        if (s->sweep > WEFT_COMMON_SWEEPS) {
+            SAY(w, "; sweep %s cannot be set: in its backward main loop, %s", weft_sweep_describe(s->sweep)->name,
+                weft_sweep_describe(s->sweep)->text);
+        } else if (s->sweep == WEFT_SWEEP_FORWARD) {
             SAY(w, "; its loop over n_block goes down, in every tile: for reuse that is a forward sweep");
         } else {
             SAY(w, "; sweep %s cannot be set: reverse the loop over n_block where m_block is odd",

@@ -105,7 +105,7 @@ weft_status weft_search_append_one(weft_search_entries *all, const weft_search_e
 
 weft_status weft_search_append(weft_search_entries *all, const weft_space *space, int must_fit, weft_message *message) {
     builder b = {all, must_fit, space->count == 0, 0};
-    weft_space_walk(space, &all->draft.schedule, all->draft.operation->info.grid, add, &b);
+    weft_space_walk(space, &all->draft.schedule, all->draft.operation, add, &b);
     return b.no_memory ? weft_fail(message, WEFT_NO_MEMORY, "out of memory") : WEFT_OK;
 }
 

@@ -5,7 +5,7 @@
 /* A walk that is under way. */
 typedef struct walk {
     const weft_space *space;
-    weft_grid_kind grid;
+    const weft_operation_row *operation;
     weft_schedule s; /* in the making */
     void (*visit)(void *user, const weft_schedule *schedule);
     void *user;
@@ -29,7 +29,7 @@ static void vary_sweep(walk *w) {
         vary_dispatch(w);
         return;
     }
-    for (int32_t i = 1; i <= WEFT_SWEEPS; i++) {
+    for (int32_t i = 1; i <= (w->operation->refused_sweep ? WEFT_SWEEPS : WEFT_COMMON_SWEEPS); i++) {
         w->s.sweep = i;
         vary_dispatch(w);
     }
@@ -63,7 +63,7 @@ static void vary_order(walk *w) {
     const uint32_t *table = w->s.order_table;
     w->s.order_table = NULL;
     for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
-        if (weft_order_grid(order) == w->grid) {
+        if (weft_order_grid(order) == w->operation->info.grid) {
             w->s.order = order;
             vary_group(w);
         }
@@ -72,9 +72,9 @@ static void vary_order(walk *w) {
     w->s.order_table = table;
 }
 
-void weft_space_walk(const weft_space *space, const weft_schedule *given, weft_grid_kind grid,
+void weft_space_walk(const weft_space *space, const weft_schedule *given, const weft_operation_row *operation,
                      void (*visit)(void *user, const weft_schedule *schedule), void *user) {
-    walk w = {space, grid, *given, visit, user};
+    walk w = {space, operation, *given, visit, user};
     for (size_t i = 0; i < space->count; i++) {
         w.s = space->shapes[i];
         vary_order(&w);

@@ -11,9 +11,9 @@ typedef struct weft_space {
     int groups, dispatches;      /* 1: these vary, too */
 } weft_space;
 
-/* Calls `visit` for every schedule of a space, in an order that is always the same: shapes, orders that apply to the grid,
- * groups, sweeps, dispatches, the last varying fastest. */
-void weft_space_walk(const weft_space *space, const weft_schedule *given, weft_grid_kind grid,
+/* Calls `visit` for every schedule of a space, in an order that is always the same: shapes, orders and sweeps that apply to
+ * the operation, with groups between them, dispatches, the last varying fastest. */
+void weft_space_walk(const weft_space *space, const weft_schedule *given, const weft_operation_row *operation,
                      void (*visit)(void *user, const weft_schedule *schedule), void *user);
 
 /* The usual tiles, as copies of the draft's schedule with their sides filled in, their steps `cut` times shorter. Returns

@@ -85,7 +85,7 @@ static int piece_of(caller *c, int64_t worker, int64_t step, const weft_access *
         uint32_t *known = &c->weight[*piece];
         c->distinct += *known == 0 && a->kind != WEFT_WRITE ? *weight : 0;
         *known = *known == 0 ? *weight : *known;
-        if (a->kind != WEFT_READ && !(*known & WRITTEN)) {
+        if (a->kind == WEFT_WRITE && !(*known & WRITTEN)) {
             c->written += *weight;
             *known |= WRITTEN;
         }
@@ -142,10 +142,7 @@ static void write_step(void *context, weft_memory *memory, int64_t worker, int64
         const weft_access *a = &s.accesses[i];
         uint32_t piece, weight;
         if (a->kind != WEFT_READ && piece_of(c, worker, step, a, &piece, &weight)) {
-            if (a->kind == WEFT_ADD) {
-                weft_memory_read(memory, domain, piece, weight, now);
-            }
-            weft_memory_write(memory, domain, piece, weight, now);
+            (a->kind == WEFT_ADD ? weft_memory_add : weft_memory_write)(memory, domain, piece, weight, now);
         }
     }
 }

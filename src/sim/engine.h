@@ -19,6 +19,7 @@ enum { WEFT_SIM_STREAMS = 32, WEFT_SIM_STAGES = 16, WEFT_SIM_SECTIONS = 16 };
 typedef struct weft_sim_job {
     int64_t first, steps, last_step; /* the steps to take, and the number of the last one there is */
     int direction;
+    int64_t ring_end;          /* 0, or the step at which a job that goes up wraps around to the first of its steps */
     const weft_blocks *blocks; /* null, or the block mask whose list, from entry `listed` on, the steps are numbers of */
     int64_t listed;
     int streams;
@@ -35,7 +36,8 @@ typedef struct weft_sim_job {
 
 /* The number of a job's i-th step among all that there are. */
 static inline int64_t weft_sim_step(const weft_sim_job *job, int64_t i) {
-    const int64_t number = job->first + i * job->direction;
+    int64_t number = job->first + i * job->direction;
+    number -= job->ring_end > 0 && number >= job->ring_end ? job->steps : 0;
     return job->blocks ? weft_blocks_step(job->blocks, job->listed, number) : number;
 }
 
@@ -81,6 +83,10 @@ typedef struct weft_sim_source {
     /* The next job of a worker of a domain; returns 0 when there is none. */
     int (*next)(void *context, int64_t worker, int64_t domain, weft_sim_job *job);
     void *context;
+    /* Null, or in which turn a worker's job adds to the sums of a step, counted from 0: it waits until that many others
+     * have added there. */
+    int64_t (*turn)(void *context, int64_t worker, int64_t step);
+    double add_seconds;                /* that a sector takes which is added in turn */
     const weft_sim_observer *observer; /* or null */
     const weft_sim_listed *listed;     /* or null: jobs are streams */
     weft_sim_map map;
@@ -98,6 +104,7 @@ typedef struct weft_sim_outcome {
     double seconds;
     uint64_t steps;  /* taken by all workers */
     uint64_t pieces; /* asked for in these steps */
+    double waited;   /* seconds that a worker has waited for its turns to add, in the mean */
 } weft_sim_outcome;
 
 /* Someone who looks at a run after so many steps, when a tile ends, and may end it there. */
@@ -121,7 +128,7 @@ typedef struct weft_sim_settings {
 weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simulate_options *given, const char *usual,
                                    weft_message *message);
 
-/* Runs all jobs. WEFT_NO_MEMORY is the only failure. */
+/* Runs all jobs. WEFT_NO_MEMORY, or WEFT_UNSUPPORTED where workers wait for turns that never come. */
 weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, const weft_sim_settings *settings,
                          weft_sim_outcome *outcome, weft_message *message);
 

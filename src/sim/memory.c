@@ -274,11 +274,9 @@ static void fetch_to_add(weft_memory *memory, weft_memory_domain *d, uint32_t id
 static void add_part(weft_memory *memory, int64_t domain, uint32_t id, uint32_t weight, double now) {
     const int64_t home = memory->split ? (int64_t)(id & 1) : domain;
     weft_memory_domain *d = &memory->domain[home];
-    memory->domain[domain].traffic.sectors += weight;
-    memory->domain[domain].traffic.sectors_from_sm += weight;
+    memory->domain[domain].traffic.added += weight;
     if (home != domain) { /* its own L2 passes it on */
         memory->domain[domain].traffic.misses += weight;
-        d->traffic.sectors += weight;
         d->traffic.fabric_sectors += weight;
     }
     const uint32_t slot = memory->separate ? 0 : weft_cache_find(&d->l2, id);
@@ -327,4 +325,5 @@ void weft_traffic_add(weft_traffic *sum, const weft_traffic *t) {
     sum->llc_hits += t->llc_hits;
     sum->dram_read_bytes += t->dram_read_bytes;
     sum->dram_write_bytes += t->dram_write_bytes;
+    sum->added += t->added;
 }

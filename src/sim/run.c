@@ -66,12 +66,32 @@ static double request(weft_sim_engine *e, weft_sim_worker *w, int64_t i, double 
                   : request_streams(e, w, i, now);
 }
 
-/* Adds what the step that ended has computed to the sums. Nobody waits for that. */
-static void add_sums(weft_sim_engine *e, const weft_sim_worker *w, double now) {
+/* Adds what the step that ended has computed to the sums. Nobody waits for the add itself; but where adds take turns, the
+ * worker waits for its own. Whoever is next may add when this one has arrived and has told of it: as long as its sectors
+ * take at the worker's share of the L2's bandwidth, there and back. Returns 0 when the worker has to wait. */
+static int add_sums(weft_sim_engine *e, int32_t number, double now) {
+    const weft_sim_worker *w = &e->workers[number];
     const weft_sim_job *job = &w->job;
     const int64_t step = weft_sim_step(job, w->done - 1);
+    const uint32_t piece = job->sums.base + (uint32_t)step;
     const uint32_t weight = step == job->last_step ? job->sums.last_weight : job->sums.weight;
-    weft_memory_add(e->memory, w->domain, job->sums.base + (uint32_t)step, weight, now);
+    if (e->source->turn) {
+        const int64_t turn = e->source->turn(e->source->context, number, step);
+        const double then = weft_sim_turns_take(&e->turns, piece, number, turn, now);
+        if (then > now) {
+            if (then < INFINITY) {
+                weft_wheel_put(&e->wheel, (uint32_t)number, then);
+            }
+            return 0;
+        }
+        const double passed = now + weight * e->source->add_seconds + 2 * e->memory->near;
+        const int32_t next = weft_sim_turns_pass(&e->turns, piece, passed);
+        if (next >= 0) {
+            weft_wheel_put(&e->wheel, (uint32_t)next, passed);
+        }
+    }
+    weft_memory_add(e->memory, w->domain, piece, weight, now);
+    return 1;
 }
 
 /* How much longer than usual the steps of a tile take. They vary independently, so over n steps their mean varies by
@@ -101,7 +121,9 @@ static inline double seconds_of(const weft_sim_engine *e, const weft_sim_worker 
  * another, and the last, whose piece may be smaller. */
 static void find_plain(const weft_sim_engine *e, weft_sim_worker *w) {
     const weft_sim_job *job = &w->job;
-    w->plain = job->streams == 1 && job->sums.weight == 0 && !job->blocks && w->asking > 2 ? w->asking - 2 : 0;
+    w->plain = job->streams == 1 && job->sums.weight == 0 && !job->blocks && job->ring_end == 0 && w->asking > 2
+                   ? w->asking - 2
+                   : 0;
     w->piece = job->stream[0].base + (uint32_t)(job->first + e->stages * job->direction);
     w->weight = job->stream[0].weight;
     w->direction = job->direction;
@@ -179,8 +201,8 @@ static inline __attribute__((always_inline)) int advance(weft_sim_engine *e, int
     if (watched && w->busy && e->source->listed) { /* the step before is over */
         e->source->listed->write(e->source->context, e->memory, number, w->domain, w->done - 1, now);
     }
-    if (w->job.sums.weight > 0 && w->done > 0) {
-        add_sums(e, w, now);
+    if (w->job.sums.weight > 0 && w->done > 0 && !add_sums(e, number, now)) {
+        return 1;
     }
     if (w->done < w->asking) {
         ready = watched ? request(e, w, w->done + e->stages, now) : request_streams(e, w, w->done + e->stages, now);
@@ -204,14 +226,14 @@ static inline __attribute__((always_inline)) int advance(weft_sim_engine *e, int
 }
 
 static void run(weft_sim_engine *e, int64_t active) {
-    while (active > 0) {
+    while (active > e->turns.count) {
         weft_sim_run_plain(e);
         active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 0);
     }
 }
 
 static void run_watched(weft_sim_engine *e, int64_t active) {
-    while (active > 0) {
+    while (active > e->turns.count) {
         active -= !advance(e, (int32_t)weft_wheel_take(&e->wheel), 1);
     }
 }
@@ -229,7 +251,8 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     weft_sim_engine *e = calloc(1, sizeof *e);
     weft_sim_worker *workers = calloc((size_t)source->workers, sizeof *workers);
     weft_status status = WEFT_OK;
-    if (!e || !workers || !weft_wheel_init(&e->wheel, (uint32_t)source->workers)) {
+    if (!e || !workers || !weft_wheel_init(&e->wheel, (uint32_t)source->workers) ||
+        (source->turn && !weft_sim_turns_init(&e->turns, source->pieces, source->workers))) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
         goto done;
     }
@@ -253,6 +276,7 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     outcome->seconds = 0;
     outcome->steps = 0;
     outcome->pieces = 0;
+    outcome->waited = 0;
     for (int64_t i = 0; i < source->workers; i++) {
         workers[i].domain = domain_of(source, i, memory->domains);
         workers[i].at = &memory->domain[workers[i].domain];
@@ -263,13 +287,19 @@ weft_status weft_sim_run(weft_memory *memory, const weft_sim_source *source, con
     } else {
         run(e, source->workers);
     }
+    outcome->waited = e->turns.seconds / (double)source->workers;
     outcome->seconds = fmax(outcome->seconds + source->edges, source->least);
+    if (e->turns.count > 0 && (e->limit == 0 || outcome->steps < e->limit)) {
+        status = weft_fail(message, WEFT_UNSUPPORTED, "%lld workers wait for turns to add that never come",
+                           (long long)e->turns.count);
+    }
     if (memory->failed) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the caches");
     }
 done:
     if (e) {
         weft_wheel_release(&e->wheel);
+        weft_sim_turns_release(&e->turns);
     }
     free(workers);
     free(e);

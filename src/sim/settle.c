@@ -44,7 +44,8 @@ weft_sim_mark weft_sim_forecast(const weft_sim_mark *middle, const weft_sim_mark
                   {&t->fabric_sectors, from->fabric_sectors, to->fabric_sectors},
                   {&t->llc_hits, from->llc_hits, to->llc_hits},
                   {&t->dram_read_bytes, from->dram_read_bytes, to->dram_read_bytes},
-                  {&t->dram_write_bytes, from->dram_write_bytes, to->dram_write_bytes}};
+                  {&t->dram_write_bytes, from->dram_write_bytes, to->dram_write_bytes},
+                  {&t->added, from->added, to->added}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         *counts[i].count += (uint64_t)llround((double)(counts[i].now - counts[i].before) * windows);
     }
@@ -106,7 +107,9 @@ static weft_status simulate(const weft_plan *plan, const weft_simulate_options *
     }
     const uint64_t steps = (uint64_t)llround((double)s.mark[0].steps / simulation->simulated);
     const weft_sim_mark whole = weft_sim_forecast(&s.mark[DOUBLING], &s.mark[0], steps);
+    const double waited = (double)simulation->total.waited * whole.seconds / simulation->seconds;
     simulation->total = whole.traffic;
+    simulation->total.waited = (uint64_t)llround(waited);
     simulation->tflops *= simulation->seconds / whole.seconds;
     simulation->seconds = whole.seconds;
     return WEFT_OK;

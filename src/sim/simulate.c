@@ -48,9 +48,9 @@ weft_status weft_sim_settings_read(weft_sim_settings *settings, const weft_simul
 
 /* Scales the counts of a part to the whole. */
 static void scale(weft_traffic *t, double factor) {
-    uint64_t *const counts[] = {&t->sectors_from_sm, &t->hits,     &t->misses,
-                                &t->fabric_sectors,  &t->llc_hits, &t->dram_read_bytes,
-                                &t->dram_write_bytes};
+    uint64_t *const counts[] = {&t->sectors_from_sm,  &t->hits,     &t->misses,
+                                &t->fabric_sectors,   &t->llc_hits, &t->dram_read_bytes,
+                                &t->dram_write_bytes, &t->added};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         *counts[i] = (uint64_t)llround((double)*counts[i] * factor);
     }
@@ -64,7 +64,7 @@ weft_status weft_sim_simulate(const weft_sim_subject *subject, const weft_sim_se
     const double begin = weft_now();
     weft_sim_source source;
     weft_memory memory;
-    weft_sim_outcome outcome = {0, 0, 0};
+    weft_sim_outcome outcome = {0, 0, 0, 0};
     memset(&memory, 0, sizeof memory);
     *result = none;
     weft_status status = subject->open(subject, &o->profile, &source, message);
@@ -96,6 +96,7 @@ weft_status weft_sim_simulate(const weft_sim_subject *subject, const weft_sim_se
         result->piece_visits = outcome.pieces * (uint64_t)source.per_piece + source.visits;
         result->seconds = outcome.seconds / result->simulated;
         result->tflops = result->seconds > 0 ? subject->flops / result->seconds / 1e12 : 0;
+        result->total.waited = (uint64_t)llround(1e9 * outcome.waited / result->simulated);
         result->seed = o->seed;
         memcpy(result->profile, o->profile.name, sizeof result->profile);
         result->elapsed_seconds = weft_now() - begin;

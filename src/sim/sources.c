@@ -25,7 +25,7 @@ static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->plan->walk;
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
-        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind};
+        const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind, 1};
         return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
     }
     for (;;) {
@@ -59,6 +59,7 @@ static void fill_visit(weft_sim_job *job, const weft_plan *plan, const weft_visi
     job->steps = visit->steps;
     job->last_step = last_step;
     job->direction = visit->direction;
+    job->ring_end = visit->steps > 0 && visit->direction > 0 && visit->first > visit->last ? visit->edge + 1 : 0;
     job->blocks = visit->listed < 0 ? NULL : &walk->reach.blocks;
     job->listed = visit->listed;
 }
@@ -170,11 +171,17 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
             return 0;
         }
     }
+    w->turn[worker] = weft_turn_of_visit(&w->turns, &p->visit);
     weft_sim_walk_job(w, worker, &p->visit, p->pass, job);
     if (w->ranks[worker] > 0) { /* the first CTA of a cluster writes for all */
         job->out_weight = 0;
     }
     return 1;
+}
+
+static int64_t turn_of(void *context, int64_t worker, int64_t step) {
+    const weft_sim_walk *w = context;
+    return weft_turn_at(&w->turns, &w->plan->walk.reach, &w->turn[worker], step);
 }
 
 static void draw_map(weft_sim_map *map, const weft_pieces *pieces) {
@@ -270,6 +277,14 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     if (status || (status = check_rates(plan, message))) {
         return status;
     }
+    walk->turns = weft_turns_of(&plan->walk, 1, 0);
+    if (profile->in_turn && plan->operation->refused_sweep && !walk->tiling.dq_pass) {
+        source->turn = turn_of;
+        source->add_seconds = (double)plan->machine.l2_sector * sharers(plan) / plan->machine.l2_bandwidth;
+        if ((status = weft_turns_make(&walk->turns, &plan->walk, message))) {
+            return status;
+        }
+    }
     source->workers = smaller(plan->walk.workers, plan->walk.order.count) * plan->schedule.split;
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
@@ -293,8 +308,10 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
     walk->passes = calloc((size_t)source->workers, sizeof *walk->passes);
     walk->ranks = calloc((size_t)source->workers, sizeof *walk->ranks);
+    walk->turn = calloc((size_t)source->workers, sizeof *walk->turn);
     walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
-    if (!walk->workers || !walk->visits || !walk->positions || !walk->passes || !walk->ranks || !walk->next_of_domain) {
+    if (!walk->workers || !walk->visits || !walk->positions || !walk->passes || !walk->ranks || !walk->turn ||
+        !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
@@ -340,6 +357,7 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->positions);
     free(walk->passes);
     free(walk->ranks);
+    free(walk->turn);
     free(walk->next_of_domain);
 }
 

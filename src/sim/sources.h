@@ -3,6 +3,7 @@
 #define WEFT_SIM_SOURCES_H
 
 #include "order/deal.h"
+#include "order/turns.h"
 #include "plan/plan.h"
 #include "sim/subject.h"
 
@@ -26,6 +27,8 @@ typedef struct weft_sim_walk {
     int64_t *positions;       /* (workers) grid dispatch: the position in hand */
     int64_t *ranks;           /* (workers) grid dispatch: which CTA of a cluster that shares out the steps; 0 elsewhere */
     weft_sim_pass *passes;    /* (workers) the pass in hand */
+    weft_turns turns;         /* where adds take turns */
+    weft_turn *turn;          /* (workers) of the visit in hand */
     uint64_t counter;         /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
     weft_pieces pieces;             /* what the operation's tiles read and write */

@@ -3,6 +3,7 @@
 #define WEFT_SIM_WORKER_H
 
 #include "sim/engine.h"
+#include "sim/turns.h"
 #include "sim/wheel.h"
 
 typedef struct weft_sim_worker {
@@ -36,8 +37,9 @@ typedef struct weft_sim_engine {
     weft_sim_outcome *outcome;
     const weft_sim_observer *observer; /* or null */
     const weft_sim_settings *settings;
-    uint64_t next_told; /* the number of steps to tell of progress at */
-    uint64_t next_stop; /* the same to do either: tell of it, or let the watch look */
+    uint64_t next_told;   /* the number of steps to tell of progress at */
+    weft_sim_turns turns; /* where the source has turns */
+    uint64_t next_stop;   /* the same to do either: tell of it, or let the watch look */
 } weft_sim_engine;
 
 /* When a worker is done with a step that begins now, and whose pieces, asked for now, are there at `ready`. */

@@ -25,7 +25,7 @@ class Orders(Command):
         text = self.ok("orders")
         listed = self.json("orders")
         self.assertEqual([o["name"] for o in listed["orders"]], self.NAMES)
-        self.assertEqual([s["name"] for s in listed["sweeps"]], ["forward", "sawtooth", "pair"])
+        self.assertEqual([s["name"] for s in listed["sweeps"]], ["forward", "sawtooth", "pair", "shift", "shift-causal", "descending"])
         self.assertEqual([d["name"] for d in listed["dispatches"]], ["grid", "static", "dynamic"])
         for row in listed["orders"] + listed["sweeps"] + listed["dispatches"]:
             self.assertIn(row["name"] + " ", text)
@@ -214,6 +214,45 @@ class Simulate(Command):
             "more pieces than the simulator can number (1073741823): choose larger tiles",
             "simulate", "gemm", "--m", "512M", "--n", "512M", "--k", "64", "--tile", "64x64x64",
         )  # fmt: skip
+
+
+class Backward(Command):
+    """The sweeps that only a backward pass has, and its adds, at every verb."""
+
+    PROBLEM = ["attention", "--backward", "--causal", "--seq", "512", "--heads", "2", "--dtype", "bf16", "--tile", "64x64"]
+    SWEEPS = ["shift", "shift-causal", "descending"]
+    ADDED = 2 * 36 * 64 * 64 * 4 // 32  # heads, pairs of blocks under the mask, sectors of a block of fp32
+
+    def test_every_verb_takes_them(self):
+        for sweep in self.SWEEPS:
+            self.assertIn("passed", self.ok("run", *self.PROBLEM[:-2], "--sweep", sweep))
+            found = self.json("simulate", *self.PROBLEM, "--sweep", sweep, "--machine", "h200")
+            self.assertEqual((found["added_sectors"], found["waited"], found["schedule"]["sweep"]), (self.ADDED, 0, sweep))
+            self.assertIn(f" {sweep} ", self.ok("plan", *self.PROBLEM, "--sweep", sweep, "--machine", "h200"))
+            self.assertIn("sectors added to sums", self.ok("view", *self.PROBLEM, "--schedules", sweep, "--machine", "h200", "--text"))
+        compared = self.json("compare", *self.PROBLEM, "--order", "head-first", "--machine", "h200")
+        self.assertEqual([row["added_sectors"] for row in compared["schedules"]], 6 * [self.ADDED])
+        self.assertLessEqual(set(self.SWEEPS), {row["schedule"].split()[2] for row in compared["schedules"]})
+        table = self.ok("simulate", *self.PROBLEM, "--sweep", "shift,forward", "--machine", "h200", "--csv").splitlines()
+        self.assertTrue(table[0].endswith(",profile,added_sectors,waited") and table[1].endswith(f",{self.ADDED},0"))
+        self.assertIn("adds M", self.ok("simulate", *self.PROBLEM, "--sweep", "shift,forward", "--machine", "h200"))
+
+    def test_waiting_for_turns(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "in-turn.ini"
+            path.write_text((ROOT / "profiles" / "generic.ini").read_text() + "\n[backward]\nin_turn = 1 | a test's\n")
+            waited = {sweep: self.json("simulate", *self.PROBLEM, "--order", "head-first", "--sweep", sweep, "--machine", "h200",
+                                       "--profile", str(path))["waited"] for sweep in ["forward", "shift"]}  # fmt: skip
+        self.assertGreater(waited["forward"], 0.2)
+        self.assertLess(waited["shift"], 0.1)
+
+    def test_others_refuse_them(self):
+        for sweep in self.SWEEPS:
+            for verb in ["run", "simulate", "plan", "compare"]:
+                self.refused(f"sweep {sweep} is not for attention", verb, "attention", "--seq", "256", "--sweep", sweep)
+            self.refused(f"sweep {sweep} is not for gemm", "simulate", "gemm", "--sweep", sweep)
+        self.refused("sweep shift-causal needs a causal mask and no packed batch", "simulate", "attention", "--backward", "--seq", "256",
+                     "--sweep", "shift-causal")  # fmt: skip
 
 
 class Words(Command):

@@ -30,7 +30,7 @@ static inline weft_schedule random_schedule(uint64_t *random, const weft_attenti
     s.tile_m = p->seq > p->block_rows && p->block_rows ? weft_tile_dividing(p->block_rows, s.tile_m) : s.tile_m;
     s.tile_n = p->kv_seq > p->block_columns && p->block_columns ? weft_tile_dividing(p->block_columns, s.tile_n) : s.tile_n;
     s.order = (int32_t)random_between(random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_CUSTOM);
-    s.sweep = (int32_t)random_between(random, 1, WEFT_SWEEPS);
+    s.sweep = (int32_t)random_between(random, 1, WEFT_COMMON_SWEEPS);
     s.dispatch = (int32_t)random_between(random, 1, WEFT_DISPATCHES);
     s.workers = random_between(random, 1, 5);
     s.domains = random_between(random, 1, 3);

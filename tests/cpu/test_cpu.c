@@ -216,7 +216,7 @@ static void check_gemm(void) {
         s.tile_n = random_between(&random, 1, p.n);
         s.tile_k = random_between(&random, 1, p.k);
         s.order = round % 4 == 1 ? WEFT_ORDER_CUSTOM : (int32_t)random_between(&random, 0, WEFT_ORDER_HILBERT);
-        s.sweep = 1 + round % WEFT_SWEEPS;
+        s.sweep = 1 + round % WEFT_COMMON_SWEEPS;
         s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 1, 4);
         assert_int_equal(resolve_gemm(&r, &p, NULL), WEFT_OK);
@@ -301,7 +301,7 @@ static void batches(void **state) {
         if (round % 2) {
             s.tile_m = random_between(&random, 1, p.m);
             s.order = round % 4 == 1 ? WEFT_ORDER_CUSTOM : (int32_t)random_between(&random, 0, WEFT_ORDER_HILBERT);
-            s.sweep = 1 + round % WEFT_SWEEPS;
+            s.sweep = 1 + round % WEFT_COMMON_SWEEPS;
             s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
             s.workers = random_between(&random, 1, 5);
         }
@@ -348,7 +348,7 @@ static void check_threads_of_product(void) {
         s.tile_m = (p.m + round % 3) / (1 + round % 3);
         s.tile_n = (p.n + round % 4) / (1 + round % 4);
         s.tile_k = round % 5 && p.k > 64 ? 64 : random_between(&random, 1, p.k);
-        s.sweep = 1 + round % WEFT_SWEEPS;
+        s.sweep = 1 + round % WEFT_COMMON_SWEEPS;
         s.dispatch = round % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
         s.workers = 12;
         const weft_gemm_extents size = gemm_sizes(&p);

@@ -461,4 +461,98 @@ static inline void gradients_run(gradients *x, const weft_schedule *schedule, co
     }
 }
 
+static inline weft_attention plain_backward(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq,
+                                            int64_t dim, weft_dtype dtype, weft_mask mask) {
+    weft_attention p = attention(batch, heads, kv_heads, seq, kv_seq, dim, dtype, mask);
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    return p;
+}
+
+/* Scores of 1e4 and more leave one key a query, and scores of 0 leave all of them alike. */
+static inline void extremes(int64_t most, const char *kernel) {
+    uint64_t random = random_seed(92);
+    static drawn_lengths none;
+    for (int i = 0; i < 4; i++) {
+        weft_attention p = plain_backward(1, 2, 1, most / 2 + 3, most / 2 + 9, 64, i % 2 ? WEFT_BF16 : WEFT_FP16,
+                                          i < 2 ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE);
+        p.scale = i < 2 ? 500 : 1e-30;
+        gradients x = gradients_new(&p, &none, 0, 2, &random);
+        gradients_run(&x, NULL, kernel, 0);
+        gradients_free(&x);
+    }
+}
+
+/* A run after the other gives the same bits, whatever its workspace and, where the sweep is fixed (above 0), its dispatch.
+ */
+static inline void repeats(int64_t most, int32_t extras, const char *kernel, int32_t sweep, int times) {
+    uint64_t random = random_seed(93);
+    static drawn_lengths none;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_attention p = plain_backward(1, 4, 2, most, most, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
+    p.extras = extras;
+    s.sweep = sweep;
+    gradients x = gradients_new(&p, &none, 0, 1, &random);
+    gradients_run(&x, &s, kernel, 0);
+    const size_t bytes = gradients_bytes(&x);
+    void *first = malloc(bytes), *again = malloc(bytes);
+    DEMAND(!first || !again);
+    gradients_copy(&x, first);
+    for (int i = 0; i < times; i++) {
+        s.dispatch = sweep ? 1 + i % WEFT_DISPATCHES : WEFT_DISPATCH_CHOOSE;
+        gradients_run(&x, &s, kernel, i % 2);
+        gradients_copy(&x, again);
+        CHECK(memcmp(first, again, bytes) == 0, "run %d gave other bits", i);
+    }
+    free(first);
+    free(again);
+    gradients_free(&x);
+}
+
+/* Two problems of one plan at a time on streams of their own: they take turns with the plan's workspace, or have one each.
+ */
+static inline void streams(int64_t most, const char *kernel, int times) {
+    uint64_t random = random_seed(97);
+    static drawn_lengths none;
+    weft_attention p = plain_backward(1, 2, 2, most, most, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    gradients x[2];
+    void *first[2], *again, *stream[2];
+    for (int i = 0; i < 2; i++) {
+        x[i] = gradients_new(&p, &none, 0, 1, &random);
+        gradients_run(&x[i], NULL, kernel, 0);
+        first[i] = malloc(gradients_bytes(&x[i]));
+        DEMAND(!first[i]);
+        gradients_copy(&x[i], first[i]);
+        DEMAND(driver->stream_new(&stream[i], WEFT_CU_STREAM_NON_BLOCKING));
+    }
+    again = malloc(gradients_bytes(&x[0]));
+    DEMAND(!again);
+    weft_plan *plan = plan_new(&p, NULL, kernel);
+    uint64_t memory;
+    DEMAND(driver->memory_new(&memory, weft_plan_workspace(plan)));
+    for (int brings = 0; brings < 2; brings++) {
+        x[1].data.workspace = brings ? (void *)(uintptr_t)memory : NULL;
+        x[0].data.workspace = NULL;
+        for (int i = 0; i < 2; i++) {
+            gradients_poison(&x[i]);
+        }
+        for (int i = 0; i < 2 * times; i++) {
+            DEMAND(weft_plan_enqueue(plan, &x[i % 2].data, stream[i % 2], NULL));
+        }
+        for (int i = 0; i < 2; i++) {
+            DEMAND(driver->stream_synchronize(stream[i]));
+            gradients_fetch(&x[i]);
+            gradients_copy(&x[i], again);
+            CHECK(memcmp(first[i], again, gradients_bytes(&x[i])) == 0, "stream %d gave other bits, %d", i, brings);
+        }
+    }
+    weft_plan_destroy(plan);
+    DEMAND(driver->memory_free(memory));
+    free(again);
+    for (int i = 0; i < 2; i++) {
+        DEMAND(driver->stream_free(stream[i]));
+        free(first[i]);
+        gradients_free(&x[i]);
+    }
+}
+
 #endif

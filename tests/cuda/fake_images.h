@@ -24,6 +24,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_fp16_general", "q"},
     {"study_backward_bf16", "v"},
     {"study_backward_fp16", "w"},
+    {"hopper_backward_bf16_sm90a", "z"},
+    {"hopper_backward_fp16_sm90a", "a"},
     {"sides", "s"},
     {"read_stream", "r"},
     {"attention_bf16_sm90a", "b"},

@@ -31,6 +31,9 @@ void fake_begin(uint64_t *counter) {
 }
 
 int fake_run(const char *kernel, unsigned grid, void **parameters) {
+    if (strncmp(kernel, "attention_backward_", 19) == 0 && strstr(kernel, "__hopper_")) {
+        return fake_run_hopper_backward(kernel, grid, parameters[0]);
+    }
     if (strncmp(kernel, "attention_backward_", 19) == 0) {
         return fake_run_backward(kernel, grid, parameters[0]);
     }

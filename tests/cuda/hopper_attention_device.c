@@ -50,7 +50,7 @@ static weft_schedule schedule_of(const weft_hopper_attention_variant *v, uint64_
     s.tile_m = v->tile_m;
     s.tile_n = v->tile_n;
     s.split = v->splits ? random_between(random, 1, WEFT_HOPPER_MAX_SPLIT) : 1;
-    s.sweep = (int32_t)random_between(random, 0, v->splits ? WEFT_SWEEP_FORWARD : WEFT_SWEEPS);
+    s.sweep = (int32_t)random_between(random, 0, v->splits ? WEFT_SWEEP_FORWARD : WEFT_COMMON_SWEEPS);
     s.dispatch = (int32_t)random_between(random, 0, v->splits ? WEFT_DISPATCH_GRID : WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, s.split, 40);
     static int number;

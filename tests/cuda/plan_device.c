@@ -54,7 +54,7 @@ static int schedules(void) {
     static const int64_t dims[] = {64, 128, 56, 80, 96};
     int count = 0;
     for (int32_t order = WEFT_ORDER_BLOCK_FIRST; order <= WEFT_ORDER_CUSTOM; order++) {
-        for (int i = 0; i < WEFT_SWEEPS * WEFT_DISPATCHES * 2; i++, count++) {
+        for (int i = 0; i < WEFT_COMMON_SWEEPS * WEFT_DISPATCHES * 2; i++, count++) {
             weft_attention p = attention(random_between(&random, 1, 2), 4, 2, random_between(&random, 1, 400),
                                          random_between(&random, 1, 400), dims[count % 5],
                                          count % 2 ? WEFT_BF16 : WEFT_FP16, (weft_mask)(count % 3));
@@ -62,9 +62,9 @@ static int schedules(void) {
             p.layout = (weft_layout)(count / 2 % 2);
             weft_schedule s = WEFT_SCHEDULE_INIT;
             s.order = order;
-            s.sweep = 1 + i % WEFT_SWEEPS;
-            s.dispatch = 1 + i / WEFT_SWEEPS % WEFT_DISPATCHES;
-            s.table = i / WEFT_SWEEPS / WEFT_DISPATCHES;
+            s.sweep = 1 + i % WEFT_COMMON_SWEEPS;
+            s.dispatch = 1 + i / WEFT_COMMON_SWEEPS % WEFT_DISPATCHES;
+            s.table = i / WEFT_COMMON_SWEEPS / WEFT_DISPATCHES;
             s.workers = random_between(&random, 0, 9);
             s.domains = random_between(&random, 1, 3);
             problem x = problem_new(&p, &random);

@@ -30,7 +30,7 @@ static weft_schedule draw_schedule(uint64_t *random) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     static int number;
     s.order = number++ % 3 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
-    s.sweep = (number + 2) % (WEFT_SWEEPS + 1);
+    s.sweep = (number + 2) % (WEFT_COMMON_SWEEPS + 1);
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 2) ? 0 : random_between(random, 1, 9);
     return s;
@@ -96,99 +96,6 @@ static void features(int rounds, int64_t most, const char *only) {
     }
 }
 
-static weft_attention plain(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq, int64_t dim,
-                            weft_dtype dtype, weft_mask mask) {
-    weft_attention p = attention(batch, heads, kv_heads, seq, kv_seq, dim, dtype, mask);
-    p.operation = WEFT_ATTENTION_BACKWARD;
-    return p;
-}
-
-/* Scores of 1e4 and more leave one key a query, and scores of 0 leave all of them alike. */
-static void extremes(int64_t most) {
-    uint64_t random = random_seed(92);
-    static drawn_lengths none;
-    for (int i = 0; i < 4; i++) {
-        weft_attention p = plain(1, 2, 1, most / 2 + 3, most / 2 + 9, 64, i % 2 ? WEFT_BF16 : WEFT_FP16,
-                                 i < 2 ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE);
-        p.scale = i < 2 ? 500 : 1e-30;
-        gradients x = gradients_new(&p, &none, 0, 2, &random);
-        gradients_run(&x, NULL, "study", 0);
-        gradients_free(&x);
-    }
-}
-
-/* A run after the other gives the same bits, with whatever schedule and workspace. */
-static void repeats(int64_t most, int times) {
-    uint64_t random = random_seed(93);
-    static drawn_lengths none;
-    weft_attention p = plain(1, 4, 2, most, most, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
-    p.extras = WEFT_SINKS;
-    gradients x = gradients_new(&p, &none, 0, 1, &random);
-    gradients_run(&x, NULL, "study", 0);
-    const size_t bytes = gradients_bytes(&x);
-    void *first = malloc(bytes), *again = malloc(bytes);
-    DEMAND(!first || !again);
-    gradients_copy(&x, first);
-    for (int i = 0; i < times; i++) {
-        weft_schedule s = WEFT_SCHEDULE_INIT;
-        s.dispatch = 1 + i % WEFT_DISPATCHES;
-        s.sweep = WEFT_SWEEP_FORWARD;
-        gradients_run(&x, &s, "study", i % 2);
-        gradients_copy(&x, again);
-        CHECK(memcmp(first, again, bytes) == 0, "run %d gave other bits", i);
-    }
-    free(first);
-    free(again);
-    gradients_free(&x);
-}
-
-/* Two problems of one plan at a time on streams of their own: they take turns with the plan's workspace, or have one each.
- */
-static void streams(int64_t most, int times) {
-    uint64_t random = random_seed(97);
-    static drawn_lengths none;
-    weft_attention p = plain(1, 2, 2, most, most, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
-    gradients x[2];
-    void *first[2], *again, *stream[2];
-    for (int i = 0; i < 2; i++) {
-        x[i] = gradients_new(&p, &none, 0, 1, &random);
-        gradients_run(&x[i], NULL, "study", 0);
-        first[i] = malloc(gradients_bytes(&x[i]));
-        DEMAND(!first[i]);
-        gradients_copy(&x[i], first[i]);
-        DEMAND(driver->stream_new(&stream[i], WEFT_CU_STREAM_NON_BLOCKING));
-    }
-    again = malloc(gradients_bytes(&x[0]));
-    DEMAND(!again);
-    weft_plan *plan = plan_new(&p, NULL, "study");
-    uint64_t memory;
-    DEMAND(driver->memory_new(&memory, weft_plan_workspace(plan)));
-    for (int brings = 0; brings < 2; brings++) {
-        x[1].data.workspace = brings ? (void *)(uintptr_t)memory : NULL;
-        x[0].data.workspace = NULL;
-        for (int i = 0; i < 2; i++) {
-            gradients_poison(&x[i]);
-        }
-        for (int i = 0; i < 2 * times; i++) {
-            DEMAND(weft_plan_enqueue(plan, &x[i % 2].data, stream[i % 2], NULL));
-        }
-        for (int i = 0; i < 2; i++) {
-            DEMAND(driver->stream_synchronize(stream[i]));
-            gradients_fetch(&x[i]);
-            gradients_copy(&x[i], again);
-            CHECK(memcmp(first[i], again, gradients_bytes(&x[i])) == 0, "stream %d gave other bits, %d", i, brings);
-        }
-    }
-    weft_plan_destroy(plan);
-    DEMAND(driver->memory_free(memory));
-    free(again);
-    for (int i = 0; i < 2; i++) {
-        DEMAND(driver->stream_free(stream[i]));
-        free(first[i]);
-        gradients_free(&x[i]);
-    }
-}
-
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
@@ -199,9 +106,9 @@ int main(int argc, char **argv) {
         return 77;
     }
     features(rounds, most, argc > 3 ? argv[3] : NULL);
-    extremes(most);
-    repeats(most, rounds < ROUNDS ? 2 : 100);
-    streams(most, rounds < ROUNDS ? 2 : 200);
+    extremes(most, "study");
+    repeats(most, WEFT_SINKS, "study", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
+    streams(most, "study", rounds < ROUNDS ? 2 : 200);
     printf("study_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;
 }

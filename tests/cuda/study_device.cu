@@ -55,16 +55,16 @@ static int check_one(int variant, trial *t, const knobs *k, int with_lse, const 
 }
 
 /* A schedule and knobs at random, under the c-th combination of sweep, dispatch, mask and prefetch. */
-enum { COMBINATIONS = WEFT_SWEEPS * WEFT_DISPATCHES * 4 };
+enum { COMBINATIONS = WEFT_COMMON_SWEEPS * WEFT_DISPATCHES * 4 };
 static knobs draw_knobs(int variant, int c, uint64_t *random, const lent *l) {
     knobs k;
     do {
         k.order = (weft_order_kind)random_between(random, 1, WEFT_ORDER_KINDS);
     } while (weft_order_grid(k.order) != WEFT_GRID_HEADS);
-    k.sweep = (weft_sweep)(1 + c % WEFT_SWEEPS);
-    k.dispatch = (weft_dispatch)(1 + c / WEFT_SWEEPS % WEFT_DISPATCHES);
-    k.mask_every_block = c / (WEFT_SWEEPS * WEFT_DISPATCHES) % 2;
-    k.no_prefetch = c / (2 * WEFT_SWEEPS * WEFT_DISPATCHES);
+    k.sweep = (weft_sweep)(1 + c % WEFT_COMMON_SWEEPS);
+    k.dispatch = (weft_dispatch)(1 + c / WEFT_COMMON_SWEEPS % WEFT_DISPATCHES);
+    k.mask_every_block = c / (WEFT_COMMON_SWEEPS * WEFT_DISPATCHES) % 2;
+    k.no_prefetch = c / (2 * WEFT_COMMON_SWEEPS * WEFT_DISPATCHES);
     k.workers = random_between(random, 1, 20);
     k.group = random_between(random, 0, 4);
     k.domains = random_between(random, 1, 4);

@@ -634,7 +634,7 @@ static void launches_describe_problems(void **state) {
             p.o_strides = padded_strides(p.layout, p.seq, p.heads, p.head_dim, 32);
         }
         s.dispatch = (int32_t)random_between(&random, 0, WEFT_DISPATCHES);
-        s.sweep = (int32_t)random_between(&random, 0, WEFT_SWEEPS);
+        s.sweep = (int32_t)random_between(&random, 0, WEFT_COMMON_SWEEPS);
         s.table = (int32_t)random_between(&random, 0, 1);
         s.order = round % 4 == 1 ? WEFT_ORDER_CUSTOM : WEFT_ORDER_CHOOSE;
         if (round % 5 == 0) {

@@ -132,7 +132,7 @@ static void parameters(void **state) {
         const weft_attention p = random_attention(&random, round);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_CUSTOM);
-        s.sweep = 1 + round % WEFT_SWEEPS;
+        s.sweep = 1 + round % WEFT_COMMON_SWEEPS;
         s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
         s.table = round % 2;

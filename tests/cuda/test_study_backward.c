@@ -52,7 +52,7 @@ static void parameters(void **state) {
         draw_mask(&random, &p);
         draw_features(&random, &p, draw_pair(&random, round) & ~(WEFT_HAS_LARGE_DIM | WEFT_HAS_MAX), 64, &lengths);
         s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_CUSTOM);
-        s.sweep = 1 + round % WEFT_SWEEPS;
+        s.sweep = 1 + round % WEFT_COMMON_SWEEPS;
         s.dispatch = 1 + round / 3 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
         gradients x = gradients_new(&p, &lengths, random_between(&random, 0, 8), 1, &random);
@@ -229,6 +229,9 @@ static void choices(void **state) {
     s.tile_m = 0;
     s.cluster_m = 2;
     refused(&p, NULL, &s, "it has no clusters");
+    s.cluster_m = 0;
+    s.sweep = WEFT_SWEEP_SHIFT;
+    refused(&p, NULL, &s, "it has no sweep shift");
     p.block_rows = 48;
     p.block_columns = 64;
     p.extras = WEFT_BLOCKS;

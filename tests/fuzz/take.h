@@ -56,7 +56,7 @@ static inline weft_schedule take_schedule(input *in) {
     s.tile_n = take(in);
     s.tile_k = take_or(in, 0);
     s.order = (int32_t)take(in) % 16 - 1;
-    s.sweep = (int32_t)take(in) % 5 - 1;
+    s.sweep = (int32_t)take(in) % (WEFT_SWEEPS + 2) - 1;
     s.dispatch = (int32_t)take(in) % 5 - 1;
     s.workers = take(in);
     s.group = take(in);

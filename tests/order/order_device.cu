@@ -38,6 +38,28 @@ __global__ void all_visits(weft_walk walk, uint64_t *counter, unsigned long long
     }
 }
 
+/* A digest of the path of a visit and of its turns. */
+static __host__ __device__ unsigned long long digest_of(const weft_walk &walk, const weft_turns &turns,
+                                                        const weft_visit &v) {
+    const weft_turn turn = weft_turn_of_visit(&turns, &v);
+    unsigned long long digest = 1;
+    for (int64_t i = 0, step = v.first; i < v.steps; i++, step = weft_visit_next(&v, step)) {
+        digest = digest * 1000003 + (unsigned long long)(step * 4096 + weft_turn_at(&turns, &walk.reach, &turn, step));
+    }
+    return digest;
+}
+
+/* One thread is one position. */
+__global__ void all_turns(weft_walk walk, weft_turns turns, unsigned long long *digests) {
+    const int64_t position = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    weft_visit v;
+    for (int32_t which = 0; position < walk.order.count && which < walk.visits; which++) {
+        if (weft_walk_visit(&walk, position, 0, which, &v)) {
+            digests[position * walk.visits + which] = digest_of(walk, turns, v);
+        }
+    }
+}
+
 static void check_orders(uint64_t *random, int64_t most, int64_t *device, int64_t *host, uint32_t *table,
                          uint32_t *device_table) {
     for (int i = 0; i < 40 * WEFT_ORDER_KINDS; i++) {
@@ -105,6 +127,38 @@ static void check_walks(uint64_t *random, unsigned long long *device, unsigned l
     }
 }
 
+/* Tiles of keys under every sweep: where they go, and when they add. */
+static void check_turns(uint64_t *random, unsigned long long *device, unsigned long long *host) {
+    for (int i = 0; i < 120; i++) {
+        const weft_sweep sweep = (weft_sweep)(1 + i % WEFT_SWEEPS);
+        const weft_grid tiles = {1, random_between(random, 1, 20), random_between(random, 1, 80)};
+        const int64_t keys = tiles.cols * 64, queries = random_between(random, 1, 5000);
+        const weft_slice slices[] = {weft_slice_full(queries, keys), weft_slice_causal(queries, keys, keys - queries),
+                                     weft_slice_band(queries, keys, -900, 100)};
+        const weft_reach reach = weft_reach_make(keys, queries, 64, 80, weft_slice_transpose(&slices[i / 6 % 3]));
+        weft_order order;
+        weft_walk walk;
+        weft_order_init(&order, i % 2 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE, weft_walk_positions(tiles, sweep, 1, 1),
+                        0, WEFT_AXIS_N, 1);
+        weft_walk_init(&walk, &order, tiles, sweep, WEFT_DISPATCH_GRID, 1, 1, 132, reach);
+        const weft_turns turns = weft_turns_of(&walk, random_between(random, 1, order.grid.cols), i % 2 == 0);
+        const size_t count = (size_t)(order.count * walk.visits);
+        CHECK(cudaMemset(device, 0, count * sizeof *device));
+        all_turns<<<(unsigned)((order.count + 63) / 64), 64>>>(walk, turns, device);
+        CHECK(cudaGetLastError());
+        CHECK(cudaMemcpy(host, device, count * sizeof *host, cudaMemcpyDeviceToHost));
+        for (size_t n = 0; n < count; n++) {
+            weft_visit v;
+            const int visits = walk.visits;
+            const int there = weft_walk_visit(&walk, (int64_t)n / visits, 0, (int32_t)(n % (size_t)visits), &v);
+            if (host[n] != (there ? digest_of(walk, turns, v) : 0)) {
+                fprintf(stderr, "turns %d: visit %zu is not as on the host\n", i, n);
+                exit(1);
+            }
+        }
+    }
+}
+
 int main(void) {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
@@ -123,6 +177,7 @@ int main(void) {
     CHECK(cudaMalloc(&counter, sizeof *counter));
     check_orders(&random, MOST, device, host, table, device_table);
     check_walks(&random, (unsigned long long *)device, (unsigned long long *)host, counter);
+    check_turns(&random, (unsigned long long *)device, (unsigned long long *)host);
     CHECK(cudaFree(device));
     CHECK(cudaFree(device_table));
     CHECK(cudaFree(counter));

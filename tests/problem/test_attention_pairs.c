@@ -122,7 +122,7 @@ static void steps_are_listed(void **state) {
         s.tile_n = weft_tile_dividing(p.block_rows ? p.block_columns : 64, random_between(&random, 1, 96));
         s.tile_m = s.tile_m > p.seq ? p.seq : s.tile_m;
         s.tile_n = s.tile_n > p.kv_seq ? p.kv_seq : s.tile_n;
-        s.sweep = 1 + round % WEFT_SWEEPS;
+        s.sweep = 1 + round % WEFT_COMMON_SWEEPS;
         s.order = WEFT_ORDER_BLOCK_FIRST;
         p.pairs = lengths.pairs;
         p.lengths = lengths.all;

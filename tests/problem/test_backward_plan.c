@@ -97,6 +97,35 @@ static void is_described_and_refused(void **state) {
     weft_plan_destroy(plan);
 }
 
+/* Long and short tiles are those of a causal mask, of one sequence. */
+static void sweeps_need_their_mask(void **state) {
+    (void)state;
+    static const int32_t starts[] = {0, 50, 96};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_message message = {""};
+    weft_plan *plan;
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    p.seq = p.kv_seq = 96;
+    p.head_dim = 8;
+    for (int packed = 0; packed < 2; packed++) {
+        p.sequences = packed ? 2 : 0;
+        p.lengths.q_starts = packed ? starts : NULL;
+        for (weft_mask mask = WEFT_MASK_NONE; mask <= WEFT_MASK_WINDOW_BOTTOM_RIGHT; mask++) {
+            const int causal = mask == WEFT_MASK_CAUSAL || mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+            p.mask = mask;
+            for (s.sweep = WEFT_COMMON_SWEEPS + 1; s.sweep <= WEFT_SWEEPS; s.sweep++) {
+                const int taken = s.sweep != WEFT_SWEEP_SHIFT_CAUSAL || (causal && !packed);
+                assert_int_equal(plan_for(&plan, &p, &s, NULL, &message), taken ? WEFT_OK : WEFT_INVALID);
+                if (!taken) {
+                    assert_string_equal(message.text, "sweep shift-causal needs a causal mask and no packed batch");
+                }
+                weft_plan_destroy(plan);
+            }
+        }
+    }
+}
+
 /* Of what is optional, all is given or nothing. */
 static void optional_buffers_go_together(void **state) {
     (void)state;
@@ -135,6 +164,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_those_that_see),
         cmocka_unit_test(is_described_and_refused),
+        cmocka_unit_test(sweeps_need_their_mask),
         cmocka_unit_test(optional_buffers_go_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

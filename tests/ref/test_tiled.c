@@ -40,11 +40,11 @@ static void for_every_schedule(weft_grid_kind grid, const setting *s, check_sche
     const int64_t cluster = s->cluster_m * s->cluster_n;
     const int64_t workers[] = {s->workers, cluster, 2 * cluster};
     for (int32_t order = 1; order <= WEFT_ORDER_KINDS; order++) {
-        for (int n = 0; n < 6 * WEFT_SWEEPS * WEFT_DISPATCHES && weft_order_grid(order) == grid; n++) {
+        for (int n = 0; n < 6 * WEFT_COMMON_SWEEPS * WEFT_DISPATCHES && weft_order_grid(order) == grid; n++) {
             setting here = *s;
             here.workers = workers[n / 2 % 3];
             const weft_schedule schedule =
-                schedule_of(&here, order, 1 + n / 6 % WEFT_SWEEPS, 1 + n / 6 / WEFT_SWEEPS, n % 2);
+                schedule_of(&here, order, 1 + n / 6 % WEFT_COMMON_SWEEPS, 1 + n / 6 / WEFT_COMMON_SWEEPS, n % 2);
             check(&schedule, context);
         }
     }

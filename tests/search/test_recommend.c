@@ -54,8 +54,8 @@ static candidates list(const question *q) {
     weft_schedule shapes[WEFT_SHAPES];
     const weft_schedule open = WEFT_SCHEDULE_INIT;
     const weft_space usual = {NULL, 0, 0, 0}, every = {shapes, weft_space_shapes(&q->draft, 1, shapes), 1, 1};
-    weft_space_walk(&usual, &open, q->draft.operation->info.grid, add, &c);
-    weft_space_walk(&every, &open, q->draft.operation->info.grid, add, &c);
+    weft_space_walk(&usual, &open, q->draft.operation, add, &c);
+    weft_space_walk(&every, &open, q->draft.operation, add, &c);
     return c;
 }
 

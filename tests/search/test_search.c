@@ -26,9 +26,9 @@ static void visit(void *user, const weft_schedule *schedule) {
     f->list[f->count++] = *schedule;
 }
 
-static size_t walk(found *f, const weft_space *space, const weft_schedule *given, weft_grid_kind grid) {
+static size_t walk(found *f, const weft_space *space, const weft_schedule *given, int32_t operation) {
     f->count = 0;
-    weft_space_walk(space, given, grid, visit, f);
+    weft_space_walk(space, given, weft_operation_at(operation), visit, f);
     return f->count;
 }
 
@@ -50,12 +50,13 @@ static void every_schedule_once(void **state) {
     assert_non_null(f);
     const weft_schedule open = WEFT_SCHEDULE_INIT;
     const weft_space orders = {NULL, 0, 0, 0}, every = {NULL, 0, 1, 1};
-    for (int grid = 0; grid < 2; grid++) {
-        const size_t all = count_orders((weft_grid_kind)grid, 0), grouped = count_orders((weft_grid_kind)grid, 1);
+    for (int32_t operation = WEFT_ATTENTION; operation <= WEFT_GEMM; operation++) {
+        const weft_grid_kind grid = weft_operation_describe(operation)->grid;
+        const size_t all = count_orders(grid, 0), grouped = count_orders(grid, 1);
+        const size_t sweeps = operation == WEFT_ATTENTION_BACKWARD ? WEFT_SWEEPS : WEFT_COMMON_SWEEPS;
         assert_true(all > 4);
-        assert_int_equal(walk(f, &orders, &open, (weft_grid_kind)grid), all * WEFT_SWEEPS);
-        assert_int_equal(walk(f, &every, &open, (weft_grid_kind)grid),
-                         (all + grouped * (GROUPS - 1)) * WEFT_SWEEPS * WEFT_DISPATCHES);
+        assert_int_equal(walk(f, &orders, &open, operation), all * sweeps);
+        assert_int_equal(walk(f, &every, &open, operation), (all + grouped * (GROUPS - 1)) * sweeps * WEFT_DISPATCHES);
         for (size_t i = 0; i < f->count; i++) {
             assert_int_equal(weft_order_describe(f->list[i].order)->grid, grid);
         }
@@ -64,7 +65,7 @@ static void every_schedule_once(void **state) {
     given.order = WEFT_ORDER_GROUP;
     given.sweep = WEFT_SWEEP_PAIR;
     given.workers = 5;
-    assert_int_equal(walk(f, &every, &given, WEFT_GRID_MATRIX), GROUPS * WEFT_DISPATCHES);
+    assert_int_equal(walk(f, &every, &given, WEFT_GEMM), GROUPS * WEFT_DISPATCHES);
     int seen = 0;
     for (size_t i = 0; i < f->count; i++) {
         assert_true(f->list[i].order == WEFT_ORDER_GROUP && f->list[i].sweep == WEFT_SWEEP_PAIR && f->list[i].workers == 5);
@@ -73,10 +74,10 @@ static void every_schedule_once(void **state) {
     assert_int_equal(seen, 7); /* also 12 and 24, and the plan's own */
     given.group = 6;
     given.dispatch = WEFT_DISPATCH_GRID;
-    assert_int_equal(walk(f, &every, &given, WEFT_GRID_MATRIX), 1);
+    assert_int_equal(walk(f, &every, &given, WEFT_GEMM), 1);
     const weft_schedule shapes[] = {given, given};
     const weft_space two = {shapes, 1, 1, 1};
-    assert_int_equal(walk(f, &two, &open, WEFT_GRID_MATRIX), 1);
+    assert_int_equal(walk(f, &two, &open, WEFT_GEMM), 1);
     free(f);
 }
 

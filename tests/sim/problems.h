@@ -144,7 +144,7 @@ static inline void random_schedule(uint64_t *seed, subject *s, shape shape, int 
     weft_schedule *t = &s->schedule;
     *t = init;
     t->order = random_order(seed, s->kind);
-    t->sweep = (int32_t)random_between(seed, 1, WEFT_SWEEPS);
+    t->sweep = (int32_t)random_between(seed, 1, WEFT_COMMON_SWEEPS);
     t->dispatch = (int32_t)random_between(seed, 1, WEFT_DISPATCHES);
     t->table = (int32_t)random_between(seed, 0, 1);
     t->group = random_between(seed, 1, 5); /* 0 would let the plan choose, by the size of the L2 */

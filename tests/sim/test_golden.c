@@ -65,8 +65,8 @@ static void write_row(FILE *file, const char *machine_name, int32_t order, int32
     const char *name;
     subject s = problem(weft_order_grid(order) == WEFT_GRID_HEADS ? WEFT_ATTENTION : WEFT_GEMM, n % 2, &name);
     s.schedule.order = order;
-    s.schedule.sweep = 1 + n % WEFT_SWEEPS;
-    s.schedule.dispatch = 1 + n / WEFT_SWEEPS % WEFT_DISPATCHES;
+    s.schedule.sweep = 1 + n % WEFT_COMMON_SWEEPS;
+    s.schedule.dispatch = 1 + n / WEFT_COMMON_SWEEPS % WEFT_DISPATCHES;
     s.schedule.group = 3;
     s.schedule.cluster_m = n % 5 == 2 ? 2 : 1;
     s.schedule.cluster_n = n % 5 == 4 ? 2 : 1;

@@ -204,10 +204,10 @@ static void every_schedule(void **state) {
         const weft_machine m = machine_named(exact[i % 2]);
         subject s = random_subject(&seed, SHAPE_ANY, 0);
         uint64_t first = 0;
-        for (int32_t n = 0; n < WEFT_ORDER_KINDS * WEFT_SWEEPS * WEFT_DISPATCHES; n++) {
+        for (int32_t n = 0; n < WEFT_ORDER_KINDS * WEFT_COMMON_SWEEPS * WEFT_DISPATCHES; n++) {
             s.schedule.order = 1 + n % WEFT_ORDER_KINDS;
-            s.schedule.sweep = 1 + n / WEFT_ORDER_KINDS % WEFT_SWEEPS;
-            s.schedule.dispatch = 1 + n / WEFT_ORDER_KINDS / WEFT_SWEEPS;
+            s.schedule.sweep = 1 + n / WEFT_ORDER_KINDS % WEFT_COMMON_SWEEPS;
+            s.schedule.dispatch = 1 + n / WEFT_ORDER_KINDS / WEFT_COMMON_SWEEPS;
             const weft_grid_kind grid = weft_order_grid(s.schedule.order);
             if (grid == WEFT_GRID_ANY || grid == weft_operation_describe(s.kind)->grid) {
                 const weft_simulation r = check(plan_of(&s, &m), NULL);

@@ -15,6 +15,8 @@
  * Under a block mask (see weft_blocks) the steps of a visit are numbers of its list: weft_visit_step() says which step a
  * number is, and weft_visit_bits() whether its block has bits, and so needs a mask wherever it is.
  *
+ * The sweeps of a backward pass wrap around: there, weft_visit_next() goes from a step to the next.
+ *
  * A tile under a table of slices (see weft_reach) has visit.ranges ranges of steps, and weft_visit_range() goes on to the
  * next. A plan has one slice, so one range.
  */
@@ -24,14 +26,30 @@
 #include "kinds.h"
 #include "reach.h"
 
-/** The sweeps of orders.def; WEFT_SWEEPS is how many there are. */
+/** The sweeps of orders.def; WEFT_SWEEPS is how many there are. The first WEFT_COMMON_SWEEPS are of every operation, those
+ * behind them only of a backward pass. */
 typedef enum weft_sweep {
     WEFT_SWEEP_CHOOSE = 0,
 #define WEFT_SWEEP(ID, name, text) WEFT_SWEEP_##ID,
+#define WEFT_BACKWARD_SWEEP(ID, name, text)
+#include "../orders.def"
+    WEFT_COMMON_SWEEPS_END,
+    WEFT_COMMON_SWEEPS = WEFT_COMMON_SWEEPS_END - 1,
+#define WEFT_BACKWARD_SWEEP(ID, name, text) WEFT_SWEEP_##ID,
 #include "../orders.def"
     WEFT_SWEEP_END,
     WEFT_SWEEPS = WEFT_SWEEP_END - 1
 } weft_sweep;
+
+/** Whether a position is two tiles (or clusters of tiles), one visit each. */
+WEFT_INLINE int weft_sweep_pairs(int32_t sweep) {
+    return sweep == WEFT_SWEEP_PAIR || sweep == WEFT_SWEEP_SHIFT_CAUSAL;
+}
+
+/** Whether tiles begin at steps of their own and wrap around. */
+WEFT_INLINE int weft_sweep_shifts(int32_t sweep) {
+    return sweep == WEFT_SWEEP_SHIFT || sweep == WEFT_SWEEP_SHIFT_CAUSAL;
+}
 
 /** The dispatches of orders.def; WEFT_DISPATCHES is how many there are. */
 typedef enum weft_dispatch {
@@ -46,7 +64,7 @@ typedef enum weft_dispatch {
 typedef struct weft_walk {
     weft_order order;                   /**< over positions; a position is one or two clusters of tiles */
     int32_t sweep, dispatch;            /**< a weft_sweep, a weft_dispatch */
-    int32_t visits;                     /**< visits of a position: 2 for the pair sweep, else 1 */
+    int32_t visits;                     /**< visits of a position: 2 where it is a pair of tiles, else 1 */
     int64_t cluster_rows, cluster_cols; /**< tiles of a visit, one for each CTA of a cluster */
     int64_t cols;                       /**< columns of tiles in the grid */
     int64_t workers;                    /**< persistent workers (grid: workers in a wave), counted in clusters */
@@ -65,7 +83,13 @@ typedef struct weft_visit {
     int32_t ranges;               /**< ranges of steps of the tile; others than the first: weft_visit_range() */
     weft_cut cut;                 /**< the tile's rows; of a packed batch it may have none */
     int64_t listed;               /**< under a block mask: the first entry of the tile's list; below 0: there is none */
+    int64_t edge, wrap;           /**< backward: behind step `edge` comes step `wrap` */
 } weft_visit;
+
+/** Backward: the step behind a step. */
+WEFT_INLINE int64_t weft_visit_next(const weft_visit *visit, int64_t step) {
+    return step == visit->edge ? visit->wrap : step + visit->direction;
+}
 
 /** The step that a number from visit->first to visit->last stands for. */
 WEFT_INLINE int64_t weft_visit_step(const weft_reach *reach, const weft_visit *visit, int64_t number) {
@@ -85,13 +109,13 @@ typedef struct weft_worker {
     uint64_t *counter; /**< dynamic: the shared counter, 0 at the start */
 } weft_worker;
 
-/** The grid of positions: tiles, gathered into clusters and, for the pair sweep, pairs of columns. */
+/** The grid of positions: tiles, gathered into clusters and, for sweeps that pair them, pairs of columns. */
 WEFT_INLINE weft_grid weft_walk_positions(weft_grid tiles, weft_sweep sweep, int64_t cluster_rows, int64_t cluster_cols) {
     weft_grid g;
     g.batch = tiles.batch;
     g.rows = weft_ceil_divide(tiles.rows, cluster_rows);
     g.cols = weft_ceil_divide(tiles.cols, cluster_cols);
-    if (sweep == WEFT_SWEEP_PAIR) {
+    if (weft_sweep_pairs((int32_t)sweep)) {
         g.cols = weft_ceil_divide(g.cols, 2);
     }
     return g;
@@ -108,7 +132,8 @@ WEFT_INLINE weft_grid weft_walk_positions(weft_grid tiles, weft_sweep sweep, int
  * @param workers  CTAs (or cores) at work at a time; with clusters, whole clusters are counted
  * @param reach    from weft_reach_make()
  * @return 1, or 0 when the order's grid is not that of weft_walk_positions(), a size is below 1, a table of slices or a
- * packed batch meets clusters of several columns, or a block mask meets clusters; the walk is then empty.
+ * packed batch meets clusters of several columns, a table of slices a sweep that wraps around, or a block mask clusters;
+ * the walk is then empty.
  */
 WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_grid tiles, weft_sweep sweep,
                                weft_dispatch dispatch, int64_t cluster_rows, int64_t cluster_cols, int64_t workers,
@@ -116,7 +141,7 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->order = *order;
     walk->sweep = (int32_t)sweep;
     walk->dispatch = (int32_t)dispatch;
-    walk->visits = sweep == WEFT_SWEEP_PAIR ? 2 : 1;
+    walk->visits = weft_sweep_pairs((int32_t)sweep) ? 2 : 1;
     walk->cluster_rows = cluster_rows;
     walk->cluster_cols = cluster_cols;
     walk->cols = tiles.cols;
@@ -124,6 +149,7 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->reach = reach;
     int fits = cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
                (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed)) &&
+               (!reach.first_slice || !weft_sweep_shifts((int32_t)sweep)) &&
                (cluster_rows * cluster_cols == 1 || reach.kind != WEFT_REACH_BLOCKS);
     if (fits) {
         const weft_grid g = weft_walk_positions(tiles, sweep, cluster_rows, cluster_cols);
@@ -176,18 +202,50 @@ WEFT_INLINE void weft_visit_range(const weft_walk *walk, weft_visit *visit, int3
     weft_visit_range_of(walk, visit, i, walk->reach.kind);
 }
 
-/** weft_walk_visit(), where `kind` is as in weft_visit_range_of(). */
+/** Where tile column `col` begins in a ring of all steps: step col, scaled to `steps` for `cols` columns; under
+ * shift-causal half of the ring further on, for the first half of the columns. Grows from column to column. */
+WEFT_INLINE int64_t weft_shift_start(int32_t sweep, int64_t cols, int64_t steps, int64_t col) {
+    return (col + (sweep == WEFT_SWEEP_SHIFT_CAUSAL ? cols / 2 : 0)) * steps / cols;
+}
+
+/** Lets a visit of a backward pass begin where its sweep says and wrap around. A tile that does not reach the step where it
+ * would begin begins with the next one that it reaches. */
+WEFT_INLINE void weft_visit_shift(const weft_walk *walk, weft_visit *visit) {
+    visit->edge = visit->last;
+    visit->wrap = visit->first;
+    if (weft_sweep_shifts(walk->sweep) && visit->direction > 0) {
+        const weft_reach *reach = &walk->reach;
+        const int64_t steps = weft_divide(reach->columns - 1, &reach->by_tile_columns) + 1;
+        const int64_t start = weft_shift_start(walk->sweep, walk->cols, steps, visit->tile.col);
+        if (start > visit->first && start <= visit->last) {
+            visit->first = start;
+            visit->last = start - 1;
+        }
+    }
+}
+
+/** weft_walk_visit(), where `kind` is as in weft_visit_range_of(). A kernel that takes no sweep of a backward pass passes a
+ * constant 0 as `backward`, and what only these need is not compiled. */
 WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int64_t wave, int32_t which, int kind,
-                                   weft_visit *visit) {
+                                   int backward, weft_visit *visit) {
     const weft_tile t = weft_order_tile(&walk->order, position);
+    int64_t col = t.col * walk->visits + which;
+    if (backward && walk->sweep == WEFT_SWEEP_SHIFT_CAUSAL) { /* the c-th column and the c-th from the end */
+        col = which ? weft_ceil_divide(walk->cols, walk->cluster_cols) - 1 - t.col : t.col;
+        if (which && col == t.col) {
+            return 0;
+        }
+    }
     visit->tile.batch = t.batch;
     visit->tile.row = t.row * walk->cluster_rows;
-    visit->tile.col = (t.col * walk->visits + which) * walk->cluster_cols;
+    visit->tile.col = col * walk->cluster_cols;
     if (visit->tile.col >= walk->cols) {
         return 0;
     }
     visit->position = position;
-    const int down = walk->sweep == WEFT_SWEEP_SAWTOOTH ? wave % 2 != 0 : which;
+    const int down = walk->sweep == WEFT_SWEEP_SAWTOOTH                 ? wave % 2 != 0
+                     : backward && walk->sweep == WEFT_SWEEP_DESCENDING ? 1
+                                                                        : which;
     visit->direction = down != (kind == WEFT_REACH_BAND && walk->reach.turned) ? -1 : 1;
     visit->ranges = kind != WEFT_REACH_ANY ? 1 : weft_reach_ranges(&walk->reach, visit->tile.col);
     if (visit->ranges > 0) {
@@ -198,14 +256,17 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
         visit->cut.rows = weft_reach_rows(&walk->reach, visit->tile.col, 1);
         visit->cut.sequence = 0;
     }
+    if (backward) {
+        weft_visit_shift(walk, visit);
+    }
     return 1;
 }
 
 /** A visit of a position that is in a given wave: a pure function, for kernels that fetch positions themselves. `which` is
- * 0, or 0 and 1 under the pair sweep.
- * @return 1, or 0 when the second tile of a pair lies beyond the last column. */
+ * 0, or 0 and 1 where a position is a pair.
+ * @return 1, or 0 when a pair has no second tile. */
 WEFT_INLINE int weft_walk_visit(const weft_walk *walk, int64_t position, int64_t wave, int32_t which, weft_visit *visit) {
-    return weft_walk_visit_of(walk, position, wave, which, walk->reach.kind, visit);
+    return weft_walk_visit_of(walk, position, wave, which, walk->reach.kind, 1, visit);
 }
 
 /** Takes the next number from a counter that workers share. */

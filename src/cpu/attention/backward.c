@@ -197,12 +197,17 @@ static void store_key_gradients(const weft_cpu_gradients *w, const buffers *b, c
  * of all its rows, so there the band says it. */
 static weft_rows blocks_of(const weft_cpu_gradients *w, const weft_visit *visit, const weft_sequence *s, weft_rows keys) {
     if (!weft_reach_starts(&w->walk->reach)) {
-        const weft_rows steps = {weft_smaller(visit->first, visit->last), weft_larger(visit->first, visit->last) + 1};
+        const weft_rows steps = {weft_smaller(visit->wrap, visit->edge), weft_larger(visit->wrap, visit->edge) + 1};
         return visit->steps > 0 ? steps : (weft_rows){0, 0};
     }
     const int64_t first = weft_band_search(&w->scores.band, s, keys.begin, 0) - s->rows.begin;
     const int64_t last = weft_band_search(&w->scores.band, s, keys.end - 1, 1) - s->rows.begin;
     return (weft_rows){first / BLOCK, first < last ? (last - 1) / BLOCK + 1 : first / BLOCK};
+}
+
+/* The block that a visit begins with: as far from the first as its first step. */
+static int64_t first_of(const weft_visit *visit, weft_rows blocks) {
+    return visit->direction > 0 ? weft_smaller(blocks.begin + visit->first - visit->wrap, blocks.end - 1) : blocks.end - 1;
 }
 
 /* One stretch of a kv head's keys, block by block. Each block meets the visit's blocks of queries, head after head. */
@@ -237,8 +242,9 @@ static void visit_tile(void *context, void *scratch, const weft_visit *visit) {
         memset(b.grad_k, 0, size * sizeof(float));
         memset(b.grad_v, 0, (size_t)(w->g.dims * BLOCK) * sizeof(float));
         for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
-            for (int64_t i = 0; i < blocks.end - blocks.begin; i++) {
-                const int64_t block = first_block + (visit->direction > 0 ? blocks.begin + i : blocks.end - 1 - i);
+            for (int64_t i = 0, at = first_of(visit, blocks); i < blocks.end - blocks.begin; i++) {
+                const int64_t block = first_block + at;
+                at = visit->direction > 0 ? (at + 1 < blocks.end ? at + 1 : blocks.begin) : at - 1;
                 const size_t item = weft_cpu_gradients_item(w, batch, head, block);
                 const weft_cpu_queries q = weft_cpu_gradients_queries(w, batch, head, block);
                 visit_queries(w, &b, item, &q, begin, here.end - begin, sums + item * size);

@@ -51,7 +51,7 @@ enum {
 };
 
 /* A CUlaunchConfig and its attributes. */
-enum { WEFT_CU_LAUNCH_CLUSTER = 4, WEFT_CU_LAUNCH_OVERLAP = 6 };
+enum { WEFT_CU_LAUNCH_COOPERATIVE = 2, WEFT_CU_LAUNCH_CLUSTER = 4, WEFT_CU_LAUNCH_OVERLAP = 6 };
 
 typedef struct weft_cu_launch_attribute {
     int id;

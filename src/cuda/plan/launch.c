@@ -28,12 +28,21 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
      * another kernel, not after the order that zeroes counters. */
     const int overlaps =
         pass->choice.overlaps && !counters->ordered && c->driver->launch_extended && c->driver->release >= 12030;
-    if (ctas == 1 && !overlaps) {
+    weft_cu_launch_attribute attributes[3];
+    unsigned count = 0;
+    if (ctas > 1) {
+        attributes[count++] = (weft_cu_launch_attribute){WEFT_CU_LAUNCH_CLUSTER, {ctas, 1, 1}};
+    }
+    if (overlaps) {
+        attributes[count++] = (weft_cu_launch_attribute){WEFT_CU_LAUNCH_OVERLAP, {1}};
+    }
+    if (pass == c->main && c->turns.together > 1) { /* workers wait for each other: all run, or none */
+        attributes[count++] = (weft_cu_launch_attribute){WEFT_CU_LAUNCH_COOPERATIVE, {1}};
+    }
+    if (count == 0) {
         result = c->driver->launch(pass->function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, NULL);
     } else {
-        const weft_cu_launch_attribute attributes[2] = {{WEFT_CU_LAUNCH_CLUSTER, {ctas, 1, 1}},
-                                                        {WEFT_CU_LAUNCH_OVERLAP, {1}}};
-        const weft_cu_launch launch = {{grid, 1, 1}, {threads, 1, 1}, shared, stream, attributes, overlaps ? 2 : 1};
+        const weft_cu_launch launch = {{grid, 1, 1}, {threads, 1, 1}, shared, stream, attributes, count};
         result = c->driver->launch_extended(&launch, pass->function, arguments, NULL);
     }
     return result ? weft_cuda_fail(c->driver, result, "the kernel cannot be launched", message) : WEFT_OK;

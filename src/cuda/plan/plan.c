@@ -291,6 +291,7 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     c->main->walk = plan->walk;
     weft_status status;
     if ((status = count_grid(plan, cluster, message)) || (status = lay_out_others(plan, message)) ||
+        (status = c->family->takes_turns ? weft_turns_make(&c->turns, &plan->walk, message) : WEFT_OK) ||
         (status = weft_cuda_enter(c->driver, c->context, &pushed, message))) {
         return status;
     }

@@ -32,6 +32,17 @@ static __device__ __forceinline__ uint32_t grid_load_relaxed(const uint32_t *fro
     return now;
 }
 
+/* The same, where what was written before a grid_add_release() that this one sees is seen as well. */
+static __device__ __forceinline__ uint32_t grid_load_acquire(const uint32_t *from) {
+    uint32_t now;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(from) : "memory");
+    return now;
+}
+
+static __device__ __forceinline__ void grid_add_release(uint32_t *to, uint32_t value) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
 /* Waits until the launches before this one are over and what they wrote is seen. */
 static __device__ __forceinline__ void grid_wait() {
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -42,6 +42,11 @@ static __device__ __forceinline__ void shared_store(uint32_t to, const float (&f
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(from[0]), "f"(from[1]) : "memory");
 }
 
+static __device__ __forceinline__ void shared_store(uint32_t to, const float (&from)[4]) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3])
+                 : "memory");
+}
+
 static __device__ __forceinline__ void shared_store(uint32_t to, const int32_t (&from)[4]) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]),
                  "r"(from[3])

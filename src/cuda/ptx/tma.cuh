@@ -47,6 +47,30 @@ static __device__ __forceinline__ void tma_multicast_3d(uint32_t to, const void 
                  : "memory");
 }
 
+/* Plain bytes, a multiple of 16, aligned to 16 on both sides: loads them, completing at `barrier` of this CTA. */
+static __device__ __forceinline__ void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+
+/* The same the other way, as a store of this thread's group: see tma_store_commit(). */
+static __device__ __forceinline__ void bulk_store(void *to, uint32_t from, uint32_t bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes) : "memory");
+}
+
+/* Likewise, adding floats to those that are there, each by itself. */
+static __device__ __forceinline__ void bulk_add(float *to, uint32_t from, uint32_t bytes) {
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
+                 "r"(bytes)
+                 : "memory");
+}
+
+/* Orders a thread's accesses, of any memory, with those of the copy engine that it asks for before and after. */
+static __device__ __forceinline__ void fence_for_async() {
+    asm volatile("fence.proxy.async;" ::: "memory");
+}
+
 /* What ordinary stores wrote to shared memory becomes visible to the copy engine and the tensor cores: by each writing
  * thread, before the barrier that precedes the store or product. */
 static __device__ __forceinline__ void fence_shared_for_async() {
@@ -85,6 +109,11 @@ static __device__ __forceinline__ void tma_store_commit() {
 /* Waits until all but PENDING of this thread's latest groups have read their shared memory. */
 template <int PENDING> static __device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
+/* The same until they have written, too. */
+template <int PENDING> static __device__ __forceinline__ void tma_store_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
 #endif

@@ -55,7 +55,8 @@ function panelOf(s, i) {
   const axes = make("div", { class: "axes" }, make("span", {}, `→ ${s.grid.col}${folded}`), make("span", {}, `↓ ${s.grid.row}`));
   const cacheBox = make("div", { class: "cache" }, make("h3", {}, `The L2: what it holds of ${operands}`));
   const panel = make("section", { class: "panel card", "aria-label": s.name }, make("header", {}, title), make("p", { class: "how" }, how(s)),
-    make("dl", { class: "numbers" }, number("hit_rate", "hits so far"), number("misses", "missed sectors"), number("dram", "from DRAM")),
+    make("dl", { class: "numbers" }, number("hit_rate", "hits so far"), number("misses", "missed sectors"), number("dram", "from DRAM"),
+      ...(s.simulation.added_sectors ? [make("div", {}, make("dt", {}, "added sectors"), make("dd", {}, count(s.simulation.added_sectors)))] : [])),
     make("div", {}, canvas), axes, cacheBox);
   by("panels").append(panel);
   const cache = new Cache(cacheBox, s, data);

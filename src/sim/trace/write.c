@@ -89,7 +89,8 @@ static void put_real(writer *w, double real) {
     put_bytes(w, bits, 8);
 }
 
-static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int written, const weft_sim_job *job) {
+static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int32_t kind, const weft_sim_job *job) {
+    static const char *const ops[] = {[WEFT_READ] = "read", [WEFT_WRITE] = "write", [WEFT_ADD] = "add"};
     int tensor = w->tensors - 1;
     while (piece < w->first[tensor]) {
         tensor--;
@@ -109,7 +110,7 @@ static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int wr
         put_bytes(w, (uint64_t)tensor, 2);
         put_bytes(w, block, 8);
         put_bytes(w, (uint64_t)bytes, 4);
-        put_bytes(w, (uint64_t)written, 1);
+        put_bytes(w, (uint64_t)kind, 1);
         put_real(w, seconds);
         put_real(w, job->spread);
         put_real(w, load);
@@ -119,27 +120,28 @@ static void put(writer *w, int64_t step, uint32_t piece, uint32_t weight, int wr
         w->used += (size_t)snprintf(w->buffer + w->used, LONGEST / 2, "%lld,", (long long)job->position);
     }
     w->used += (size_t)snprintf(w->buffer + w->used, LONGEST / 2, "%lld,%lld,%s,%u,%lld,%s,%.17g,%.17g,%.17g\n",
-                                (long long)job->tile, (long long)step, w->name[tensor], block, (long long)bytes,
-                                written ? "write" : "read", seconds, job->spread, load);
+                                (long long)job->tile, (long long)step, w->name[tensor], block, (long long)bytes, ops[kind],
+                                seconds, job->spread, load);
 }
 
 static void put_job(writer *w, const weft_sim_job *job) {
     if (job->lead_weight > 0) {
-        put(w, -1, job->lead, job->lead_weight, 0, job);
+        put(w, -1, job->lead, job->lead_weight, WEFT_READ, job);
     }
     for (int64_t i = 0; i < job->steps; i++) {
         const int64_t step = weft_sim_step(job, i);
         for (int s = 0; s < job->streams; s++) {
             const weft_sim_stream *stream = &job->stream[s];
-            put(w, i, stream->base + (uint32_t)step, step == job->last_step ? stream->last_weight : stream->weight, 0, job);
+            put(w, i, stream->base + (uint32_t)step, step == job->last_step ? stream->last_weight : stream->weight,
+                WEFT_READ, job);
         }
-        if (job->sums.weight > 0) { /* a trace knows no adds */
-            put(w, i, job->sums.base + (uint32_t)step, step == job->last_step ? job->sums.last_weight : job->sums.weight, 1,
-                job);
+        if (job->sums.weight > 0) {
+            put(w, i, job->sums.base + (uint32_t)step, step == job->last_step ? job->sums.last_weight : job->sums.weight,
+                WEFT_ADD, job);
         }
     }
     if (job->out_weight > 0) {
-        put(w, job->steps - 1, job->out, job->out_weight, 1, job);
+        put(w, job->steps - 1, job->out, job->out_weight, WEFT_WRITE, job);
     }
 }
 
@@ -175,6 +177,9 @@ weft_status weft_trace_write_plan(const weft_plan *plan, const weft_simulate_opt
     status = weft_sim_walk_make(&source, &walk, plan, &settings.profile, message);
     if (status == WEFT_OK && walk.by_side) {
         status = weft_fail(message, WEFT_UNSUPPORTED, "tiles that are handed out by side of the L2 make no trace");
+    }
+    if (status == WEFT_OK && source.turn) {
+        status = weft_fail(message, WEFT_UNSUPPORTED, "adds that take turns make no trace");
     }
     writer *w = status == WEFT_OK ? malloc(sizeof *w) : NULL;
     if (status == WEFT_OK && !w) {

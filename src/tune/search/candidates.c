@@ -113,7 +113,7 @@ weft_status weft_candidates_make(weft_candidates *c, const weft_plan *draft, con
     if (c->count > 0) {
         const size_t count = draft->backend->candidates ? draft->backend->candidates(draft, shapes, MOST_SHAPES) : 0;
         const weft_space space = {shapes, count, 1, 1};
-        weft_space_walk(&space, &draft->schedule, draft->operation->info.grid, add_visited, &b);
+        weft_space_walk(&space, &draft->schedule, draft->operation, add_visited, &b);
     }
     free(shapes);
     free(b.prints);

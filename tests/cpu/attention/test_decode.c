@@ -100,7 +100,7 @@ static void plans_are_obeyed(void **state) {
 #endif
     keys = mmap(NULL, TOUCHES * PART_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(keys != MAP_FAILED);
-    for (int round = 0; random_round(&random, &round, 2 * WEFT_SWEEPS * WEFT_DISPATCHES); round++) {
+    for (int round = 0; random_round(&random, &round, 2 * WEFT_COMMON_SWEEPS * WEFT_DISPATCHES); round++) {
         const int64_t group = round % 2 ? GROUP : 1;
         const weft_attention p = problem(group);
         tensors t = tensors_new(&random, &p);
@@ -114,8 +114,8 @@ static void plans_are_obeyed(void **state) {
         t.data.k = keys;
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.workers = 1;
-        s.sweep = 1 + round / 2 % WEFT_SWEEPS;
-        s.dispatch = 1 + round / 2 / WEFT_SWEEPS % WEFT_DISPATCHES;
+        s.sweep = 1 + round / 2 % WEFT_COMMON_SWEEPS;
+        s.dispatch = 1 + round / 2 / WEFT_COMMON_SWEEPS % WEFT_DISPATCHES;
         s.order = round % 3 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_BLOCK_FIRST; /* heads in another order, or not */
         s.domains = 2;
         weft_plan *plan;

@@ -20,7 +20,8 @@ struct box {
     emulated_place place;
     uint32_t shared, bytes, barrier;
     int32_t element; /* bytes */
-    uint32_t row;    /* bytes of the box's, which are swizzled: 128, 64 or 32 */
+    uint32_t row;    /* bytes of the box's, which are swizzled: 128, 64 or 32; 0: plain bytes */
+    bool add;        /* stores: floats are added to those that are there */
 };
 
 /* The shared memory of a CTA. What is under way is counted for every 16 bytes, products for every 1024. */
@@ -48,7 +49,7 @@ bool emulated_in_shared(uint32_t address, uint32_t bytes) {
 }
 
 static box box_of(const void *map, const emulated_place &place, uint32_t shared, uint32_t barrier, const char *what) {
-    box b = {{}, place, shared, 0, barrier, 2, 0};
+    box b = {{}, place, shared, 0, barrier, 2, 0, false};
     memcpy(&b.tensor, map, sizeof b.tensor);
     const fake_tensor &t = b.tensor;
     b.element = t.type == FLOAT_32 ? 4 : t.type == UINT_8 ? 1 : 2;
@@ -68,6 +69,17 @@ static box box_of(const void *map, const emulated_place &place, uint32_t shared,
     return b;
 }
 
+/* Plain bytes. */
+static box bytes_of(const void *data, uint32_t shared, uint32_t bytes, uint32_t barrier, bool add, const char *what) {
+    box b = {{}, {}, shared, bytes, barrier, 1, 0, add};
+    b.tensor.data = (uint64_t)(uintptr_t)data;
+    if ((uintptr_t)data % 16 != 0 || shared % 16 != 0 || bytes % 16 != 0 || bytes == 0 ||
+        !emulated_in_shared(shared, bytes)) {
+        emulated_fail("a %s of %u bytes at %#x is not aligned, or not in the CTA's shared memory", what, bytes, shared);
+    }
+    return b;
+}
+
 static void mark(uint8_t *cells, uint32_t at, uint32_t bytes, int by) {
     for (uint32_t i = at / 16; i < (at + bytes + 15) / 16; i++) {
         cells[i] = (uint8_t)(cells[i] + by);
@@ -77,6 +89,12 @@ static void mark(uint8_t *cells, uint32_t at, uint32_t bytes, int by) {
 /* Moves 16 bytes at a time: piece(shared memory, tensor, bytes of them that are inside of it). */
 template <class F> static void for_pieces(const box &b, F piece) {
     const fake_tensor &t = b.tensor;
+    for (uint32_t i = 0; b.row == 0 && i < b.bytes; i += 16) {
+        piece(emulated_at(b.shared + i), (char *)(uintptr_t)t.data + i, (size_t)16);
+    }
+    if (b.row == 0) {
+        return;
+    }
     int32_t at[5] = {0}; /* in the box */
     for (uint32_t row = b.shared; row < b.shared + b.bytes; row += b.row) {
         int64_t end = t.length[0] * b.element; /* of the row, in bytes */
@@ -119,6 +137,10 @@ static void load(unsigned slot, const box &b) {
 
 void emulated_load(uint32_t to, const void *map, uint32_t barrier, const emulated_place &place) {
     load(emulated_slot, box_of(map, place, to, barrier, "load"));
+}
+
+void emulated_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier) {
+    load(emulated_slot, bytes_of(from, to, bytes, barrier, false, "load"));
 }
 
 void emulated_multicast(uint32_t to, const void *map, uint32_t barrier, uint32_t ctas, const emulated_place &place) {
@@ -191,13 +213,27 @@ void emulated_store(const void *map, uint32_t from, const emulated_place &place)
     mine().stores[emulated_thread()].open.push_back(b);
 }
 
+void emulated_bulk_store(void *to, uint32_t from, uint32_t bytes, bool add) {
+    const box b = bytes_of(to, from, bytes, 0, add, "store");
+    check_fenced(b);
+    mark(mine().leaving, from, b.bytes, 1);
+    mine().stores[emulated_thread()].open.push_back(b);
+}
+
 void emulated_store_commit() {
     mine().stores[emulated_thread()].commit();
 }
 
 void emulated_store_wait(size_t pending) {
     mine().stores[emulated_thread()].wait(pending, [](const box &b) {
-        for_pieces(b, [](const unsigned char *from, char *to, size_t bytes) { memcpy(to, from, bytes); });
+        for_pieces(b, [&](const unsigned char *from, char *to, size_t bytes) {
+            for (size_t i = 0; b.add && i < bytes / sizeof(float); i++) {
+                ((float *)to)[i] += ((const float *)from)[i];
+            }
+            if (!b.add) {
+                memcpy(to, from, bytes);
+            }
+        });
         mark(mine().leaving, b.shared, b.bytes, -1);
     });
 }

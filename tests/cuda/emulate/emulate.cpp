@@ -54,6 +54,7 @@ static unsigned char *stacks[EMULATED_SLOTS]; /* kept for the next CTAs */
 static std::mutex passing;
 static std::condition_variable passed[EMULATED_SLOTS];
 static bool present[EMULATED_SLOTS];
+static unsigned next_cta; /* the first that has not begun */
 static unsigned runs, slots;  /* runs: the slot of the one */
 static uint64_t all_moves;    /* of all CTAs */
 static uint64_t order_random; /* of those who run */
@@ -273,32 +274,40 @@ static void run_turns() {
     }
 }
 
-static void run_cta(unsigned number, unsigned slot) {
+/* The CTAs of a slot, one after the other: in clusters one, else the next that has not begun. */
+static void run_slot(unsigned number, unsigned slot) {
     emulated_slot = slot;
-    blockIdx.x = number;
-    random_state = gridNumber << 32 | number;
     wait_for_first_turn();
-    memset(emulated_shared, 0xff, EMULATED_SHARED); /* NaN: what nobody wrote shows */
-    launched->begin();
-    start_fibres();
-    run_turns();
-    if (launched->end) {
-        launched->end();
+    for (;;) {
+        blockIdx.x = number;
+        random_state = gridNumber << 32 | number;
+        memset(emulated_shared, 0xff, EMULATED_SHARED); /* NaN: what nobody wrote shows */
+        launched->begin();
+        start_fibres();
+        run_turns();
+        if (launched->end) {
+            launched->end();
+        }
+        if (launched->cluster > 1 || next_cta >= launched->ctas) {
+            break;
+        }
+        number = next_cta++;
     }
     emulated_cluster_leave();
     present[slot] = false;
     pass_on();
 }
 
-/* The CTAs from `first` on, as many as there are slots for. */
+/* The CTAs from `first` on, as many as there are slots for, and those that follow them there. */
 static void run_ctas(unsigned first, unsigned count) {
     std::vector<std::thread> ctas;
+    next_cta = first + count;
     slots = count;
     runs = 0;
     std::fill(present, present + count, true);
     emulated_clusters_begin(launched->cluster, launched->threads);
     for (unsigned i = 0; i < count; i++) {
-        ctas.emplace_back(run_cta, first + i, i);
+        ctas.emplace_back(run_slot, first + i, i);
     }
     for (std::thread &cta : ctas) {
         cta.join();
@@ -314,7 +323,7 @@ void emulated_launch(const emulated_kernel &kernel) {
         emulated_fail("a launch of %u CTAs in clusters of %u", kernel.ctas, kernel.cluster);
     }
     const unsigned together = EMULATED_SLOTS / kernel.cluster * kernel.cluster;
-    for (unsigned first = 0; first < kernel.ctas; first += together) {
+    for (unsigned first = 0; first < kernel.ctas; first = kernel.cluster > 1 ? first + together : kernel.ctas) {
         run_ctas(first, min(together, kernel.ctas - first));
     }
 }

@@ -74,6 +74,9 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
+    if (s->sweep > WEFT_COMMON_SWEEPS) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no sweep %s", weft_sweep_describe(s->sweep)->name);
+    }
     if (!v && p->block_rows > 0) {
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "no tile of %s divides a mask's blocks of %" PRId64 " queries x %" PRId64 " keys",

@@ -22,6 +22,15 @@ static inline uint32_t grid_load_relaxed(const uint32_t *from) {
     return *(const volatile uint32_t *)from;
 }
 
+static inline uint32_t grid_load_acquire(const uint32_t *from) {
+    return grid_load_relaxed(from);
+}
+
+static inline void grid_add_release(uint32_t *to, uint32_t value) {
+    *(volatile uint32_t *)to = *(volatile uint32_t *)to + value;
+    emulated_moved();
+}
+
 static inline void grid_wait() {
 }
 

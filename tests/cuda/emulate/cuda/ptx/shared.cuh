@@ -24,6 +24,10 @@ static inline void shared_store(uint32_t to, const float (&from)[2]) {
     emulated_write(to, from, sizeof from);
 }
 
+static inline void shared_store(uint32_t to, const float (&from)[4]) {
+    emulated_write(to, from, sizeof from);
+}
+
 static inline void shared_store(uint32_t to, const int32_t (&from)[4]) {
     emulated_write(to, from, sizeof from);
 }

@@ -52,12 +52,35 @@ static inline void tma_store_5d(const void *map, uint32_t from, int32_t x, int32
     emulated_store(map, from, {5, {x, y, z, w, v}});
 }
 
+/* Plain bytes. */
+void emulated_bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier);
+void emulated_bulk_store(void *to, uint32_t from, uint32_t bytes, bool add);
+
+static inline void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier) {
+    emulated_bulk_load(to, from, bytes, barrier);
+}
+
+static inline void bulk_store(void *to, uint32_t from, uint32_t bytes) {
+    emulated_bulk_store(to, from, bytes, false);
+}
+
+static inline void bulk_add(float *to, uint32_t from, uint32_t bytes) {
+    emulated_bulk_store(to, from, bytes, true);
+}
+
+static inline void fence_for_async() {
+}
+
 static inline void tma_store_commit() {
     emulated_store_commit();
 }
 
 template <int PENDING> static inline void tma_store_wait_read() {
     emulated_store_wait(PENDING);
+}
+
+template <int PENDING> static inline void tma_store_wait() {
+    emulated_store_wait(PENDING); /* stores write when they read */
 }
 
 void fence_shared_for_async();

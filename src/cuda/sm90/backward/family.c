@@ -1,0 +1,232 @@
+/* The Hopper backward, from the host's side: what it takes, its launches, and their parameters. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "cuda/plan/backend.h"
+#include "cuda/sm90/backward/params.h"
+#include "problem/attention.h"
+#include "problem/problem.h"
+
+static const weft_hopper_backward_variant variants[] = {
+#define WEFT_HOPPER_BACKWARD(...) WEFT_HOPPER_BACKWARD_VARIANT(__VA_ARGS__),
+#include "cuda/sm90/backward/variants.def"
+};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+_Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
+
+/* The launches of a run: see params.h. */
+enum { BEGIN = 0, MAIN = 1, END = 2, LAUNCHES = 3 };
+
+enum { QUERIES = WEFT_HOPPER_BACKWARD_QUERIES, KEYS = WEFT_HOPPER_BACKWARD_KEYS };
+
+/* The copy engine steps from row to row, head to head and batch to batch by multiples of 16 bytes, and not by 0. */
+static weft_status check_strides(const char *name, const weft_strides *s, const weft_attention *p, int64_t seq,
+                                 int64_t heads, weft_message *why) {
+    if ((s->batch | s->seq | s->head) % 8 != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "strides of %s (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 8 elements", name,
+                         s->batch, s->seq, s->head);
+    }
+    if ((s->batch == 0 && p->batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "a stride of %s is 0", name);
+    }
+    return WEFT_OK;
+}
+
+static int64_t blocks_of(const weft_attention *p) {
+    return weft_ceil_divide(p->seq, QUERIES);
+}
+
+/* All blocks of queries: CTAs of the first and the last launch. */
+static int64_t all_blocks(const weft_attention *p) {
+    return p->batch * p->heads * blocks_of(p);
+}
+
+static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const char *lacks = weft_attention_lacks(p, 0);
+    const weft_cuda_driver *driver;
+    weft_status status;
+    if (p->dtype == WEFT_FP32) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
+    }
+    if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
+    }
+    if (lacks) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
+    }
+    if (p->scale < 1e-30 || p->scale > 1e30) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
+    }
+    if (all_blocks(p) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
+    }
+    if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
+    }
+    if (weft_sweep_shifts(s->sweep) && s->dispatch == WEFT_DISPATCH_GRID) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "tiles of sweep %s wait for each other: they need static or dynamic dispatch",
+                         weft_sweep_describe(s->sweep)->name);
+    }
+    if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
+        (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
+        (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
+        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why))) {
+        return status;
+    }
+    if (plan->on_paper || (status = weft_cuda_driver_get(&driver, why))) {
+        return status;
+    }
+    return driver->tensor_map && driver->launch_extended
+               ? WEFT_OK
+               : weft_fail(why, WEFT_UNSUPPORTED, "the CUDA driver has no tensor maps or no cooperative launches");
+}
+
+static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                          weft_cuda_choice *choice, weft_message *why) {
+    const weft_attention *p = &plan->attention;
+    const weft_schedule *s = &plan->schedule;
+    const weft_hopper_backward_variant *best = NULL;
+    (void)device;
+    const weft_status status = check(plan, knobs, why);
+    if (status) {
+        return status;
+    }
+    for (size_t i = 0; i < VARIANTS; i++) {
+        const weft_hopper_backward_variant *v = &variants[i];
+        best = v->dtype == p->dtype && p->head_dim <= v->depth && (!best || v->depth < best->depth) ? v : best;
+    }
+    if (!best || (s->tile_m != 0 && s->tile_m != QUERIES) || (s->tile_n != 0 && s->tile_n != KEYS)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
+                         s->tile_m, s->tile_n, p->head_dim);
+    }
+    *choice = (weft_cuda_choice){best->module,       best->main, QUERIES, KEYS, WEFT_HOPPER_BACKWARD_THREADS,
+                                 best->shared_bytes, .ctas = 1};
+    return WEFT_OK;
+}
+
+static const weft_hopper_backward_variant *variant_of(const weft_cuda_choice *choice) {
+    size_t i = 0;
+    while (strcmp(variants[i].main, choice->kernel) != 0) {
+        i++;
+    }
+    return &variants[i];
+}
+
+static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
+    const weft_hopper_backward_variant *v = variant_of(choice);
+    list[BEGIN] = list[END] = (weft_cuda_choice){
+        .image = v->module, .threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS, .grid = all_blocks(&plan->attention)};
+    list[BEGIN].kernel = v->begin;
+    list[END].kernel = v->end;
+    list[MAIN] = *choice;
+    *main = MAIN;
+    return LAUNCHES;
+}
+
+/* Tiles shift: each begins at blocks of its own, so that its adds meet no others. That needs workers that all run. */
+static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
+                     weft_schedule *schedule) {
+    (void)device;
+    (void)choice;
+    if (schedule->order == WEFT_ORDER_CHOOSE) {
+        schedule->order = WEFT_ORDER_HEAD_FIRST;
+    }
+    if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
+        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_FORWARD
+                          : plan->attention.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT
+                                                                   : WEFT_SWEEP_SHIFT_CAUSAL;
+    }
+    if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
+        schedule->dispatch = weft_sweep_shifts(schedule->sweep) ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
+    }
+}
+
+/* The workspace in floats: sums of dQ, two numbers for each query, a word for each block. */
+static size_t sums_of(const weft_plan *plan, int32_t depth) {
+    return (size_t)all_blocks(&plan->attention) * QUERIES * (size_t)depth;
+}
+
+static size_t workspace(const weft_plan *plan) {
+    const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
+    return sizeof(float) * (sums_of(plan, v->depth) + (size_t)all_blocks(&plan->attention) * (2 * QUERIES + 1));
+}
+
+static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
+                            int64_t seq, int64_t heads, int32_t rows, weft_tensor_map *map, weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    const weft_tensor_view view = {.data = data,
+                                   .dtype = p->dtype,
+                                   .rank = 4,
+                                   .length = {p->head_dim, seq, heads, p->batch},
+                                   .stride = {1, strides->seq, strides->head, strides->batch},
+                                   .box = {64, rows, 1, 1},
+                                   .swizzle = 1};
+    return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
+                        const weft_counters *counters, void *parameters, weft_message *message) {
+    (void)pass;
+    const weft_cuda_plan *c = plan->placed;
+    const weft_attention *p = &plan->attention;
+    const weft_attention_gradients *data = buffers;
+    const weft_hopper_backward_variant *v = variant_of(&c->main->choice);
+    weft_hopper_backward_params *to = parameters;
+    weft_status status;
+    if (!data->o) { /* nor has it an lse */
+        return weft_fail(message, WEFT_INVALID, "o is null, and is not computed again on a GPU");
+    }
+    memset(to, 0, sizeof *to);
+    if ((status = make_map(plan, "q", data->q, &p->q_strides, p->seq, p->heads, QUERIES, &to->q, message)) ||
+        (status = make_map(plan, "grad_o", data->grad_o, &p->o_strides, p->seq, p->heads, QUERIES, &to->grad_o, message)) ||
+        (status = make_map(plan, "k", data->k, &p->k_strides, p->kv_seq, p->kv_heads, KEYS, &to->k, message)) ||
+        (status = make_map(plan, "v", data->v, &p->v_strides, p->kv_seq, p->kv_heads, KEYS, &to->v, message))) {
+        return status;
+    }
+    to->o = data->o;
+    to->grad_o_data = data->grad_o;
+    to->lse = data->lse;
+    to->grad_q = data->grad_q;
+    to->grad_k = data->grad_k;
+    to->grad_v = data->grad_v;
+    to->o_strides = p->o_strides;
+    to->q_strides = p->q_strides;
+    to->k_strides = p->k_strides;
+    to->v_strides = p->v_strides;
+    to->sums = data->workspace;
+    to->log2_sums = to->sums + sums_of(plan, v->depth);
+    to->deltas = to->log2_sums + all_blocks(p) * QUERIES;
+    to->adds = (uint32_t *)(to->deltas + all_blocks(p) * QUERIES);
+    to->heads = (int32_t)p->heads;
+    to->blocks = (int32_t)blocks_of(p);
+    to->group = (int32_t)(p->heads / p->kv_heads);
+    to->seq = (int32_t)p->seq;
+    to->kv_seq = (int32_t)p->kv_seq;
+    to->head_dim = (int32_t)p->head_dim;
+    const weft_slice slice = weft_attention_slice(p);
+    to->causal = p->mask != WEFT_MASK_NONE;
+    to->offset = (int32_t)(slice.high > p->kv_seq ? p->kv_seq : slice.high < -p->seq ? -p->seq : slice.high); /* clamp */
+    to->scale = (float)p->scale;
+    to->scale_log2 = (float)(p->scale * 1.4426950408889634);
+    to->counter = counters->own;
+    to->walk = *walk;
+    to->turns = c->turns;
+    return WEFT_OK;
+}
+
+const weft_cuda_family weft_cuda_hopper_backward = {
+    .name = "hopper_backward",
+    .parameter_bytes = sizeof(weft_hopper_backward_params),
+    .choose = choose,
+    .passes = passes,
+    .complete = complete,
+    .workspace = workspace,
+    .takes_turns = 1,
+    .fill = fill,
+};

@@ -1,0 +1,156 @@
+/* Who asks for tiles and has K, V, Q and dO copied: one thread, the producer. And who adds dQ to memory: a thread for each
+ * warpgroup. */
+#ifndef WEFT_CUDA_SM90_BACKWARD_FEED_CUH
+#define WEFT_CUDA_SM90_BACKWARD_FEED_CUH
+
+#include "cuda/sm90/backward/shape.cuh"
+
+/* A visit, as the others are told of it. */
+template <class S>
+static __device__ __forceinline__ backward_job backward_job_of(const weft_hopper_backward_params &p,
+                                                               const weft_visit &visit) {
+    const weft_turn turn = weft_turn_of_visit(&p.turns, &visit);
+    const int number = (int)visit.tile.block;
+    return {1,
+            (int)visit.tile.batch,
+            (int)visit.tile.head,
+            number,
+            number * S::keys,
+            (int)visit.steps,
+            (int)visit.first,
+            (int)visit.edge,
+            (int)visit.wrap,
+            visit.direction,
+            (int)visit.full_begin,
+            (int)visit.full_end,
+            (int)turn.group.begin,
+            (int)turn.group.end};
+}
+
+/* The worker's next tile. The worker is in shared memory, to leave the thread's few registers alone. */
+template <class S>
+static __device__ __forceinline__ backward_job backward_next_job(const weft_hopper_backward_params &p,
+                                                                 backward_desk<S> &desk) {
+    weft_worker worker = desk.worker;
+    weft_visit visit = {};
+    const weft_deal deal = {p.walk.workers, -1, WEFT_REACH_ANY, 1};
+    const int more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
+    desk.worker = worker;
+    return more ? backward_job_of<S>(p, visit) : backward_job();
+}
+
+template <class S>
+static __device__ __forceinline__ void backward_load(uint32_t to, uint32_t box_bytes, const weft_tensor_map &map,
+                                                     uint32_t barrier, int row, int head, int batch) {
+#pragma unroll
+    for (int box = 0; box < S::boxes; box++) {
+        tma_load_4d(to + box * box_bytes, &map, barrier, box * 64, row, head, batch);
+    }
+}
+
+template <class S>
+static __device__ __forceinline__ void backward_produce(const weft_hopper_backward_params &p, backward_desk<S> &desk,
+                                                        uint32_t base) {
+    desk.worker = weft_worker_start_at(&p.walk, blockIdx.x, p.counter);
+    backward_slot<S::stages> slot;
+    for (uint32_t tiles = 0;; tiles++) {
+        const backward_job next = backward_next_job<S>(p, desk);
+        const bool more = next.more;
+        const uint32_t kv_full = shared_address(&desk.kv_full);
+        mbarrier_wait(shared_address(&desk.kv_empty), tiles % 2 ^ 1);
+        desk.job = next;
+        const backward_job &job = desk.job;
+        if (!more) {
+            mbarrier_arrive(kv_full);
+            return;
+        }
+        mbarrier_expect(kv_full, 2 * S::kv_bytes);
+        backward_load<S>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, job.head, job.batch);
+        backward_load<S>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, job.head, job.batch);
+        for (backward_course at(job, p.group); at.left > 0; at.next(), slot.next()) {
+            const uint32_t full = shared_address(&desk.full[slot.index]),
+                           to = base + S::ring_at + slot.index * S::stage_bytes;
+            const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
+            const int head = job.head * p.group + at.head, row = at.block * S::queries;
+            const int64_t line = backward_block(p, job, at) * S::queries;
+            mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
+            const int last = p.kv_seq - 1 - job.key;
+            desk.steps[slot.index] = {at.left > 1,
+                                      at.block < job.full_begin || at.block >= job.full_end || last < S::keys - 1, last,
+                                      row + p.offset - job.key};
+            mbarrier_expect(full, 2 * S::q_bytes + S::numbers_bytes);
+            backward_load<S>(to, S::q_box, p.q, full, row, head, job.batch);
+            bulk_load(numbers, p.log2_sums + line, S::queries * 4, full);
+            backward_load<S>(to + S::q_bytes, S::q_box, p.grad_o, full, row, head, job.batch);
+            bulk_load(numbers + S::queries * 4, p.deltas + line, S::queries * 4, full);
+        }
+    }
+}
+
+/* The block of a tile's i-th step, for any head. */
+static __device__ __forceinline__ int backward_block_at(const backward_job &job, int i) {
+    const int block = job.first + i * job.direction, beyond = (block - job.edge) * job.direction;
+    return beyond > 0 ? job.wrap + (beyond - 1) * job.direction : block;
+}
+
+/* Adds a block of dQ to its sums, when it is this tile's turn. One lane. */
+template <class S>
+static __device__ __forceinline__ void backward_add_block(const weft_hopper_backward_params &p, int64_t block,
+                                                          uint32_t turn, uint32_t from, uint64_t &empty) {
+    float *to = p.sums + block * (S::queries * S::depth);
+    while (turn > 0 && grid_load_acquire(p.adds + block) != turn) {
+    }
+    if (turn > 0) {
+        fence_for_async();
+        bulk_add(to, from, S::dq_bytes);
+    } else {
+        bulk_store(to, from, S::dq_bytes);
+    }
+    tma_store_commit();
+    tma_store_wait_read<0>();
+    mbarrier_arrive(shared_address(&empty));
+    tma_store_wait<0>();
+    fence_for_async();
+    grid_add_release(p.adds + block, 1);
+}
+
+/* A warp adds dQ of every other step to the sums in memory: one those of even numbers, another those of odd ones, so that
+ * one goes on while the other waits for its add to be done. Its lanes work out the turns of 32 steps at a time. */
+template <class S>
+static __device__ __forceinline__ void backward_add(const weft_hopper_backward_params &p, backward_desk<S> &desk,
+                                                    uint32_t base, uint32_t place) {
+    const int lane = (int)threadIdx.x % 32;
+    const backward_job &job = desk.job;
+    uint32_t steps = 0;
+    for (uint32_t tiles = 0;; tiles++) {
+        mbarrier_wait_idly(shared_address(&desk.kv_full), tiles % 2);
+        if (!job.more) {
+            return;
+        }
+        for (int head = 0; head < p.group; head++) {
+            uint32_t turns = 0;
+            for (int i = 0; i < job.steps; i++, steps++) {
+                if (i % 32 == 0 && i + lane < job.steps) {
+                    const weft_turn tile = {job.batch, job.number, {job.group_begin, job.group_end}};
+                    turns = (uint32_t)weft_turn_at(&p.turns, &p.walk.reach, &tile, backward_block_at(job, i + lane));
+                }
+                if (steps % 2 == place) {
+                    const uint32_t turn = __shfl_sync(0xffffffffu, turns, i % 32);
+                    const int64_t line = ((int64_t)job.batch * p.heads + job.head * p.group + head) * p.blocks;
+                    if (lane == 0) { /* it alone waits: who is late would wait for the next but one */
+                        mbarrier_wait(shared_address(&desk.dq_full[place]), steps / 2 % 2);
+                        backward_add_block<S>(p, line + backward_block_at(job, i), turn,
+                                              base + S::dq_at + place * S::dq_bytes, desk.dq_empty[place]);
+                    }
+                    __syncwarp();
+                }
+            }
+        }
+        __syncwarp(); /* no lane still reads the job */
+        if (lane == 0) {
+            mbarrier_arrive(shared_address(&desk.kv_empty));
+        }
+    }
+}
+
+#endif

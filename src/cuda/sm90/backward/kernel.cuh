@@ -1,0 +1,77 @@
+/* The Hopper backward: one tile of keys of the walk after the other.
+ *
+ * A CTA is a warpgroup of helpers, of which one thread asks for tiles and has K, V, Q and dO copied into shared memory and
+ * two add dQ to memory, and two consumer warpgroups of 64 keys each, which hold dK and dV in registers. */
+#ifndef WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
+#define WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
+
+#include "cuda/sm90/backward/feed.cuh"
+#include "cuda/sm90/backward/queries.cuh"
+#include "cuda/sm90/backward/store.cuh"
+#include "cuda/sm90/backward/sweep.cuh"
+
+template <class S>
+static __device__ __forceinline__ void backward_consume(const weft_hopper_backward_params &p, backward_desk<S> &desk,
+                                                        uint32_t base, uint32_t group) {
+    backward_consumer<S> consumer(p, desk, base, group);
+    for (uint32_t tiles = 0;; tiles++) {
+        mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
+        if (!desk.job.more) {
+            return;
+        }
+        float dk[S::depth / 2], dv[S::depth / 2];
+        if (desk.job.steps > 0) {
+            consumer.sweep(dk, dv);
+        } else {
+#pragma unroll
+            for (int i = 0; i < S::depth / 2; i++) {
+                dk[i] = dv[i] = 0;
+            }
+        }
+        const backward_job job = desk.job;
+        const weft_strides &ks = p.k_strides, &vs = p.v_strides;
+        char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
+        char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);
+        backward_store<S>(p, job, group, dv, 1.0f, base + S::v_at, grad_v, 2 * vs.seq);
+        barrier_sync(1, 256); /* nobody reads K any more */
+        backward_store<S>(p, job, group, dk, p.scale, base + S::k_at, grad_k, 2 * ks.seq);
+        fence_shared_for_async();
+        __syncwarp();
+        consumer.release(desk.kv_empty);
+    }
+}
+
+template <class S> static __device__ __forceinline__ void backward_main(const weft_hopper_backward_params &p) {
+    extern __shared__ __align__(1024) unsigned char hopper_shared[];
+    static __shared__ backward_desk<S> desk;
+    const uint32_t base = (shared_address(hopper_shared) + 1023) / 1024 * 1024;
+    const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the helpers' is 0 */
+    if (threadIdx.x == 0) {
+        mbarrier_init(shared_address(&desk.kv_full), 1);
+        mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups + 2);
+        for (int i = 0; i < S::stages; i++) {
+            mbarrier_init(shared_address(&desk.full[i]), 1);
+            mbarrier_init(shared_address(&desk.empty[i]), 4 * S::groups);
+        }
+        for (int i = 0; i < 2; i++) {
+            mbarrier_init(shared_address(&desk.dq_full[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&desk.dq_empty[i]), 1);
+        }
+        mbarrier_init_done();
+    }
+    __syncthreads();
+    if (group == 0) {
+        registers_lower<S::producer_registers>();
+        const uint32_t warp = threadIdx.x / 32;
+        if (warp == 0 && elect_one()) {
+            backward_produce<S>(p, desk, base);
+        } else if (warp == 1 || warp == 2) {
+            backward_add<S>(p, desk, base, warp - 1);
+        }
+    } else {
+        registers_raise<S::consumer_registers>();
+        backward_consume<S>(p, desk, base, group - 1);
+    }
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* The Hopper backward: its parameters and variants, in plain C for the host and in CUDA for the kernels.
+ *
+ * A run is three launches, one after the other:
+ *   begin    for each query the logarithm of its sum and its delta, dO times O; zeros where CTAs count turns
+ *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in fp32
+ *   end      sums of dQ become dQ
+ * Each block of queries has its adds in a fixed order, one tile of keys after the other, so that the bits are the same in
+ * every run. */
+#ifndef WEFT_CUDA_SM90_BACKWARD_PARAMS_H
+#define WEFT_CUDA_SM90_BACKWARD_PARAMS_H
+
+#include <weft/weft.h>
+
+#include "cuda/driver/tensor_map.h"
+#include <weft/order/turns.h>
+
+#include "order/deal.h"
+
+/* Passed by value to all three. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
+ * walk says: under static dispatch walk.workers CTAs, else one for each position. */
+typedef struct weft_hopper_backward_params {
+    weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x 64 queries, swizzled */
+    weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of 128 keys */
+    const void *o, *grad_o_data;
+    const float *lse; /* (batch, heads, seq) */
+    void *grad_q, *grad_k, *grad_v;
+    weft_strides o_strides, q_strides, k_strides, v_strides; /* elements, multiples of 8 */
+    /* Workspace. Queries are in whole blocks: `blocks` of each head. */
+    float *sums;               /* of dQ: a block after the other, each as the threads of `main` hold it */
+    float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there */
+    uint32_t *adds;            /* of each block: adds so far */
+    int32_t heads, blocks;
+    int32_t group; /* heads of queries for each of keys */
+    int32_t seq, kv_seq, head_dim;
+    int32_t causal, offset;  /* query i sees keys 0 .. i + offset where causal, else all */
+    float scale, scale_log2; /* scale * log2(e) */
+    uint64_t *counter;       /* dynamic dispatch, 0 before the launch */
+    weft_turns turns;        /* of adds to sums */
+    weft_walk walk;          /* tiles of keys, steps of queries: one slice, see weft_reach */
+} weft_hopper_backward_params;
+
+/* What is compiled: a row of variants.def. */
+typedef struct weft_hopper_backward_variant {
+    const char *symbol, *module;
+    const char *begin, *main, *end; /* the entry points */
+    weft_dtype dtype;
+    int32_t depth;         /* head dims up to this one */
+    uint32_t shared_bytes; /* dynamic, of `main` */
+} weft_hopper_backward_variant;
+
+/* Threads of `main` and of the others. */
+enum { WEFT_HOPPER_BACKWARD_THREADS = 384, WEFT_HOPPER_BACKWARD_QUERY_THREADS = 256 };
+
+/* Queries of a step, keys of a tile. */
+enum { WEFT_HOPPER_BACKWARD_QUERIES = 64, WEFT_HOPPER_BACKWARD_KEYS = 128 };
+
+/* Blocks of queries whose Q and dO are in shared memory at a time. */
+enum { WEFT_HOPPER_BACKWARD_STAGES = 2 };
+
+/* Bytes of `main`'s shared memory: K and V; stages of Q and dO; two blocks of dS; two blocks of dQ; two numbers for each
+ * query of a stage; and what it takes to align them. */
+#define WEFT_HOPPER_BACKWARD_BYTES(depth)                                                                                  \
+    (2 * WEFT_HOPPER_BACKWARD_KEYS * (depth)*2 +                                                                           \
+     WEFT_HOPPER_BACKWARD_STAGES * 2 * WEFT_HOPPER_BACKWARD_QUERIES * ((depth)*2 + 4) +                                    \
+     2 * WEFT_HOPPER_BACKWARD_KEYS * WEFT_HOPPER_BACKWARD_QUERIES * 2 + 2 * WEFT_HOPPER_BACKWARD_QUERIES * (depth)*4 +     \
+     1024)
+
+#define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth)                                                         \
+    {                                                                                                                      \
+#symbol, #module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth,                          \
+            WEFT_HOPPER_BACKWARD_BYTES(depth)                                                                              \
+    }
+
+#endif

@@ -1,0 +1,89 @@
+/* What is done for each query before and after the tiles of keys: a CTA for each block of queries of a head. */
+#ifndef WEFT_CUDA_SM90_BACKWARD_QUERIES_CUH
+#define WEFT_CUDA_SM90_BACKWARD_QUERIES_CUH
+
+#include "cuda/sm90/backward/shape.cuh"
+
+/* The block of this CTA. */
+struct backward_place {
+    int block, head, batch;
+
+    __device__ __forceinline__ backward_place(const weft_hopper_backward_params &p) {
+        const int line = (int)blockIdx.x / p.blocks;
+        block = (int)blockIdx.x % p.blocks;
+        head = line % p.heads;
+        batch = line / p.heads;
+    }
+};
+
+/* The sum of products of eight 16-bit numbers. */
+template <class S> static __device__ __forceinline__ float backward_dot(const uint4 &x, const uint4 &y) {
+    const uint32_t a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        sum = fmaf(half_to_float<S::bf16>(a[i / 2] >> i % 2 * 16 & 0xffff),
+                   half_to_float<S::bf16>(b[i / 2] >> i % 2 * 16 & 0xffff), sum);
+    }
+    return sum;
+}
+
+template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
+    const backward_place at(p);
+    constexpr int lanes = S::depth / 8; /* of a row */
+    const int lane = (int)threadIdx.x % lanes;
+    if (threadIdx.x == 0) {
+        p.adds[blockIdx.x] = 0;
+    }
+#pragma unroll
+    for (int row = (int)threadIdx.x / lanes; row < S::queries; row += WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes) {
+        const int query = at.block * S::queries + row;
+        float delta = 0;
+        if (query < p.seq && lane * 8 < p.head_dim) {
+            const int64_t offset =
+                at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
+            delta = backward_dot<S>(*(const uint4 *)((const char *)p.o + 2 * offset),
+                                    *(const uint4 *)((const char *)p.grad_o_data + 2 * offset));
+        }
+#pragma unroll
+        for (int apart = lanes / 2; apart > 0; apart /= 2) {
+            delta += __shfl_xor_sync(0xffffffffu, delta, apart);
+        }
+        if (lane == 0) {
+            const float lse = query < p.seq ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
+            const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
+            p.deltas[to] = delta;
+            p.log2_sums[to] = lse == -INFINITY ? INFINITY : lse * 1.44269504f;
+        }
+    }
+}
+
+/* Sums of dQ are as the threads of a warpgroup held them: see wgmma.cuh. Here a thread has what one of those had. */
+template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
+    const backward_place at(p);
+    const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
+    const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
+                         half * (S::queries * S::depth / 8) + thread;
+    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0; /* else no key is seen */
+    float4 sums[S::depth / 16];
+#pragma unroll
+    for (int i = 0; i < S::depth / 16; i++) {
+        sums[i] = any ? from[i * 128] : float4{0, 0, 0, 0};
+    }
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int row = at.block * S::queries + thread / 32 * 16 + r * 8 + lane / 4;
+        char *to =
+            (char *)p.grad_q + 2 * (at.batch * p.q_strides.batch + at.head * p.q_strides.head + row * p.q_strides.seq);
+#pragma unroll
+        for (int i = 0; i < S::depth / 16; i++) {
+            const int column = half * S::depth / 2 + i * 8 + lane % 4 * 2;
+            if (row < p.seq && column < p.head_dim) {
+                const float x = r ? sums[i].z : sums[i].x, y = r ? sums[i].w : sums[i].y;
+                *(uint32_t *)(to + 2 * column) = pack_halves<S::bf16>(x * p.scale, y * p.scale);
+            }
+        }
+    }
+}
+
+#endif

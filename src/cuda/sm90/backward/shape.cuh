@@ -1,0 +1,107 @@
+/* Constants of a variant of the Hopper backward, and what the threads of a CTA share. */
+#ifndef WEFT_CUDA_SM90_BACKWARD_SHAPE_CUH
+#define WEFT_CUDA_SM90_BACKWARD_SHAPE_CUH
+
+#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/grid.cuh"
+#include "cuda/ptx/keep.cuh"
+#include "cuda/ptx/math.cuh"
+#include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/ptx/stmatrix.cuh"
+#include "cuda/ptx/thread.cuh"
+#include "cuda/ptx/tma.cuh"
+#include "cuda/ptx/wgmma.cuh"
+#include "cuda/sm90/backward/params.h"
+
+/* The columns of variants.def. */
+template <int DTYPE, int DEPTH> struct backward_shape {
+    static constexpr bool bf16 = DTYPE == WEFT_BF16;
+    static constexpr int depth = DEPTH, queries = WEFT_HOPPER_BACKWARD_QUERIES, keys = WEFT_HOPPER_BACKWARD_KEYS,
+                         groups = 2;
+    static constexpr int stages = WEFT_HOPPER_BACKWARD_STAGES;
+    static constexpr int boxes = DEPTH / 64;                              /* of 64 columns */
+    static constexpr uint32_t kv_box = keys * 128, q_box = queries * 128; /* bytes of each */
+    static constexpr uint32_t kv_bytes = boxes * kv_box, q_bytes = boxes * q_box;
+    static constexpr uint32_t ds_bytes = keys * queries * 2; /* rows are keys */
+    static constexpr uint32_t k_at = 0, v_at = kv_bytes, ring_at = v_at + kv_bytes, stage_bytes = 2 * q_bytes;
+    static constexpr uint32_t ds_at = ring_at + stages * stage_bytes, dq_at = ds_at + 2 * ds_bytes,
+                              dq_bytes = queries * DEPTH * 4;
+    static constexpr uint32_t numbers_at = dq_at + 2 * dq_bytes, numbers_bytes = 2 * queries * 4;
+    static constexpr uint32_t bytes = numbers_at + stages * numbers_bytes;
+    /* Registers of a thread: what the producer's warpgroup gives back is what the consumers get. */
+    static constexpr int consumer_registers = 240, producer_registers = 24;
+    static_assert(DEPTH % 64 == 0 && queries == 64, "what boxes and fragments divide into");
+    static_assert(bytes + 1024 == WEFT_HOPPER_BACKWARD_BYTES(DEPTH), "see there");
+};
+
+/* A tile of keys and its steps. Blocks of queries are visited for one head of the group after the other. */
+struct backward_job {
+    int32_t more;                   /* 0: there is none, and no further one */
+    int32_t batch, head;            /* of keys */
+    int32_t number, key;            /* the tile's, and its first key */
+    int32_t steps;                  /* blocks of queries, for each head */
+    int32_t first;                  /* of them, in the order of visiting; behind `edge` comes `wrap` */
+    int32_t edge, wrap, direction;  /* see weft_visit */
+    int32_t full_begin, full_end;   /* blocks full_begin .. full_end - 1 need no mask */
+    int32_t group_begin, group_end; /* see weft_turn */
+};
+
+/* A block of queries, as the producer hands it over with Q and dO. */
+struct backward_step {
+    int32_t more;  /* whether the tile has further ones */
+    int32_t hides; /* whether some of its queries do not see some of the tile's keys */
+    int32_t last;  /* the last key that is there, and */
+    int32_t seen;  /* where causal, the last that the first query sees; both counted from the tile's first */
+};
+
+/* Barriers, steps and the job of a CTA. */
+template <class S> struct backward_desk {
+    uint64_t kv_full, kv_empty;
+    uint64_t full[S::stages], empty[S::stages];
+    uint64_t dq_full[2], dq_empty[2];
+    backward_step steps[S::stages];
+    backward_job job;
+    weft_worker worker; /* the producer's */
+};
+
+/* Goes through the steps of a tile: heads of its group, blocks of queries. All who follow a tile have one of their own. */
+struct backward_course {
+    const backward_job &job;
+    int32_t block, head; /* at hand; the head counted from the group's first */
+    int32_t left;        /* steps, with this one */
+
+    __device__ __forceinline__ backward_course(const backward_job &tile, int group)
+        : job(tile), block(tile.first), head(0), left(tile.steps * group) {
+    }
+
+    __device__ __forceinline__ void next() {
+        block = block == job.edge ? job.wrap : block + job.direction;
+        head += block == job.first;
+        left--;
+    }
+};
+
+/* Where the numbers of a block's query are: those that a thread needs, of two neighbouring queries of every eight, lie
+ * together. */
+static __device__ __forceinline__ int backward_number_at(int query) {
+    return query % 8 / 2 * 16 + query / 8 * 2 + query % 2;
+}
+
+/* A place in the ring of stages. */
+template <int STAGES> struct backward_slot {
+    uint32_t index = 0, parity = 0;
+
+    __device__ __forceinline__ void next() {
+        index = index + 1 == STAGES ? 0 : index + 1;
+        parity ^= index == 0;
+    }
+};
+
+/* A block of queries of a head: its place in the workspace. */
+static __device__ __forceinline__ int64_t backward_block(const weft_hopper_backward_params &p, const backward_job &job,
+                                                         const backward_course &at) {
+    return ((int64_t)job.batch * p.heads + job.head * p.group + at.head) * p.blocks + at.block;
+}
+
+#endif

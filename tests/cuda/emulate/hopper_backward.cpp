@@ -1,0 +1,48 @@
+/* The Hopper backward behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
+#include "cuda/sm90/backward/shape.cuh"
+
+extern "C" {
+#include "fake_driver.h"
+
+#define WEFT_HOPPER_BACKWARD(symbol, ...)                                                                                  \
+    void symbol##_begin(weft_hopper_backward_params p);                                                                    \
+    void symbol##_main(weft_hopper_backward_params p);                                                                     \
+    void symbol##_end(weft_hopper_backward_params p);
+#include "cuda/sm90/backward/variants.def"
+}
+
+template <class S> static void begin() {
+    emulated_barriers_begin();
+    emulated_copies_begin(S::bytes + 1024);
+}
+
+static void end() {
+    emulated_copies_end();
+    emulated_products_end();
+}
+
+template <void (*ENTRY)(weft_hopper_backward_params)> static void enter(void *argument) {
+    ENTRY(*(const weft_hopper_backward_params *)argument);
+}
+
+template <class S, void (*ENTRY)(weft_hopper_backward_params)>
+static int run(unsigned grid, unsigned threads, weft_hopper_backward_params *p) {
+    emulated_launch({enter<ENTRY>, p, grid, threads, begin<S>, emulated_copies_turn, end});
+    return 0;
+}
+
+int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters) {
+    weft_hopper_backward_params *p = (weft_hopper_backward_params *)parameters;
+#define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth)                                                                 \
+    if (strcmp(kernel, #symbol "_begin") == 0) {                                                                           \
+        return run<backward_shape<WEFT_##DTYPE, depth>, symbol##_begin>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);      \
+    }                                                                                                                      \
+    if (strcmp(kernel, #symbol "_main") == 0) {                                                                            \
+        return run<backward_shape<WEFT_##DTYPE, depth>, symbol##_main>(grid, WEFT_HOPPER_BACKWARD_THREADS, p);             \
+    }                                                                                                                      \
+    if (strcmp(kernel, #symbol "_end") == 0) {                                                                             \
+        return run<backward_shape<WEFT_##DTYPE, depth>, symbol##_end>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);        \
+    }
+#include "cuda/sm90/backward/variants.def"
+    return 1;
+}

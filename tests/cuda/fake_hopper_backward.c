@@ -1,0 +1,147 @@
+/* What the fake driver does when a kernel of the Hopper backward is launched: all gradients by the reference, from the
+ * parameters and nothing else. The first launch counts adds from 0, the second counts those of every block of queries as
+ * the walk's tiles take their turns, and the third stores dQ where all have been. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/sm90/backward/params.h"
+#include "fake_driver.h"
+#include "problem/problem.h"
+#include "ref/ref.h"
+
+enum { QUERIES = WEFT_HOPPER_BACKWARD_QUERIES, KEYS = WEFT_HOPPER_BACKWARD_KEYS };
+
+/* A launch: the problem that its parameters describe, and all of its gradients. */
+typedef struct job {
+    const weft_hopper_backward_params *p;
+    weft_attention problem;
+    weft_attention_gradients data;
+    void *grad_q, *grad_k, *grad_v;
+} job;
+
+static const void *data_of(const weft_tensor_map *map, const weft_strides *strides) {
+    const fake_tensor *t = (const fake_tensor *)map;
+    const int fits =
+        t->rank == 4 && t->stride[1] == 2 * strides->seq && t->stride[2] == 2 * strides->head && t->box[0] == 64;
+    return fits ? (const void *)(uintptr_t)t->data : NULL;
+}
+
+static int solve(job *j, const char *kernel) {
+    const weft_hopper_backward_params *p = j->p;
+    const weft_attention none = WEFT_ATTENTION_INIT;
+    const weft_attention_gradients no_data = WEFT_ATTENTION_GRADIENTS_INIT;
+    const fake_tensor *q = (const fake_tensor *)&p->q, *k = (const fake_tensor *)&p->k;
+    char dtype[8];
+    int depth;
+    if (sscanf(kernel, "attention_backward_%7[a-z0-9]_d%d_", dtype, &depth) != 2 || p->head_dim > depth ||
+        p->walk.reach.tile_rows != KEYS || p->walk.reach.tile_columns != QUERIES) {
+        return 0;
+    }
+    j->problem = none;
+    j->problem.operation = WEFT_ATTENTION_BACKWARD;
+    j->problem.batch = q->length[3];
+    j->problem.heads = q->length[2];
+    j->problem.kv_heads = k->length[2];
+    j->problem.seq = q->length[1];
+    j->problem.kv_seq = k->length[1];
+    j->problem.head_dim = j->problem.head_dim_v = q->length[0];
+    j->problem.dtype = (weft_dtype)weft_dtype_find(dtype);
+    j->problem.mask = p->causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+    j->problem.offset = p->causal ? p->offset : 0;
+    j->problem.scale = (double)p->scale;
+    j->problem.q_strides = p->q_strides;
+    j->problem.k_strides = p->k_strides;
+    j->problem.v_strides = p->v_strides;
+    j->problem.o_strides = p->o_strides;
+    const weft_attention_extents n = weft_attention_sizes(&j->problem);
+    j->grad_q = calloc(n.q, 2);
+    j->grad_k = calloc(n.k, 2);
+    j->grad_v = calloc(n.v, 2);
+    j->data = no_data;
+    j->data.q = data_of(&p->q, &p->q_strides);
+    j->data.k = data_of(&p->k, &p->k_strides);
+    j->data.v = data_of(&p->v, &p->v_strides);
+    j->data.grad_o = data_of(&p->grad_o, &p->o_strides);
+    j->data.grad_q = j->grad_q;
+    j->data.grad_k = j->grad_k;
+    j->data.grad_v = j->grad_v;
+    return j->grad_q && j->grad_k && j->grad_v && j->data.grad_o == p->grad_o_data &&
+           fabs((double)p->scale_log2 - j->problem.scale * 1.44269504088896340736) <= 1e-6 * fabs((double)p->scale_log2) &&
+           weft_ref_attention_backward(&j->problem, &j->data, NULL) == WEFT_OK;
+}
+
+static void store_row(const weft_strides *s, int64_t batch, int64_t row, int64_t head, int64_t dims, const void *from,
+                      void *to) {
+    const size_t at = 2 * weft_row_index(s, batch, row, head);
+    memcpy((char *)to + at, (const char *)from + at, 2 * (size_t)dims);
+}
+
+/* The tiles of all workers: dK and dV, and an add to every block of queries that a tile reaches, none of them twice. The
+ * turn of an add is below the number of tiles. */
+static int run_tiles(const job *j, unsigned grid) {
+    const weft_attention *p = &j->problem;
+    const weft_walk *walk = &j->p->walk;
+    int ok = 1;
+    for (unsigned index = 0; index < grid; index++) {
+        weft_worker worker = weft_worker_start(walk, index, j->p->counter);
+        weft_visit visit;
+        while (weft_worker_next(walk, &worker, &visit)) {
+            const int64_t batch = visit.tile.batch, head = visit.tile.head, group = p->heads / p->kv_heads;
+            const weft_turn turn = weft_turn_of_visit(&j->p->turns, &visit);
+            for (int64_t row = visit.cut.rows.begin; row < visit.cut.rows.end; row++) {
+                store_row(&p->k_strides, batch, row, head, p->head_dim, j->grad_k, j->p->grad_k);
+                store_row(&p->v_strides, batch, row, head, p->head_dim, j->grad_v, j->p->grad_v);
+            }
+            for (int64_t i = 0, step = visit.first; i < visit.steps; i++, step = weft_visit_next(&visit, step)) {
+                const int64_t at = weft_turn_at(&j->p->turns, &walk->reach, &turn, step);
+                ok &= at >= 0 && at < walk->cols && step >= 0 && step < j->p->blocks;
+                for (int64_t h = 0; ok && h < group; h++) {
+                    j->p->adds[(batch * p->heads + head * group + h) * j->p->blocks + step]++;
+                }
+            }
+        }
+    }
+    return ok;
+}
+
+static void store_queries(const job *j) {
+    const weft_attention *p = &j->problem;
+    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
+        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
+        store_row(&p->q_strides, batch, row, head, p->head_dim, j->grad_q, j->p->grad_q);
+    }
+}
+
+/* Whether each block of queries has had the adds of all tiles with a key that it sees. */
+static int adds_are_there(const job *j) {
+    const weft_attention *p = &j->problem;
+    int there = 1;
+    for (int64_t i = 0; i < p->batch * p->heads * j->p->blocks; i++) {
+        const int64_t block = i % j->p->blocks, batch = i / j->p->blocks / p->heads;
+        there &= j->p->adds[i] == weft_turns_count(&j->p->turns, &j->p->walk.reach, batch, block);
+    }
+    return there;
+}
+
+int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters) {
+    job j = {.p = parameters};
+    const int begins = strstr(kernel, "_begin") != NULL, ends = strstr(kernel, "_end") != NULL;
+    int ok = solve(&j, kernel);
+    const size_t blocks = ok ? (size_t)(j.problem.batch * j.problem.heads * j.p->blocks) : 0;
+    if (begins && ok) {
+        ok = grid == blocks;
+        memset(j.p->adds, 0, blocks * sizeof *j.p->adds);
+    } else if (ends && ok) {
+        ok = grid == blocks && adds_are_there(&j);
+        store_queries(&j);
+    } else if (ok) {
+        fake_begin(j.p->counter);
+        ok = run_tiles(&j, grid);
+    }
+    free(j.grad_q);
+    free(j.grad_k);
+    free(j.grad_v);
+    return ok ? 0 : 1;
+}

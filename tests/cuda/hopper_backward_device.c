@@ -1,0 +1,73 @@
+/* The Hopper backward on a GPU, held to the reference: gradients of random attentions under all its sweeps, orders and
+ * dispatches, scores of 1e4 and scores that are all the same, queries without keys, the same bits in every run. Exits 77,
+ * with one line, where there is no such GPU.
+ *
+ *   hopper_backward_device [ROUNDS [MOST]]
+ *
+ * ROUNDS (120) is how many problems are drawn, MOST (700) the most queries and keys they have. Built for the fake driver,
+ * the kernels run on a CPU: see emulate/emulate.h. */
+#include "backward_trial.h"
+
+enum { ROUNDS = 120, MOST = 700 };
+
+static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t most) {
+    static const int64_t dims[] = {16, 40, 64, 64, 96, 128, 128, 128};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    p.batch = random_between(random, 1, 2);
+    p.kv_heads = random_between(random, 1, 2);
+    p.heads = p.kv_heads * random_between(random, 1, 3);
+    p.head_dim = dims[random_between(random, 0, 7)];
+    p.seq = random_between(random, 1, most);
+    p.kv_seq = random_between(random, 0, 2) ? p.seq : random_between(random, 1, most);
+    p.dtype = dtype;
+    p.layout = (weft_layout)random_between(random, 0, 1);
+    p.scale = random_between(random, 0, 1) ? 0 : random_real_between(random, 0.01, 0.3);
+    static const weft_mask masks[] = {WEFT_MASK_NONE, WEFT_MASK_CAUSAL, WEFT_MASK_CAUSAL_BOTTOM_RIGHT};
+    p.mask = masks[random_between(random, 0, 2)];
+    p.offset = p.mask == WEFT_MASK_CAUSAL && random_between(random, 0, 1) ? random_between(random, -most / 2, most / 2) : 0;
+    return p;
+}
+
+/* What a problem can have: shift-causal needs a causal mask. */
+static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    static int number;
+    s.sweep = number++ % (WEFT_SWEEPS + 1);
+    s.sweep = s.sweep == WEFT_SWEEP_SHIFT_CAUSAL && p->mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : s.sweep;
+    s.order = random_between(random, 0, 1) ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
+    s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
+    s.dispatch = weft_sweep_shifts(s.sweep) && s.dispatch == WEFT_DISPATCH_GRID ? WEFT_DISPATCH_STATIC : s.dispatch;
+    s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 8);
+    return s;
+}
+
+static void problems(int rounds, int64_t most) {
+    uint64_t random = random_seed(241);
+    static drawn_lengths none;
+    for (int round = 0; random_round(&random, &round, rounds) && failures < 5; round++) {
+        weft_attention p = draw_problem(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, most);
+        const weft_schedule s = draw_schedule(&random, &p);
+        gradients x = gradients_new(&p, &none, random_between(&random, 0, 1) ? 8 : 0, 1, &random);
+        const int before = failures;
+        gradients_run(&x, round % 4 ? &s : NULL, "hopper_backward", (int)random_between(&random, 0, 1));
+        if (failures > before) {
+            random_report();
+        }
+        gradients_free(&x);
+    }
+}
+
+int main(int argc, char **argv) {
+    const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
+    const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
+    weft_cuda_device device;
+    open_gpu(90, &device);
+    problems(rounds, most);
+    extremes(most, "hopper_backward");
+    repeats(most, 0, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
+    repeats(most, 0, "hopper_backward", WEFT_SWEEP_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
+    printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
+    return failures != 0;
+}
