@@ -9,7 +9,7 @@ Triton's fused attention where Triton still has one or --triton names its tutori
 weft's best. Matrix products: torch, which is cuBLAS on a GPU, and NumPy on the CPU; on a GPU B is the transposed
 view of a row-major matrix. Inputs are random normal. Every result is checked first; a library that refuses a problem
 is left out of its row, and which and why is said at the end. --draw adds 24 attentions and 20 products drawn at random, and those of
-masked.py and pairwise.py, for claims about shapes that nothing was tuned on. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D,
+masked.py, pairwise.py and gradients.py, for claims about shapes that nothing was tuned on. Rates are medians: TFLOP/s, on the CPU GFLOP/s (4 B H Sq Sk D,
 halved when causal; 2 m n k), for decode GB/s of K and V. `ratio` is weft's rate over the best peer's. Two columns are no peers: `plain`,
 weft on the same problem without its softcap, slopes or sinks, which says what they cost, and `wgmma`, the chip's own rate: a loop of
 nothing but wgmma (bench/wgmma_loop.cu, built beside the benches), in the same turns. Exits 1 where a result is wrong.
@@ -17,6 +17,7 @@ nothing but wgmma (bench/wgmma_loop.cu, built beside the benches), in the same t
 import argparse, contextlib, csv, ctypes, importlib, importlib.util, json, os, platform, random, statistics, sys
 
 import torch
+from gradients import Gradients, drawn as drawn_gradients, tuned as gradients
 from masked import Masked, drawn as drawn_masked, tuned as masked
 from pairwise import Pairwise, drawn as drawn_pairwise, tuned as pairwise
 from timing import (geometric_mean, import_weft, interleave, interleave_cuda, interleave_graphs, interleave_settled,
@@ -238,6 +239,7 @@ def drawn(seed):
             yield Gemm("drawn gemm", "bf16", m, n, k, transposed=True)
     yield from drawn_masked(seed)
     yield from drawn_pairwise(seed)
+    yield from drawn_gradients(seed)
 
 
 def problems(device, quick):
@@ -255,6 +257,7 @@ def problems(device, quick):
         if not quick:
             yield from masked()
             yield from pairwise()
+            yield from gradients()
     else:
         for dtype in ("fp32", "bf16"):
             for head_dim in (64, 128):
@@ -278,7 +281,7 @@ class Table:
         self.wanted = [name for name in options.libraries.split(",") if name]
         self.loop = WgmmaLoop(options.loop) if options.loop else None
         everyone = dict.fromkeys([*ATTENTION[options.device], *GEMM[options.device], *Masked.makers[options.device],
-                                  *Pairwise.makers[options.device]])  # fmt: skip
+                                  *Pairwise.makers[options.device], *Gradients.makers[options.device]])  # fmt: skip
         self.columns = [name for name in everyone if self.wants(name)]
         self.columns += ["wgmma"] if self.loop else []
         print(f"{'':52}" + "".join(f"{name:>10}" for name in self.columns) + f"{'ratio':>8}")
