@@ -265,6 +265,7 @@ int cuLaunchKernelEx(const void *launch, void *function, void **parameters, void
             fake_script("node", WEFT_CU_NODE_KERNEL) != WEFT_CU_NODE_KERNEL) {
             return 1;
         }
+        fake_cuda_counts.cooperative += l->attributes[i].id == WEFT_CU_LAUNCH_COOPERATIVE;
     }
     return cuLaunchKernel(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared,
                           l->stream, parameters, extra);

@@ -28,6 +28,7 @@
 typedef struct fake_counts {
     int library_loads, launches, allocations /* live */, contexts /* retained */, pushed /* depth, of all threads */;
     int clock_questions;
+    int cooperative;       /* launches whose CTAs all run at once */
     int streams;           /* live */
     int captures_ended;    /* calls that a capture does not survive */
     uint64_t last_counter; /* of the last launch; 0: none, or it finds its own */

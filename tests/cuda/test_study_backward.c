@@ -137,6 +137,7 @@ static void workspaces(void **state) {
     weft_plan *plan, *bare;
     weft_plan_options options = WEFT_PLAN_OPTIONS_INIT;
     open_fake(NULL);
+    p.extras = WEFT_SINKS; /* which no other kernel has */
     gradients x = gradients_new(&p, &none, 0, 1, &random);
     options.device = &device;
     assert_int_equal(weft_plan_create(&plan, &p, &options, NULL), WEFT_OK);
@@ -176,9 +177,10 @@ static void workspaces(void **state) {
 }
 
 static void taken(const weft_attention *p, const char *symbol) {
-    const weft_device device = gpu();
+    weft_device device = gpu();
     weft_message message = {""};
     weft_plan *plan;
+    device.kernel = "study";
     if (plan_on(&plan, p, NULL, NULL, &device, &message)) {
         fail_msg("%s", message.text);
     }
@@ -231,7 +233,7 @@ static void choices(void **state) {
     refused(&p, NULL, &s, "it has no clusters");
     s.cluster_m = 0;
     s.sweep = WEFT_SWEEP_SHIFT;
-    refused(&p, NULL, &s, "it has no sweep shift");
+    refused(&p, "study", &s, "it has no sweep shift");
     p.block_rows = 48;
     p.block_columns = 64;
     p.extras = WEFT_BLOCKS;

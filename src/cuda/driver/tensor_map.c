@@ -78,3 +78,16 @@ weft_status weft_tensor_map_make(const weft_cuda_driver *driver, const char *nam
                            strides + 1, box, steps, 0, swizzle_of(view, bytes), promotion_of(view, bytes), 0);
     return result ? weft_cuda_fail(driver, result, "a tensor cannot be described to the copy engine", message) : WEFT_OK;
 }
+
+weft_status weft_tensor_check_strides(const char *name, const weft_strides *s, int64_t batch, int64_t seq, int64_t heads,
+                                      weft_message *why) {
+    if ((s->batch | s->seq | s->head) % 8 != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "strides of %s (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 8 elements", name,
+                         s->batch, s->seq, s->head);
+    }
+    if ((s->batch == 0 && batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "a stride of %s is 0", name);
+    }
+    return WEFT_OK;
+}

@@ -34,4 +34,9 @@ typedef struct weft_tensor_view {
 weft_status weft_tensor_map_make(const weft_cuda_driver *driver, const char *name, const weft_tensor_view *view,
                                  weft_tensor_map *map, weft_message *message);
 
+/* Whether the copy engine can step through a tensor of an attention: from row to row, head to head and batch to batch by
+ * multiples of 16 bytes, for elements of 2, and not by 0. */
+weft_status weft_tensor_check_strides(const char *name, const weft_strides *strides, int64_t batch, int64_t seq,
+                                      int64_t heads, weft_message *why);
+
 #endif

@@ -16,20 +16,6 @@ _Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS,
 _Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_TICKETS_WORDS, "the counters fit a slot");
 _Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_POOL_COUNTERS, "the counters fit a set of the pool");
 
-/* The copy engine steps from row to row, head to head and batch to batch by multiples of 16 bytes, and not by 0. */
-static weft_status check_strides(const char *name, const weft_strides *s, const weft_attention *p, int64_t seq,
-                                 int64_t heads, weft_message *why) {
-    if ((s->batch | s->seq | s->head) % 8 != 0) {
-        return weft_fail(why, WEFT_UNSUPPORTED,
-                         "strides of %s (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 8 elements", name,
-                         s->batch, s->seq, s->head);
-    }
-    if ((s->batch == 0 && p->batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1)) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "a stride of %s is 0", name);
-    }
-    return WEFT_OK;
-}
-
 /* Whether the bias is the same along an axis of so many. */
 static int is_shared(int64_t stride, int64_t length) {
     return stride == 0 || length == 1;
@@ -91,10 +77,10 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "it shares out the steps of a tile only under grid dispatch and with a forward sweep");
     }
-    if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
-        (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
-        (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
-        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why)) ||
+    if ((status = weft_tensor_check_strides("q", &p->q_strides, p->batch, p->seq, p->heads, why)) ||
+        (status = weft_tensor_check_strides("k", &p->k_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
+        (status = weft_tensor_check_strides("v", &p->v_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
+        (status = weft_tensor_check_strides("o", &p->o_strides, p->batch, p->seq, p->heads, why)) ||
         (status = p->extras & WEFT_BIAS ? check_bias(p, why) : WEFT_OK)) {
         return status;
     }

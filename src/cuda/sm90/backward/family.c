@@ -21,20 +21,6 @@ enum { BEGIN = 0, MAIN = 1, END = 2, LAUNCHES = 3 };
 
 enum { QUERIES = WEFT_HOPPER_BACKWARD_QUERIES, KEYS = WEFT_HOPPER_BACKWARD_KEYS };
 
-/* The copy engine steps from row to row, head to head and batch to batch by multiples of 16 bytes, and not by 0. */
-static weft_status check_strides(const char *name, const weft_strides *s, const weft_attention *p, int64_t seq,
-                                 int64_t heads, weft_message *why) {
-    if ((s->batch | s->seq | s->head) % 8 != 0) {
-        return weft_fail(why, WEFT_UNSUPPORTED,
-                         "strides of %s (%" PRId64 ", %" PRId64 ", %" PRId64 ") are not multiples of 8 elements", name,
-                         s->batch, s->seq, s->head);
-    }
-    if ((s->batch == 0 && p->batch > 1) || (s->seq == 0 && seq > 1) || (s->head == 0 && heads > 1)) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "a stride of %s is 0", name);
-    }
-    return WEFT_OK;
-}
-
 static int64_t blocks_of(const weft_attention *p) {
     return weft_ceil_divide(p->seq, QUERIES);
 }
@@ -73,10 +59,10 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
                          "tiles of sweep %s wait for each other: they need static or dynamic dispatch",
                          weft_sweep_describe(s->sweep)->name);
     }
-    if ((status = check_strides("q", &p->q_strides, p, p->seq, p->heads, why)) ||
-        (status = check_strides("k", &p->k_strides, p, p->kv_seq, p->kv_heads, why)) ||
-        (status = check_strides("v", &p->v_strides, p, p->kv_seq, p->kv_heads, why)) ||
-        (status = check_strides("o", &p->o_strides, p, p->seq, p->heads, why))) {
+    if ((status = weft_tensor_check_strides("q", &p->q_strides, p->batch, p->seq, p->heads, why)) ||
+        (status = weft_tensor_check_strides("k", &p->k_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
+        (status = weft_tensor_check_strides("v", &p->v_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
+        (status = weft_tensor_check_strides("o", &p->o_strides, p->batch, p->seq, p->heads, why))) {
         return status;
     }
     if (plan->on_paper || (status = weft_cuda_driver_get(&driver, why))) {

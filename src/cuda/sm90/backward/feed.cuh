@@ -1,5 +1,4 @@
-/* Who asks for tiles and has K, V, Q and dO copied: one thread, the producer. And who adds dQ to memory: a thread for each
- * warpgroup. */
+/* Who asks for tiles and has K, V, Q and dO copied: one thread, the producer. And who adds dQ to memory: two warps. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_FEED_CUH
 #define WEFT_CUDA_SM90_BACKWARD_FEED_CUH
 

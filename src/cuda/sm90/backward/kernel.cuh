@@ -1,7 +1,7 @@
 /* The Hopper backward: one tile of keys of the walk after the other.
  *
- * A CTA is a warpgroup of helpers, of which one thread asks for tiles and has K, V, Q and dO copied into shared memory and
- * two add dQ to memory, and two consumer warpgroups of 64 keys each, which hold dK and dV in registers. */
+ * A CTA is a producer warpgroup, of which one thread asks for tiles and has K, V, Q and dO copied into shared memory and
+ * two warps add dQ to memory, and two consumer warpgroups of 64 keys each, which hold dK and dV in registers. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 #define WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 
@@ -45,7 +45,7 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
     extern __shared__ __align__(1024) unsigned char hopper_shared[];
     static __shared__ backward_desk<S> desk;
     const uint32_t base = (shared_address(hopper_shared) + 1023) / 1024 * 1024;
-    const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the helpers' is 0 */
+    const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
         mbarrier_init(shared_address(&desk.kv_full), 1);
         mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups + 2);

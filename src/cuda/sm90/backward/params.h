@@ -9,15 +9,15 @@
 #ifndef WEFT_CUDA_SM90_BACKWARD_PARAMS_H
 #define WEFT_CUDA_SM90_BACKWARD_PARAMS_H
 
+#include <weft/order/turns.h>
 #include <weft/weft.h>
 
 #include "cuda/driver/tensor_map.h"
-#include <weft/order/turns.h>
-
 #include "order/deal.h"
 
 /* Passed by value to all three. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
- * walk says: under static dispatch walk.workers CTAs, else one for each position. */
+ * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where turns.together
+ * is above 1. */
 typedef struct weft_hopper_backward_params {
     weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x 64 queries, swizzled */
     weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of 128 keys */

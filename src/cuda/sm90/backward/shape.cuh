@@ -65,7 +65,7 @@ template <class S> struct backward_desk {
     weft_worker worker; /* the producer's */
 };
 
-/* Goes through the steps of a tile: heads of its group, blocks of queries. All who follow a tile have one of their own. */
+/* Goes through the steps of a tile: heads of its group, blocks of queries. */
 struct backward_course {
     const backward_job &job;
     int32_t block, head; /* at hand; the head counted from the group's first */

@@ -4,7 +4,7 @@
 
 #include "cuda/sm90/backward/shape.cuh"
 
-/* from: the warpgroup's 64 rows in K's or V's place, boxes of 64 columns. */
+/* place: K's or V's, of which the warpgroup's 64 rows are overwritten; to: the tile's first row. */
 template <class S>
 static __device__ __forceinline__ void backward_store(const weft_hopper_backward_params &p, const backward_job &job,
                                                       uint32_t group, const float (&sums)[S::depth / 2], float factor,

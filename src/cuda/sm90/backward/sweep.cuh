@@ -4,7 +4,7 @@
  *   dV += P^T dO, dK += dS^T Q                     from registers: the sums of a product are the operand of the next
  *   dQ = dS K                                      by way of shared memory; of both warpgroups' keys, a half for each
  *
- * Steps overlap: while dQ of one is computed and goes to memory, the next one's scores are on their way. */
+ * While a step's dQ goes to memory, the next one's scores are on their way. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_SWEEP_CUH
 #define WEFT_CUDA_SM90_BACKWARD_SWEEP_CUH
 

@@ -1,0 +1,135 @@
+/* Plans of the Hopper backward with the fake driver: their launches and parameters, from which the fake runs the reference
+ * and nothing else; who takes turns; what is refused. */
+#include "fake_images.h"
+
+#include "backward_trial.h"
+
+static weft_device gpu(void) {
+    weft_device device = WEFT_DEVICE_INIT;
+    device.kind = WEFT_DEVICE_CUDA;
+    return device;
+}
+
+static weft_attention problem(void) {
+    return plain_backward(1, 4, 2, 300, 500, 128, WEFT_BF16, WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
+}
+
+static void open_fake(void) {
+    script(NULL);
+    assert_int_equal(weft_cuda_driver_get(&driver, NULL), WEFT_OK);
+}
+
+static void nothing_left(void) {
+    assert_int_equal(failures, 0);
+    assert_int_equal(counts()->allocations, 0);
+    assert_int_equal(counts()->contexts, 0);
+}
+
+/* Any mask, sweep and dispatch: the parameters say all of the problem, and every block of queries gets all of its adds. */
+static void parameters(void **state) {
+    (void)state;
+    uint64_t random = random_seed(242);
+    static drawn_lengths none;
+    open_fake();
+    for (int round = 0; random_round(&random, &round, 48); round++) {
+        static const weft_mask masks[] = {WEFT_MASK_NONE, WEFT_MASK_CAUSAL, WEFT_MASK_CAUSAL_BOTTOM_RIGHT};
+        weft_attention p = problem();
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        p.batch = random_between(&random, 1, 2);
+        p.seq = random_between(&random, 1, 200);
+        p.kv_seq = random_between(&random, 1, 400);
+        p.head_dim = p.head_dim_v = 8 * random_between(&random, 1, 16);
+        p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
+        p.mask = masks[round % 3];
+        p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -200, 200) : 0;
+        s.sweep = 1 + round % WEFT_SWEEPS;
+        s.sweep = s.sweep == WEFT_SWEEP_SHIFT_CAUSAL && p.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : s.sweep;
+        s.order = round % 4 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
+        s.dispatch = weft_sweep_shifts(s.sweep) ? WEFT_DISPATCH_STATIC + round / 6 % 2 : 1 + round / 6 % WEFT_DISPATCHES;
+        s.workers = random_between(&random, 0, 7);
+        gradients x = gradients_new(&p, &none, random_between(&random, 0, 1) ? 8 : 0, 1, &random);
+        gradients_run(&x, round % 5 ? &s : NULL, "hopper_backward", round % 2);
+        gradients_free(&x);
+        nothing_left();
+    }
+}
+
+/* Workers that wait for each other are launched together. */
+static void launches(void **state) {
+    (void)state;
+    uint64_t random = random_seed(243);
+    static drawn_lengths none;
+    const weft_device device = gpu();
+    weft_attention p = problem();
+    weft_plan *plan;
+    open_fake();
+    gradients x = gradients_new(&p, &none, 0, 1, &random);
+    for (int32_t sweep = 0; sweep < 2; sweep++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.sweep = sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_CHOOSE;
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        const weft_cuda_plan *c = plan->placed;
+        assert_int_equal(c->pass_count, 3);
+        assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
+        assert_int_equal(plan->schedule.sweep, sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_SHIFT_CAUSAL);
+        assert_int_equal(plan->schedule.dispatch, sweep ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_STATIC);
+        assert_int_equal(c->turns.together, sweep ? 1 : 2);
+        assert_int_equal(weft_plan_workspace(plan), 4 * 4 * 5 * (64 * 128 + 2 * 64 + 1));
+        const int before = counts()->launches, together = counts()->cooperative;
+        assert_int_equal(weft_plan_run(plan, &x.data, NULL), WEFT_OK);
+        assert_int_equal(counts()->launches - before, 3);
+        assert_int_equal(counts()->cooperative - together, sweep ? 0 : 1);
+        weft_plan_destroy(plan);
+    }
+    gradients_free(&x);
+    nothing_left();
+}
+
+static void is_refused(const weft_attention *p, const weft_schedule *s, const char *expected) {
+    weft_device device = gpu();
+    weft_message message = {""};
+    weft_plan *plan;
+    device.kernel = "hopper_backward";
+    assert_int_equal(plan_on(&plan, p, s, NULL, &device, &message), WEFT_UNSUPPORTED);
+    if (!strstr(message.text, expected)) {
+        fail_msg("%s, not: %s", message.text, expected);
+    }
+}
+
+/* What it has not is refused by name, and another kernel takes it where none is named. */
+static void refusals(void **state) {
+    (void)state;
+    const weft_device device = gpu();
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_attention p = problem();
+    weft_plan *plan;
+    open_fake();
+    p.extras = WEFT_SINKS;
+    is_refused(&p, NULL, "it has no sinks");
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_non_null(strstr(weft_plan_kernel(plan), "__study"));
+    weft_plan_destroy(plan);
+    p = problem();
+    p.head_dim = p.head_dim_v = 192;
+    is_refused(&p, NULL, "for head_dim 192");
+    p = problem();
+    p.scale = -1;
+    is_refused(&p, NULL, "it takes scales from 1e-30 to 1e30, not -1");
+    p = problem();
+    s.sweep = WEFT_SWEEP_SHIFT;
+    s.dispatch = WEFT_DISPATCH_GRID;
+    is_refused(&p, &s, "tiles of sweep shift wait for each other: they need static or dynamic dispatch");
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.tile_m = s.tile_n = 64;
+    is_refused(&p, &s, "it has no tiles of 64x64");
+    nothing_left();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters),
+        cmocka_unit_test(launches),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
