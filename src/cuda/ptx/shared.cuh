@@ -43,7 +43,8 @@ static __device__ __forceinline__ void shared_store(uint32_t to, const float (&f
 }
 
 static __device__ __forceinline__ void shared_store(uint32_t to, const float (&from)[4]) {
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3])
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(from[0]), "f"(from[1]), "f"(from[2]),
+                 "f"(from[3])
                  : "memory");
 }
 

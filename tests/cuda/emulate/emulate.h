@@ -5,9 +5,9 @@
  * warps take turns in a random order, the same in every run, now and then a lane or a warp sleeps for long, and a thread
  * runs until it has to wait for others, so a missing barrier shows as well, if seldom.
  *
- * Up to EMULATED_SLOTS CTAs are there at a time, whole clusters; where there are no clusters, the next begins when one ends.
- * Each has an OS thread to itself, so what belongs to a CTA, here and in the kernel, belongs to an OS thread. But only one of them runs at a time, for some turns: what they
- * share needs no locks, and a run can be repeated. */
+ * Up to EMULATED_SLOTS CTAs are there at a time, whole clusters; where there are no clusters, the next begins when one
+ * ends. Each has an OS thread to itself, so what belongs to a CTA, here and in the kernel, belongs to an OS thread. But
+ * only one of them runs at a time, for some turns: what they share needs no locks, and a run can be repeated. */
 #ifndef WEFT_TESTS_CUDA_EMULATE_H
 #define WEFT_TESTS_CUDA_EMULATE_H
 
