@@ -461,6 +461,17 @@ static inline void gradients_run(gradients *x, const weft_schedule *schedule, co
     }
 }
 
+/* Whether the kernels that a plan takes are among those that were compiled for a test: the emulator may have fewer. */
+static inline int is_there(const weft_attention *p, const char *kernel, const char *const *variants, size_t count) {
+    weft_plan *plan = plan_new(p, NULL, kernel);
+    int there = 0;
+    for (size_t i = 0; i < count; i++) {
+        there |= strncmp(weft_plan_kernel(plan), variants[i], strlen(variants[i])) == 0;
+    }
+    weft_plan_destroy(plan);
+    return there;
+}
+
 static inline weft_attention plain_backward(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq, int64_t kv_seq,
                                             int64_t dim, weft_dtype dtype, weft_mask mask) {
     weft_attention p = attention(batch, heads, kv_heads, seq, kv_seq, dim, dtype, mask);

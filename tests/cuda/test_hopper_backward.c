@@ -11,7 +11,7 @@ static weft_device gpu(void) {
 }
 
 static weft_attention problem(void) {
-    return plain_backward(1, 4, 2, 300, 500, 128, WEFT_BF16, WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
+    return plain_backward(1, 2, 1, 100, 500, 72, WEFT_BF16, WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
 }
 
 static void open_fake(void) {
@@ -31,17 +31,17 @@ static void parameters(void **state) {
     uint64_t random = random_seed(242);
     static drawn_lengths none;
     open_fake();
-    for (int round = 0; random_round(&random, &round, 48); round++) {
+    for (int round = 0; random_round(&random, &round, 24); round++) {
         static const weft_mask masks[] = {WEFT_MASK_NONE, WEFT_MASK_CAUSAL, WEFT_MASK_CAUSAL_BOTTOM_RIGHT};
         weft_attention p = problem();
         weft_schedule s = WEFT_SCHEDULE_INIT;
         p.batch = random_between(&random, 1, 2);
-        p.seq = random_between(&random, 1, 200);
-        p.kv_seq = random_between(&random, 1, 400);
-        p.head_dim = p.head_dim_v = 8 * random_between(&random, 1, 16);
+        p.seq = random_between(&random, 1, 100);
+        p.kv_seq = random_between(&random, 1, 280);
+        p.head_dim = p.head_dim_v = random_between(&random, 0, 2) ? 8 : 72;
         p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
         p.mask = masks[round % 3];
-        p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -200, 200) : 0;
+        p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -100, 100) : 0;
         s.sweep = 1 + round % WEFT_SWEEPS;
         s.sweep = s.sweep == WEFT_SWEEP_SHIFT_CAUSAL && p.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : s.sweep;
         s.order = round % 4 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
@@ -74,7 +74,7 @@ static void launches(void **state) {
         assert_int_equal(plan->schedule.sweep, sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_SHIFT_CAUSAL);
         assert_int_equal(plan->schedule.dispatch, sweep ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_STATIC);
         assert_int_equal(c->turns.together, sweep ? 1 : 2);
-        assert_int_equal(weft_plan_workspace(plan), 4 * 4 * 5 * (64 * 128 + 2 * 64 + 1));
+        assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * 128 + 2 * 64 + 1));
         const int before = counts()->launches, together = counts()->cooperative;
         assert_int_equal(weft_plan_run(plan, &x.data, NULL), WEFT_OK);
         assert_int_equal(counts()->launches - before, 3);

@@ -188,7 +188,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->sums = data->workspace;
     to->log2_sums = to->sums + sums_of(plan, v->depth);
     to->deltas = to->log2_sums + all_blocks(p) * QUERIES;
-    to->adds = (uint32_t *)(to->deltas + all_blocks(p) * QUERIES);
+    to->adds = (void *)(to->deltas + all_blocks(p) * QUERIES);
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)blocks_of(p);
     to->group = (int32_t)(p->heads / p->kv_heads);
