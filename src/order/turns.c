@@ -9,13 +9,23 @@ typedef struct started {
     int64_t group, first;
 } started;
 
+/* Positions that are looked at, at most. */
+enum { MOST = 1 << 20 };
+
+/* Lines to look at: one where an order takes them one after the other, all of them alike; else all. */
+static int64_t lines_of(const weft_order *o) {
+    const int alike = o->kind == WEFT_ORDER_HEAD_FIRST || o->kind == WEFT_ORDER_REVERSE;
+    return alike ? 1 : o->grid.batch * o->grid.rows;
+}
+
 /* Whether groups of so many columns start one after the other in every line, each within `workers` positions. */
 static int fits(const weft_walk *walk, int64_t together, int from_end, started *lines) {
     const weft_order *o = &walk->order;
-    for (int64_t i = 0; i < o->grid.batch * o->grid.rows; i++) {
+    const int64_t count = lines_of(o);
+    for (int64_t i = 0; i < count; i++) {
         lines[i].group = -1;
     }
-    for (int64_t position = 0; position < o->count; position++) {
+    for (int64_t position = 0; position < count * o->grid.cols; position++) {
         const weft_tile t = weft_order_tile(o, position);
         started *line = &lines[t.batch * o->grid.rows + t.row];
         const int64_t group = t.col / together;
@@ -49,14 +59,14 @@ weft_status weft_turns_make(weft_turns *turns, const weft_walk *walk, weft_messa
     const weft_order *o = &walk->order;
     const int64_t cols = o->grid.cols;
     const int shifts = weft_sweep_shifts(walk->sweep);
-    if (o->count > WEFT_MOST_IN_TABLE || walk->cluster_rows * walk->cluster_cols > 1) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "adds take no turns with clusters or more than %d positions",
-                         WEFT_MOST_IN_TABLE);
+    if (lines_of(o) > MOST / cols || walk->cluster_rows * walk->cluster_cols > 1) {
+        return weft_fail(message, WEFT_UNSUPPORTED,
+                         "adds take no turns with clusters, nor in order %s with more than %d positions",
+                         weft_order_describe(o->kind)->name, MOST);
     }
-    started *lines = malloc((size_t)(o->grid.batch * o->grid.rows) * sizeof *lines);
+    started *lines = malloc((size_t)lines_of(o) * sizeof *lines);
     if (!lines) {
-        return weft_fail(message, WEFT_NO_MEMORY, "no memory for the turns of %lld heads",
-                         (long long)(o->grid.batch * o->grid.rows));
+        return weft_fail(message, WEFT_NO_MEMORY, "no memory for the turns of %lld heads", (long long)lines_of(o));
     }
     int64_t together = 0;
     int from_end = 0;
