@@ -461,6 +461,16 @@ static inline void gradients_run(gradients *x, const weft_schedule *schedule, co
     }
 }
 
+/* Runs drawn gradients, says how to repeat them where they are wrong, and frees them. */
+static inline void gradients_try(gradients *x, const weft_schedule *schedule, const char *kernel, int brings) {
+    const int before = failures;
+    gradients_run(x, schedule, kernel, brings);
+    if (failures > before) {
+        random_report();
+    }
+    gradients_free(x);
+}
+
 /* Whether the kernels that a plan takes are among those that were compiled for a test: the emulator may have fewer. */
 static inline int is_there(const weft_attention *p, const char *kernel, const char *const *variants, size_t count) {
     weft_plan *plan = plan_new(p, NULL, kernel);

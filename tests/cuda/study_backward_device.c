@@ -77,12 +77,7 @@ static void features(int rounds, int64_t most, const char *only) {
             gradients_new(&p, &lengths, random_between(&random, 0, 1) ? 8 : random_between(&random, 0, 3), 1, &random);
         const weft_schedule s = draw_schedule(&random);
         const char *const kernels[] = {"study", "study:mask-every-block", "study:no-prefetch", "study:ctas=1"};
-        const int before = failures;
-        gradients_run(&x, &s, kernels[random_between(&random, 0, 3)], (int)random_between(&random, 0, 1));
-        if (failures > before) {
-            random_report();
-        }
-        gradients_free(&x);
+        gradients_try(&x, &s, kernels[random_between(&random, 0, 3)], (int)random_between(&random, 0, 1));
     }
 }
 

@@ -85,6 +85,27 @@ static void launches(void **state) {
     nothing_left();
 }
 
+/* Orders that begin a head's tiles from one end to the other have turns, with any number of workers; those that do not take
+ * a head at a time do not shift. Others are the portable backward's. */
+static void orders(void **state) {
+    (void)state;
+    static const weft_order_kind kinds[] = {WEFT_ORDER_HEAD_FIRST, WEFT_ORDER_REVERSE, WEFT_ORDER_BLOCK_FIRST,
+                                            WEFT_ORDER_LONGEST_FIRST};
+    uint64_t random = random_seed(244);
+    static drawn_lengths none;
+    open_fake();
+    for (int i = 0; i < 8; i++) {
+        weft_attention p = plain_backward(2, 6, 3, 70, 260, 8, WEFT_BF16, i < 4 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.order = kinds[i % 4];
+        s.workers = 1 + i % 3;
+        gradients x = gradients_new(&p, &none, 0, 1, &random);
+        gradients_run(&x, &s, "hopper_backward", 0);
+        gradients_free(&x);
+        nothing_left();
+    }
+}
+
 static void is_refused(const weft_attention *p, const weft_schedule *s, const char *expected) {
     weft_device device = gpu();
     weft_message message = {""};
@@ -120,6 +141,13 @@ static void refusals(void **state) {
     s.dispatch = WEFT_DISPATCH_GRID;
     is_refused(&p, &s, "tiles of sweep shift wait for each other: they need static or dynamic dispatch");
     s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s.order = WEFT_ORDER_BLOCK_FIRST_SWIZZLED;
+    is_refused(&p, &s, "its tiles add in turn, for which order block-first-swizzled has no rule");
+    s.order = WEFT_ORDER_CUSTOM; /* a random table */
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_non_null(strstr(weft_plan_kernel(plan), "__study"));
+    weft_plan_destroy(plan);
+    s = (weft_schedule)WEFT_SCHEDULE_INIT;
     s.tile_m = s.tile_n = 64;
     is_refused(&p, &s, "it has no tiles of 64x64");
     nothing_left();
@@ -129,6 +157,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters),
         cmocka_unit_test(launches),
+        cmocka_unit_test(orders),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,6 +148,18 @@ def test_gradients_and_compile():
         assert_within_twice(mine, theirs, right)
 
 
+@pytest.mark.parametrize("head_dim,heads,kv_heads,seq,causal", [(128, 8, 8, 2048, False), (128, 16, 4, 2048, True), (64, 16, 16, 1024, True)])
+def test_gradients_repeat_under_load(head_dim, heads, kv_heads, seq, causal):
+    leaves = [normal(1, seq, n, head_dim).requires_grad_() for n in (heads, kv_heads, kv_heads)]
+    o, grad = weft.attention(*leaves, causal=causal), normal(1, seq, heads, head_dim)
+    first, load, side = torch.autograd.grad(o, leaves, grad, retain_graph=True), normal(3000, 3000), torch.cuda.Stream()
+    for _ in range(1000):
+        with torch.cuda.stream(side):
+            load @ load
+        again = torch.autograd.grad(o, leaves, grad, retain_graph=True)
+        assert all(torch.equal(x, y) for x, y in zip(first, again))
+
+
 def matrix(rows, cols, dtype, memory):
     if memory == "columns":
         return normal(cols, rows, dtype=dtype).T

@@ -74,6 +74,13 @@ weft_status weft_cuda_knobs_read(const char *text, weft_cuda_knobs *knobs, size_
     return status;
 }
 
+weft_status weft_cuda_knobs_refuse(const weft_cuda_knobs *knobs, weft_message *why) {
+    const int asked = knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1;
+    return !asked ? WEFT_OK
+                  : weft_fail(why, WEFT_UNSUPPORTED,
+                              "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
+}
+
 void weft_cuda_knobs_normalize(const char *text, char *normal, size_t size) {
     weft_cuda_knobs knobs;
     size_t family;

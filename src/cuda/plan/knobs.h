@@ -19,6 +19,9 @@ enum { WEFT_CUDA_MAX_CTAS = 32 };
  * family is not asked. WEFT_INVALID, with what there is, when an option is unknown, given twice or has a bad number. */
 weft_status weft_cuda_knobs_read(const char *text, weft_cuda_knobs *knobs, size_t *family, weft_message *message);
 
+/* For families that have none of the options: WEFT_UNSUPPORTED where one is asked for. */
+weft_status weft_cuda_knobs_refuse(const weft_cuda_knobs *knobs, weft_message *why);
+
 /* Writes a specification in its normal form: the same text for all that mean the same, "" for the empty one. One that
  * cannot be read is written as it is. At most `size` bytes with the final null. */
 void weft_cuda_knobs_normalize(const char *text, char *normal, size_t size);

@@ -51,8 +51,8 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (p->dtype == WEFT_FP32) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
     }
-    if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
+    if ((status = weft_cuda_knobs_refuse(knobs, why))) {
+        return status;
     }
     const char *lacks =
         weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP |

@@ -30,6 +30,12 @@ static int64_t all_blocks(const weft_attention *p) {
     return p->batch * p->heads * blocks_of(p);
 }
 
+/* Whether an order begins the tiles of every head from its first to its last, or the other way round. */
+static int takes_heads_in_order(int32_t order) {
+    return order == WEFT_ORDER_CHOOSE || order == WEFT_ORDER_HEAD_FIRST || order == WEFT_ORDER_REVERSE ||
+           order == WEFT_ORDER_BLOCK_FIRST || order == WEFT_ORDER_LONGEST_FIRST;
+}
+
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
@@ -39,8 +45,8 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (p->dtype == WEFT_FP32) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes bf16 and fp16, not fp32");
     }
-    if (knobs->precise || knobs->mask_every_block || knobs->no_prefetch || knobs->ctas > 1) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no precise math, mask-every-block, no-prefetch or CTAs that share");
+    if ((status = weft_cuda_knobs_refuse(knobs, why))) {
+        return status;
     }
     if (lacks) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
@@ -53,6 +59,10 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
+    }
+    if (!takes_heads_in_order(s->order)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "its tiles add in turn, for which order %s has no rule",
+                         weft_order_describe(s->order)->name);
     }
     if (weft_sweep_shifts(s->sweep) && s->dispatch == WEFT_DISPATCH_GRID) {
         return weft_fail(why, WEFT_UNSUPPORTED,
@@ -115,7 +125,8 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     return LAUNCHES;
 }
 
-/* Tiles shift: each begins at blocks of its own, so that its adds meet no others. That needs workers that all run. */
+/* Tiles shift: each begins at blocks of its own, so that its adds meet no others. That needs workers that all run, and the
+ * tiles of a head one after the other. */
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
     (void)device;
@@ -123,8 +134,10 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     if (schedule->order == WEFT_ORDER_CHOOSE) {
         schedule->order = WEFT_ORDER_HEAD_FIRST;
     }
+    const int shifts = schedule->dispatch != WEFT_DISPATCH_GRID &&
+                       (schedule->order == WEFT_ORDER_HEAD_FIRST || schedule->order == WEFT_ORDER_REVERSE);
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_FORWARD
+        schedule->sweep = !shifts                                  ? WEFT_SWEEP_FORWARD
                           : plan->attention.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT
                                                                    : WEFT_SWEEP_SHIFT_CAUSAL;
     }

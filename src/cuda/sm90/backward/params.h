@@ -41,7 +41,7 @@ typedef struct weft_hopper_backward_params {
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_hopper_backward_variant {
-    const char *symbol, *module;
+    const char *module;             /* the image */
     const char *begin, *main, *end; /* the entry points */
     weft_dtype dtype;
     int32_t depth;         /* head dims up to this one */
@@ -66,9 +66,6 @@ enum { WEFT_HOPPER_BACKWARD_STAGES = 2 };
      1024)
 
 #define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth)                                                         \
-    {                                                                                                                      \
-#symbol, #module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth,                          \
-            WEFT_HOPPER_BACKWARD_BYTES(depth)                                                                              \
-    }
+    { #module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, WEFT_HOPPER_BACKWARD_BYTES(depth) }
 
 #endif
