@@ -89,8 +89,8 @@ static void launches(void **state) {
  * a head at a time do not shift. Others are the portable backward's. */
 static void orders(void **state) {
     (void)state;
-    static const weft_order_kind kinds[] = {WEFT_ORDER_HEAD_FIRST, WEFT_ORDER_REVERSE, WEFT_ORDER_BLOCK_FIRST,
-                                            WEFT_ORDER_LONGEST_FIRST};
+    static const int32_t kinds[] = {WEFT_ORDER_HEAD_FIRST, WEFT_ORDER_REVERSE, WEFT_ORDER_BLOCK_FIRST,
+                                    WEFT_ORDER_LONGEST_FIRST};
     uint64_t random = random_seed(244);
     static drawn_lengths none;
     open_fake();
