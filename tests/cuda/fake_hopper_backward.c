@@ -11,7 +11,7 @@
 #include "problem/problem.h"
 #include "ref/ref.h"
 
-enum { QUERIES = WEFT_HOPPER_BACKWARD_QUERIES, KEYS = WEFT_HOPPER_BACKWARD_KEYS };
+enum { KEYS = WEFT_HOPPER_BACKWARD_KEYS };
 
 /* A launch: the problem that its parameters describe, and all of its gradients. */
 typedef struct job {
@@ -40,7 +40,7 @@ static int describe(job *j, const char *kernel) {
     char dtype[8];
     int depth;
     if (sscanf(kernel, "attention_backward_%7[a-z0-9]_d%d_", dtype, &depth) != 2 || p->head_dim > depth ||
-        p->walk.reach.tile_rows != KEYS || p->walk.reach.tile_columns != QUERIES) {
+        p->walk.reach.tile_rows != KEYS || k->box[1] != KEYS || p->walk.reach.tile_columns != q->box[1]) {
         return 0;
     }
     j->problem = none;

@@ -54,7 +54,8 @@ static __device__ __forceinline__ uint64_t wgmma_further(uint64_t operand, uint3
     return (operand >> 32) << 32 | (uint32_t)((uint32_t)operand + (bytes >> 4));
 }
 
-/* One product: D = A B, or D += A B where `add`. A_MN, B_MN: the operand is mn-major. N a multiple of 16, up to 256. */
+/* One product: D = A B, or D += A B where `add`. A_MN, B_MN: the operand is mn-major. N a multiple of 16, up to 256.
+ * `shared_first` does not take D in: sums that have no value yet would hold registers from the start of the kernel on. */
 template <int N> struct wgmma;
 
 /* The registers %0, %1, ... and d[0], d[1], ... by tens: t is the number without its last digit, empty for 0. */
@@ -64,51 +65,51 @@ template <int N> struct wgmma;
 #define WEFT_NAMES_6(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5"
 #define WEFT_NAMES_8(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7"
 #define WEFT_NAMES_10(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9"
-#define WEFT_REGISTERS_2(t) "+f"(d[t##0]), "+f"(d[t##1])
-#define WEFT_REGISTERS_4(t) "+f"(d[t##0]), "+f"(d[t##1]), "+f"(d[t##2]), "+f"(d[t##3])
-#define WEFT_REGISTERS_6(t) "+f"(d[t##0]), "+f"(d[t##1]), "+f"(d[t##2]), "+f"(d[t##3]), "+f"(d[t##4]), "+f"(d[t##5])
-#define WEFT_REGISTERS_8(t) "+f"(d[t##0]), "+f"(d[t##1]), "+f"(d[t##2]), "+f"(d[t##3]), "+f"(d[t##4]), "+f"(d[t##5]), "+f"(d[t##6]), "+f"(d[t##7])
-#define WEFT_REGISTERS_10(t) "+f"(d[t##0]), "+f"(d[t##1]), "+f"(d[t##2]), "+f"(d[t##3]), "+f"(d[t##4]), "+f"(d[t##5]), "+f"(d[t##6]), "+f"(d[t##7]), "+f"(d[t##8]), "+f"(d[t##9])
+#define WEFT_REGISTERS_2(c, t) c(d[t##0]), c(d[t##1])
+#define WEFT_REGISTERS_4(c, t) c(d[t##0]), c(d[t##1]), c(d[t##2]), c(d[t##3])
+#define WEFT_REGISTERS_6(c, t) c(d[t##0]), c(d[t##1]), c(d[t##2]), c(d[t##3]), c(d[t##4]), c(d[t##5])
+#define WEFT_REGISTERS_8(c, t) c(d[t##0]), c(d[t##1]), c(d[t##2]), c(d[t##3]), c(d[t##4]), c(d[t##5]), c(d[t##6]), c(d[t##7])
+#define WEFT_REGISTERS_10(c, t) c(d[t##0]), c(d[t##1]), c(d[t##2]), c(d[t##3]), c(d[t##4]), c(d[t##5]), c(d[t##6]), c(d[t##7]), c(d[t##8]), c(d[t##9])
 #define WEFT_NAMES_T1 WEFT_NAMES_10()
-#define WEFT_REGISTERS_T1 WEFT_REGISTERS_10()
+#define WEFT_REGISTERS_T1(c) WEFT_REGISTERS_10(c, )
 #define WEFT_NAMES_T2 WEFT_NAMES_T1 ", " WEFT_NAMES_10(1)
-#define WEFT_REGISTERS_T2 WEFT_REGISTERS_T1, WEFT_REGISTERS_10(1)
+#define WEFT_REGISTERS_T2(c) WEFT_REGISTERS_T1(c), WEFT_REGISTERS_10(c, 1)
 #define WEFT_NAMES_T3 WEFT_NAMES_T2 ", " WEFT_NAMES_10(2)
-#define WEFT_REGISTERS_T3 WEFT_REGISTERS_T2, WEFT_REGISTERS_10(2)
+#define WEFT_REGISTERS_T3(c) WEFT_REGISTERS_T2(c), WEFT_REGISTERS_10(c, 2)
 #define WEFT_NAMES_T4 WEFT_NAMES_T3 ", " WEFT_NAMES_10(3)
-#define WEFT_REGISTERS_T4 WEFT_REGISTERS_T3, WEFT_REGISTERS_10(3)
+#define WEFT_REGISTERS_T4(c) WEFT_REGISTERS_T3(c), WEFT_REGISTERS_10(c, 3)
 #define WEFT_NAMES_T5 WEFT_NAMES_T4 ", " WEFT_NAMES_10(4)
-#define WEFT_REGISTERS_T5 WEFT_REGISTERS_T4, WEFT_REGISTERS_10(4)
+#define WEFT_REGISTERS_T5(c) WEFT_REGISTERS_T4(c), WEFT_REGISTERS_10(c, 4)
 #define WEFT_NAMES_T6 WEFT_NAMES_T5 ", " WEFT_NAMES_10(5)
-#define WEFT_REGISTERS_T6 WEFT_REGISTERS_T5, WEFT_REGISTERS_10(5)
+#define WEFT_REGISTERS_T6(c) WEFT_REGISTERS_T5(c), WEFT_REGISTERS_10(c, 5)
 #define WEFT_NAMES_T7 WEFT_NAMES_T6 ", " WEFT_NAMES_10(6)
-#define WEFT_REGISTERS_T7 WEFT_REGISTERS_T6, WEFT_REGISTERS_10(6)
+#define WEFT_REGISTERS_T7(c) WEFT_REGISTERS_T6(c), WEFT_REGISTERS_10(c, 6)
 #define WEFT_NAMES_T8 WEFT_NAMES_T7 ", " WEFT_NAMES_10(7)
-#define WEFT_REGISTERS_T8 WEFT_REGISTERS_T7, WEFT_REGISTERS_10(7)
+#define WEFT_REGISTERS_T8(c) WEFT_REGISTERS_T7(c), WEFT_REGISTERS_10(c, 7)
 #define WEFT_NAMES_T9 WEFT_NAMES_T8 ", " WEFT_NAMES_10(8)
-#define WEFT_REGISTERS_T9 WEFT_REGISTERS_T8, WEFT_REGISTERS_10(8)
+#define WEFT_REGISTERS_T9(c) WEFT_REGISTERS_T8(c), WEFT_REGISTERS_10(c, 8)
 #define WEFT_NAMES_T10 WEFT_NAMES_T9 ", " WEFT_NAMES_10(9)
-#define WEFT_REGISTERS_T10 WEFT_REGISTERS_T9, WEFT_REGISTERS_10(9)
+#define WEFT_REGISTERS_T10(c) WEFT_REGISTERS_T9(c), WEFT_REGISTERS_10(c, 9)
 #define WEFT_NAMES_T11 WEFT_NAMES_T10 ", " WEFT_NAMES_10(10)
-#define WEFT_REGISTERS_T11 WEFT_REGISTERS_T10, WEFT_REGISTERS_10(10)
+#define WEFT_REGISTERS_T11(c) WEFT_REGISTERS_T10(c), WEFT_REGISTERS_10(c, 10)
 #define WEFT_NAMES_T12 WEFT_NAMES_T11 ", " WEFT_NAMES_10(11)
-#define WEFT_REGISTERS_T12 WEFT_REGISTERS_T11, WEFT_REGISTERS_10(11)
-#define WEFT_SUMS_8 WEFT_REGISTERS_8()
-#define WEFT_SUMS_16 WEFT_REGISTERS_T1, WEFT_REGISTERS_6(1)
-#define WEFT_SUMS_24 WEFT_REGISTERS_T2, WEFT_REGISTERS_4(2)
-#define WEFT_SUMS_32 WEFT_REGISTERS_T3, WEFT_REGISTERS_2(3)
-#define WEFT_SUMS_40 WEFT_REGISTERS_T4
-#define WEFT_SUMS_48 WEFT_REGISTERS_T4, WEFT_REGISTERS_8(4)
-#define WEFT_SUMS_56 WEFT_REGISTERS_T5, WEFT_REGISTERS_6(5)
-#define WEFT_SUMS_64 WEFT_REGISTERS_T6, WEFT_REGISTERS_4(6)
-#define WEFT_SUMS_72 WEFT_REGISTERS_T7, WEFT_REGISTERS_2(7)
-#define WEFT_SUMS_80 WEFT_REGISTERS_T8
-#define WEFT_SUMS_88 WEFT_REGISTERS_T8, WEFT_REGISTERS_8(8)
-#define WEFT_SUMS_96 WEFT_REGISTERS_T9, WEFT_REGISTERS_6(9)
-#define WEFT_SUMS_104 WEFT_REGISTERS_T10, WEFT_REGISTERS_4(10)
-#define WEFT_SUMS_112 WEFT_REGISTERS_T11, WEFT_REGISTERS_2(11)
-#define WEFT_SUMS_120 WEFT_REGISTERS_T12
-#define WEFT_SUMS_128 WEFT_REGISTERS_T12, WEFT_REGISTERS_8(12)
+#define WEFT_REGISTERS_T12(c) WEFT_REGISTERS_T11(c), WEFT_REGISTERS_10(c, 11)
+#define WEFT_SUMS_8(c) WEFT_REGISTERS_8(c, )
+#define WEFT_SUMS_16(c) WEFT_REGISTERS_T1(c), WEFT_REGISTERS_6(c, 1)
+#define WEFT_SUMS_24(c) WEFT_REGISTERS_T2(c), WEFT_REGISTERS_4(c, 2)
+#define WEFT_SUMS_32(c) WEFT_REGISTERS_T3(c), WEFT_REGISTERS_2(c, 3)
+#define WEFT_SUMS_40(c) WEFT_REGISTERS_T4(c)
+#define WEFT_SUMS_48(c) WEFT_REGISTERS_T4(c), WEFT_REGISTERS_8(c, 4)
+#define WEFT_SUMS_56(c) WEFT_REGISTERS_T5(c), WEFT_REGISTERS_6(c, 5)
+#define WEFT_SUMS_64(c) WEFT_REGISTERS_T6(c), WEFT_REGISTERS_4(c, 6)
+#define WEFT_SUMS_72(c) WEFT_REGISTERS_T7(c), WEFT_REGISTERS_2(c, 7)
+#define WEFT_SUMS_80(c) WEFT_REGISTERS_T8(c)
+#define WEFT_SUMS_88(c) WEFT_REGISTERS_T8(c), WEFT_REGISTERS_8(c, 8)
+#define WEFT_SUMS_96(c) WEFT_REGISTERS_T9(c), WEFT_REGISTERS_6(c, 9)
+#define WEFT_SUMS_104(c) WEFT_REGISTERS_T10(c), WEFT_REGISTERS_4(c, 10)
+#define WEFT_SUMS_112(c) WEFT_REGISTERS_T11(c), WEFT_REGISTERS_2(c, 11)
+#define WEFT_SUMS_120(c) WEFT_REGISTERS_T12(c)
+#define WEFT_SUMS_128(c) WEFT_REGISTERS_T12(c), WEFT_REGISTERS_8(c, 12)
 /* clang-format on */
 
 /* The instructions for N columns: `names` and `sums` are its N / 2 registers; A0, A1, ... number the operands after them.
@@ -118,17 +119,26 @@ template <int N> struct wgmma;
         template <bool BF16, bool A_MN, bool B_MN>                                                                         \
         static __device__ __forceinline__ void shared(float (&d)[N / 2], uint64_t a, uint64_t b, bool add) {               \
             if constexpr (BF16) {                                                                                          \
-                WEFT_WGMMA_SHARED(N, "bf16", names, WEFT_SUMS_##sums, A0, A1, A2, A3, A4);                                 \
+                WEFT_WGMMA_SHARED(N, "bf16", names, WEFT_SUMS_##sums("+f"), A0, A1, A2, A3, A4);                           \
             } else {                                                                                                       \
-                WEFT_WGMMA_SHARED(N, "f16", names, WEFT_SUMS_##sums, A0, A1, A2, A3, A4);                                  \
+                WEFT_WGMMA_SHARED(N, "f16", names, WEFT_SUMS_##sums("+f"), A0, A1, A2, A3, A4);                            \
+            }                                                                                                              \
+        }                                                                                                                  \
+        template <bool BF16, bool A_MN, bool B_MN>                                                                         \
+        static __device__ __forceinline__ void shared_first(float (&d)[N / 2], uint64_t a, uint64_t b) {                   \
+            constexpr bool add = false;                                                                                    \
+            if constexpr (BF16) {                                                                                          \
+                WEFT_WGMMA_SHARED(N, "bf16", names, WEFT_SUMS_##sums("=f"), A0, A1, A2, A3, A4);                           \
+            } else {                                                                                                       \
+                WEFT_WGMMA_SHARED(N, "f16", names, WEFT_SUMS_##sums("=f"), A0, A1, A2, A3, A4);                            \
             }                                                                                                              \
         }                                                                                                                  \
         template <bool BF16, bool B_MN>                                                                                    \
         static __device__ __forceinline__ void registers(float (&d)[N / 2], const uint32_t *a, uint64_t b, bool add) {     \
             if constexpr (BF16) {                                                                                          \
-                WEFT_WGMMA_REGISTERS(N, "bf16", names, WEFT_SUMS_##sums, A0, A1, A2, A3, A4, A5, A6);                      \
+                WEFT_WGMMA_REGISTERS(N, "bf16", names, WEFT_SUMS_##sums("+f"), A0, A1, A2, A3, A4, A5, A6);                \
             } else {                                                                                                       \
-                WEFT_WGMMA_REGISTERS(N, "f16", names, WEFT_SUMS_##sums, A0, A1, A2, A3, A4, A5, A6);                       \
+                WEFT_WGMMA_REGISTERS(N, "f16", names, WEFT_SUMS_##sums("+f"), A0, A1, A2, A3, A4, A5, A6);                 \
             }                                                                                                              \
         }                                                                                                                  \
     };

@@ -19,15 +19,11 @@ _Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, 
 /* The launches of a run: see params.h. */
 enum { BEGIN = 0, MAIN = 1, END = 2, LAUNCHES = 3 };
 
-enum { QUERIES = WEFT_HOPPER_BACKWARD_QUERIES, KEYS = WEFT_HOPPER_BACKWARD_KEYS };
+enum { KEYS = WEFT_HOPPER_BACKWARD_KEYS };
 
-static int64_t blocks_of(const weft_attention *p) {
-    return weft_ceil_divide(p->seq, QUERIES);
-}
-
-/* All blocks of queries: CTAs of the first and the last launch. */
-static int64_t all_blocks(const weft_attention *p) {
-    return p->batch * p->heads * blocks_of(p);
+/* All blocks of so many queries: CTAs of the first and the last launch. */
+static int64_t all_blocks(const weft_attention *p, int32_t queries) {
+    return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
 }
 
 /* Whether an order begins the tiles of every head from its first to its last, or the other way round. */
@@ -54,7 +50,7 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
     }
-    if (all_blocks(p) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
+    if (all_blocks(p, 64) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
     }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
@@ -97,11 +93,11 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         const weft_hopper_backward_variant *v = &variants[i];
         best = v->dtype == p->dtype && p->head_dim <= v->depth && (!best || v->depth < best->depth) ? v : best;
     }
-    if (!best || (s->tile_m != 0 && s->tile_m != QUERIES) || (s->tile_n != 0 && s->tile_n != KEYS)) {
+    if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != KEYS)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
                          s->tile_m, s->tile_n, p->head_dim);
     }
-    *choice = (weft_cuda_choice){best->module,       best->main, QUERIES, KEYS, WEFT_HOPPER_BACKWARD_THREADS,
+    *choice = (weft_cuda_choice){best->module,       best->main, best->queries, KEYS, WEFT_HOPPER_BACKWARD_THREADS,
                                  best->shared_bytes, .ctas = 1};
     return WEFT_OK;
 }
@@ -116,8 +112,9 @@ static const weft_hopper_backward_variant *variant_of(const weft_cuda_choice *ch
 
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_hopper_backward_variant *v = variant_of(choice);
-    list[BEGIN] = list[END] = (weft_cuda_choice){
-        .image = v->module, .threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS, .grid = all_blocks(&plan->attention)};
+    list[BEGIN] = list[END] = (weft_cuda_choice){.image = v->module,
+                                                 .threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS,
+                                                 .grid = all_blocks(&plan->attention, v->queries)};
     list[BEGIN].kernel = v->begin;
     list[END].kernel = v->end;
     list[MAIN] = *choice;
@@ -125,11 +122,20 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     return LAUNCHES;
 }
 
+/* As few workers as need no more rounds than all would, if possible whole heads of positions at a time: tiles of a head
+ * wait for each other's adds, and those that begin a round later keep the others. */
+static int64_t enough_workers(const weft_attention *p, int32_t sweep, int64_t all) {
+    const int64_t tiles = weft_ceil_divide(p->kv_seq, KEYS);
+    const int64_t head = sweep == WEFT_SWEEP_SHIFT_CAUSAL ? weft_ceil_divide(tiles, 2) : tiles; /* positions */
+    const int64_t positions = p->batch * p->kv_heads * head, rounds = weft_ceil_divide(positions, all);
+    const int64_t fewest = weft_ceil_divide(positions, rounds), whole = weft_ceil_divide(fewest, head) * head;
+    return whole <= all ? whole : fewest;
+}
+
 /* Tiles shift: each begins at blocks of its own, so that its adds meet no others. That needs workers that all run, and the
  * tiles of a head one after the other. */
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
-    (void)device;
     (void)choice;
     if (schedule->order == WEFT_ORDER_CHOOSE) {
         schedule->order = WEFT_ORDER_HEAD_FIRST;
@@ -144,16 +150,19 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
         schedule->dispatch = weft_sweep_shifts(schedule->sweep) ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
     }
+    if (schedule->workers == 0 && schedule->dispatch == WEFT_DISPATCH_STATIC) {
+        schedule->workers = enough_workers(&plan->attention, schedule->sweep, device->multiprocessors);
+    }
 }
 
 /* The workspace in floats: sums of dQ, two numbers for each query, a word for each block. */
-static size_t sums_of(const weft_plan *plan, int32_t depth) {
-    return (size_t)all_blocks(&plan->attention) * QUERIES * (size_t)depth;
+static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
+    return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
-    return sizeof(float) * (sums_of(plan, v->depth) + (size_t)all_blocks(&plan->attention) * (2 * QUERIES + 1));
+    return sizeof(float) * (sums_of(plan, v) + (size_t)(all_blocks(&plan->attention, v->queries) * (2 * v->queries + 1)));
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
@@ -182,8 +191,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         return weft_fail(message, WEFT_INVALID, "o is null, and is not computed again on a GPU");
     }
     memset(to, 0, sizeof *to);
-    if ((status = make_map(plan, "q", data->q, &p->q_strides, p->seq, p->heads, QUERIES, &to->q, message)) ||
-        (status = make_map(plan, "grad_o", data->grad_o, &p->o_strides, p->seq, p->heads, QUERIES, &to->grad_o, message)) ||
+    if ((status = make_map(plan, "q", data->q, &p->q_strides, p->seq, p->heads, v->queries, &to->q, message)) ||
+        (status =
+             make_map(plan, "grad_o", data->grad_o, &p->o_strides, p->seq, p->heads, v->queries, &to->grad_o, message)) ||
         (status = make_map(plan, "k", data->k, &p->k_strides, p->kv_seq, p->kv_heads, KEYS, &to->k, message)) ||
         (status = make_map(plan, "v", data->v, &p->v_strides, p->kv_seq, p->kv_heads, KEYS, &to->v, message))) {
         return status;
@@ -199,11 +209,11 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->k_strides = p->k_strides;
     to->v_strides = p->v_strides;
     to->sums = data->workspace;
-    to->log2_sums = to->sums + sums_of(plan, v->depth);
-    to->deltas = to->log2_sums + all_blocks(p) * QUERIES;
-    to->adds = (void *)(to->deltas + all_blocks(p) * QUERIES);
+    to->log2_sums = to->sums + sums_of(plan, v);
+    to->deltas = to->log2_sums + all_blocks(p, v->queries) * v->queries;
+    to->adds = (void *)(to->deltas + all_blocks(p, v->queries) * v->queries);
     to->heads = (int32_t)p->heads;
-    to->blocks = (int32_t)blocks_of(p);
+    to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
     to->group = (int32_t)(p->heads / p->kv_heads);
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;

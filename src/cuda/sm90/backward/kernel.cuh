@@ -43,8 +43,9 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
 
 template <class S> static __device__ __forceinline__ void backward_main(const weft_hopper_backward_params &p) {
     extern __shared__ __align__(1024) unsigned char hopper_shared[];
-    static __shared__ backward_desk<S> desk;
-    const uint32_t base = (shared_address(hopper_shared) + 1023) / 1024 * 1024;
+    const uint32_t base = shared_address(hopper_shared);
+    backward_desk<S> &desk = *(backward_desk<S> *)(hopper_shared + S::bytes);
+    static_assert(sizeof desk <= WEFT_HOPPER_BACKWARD_BYTES(S::depth, S::queries) - S::bytes, "see there");
     const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
         mbarrier_init(shared_address(&desk.kv_full), 1);
@@ -54,6 +55,9 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
             mbarrier_init(shared_address(&desk.empty[i]), 4 * S::groups);
         }
         for (int i = 0; i < 2; i++) {
+            mbarrier_init(shared_address(&desk.ds_full[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&desk.ds_empty[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&desk.turn[i]), 4);
             mbarrier_init(shared_address(&desk.dq_full[i]), 4 * S::groups);
             mbarrier_init(shared_address(&desk.dq_empty[i]), 1);
         }

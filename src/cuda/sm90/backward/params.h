@@ -19,8 +19,8 @@
  * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where turns.together
  * is above 1. */
 typedef struct weft_hopper_backward_params {
-    weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x 64 queries, swizzled */
-    weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of 128 keys */
+    weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
+    weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of a tile's keys */
     const void *o, *grad_o_data;
     const float *lse; /* (batch, heads, seq) */
     void *grad_q, *grad_k, *grad_v;
@@ -45,27 +45,29 @@ typedef struct weft_hopper_backward_variant {
     const char *begin, *main, *end; /* the entry points */
     weft_dtype dtype;
     int32_t depth;         /* head dims up to this one */
+    int32_t queries;       /* of a step */
     uint32_t shared_bytes; /* dynamic, of `main` */
 } weft_hopper_backward_variant;
 
 /* Threads of `main` and of the others. */
 enum { WEFT_HOPPER_BACKWARD_THREADS = 384, WEFT_HOPPER_BACKWARD_QUERY_THREADS = 256 };
 
-/* Queries of a step, keys of a tile. */
-enum { WEFT_HOPPER_BACKWARD_QUERIES = 64, WEFT_HOPPER_BACKWARD_KEYS = 128 };
+/* Keys of a tile. */
+enum { WEFT_HOPPER_BACKWARD_KEYS = 128 };
 
 /* Blocks of queries whose Q and dO are in shared memory at a time. */
 enum { WEFT_HOPPER_BACKWARD_STAGES = 2 };
 
 /* Bytes of `main`'s shared memory: K and V; stages of Q and dO; two blocks of dS; two blocks of dQ; two numbers for each
- * query of a stage; and what it takes to align them. */
-#define WEFT_HOPPER_BACKWARD_BYTES(depth)                                                                                  \
-    (2 * WEFT_HOPPER_BACKWARD_KEYS * (depth)*2 +                                                                           \
-     WEFT_HOPPER_BACKWARD_STAGES * 2 * WEFT_HOPPER_BACKWARD_QUERIES * ((depth)*2 + 4) +                                    \
-     2 * WEFT_HOPPER_BACKWARD_KEYS * WEFT_HOPPER_BACKWARD_QUERIES * 2 + 2 * WEFT_HOPPER_BACKWARD_QUERIES * (depth)*4 +     \
-     1024)
+ * query of a stage; and what the threads of a CTA tell each other. */
+#define WEFT_HOPPER_BACKWARD_BYTES(depth, queries)                                                                         \
+    (2 * WEFT_HOPPER_BACKWARD_KEYS * (depth)*2 + WEFT_HOPPER_BACKWARD_STAGES * 2 * (queries) * ((depth)*2 + 4) +           \
+     2 * WEFT_HOPPER_BACKWARD_KEYS * (queries)*2 + 2 * (queries) * (depth)*4 + 1024)
 
-#define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth)                                                         \
-    { #module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, WEFT_HOPPER_BACKWARD_BYTES(depth) }
+#define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth, queries)                                                \
+    {                                                                                                                      \
+#module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, queries,                          \
+            WEFT_HOPPER_BACKWARD_BYTES(depth, queries)                                                                     \
+    }
 
 #endif

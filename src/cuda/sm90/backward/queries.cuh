@@ -63,21 +63,21 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
     const backward_place at(p);
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
     const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
-                         half * (S::queries * S::depth / 8) + thread;
-    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0; /* else no key is seen */
-    float4 sums[S::depth / 16];
+                         half * (S::queries * S::depth / 8) + thread; /* half: the warpgroup */
+    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0;      /* else no key is seen */
+    float4 sums[S::dq_columns / 8];
 #pragma unroll
-    for (int i = 0; i < S::depth / 16; i++) {
+    for (int i = 0; i < S::dq_columns / 8; i++) {
         sums[i] = any ? from[i * 128] : float4{0, 0, 0, 0};
     }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const int row = at.block * S::queries + thread / 32 * 16 + r * 8 + lane / 4;
+        const int row = at.block * S::queries + (S::by_queries ? half * 64 : 0) + thread / 32 * 16 + r * 8 + lane / 4;
         char *to =
             (char *)p.grad_q + 2 * (at.batch * p.q_strides.batch + at.head * p.q_strides.head + row * p.q_strides.seq);
 #pragma unroll
-        for (int i = 0; i < S::depth / 16; i++) {
-            const int column = half * S::depth / 2 + i * 8 + lane % 4 * 2;
+        for (int i = 0; i < S::dq_columns / 8; i++) {
+            const int column = (S::by_queries ? 0 : half * S::dq_columns) + i * 8 + lane % 4 * 2;
             if (row < p.seq && column < p.head_dim) {
                 const float x = r ? sums[i].z : sums[i].x, y = r ? sums[i].w : sums[i].y;
                 *(uint32_t *)(to + 2 * column) = pack_halves<S::bf16>(x * p.scale, y * p.scale);

@@ -15,15 +15,17 @@
 #include "cuda/sm90/backward/params.h"
 
 /* The columns of variants.def. */
-template <int DTYPE, int DEPTH> struct backward_shape {
+template <int DTYPE, int DEPTH, int QUERIES> struct backward_shape {
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
-    static constexpr int depth = DEPTH, queries = WEFT_HOPPER_BACKWARD_QUERIES, keys = WEFT_HOPPER_BACKWARD_KEYS,
-                         groups = 2;
+    static constexpr int depth = DEPTH, queries = QUERIES, keys = WEFT_HOPPER_BACKWARD_KEYS, groups = 2;
     static constexpr int stages = WEFT_HOPPER_BACKWARD_STAGES;
     static constexpr int boxes = DEPTH / 64;                              /* of 64 columns */
     static constexpr uint32_t kv_box = keys * 128, q_box = queries * 128; /* bytes of each */
     static constexpr uint32_t kv_bytes = boxes * kv_box, q_bytes = boxes * q_box;
-    static constexpr uint32_t ds_bytes = keys * queries * 2; /* rows are keys */
+    static constexpr uint32_t ds_box = keys * 128, ds_bytes = queries / 64 * ds_box; /* rows are keys, of 64 queries */
+    /* dQ of a step: a warpgroup has 64 queries of so many columns. */
+    static constexpr bool by_queries = QUERIES == 128; /* else by columns */
+    static constexpr int dq_columns = by_queries ? DEPTH : DEPTH / 2;
     static constexpr uint32_t k_at = 0, v_at = kv_bytes, ring_at = v_at + kv_bytes, stage_bytes = 2 * q_bytes;
     static constexpr uint32_t ds_at = ring_at + stages * stage_bytes, dq_at = ds_at + 2 * ds_bytes,
                               dq_bytes = queries * DEPTH * 4;
@@ -31,8 +33,8 @@ template <int DTYPE, int DEPTH> struct backward_shape {
     static constexpr uint32_t bytes = numbers_at + stages * numbers_bytes;
     /* Registers of a thread: what the producer's warpgroup gives back is what the consumers get. */
     static constexpr int consumer_registers = 240, producer_registers = 24;
-    static_assert(DEPTH % 64 == 0 && queries == 64, "what boxes and fragments divide into");
-    static_assert(bytes + 1024 == WEFT_HOPPER_BACKWARD_BYTES(DEPTH), "see there");
+    static_assert(DEPTH % 64 == 0 && (QUERIES == 64 || QUERIES == 128), "what boxes and fragments divide into");
+    static_assert(bytes + 1024 == WEFT_HOPPER_BACKWARD_BYTES(DEPTH, QUERIES), "see there");
 };
 
 /* A tile of keys and its steps. Blocks of queries are visited for one head of the group after the other. */
@@ -59,7 +61,9 @@ struct backward_step {
 template <class S> struct backward_desk {
     uint64_t kv_full, kv_empty;
     uint64_t full[S::stages], empty[S::stages];
+    uint64_t ds_full[2], ds_empty[2];
     uint64_t dq_full[2], dq_empty[2];
+    uint64_t turn[2]; /* each consumer's, at the tensor cores */
     backward_step steps[S::stages];
     backward_job job;
     weft_worker worker; /* the producer's */
@@ -82,10 +86,10 @@ struct backward_course {
     }
 };
 
-/* Where the numbers of a block's query are: those that a thread needs, of two neighbouring queries of every eight, lie
- * together. */
+/* Where the numbers of a block's query are: a thread needs those of two neighbouring queries of every eight. It has four at
+ * a time, from 64 bytes that its warp reads together. */
 static __device__ __forceinline__ int backward_number_at(int query) {
-    return query % 8 / 2 * 16 + query / 8 * 2 + query % 2;
+    return query / 16 * 16 + query % 8 / 2 * 4 + query / 8 % 2 * 2 + query % 2;
 }
 
 /* A place in the ring of stages. */

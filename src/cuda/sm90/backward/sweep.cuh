@@ -2,9 +2,7 @@
  *
  *   S^T = K Q^T, P^T = exp2(S^T scale - sums)      dP^T = V dO^T, dS^T = P^T (dP^T - deltas)
  *   dV += P^T dO, dK += dS^T Q                     from registers: the sums of a product are the operand of the next
- *   dQ = dS K                                      by way of shared memory; of both warpgroups' keys, a half for each
- *
- * While a step's dQ goes to memory, the next one's scores are on their way. */
+ *   dQ = dS K                                      by way of shared memory; of both warpgroups' keys, a half for each */
 #ifndef WEFT_CUDA_SM90_BACKWARD_SWEEP_CUH
 #define WEFT_CUDA_SM90_BACKWARD_SWEEP_CUH
 
@@ -35,51 +33,60 @@ template <class S> struct backward_consumer {
     /* Starts scores = X Y^T of this warpgroup's 64 rows of X, K or V, and a block's rows of Y, Q or dO. */
     __device__ __forceinline__ void start_scores(float (&scores)[S::queries / 2], uint32_t x, uint32_t y) const {
         const uint64_t a = wgmma_operand(settled(x + group * 64 * 128)), b = wgmma_operand(settled(y));
-        wgmma_hold(scores);
         wgmma_fence();
+        wgmma<S::queries>::template shared_first<S::bf16, false, false>(scores, a, b);
 #pragma unroll
-        for (int i = 0; i < S::depth / 16; i++) {
+        for (int i = 1; i < S::depth / 16; i++) {
             wgmma<S::queries>::template shared<S::bf16, false, false>(
                 scores, wgmma_further(a, i / 4 * S::kv_box + i % 4 * 32), wgmma_further(b, i / 4 * S::q_box + i % 4 * 32),
-                i > 0);
+                true);
         }
         wgmma_commit();
         wgmma_hold(scores);
     }
 
-    /* Starts sums += weights Y, or without `add` sums = weights Y. */
-    __device__ __forceinline__ void start_sums(float (&sums)[S::depth / 2], const uint32_t (&weights)[S::queries / 4],
-                                               uint32_t y, bool add) const {
-        const uint64_t b = wgmma_operand(settled(y), 1024, S::q_box);
-        wgmma_hold(sums);
+    /* Where a step's dS goes. */
+    __device__ __forceinline__ uint32_t ds_place(uint32_t step) const {
+        return base + S::ds_at + step % 2 * S::ds_bytes;
+    }
+
+    /* Starts this warpgroup's half of a step's dQ = dS K: half of the queries, or of the columns. With SUMS, also
+     * dV += P^T dO and dK += dS^T Q of the step at hand, by turns: products that add to the same sums wait for each other.
+     */
+    template <bool SUMS>
+    __device__ __forceinline__ void start_sums(float (&dq)[S::dq_columns / 2], uint32_t step, float (&dv)[S::depth / 2],
+                                               float (&dk)[S::depth / 2], const uint32_t (&weights)[S::queries / 4],
+                                               const uint32_t (&ds)[S::queries / 4]) const {
+        const uint32_t columns = S::by_queries ? 0 : group * S::kv_bytes / 2;
+        const uint64_t a = wgmma_operand(settled(ds_place(step) + (S::by_queries ? group * S::ds_box : 0)));
+        const uint64_t b = wgmma_operand(settled(base + S::k_at + columns));
+        const uint64_t q = wgmma_operand(settled(stage()), 1024, S::q_box);
+        const uint64_t o = wgmma_operand(settled(stage() + S::q_bytes), 1024, S::q_box);
+        if constexpr (SUMS) {
+            wgmma_hold(dv);
+            wgmma_hold(dk);
+        }
         wgmma_fence();
+        wgmma<S::dq_columns>::template shared_first<S::bf16, true, true>(dq, a, b);
+        constexpr int each = S::keys / S::queries; /* products of dQ for one of dV and dK */
 #pragma unroll
         for (int i = 0; i < S::queries / 16; i++) {
-            wgmma<S::depth>::template registers<S::bf16, true>(sums, &weights[4 * i], wgmma_further(b, i * 2048),
-                                                               i > 0 || add);
-        }
-        wgmma_commit();
-        wgmma_hold(sums);
-    }
-
-    /* Where this step's dS goes. */
-    __device__ __forceinline__ uint32_t ds_place() const {
-        return base + S::ds_at + steps % 2 * S::ds_bytes;
-    }
-
-    /* Starts this warpgroup's half of dQ = dS K: half of the columns. */
-    __device__ __forceinline__ void start_dq(float (&dq)[S::depth / 4]) const {
-        const uint64_t a = wgmma_operand(settled(ds_place()));
-        const uint64_t b = wgmma_operand(settled(base + S::k_at + (S::boxes == 1 ? group * 64 : group * S::kv_bytes / 2)));
-        wgmma_hold(dq);
-        wgmma_fence();
+            if constexpr (SUMS) {
+                wgmma<S::depth>::template registers<S::bf16, true>(dv, &weights[4 * i], wgmma_further(o, i * 2048), true);
+                wgmma<S::depth>::template registers<S::bf16, true>(dk, &ds[4 * i], wgmma_further(q, i * 2048), true);
+            }
 #pragma unroll
-        for (int i = 0; i < S::keys / 16; i++) {
-            wgmma<S::depth / 2>::template shared<S::bf16, true, true>(dq, wgmma_further(a, i * 2048),
-                                                                      wgmma_further(b, i * 2048), i > 0);
+            for (int j = each * i + (i == 0); j < each * (i + 1); j++) {
+                wgmma<S::dq_columns>::template shared<S::bf16, true, true>(dq, wgmma_further(a, j * 2048),
+                                                                           wgmma_further(b, j * 2048), true);
+            }
         }
         wgmma_commit();
         wgmma_hold(dq);
+        if constexpr (SUMS) {
+            wgmma_hold(dv);
+            wgmma_hold(dk);
+        }
     }
 
     /* Hides pairs of queries and keys that do not see each other. Rows are keys, columns queries. */
@@ -99,11 +106,11 @@ template <class S> struct backward_consumer {
      * waited for: shared memory answers late while it feeds them. */
     template <int COUNT> __device__ __forceinline__ void numbers(float (&to)[COUNT], int which, int first) const {
         const uint32_t from = base + S::numbers_at + slot.index * S::numbers_bytes + which * S::queries * 4 +
-                              thread_index() % 4 * 64 + first * 4;
+                              thread_index() % 4 * 16 + first * 16;
 #pragma unroll
         for (int i = 0; i < COUNT; i += 4) {
             float four[4];
-            shared_load(from + i * 4, four);
+            shared_load(from + i * 16, four);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 to[i + j] = four[j];
@@ -132,89 +139,118 @@ template <class S> struct backward_consumer {
                   const float (&deltas)[S::queries / 8], uint32_t (&ds)[S::queries / 4]) const {
         const uint32_t thread = thread_index(), lane = thread % 32;
         const uint32_t row = group * 64 + thread % 128 / 32 * 16 + lane % 16;
-        const uint32_t to = ds_place() + row * 128;
+        const uint32_t to = ds_place(steps) + row * 128;
 #pragma unroll
         for (int j = HALF * S::queries / 16; j < (HALF + 1) * S::queries / 16; j += 2) {
             float d[8];
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                d[i] =
-                    weights[4 * j + i] * (grads[4 * j + i] - deltas[2 * (j - HALF * S::queries / 16) + i / 4 * 2 + i % 2]);
+                d[i] = weights[4 * j + i] * (grads[4 * j + i] - deltas[2 * j - HALF * S::queries / 8 + i / 4 * 2 + i % 2]);
             }
             uint32_t four[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 ds[2 * j + i] = four[i] = pack_halves<S::bf16>(d[2 * i], d[2 * i + 1]);
             }
-            stmatrix_x4(to + (((uint32_t)j + lane / 16) ^ row % 8) * 16, four);
+            stmatrix_x4(to + (uint32_t)j / 8 * S::ds_box + (((uint32_t)j % 8 + lane / 16) ^ row % 8) * 16, four);
         }
     }
 
-    /* dQ to shared memory, for who adds it to the sums; and word of it, when others can get on meanwhile. */
-    __device__ __forceinline__ void put(const float (&dq)[S::depth / 4]) const {
-        const uint32_t place = steps % 2;
+    /* dQ of a step to shared memory, for who adds it to the sums. Its dS is no longer needed. */
+    __device__ __forceinline__ void put(const float (&dq)[S::dq_columns / 2], uint32_t step) const {
+        const uint32_t place = step % 2;
         const uint32_t to = base + S::dq_at + place * S::dq_bytes + group * S::dq_bytes / 2 + thread_index() % 128 * 16;
-        mbarrier_wait(shared_address(&desk.dq_empty[place]), steps / 2 % 2 ^ 1);
+        release(desk.ds_empty[place]);
+        mbarrier_wait(shared_address(&desk.dq_empty[place]), step / 2 % 2 ^ 1);
 #pragma unroll
-        for (int i = 0; i < S::depth / 16; i++) {
+        for (int i = 0; i < S::dq_columns / 8; i++) {
             const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
             shared_store(to + i * 2048, four);
         }
-    }
-
-    __device__ __forceinline__ void tell() {
         fence_shared_for_async();
         __syncwarp();
-        release(desk.dq_full[steps % 2]);
-        steps++;
+        release(desk.dq_full[place]);
     }
 
-    /* The steps of a tile. Products are asked for as early as registers allow, what takes time otherwise behind them. */
+    /* Waits for its turn at the tensor cores, and hands it to the other warpgroup. */
+    __device__ __forceinline__ void take_turn() const {
+        mbarrier_wait(shared_address(&desk.turn[group]), steps % 2 ^ group ^ 1);
+    }
+
+    __device__ __forceinline__ void pass_turn() const {
+        __syncwarp(); /* all lanes have had theirs */
+        release(desk.turn[group ^ 1]);
+    }
+
+    __device__ __forceinline__ void await_ds(uint32_t step) const {
+        mbarrier_wait(shared_address(&desk.ds_full[step % 2]), step / 2 % 2);
+    }
+
+    /* Weights and dS of a step whose scores are there and whose dP is on its way; dS for both warpgroups. */
+    __device__ __forceinline__ void weigh_step(float (&scores)[S::queries / 2], float (&grads)[S::queries / 2],
+                                               uint32_t (&weights)[S::queries / 4], uint32_t (&ds)[S::queries / 4]) const {
+        float sums[S::queries / 4], deltas[S::queries / 8];
+        numbers(sums, 0, 0);
+        if (desk.steps[slot.index].hides) {
+            mask(scores, desk.steps[slot.index]);
+        }
+        weigh(scores, sums, weights);
+        numbers(deltas, 1, 0);
+        wgmma_wait<0>();
+        wgmma_hold(grads);
+        mbarrier_wait(shared_address(&desk.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        differentiate<0>(scores, grads, deltas, ds);
+        numbers(deltas, 1, S::queries / 8);
+        differentiate<1>(scores, grads, deltas, ds);
+        fence_shared_for_async();
+        __syncwarp();
+        release(desk.ds_full[steps % 2]);
+    }
+
+    /* The steps of a tile. The warpgroups take turns at the sums: while one has the tensor cores, the other computes
+     * weights and dS. The first has dQ a step later than the second, so that it need not wait for the second's dS. */
     __device__ __forceinline__ void sweep(float (&dk)[S::depth / 2], float (&dv)[S::depth / 2]) {
-        float scores[S::queries / 2];
-        mbarrier_wait(shared_address(&desk.full[slot.index]), slot.parity);
-        start_scores(scores, base + S::k_at, stage());
-        for (bool add = false;; add = true) {
-            float grads[S::queries / 2], dq[S::depth / 4];
-            uint32_t weights[S::queries / 4], ds[S::queries / 4];
-            start_scores(grads, base + S::v_at, stage() + S::q_bytes);
-            if (add) {
-                tell();
-            }
-            const bool hides = desk.steps[slot.index].hides, more = desk.steps[slot.index].more;
-            float sums[S::queries / 4], deltas[2][S::queries / 8];
-            numbers(sums, 0, 0);
-            wgmma_wait<1>();
-            wgmma_hold(scores);
-            if (hides) {
-                mask(scores, desk.steps[slot.index]);
-            }
-            weigh(scores, sums, weights);
-            start_sums(dv, weights, stage() + S::q_bytes, add);
-            numbers(deltas[0], 1, 0);
-            wgmma_wait<1>();
-            wgmma_hold(grads);
-            numbers(deltas[1], 1, S::queries / 8);
-            differentiate<0>(scores, grads, deltas[0], ds);
-            differentiate<1>(scores, grads, deltas[1], ds);
-            start_sums(dk, ds, stage(), add);
-            fence_shared_for_async();
-            barrier_sync(1, 256);
-            start_dq(dq);
-            wgmma_wait<0>();
-            wgmma_hold(dv);
-            wgmma_hold(dk);
-            wgmma_hold(dq);
-            release(desk.empty[slot.index]);
-            slot.next();
-            if (!more) {
-                put(dq);
-                tell();
-                return;
-            }
+        float scores[S::queries / 2], grads[S::queries / 2];
+        uint32_t weights[S::queries / 4], ds[S::queries / 4];
+        const uint32_t late = group ^ 1;
+#pragma unroll
+        for (int i = 0; i < S::depth / 2; i++) {
+            dk[i] = dv[i] = 0;
+        }
+        bool has_dq = !late;
+        for (bool more = true; more; has_dq = true) {
+            float dq[S::dq_columns / 2];
             mbarrier_wait(shared_address(&desk.full[slot.index]), slot.parity);
             start_scores(scores, base + S::k_at, stage());
-            put(dq);
+            start_scores(grads, base + S::v_at, stage() + S::q_bytes);
+            more = desk.steps[slot.index].more;
+            wgmma_wait<1>();
+            wgmma_hold(scores);
+            weigh_step(scores, grads, weights, ds);
+            take_turn();
+            if (has_dq) {
+                await_ds(steps - late);
+            }
+            start_sums<true>(dq, steps - late, dv, dk, weights, ds);
+            pass_turn();
+            wgmma_wait<0>();
+            wgmma_hold(dq);
+            wgmma_hold(dv);
+            wgmma_hold(dk);
+            release(desk.empty[slot.index]);
+            slot.next();
+            if (has_dq) {
+                put(dq, steps - late);
+            }
+            steps++;
+        }
+        if (late) {
+            float dq[S::dq_columns / 2];
+            await_ds(steps - 1);
+            start_sums<false>(dq, steps - 1, dv, dk, weights, ds);
+            wgmma_wait<0>();
+            wgmma_hold(dq);
+            put(dq, steps - 1);
         }
     }
 };

@@ -39,6 +39,10 @@ template <int N> struct wgmma {
         emulated_start({d, nullptr, a, b, N, BF16, A_MN, B_MN, add});
     }
 
+    template <bool BF16, bool A_MN, bool B_MN> static void shared_first(float (&d)[N / 2], uint64_t a, uint64_t b) {
+        emulated_start({d, nullptr, a, b, N, BF16, A_MN, B_MN, false});
+    }
+
     template <bool BF16, bool B_MN> static void registers(float (&d)[N / 2], const uint32_t *a, uint64_t b, bool add) {
         emulated_start({d, a, 0, b, N, BF16, false, B_MN, add});
     }
