@@ -96,7 +96,7 @@ static void run_workers(const weft_walk *walk, weft_grid tiles, uint64_t *random
             assert_int_equal(v.direction, 1);
         } else if (walk->sweep == WEFT_SWEEP_PAIR) {
             assert_int_equal(v.direction, v.tile.col / walk->cluster_cols % 2 == 0 ? 1 : -1);
-        } else if (walk->sweep == WEFT_SWEEP_SHIFT_CAUSAL) { /* what is mirrored comes down */
+        } else if (weft_sweep_folds(walk->sweep)) { /* what is mirrored comes down */
             const int64_t cols = weft_ceil_divide(walk->cols, walk->cluster_cols);
             assert_int_equal(v.direction, v.tile.col / walk->cluster_cols < cols - cols / 2 ? 1 : -1);
         } else if (walk->sweep != WEFT_SWEEP_SAWTOOTH) {

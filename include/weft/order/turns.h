@@ -36,7 +36,7 @@ typedef struct weft_turns {
 /** What the turns of one tile have in common. */
 typedef struct weft_turn {
     int64_t batch, col;
-    weft_rows group; /**< columns of tiles; under shift-causal those of the long ones */
+    weft_rows group; /**< columns of tiles; where they fold, those of the long ones */
 } weft_turn;
 
 WEFT_INLINE weft_turns weft_turns_of(const weft_walk *walk, int64_t together, int from_end) {
@@ -99,9 +99,9 @@ WEFT_INLINE int64_t weft_turns_count(const weft_turns *turns, const weft_reach *
     return weft_turns_before(reach, batch, step, turns->cols);
 }
 
-/** The long tiles of shift-causal are the first so many; the others are short. */
+/** The long tiles of sweeps that fold are the first so many; the others are short. */
 WEFT_INLINE int64_t weft_turns_long(const weft_turns *turns) {
-    return turns->sweep == WEFT_SWEEP_SHIFT_CAUSAL ? turns->cols - turns->cols / 2 : turns->cols;
+    return weft_sweep_folds(turns->sweep) ? turns->cols - turns->cols / 2 : turns->cols;
 }
 
 /** The turns of a tile. */
@@ -120,8 +120,8 @@ WEFT_INLINE weft_turn weft_turn_of_visit(const weft_turns *turns, const weft_vis
 WEFT_INLINE int64_t weft_turn_at(const weft_turns *turns, const weft_reach *reach, const weft_turn *turn, int64_t step) {
 #define WEFT_BEFORE(column) weft_turns_before(reach, turn->batch, step, column)
     const int64_t cols = turns->cols, col = turn->col, begin = turn->group.begin, end = turn->group.end;
-    const int paired = turns->sweep == WEFT_SWEEP_SHIFT_CAUSAL;
-    /* Groups that add before this one; under shift-causal with the short tiles of their long ones. */
+    const int paired = weft_sweep_folds(turns->sweep);
+    /* Groups that add before this one; where they fold, with the short tiles of their long ones. */
     int64_t before = turns->from_end ? WEFT_BEFORE(paired ? weft_larger(cols - end, end) : cols) - WEFT_BEFORE(end)
                                      : WEFT_BEFORE(begin) + (paired ? WEFT_BEFORE(cols) - WEFT_BEFORE(cols - begin) : 0);
     if (!weft_sweep_shifts(turns->sweep)) {
@@ -132,9 +132,10 @@ WEFT_INLINE int64_t weft_turn_at(const weft_turns *turns, const weft_reach *reac
         return before + WEFT_BEFORE(end) - WEFT_BEFORE(begin) + WEFT_BEFORE(col) -
                WEFT_BEFORE(weft_larger(cols - end, most));
     }
-    /* First those that begin at this step or before it, the nearest first; then those that come round to it. */
+    /* First those that begin at this step or before it, the nearest first; then those that come round to it. Nobody comes
+     * round under fold-causal, and who is ahead stays ahead for all heads that a tile goes through. */
     const int64_t started = weft_divide((step + 1) * cols + turns->steps - 1, &turns->by_steps) - (paired ? cols / 2 : 0);
-    const int64_t middle = weft_between(started, begin, end);
+    const int64_t middle = turns->sweep == WEFT_SWEEP_FOLD_CAUSAL ? end : weft_between(started, begin, end);
     if (col >= middle) {
         before += WEFT_BEFORE(middle) - WEFT_BEFORE(begin);
     }

@@ -41,14 +41,19 @@ typedef enum weft_sweep {
     WEFT_SWEEPS = WEFT_SWEEP_END - 1
 } weft_sweep;
 
-/** Whether a position is two tiles (or clusters of tiles), one visit each. */
-WEFT_INLINE int weft_sweep_pairs(int32_t sweep) {
-    return sweep == WEFT_SWEEP_PAIR || sweep == WEFT_SWEEP_SHIFT_CAUSAL;
+/** Whether a position is a long tile and a short one: the c-th column of a causal mask and the c-th from the end. */
+WEFT_INLINE int weft_sweep_folds(int32_t sweep) {
+    return sweep == WEFT_SWEEP_SHIFT_CAUSAL || sweep == WEFT_SWEEP_FOLD_CAUSAL;
 }
 
-/** Whether tiles begin at steps of their own and wrap around. */
+/** Whether a position is two tiles (or clusters of tiles), one visit each. */
+WEFT_INLINE int weft_sweep_pairs(int32_t sweep) {
+    return sweep == WEFT_SWEEP_PAIR || weft_sweep_folds(sweep);
+}
+
+/** Whether the tiles of a head are at steps of their own, so that many of them can run at once and add in turn. */
 WEFT_INLINE int weft_sweep_shifts(int32_t sweep) {
-    return sweep == WEFT_SWEEP_SHIFT || sweep == WEFT_SWEEP_SHIFT_CAUSAL;
+    return sweep == WEFT_SWEEP_SHIFT || weft_sweep_folds(sweep);
 }
 
 /** The dispatches of orders.def; WEFT_DISPATCHES is how many there are. */
@@ -203,9 +208,10 @@ WEFT_INLINE void weft_visit_range(const weft_walk *walk, weft_visit *visit, int3
 }
 
 /** Where tile column `col` begins in a ring of all steps: step col, scaled to `steps` for `cols` columns; under
- * shift-causal half of the ring further on, for the first half of the columns. Grows from column to column. */
+ * shift-causal half of the ring further on, for the first half of the columns. Grows from column to column. Under
+ * fold-causal a tile begins with the first step that it reaches. */
 WEFT_INLINE int64_t weft_shift_start(int32_t sweep, int64_t cols, int64_t steps, int64_t col) {
-    return (col + (sweep == WEFT_SWEEP_SHIFT_CAUSAL ? cols / 2 : 0)) * steps / cols;
+    return sweep == WEFT_SWEEP_FOLD_CAUSAL ? 0 : (col + (sweep == WEFT_SWEEP_SHIFT_CAUSAL ? cols / 2 : 0)) * steps / cols;
 }
 
 /** Lets a visit of a backward pass begin where its sweep says and wrap around. A tile that does not reach the step where it
@@ -230,7 +236,7 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
                                    int backward, weft_visit *visit) {
     const weft_tile t = weft_order_tile(&walk->order, position);
     int64_t col = t.col * walk->visits + which;
-    if (backward && walk->sweep == WEFT_SWEEP_SHIFT_CAUSAL) { /* the c-th column and the c-th from the end */
+    if (backward && weft_sweep_folds(walk->sweep)) { /* the c-th column and the c-th from the end */
         col = which ? weft_ceil_divide(walk->cols, walk->cluster_cols) - 1 - t.col : t.col;
         if (which && col == t.col) {
             return 0;

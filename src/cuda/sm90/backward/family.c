@@ -126,7 +126,7 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
  * wait for each other's adds, and those that begin a round later keep the others. */
 static int64_t enough_workers(const weft_attention *p, int32_t sweep, int64_t all) {
     const int64_t tiles = weft_ceil_divide(p->kv_seq, KEYS);
-    const int64_t head = sweep == WEFT_SWEEP_SHIFT_CAUSAL ? weft_ceil_divide(tiles, 2) : tiles; /* positions */
+    const int64_t head = weft_sweep_folds(sweep) ? weft_ceil_divide(tiles, 2) : tiles; /* positions */
     const int64_t positions = p->batch * p->kv_heads * head, rounds = weft_ceil_divide(positions, all);
     const int64_t fewest = weft_ceil_divide(positions, rounds), whole = weft_ceil_divide(fewest, head) * head;
     return whole <= all ? whole : fewest;
@@ -143,9 +143,10 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     const int shifts = schedule->dispatch != WEFT_DISPATCH_GRID &&
                        (schedule->order == WEFT_ORDER_HEAD_FIRST || schedule->order == WEFT_ORDER_REVERSE);
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = !shifts                                  ? WEFT_SWEEP_FORWARD
-                          : plan->attention.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT
-                                                                   : WEFT_SWEEP_SHIFT_CAUSAL;
+        schedule->sweep = !shifts                                            ? WEFT_SWEEP_FORWARD
+                          : plan->attention.mask == WEFT_MASK_NONE           ? WEFT_SWEEP_SHIFT
+                          : plan->attention.heads > plan->attention.kv_heads ? WEFT_SWEEP_FOLD_CAUSAL
+                                                                             : WEFT_SWEEP_SHIFT_CAUSAL;
     }
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
         schedule->dispatch = weft_sweep_shifts(schedule->sweep) ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
