@@ -64,6 +64,10 @@ weft_status weft_turns_make(weft_turns *turns, const weft_walk *walk, weft_messa
                          "adds take no turns with clusters, nor in order %s with more than %d positions",
                          weft_order_describe(o->kind)->name, MOST);
     }
+    if (shifts && o->kind == WEFT_ORDER_HEAD_FIRST) {
+        *turns = weft_turns_of(walk, weft_smaller(cols, walk->workers), walk->workers, 0);
+        return WEFT_OK;
+    }
     started *lines = malloc((size_t)lines_of(o) * sizeof *lines);
     if (!lines) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for the turns of %lld heads", (long long)lines_of(o));
@@ -91,6 +95,6 @@ weft_status weft_turns_make(weft_turns *turns, const weft_walk *walk, weft_messa
                          "adds take no turns in order %s: %lld workers do not run a head at once",
                          weft_order_describe(o->kind)->name, (long long)walk->workers);
     }
-    *turns = weft_turns_of(walk, together, from_end);
+    *turns = weft_turns_of(walk, together, 0, from_end);
     return WEFT_OK;
 }

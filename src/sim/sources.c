@@ -277,7 +277,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     if (status || (status = check_rates(plan, message))) {
         return status;
     }
-    walk->turns = weft_turns_of(&plan->walk, 1, 0);
+    walk->turns = weft_turns_of(&plan->walk, 1, 0, 0);
     if (profile->in_turn && plan->operation->refused_sweep && !walk->tiling.dq_pass) {
         source->turn = turn_of;
         source->add_seconds = (double)plan->machine.l2_sector * sharers(plan) / plan->machine.l2_bandwidth;

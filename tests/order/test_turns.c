@@ -253,8 +253,9 @@ static int64_t rounds_in_step(int32_t sweep, int32_t order, weft_mask mask, int6
 }
 
 /* What the sweeps are for. With a worker for each tile, or for each pair, and every step as long as any other, nobody waits
- * under shift and shift-causal, head after head. Tiles that all begin at one block wait for each other at every head, and
- * under a causal mask tiles that come down wait less than tiles that go up. */
+ * under shift and shift-causal, head after head, also where the tiles of a head are in two waves of workers. Tiles that all
+ * begin at one block wait for each other at every head, and under a causal mask tiles that come down wait less than tiles
+ * that go up. */
 static void shifted_tiles_do_not_wait(void **state) {
     (void)state;
     enum { N = 16, HEADS = 3 };
@@ -266,6 +267,8 @@ static void shifted_tiles_do_not_wait(void **state) {
     assert_int_equal(rounds_in_step(WEFT_SWEEP_SHIFT, order, WEFT_MASK_NONE, HEADS, 2 * N, 2 * N, N, &together),
                      HEADS * 4 * N);
     assert_int_equal(together, N); /* more tiles than workers: two groups */
+    assert_int_equal(rounds_in_step(WEFT_SWEEP_SHIFT, order, WEFT_MASK_NONE, 4, N, N, N / 2 + N, NULL), 3 * N);
+    assert_int_equal(rounds_in_step(WEFT_SWEEP_SHIFT, order, WEFT_MASK_NONE, 4, 3 * N, 3 * N, 2 * N, NULL), 6 * 3 * N);
     assert_int_equal(rounds_in_step(WEFT_SWEEP_SHIFT_CAUSAL, order, WEFT_MASK_CAUSAL, HEADS, N, N, N / 2, &together),
                      HEADS * (N + 1));
     assert_int_equal(together, N / 2);
@@ -284,7 +287,7 @@ static void groups_follow_the_order(void **state) {
     (void)state;
     int64_t together;
     rounds_in_step(WEFT_SWEEP_SHIFT, WEFT_ORDER_HEAD_FIRST, WEFT_MASK_NONE, 4, 16, 16, 5, &together);
-    assert_int_equal(together, 4); /* four groups, none of them small */
+    assert_int_equal(together, 5); /* groups are waves of workers */
     rounds_in_step(WEFT_SWEEP_SHIFT, WEFT_ORDER_REVERSE, WEFT_MASK_NONE, 4, 16, 16, 8, &together);
     assert_int_equal(together, 8);
     rounds_in_step(WEFT_SWEEP_SHIFT, WEFT_ORDER_BLOCK_FIRST, WEFT_MASK_NONE, 4, 16, 16, 8, &together);

@@ -10,9 +10,10 @@
  *       wait until counter[head][step] == weft_turn_at(&turns, &walk.reach, &turn, step); add; counter[head][step]++;
  *   }
  *
- * Positions of a head (tiles, or pairs of them) form groups of `together` neighbouring columns. Groups add one after the
- * other in the order in which they start. In a group, tiles add in the order in which they come by when all of them start
- * at once and every step takes equally long; so under shift and shift-causal nobody waits.
+ * Positions of a head (tiles, or pairs of them) form groups of `together` neighbouring columns, or of those that are in one
+ * wave of workers. Groups add one after the other in the order in which they start. In a group, tiles add in the order in
+ * which they come by when all of them start at once and every step takes equally long; so under shift and shift-causal
+ * nobody waits.
  *
  * Nobody waits for ever if workers take positions in their order, the positions of a group are all among `workers`
  * neighbouring ones, and `workers` workers run at the same time: weft_turns_make() in src/order/turns.h sees to the first
@@ -27,10 +28,11 @@
 /** The turns of all tiles of a walk: a plain value that can be passed to a kernel. */
 typedef struct weft_turns {
     int64_t cols, steps; /**< tiles of a head, and steps that there are: blocks of keys and of queries */
-    int64_t together;    /**< columns of positions in a group, at least 1 */
+    int64_t together;    /**< columns of positions in a group, at least 1; of waves, at most */
+    int64_t workers;     /**< above 0: groups are waves of so many positions, heads being taken one after the other */
     int32_t sweep;       /**< a weft_sweep */
     int32_t from_end;    /**< 1: groups start, and add, from the last to the first */
-    weft_divisor by_steps;
+    weft_divisor by_steps, by_workers, by_positions;
 } weft_turns;
 
 /** What the turns of one tile have in common. */
@@ -39,14 +41,17 @@ typedef struct weft_turn {
     weft_rows group; /**< columns of tiles; where they fold, those of the long ones */
 } weft_turn;
 
-WEFT_INLINE weft_turns weft_turns_of(const weft_walk *walk, int64_t together, int from_end) {
+WEFT_INLINE weft_turns weft_turns_of(const weft_walk *walk, int64_t together, int64_t workers, int from_end) {
     weft_turns t;
     t.cols = walk->cols;
     t.steps = weft_divide(walk->reach.columns - 1, &walk->reach.by_tile_columns) + 1;
     t.together = together;
+    t.workers = workers;
     t.sweep = walk->sweep;
     t.from_end = from_end;
     t.by_steps = weft_divisor_make((uint64_t)t.steps);
+    t.by_workers = weft_divisor_make((uint64_t)(workers > 0 ? workers : 1));
+    t.by_positions = weft_divisor_make((uint64_t)walk->order.grid.cols);
     return t;
 }
 
@@ -111,6 +116,13 @@ WEFT_INLINE weft_turn weft_turn_of_visit(const weft_turns *turns, const weft_vis
     weft_turn t;
     t.batch = visit->tile.batch;
     t.col = col;
+    if (turns->workers > 0) {
+        const int64_t head = weft_divide(visit->position, &turns->by_positions) * (int64_t)turns->by_positions.value;
+        const int64_t wave = weft_divide(visit->position, &turns->by_workers) * turns->workers;
+        t.group.begin = weft_larger(wave - head, 0);
+        t.group.end = weft_smaller(wave + turns->workers - head, most);
+        return t;
+    }
     t.group.begin = (col < most ? col : turns->cols - 1 - col) / each * each;
     t.group.end = weft_smaller(t.group.begin + each, most);
     return t;
