@@ -43,7 +43,8 @@ static void parameters(void **state) {
         p.mask = masks[round % 3];
         p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -100, 100) : 0;
         s.sweep = 1 + round % WEFT_SWEEPS;
-        s.sweep = weft_sweep_folds(s.sweep) && p.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : s.sweep;
+        s.sweep = (weft_sweep_folds(s.sweep) || weft_sweep_climbs(s.sweep)) && p.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT
+                                                                                                        : s.sweep;
         s.order = round % 4 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
         s.dispatch = weft_sweep_shifts(s.sweep) ? WEFT_DISPATCH_STATIC + round / 6 % 2 : 1 + round / 6 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
@@ -71,9 +72,9 @@ static void launches(void **state) {
         const weft_cuda_plan *c = plan->placed;
         assert_int_equal(c->pass_count, 3);
         assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
-        assert_int_equal(plan->schedule.sweep, sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_FOLD_CAUSAL);
-        assert_int_equal(plan->schedule.dispatch, sweep ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_STATIC);
-        assert_int_equal(c->turns.together, sweep ? 1 : 2);
+        assert_int_equal(plan->schedule.sweep, sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_CLIMB_CAUSAL);
+        assert_int_equal(plan->schedule.dispatch, sweep ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
+        assert_int_equal(c->turns.together, sweep ? 1 : 4);
         assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * 128 + 2 * 64 + 1));
         const int before = counts()->launches, together = counts()->cooperative;
         assert_int_equal(weft_plan_run(plan, &x.data, NULL), WEFT_OK);

@@ -145,9 +145,9 @@ WEFT_INLINE int64_t weft_turn_at(const weft_turns *turns, const weft_reach *reac
                WEFT_BEFORE(weft_larger(cols - end, most));
     }
     /* First those that begin at this step or before it, the nearest first; then those that come round to it. Nobody comes
-     * round under fold-causal, and who is ahead stays ahead for all heads that a tile goes through. */
+     * round who climbs. */
     const int64_t started = weft_divide((step + 1) * cols + turns->steps - 1, &turns->by_steps) - (paired ? cols / 2 : 0);
-    const int64_t middle = turns->sweep == WEFT_SWEEP_FOLD_CAUSAL ? end : weft_between(started, begin, end);
+    const int64_t middle = weft_sweep_climbs(turns->sweep) ? end : weft_between(started, begin, end);
     if (col >= middle) {
         before += WEFT_BEFORE(middle) - WEFT_BEFORE(begin);
     }

@@ -53,7 +53,13 @@ WEFT_INLINE int weft_sweep_pairs(int32_t sweep) {
 
 /** Whether the tiles of a head are at steps of their own, so that many of them can run at once and add in turn. */
 WEFT_INLINE int weft_sweep_shifts(int32_t sweep) {
-    return sweep == WEFT_SWEEP_SHIFT || weft_sweep_folds(sweep);
+    return sweep == WEFT_SWEEP_SHIFT || sweep == WEFT_SWEEP_CLIMB_CAUSAL || weft_sweep_folds(sweep);
+}
+
+/** Whether those tiles begin with the first step that they reach and go up. Under a causal mask who is ahead then stays
+ * ahead, for all heads that a tile goes through. */
+WEFT_INLINE int weft_sweep_climbs(int32_t sweep) {
+    return sweep == WEFT_SWEEP_FOLD_CAUSAL || sweep == WEFT_SWEEP_CLIMB_CAUSAL;
 }
 
 /** The dispatches of orders.def; WEFT_DISPATCHES is how many there are. */
@@ -208,10 +214,10 @@ WEFT_INLINE void weft_visit_range(const weft_walk *walk, weft_visit *visit, int3
 }
 
 /** Where tile column `col` begins in a ring of all steps: step col, scaled to `steps` for `cols` columns; under
- * shift-causal half of the ring further on, for the first half of the columns. Grows from column to column. Under
- * fold-causal a tile begins with the first step that it reaches. */
+ * shift-causal half of the ring further on, for the first half of the columns. Grows from column to column. Tiles
+ * that climb begin with the first step that they reach. */
 WEFT_INLINE int64_t weft_shift_start(int32_t sweep, int64_t cols, int64_t steps, int64_t col) {
-    return sweep == WEFT_SWEEP_FOLD_CAUSAL ? 0 : (col + (sweep == WEFT_SWEEP_SHIFT_CAUSAL ? cols / 2 : 0)) * steps / cols;
+    return weft_sweep_climbs(sweep) ? 0 : (col + (sweep == WEFT_SWEEP_SHIFT_CAUSAL ? cols / 2 : 0)) * steps / cols;
 }
 
 /** Lets a visit of a backward pass begin where its sweep says and wrap around. A tile that does not reach the step where it

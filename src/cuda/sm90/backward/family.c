@@ -132,27 +132,42 @@ static int64_t enough_workers(const weft_attention *p, int32_t sweep, int64_t al
     return whole <= all ? whole : fewest;
 }
 
-/* Tiles shift: each begins at blocks of its own, so that its adds meet no others. That needs workers that all run, and the
- * tiles of a head one after the other. */
+/* Whether pairs of a long tile and a short one leave many workers idle in their last round: single tiles, the long ones of
+ * a head first, do not. */
+static int leaves_idle(const weft_attention *p, int64_t all) {
+    const int64_t positions = p->batch * p->kv_heads * weft_ceil_divide(weft_ceil_divide(p->kv_seq, KEYS), 2);
+    return 16 * positions < 15 * weft_ceil_divide(positions, all) * all;
+}
+
+/* Tiles are at blocks of their own, so that their adds meet no others. That needs workers that all run, and the tiles of a
+ * head one after the other. */
+static int32_t choose_sweep(const weft_attention *p, const weft_schedule *s, int64_t all) {
+    if (s->dispatch == WEFT_DISPATCH_GRID || (s->order != WEFT_ORDER_HEAD_FIRST && s->order != WEFT_ORDER_REVERSE)) {
+        return WEFT_SWEEP_FORWARD;
+    }
+    return p->mask == WEFT_MASK_NONE                                    ? WEFT_SWEEP_SHIFT
+           : s->dispatch != WEFT_DISPATCH_STATIC && leaves_idle(p, all) ? WEFT_SWEEP_CLIMB_CAUSAL
+           : p->heads > p->kv_heads                                     ? WEFT_SWEEP_FOLD_CAUSAL
+                                                                        : WEFT_SWEEP_SHIFT_CAUSAL;
+}
+
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
+    const int64_t all = device->multiprocessors;
     (void)choice;
     if (schedule->order == WEFT_ORDER_CHOOSE) {
         schedule->order = WEFT_ORDER_HEAD_FIRST;
     }
-    const int shifts = schedule->dispatch != WEFT_DISPATCH_GRID &&
-                       (schedule->order == WEFT_ORDER_HEAD_FIRST || schedule->order == WEFT_ORDER_REVERSE);
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = !shifts                                            ? WEFT_SWEEP_FORWARD
-                          : plan->attention.mask == WEFT_MASK_NONE           ? WEFT_SWEEP_SHIFT
-                          : plan->attention.heads > plan->attention.kv_heads ? WEFT_SWEEP_FOLD_CAUSAL
-                                                                             : WEFT_SWEEP_SHIFT_CAUSAL;
+        schedule->sweep = choose_sweep(&plan->attention, schedule, all);
     }
-    if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
-        schedule->dispatch = weft_sweep_shifts(schedule->sweep) ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
+    if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) { /* tiles that climb are of unlike lengths */
+        schedule->dispatch = schedule->sweep == WEFT_SWEEP_CLIMB_CAUSAL ? WEFT_DISPATCH_DYNAMIC
+                             : weft_sweep_shifts(schedule->sweep)       ? WEFT_DISPATCH_STATIC
+                                                                        : WEFT_DISPATCH_GRID;
     }
     if (schedule->workers == 0 && schedule->dispatch == WEFT_DISPATCH_STATIC) {
-        schedule->workers = enough_workers(&plan->attention, schedule->sweep, device->multiprocessors);
+        schedule->workers = enough_workers(&plan->attention, schedule->sweep, all);
     }
 }
 
