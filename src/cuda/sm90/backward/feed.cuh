@@ -57,8 +57,9 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
         const bool more = next.more;
         const uint32_t kv_full = shared_address(&desk.kv_full);
         mbarrier_wait(shared_address(&desk.kv_empty), tiles % 2 ^ 1);
-        desk.job = next;
-        const backward_job &job = desk.job;
+        mbarrier_wait(shared_address(&desk.job_empty[tiles % 2]), tiles / 2 % 2 ^ 1);
+        desk.job[tiles % 2] = next;
+        const backward_job &job = desk.job[tiles % 2];
         if (!more) {
             mbarrier_arrive(kv_full);
             return;
@@ -119,10 +120,14 @@ template <class S>
 static __device__ __forceinline__ void backward_add(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                     uint32_t base, uint32_t place) {
     const int lane = (int)threadIdx.x % 32;
-    const backward_job &job = desk.job;
     uint32_t steps = 0;
     for (uint32_t tiles = 0;; tiles++) {
+        const backward_job &job = desk.job[tiles % 2];
         mbarrier_wait_idly(shared_address(&desk.kv_full), tiles % 2);
+        __syncwarp();
+        if (tiles > 0 && lane == 0) { /* no lane reads the one before, and none misses this one */
+            mbarrier_arrive(shared_address(&desk.job_empty[(tiles - 1) % 2]));
+        }
         if (!job.more) {
             return;
         }
@@ -144,10 +149,6 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
                     __syncwarp();
                 }
             }
-        }
-        __syncwarp(); /* no lane still reads the job */
-        if (lane == 0) {
-            mbarrier_arrive(shared_address(&desk.kv_empty));
         }
     }
 }

@@ -16,11 +16,13 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
     backward_consumer<S> consumer(p, desk, base, group);
     for (uint32_t tiles = 0;; tiles++) {
         mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
-        if (!desk.job.more) {
+        const backward_job &next = desk.job[tiles % 2];
+        if (!next.more) {
             return;
         }
+        const struct { int batch, head, key; } job = {next.batch, next.head, next.key};
         float dk[S::depth / 2], dv[S::depth / 2];
-        if (desk.job.steps > 0) {
+        if (next.steps > 0) {
             consumer.sweep(dk, dv);
         } else {
 #pragma unroll
@@ -28,16 +30,13 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
                 dk[i] = dv[i] = 0;
             }
         }
-        const backward_job job = desk.job;
+        consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
         const weft_strides &ks = p.k_strides, &vs = p.v_strides;
         char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
         char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);
-        backward_store<S>(p, job, group, dv, 1.0f, base + S::v_at, grad_v, 2 * vs.seq);
-        barrier_sync(1, 256); /* nobody reads K any more */
-        backward_store<S>(p, job, group, dk, p.scale, base + S::k_at, grad_k, 2 * ks.seq);
-        fence_shared_for_async();
-        __syncwarp();
-        consumer.release(desk.kv_empty);
+        const uint32_t place = consumer.free_place();
+        backward_store<S>(p, job.key, group, dv, 1.0f, place, grad_v, 2 * vs.seq);
+        backward_store<S>(p, job.key, group, dk, p.scale, place, grad_k, 2 * ks.seq);
     }
 }
 
@@ -49,7 +48,7 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
     const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
         mbarrier_init(shared_address(&desk.kv_full), 1);
-        mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups + 2);
+        mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups);
         for (int i = 0; i < S::stages; i++) {
             mbarrier_init(shared_address(&desk.full[i]), 1);
             mbarrier_init(shared_address(&desk.empty[i]), 4 * S::groups);
@@ -58,6 +57,7 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
             mbarrier_init(shared_address(&desk.ds_full[i]), 4 * S::groups);
             mbarrier_init(shared_address(&desk.ds_empty[i]), 4 * S::groups);
             mbarrier_init(shared_address(&desk.turn[i]), 4);
+            mbarrier_init(shared_address(&desk.job_empty[i]), 2);
             mbarrier_init(shared_address(&desk.dq_full[i]), 4 * S::groups);
             mbarrier_init(shared_address(&desk.dq_empty[i]), 1);
         }

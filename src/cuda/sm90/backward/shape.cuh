@@ -60,13 +60,14 @@ struct backward_step {
 /* Barriers, steps and the job of a CTA. */
 template <class S> struct backward_desk {
     uint64_t kv_full, kv_empty;
+    uint64_t job_empty[2]; /* by who adds: later than K and V are */
     uint64_t full[S::stages], empty[S::stages];
     uint64_t ds_full[2], ds_empty[2];
     uint64_t dq_full[2], dq_empty[2];
     uint64_t turn[2]; /* each consumer's, at the tensor cores */
     backward_step steps[S::stages];
-    backward_job job;
-    weft_worker worker; /* the producer's */
+    backward_job job[2]; /* of even tiles and of odd ones */
+    weft_worker worker;  /* the producer's */
 };
 
 /* Goes through the steps of a tile: heads of its group, blocks of queries. */

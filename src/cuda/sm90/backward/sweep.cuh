@@ -207,6 +207,12 @@ template <class S> struct backward_consumer {
         release(desk.ds_full[steps % 2]);
     }
 
+    /* Where the next dS will go, when nobody reads the last but one there: this warpgroup's rows are its own until then. */
+    __device__ __forceinline__ uint32_t free_place() const {
+        mbarrier_wait(shared_address(&desk.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        return ds_place(steps);
+    }
+
     /* The steps of a tile. The warpgroups take turns at the sums: while one has the tensor cores, the other computes
      * weights and dS. The first has dQ a step later than the second, so that it need not wait for the second's dS. */
     __device__ __forceinline__ void sweep(float (&dk)[S::depth / 2], float (&dv)[S::depth / 2]) {
