@@ -141,7 +141,8 @@ static void check_turns(uint64_t *random, unsigned long long *device, unsigned l
         weft_order_init(&order, i % 2 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE, weft_walk_positions(tiles, sweep, 1, 1),
                         0, WEFT_AXIS_N, 1);
         weft_walk_init(&walk, &order, tiles, sweep, WEFT_DISPATCH_GRID, 1, 1, 132, reach);
-        const weft_turns turns = weft_turns_of(&walk, random_between(random, 1, order.grid.cols), i % 2 == 0);
+        const weft_turns turns = weft_turns_of(&walk, random_between(random, 1, order.grid.cols),
+                                               i % 2 && i % 3 ? random_between(random, 1, 132) : 0, i % 2 == 0);
         const size_t count = (size_t)(order.count * walk.visits);
         CHECK(cudaMemset(device, 0, count * sizeof *device));
         all_turns<<<(unsigned)((order.count + 63) / 64), 64>>>(walk, turns, device);
