@@ -33,6 +33,19 @@ static const void *data_of(const weft_tensor_map *map, const weft_strides *strid
     return fits ? (const void *)(uintptr_t)t->data : NULL;
 }
 
+/* The general form reads a band, and the lengths of its sequences. */
+static void set_band(weft_attention *problem, const weft_reach *reach) {
+    const weft_band *band = &reach->band;
+    problem->mask = band->from_end ? WEFT_MASK_WINDOW_BOTTOM_RIGHT : WEFT_MASK_WINDOW;
+    problem->offset = band->offset;
+    problem->left = band->left < WEFT_BAND_OPEN ? band->left : -1;
+    problem->right = band->right < WEFT_BAND_OPEN ? band->right : -1;
+    problem->chunk = band->chunk;
+    problem->prefix = band->prefix;
+    problem->lengths = reach->sequences.lengths;
+    problem->sequences = reach->sequences.packed ? reach->sequences.count : 0;
+}
+
 static int describe(job *j, const char *kernel) {
     const weft_hopper_backward_params *p = j->p;
     const weft_attention none = WEFT_ATTENTION_INIT;
@@ -54,6 +67,12 @@ static int describe(job *j, const char *kernel) {
     j->problem.dtype = (weft_dtype)weft_dtype_find(dtype);
     j->problem.mask = p->causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
     j->problem.offset = p->causal ? p->offset : 0;
+    if (strstr(kernel, "__hopper_general_")) {
+        if (p->walk.reach.kind != WEFT_REACH_BAND || !p->walk.reach.transposed) {
+            return 0;
+        }
+        set_band(&j->problem, &p->walk.reach);
+    }
     j->problem.scale = (double)p->scale;
     j->problem.q_strides = p->q_strides;
     j->problem.k_strides = p->k_strides;
@@ -118,8 +137,9 @@ static int run_tiles(const job *j, unsigned grid) {
 
 static void store_queries(const job *j) {
     const weft_attention *p = &j->problem;
-    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
-        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
+    const int64_t rows = weft_attention_rows(p);
+    for (int64_t i = 0; i < p->batch * p->heads * rows; i++) {
+        const int64_t row = i % rows, head = i / rows % p->heads, batch = i / rows / p->heads;
         store_row(&p->q_strides, batch, row, head, p->head_dim, j->grad_q, j->p->grad_q);
     }
 }

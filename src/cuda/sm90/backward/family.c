@@ -32,10 +32,18 @@ static int takes_heads_in_order(int32_t order) {
            order == WEFT_ORDER_BLOCK_FIRST || order == WEFT_ORDER_LONGEST_FIRST;
 }
 
+/* What the general form has beside plain and causal attention. */
+enum { GENERAL = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS };
+
+/* The form that a problem needs: the plain one where it will do. */
+static int32_t form_of(const weft_attention *p) {
+    return weft_attention_lacks(p, 0) ? WEFT_HOPPER_BACKWARD_GENERAL : WEFT_HOPPER_BACKWARD_PLAIN;
+}
+
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const char *lacks = weft_attention_lacks(p, 0);
+    const char *lacks = weft_attention_lacks(p, GENERAL);
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
@@ -91,7 +99,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_backward_variant *v = &variants[i];
-        best = v->dtype == p->dtype && p->head_dim <= v->depth && (!best || v->depth < best->depth) ? v : best;
+        const int takes = v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth;
+        best = takes && (!best || v->depth < best->depth) ? v : best;
     }
     if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != KEYS)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
@@ -125,11 +134,29 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
 /* As few workers as need no more rounds than all would, if possible whole heads of positions at a time: tiles of a head
  * wait for each other's adds, and those that begin a round later keep the others. */
 static int64_t enough_workers(const weft_attention *p, int32_t sweep, int64_t all) {
-    const int64_t tiles = weft_ceil_divide(p->kv_seq, KEYS);
+    const int64_t tiles = p->sequences > 0 ? p->kv_seq / KEYS + p->sequences : weft_ceil_divide(p->kv_seq, KEYS);
     const int64_t head = sweep == WEFT_SWEEP_SHIFT_CAUSAL ? weft_ceil_divide(tiles, 2) : tiles; /* positions */
     const int64_t positions = p->batch * p->kv_heads * head, rounds = weft_ceil_divide(positions, all);
     const int64_t fewest = weft_ceil_divide(positions, rounds), whole = weft_ceil_divide(fewest, head) * head;
     return whole <= all ? whole : fewest;
+}
+
+/* The sweep under which tiles wait least for each other's adds, where workers run together. Where tiles reach a part of the
+ * queries each, they meet few others, and those behind each other begin one after the other. */
+static int32_t best_sweep(const weft_attention *p) {
+    const int32_t parts = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK;
+    if (p->sequences > 0 || (weft_attention_asks(p) & parts)) {
+        return WEFT_SWEEP_FORWARD;
+    }
+    switch (p->mask) {
+    case WEFT_MASK_NONE:
+        return WEFT_SWEEP_SHIFT;
+    case WEFT_MASK_CAUSAL:
+    case WEFT_MASK_CAUSAL_BOTTOM_RIGHT:
+        return WEFT_SWEEP_SHIFT_CAUSAL;
+    default:
+        return WEFT_SWEEP_FORWARD;
+    }
 }
 
 /* Tiles shift: each begins at blocks of its own, so that its adds meet no others. That needs workers that all run, and the
@@ -143,9 +170,7 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     const int shifts = schedule->dispatch != WEFT_DISPATCH_GRID &&
                        (schedule->order == WEFT_ORDER_HEAD_FIRST || schedule->order == WEFT_ORDER_REVERSE);
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = !shifts                                  ? WEFT_SWEEP_FORWARD
-                          : plan->attention.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT
-                                                                   : WEFT_SWEEP_SHIFT_CAUSAL;
+        schedule->sweep = shifts ? best_sweep(&plan->attention) : WEFT_SWEEP_FORWARD;
     }
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
         schedule->dispatch = weft_sweep_shifts(schedule->sweep) ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_GRID;
@@ -226,6 +251,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->counter = counters->own;
     to->walk = *walk;
     to->turns = c->turns;
+    if (v->form == WEFT_HOPPER_BACKWARD_GENERAL && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
+        weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 1);
+    }
     return WEFT_OK;
 }
 

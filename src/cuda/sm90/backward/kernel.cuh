@@ -1,7 +1,8 @@
 /* The Hopper backward: one tile of keys of the walk after the other.
  *
  * A CTA is a producer warpgroup, of which one thread asks for tiles and has K, V, Q and dO copied into shared memory and
- * two warps add dQ to memory, and two consumer warpgroups of 64 keys each, which hold dK and dV in registers. */
+ * two warps add dQ to memory (general: another works out who sees what), and two consumer warpgroups of 64 keys each, which
+ * hold dK and dV in registers. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 #define WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 
@@ -21,6 +22,9 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         }
         float dk[S::depth / 2], dv[S::depth / 2];
         if (desk.job.steps > 0) {
+            if constexpr (S::general) {
+                consumer.clean_keys();
+            }
             consumer.sweep(dk, dv);
         } else {
 #pragma unroll
@@ -28,7 +32,7 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
                 dk[i] = dv[i] = 0;
             }
         }
-        const backward_job job = desk.job;
+        const backward_job_of_form<S> job = desk.job;
         const weft_strides &ks = p.k_strides, &vs = p.v_strides;
         char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
         char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);
@@ -49,9 +53,9 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
     const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
         mbarrier_init(shared_address(&desk.kv_full), 1);
-        mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups + 2);
+        mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups + 2 + S::general);
         for (int i = 0; i < S::stages; i++) {
-            mbarrier_init(shared_address(&desk.full[i]), 1);
+            mbarrier_init(shared_address(&desk.full[i]), 1 + S::general);
             mbarrier_init(shared_address(&desk.empty[i]), 4 * S::groups);
         }
         for (int i = 0; i < 2; i++) {
@@ -71,6 +75,10 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
             backward_produce<S>(p, desk, base);
         } else if (warp == 1 || warp == 2) {
             backward_add<S>(p, desk, base, warp - 1);
+        } else if (warp == 3) {
+            if constexpr (S::general) {
+                backward_look<S>(p, desk);
+            }
         }
     } else {
         registers_raise<S::consumer_registers>();

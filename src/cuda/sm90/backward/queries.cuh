@@ -28,6 +28,29 @@ template <class S> static __device__ __forceinline__ float backward_dot(const ui
     return sum;
 }
 
+/* Whether a query has a gradient, be it zero: of a packed batch, if it is in front of the last sequence's end. */
+template <class S>
+static __device__ __forceinline__ bool backward_has_row(const weft_hopper_backward_params &p, int query) {
+    if constexpr (S::general) {
+        const weft_sequences &all = p.walk.reach.sequences;
+        return query < p.seq && (!all.lengths.q_starts || query < all.lengths.q_starts[all.count]);
+    } else {
+        return query < p.seq;
+    }
+}
+
+/* Whether a query counts: what others have may be anything, and is not read. */
+template <class S>
+static __device__ __forceinline__ bool backward_counts(const weft_hopper_backward_params &p, int batch, int query) {
+    if constexpr (S::general) {
+        const weft_sequences &all = p.walk.reach.sequences;
+        const weft_sequence s = weft_sequence_at(&all, all.lengths.q_starts ? weft_sequence_of_row(&all, query) : batch);
+        return query >= s.rows.begin && query < s.used_end;
+    } else {
+        return query < p.seq;
+    }
+}
+
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
     constexpr int lanes = S::depth / 8; /* of a row */
@@ -39,7 +62,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     for (int row = (int)threadIdx.x / lanes; row < S::queries; row += WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes) {
         const int query = at.block * S::queries + row;
         float delta = 0;
-        if (query < p.seq && lane * 8 < p.head_dim) {
+        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim) {
             const int64_t offset =
                 at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
             delta = backward_dot<S>(*(const uint4 *)((const char *)p.o + 2 * offset),
@@ -50,7 +73,8 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
             delta += __shfl_xor_sync(0xffffffffu, delta, apart);
         }
         if (lane == 0) {
-            const float lse = query < p.seq ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
+            const bool counts = backward_counts<S>(p, at.batch, query);
+            const float lse = counts ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
             const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
             p.deltas[to] = delta;
             p.log2_sums[to] = lse == -INFINITY ? INFINITY : lse * 1.44269504f;
@@ -78,7 +102,7 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
 #pragma unroll
         for (int i = 0; i < S::dq_columns / 8; i++) {
             const int column = (S::by_queries ? 0 : half * S::dq_columns) + i * 8 + lane % 4 * 2;
-            if (row < p.seq && column < p.head_dim) {
+            if (backward_has_row<S>(p, row) && column < p.head_dim) {
                 const float x = r ? sums[i].z : sums[i].x, y = r ? sums[i].w : sums[i].y;
                 *(uint32_t *)(to + 2 * column) = pack_halves<S::bf16>(x * p.scale, y * p.scale);
             }
