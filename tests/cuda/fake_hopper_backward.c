@@ -19,6 +19,7 @@ typedef struct job {
     weft_attention problem;
     weft_attention_gradients data;
     void *grad_q, *grad_k, *grad_v;
+    float *grad_sinks;
 } job;
 
 /* Whether an axis of a tensor is so many elements apart; of one that has a single element nobody asks. */
@@ -44,6 +45,16 @@ static void set_band(weft_attention *problem, const weft_reach *reach) {
     problem->prefix = band->prefix;
     problem->lengths = reach->sequences.lengths;
     problem->sequences = reach->sequences.packed ? reach->sequences.count : 0;
+}
+
+/* And what becomes of scores. */
+static int set_scores(weft_attention *problem, const weft_hopper_backward_scores *s) {
+    const double log2e = 1.44269504088896340736;
+    problem->softcap = (double)s->cap / log2e;
+    problem->extras = (s->sinks ? WEFT_SINKS : 0) | (s->alibi ? WEFT_ALIBI : 0);
+    problem->alibi_stride = s->alibi_stride;
+    const double slope = s->cap > 0 ? 2 * problem->scale * log2e / problem->softcap : 0;
+    return fabs((double)s->cap_scale - slope) <= 1e-6 * slope;
 }
 
 static int describe(job *j, const char *kernel) {
@@ -74,6 +85,9 @@ static int describe(job *j, const char *kernel) {
         set_band(&j->problem, &p->walk.reach);
     }
     j->problem.scale = (double)p->scale;
+    if (!set_scores(&j->problem, &p->scores)) {
+        return 0;
+    }
     j->problem.q_strides = p->q_strides;
     j->problem.k_strides = p->k_strides;
     j->problem.v_strides = p->v_strides;
@@ -88,6 +102,7 @@ static int solve(job *j) {
     j->grad_q = calloc(n.q, 2);
     j->grad_k = calloc(n.k, 2);
     j->grad_v = calloc(n.v, 2);
+    j->grad_sinks = calloc((size_t)j->problem.heads, sizeof(float));
     j->data = no_data;
     j->data.q = data_of(&p->q, &p->q_strides);
     j->data.k = data_of(&p->k, &p->k_strides);
@@ -96,7 +111,11 @@ static int solve(job *j) {
     j->data.grad_q = j->grad_q;
     j->data.grad_k = j->grad_k;
     j->data.grad_v = j->grad_v;
-    return j->grad_q && j->grad_k && j->grad_v && j->data.q && j->data.k && j->data.v && j->data.grad_o == p->grad_o_data &&
+    j->data.grad_sinks = j->grad_sinks;
+    j->data.sinks = p->scores.sinks;
+    j->data.alibi = p->scores.alibi;
+    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && j->data.q && j->data.k && j->data.v &&
+           j->data.grad_o == p->grad_o_data &&
            fabs((double)p->scale_log2 - j->problem.scale * 1.44269504088896340736) <= 1e-6 * fabs((double)p->scale_log2) &&
            weft_ref_attention_backward(&j->problem, &j->data, NULL) == WEFT_OK;
 }
@@ -166,6 +185,9 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     } else if (ends && ok) {
         ok = grid == blocks && adds_are_there(&j);
         store_queries(&j);
+        if (j.p->scores.grad_sinks) {
+            memcpy(j.p->scores.grad_sinks, j.grad_sinks, (size_t)j.problem.heads * sizeof(float));
+        }
     } else if (ok) {
         fake_begin(j.p->counter);
         ok = run_tiles(&j, grid);
@@ -173,5 +195,6 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     free(j.grad_q);
     free(j.grad_k);
     free(j.grad_v);
+    free(j.grad_sinks);
     return ok ? 0 : 1;
 }

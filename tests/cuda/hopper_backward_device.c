@@ -35,7 +35,8 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t m
 }
 
 /* Features of the general form, two at a time and each in turn. */
-static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_CHUNK, WEFT_HAS_PREFIX};
+static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
+                                  WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI};
 enum { GENERAL = sizeof general / sizeof *general };
 
 static void make_general(uint64_t *random, weft_attention *p, int number, drawn_lengths *lengths) {
@@ -71,7 +72,7 @@ static void problems(int rounds, int64_t most) {
         weft_attention p = draw_problem(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, most);
         const drawn_lengths *lengths = round / 2 % 2 ? &drawn : &none;
         if (lengths == &drawn) {
-            make_general(&random, &p, round / 4, &drawn);
+            make_general(&random, &p, round / 4 * 2 + round % 2, &drawn);
         }
         const weft_schedule s = draw_schedule(&random, &p);
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
@@ -108,6 +109,7 @@ int main(int argc, char **argv) {
     few_keys();
     repeats(most, 0, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
     repeats(most, 0, "hopper_backward", WEFT_SWEEP_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    repeats(most, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
     printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;

@@ -33,7 +33,10 @@ static int takes_heads_in_order(int32_t order) {
 }
 
 /* What the general form has beside plain and causal attention. */
-enum { GENERAL = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS };
+enum {
+    GENERAL = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS |
+              WEFT_HAS_ALIBI
+};
 
 /* The form that a problem needs: the plain one where it will do. */
 static int32_t form_of(const weft_attention *p) {
@@ -57,6 +60,9 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     }
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
+    }
+    if (p->softcap > 0 && (p->softcap < 1e-6 || p->softcap > 1e3)) { /* beyond, a float would not do */
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes softcaps from 1e-6 to 1000, not %g", p->softcap);
     }
     if (all_blocks(p, 64) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
@@ -180,14 +186,16 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* The workspace in floats: sums of dQ, two numbers for each query, a word for each block. */
+/* The workspace in floats: sums of dQ, two numbers for each query, a word for each block and, general, a part of a sink's
+ * gradient. */
 static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
-    return sizeof(float) * (sums_of(plan, v) + (size_t)(all_blocks(&plan->attention, v->queries) * (2 * v->queries + 1)));
+    return sizeof(float) *
+           (sums_of(plan, v) + (size_t)(all_blocks(&plan->attention, v->queries) * (2 * v->queries + 1 + v->form)));
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
@@ -201,6 +209,22 @@ static weft_status make_map(const weft_plan *plan, const char *name, const void 
                                    .box = {64, rows, 1, 1},
                                    .swizzle = 1};
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+/* blocks: of queries, all of them. */
+static void fill_scores(const weft_attention *p, const weft_attention_gradients *data, int64_t blocks,
+                        weft_hopper_backward_params *to) {
+    const double log2_e = 1.4426950408889634;
+    weft_hopper_backward_scores *s = &to->scores;
+    if (p->softcap > 0) {
+        s->cap = (float)(p->softcap * log2_e);
+        s->cap_scale = (float)(2 * log2_e * p->scale / p->softcap);
+    }
+    s->alibi = p->extras & WEFT_ALIBI ? data->alibi : NULL;
+    s->alibi_stride = p->alibi_stride;
+    s->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
+    s->grad_sinks = s->sinks ? data->grad_sinks : NULL;
+    s->sink_parts = (float *)(to->adds + blocks);
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
@@ -251,6 +275,9 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->counter = counters->own;
     to->walk = *walk;
     to->turns = c->turns;
+    if (v->form == WEFT_HOPPER_BACKWARD_GENERAL) {
+        fill_scores(p, data, all_blocks(p, v->queries), to);
+    }
     if (v->form == WEFT_HOPPER_BACKWARD_GENERAL && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 1);
     }

@@ -125,7 +125,8 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
     }
 }
 
-/* General: a warp works out which of a tile's keys the queries of each step see, where some do not see some. */
+/* General: a warp works out which of a tile's keys the queries of each step see, where some do not see some, and by how
+ * much scores fall. */
 template <class S>
 static __device__ __forceinline__ void backward_look(const weft_hopper_backward_params &p, backward_desk<S> &desk) {
     const weft_reach &reach = p.walk.reach;
@@ -138,6 +139,7 @@ static __device__ __forceinline__ void backward_look(const weft_hopper_backward_
             return;
         }
         const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);
+        const int64_t away = weft_band_position(&reach.band, &sequence, 0) + sequence.columns.begin - job.key;
         for (backward_course at(job, p.group); at.left > 0; at.next(), slot.next()) {
             const bool hides = backward_step_at<S>(p, job, at).hides;
             mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
@@ -150,6 +152,11 @@ static __device__ __forceinline__ void backward_look(const weft_hopper_backward_
                 const int begin = (int)weft_between(seen.begin - job.key, 0, S::keys);
                 const int end = (int)weft_between(seen.end - job.key, begin, S::keys);
                 desk.views.runs[slot.index][i] = (uint16_t)(begin + (end - begin) * 256);
+            }
+            if (lane == 0) {
+                const int64_t slope = job.sequence * p.scores.alibi_stride + job.head * p.group + at.head;
+                desk.views.slope[slot.index] = p.scores.alibi ? 1.44269504f * p.scores.alibi[slope] : 0;
+                desk.views.away[slot.index] = (float)(away + at.block * S::queries);
             }
             __syncwarp();
             if (lane == 0) {

@@ -51,8 +51,36 @@ static __device__ __forceinline__ bool backward_counts(const weft_hopper_backwar
     }
 }
 
+/* The sum of a number of each thread, in a tree: thread 0 has it. */
+static __device__ __forceinline__ float backward_sum(float mine) {
+    static __shared__ float parts[WEFT_HOPPER_BACKWARD_QUERY_THREADS];
+    parts[threadIdx.x] = mine;
+    for (uint32_t apart = WEFT_HOPPER_BACKWARD_QUERY_THREADS / 2; apart > 0; apart /= 2) {
+        __syncthreads();
+        if (threadIdx.x < apart) {
+            parts[threadIdx.x] += parts[threadIdx.x + apart];
+        }
+    }
+    return parts[0];
+}
+
+/* The gradient of a head's sink, which is a key of value 0: the sum of -weight * delta over all queries, here from the sums
+ * of all blocks. */
+static __device__ __forceinline__ void backward_sink(const weft_hopper_backward_params &p, int head, int batches) {
+    const int count = batches * p.blocks;
+    float sum = 0;
+    for (int i = (int)threadIdx.x; i < count; i += WEFT_HOPPER_BACKWARD_QUERY_THREADS) {
+        sum += p.scores.sink_parts[((int64_t)(i / p.blocks) * p.heads + head) * p.blocks + i % p.blocks];
+    }
+    sum = backward_sum(sum);
+    if (threadIdx.x == 0) {
+        p.scores.grad_sinks[head] = sum;
+    }
+}
+
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
+    float sink_part = 0;                /* general */
     constexpr int lanes = S::depth / 8; /* of a row */
     const int lane = (int)threadIdx.x % lanes;
     if (threadIdx.x == 0) {
@@ -78,6 +106,19 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
             const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
             p.deltas[to] = delta;
             p.log2_sums[to] = lse == -INFINITY ? INFINITY : lse * 1.44269504f;
+            if constexpr (S::general) {
+                if (p.scores.sinks && lse != -INFINITY) {
+                    sink_part -= exp2_flushed((p.scores.sinks[at.head] - lse) * 1.44269504f) * delta;
+                }
+            }
+        }
+    }
+    if constexpr (S::general) {
+        if (p.scores.sinks) {
+            sink_part = backward_sum(sink_part);
+            if (threadIdx.x == 0) {
+                p.scores.sink_parts[blockIdx.x] = sink_part;
+            }
         }
     }
 }
@@ -85,6 +126,11 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
 /* Sums of dQ are as the threads of a warpgroup held them: see wgmma.cuh. Here a thread has what one of those had. */
 template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
     const backward_place at(p);
+    if constexpr (S::general) {
+        if (p.scores.grad_sinks && at.block == 0 && at.batch == 0) {
+            backward_sink(p, at.head, (int)gridDim.x / (p.heads * p.blocks));
+        }
+    }
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
     const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
                          half * (S::queries * S::depth / 8) + thread; /* half: the warpgroup */

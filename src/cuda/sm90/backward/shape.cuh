@@ -76,7 +76,11 @@ struct backward_general_step {
 
 /* General: the keys that each query of a stage sees, where some are hidden. The first, counted from the tile's first key,
  * and 256 times how many. */
-template <class S> struct backward_views { alignas(16) uint16_t runs[S::stages][S::queries]; };
+template <class S> struct backward_views {
+    alignas(16) uint16_t runs[S::stages][S::queries];
+    /* Slopes: by how much scores fall with distance, in base 2; how far the first query stands behind the first key. */
+    float slope[S::stages], away[S::stages];
+};
 
 struct backward_nothing {};
 

@@ -95,7 +95,7 @@ template <class S> struct backward_consumer {
     __device__ __forceinline__ void start_sums(float (&dq)[S::dq_columns / 2], uint32_t step, float (&dv)[S::depth / 2],
                                                float (&dk)[S::depth / 2], const uint32_t (&weights)[S::queries / 4],
                                                const uint32_t (&ds)[S::queries / 4]) const {
-        const uint32_t columns = S::by_queries ? 0 : group * S::kv_bytes / 2;
+        const uint32_t columns = S::by_queries ? 0 : S::boxes == 1 ? group * 64 : group * S::kv_bytes / 2;
         const uint64_t a = wgmma_operand(settled(ds_place(step) + (S::by_queries ? group * S::ds_box : 0)));
         const uint64_t b = wgmma_operand(settled(base + S::k_at + columns));
         const uint64_t q = wgmma_operand(settled(stage()), 1024, S::q_box);
@@ -184,6 +184,52 @@ template <class S> struct backward_consumer {
         }
     }
 
+    /* General: the same for scores that are capped, where CAPPED, and fall by distance. What is left in `scores` is what dP
+     * is multiplied by: the weights times the slope of the cap. tanh(x) is 1 - 2 / (1 + e^2x). */
+    template <bool CAPPED>
+    __device__ __forceinline__ void weigh_changed(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
+                                                  uint32_t (&weights)[S::queries / 4]) const {
+        const int thread = (int)thread_index();
+        const float slope = desk.views.slope[slot.index];
+        const int key = (int)group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4, query = thread % 4 * 2;
+        const float away = desk.views.away[slot.index] + (float)(query - key);
+#pragma unroll
+        for (int j = 0; j < S::queries / 8; j++) {
+            float four[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float &score = scores[4 * j + i];
+                const float distance = fabsf(away + (float)(j * 8 + i % 2 - i / 2 * 8));
+                const float fall = fmaf(slope, distance, sums[2 * j + i % 2]);
+                if constexpr (CAPPED) {
+                    const float part = reciprocal_flushed(1 + exp2_flushed(score * p.scores.cap_scale));
+                    const float weight = exp2_flushed(fmaf(p.scores.cap, 1 - 2 * part, -fall));
+                    four[i] = score == -INFINITY ? 0 : weight; /* hidden, which a cap would undo */
+                    score = four[i] * (4 * part * (1 - part));
+                } else {
+                    score = four[i] = exp2_flushed(fmaf(score, p.scale_log2, -fall));
+                }
+            }
+            weights[2 * j] = pack_halves<S::bf16>(four[0], four[1]);
+            weights[2 * j + 1] = pack_halves<S::bf16>(four[2], four[3]);
+        }
+    }
+
+    __device__ __forceinline__ void weigh_form(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
+                                               uint32_t (&weights)[S::queries / 4]) const {
+        if constexpr (S::general) {
+            if (p.scores.cap > 0) {
+                weigh_changed<true>(scores, sums, weights);
+                return;
+            }
+            if (p.scores.alibi) {
+                weigh_changed<false>(scores, sums, weights);
+                return;
+            }
+        }
+        weigh(scores, sums, weights);
+    }
+
     /* dS of weights and dP, rounded, of the HALF-th half of the thread's queries; and to shared memory, where rows are keys
      * and columns queries. */
     template <int HALF>
@@ -247,7 +293,7 @@ template <class S> struct backward_consumer {
         if (desk.steps[slot.index].hides) {
             mask(scores, desk.steps[slot.index]);
         }
-        weigh(scores, sums, weights);
+        weigh_form(scores, sums, weights);
         numbers(deltas, 1, 0);
         wgmma_wait<0>();
         wgmma_hold(grads);
