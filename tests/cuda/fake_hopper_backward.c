@@ -19,6 +19,7 @@ typedef struct job {
     weft_attention problem;
     weft_attention_gradients data;
     void *grad_q, *grad_k, *grad_v;
+    float *grad_sinks;
 } job;
 
 /* Whether an axis of a tensor is so many elements apart; of one that has a single element nobody asks. */
@@ -31,6 +32,29 @@ static const void *data_of(const weft_tensor_map *map, const weft_strides *strid
     const int fits = t->rank == 4 && t->box[0] == 64 && is_apart(t, 1, strides->seq) && is_apart(t, 2, strides->head) &&
                      is_apart(t, 3, strides->batch);
     return fits ? (const void *)(uintptr_t)t->data : NULL;
+}
+
+/* The general form reads a band, and the lengths of its sequences. */
+static void set_band(weft_attention *problem, const weft_reach *reach) {
+    const weft_band *band = &reach->band;
+    problem->mask = band->from_end ? WEFT_MASK_WINDOW_BOTTOM_RIGHT : WEFT_MASK_WINDOW;
+    problem->offset = band->offset;
+    problem->left = band->left < WEFT_BAND_OPEN ? band->left : -1;
+    problem->right = band->right < WEFT_BAND_OPEN ? band->right : -1;
+    problem->chunk = band->chunk;
+    problem->prefix = band->prefix;
+    problem->lengths = reach->sequences.lengths;
+    problem->sequences = reach->sequences.packed ? reach->sequences.count : 0;
+}
+
+/* And what becomes of scores. */
+static int set_scores(weft_attention *problem, const weft_hopper_backward_scores *s) {
+    const double log2e = 1.44269504088896340736;
+    problem->softcap = (double)s->cap / log2e;
+    problem->extras = (s->sinks ? WEFT_SINKS : 0) | (s->alibi ? WEFT_ALIBI : 0);
+    problem->alibi_stride = s->alibi_stride;
+    const double slope = s->cap > 0 ? 2 * problem->scale * log2e / problem->softcap : 0;
+    return fabs((double)s->cap_scale - slope) <= 1e-6 * slope;
 }
 
 static int describe(job *j, const char *kernel) {
@@ -54,7 +78,16 @@ static int describe(job *j, const char *kernel) {
     j->problem.dtype = (weft_dtype)weft_dtype_find(dtype);
     j->problem.mask = p->causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
     j->problem.offset = p->causal ? p->offset : 0;
+    if (strstr(kernel, "__hopper_general_")) {
+        if (p->walk.reach.kind != WEFT_REACH_BAND || !p->walk.reach.transposed) {
+            return 0;
+        }
+        set_band(&j->problem, &p->walk.reach);
+    }
     j->problem.scale = (double)p->scale;
+    if (!set_scores(&j->problem, &p->scores)) {
+        return 0;
+    }
     j->problem.q_strides = p->q_strides;
     j->problem.k_strides = p->k_strides;
     j->problem.v_strides = p->v_strides;
@@ -69,6 +102,7 @@ static int solve(job *j) {
     j->grad_q = calloc(n.q, 2);
     j->grad_k = calloc(n.k, 2);
     j->grad_v = calloc(n.v, 2);
+    j->grad_sinks = calloc((size_t)j->problem.heads, sizeof(float));
     j->data = no_data;
     j->data.q = data_of(&p->q, &p->q_strides);
     j->data.k = data_of(&p->k, &p->k_strides);
@@ -77,7 +111,11 @@ static int solve(job *j) {
     j->data.grad_q = j->grad_q;
     j->data.grad_k = j->grad_k;
     j->data.grad_v = j->grad_v;
-    return j->grad_q && j->grad_k && j->grad_v && j->data.q && j->data.k && j->data.v && j->data.grad_o == p->grad_o_data &&
+    j->data.grad_sinks = j->grad_sinks;
+    j->data.sinks = p->scores.sinks;
+    j->data.alibi = p->scores.alibi;
+    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && j->data.q && j->data.k && j->data.v &&
+           j->data.grad_o == p->grad_o_data &&
            fabs((double)p->scale_log2 - j->problem.scale * 1.44269504088896340736) <= 1e-6 * fabs((double)p->scale_log2) &&
            weft_ref_attention_backward(&j->problem, &j->data, NULL) == WEFT_OK;
 }
@@ -118,8 +156,9 @@ static int run_tiles(const job *j, unsigned grid) {
 
 static void store_queries(const job *j) {
     const weft_attention *p = &j->problem;
-    for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
-        const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
+    const int64_t rows = weft_attention_rows(p);
+    for (int64_t i = 0; i < p->batch * p->heads * rows; i++) {
+        const int64_t row = i % rows, head = i / rows % p->heads, batch = i / rows / p->heads;
         store_row(&p->q_strides, batch, row, head, p->head_dim, j->grad_q, j->p->grad_q);
     }
 }
@@ -146,6 +185,9 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     } else if (ends && ok) {
         ok = grid == blocks && adds_are_there(&j);
         store_queries(&j);
+        if (j.p->scores.grad_sinks) {
+            memcpy(j.p->scores.grad_sinks, j.grad_sinks, (size_t)j.problem.heads * sizeof(float));
+        }
     } else if (ok) {
         fake_begin(j.p->counter);
         ok = run_tiles(&j, grid);
@@ -153,5 +195,6 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     free(j.grad_q);
     free(j.grad_k);
     free(j.grad_v);
+    free(j.grad_sinks);
     return ok ? 0 : 1;
 }

@@ -26,6 +26,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_backward_fp16", "w"},
     {"hopper_backward_bf16_sm90a", "z"},
     {"hopper_backward_fp16_sm90a", "a"},
+    {"hopper_backward_bf16_general_sm90a", "1"},
+    {"hopper_backward_fp16_general_sm90a", "2"},
     {"sides", "s"},
     {"read_stream", "r"},
     {"attention_bf16_sm90a", "b"},

@@ -1,6 +1,6 @@
-/* The Hopper backward on a GPU, held to the reference: gradients of random attentions under all its sweeps, orders and
- * dispatches, scores of 1e4 and scores that are all the same, queries without keys, the same bits in every run. Exits 77,
- * with one line, where there is no such GPU.
+/* The Hopper backward on a GPU, held to the reference: gradients of random attentions with every feature that it has, under
+ * all its sweeps, orders and dispatches, scores of 1e4 and scores that are all the same, queries without keys, the same
+ * bits in every run. Exits 77, with one line, where there is no such GPU.
  *
  *   hopper_backward_device [ROUNDS [MOST]]
  *
@@ -34,13 +34,31 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t m
     return p;
 }
 
-/* What a problem can have: shift-causal needs a causal mask. */
+/* Features of the general form, two at a time and each in turn. */
+static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
+                                  WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI};
+enum { GENERAL = sizeof general / sizeof *general };
+
+static void make_general(uint64_t *random, weft_attention *p, int number, drawn_lengths *lengths) {
+    const int32_t bits = general[number % GENERAL] | general[random_between(random, 0, GENERAL - 1)];
+    draw_mask(random, p);
+    if (bits & WEFT_HAS_WINDOW) {
+        p->mask = random_between(random, 0, 1) ? WEFT_MASK_WINDOW : WEFT_MASK_WINDOW_BOTTOM_RIGHT;
+        p->offset = p->mask == WEFT_MASK_WINDOW ? p->offset : 0;
+        p->left = random_between(random, 0, p->kv_seq / 2);
+        p->right = random_between(random, -1, p->kv_seq / 2);
+    }
+    draw_features(random, p, bits, 64, lengths);
+}
+
+/* What a problem can have: shift-causal needs a causal mask, and no packed batch. */
 static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
     static int number;
+    const int causal = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
     s.sweep = number++ % (WEFT_SWEEPS + 1);
-    s.sweep =
-        (weft_sweep_folds(s.sweep) || weft_sweep_climbs(s.sweep)) && p->mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : s.sweep;
+    s.sweep = (weft_sweep_folds(s.sweep) || weft_sweep_climbs(s.sweep)) && (!causal || p->sequences > 0) ? WEFT_SWEEP_SHIFT
+                                                                                                         : s.sweep;
     s.order = random_between(random, 0, 1) ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
     s.dispatch = weft_sweep_shifts(s.sweep) && s.dispatch == WEFT_DISPATCH_GRID ? WEFT_DISPATCH_STATIC : s.dispatch;
@@ -50,15 +68,35 @@ static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
 
 static void problems(int rounds, int64_t most) {
     uint64_t random = random_seed(241);
-    static drawn_lengths none;
+    static drawn_lengths none, drawn;
     for (int round = 0; random_round(&random, &round, rounds) && failures < 5; round++) {
         weft_attention p = draw_problem(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, most);
+        const drawn_lengths *lengths = round / 2 % 2 ? &drawn : &none;
+        if (lengths == &drawn) {
+            make_general(&random, &p, round / 4 * 2 + round % 2, &drawn);
+        }
         const weft_schedule s = draw_schedule(&random, &p);
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
             continue;
         }
-        gradients x = gradients_new(&p, &none, random_between(&random, 0, 1) ? 8 : 0, 1, &random);
-        gradients_try(&x, round % 4 ? &s : NULL, "hopper_backward", (int)random_between(&random, 0, 1));
+        gradients x = gradients_new(&p, lengths, random_between(&random, 0, 1) ? 8 : 0, 1, &random);
+        gradients_try(&x, round % 8 < 6 ? &s : NULL, "hopper_backward", (int)random_between(&random, 0, 1));
+    }
+}
+
+/* Sums that are far below 0: keys that are not there would weigh more than a float holds. */
+static void few_keys(void) {
+    uint64_t random = random_seed(245);
+    static const int32_t used[] = {3};
+    static drawn_lengths lengths;
+    lengths.all.kv_used = used; /* all of them, but it takes the general form */
+    for (int i = 0; i < 2; i++) {
+        weft_attention p = plain_backward(1, 2, 1, 130, used[0], 64 * (i + 1), WEFT_BF16, WEFT_MASK_NONE);
+        p.lengths = lengths.all;
+        p.scale = 500;
+        gradients x = gradients_new(&p, &lengths, 0, 2, &random);
+        gradients_run(&x, NULL, "hopper_backward", 0);
+        gradients_free(&x);
     }
 }
 
@@ -69,8 +107,10 @@ int main(int argc, char **argv) {
     open_gpu(90, &device);
     problems(rounds, most);
     extremes(most, "hopper_backward");
+    few_keys();
     repeats(most, 0, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
     repeats(most, 0, "hopper_backward", WEFT_SWEEP_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    repeats(most, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
     printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;

@@ -25,30 +25,46 @@ static void nothing_left(void) {
     assert_int_equal(counts()->contexts, 0);
 }
 
+/* Features of the general form. */
+static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
+                                  WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI};
+enum { GENERAL = sizeof general / sizeof *general };
+
 /* Any mask, sweep and dispatch: the parameters say all of the problem, and every block of queries gets all of its adds. */
 static void parameters(void **state) {
     (void)state;
     uint64_t random = random_seed(242);
-    static drawn_lengths none;
+    static drawn_lengths lengths;
     open_fake();
-    for (int round = 0; random_round(&random, &round, 24); round++) {
+    for (int round = 0; random_round(&random, &round, 20); round++) {
         static const weft_mask masks[] = {WEFT_MASK_NONE, WEFT_MASK_CAUSAL, WEFT_MASK_CAUSAL_BOTTOM_RIGHT};
         weft_attention p = problem();
         weft_schedule s = WEFT_SCHEDULE_INIT;
         p.batch = random_between(&random, 1, 2);
         p.seq = random_between(&random, 1, 100);
         p.kv_seq = random_between(&random, 1, 280);
-        p.head_dim = p.head_dim_v = random_between(&random, 0, 2) ? 8 : 72;
-        p.dtype = round % 2 ? WEFT_BF16 : WEFT_FP16;
+        p.head_dim = p.head_dim_v = random_between(&random, 0, 3) ? 8 : 72;
+        p.dtype = round / 2 % 2 ? WEFT_BF16 : WEFT_FP16;
         p.mask = masks[round % 3];
         p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -100, 100) : 0;
+        int32_t bits = round % 2 ? 0 : general[round / 2 % GENERAL] | general[round / 6 % GENERAL];
+        /* The reference, which the fake runs, has queries that do not count in the gradient of a sink: here they are NaN.
+         */
+        bits &= bits & WEFT_HAS_SINKS ? ~WEFT_HAS_LENGTHS : ~0;
+        if (bits & WEFT_HAS_WINDOW) {
+            draw_mask(&random, &p);
+        }
+        draw_features(&random, &p, bits, 64, &lengths);
+        p.head_dim_v = p.head_dim;
+        const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;
-        s.sweep = (weft_sweep_folds(s.sweep) || weft_sweep_climbs(s.sweep)) && p.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT
-                                                                                                        : s.sweep;
+        s.sweep = (weft_sweep_folds(s.sweep) || weft_sweep_climbs(s.sweep)) && (!causal || p.sequences > 0)
+                      ? WEFT_SWEEP_SHIFT
+                      : s.sweep;
         s.order = round % 4 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
         s.dispatch = weft_sweep_shifts(s.sweep) ? WEFT_DISPATCH_STATIC + round / 6 % 2 : 1 + round / 6 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
-        gradients x = gradients_new(&p, &none, random_between(&random, 0, 1) ? 8 : 0, 1, &random);
+        gradients x = gradients_new(&p, &lengths, random_between(&random, 0, 1) ? 8 : 0, 1, &random);
         gradients_run(&x, round % 5 ? &s : NULL, "hopper_backward", round % 2);
         gradients_free(&x);
         nothing_left();
@@ -83,6 +99,51 @@ static void launches(void **state) {
         weft_plan_destroy(plan);
     }
     gradients_free(&x);
+    nothing_left();
+}
+
+/* The general form takes what the plain one has not, and no other problem; it shifts where all of a head's tiles meet. */
+static void forms(void **state) {
+    (void)state;
+    static const int32_t starts[] = {0, 40, 100};
+    const struct {
+        int32_t mask, chunk, prefix, packed, extras, form, sweep;
+        double softcap;
+    } rows[] = {
+        {WEFT_MASK_NONE, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, WEFT_SWEEP_CLIMB_CAUSAL, 0},
+        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, WEFT_SWEEP_FORWARD, 0},
+        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, WEFT_SWEEP_FORWARD, 0},
+        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, WEFT_SWEEP_CLIMB_CAUSAL, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 1, WEFT_SWEEP_FORWARD, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, WEFT_KV_USED, 1, WEFT_SWEEP_SHIFT, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_KV_PAD, 1, WEFT_SWEEP_CLIMB_CAUSAL, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, WEFT_SWEEP_CLIMB_CAUSAL, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, WEFT_SWEEP_CLIMB_CAUSAL, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 30},
+    };
+    const weft_device device = gpu();
+    weft_plan *plan;
+    open_fake();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_attention p = plain_backward(1, 2, 1, 100, 300, 64, WEFT_BF16, (weft_mask)rows[i].mask);
+        p.left = rows[i].mask == WEFT_MASK_WINDOW ? 20 : 0;
+        p.chunk = rows[i].chunk;
+        p.prefix = rows[i].prefix;
+        p.sequences = rows[i].packed ? 2 : 0;
+        p.lengths.q_starts = rows[i].packed ? starts : NULL;
+        p.extras = rows[i].extras;
+        p.softcap = rows[i].softcap;
+        assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+        assert_string_equal(weft_plan_kernel(plan), rows[i].form ? "attention_backward_bf16_d64__hopper_general_main"
+                                                                 : "attention_backward_bf16_d64__hopper_main");
+        assert_int_equal(plan->schedule.sweep, rows[i].sweep);
+        const int32_t dispatch = rows[i].sweep == WEFT_SWEEP_FORWARD        ? WEFT_DISPATCH_GRID
+                                 : rows[i].sweep == WEFT_SWEEP_CLIMB_CAUSAL ? WEFT_DISPATCH_DYNAMIC
+                                                                            : WEFT_DISPATCH_STATIC;
+        assert_int_equal(plan->schedule.dispatch, dispatch);
+        weft_plan_destroy(plan);
+    }
     nothing_left();
 }
 
@@ -126,11 +187,21 @@ static void refusals(void **state) {
     weft_attention p = problem();
     weft_plan *plan;
     open_fake();
-    p.extras = WEFT_SINKS;
-    is_refused(&p, NULL, "it has no sinks");
+    p.extras = WEFT_BIAS;
+    is_refused(&p, NULL, "it has no bias");
     assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     assert_non_null(strstr(weft_plan_kernel(plan), "__study"));
     weft_plan_destroy(plan);
+    p = problem();
+    p.softcap = 1e4;
+    is_refused(&p, NULL, "it takes softcaps from 1e-6 to 1000, not 10000");
+    p = problem();
+    p.dropout = 0.5;
+    is_refused(&p, NULL, "it has no dropout");
+    p = problem();
+    p.extras = WEFT_TREE;
+    p.seq = 60;
+    is_refused(&p, NULL, "it has no tree masks");
     p = problem();
     p.head_dim = p.head_dim_v = 192;
     is_refused(&p, NULL, "for head_dim 192");
@@ -156,10 +227,8 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters),
-        cmocka_unit_test(launches),
-        cmocka_unit_test(orders),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(forms),
+        cmocka_unit_test(orders),     cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

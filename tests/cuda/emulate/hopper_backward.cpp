@@ -33,17 +33,18 @@ static int run(unsigned grid, unsigned threads, weft_hopper_backward_params *p) 
 
 int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters) {
     weft_hopper_backward_params *p = (weft_hopper_backward_params *)parameters;
-#define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, queries)                                                        \
+#define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, queries, form)                                                  \
     if (strcmp(kernel, #symbol "_begin") == 0) {                                                                           \
-        return run<backward_shape<WEFT_##DTYPE, depth, queries>, symbol##_begin>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, \
-                                                                                 p);                                       \
+        return run<backward_shape<WEFT_##DTYPE, depth, queries, form>, symbol##_begin>(                                    \
+            grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                                                  \
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_main") == 0) {                                                                            \
-        return run<backward_shape<WEFT_##DTYPE, depth, queries>, symbol##_main>(grid, WEFT_HOPPER_BACKWARD_THREADS, p);    \
+        return run<backward_shape<WEFT_##DTYPE, depth, queries, form>, symbol##_main>(grid, WEFT_HOPPER_BACKWARD_THREADS,  \
+                                                                                      p);                                  \
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_end") == 0) {                                                                             \
-        return run<backward_shape<WEFT_##DTYPE, depth, queries>, symbol##_end>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS,   \
-                                                                               p);                                         \
+        return run<backward_shape<WEFT_##DTYPE, depth, queries, form>, symbol##_end>(                                      \
+            grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                                                  \
     }
 #include "cuda/sm90/backward/variants.def"
     return 1;

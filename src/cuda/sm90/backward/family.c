@@ -32,10 +32,21 @@ static int takes_heads_in_order(int32_t order) {
            order == WEFT_ORDER_BLOCK_FIRST || order == WEFT_ORDER_LONGEST_FIRST;
 }
 
+/* What the general form has beside plain and causal attention. */
+enum {
+    GENERAL = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS |
+              WEFT_HAS_ALIBI
+};
+
+/* The form that a problem needs: the plain one where it will do. */
+static int32_t form_of(const weft_attention *p) {
+    return weft_attention_lacks(p, 0) ? WEFT_HOPPER_BACKWARD_GENERAL : WEFT_HOPPER_BACKWARD_PLAIN;
+}
+
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const char *lacks = weft_attention_lacks(p, 0);
+    const char *lacks = weft_attention_lacks(p, GENERAL);
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
@@ -49,6 +60,9 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     }
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
+    }
+    if (p->softcap > 0 && (p->softcap < 1e-6 || p->softcap > 1e3)) { /* beyond, a float would not do */
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes softcaps from 1e-6 to 1000, not %g", p->softcap);
     }
     if (all_blocks(p, 64) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
@@ -91,7 +105,8 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_backward_variant *v = &variants[i];
-        best = v->dtype == p->dtype && p->head_dim <= v->depth && (!best || v->depth < best->depth) ? v : best;
+        const int takes = v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth;
+        best = takes && (!best || v->depth < best->depth) ? v : best;
     }
     if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != KEYS)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
@@ -125,7 +140,7 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
 /* As few workers as need no more rounds than all would, if possible whole heads of positions at a time: tiles of a head
  * wait for each other's adds, and those that begin a round later keep the others. */
 static int64_t enough_workers(const weft_attention *p, int32_t sweep, int64_t all) {
-    const int64_t tiles = weft_ceil_divide(p->kv_seq, KEYS);
+    const int64_t tiles = p->sequences > 0 ? p->kv_seq / KEYS + p->sequences : weft_ceil_divide(p->kv_seq, KEYS);
     const int64_t head = weft_sweep_folds(sweep) ? weft_ceil_divide(tiles, 2) : tiles; /* positions */
     const int64_t positions = p->batch * p->kv_heads * head, rounds = weft_ceil_divide(positions, all);
     const int64_t fewest = weft_ceil_divide(positions, rounds), whole = weft_ceil_divide(fewest, head) * head;
@@ -140,12 +155,16 @@ static int leaves_idle(const weft_attention *p, int64_t all) {
 }
 
 /* Tiles are at blocks of their own, so that their adds meet no others. That needs workers that all run, and the tiles of a
- * head one after the other. */
+ * head one after the other. Where tiles reach a part of the queries each, they meet few others, and those behind each other
+ * begin one after the other. */
 static int32_t choose_sweep(const weft_attention *p, const weft_schedule *s, int64_t all) {
-    if (s->dispatch == WEFT_DISPATCH_GRID || (s->order != WEFT_ORDER_HEAD_FIRST && s->order != WEFT_ORDER_REVERSE)) {
+    const int in_order = s->order == WEFT_ORDER_HEAD_FIRST || s->order == WEFT_ORDER_REVERSE;
+    const int causal = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+    const int parts = p->sequences > 0 || (weft_attention_asks(p) & (WEFT_HAS_WINDOW | WEFT_HAS_CHUNK));
+    if (s->dispatch == WEFT_DISPATCH_GRID || !in_order || parts || (!causal && p->mask != WEFT_MASK_NONE)) {
         return WEFT_SWEEP_FORWARD;
     }
-    return p->mask == WEFT_MASK_NONE                                    ? WEFT_SWEEP_SHIFT
+    return !causal                                                      ? WEFT_SWEEP_SHIFT
            : s->dispatch != WEFT_DISPATCH_STATIC && leaves_idle(p, all) ? WEFT_SWEEP_CLIMB_CAUSAL
            : p->heads > p->kv_heads                                     ? WEFT_SWEEP_FOLD_CAUSAL
                                                                         : WEFT_SWEEP_SHIFT_CAUSAL;
@@ -171,14 +190,16 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* The workspace in floats: sums of dQ, two numbers for each query, a word for each block. */
+/* The workspace in floats: sums of dQ, two numbers for each query, a word for each block and, general, a part of a sink's
+ * gradient. */
 static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
-    return sizeof(float) * (sums_of(plan, v) + (size_t)(all_blocks(&plan->attention, v->queries) * (2 * v->queries + 1)));
+    return sizeof(float) *
+           (sums_of(plan, v) + (size_t)(all_blocks(&plan->attention, v->queries) * (2 * v->queries + 1 + v->form)));
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
@@ -192,6 +213,22 @@ static weft_status make_map(const weft_plan *plan, const char *name, const void 
                                    .box = {64, rows, 1, 1},
                                    .swizzle = 1};
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+/* blocks: of queries, all of them. */
+static void fill_scores(const weft_attention *p, const weft_attention_gradients *data, int64_t blocks,
+                        weft_hopper_backward_params *to) {
+    const double log2_e = 1.4426950408889634;
+    weft_hopper_backward_scores *s = &to->scores;
+    if (p->softcap > 0) {
+        s->cap = (float)(p->softcap * log2_e);
+        s->cap_scale = (float)(2 * log2_e * p->scale / p->softcap);
+    }
+    s->alibi = p->extras & WEFT_ALIBI ? data->alibi : NULL;
+    s->alibi_stride = p->alibi_stride;
+    s->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
+    s->grad_sinks = s->sinks ? data->grad_sinks : NULL;
+    s->sink_parts = (float *)(to->adds + blocks);
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
@@ -242,6 +279,12 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->counter = counters->own;
     to->walk = *walk;
     to->turns = c->turns;
+    if (v->form == WEFT_HOPPER_BACKWARD_GENERAL) {
+        fill_scores(p, data, all_blocks(p, v->queries), to);
+    }
+    if (v->form == WEFT_HOPPER_BACKWARD_GENERAL && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
+        weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 1);
+    }
     return WEFT_OK;
 }
 

@@ -1,4 +1,5 @@
-/* Who asks for tiles and has K, V, Q and dO copied: one thread, the producer. And who adds dQ to memory: two warps. */
+/* Who asks for tiles and has K, V, Q and dO copied: one thread, the producer. Who adds dQ to memory: two warps. And, in the
+ * general form, who works out which keys queries see: a warp. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_FEED_CUH
 #define WEFT_CUDA_SM90_BACKWARD_FEED_CUH
 
@@ -26,16 +27,57 @@ static __device__ __forceinline__ backward_job backward_job_of(const weft_hopper
             (int)turn.group.end};
 }
 
+/* General: the same with what counts of it. */
+template <class S>
+static __device__ __forceinline__ backward_general_job backward_general_job_of(const weft_hopper_backward_params &p,
+                                                                               const weft_visit &visit) {
+    const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, visit.cut.sequence);
+    const weft_rows &rows = visit.cut.rows;
+    backward_general_job job;
+    (backward_job &)job = backward_job_of<S>(p, visit);
+    job.key = (int)rows.begin;
+    job.sequence = (int)visit.cut.sequence;
+    job.rows = (int)(rows.end - rows.begin);
+    job.key_begin = (int)weft_between(sequence.columns.begin - rows.begin, 0, job.rows);
+    job.key_end = (int)weft_between(sequence.columns.end - rows.begin, 0, job.rows);
+    job.query_begin = (int)sequence.rows.begin;
+    job.query_end = (int)sequence.used_end;
+    return job;
+}
+
 /* The worker's next tile. The worker is in shared memory, to leave the thread's few registers alone. */
 template <class S>
-static __device__ __forceinline__ backward_job backward_next_job(const weft_hopper_backward_params &p,
-                                                                 backward_desk<S> &desk) {
+static __device__ __forceinline__ backward_job_of_form<S> backward_next_job(const weft_hopper_backward_params &p,
+                                                                            backward_desk<S> &desk) {
     weft_worker worker = desk.worker;
     weft_visit visit = {};
-    const weft_deal deal = {p.walk.workers, -1, WEFT_REACH_ANY, 1};
-    const int more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
-    desk.worker = worker;
-    return more ? backward_job_of<S>(p, visit) : backward_job();
+    const weft_deal deal = {p.walk.workers, -1, S::general ? WEFT_REACH_BAND : WEFT_REACH_ANY, 1};
+    int more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
+    if constexpr (S::general) {
+        while (more && visit.cut.rows.begin >= visit.cut.rows.end) { /* of a packed batch: without keys */
+            more = weft_worker_next_dealt(&p.walk, &worker, deal, &visit);
+        }
+        desk.worker = worker;
+        return more ? backward_general_job_of<S>(p, visit) : backward_general_job();
+    } else {
+        desk.worker = worker;
+        return more ? backward_job_of<S>(p, visit) : backward_job();
+    }
+}
+
+/* A step, as consumers are told of it. */
+template <class S>
+static __device__ __forceinline__ backward_step_of_form<S>
+backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_form<S> &job, const backward_course &at) {
+    const int row = at.block * S::queries;
+    const bool part = at.block < job.full_begin || at.block >= job.full_end;
+    if constexpr (S::general) {
+        return {at.left > 1, part || job.rows < S::keys, min(max(job.query_begin - row, 0), S::queries),
+                min(max(job.query_end - row, 0), S::queries)};
+    } else {
+        const int last = p.kv_seq - 1 - job.key;
+        return {at.left > 1, part || last < S::keys - 1, last, row + p.offset - job.key};
+    }
 }
 
 template <class S>
@@ -53,13 +95,13 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
     desk.worker = weft_worker_start_at(&p.walk, blockIdx.x, p.counter);
     backward_slot<S::stages> slot;
     for (uint32_t tiles = 0;; tiles++) {
-        const backward_job next = backward_next_job<S>(p, desk);
+        const backward_job_of_form<S> next = backward_next_job<S>(p, desk);
         const bool more = next.more;
         const uint32_t kv_full = shared_address(&desk.kv_full);
         mbarrier_wait(shared_address(&desk.kv_empty), tiles % 2 ^ 1);
-        mbarrier_wait(shared_address(&desk.job_empty[tiles % 2]), tiles / 2 % 2 ^ 1);
+        mbarrier_wait(shared_address(&desk.job_seen), tiles % 2 ^ 1);
         desk.job[tiles % 2] = next;
-        const backward_job &job = desk.job[tiles % 2];
+        const backward_job_of_form<S> &job = desk.job[tiles % 2];
         if (!more) {
             mbarrier_arrive(kv_full);
             return;
@@ -74,15 +116,63 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
             const int head = job.head * p.group + at.head, row = at.block * S::queries;
             const int64_t line = backward_block(p, job, at) * S::queries;
             mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
-            const int last = p.kv_seq - 1 - job.key;
-            desk.steps[slot.index] = {at.left > 1,
-                                      at.block < job.full_begin || at.block >= job.full_end || last < S::keys - 1, last,
-                                      row + p.offset - job.key};
+            desk.steps[slot.index] = backward_step_at<S>(p, job, at);
             mbarrier_expect(full, 2 * S::q_bytes + S::numbers_bytes);
             backward_load<S>(to, S::q_box, p.q, full, row, head, job.batch);
             bulk_load(numbers, p.log2_sums + line, S::queries * 4, full);
             backward_load<S>(to + S::q_bytes, S::q_box, p.grad_o, full, row, head, job.batch);
             bulk_load(numbers + S::queries * 4, p.deltas + line, S::queries * 4, full);
+        }
+    }
+}
+
+/* For warps beside the producer: waits for a tile's job. No lane reads the one before any more, and none misses this one.
+ */
+template <class S> static __device__ __forceinline__ void backward_await_job(backward_desk<S> &desk, uint32_t tiles) {
+    mbarrier_wait_idly(shared_address(&desk.kv_full), tiles % 2);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        mbarrier_arrive(shared_address(&desk.job_seen));
+    }
+}
+
+/* General: a warp works out which of a tile's keys the queries of each step see, where some do not see some, and by how
+ * much scores fall. */
+template <class S>
+static __device__ __forceinline__ void backward_look(const weft_hopper_backward_params &p, backward_desk<S> &desk) {
+    const weft_reach &reach = p.walk.reach;
+    const int lane = (int)threadIdx.x % 32;
+    backward_slot<S::stages> slot;
+    for (uint32_t tiles = 0;; tiles++) {
+        const backward_general_job &job = desk.job[tiles % 2];
+        backward_await_job(desk, tiles);
+        if (!job.more) {
+            return;
+        }
+        const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);
+        const int64_t away = weft_band_position(&reach.band, &sequence, 0) + sequence.columns.begin - job.key;
+        for (backward_course at(job, p.group); at.left > 0; at.next(), slot.next()) {
+            const bool hides = backward_step_at<S>(p, job, at).hides;
+            mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
+            for (int i = lane; hides && i < S::queries; i += 32) {
+                const int row = at.block * S::queries + i;
+                weft_rows seen = {0, 0};
+                if (row >= job.query_begin && row < job.query_end) {
+                    seen = weft_band_seen(&reach.band, &sequence, row);
+                }
+                const int begin = (int)weft_between(seen.begin - job.key, 0, S::keys);
+                const int end = (int)weft_between(seen.end - job.key, begin, S::keys);
+                desk.views.runs[slot.index][i] = (uint16_t)(begin + (end - begin) * 256);
+            }
+            if (lane == 0) {
+                const int64_t slope = job.sequence * p.scores.alibi_stride + job.head * p.group + at.head;
+                desk.views.slope[slot.index] = p.scores.alibi ? 1.44269504f * p.scores.alibi[slope] : 0;
+                desk.views.away[slot.index] = (float)(away + at.block * S::queries);
+            }
+            __syncwarp();
+            if (lane == 0) {
+                mbarrier_arrive(shared_address(&desk.full[slot.index]));
+            }
         }
     }
 }
@@ -123,11 +213,7 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
     uint32_t steps = 0;
     for (uint32_t tiles = 0;; tiles++) {
         const backward_job &job = desk.job[tiles % 2];
-        mbarrier_wait_idly(shared_address(&desk.kv_full), tiles % 2);
-        __syncwarp();
-        if (tiles > 0 && lane == 0) { /* no lane reads the one before, and none misses this one */
-            mbarrier_arrive(shared_address(&desk.job_empty[(tiles - 1) % 2]));
-        }
+        backward_await_job(desk, tiles);
         if (!job.more) {
             return;
         }

@@ -1,7 +1,8 @@
 /* The Hopper backward: one tile of keys of the walk after the other.
  *
  * A CTA is a producer warpgroup, of which one thread asks for tiles and has K, V, Q and dO copied into shared memory and
- * two warps add dQ to memory, and two consumer warpgroups of 64 keys each, which hold dK and dV in registers. */
+ * two warps add dQ to memory (general: another works out who sees what), and two consumer warpgroups of 64 keys each, which
+ * hold dK and dV in registers. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 #define WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 
@@ -16,13 +17,16 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
     backward_consumer<S> consumer(p, desk, base, group);
     for (uint32_t tiles = 0;; tiles++) {
         mbarrier_wait(shared_address(&desk.kv_full), tiles % 2);
-        const backward_job &next = desk.job[tiles % 2];
+        const backward_job_of_form<S> &next = desk.job[tiles % 2];
         if (!next.more) {
             return;
         }
-        const struct { int batch, head, key; } job = {next.batch, next.head, next.key};
+        const struct { int batch, head, key, rows; } job = {next.batch, next.head, next.key, backward_rows<S>(p, next)};
         float dk[S::depth / 2], dv[S::depth / 2];
         if (next.steps > 0) {
+            if constexpr (S::general) {
+                consumer.clean_keys(next);
+            }
             consumer.sweep(dk, dv);
         } else {
 #pragma unroll
@@ -30,13 +34,14 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
                 dk[i] = dv[i] = 0;
             }
         }
+        __syncwarp();
         consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
         const weft_strides &ks = p.k_strides, &vs = p.v_strides;
         char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
         char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);
         const uint32_t place = consumer.free_place();
-        backward_store<S>(p, job.key, group, dv, 1.0f, place, grad_v, 2 * vs.seq);
-        backward_store<S>(p, job.key, group, dk, p.scale, place, grad_k, 2 * ks.seq);
+        backward_store<S>(p, job.rows, group, dv, 1.0f, place, grad_v, 2 * vs.seq);
+        backward_store<S>(p, job.rows, group, dk, p.scale, place, grad_k, 2 * ks.seq);
     }
 }
 
@@ -49,15 +54,15 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
     if (threadIdx.x == 0) {
         mbarrier_init(shared_address(&desk.kv_full), 1);
         mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups);
+        mbarrier_init(shared_address(&desk.job_seen), 2 + S::general);
         for (int i = 0; i < S::stages; i++) {
-            mbarrier_init(shared_address(&desk.full[i]), 1);
+            mbarrier_init(shared_address(&desk.full[i]), 1 + S::general);
             mbarrier_init(shared_address(&desk.empty[i]), 4 * S::groups);
         }
         for (int i = 0; i < 2; i++) {
             mbarrier_init(shared_address(&desk.ds_full[i]), 4 * S::groups);
             mbarrier_init(shared_address(&desk.ds_empty[i]), 4 * S::groups);
             mbarrier_init(shared_address(&desk.turn[i]), 4);
-            mbarrier_init(shared_address(&desk.job_empty[i]), 2);
             mbarrier_init(shared_address(&desk.dq_full[i]), 4 * S::groups);
             mbarrier_init(shared_address(&desk.dq_empty[i]), 1);
         }
@@ -71,6 +76,10 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
             backward_produce<S>(p, desk, base);
         } else if (warp == 1 || warp == 2) {
             backward_add<S>(p, desk, base, warp - 1);
+        } else if (warp == 3) {
+            if constexpr (S::general) {
+                backward_look<S>(p, desk);
+            }
         }
     } else {
         registers_raise<S::consumer_registers>();

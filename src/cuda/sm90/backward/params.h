@@ -4,6 +4,10 @@
  *   begin    for each query the logarithm of its sum and its delta, dO times O; zeros where CTAs count turns
  *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in fp32
  *   end      sums of dQ become dQ
+ * The general form also takes every band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches;
+ * and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last.
+ * Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
+ *
  * Each block of queries has its adds in a fixed order, one tile of keys after the other, so that the bits are the same in
  * every run. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_PARAMS_H
@@ -14,6 +18,16 @@
 
 #include "cuda/driver/tensor_map.h"
 #include "order/deal.h"
+
+/* General: what becomes of scores, and sinks. */
+typedef struct weft_hopper_backward_scores {
+    float cap, cap_scale; /* the cap times log2(e), or 0; 2 log2(e) scale / cap */
+    const float *alibi;   /* slopes, or null: that of sequence s and head h at s * alibi_stride + h */
+    int64_t alibi_stride;
+    const float *sinks; /* (heads), or null; the LSE has them */
+    float *grad_sinks;  /* (heads), or null */
+    float *sink_parts;  /* workspace: what each block of queries adds to the gradient of its head's sink */
+} weft_hopper_backward_scores;
 
 /* Passed by value to all three. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
  * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where turns.together
@@ -32,12 +46,19 @@ typedef struct weft_hopper_backward_params {
     int32_t heads, blocks;
     int32_t group; /* heads of queries for each of keys */
     int32_t seq, kv_seq, head_dim;
-    int32_t causal, offset;  /* query i sees keys 0 .. i + offset where causal, else all */
+    int32_t causal, offset;  /* plain: query i sees keys 0 .. i + offset where causal, else all */
     float scale, scale_log2; /* scale * log2(e) */
     uint64_t *counter;       /* dynamic dispatch, 0 before the launch */
     weft_turns turns;        /* of adds to sums */
-    weft_walk walk;          /* tiles of keys, steps of queries: one slice, see weft_reach */
+    weft_walk walk;          /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach */
+    weft_hopper_backward_scores scores;
 } weft_hopper_backward_params;
+
+/* What a variant takes. */
+typedef enum weft_hopper_backward_form {
+    WEFT_HOPPER_BACKWARD_PLAIN = 0,
+    WEFT_HOPPER_BACKWARD_GENERAL = 1
+} weft_hopper_backward_form;
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_hopper_backward_variant {
@@ -46,6 +67,7 @@ typedef struct weft_hopper_backward_variant {
     weft_dtype dtype;
     int32_t depth;         /* head dims up to this one */
     int32_t queries;       /* of a step */
+    int32_t form;          /* a weft_hopper_backward_form */
     uint32_t shared_bytes; /* dynamic, of `main` */
 } weft_hopper_backward_variant;
 
@@ -64,9 +86,9 @@ enum { WEFT_HOPPER_BACKWARD_STAGES = 2 };
     (2 * WEFT_HOPPER_BACKWARD_KEYS * (depth)*2 + WEFT_HOPPER_BACKWARD_STAGES * 2 * (queries) * ((depth)*2 + 4) +           \
      2 * WEFT_HOPPER_BACKWARD_KEYS * (queries)*2 + 2 * (queries) * (depth)*4 + 1024)
 
-#define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth, queries)                                                \
+#define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth, queries, form)                                          \
     {                                                                                                                      \
-#module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, queries,                          \
+#module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, queries, form,                    \
             WEFT_HOPPER_BACKWARD_BYTES(depth, queries)                                                                     \
     }
 

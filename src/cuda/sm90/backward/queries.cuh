@@ -28,8 +28,59 @@ template <class S> static __device__ __forceinline__ float backward_dot(const ui
     return sum;
 }
 
+/* Whether a query has a gradient, be it zero: of a packed batch, if it is in front of the last sequence's end. */
+template <class S>
+static __device__ __forceinline__ bool backward_has_row(const weft_hopper_backward_params &p, int query) {
+    if constexpr (S::general) {
+        const weft_sequences &all = p.walk.reach.sequences;
+        return query < p.seq && (!all.lengths.q_starts || query < all.lengths.q_starts[all.count]);
+    } else {
+        return query < p.seq;
+    }
+}
+
+/* Whether a query counts: what others have may be anything, and is not read. */
+template <class S>
+static __device__ __forceinline__ bool backward_counts(const weft_hopper_backward_params &p, int batch, int query) {
+    if constexpr (S::general) {
+        const weft_sequences &all = p.walk.reach.sequences;
+        const weft_sequence s = weft_sequence_at(&all, all.lengths.q_starts ? weft_sequence_of_row(&all, query) : batch);
+        return query >= s.rows.begin && query < s.used_end;
+    } else {
+        return query < p.seq;
+    }
+}
+
+/* The sum of a number of each thread, in a tree: thread 0 has it. */
+static __device__ __forceinline__ float backward_sum(float mine) {
+    static __shared__ float parts[WEFT_HOPPER_BACKWARD_QUERY_THREADS];
+    parts[threadIdx.x] = mine;
+    for (uint32_t apart = WEFT_HOPPER_BACKWARD_QUERY_THREADS / 2; apart > 0; apart /= 2) {
+        __syncthreads();
+        if (threadIdx.x < apart) {
+            parts[threadIdx.x] += parts[threadIdx.x + apart];
+        }
+    }
+    return parts[0];
+}
+
+/* The gradient of a head's sink, which is a key of value 0: the sum of -weight * delta over all queries, here from the sums
+ * of all blocks. */
+static __device__ __forceinline__ void backward_sink(const weft_hopper_backward_params &p, int head, int batches) {
+    const int count = batches * p.blocks;
+    float sum = 0;
+    for (int i = (int)threadIdx.x; i < count; i += WEFT_HOPPER_BACKWARD_QUERY_THREADS) {
+        sum += p.scores.sink_parts[((int64_t)(i / p.blocks) * p.heads + head) * p.blocks + i % p.blocks];
+    }
+    sum = backward_sum(sum);
+    if (threadIdx.x == 0) {
+        p.scores.grad_sinks[head] = sum;
+    }
+}
+
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
+    float sink_part = 0;                /* general */
     constexpr int lanes = S::depth / 8; /* of a row */
     const int lane = (int)threadIdx.x % lanes;
     if (threadIdx.x == 0) {
@@ -39,7 +90,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     for (int row = (int)threadIdx.x / lanes; row < S::queries; row += WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes) {
         const int query = at.block * S::queries + row;
         float delta = 0;
-        if (query < p.seq && lane * 8 < p.head_dim) {
+        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim) {
             const int64_t offset =
                 at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
             delta = backward_dot<S>(*(const uint4 *)((const char *)p.o + 2 * offset),
@@ -50,10 +101,24 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
             delta += __shfl_xor_sync(0xffffffffu, delta, apart);
         }
         if (lane == 0) {
-            const float lse = query < p.seq ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
+            const bool counts = backward_counts<S>(p, at.batch, query);
+            const float lse = counts ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
             const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
             p.deltas[to] = delta;
             p.log2_sums[to] = lse == -INFINITY ? INFINITY : lse * 1.44269504f;
+            if constexpr (S::general) {
+                if (p.scores.sinks && lse != -INFINITY) {
+                    sink_part -= exp2_flushed((p.scores.sinks[at.head] - lse) * 1.44269504f) * delta;
+                }
+            }
+        }
+    }
+    if constexpr (S::general) {
+        if (p.scores.sinks) {
+            sink_part = backward_sum(sink_part);
+            if (threadIdx.x == 0) {
+                p.scores.sink_parts[blockIdx.x] = sink_part;
+            }
         }
     }
 }
@@ -61,6 +126,11 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
 /* Sums of dQ are as the threads of a warpgroup held them: see wgmma.cuh. Here a thread has what one of those had. */
 template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
     const backward_place at(p);
+    if constexpr (S::general) {
+        if (p.scores.grad_sinks && at.block == 0 && at.batch == 0) {
+            backward_sink(p, at.head, (int)gridDim.x / (p.heads * p.blocks));
+        }
+    }
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
     const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
                          half * (S::queries * S::depth / 8) + thread; /* half: the warpgroup */
@@ -78,7 +148,7 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
 #pragma unroll
         for (int i = 0; i < S::dq_columns / 8; i++) {
             const int column = (S::by_queries ? 0 : half * S::dq_columns) + i * 8 + lane % 4 * 2;
-            if (row < p.seq && column < p.head_dim) {
+            if (backward_has_row<S>(p, row) && column < p.head_dim) {
                 const float x = r ? sums[i].z : sums[i].x, y = r ? sums[i].w : sums[i].y;
                 *(uint32_t *)(to + 2 * column) = pack_halves<S::bf16>(x * p.scale, y * p.scale);
             }

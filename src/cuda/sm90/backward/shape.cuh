@@ -2,6 +2,8 @@
 #ifndef WEFT_CUDA_SM90_BACKWARD_SHAPE_CUH
 #define WEFT_CUDA_SM90_BACKWARD_SHAPE_CUH
 
+#include <type_traits>
+
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
 #include "cuda/ptx/keep.cuh"
@@ -15,7 +17,8 @@
 #include "cuda/sm90/backward/params.h"
 
 /* The columns of variants.def. */
-template <int DTYPE, int DEPTH, int QUERIES> struct backward_shape {
+template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
+    static constexpr bool general = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, queries = QUERIES, keys = WEFT_HOPPER_BACKWARD_KEYS, groups = 2;
     static constexpr int stages = WEFT_HOPPER_BACKWARD_STAGES;
@@ -32,7 +35,7 @@ template <int DTYPE, int DEPTH, int QUERIES> struct backward_shape {
     static constexpr uint32_t numbers_at = dq_at + 2 * dq_bytes, numbers_bytes = 2 * queries * 4;
     static constexpr uint32_t bytes = numbers_at + stages * numbers_bytes;
     /* Registers of a thread: what the producer's warpgroup gives back is what the consumers get. */
-    static constexpr int consumer_registers = 240, producer_registers = 24;
+    static constexpr int consumer_registers = general ? 232 : 240, producer_registers = general ? 40 : 24;
     static_assert(DEPTH % 64 == 0 && (QUERIES == 64 || QUERIES == 128), "what boxes and fragments divide into");
     static_assert(bytes + 1024 == WEFT_HOPPER_BACKWARD_BYTES(DEPTH, QUERIES), "see there");
 };
@@ -49,6 +52,14 @@ struct backward_job {
     int32_t group_begin, group_end; /* see weft_turn */
 };
 
+/* General: also what of it counts. */
+struct backward_general_job : backward_job {
+    int32_t sequence;               /* that its keys are of */
+    int32_t rows;                   /* keys of the tile; what lies behind them is another's, or is not there */
+    int32_t key_begin, key_end;     /* keys that count, counted from the tile's first */
+    int32_t query_begin, query_end; /* queries of the sequence that count */
+};
+
 /* A block of queries, as the producer hands it over with Q and dO. */
 struct backward_step {
     int32_t more;  /* whether the tile has further ones */
@@ -57,17 +68,37 @@ struct backward_step {
     int32_t seen;  /* where causal, the last that the first query sees; both counted from the tile's first */
 };
 
+/* General: likewise. */
+struct backward_general_step {
+    int32_t more, hides;
+    int32_t begin, end; /* queries that count, counted from the block's first: the others are to be zeros */
+};
+
+/* General: the keys that each query of a stage sees, where some are hidden. The first, counted from the tile's first key,
+ * and 256 times how many. */
+template <class S> struct backward_views {
+    alignas(16) uint16_t runs[S::stages][S::queries];
+    /* Slopes: by how much scores fall with distance, in base 2; how far the first query stands behind the first key. */
+    float slope[S::stages], away[S::stages];
+};
+
+struct backward_nothing {};
+
+template <class S> using backward_job_of_form = std::conditional_t<S::general, backward_general_job, backward_job>;
+template <class S> using backward_step_of_form = std::conditional_t<S::general, backward_general_step, backward_step>;
+
 /* Barriers, steps and the job of a CTA. */
 template <class S> struct backward_desk {
     uint64_t kv_full, kv_empty;
-    uint64_t job_empty[2]; /* by who adds: later than K and V are */
+    uint64_t job_seen; /* by the warps beside the producer */
     uint64_t full[S::stages], empty[S::stages];
     uint64_t ds_full[2], ds_empty[2];
     uint64_t dq_full[2], dq_empty[2];
     uint64_t turn[2]; /* each consumer's, at the tensor cores */
-    backward_step steps[S::stages];
-    backward_job job[2]; /* of even tiles and of odd ones */
-    weft_worker worker;  /* the producer's */
+    backward_step_of_form<S> steps[S::stages];
+    backward_job_of_form<S> job[2]; /* of even tiles and of odd ones */
+    weft_worker worker;             /* the producer's */
+    std::conditional_t<S::general, backward_views<S>, backward_nothing> views;
 };
 
 /* Goes through the steps of a tile: heads of its group, blocks of queries. */

@@ -4,10 +4,21 @@
 
 #include "cuda/sm90/backward/shape.cuh"
 
-/* place: 128 rows of 128 bytes, of which the warpgroup's 64 are overwritten, with 64 columns at a time; to: the tile's
- * first row. */
+/* Keys of a tile. */
 template <class S>
-static __device__ __forceinline__ void backward_store(const weft_hopper_backward_params &p, int key, uint32_t group,
+static __device__ __forceinline__ int backward_rows(const weft_hopper_backward_params &p,
+                                                    const backward_job_of_form<S> &job) {
+    if constexpr (S::general) {
+        return job.rows;
+    } else {
+        return p.kv_seq - job.key;
+    }
+}
+
+/* The first `rows` rows of a tile, if it has so many. place: 128 rows of 128 bytes, of which the warpgroup's 64 are
+ * overwritten, with 64 columns at a time; to: the tile's first row. */
+template <class S>
+static __device__ __forceinline__ void backward_store(const weft_hopper_backward_params &p, int rows, uint32_t group,
                                                       const float (&sums)[S::depth / 2], float factor, uint32_t place,
                                                       char *to, int64_t stride) {
     const uint32_t thread = thread_index(), lane = thread % 32, warp = group * 64 + thread % 128 / 32 * 16;
@@ -28,7 +39,7 @@ static __device__ __forceinline__ void backward_store(const weft_hopper_backward
 #pragma unroll
         for (int i = 0; i < 4; i++) { /* 16 rows of 8 pieces */
             const int r = (int)warp + i * 4 + (int)lane / 8, piece = (int)lane % 8, column = 64 * box + 8 * piece;
-            if (key + r < p.kv_seq && column < p.head_dim) {
+            if (r < rows && column < p.head_dim) {
                 uint32_t words[4];
                 shared_load(place + (uint32_t)r * 128 + ((uint32_t)(piece ^ r) % 8) * 16, words);
                 store_16(to + r * stride + 2 * column, words, WEFT_KEEP_NORMAL);

@@ -30,6 +30,44 @@ template <class S> struct backward_consumer {
         return base + S::ring_at + slot.index * S::stage_bytes;
     }
 
+    /* General: zeros for the rows before `begin` and from `end` on of one of COUNT rows, as the copy engine leaves them. By
+     * both warpgroups. */
+    template <int COUNT> __device__ __forceinline__ void clean(uint32_t place, uint32_t box, int begin, int end) const {
+        const int32_t zeros[4] = {0, 0, 0, 0};
+#pragma unroll 1
+        for (int i = (int)(group * 128 + thread_index() % 128); i < COUNT * S::boxes * 8; i += 256) {
+            const int row = i / 8 % COUNT; /* of 128 bytes in each box */
+            if (row < begin || row >= end) {
+                shared_store(place + (uint32_t)(i / 8 / COUNT) * box + (uint32_t)(row * 128 + i % 8 * 16), zeros);
+            }
+        }
+    }
+
+    /* Products of both warpgroups see the zeros. */
+    __device__ __forceinline__ void cleaned() const {
+        fence_shared_for_async();
+        barrier_sync(1, 256);
+    }
+
+    /* Keys that do not count, and queries of a step that do not: they may be NaN, which a weight of 0 does not hide. */
+    __device__ __forceinline__ void clean_keys(const backward_general_job &job) const {
+        const int begin = job.key_begin, end = job.key_end;
+        if (begin > 0 || end < S::keys) {
+            clean<S::keys>(base + S::k_at, S::kv_box, begin, end);
+            clean<S::keys>(base + S::v_at, S::kv_box, begin, end);
+            cleaned();
+        }
+    }
+
+    __device__ __forceinline__ void clean_queries() const {
+        const int begin = desk.steps[slot.index].begin, end = desk.steps[slot.index].end;
+        if (begin > 0 || end < S::queries) {
+            clean<S::queries>(stage(), S::q_box, begin, end);
+            clean<S::queries>(stage() + S::q_bytes, S::q_box, begin, end);
+            cleaned();
+        }
+    }
+
     /* Starts scores = X Y^T of this warpgroup's 64 rows of X, K or V, and a block's rows of Y, Q or dO. */
     __device__ __forceinline__ void start_scores(float (&scores)[S::queries / 2], uint32_t x, uint32_t y) const {
         const uint64_t a = wgmma_operand(settled(x + group * 64 * 128)), b = wgmma_operand(settled(y));
@@ -57,7 +95,7 @@ template <class S> struct backward_consumer {
     __device__ __forceinline__ void start_sums(float (&dq)[S::dq_columns / 2], uint32_t step, float (&dv)[S::depth / 2],
                                                float (&dk)[S::depth / 2], const uint32_t (&weights)[S::queries / 4],
                                                const uint32_t (&ds)[S::queries / 4]) const {
-        const uint32_t columns = S::by_queries ? 0 : group * S::kv_bytes / 2;
+        const uint32_t columns = S::by_queries ? 0 : S::boxes == 1 ? group * 64 : group * S::kv_bytes / 2;
         const uint64_t a = wgmma_operand(settled(ds_place(step) + (S::by_queries ? group * S::ds_box : 0)));
         const uint64_t b = wgmma_operand(settled(base + S::k_at + columns));
         const uint64_t q = wgmma_operand(settled(stage()), 1024, S::q_box);
@@ -90,6 +128,21 @@ template <class S> struct backward_consumer {
     }
 
     /* Hides pairs of queries and keys that do not see each other. Rows are keys, columns queries. */
+    __device__ __forceinline__ void mask(float (&scores)[S::queries / 2], const backward_general_step &) const {
+        const uint32_t thread = thread_index(), key = group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
+        const uint32_t from = shared_address(desk.views.runs[slot.index]) + thread % 4 * 4; /* two queries of every eight */
+#pragma unroll
+        for (int j = 0; j < S::queries / 8; j++) {
+            uint32_t two[1];
+            shared_load(from + j * 16, two);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const uint32_t run = two[0] >> i % 2 * 16, further = key + i / 2 * 8 - run % 256;
+                scores[4 * j + i] = further < run / 256 % 256 ? scores[4 * j + i] : -INFINITY;
+            }
+        }
+    }
+
     __device__ __forceinline__ void mask(float (&scores)[S::queries / 2], const backward_step &step) const {
         const int thread = (int)thread_index();
         const int key = (int)group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4, query = thread % 4 * 2;
@@ -129,6 +182,52 @@ template <class S> struct backward_consumer {
             weights[2 * j] = pack_halves<S::bf16>(scores[4 * j], scores[4 * j + 1]);
             weights[2 * j + 1] = pack_halves<S::bf16>(scores[4 * j + 2], scores[4 * j + 3]);
         }
+    }
+
+    /* General: the same for scores that are capped, where CAPPED, and fall by distance. What is left in `scores` is what dP
+     * is multiplied by: the weights times the slope of the cap. tanh(x) is 1 - 2 / (1 + e^2x). */
+    template <bool CAPPED>
+    __device__ __forceinline__ void weigh_changed(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
+                                                  uint32_t (&weights)[S::queries / 4]) const {
+        const int thread = (int)thread_index();
+        const float slope = desk.views.slope[slot.index];
+        const int key = (int)group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4, query = thread % 4 * 2;
+        const float away = desk.views.away[slot.index] + (float)(query - key);
+#pragma unroll
+        for (int j = 0; j < S::queries / 8; j++) {
+            float four[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float &score = scores[4 * j + i];
+                const float distance = fabsf(away + (float)(j * 8 + i % 2 - i / 2 * 8));
+                const float fall = fmaf(slope, distance, sums[2 * j + i % 2]);
+                if constexpr (CAPPED) {
+                    const float part = reciprocal_flushed(1 + exp2_flushed(score * p.scores.cap_scale));
+                    const float weight = exp2_flushed(fmaf(p.scores.cap, 1 - 2 * part, -fall));
+                    four[i] = score == -INFINITY ? 0 : weight; /* hidden, which a cap would undo */
+                    score = four[i] * (4 * part * (1 - part));
+                } else {
+                    score = four[i] = exp2_flushed(fmaf(score, p.scale_log2, -fall));
+                }
+            }
+            weights[2 * j] = pack_halves<S::bf16>(four[0], four[1]);
+            weights[2 * j + 1] = pack_halves<S::bf16>(four[2], four[3]);
+        }
+    }
+
+    __device__ __forceinline__ void weigh_form(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
+                                               uint32_t (&weights)[S::queries / 4]) const {
+        if constexpr (S::general) {
+            if (p.scores.cap > 0) {
+                weigh_changed<true>(scores, sums, weights);
+                return;
+            }
+            if (p.scores.alibi) {
+                weigh_changed<false>(scores, sums, weights);
+                return;
+            }
+        }
+        weigh(scores, sums, weights);
     }
 
     /* dS of weights and dP, rounded, of the HALF-th half of the thread's queries; and to shared memory, where rows are keys
@@ -194,7 +293,7 @@ template <class S> struct backward_consumer {
         if (desk.steps[slot.index].hides) {
             mask(scores, desk.steps[slot.index]);
         }
-        weigh(scores, sums, weights);
+        weigh_form(scores, sums, weights);
         numbers(deltas, 1, 0);
         wgmma_wait<0>();
         wgmma_hold(grads);
@@ -227,6 +326,9 @@ template <class S> struct backward_consumer {
         for (bool more = true; more; has_dq = true) {
             float dq[S::dq_columns / 2];
             mbarrier_wait(shared_address(&desk.full[slot.index]), slot.parity);
+            if constexpr (S::general) {
+                clean_queries();
+            }
             start_scores(scores, base + S::k_at, stage());
             start_scores(grads, base + S::v_at, stage() + S::q_bytes);
             more = desk.steps[slot.index].more;
