@@ -36,7 +36,7 @@ static void parameters(void **state) {
     uint64_t random = random_seed(242);
     static drawn_lengths lengths;
     open_fake();
-    for (int round = 0; random_round(&random, &round, 20); round++) {
+    for (int round = 0; random_round(&random, &round, 16); round++) {
         static const weft_mask masks[] = {WEFT_MASK_NONE, WEFT_MASK_CAUSAL, WEFT_MASK_CAUSAL_BOTTOM_RIGHT};
         weft_attention p = problem();
         weft_schedule s = WEFT_SCHEDULE_INIT;
