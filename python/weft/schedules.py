@@ -52,7 +52,7 @@ def orders(subject: Optional[str] = None) -> List[Order]:
 
 
 def sweeps() -> List[str]:
-    """The paths that a tile takes through its steps: "forward", "sawtooth", "pair"; backward also "shift", "shift-causal", "descending", "fold-causal", "climb-causal"."""
+    """The paths that a tile takes through its steps: "forward", "sawtooth", "pair"; backward also "shift", "shift-causal", "descending", "fold-causal", "climb"."""
     return list(_names("sweep"))
 
 

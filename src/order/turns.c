@@ -64,7 +64,7 @@ weft_status weft_turns_make(weft_turns *turns, const weft_walk *walk, weft_messa
                          "adds take no turns with clusters, nor in order %s with more than %d positions",
                          weft_order_describe(o->kind)->name, MOST);
     }
-    if (shifts && walk->sweep != WEFT_SWEEP_CLIMB_CAUSAL && o->kind == WEFT_ORDER_HEAD_FIRST) {
+    if (shifts && walk->sweep != WEFT_SWEEP_CLIMB && o->kind == WEFT_ORDER_HEAD_FIRST) {
         *turns = weft_turns_of(walk, weft_smaller(cols, walk->workers), walk->workers, 0);
         return WEFT_OK;
     }

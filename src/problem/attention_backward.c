@@ -45,9 +45,7 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
 static const char *refused_sweep(const weft_problem *problem, int32_t sweep) {
     const weft_attention *p = &problem->attention;
     const int causal = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
-    return (weft_sweep_folds(sweep) || weft_sweep_climbs(sweep)) && (!causal || p->sequences > 0)
-               ? "a causal mask and no packed batch"
-               : NULL;
+    return weft_sweep_folds(sweep) && (!causal || p->sequences > 0) ? "a causal mask and no packed batch" : NULL;
 }
 
 static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list) {

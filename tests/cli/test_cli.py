@@ -25,7 +25,7 @@ class Orders(Command):
         text = self.ok("orders")
         listed = self.json("orders")
         self.assertEqual([o["name"] for o in listed["orders"]], self.NAMES)
-        self.assertEqual([s["name"] for s in listed["sweeps"]], ["forward", "sawtooth", "pair", "shift", "shift-causal", "descending", "fold-causal", "climb-causal"])
+        self.assertEqual([s["name"] for s in listed["sweeps"]], ["forward", "sawtooth", "pair", "shift", "shift-causal", "descending", "fold-causal", "climb"])
         self.assertEqual([d["name"] for d in listed["dispatches"]], ["grid", "static", "dynamic"])
         for row in listed["orders"] + listed["sweeps"] + listed["dispatches"]:
             self.assertIn(row["name"] + " ", text)
@@ -220,7 +220,7 @@ class Backward(Command):
     """The sweeps that only a backward pass has, and its adds, at every verb."""
 
     PROBLEM = ["attention", "--backward", "--causal", "--seq", "512", "--heads", "2", "--dtype", "bf16", "--tile", "64x64"]
-    SWEEPS = ["shift", "shift-causal", "descending", "fold-causal", "climb-causal"]
+    SWEEPS = ["shift", "shift-causal", "descending", "fold-causal", "climb"]
     ADDED = 2 * 36 * 64 * 64 * 4 // 32  # heads, pairs of blocks under the mask, sectors of a block of fp32
 
     def test_every_verb_takes_them(self):

@@ -57,8 +57,7 @@ static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     static int number;
     const int causal = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
     s.sweep = number++ % (WEFT_SWEEPS + 1);
-    s.sweep = (weft_sweep_folds(s.sweep) || weft_sweep_climbs(s.sweep)) && (!causal || p->sequences > 0) ? WEFT_SWEEP_SHIFT
-                                                                                                         : s.sweep;
+    s.sweep = weft_sweep_folds(s.sweep) && (!causal || p->sequences > 0) ? WEFT_SWEEP_SHIFT : s.sweep;
     s.order = random_between(random, 0, 1) ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
     s.dispatch = weft_sweep_shifts(s.sweep) && s.dispatch == WEFT_DISPATCH_GRID ? WEFT_DISPATCH_STATIC : s.dispatch;

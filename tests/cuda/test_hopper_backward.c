@@ -58,9 +58,7 @@ static void parameters(void **state) {
         p.head_dim_v = p.head_dim;
         const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;
-        s.sweep = (weft_sweep_folds(s.sweep) || weft_sweep_climbs(s.sweep)) && (!causal || p.sequences > 0)
-                      ? WEFT_SWEEP_SHIFT
-                      : s.sweep;
+        s.sweep = weft_sweep_folds(s.sweep) && (!causal || p.sequences > 0) ? WEFT_SWEEP_SHIFT : s.sweep;
         s.order = round % 4 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
         s.dispatch = weft_sweep_shifts(s.sweep) ? WEFT_DISPATCH_STATIC + round / 6 % 2 : 1 + round / 6 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
@@ -88,7 +86,7 @@ static void launches(void **state) {
         const weft_cuda_plan *c = plan->placed;
         assert_int_equal(c->pass_count, 3);
         assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
-        assert_int_equal(plan->schedule.sweep, sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_CLIMB_CAUSAL);
+        assert_int_equal(plan->schedule.sweep, sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_CLIMB);
         assert_int_equal(plan->schedule.dispatch, sweep ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
         assert_int_equal(c->turns.together, sweep ? 1 : 4);
         assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * 128 + 2 * 64 + 1));
@@ -111,15 +109,15 @@ static void forms(void **state) {
         double softcap;
     } rows[] = {
         {WEFT_MASK_NONE, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, WEFT_SWEEP_CLIMB_CAUSAL, 0},
-        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, WEFT_SWEEP_FORWARD, 0},
-        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, WEFT_SWEEP_FORWARD, 0},
-        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, WEFT_SWEEP_CLIMB_CAUSAL, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 1, WEFT_SWEEP_FORWARD, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, WEFT_SWEEP_CLIMB, 0},
+        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, WEFT_SWEEP_CLIMB, 0},
+        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, WEFT_SWEEP_CLIMB, 0},
+        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, WEFT_SWEEP_CLIMB, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 1, WEFT_SWEEP_CLIMB, 0},
         {WEFT_MASK_NONE, 0, 0, 0, WEFT_KV_USED, 1, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_KV_PAD, 1, WEFT_SWEEP_CLIMB_CAUSAL, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, WEFT_SWEEP_CLIMB_CAUSAL, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, WEFT_SWEEP_CLIMB_CAUSAL, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_KV_PAD, 1, WEFT_SWEEP_CLIMB, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, WEFT_SWEEP_CLIMB, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, WEFT_SWEEP_CLIMB, 0},
         {WEFT_MASK_NONE, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 30},
     };
     const weft_device device = gpu();
@@ -138,9 +136,9 @@ static void forms(void **state) {
         assert_string_equal(weft_plan_kernel(plan), rows[i].form ? "attention_backward_bf16_d64__hopper_general_main"
                                                                  : "attention_backward_bf16_d64__hopper_main");
         assert_int_equal(plan->schedule.sweep, rows[i].sweep);
-        const int32_t dispatch = rows[i].sweep == WEFT_SWEEP_FORWARD        ? WEFT_DISPATCH_GRID
-                                 : rows[i].sweep == WEFT_SWEEP_CLIMB_CAUSAL ? WEFT_DISPATCH_DYNAMIC
-                                                                            : WEFT_DISPATCH_STATIC;
+        const int32_t dispatch = rows[i].sweep == WEFT_SWEEP_FORWARD ? WEFT_DISPATCH_GRID
+                                 : rows[i].sweep == WEFT_SWEEP_CLIMB ? WEFT_DISPATCH_DYNAMIC
+                                                                     : WEFT_DISPATCH_STATIC;
         assert_int_equal(plan->schedule.dispatch, dispatch);
         weft_plan_destroy(plan);
     }

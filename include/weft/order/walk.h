@@ -53,13 +53,13 @@ WEFT_INLINE int weft_sweep_pairs(int32_t sweep) {
 
 /** Whether the tiles of a head are at steps of their own, so that many of them can run at once and add in turn. */
 WEFT_INLINE int weft_sweep_shifts(int32_t sweep) {
-    return sweep == WEFT_SWEEP_SHIFT || sweep == WEFT_SWEEP_CLIMB_CAUSAL || weft_sweep_folds(sweep);
+    return sweep == WEFT_SWEEP_SHIFT || sweep == WEFT_SWEEP_CLIMB || weft_sweep_folds(sweep);
 }
 
-/** Whether those tiles begin with the first step that they reach and go up. Under a causal mask who is ahead then stays
- * ahead, for all heads that a tile goes through. */
+/** Whether those tiles begin with the first step that they reach and go up. Under a mask who is ahead then stays ahead, for
+ * all heads that a tile goes through. */
 WEFT_INLINE int weft_sweep_climbs(int32_t sweep) {
-    return sweep == WEFT_SWEEP_FOLD_CAUSAL || sweep == WEFT_SWEEP_CLIMB_CAUSAL;
+    return sweep == WEFT_SWEEP_FOLD_CAUSAL || sweep == WEFT_SWEEP_CLIMB;
 }
 
 /** The dispatches of orders.def; WEFT_DISPATCHES is how many there are. */

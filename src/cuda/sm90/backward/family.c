@@ -155,19 +155,20 @@ static int leaves_idle(const weft_attention *p, int64_t all) {
 }
 
 /* Tiles are at blocks of their own, so that their adds meet no others. That needs workers that all run, and the tiles of a
- * head one after the other. Where tiles reach a part of the queries each, they meet few others, and those behind each other
- * begin one after the other. */
+ * head one after the other. Where a tile reaches a part of the queries, and the next one further ones, all go up. */
 static int32_t choose_sweep(const weft_attention *p, const weft_schedule *s, int64_t all) {
     const int in_order = s->order == WEFT_ORDER_HEAD_FIRST || s->order == WEFT_ORDER_REVERSE;
     const int causal = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
-    const int parts = p->sequences > 0 || (weft_attention_asks(p) & (WEFT_HAS_WINDOW | WEFT_HAS_CHUNK));
-    if (s->dispatch == WEFT_DISPATCH_GRID || !in_order || parts || (!causal && p->mask != WEFT_MASK_NONE)) {
+    if (s->dispatch == WEFT_DISPATCH_GRID || !in_order) {
         return WEFT_SWEEP_FORWARD;
     }
-    return !causal                                                      ? WEFT_SWEEP_SHIFT
-           : s->dispatch != WEFT_DISPATCH_STATIC && leaves_idle(p, all) ? WEFT_SWEEP_CLIMB_CAUSAL
-           : p->heads > p->kv_heads                                     ? WEFT_SWEEP_FOLD_CAUSAL
-                                                                        : WEFT_SWEEP_SHIFT_CAUSAL;
+    if (p->mask == WEFT_MASK_NONE && p->chunk == 0) {
+        return WEFT_SWEEP_SHIFT;
+    }
+    if (!causal || p->chunk > 0 || p->sequences > 0 || (s->dispatch != WEFT_DISPATCH_STATIC && leaves_idle(p, all))) {
+        return WEFT_SWEEP_CLIMB;
+    }
+    return p->heads > p->kv_heads ? WEFT_SWEEP_FOLD_CAUSAL : WEFT_SWEEP_SHIFT_CAUSAL;
 }
 
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
@@ -181,9 +182,9 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
         schedule->sweep = choose_sweep(&plan->attention, schedule, all);
     }
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) { /* tiles that climb are of unlike lengths */
-        schedule->dispatch = schedule->sweep == WEFT_SWEEP_CLIMB_CAUSAL ? WEFT_DISPATCH_DYNAMIC
-                             : weft_sweep_shifts(schedule->sweep)       ? WEFT_DISPATCH_STATIC
-                                                                        : WEFT_DISPATCH_GRID;
+        schedule->dispatch = schedule->sweep == WEFT_SWEEP_CLIMB  ? WEFT_DISPATCH_DYNAMIC
+                             : weft_sweep_shifts(schedule->sweep) ? WEFT_DISPATCH_STATIC
+                                                                  : WEFT_DISPATCH_GRID;
     }
     if (schedule->workers == 0 && schedule->dispatch == WEFT_DISPATCH_STATIC) {
         schedule->workers = enough_workers(&plan->attention, schedule->sweep, all);
