@@ -99,6 +99,23 @@ static void few_keys(void) {
     }
 }
 
+/* Few workers, which are given tiles as they come: one that took its next tile while the one at hand waits for that tile's
+ * adds would wait for ever. */
+static void few_workers(void) {
+    uint64_t random = random_seed(246);
+    static drawn_lengths none;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    s.order = WEFT_ORDER_HEAD_FIRST;
+    s.sweep = WEFT_SWEEP_CLIMB;
+    s.dispatch = WEFT_DISPATCH_DYNAMIC;
+    for (s.workers = 2; s.workers < 5; s.workers++) {
+        weft_attention p = plain_backward(1, 2, 2, 512, 512, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+        gradients x = gradients_new(&p, &none, 0, 1, &random);
+        gradients_run(&x, &s, "hopper_backward", 0);
+        gradients_free(&x);
+    }
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
@@ -107,6 +124,7 @@ int main(int argc, char **argv) {
     problems(rounds, most);
     extremes(most, "hopper_backward");
     few_keys();
+    few_workers();
     repeats(most, 0, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
     repeats(most, 0, "hopper_backward", WEFT_SWEEP_CHOOSE, rounds < ROUNDS ? 1 : 100);
     repeats(most, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);

@@ -89,12 +89,21 @@ static __device__ __forceinline__ void backward_load(uint32_t to, uint32_t box_b
     }
 }
 
+/* Whether a worker may take its next tile when all adds of the one at hand have been made only: that one may be waiting for
+ * adds of tiles that were not given out yet, and whoever is given one must begin it. */
+static __device__ __forceinline__ bool backward_takes_late(const weft_hopper_backward_params &p) {
+    return p.turns.together > 1 && p.walk.dispatch == WEFT_DISPATCH_DYNAMIC;
+}
+
 template <class S>
 static __device__ __forceinline__ void backward_produce(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                         uint32_t base) {
     desk.worker = weft_worker_start_at(&p.walk, blockIdx.x, p.counter);
     backward_slot<S::stages> slot;
     for (uint32_t tiles = 0;; tiles++) {
+        if (tiles > 0 && backward_takes_late(p)) {
+            mbarrier_wait(shared_address(&desk.job_done), (tiles - 1) % 2);
+        }
         const backward_job_of_form<S> next = backward_next_job<S>(p, desk);
         const bool more = next.more;
         const uint32_t kv_full = shared_address(&desk.kv_full);
@@ -235,6 +244,9 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
                     __syncwarp();
                 }
             }
+        }
+        if (lane == 0 && backward_takes_late(p)) {
+            mbarrier_arrive(shared_address(&desk.job_done));
         }
     }
 }

@@ -55,6 +55,7 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
         mbarrier_init(shared_address(&desk.kv_full), 1);
         mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups);
         mbarrier_init(shared_address(&desk.job_seen), 2 + S::general);
+        mbarrier_init(shared_address(&desk.job_done), 2);
         for (int i = 0; i < S::stages; i++) {
             mbarrier_init(shared_address(&desk.full[i]), 1 + S::general);
             mbarrier_init(shared_address(&desk.empty[i]), 4 * S::groups);

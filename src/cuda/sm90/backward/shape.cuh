@@ -91,6 +91,7 @@ template <class S> using backward_step_of_form = std::conditional_t<S::general, 
 template <class S> struct backward_desk {
     uint64_t kv_full, kv_empty;
     uint64_t job_seen; /* by the warps beside the producer */
+    uint64_t job_done; /* by those that add */
     uint64_t full[S::stages], empty[S::stages];
     uint64_t ds_full[2], ds_empty[2];
     uint64_t dq_full[2], dq_empty[2];
