@@ -18,8 +18,9 @@
  * Nobody waits for ever if workers take positions in their order, the positions of a group are all among `workers`
  * neighbouring ones, and `workers` workers run at the same time: weft_turns_make() in src/order/turns.h sees to the first
  * two, the launch to the third. Under dynamic dispatch a worker must not take a position while its last one still waits for
- * its turns: it may be waiting for the very one it would take. Groups of one position (`together` is 1), which sweeps that do not shift have wherever the
- * order starts a head's tiles from one end to the other, need no worker beside the one that works.
+ * its turns: it may be waiting for the very one it would take. Groups of one position (`together` is 1), which sweeps that
+ * do not shift have wherever the order starts a head's tiles from one end to the other, need no worker beside the one that
+ * works.
  */
 #ifndef WEFT_ORDER_TURNS_H
 #define WEFT_ORDER_TURNS_H
