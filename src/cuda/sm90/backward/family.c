@@ -229,7 +229,7 @@ static void fill_scores(const weft_attention *p, const weft_attention_gradients 
     s->alibi_stride = p->alibi_stride;
     s->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
     s->grad_sinks = s->sinks ? data->grad_sinks : NULL;
-    s->sink_parts = (float *)(to->adds + blocks);
+    s->sink_parts = (void *)(to->adds + blocks);
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
