@@ -64,6 +64,9 @@ WEFT_INLINE int64_t weft_next_position(const weft_walk *walk, const weft_worker 
     if (walk->dispatch == WEFT_DISPATCH_GRID) {
         return walk->order.count;
     }
+    if (deal.backward && walk->next) {
+        return walk->next[worker->position];
+    }
     return deal.side < 0 ? deal.given + (int64_t)weft_take_ticket(worker->counter)
                          : weft_take_by_side(worker->counter, walk->order.count, deal.side);
 }

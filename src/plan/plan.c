@@ -144,13 +144,25 @@ static int has_alike_lists(const weft_reach *reach) {
     return reach->kind == WEFT_REACH_BLOCKS && reach->blocks.pairs.block_starts && reach->blocks.head_stride == 0;
 }
 
+/* The steps of a tile, in one piece. */
+static int64_t steps_of(const weft_walk *walk, int64_t batch, int64_t col) {
+    weft_visit visit = {.tile = weft_tile_at(batch, 0, col), .direction = 1};
+    weft_visit_range(walk, &visit, 0);
+    return visit.steps;
+}
+
 /* Whether longest-first has to look at the tiles: their steps do not grow from column to column, but are known. Neighbours
  * in a packed batch whose tiles are joined share keys, and had better stay neighbours. */
 static int sorts_tiles(const weft_plan *plan) {
     const weft_walk *w = &plan->walk;
-    return plan->schedule.order == WEFT_ORDER_LONGEST_FIRST && weft_reach_has_band(&w->reach) && !w->reach.joined &&
-           (weft_sequences_vary(&w->reach.sequences) || has_alike_lists(&w->reach)) && w->visits == 1 &&
-           w->cluster_rows * w->cluster_cols == 1 && w->order.count <= MOST_SORTED;
+    if (plan->schedule.order != WEFT_ORDER_LONGEST_FIRST || w->visits > 1 || w->cluster_rows * w->cluster_cols > 1 ||
+        w->order.count > MOST_SORTED || w->reach.first_slice) {
+        return 0;
+    }
+    if (weft_reach_has_band(&w->reach) && (weft_sequences_vary(&w->reach.sequences) || has_alike_lists(&w->reach))) {
+        return !w->reach.joined;
+    }
+    return !w->reach.sequences.packed && w->order.count > 0 && steps_of(w, 0, 0) > steps_of(w, 0, w->cols - 1);
 }
 
 typedef struct sized_tile {
@@ -165,11 +177,14 @@ static int by_steps(const void *a, const void *b) {
 }
 
 /* The plan's table for longest-first by what tiles really visit: sections of `group` heads, in each the longest tile of all
- * its heads, then the next. */
+ * its heads, then the next. Where batches differ, a section has those heads of all of them. */
 static weft_status sort_tiles(weft_plan *plan, weft_message *message) {
     weft_order *order = &plan->walk.order;
     const weft_grid g = order->grid;
-    const int64_t tiles = g.batch * g.cols, group = weft_smaller(order->group, g.rows);
+    const int64_t alike = !weft_reach_has_band(&plan->walk.reach) ||
+                          !weft_sequences_vary(&plan->walk.reach.sequences); /* one batch says it all */
+    const int64_t lines = alike ? g.batch * g.rows : g.rows, tiles = (alike ? 1 : g.batch) * g.cols;
+    const int64_t group = weft_smaller(order->group, lines);
     sized_tile *sized = malloc((size_t)tiles * sizeof *sized);
     plan->table = malloc((size_t)order->count * sizeof *plan->table);
     if (!sized || !plan->table) {
@@ -177,17 +192,16 @@ static weft_status sort_tiles(weft_plan *plan, weft_message *message) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a table of %" PRId64 " positions", order->count);
     }
     for (int64_t i = 0; i < tiles; i++) {
-        weft_visit visit = {.tile = weft_tile_at(i / g.cols, 0, i % g.cols), .direction = 1};
-        weft_visit_range(&plan->walk, &visit, 0);
-        sized[i] = (sized_tile){visit.steps, i};
+        sized[i] = (sized_tile){steps_of(&plan->walk, i / g.cols, i % g.cols), i};
     }
     qsort(sized, (size_t)tiles, sizeof *sized, by_steps);
     uint32_t *to = plan->table;
-    for (int64_t first = 0; first < g.rows; first += group) {
+    for (int64_t first = 0; first < lines; first += group) {
         for (int64_t i = 0; i < tiles; i++) {
             const int64_t batch = sized[i].number / g.cols, col = sized[i].number % g.cols;
-            for (int64_t row = first; row < first + group && row < g.rows; row++) {
-                *to++ = (uint32_t)((batch * g.rows + row) * g.cols + col);
+            for (int64_t line = batch * g.rows + first; line < batch * g.rows + weft_smaller(first + group, lines);
+                 line++) {
+                *to++ = (uint32_t)(line * g.cols + col);
             }
         }
     }

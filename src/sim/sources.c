@@ -23,7 +23,7 @@ static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
 
 /* The next visit of a worker, whatever the dispatch. */
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
-    const weft_walk *walk = &w->plan->walk;
+    const weft_walk *walk = &w->walk;
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
         const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind, 1};
         return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
@@ -171,7 +171,6 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
             return 0;
         }
     }
-    w->turn[worker] = weft_turn_of_visit(&w->turns, &p->visit);
     weft_sim_walk_job(w, worker, &p->visit, p->pass, job);
     if (w->ranks[worker] > 0) { /* the first CTA of a cluster writes for all */
         job->out_weight = 0;
@@ -181,7 +180,8 @@ static int next_job(void *context, int64_t worker, int64_t domain, weft_sim_job 
 
 static int64_t turn_of(void *context, int64_t worker, int64_t step) {
     const weft_sim_walk *w = context;
-    return weft_turn_at(&w->turns, &w->plan->walk.reach, &w->turn[worker], step);
+    const weft_sim_pass *p = &w->passes[worker];
+    return weft_turn_at(&w->walk, p->visit.tile, p->pass, step);
 }
 
 static void draw_map(weft_sim_map *map, const weft_pieces *pieces) {
@@ -261,6 +261,15 @@ static weft_status check_rates(const weft_plan *plan, weft_message *message) {
     return WEFT_OK;
 }
 
+/* Gives the walk its timetable. */
+static weft_status take_turns(weft_sim_walk *w, weft_message *message) {
+    const int known = !weft_reach_has_band(&w->walk.reach) || !weft_sequences_vary(&w->walk.reach.sequences);
+    const weft_status status = weft_timetable_make(&w->timetable, &w->walk, known ? w->pieces.passes : 0, message);
+    w->walk.comings = w->timetable.comings;
+    w->walk.next = w->timetable.next;
+    return status;
+}
+
 weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, const weft_plan *plan,
                                const weft_profile *profile, weft_message *message) {
     memset(walk, 0, sizeof *walk);
@@ -277,11 +286,11 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     if (status || (status = check_rates(plan, message))) {
         return status;
     }
-    walk->turns = weft_turns_of(&plan->walk, 1, 0, 0);
+    walk->walk = plan->walk;
     if (profile->in_turn && plan->operation->refused_sweep && !walk->tiling.dq_pass) {
         source->turn = turn_of;
         source->add_seconds = (double)plan->machine.l2_sector * sharers(plan) / plan->machine.l2_bandwidth;
-        if ((status = weft_turns_make(&walk->turns, &plan->walk, message))) {
+        if ((status = take_turns(walk, message))) {
             return status;
         }
     }
@@ -308,10 +317,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     walk->positions = calloc((size_t)source->workers, sizeof *walk->positions);
     walk->passes = calloc((size_t)source->workers, sizeof *walk->passes);
     walk->ranks = calloc((size_t)source->workers, sizeof *walk->ranks);
-    walk->turn = calloc((size_t)source->workers, sizeof *walk->turn);
     walk->next_of_domain = calloc((size_t)plan->machine.domains, sizeof *walk->next_of_domain);
-    if (!walk->workers || !walk->visits || !walk->positions || !walk->passes || !walk->ranks || !walk->turn ||
-        !walk->next_of_domain) {
+    if (!walk->workers || !walk->visits || !walk->positions || !walk->passes || !walk->ranks || !walk->next_of_domain) {
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %lld workers", (long long)source->workers);
     }
     /* As the kernel does: its workers draw the positions of their side. */
@@ -322,8 +329,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
         walk->positions[i] = -1;
         walk->passes[i].pass = walk->pieces.passes; /* none left: the first call takes a visit */
         if (plan->walk.dispatch != WEFT_DISPATCH_GRID) {
-            walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&plan->walk, (int32_t)(i % 2), &walk->counter)
-                                             : weft_worker_start(&plan->walk, i, &walk->counter);
+            walk->workers[i] = walk->by_side ? weft_worker_start_by_side(&walk->walk, (int32_t)(i % 2), &walk->counter)
+                                             : weft_worker_start(&walk->walk, i, &walk->counter);
         }
     }
     for (int64_t d = 0; d < plan->machine.domains; d++) {
@@ -357,7 +364,7 @@ void weft_sim_walk_release(weft_sim_walk *walk) {
     free(walk->positions);
     free(walk->passes);
     free(walk->ranks);
-    free(walk->turn);
+    weft_timetable_free(&walk->timetable);
     free(walk->next_of_domain);
 }
 

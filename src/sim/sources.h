@@ -3,7 +3,7 @@
 #define WEFT_SIM_SOURCES_H
 
 #include "order/deal.h"
-#include "order/turns.h"
+#include "order/timetable.h"
 #include "plan/plan.h"
 #include "sim/subject.h"
 
@@ -16,6 +16,7 @@ typedef struct weft_sim_pass {
 /* The walk of a plan, dealt out to the machine's workers. */
 typedef struct weft_sim_walk {
     const weft_plan *plan;
+    weft_walk walk; /* the plan's, with the timetable */
     const weft_profile *profile;
     weft_tiling tiling;       /* of the plan, in the form of the profile's kernel */
     weft_kernel_facts kernel; /* what is known of it beyond the profile */
@@ -27,8 +28,7 @@ typedef struct weft_sim_walk {
     int64_t *positions;       /* (workers) grid dispatch: the position in hand */
     int64_t *ranks;           /* (workers) grid dispatch: which CTA of a cluster that shares out the steps; 0 elsewhere */
     weft_sim_pass *passes;    /* (workers) the pass in hand */
-    weft_turns turns;         /* where adds take turns */
-    weft_turn *turn;          /* (workers) of the visit in hand */
+    weft_timetable timetable; /* where adds take turns */
     uint64_t counter;         /* dynamic dispatch, and grid dispatch to whoever is free */
     uint32_t first_out, first_lead; /* numbers of the pieces that are written, and read once */
     weft_pieces pieces;             /* what the operation's tiles read and write */

@@ -503,15 +503,14 @@ static inline void extremes(int64_t most, const char *kernel) {
     }
 }
 
-/* A run after the other gives the same bits, whatever its workspace and, where the sweep is fixed (above 0), its dispatch.
- */
-static inline void repeats(int64_t most, int32_t extras, const char *kernel, int32_t sweep, int times) {
+/* A run after the other gives the same bits, whatever its workspace. */
+static inline void repeats(int64_t most, int32_t extras, const char *kernel, int32_t dispatch, int times) {
     uint64_t random = random_seed(93);
     static drawn_lengths none;
     weft_schedule s = WEFT_SCHEDULE_INIT;
     weft_attention p = plain_backward(1, 4, 2, most, most, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
     p.extras = extras;
-    s.sweep = sweep;
+    s.dispatch = dispatch;
     gradients x = gradients_new(&p, &none, 0, 1, &random);
     gradients_run(&x, &s, kernel, 0);
     const size_t bytes = gradients_bytes(&x);
@@ -519,7 +518,6 @@ static inline void repeats(int64_t most, int32_t extras, const char *kernel, int
     DEMAND(!first || !again);
     gradients_copy(&x, first);
     for (int i = 0; i < times; i++) {
-        s.dispatch = sweep ? 1 + i % WEFT_DISPATCHES : WEFT_DISPATCH_CHOOSE;
         gradients_run(&x, &s, kernel, i % 2);
         gradients_copy(&x, again);
         CHECK(memcmp(first, again, bytes) == 0, "run %d gave other bits", i);

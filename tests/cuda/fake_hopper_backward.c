@@ -137,13 +137,12 @@ static int run_tiles(const job *j, unsigned grid) {
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t batch = visit.tile.batch, head = visit.tile.head, group = p->heads / p->kv_heads;
-            const weft_turn turn = weft_turn_of_visit(&j->p->turns, &visit);
             for (int64_t row = visit.cut.rows.begin; row < visit.cut.rows.end; row++) {
                 store_row(&p->k_strides, batch, row, head, p->head_dim, j->grad_k, j->p->grad_k);
                 store_row(&p->v_strides, batch, row, head, p->head_dim, j->grad_v, j->p->grad_v);
             }
             for (int64_t i = 0, step = visit.first; i < visit.steps; i++, step = weft_visit_next(&visit, step)) {
-                const int64_t at = weft_turn_at(&j->p->turns, &walk->reach, &turn, step);
+                const int64_t at = weft_turn_at(walk, visit.tile, 0, step);
                 ok &= at >= 0 && at < walk->cols && step >= 0 && step < j->p->blocks;
                 for (int64_t h = 0; ok && h < group; h++) {
                     j->p->adds[(batch * p->heads + head * group + h) * j->p->blocks + step]++;
@@ -169,7 +168,7 @@ static int adds_are_there(const job *j) {
     int there = 1;
     for (int64_t i = 0; i < p->batch * p->heads * j->p->blocks; i++) {
         const int64_t block = i % j->p->blocks, batch = i / j->p->blocks / p->heads;
-        there &= j->p->adds[i] == weft_turns_count(&j->p->turns, &j->p->walk.reach, batch, block);
+        there &= j->p->adds[i] == weft_turns_count(&j->p->walk, batch, block);
     }
     return there;
 }

@@ -58,9 +58,9 @@ static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     const int causal = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
     s.sweep = number++ % (WEFT_SWEEPS + 1);
     s.sweep = weft_sweep_folds(s.sweep) && (!causal || p->sequences > 0) ? WEFT_SWEEP_SHIFT : s.sweep;
-    s.order = random_between(random, 0, 1) ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
+    s.order = (int32_t)random_between(random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
+    s.domains = random_between(random, 0, 2);
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
-    s.dispatch = weft_sweep_shifts(s.sweep) && s.dispatch == WEFT_DISPATCH_GRID ? WEFT_DISPATCH_STATIC : s.dispatch;
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 8);
     return s;
 }
@@ -99,18 +99,22 @@ static void few_keys(void) {
     }
 }
 
-/* Workers that are given tiles as they come: the fifth tile of eight, the shortest of those that five workers begin with,
- * is done first, and waits for the adds of the sixth. Who took that one while the fifth still waits would wait for ever. */
+/* Workers that are given tiles as they come, since lengths are not known: the fifth tile of eight, the shortest of those
+ * that five workers begin with, is done first, and waits for the adds of the sixth. Who took that one while the fifth still
+ * waits would wait for ever. */
 static void few_workers(void) {
     uint64_t random = random_seed(246);
-    static drawn_lengths none;
+    static const int32_t used[] = {1024};
+    static drawn_lengths lengths;
     weft_attention p = plain_backward(1, 1, 1, 1024, 1024, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    lengths.all.kv_used = used;
+    p.lengths = lengths.all;
     weft_schedule s = WEFT_SCHEDULE_INIT;
     s.order = WEFT_ORDER_HEAD_FIRST;
     s.sweep = WEFT_SWEEP_CLIMB;
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
     s.workers = 5;
-    gradients x = gradients_new(&p, &none, 0, 1, &random);
+    gradients x = gradients_new(&p, &lengths, 0, 1, &random);
     gradients_run(&x, &s, "hopper_backward", 0);
     gradients_free(&x);
 }
@@ -124,9 +128,10 @@ int main(int argc, char **argv) {
     extremes(most, "hopper_backward");
     few_keys();
     few_workers();
-    repeats(most, 0, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
-    repeats(most, 0, "hopper_backward", WEFT_SWEEP_CHOOSE, rounds < ROUNDS ? 1 : 100);
-    repeats(most, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_SWEEP_FORWARD, rounds < ROUNDS ? 2 : 100);
+    for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
+        repeats(most, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
+    }
+    repeats(most, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 2 : 100);
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
     printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;

@@ -59,8 +59,9 @@ static void parameters(void **state) {
         const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;
         s.sweep = weft_sweep_folds(s.sweep) && (!causal || p.sequences > 0) ? WEFT_SWEEP_SHIFT : s.sweep;
-        s.order = round % 4 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE;
-        s.dispatch = weft_sweep_shifts(s.sweep) ? WEFT_DISPATCH_STATIC + round / 6 % 2 : 1 + round / 6 % WEFT_DISPATCHES;
+        s.order = (int32_t)random_between(&random, WEFT_ORDER_BLOCK_FIRST, WEFT_ORDER_LONGEST_FIRST);
+        s.domains = random_between(&random, 0, 3);
+        s.dispatch = 1 + round / 6 % WEFT_DISPATCHES;
         s.workers = random_between(&random, 0, 7);
         gradients x = gradients_new(&p, &lengths, random_between(&random, 0, 1) ? 8 : 0, 1, &random);
         gradients_run(&x, round % 5 ? &s : NULL, "hopper_backward", round % 2);
@@ -69,7 +70,7 @@ static void parameters(void **state) {
     }
 }
 
-/* Workers that wait for each other are launched together. */
+/* Workers that wait for each other are launched together: not where each waits for those that began before it. */
 static void launches(void **state) {
     (void)state;
     uint64_t random = random_seed(243);
@@ -79,28 +80,27 @@ static void launches(void **state) {
     weft_plan *plan;
     open_fake();
     gradients x = gradients_new(&p, &none, 0, 1, &random);
-    for (int32_t sweep = 0; sweep < 2; sweep++) {
+    for (int grid = 0; grid < 2; grid++) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
-        s.sweep = sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_CHOOSE;
+        s.dispatch = grid ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_CHOOSE;
         assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
         const weft_cuda_plan *c = plan->placed;
         assert_int_equal(c->pass_count, 3);
         assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
-        assert_int_equal(plan->schedule.sweep, sweep ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_CLIMB);
-        assert_int_equal(plan->schedule.dispatch, sweep ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
-        assert_int_equal(c->turns.together, sweep ? 1 : 4);
-        assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * 128 + 2 * 64 + 1));
+        assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_FORWARD : WEFT_SWEEP_SHIFT);
+        assert_int_equal(plan->schedule.dispatch, grid ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
+        assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * 128 + 2 * 64 + 1) + 2 * 2 * 2 * plan->walk.cols);
         const int before = counts()->launches, together = counts()->cooperative;
         assert_int_equal(weft_plan_run(plan, &x.data, NULL), WEFT_OK);
         assert_int_equal(counts()->launches - before, 3);
-        assert_int_equal(counts()->cooperative - together, sweep ? 0 : 1);
+        assert_int_equal(counts()->cooperative - together, grid ? 0 : 1);
         weft_plan_destroy(plan);
     }
     gradients_free(&x);
     nothing_left();
 }
 
-/* The general form takes what the plain one has not, and no other problem; it shifts where all of a head's tiles meet. */
+/* The general form takes what the plain one has not, and no other problem; tiles shift where lengths are known. */
 static void forms(void **state) {
     (void)state;
     static const int32_t starts[] = {0, 40, 100};
@@ -109,15 +109,15 @@ static void forms(void **state) {
         double softcap;
     } rows[] = {
         {WEFT_MASK_NONE, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, WEFT_SWEEP_CLIMB, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0},
+        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 0},
+        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 0},
+        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, WEFT_SWEEP_SHIFT, 0},
         {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 1, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_NONE, 0, 0, 0, WEFT_KV_USED, 1, WEFT_SWEEP_SHIFT, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, WEFT_KV_USED, 1, WEFT_SWEEP_CLIMB, 0},
         {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_KV_PAD, 1, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, WEFT_SWEEP_CLIMB, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, WEFT_SWEEP_SHIFT, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, WEFT_SWEEP_SHIFT, 0},
         {WEFT_MASK_NONE, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 30},
     };
     const weft_device device = gpu();
@@ -136,33 +136,29 @@ static void forms(void **state) {
         assert_string_equal(weft_plan_kernel(plan), rows[i].form ? "attention_backward_bf16_d64__hopper_general_main"
                                                                  : "attention_backward_bf16_d64__hopper_main");
         assert_int_equal(plan->schedule.sweep, rows[i].sweep);
-        const int32_t dispatch = rows[i].sweep == WEFT_SWEEP_FORWARD ? WEFT_DISPATCH_GRID
-                                 : rows[i].sweep == WEFT_SWEEP_CLIMB ? WEFT_DISPATCH_DYNAMIC
-                                                                     : WEFT_DISPATCH_STATIC;
-        assert_int_equal(plan->schedule.dispatch, dispatch);
+        assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_DYNAMIC);
         weft_plan_destroy(plan);
     }
     nothing_left();
 }
 
-/* Orders that begin a head's tiles from one end to the other have turns, with any number of workers; those that do not take
- * a head at a time do not shift. Others are the portable backward's. */
+/* Every order of heads has turns, with any number of workers. */
 static void orders(void **state) {
     (void)state;
-    static const int32_t kinds[] = {WEFT_ORDER_HEAD_FIRST, WEFT_ORDER_REVERSE, WEFT_ORDER_BLOCK_FIRST,
-                                    WEFT_ORDER_LONGEST_FIRST};
     uint64_t random = random_seed(244);
     static drawn_lengths none;
     open_fake();
-    for (int i = 0; i < 8; i++) {
-        weft_attention p = plain_backward(2, 6, 3, 70, 260, 8, WEFT_BF16, i < 4 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
-        weft_schedule s = WEFT_SCHEDULE_INIT;
-        s.order = kinds[i % 4];
-        s.workers = 1 + i % 3;
-        gradients x = gradients_new(&p, &none, 0, 1, &random);
-        gradients_run(&x, &s, "hopper_backward", 0);
-        gradients_free(&x);
-        nothing_left();
+    for (int32_t order = WEFT_ORDER_BLOCK_FIRST; order <= WEFT_ORDER_LONGEST_FIRST; order++) {
+        for (int i = 0; i < 2; i++) {
+            weft_attention p = plain_backward(2, 6, 3, 70, 260, 8, WEFT_BF16, i ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
+            weft_schedule s = WEFT_SCHEDULE_INIT;
+            s.order = order;
+            s.workers = 1 + order % 3;
+            gradients x = gradients_new(&p, &none, 0, 1, &random);
+            gradients_run(&x, &s, "hopper_backward", 0);
+            gradients_free(&x);
+            nothing_left();
+        }
     }
 }
 
@@ -207,17 +203,9 @@ static void refusals(void **state) {
     p.scale = -1;
     is_refused(&p, NULL, "it takes scales from 1e-30 to 1e30, not -1");
     p = problem();
-    s.sweep = WEFT_SWEEP_SHIFT;
-    s.dispatch = WEFT_DISPATCH_GRID;
-    is_refused(&p, &s, "tiles of sweep shift wait for each other: they need static or dynamic dispatch");
-    s = (weft_schedule)WEFT_SCHEDULE_INIT;
-    s.order = WEFT_ORDER_BLOCK_FIRST_SWIZZLED;
-    is_refused(&p, &s, "its tiles add in turn, for which order block-first-swizzled has no rule");
-    s.order = WEFT_ORDER_CUSTOM; /* a random table */
-    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
-    assert_non_null(strstr(weft_plan_kernel(plan), "__study"));
-    weft_plan_destroy(plan);
-    s = (weft_schedule)WEFT_SCHEDULE_INIT;
+    p.kv_seq = INT64_C(1) << 23;
+    is_refused(&p, NULL, "it takes up to 65535 blocks of 128 keys");
+    p = problem();
     s.tile_m = s.tile_n = 64;
     is_refused(&p, &s, "it has no tiles of 64x64");
     nothing_left();

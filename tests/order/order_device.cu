@@ -39,23 +39,21 @@ __global__ void all_visits(weft_walk walk, uint64_t *counter, unsigned long long
 }
 
 /* A digest of the path of a visit and of its turns. */
-static __host__ __device__ unsigned long long digest_of(const weft_walk &walk, const weft_turns &turns,
-                                                        const weft_visit &v) {
-    const weft_turn turn = weft_turn_of_visit(&turns, &v);
+static __host__ __device__ unsigned long long digest_of(const weft_walk &walk, const weft_visit &v) {
     unsigned long long digest = 1;
     for (int64_t i = 0, step = v.first; i < v.steps; i++, step = weft_visit_next(&v, step)) {
-        digest = digest * 1000003 + (unsigned long long)(step * 4096 + weft_turn_at(&turns, &walk.reach, &turn, step));
+        digest = digest * 1000003 + (unsigned long long)(step * 4096 + weft_turn_at(&walk, v.tile, 1, step));
     }
     return digest;
 }
 
 /* One thread is one position. */
-__global__ void all_turns(weft_walk walk, weft_turns turns, unsigned long long *digests) {
+__global__ void all_turns(weft_walk walk, unsigned long long *digests) {
     const int64_t position = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     weft_visit v;
     for (int32_t which = 0; position < walk.order.count && which < walk.visits; which++) {
         if (weft_walk_visit(&walk, position, 0, which, &v)) {
-            digests[position * walk.visits + which] = digest_of(walk, turns, v);
+            digests[position * walk.visits + which] = digest_of(walk, v);
         }
     }
 }
@@ -141,22 +139,28 @@ static void check_turns(uint64_t *random, unsigned long long *device, unsigned l
         weft_order_init(&order, i % 2 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE, weft_walk_positions(tiles, sweep, 1, 1),
                         0, WEFT_AXIS_N, 1);
         weft_walk_init(&walk, &order, tiles, sweep, WEFT_DISPATCH_GRID, 1, 1, 132, reach);
-        const weft_turns turns = weft_turns_of(&walk, random_between(random, 1, order.grid.cols),
-                                               i % 2 && i % 3 ? random_between(random, 1, 132) : 0, i % 2 == 0);
-        const size_t count = (size_t)(order.count * walk.visits);
+        const size_t count = (size_t)(order.count * walk.visits), all = (size_t)(tiles.rows * tiles.cols);
+        weft_coming *comings; /* which both sides read */
+        CHECK(cudaMallocManaged(&comings, all * sizeof *comings));
+        for (size_t n = 0; n < all; n++) {
+            comings[n] = {(int32_t)random_between(random, -500, 500), (int32_t)random_between(random, 0, 80),
+                          (int32_t)random_between(random, 0, 80), (int32_t)random_between(random, -1, 1)};
+        }
+        walk.comings = comings;
         CHECK(cudaMemset(device, 0, count * sizeof *device));
-        all_turns<<<(unsigned)((order.count + 63) / 64), 64>>>(walk, turns, device);
+        all_turns<<<(unsigned)((order.count + 63) / 64), 64>>>(walk, device);
         CHECK(cudaGetLastError());
         CHECK(cudaMemcpy(host, device, count * sizeof *host, cudaMemcpyDeviceToHost));
         for (size_t n = 0; n < count; n++) {
             weft_visit v;
             const int visits = walk.visits;
             const int there = weft_walk_visit(&walk, (int64_t)n / visits, 0, (int32_t)(n % (size_t)visits), &v);
-            if (host[n] != (there ? digest_of(walk, turns, v) : 0)) {
+            if (host[n] != (there ? digest_of(walk, v) : 0)) {
                 fprintf(stderr, "turns %d: visit %zu is not as on the host\n", i, n);
                 exit(1);
             }
         }
+        CHECK(cudaFree(comings));
     }
 }
 

@@ -10,7 +10,9 @@ static weft_schedule with_table(const weft_plan *plan) {
     weft_schedule s = weft_plan_schedule(plan);
     uint32_t *table = malloc((size_t)plan->walk.order.count * sizeof *table);
     assert_non_null(table);
-    assert_true(weft_order_fill_table(&plan->walk.order, table));
+    for (int64_t i = 0; i < plan->walk.order.count; i++) {
+        table[i] = (uint32_t)weft_tile_index(&plan->walk.order, weft_order_tile(&plan->walk.order, i));
+    }
     s.domains = weft_schedule_by_domain(&s) ? s.domains : 1;
     s.order = WEFT_ORDER_CUSTOM;
     s.order_table = table;

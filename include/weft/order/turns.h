@@ -5,56 +5,28 @@
  * too. Whoever adds in a fixed order gets the same bits in every run: a counter for each query block of each head counts
  * the adds, and a tile waits until the counter has reached its turn.
  *
- *   weft_turn turn = weft_turn_of_visit(&turns, &visit);
  *   for (int64_t i = 0, step = visit.first; i < visit.steps; i++, step = weft_visit_next(&visit, step)) {
- *       wait until counter[head][step] == weft_turn_at(&turns, &walk.reach, &turn, step); add; counter[head][step]++;
+ *       wait until counter[head][step] == weft_turn_at(&walk, visit.tile, member, step); add; counter[head][step]++;
  *   }
  *
- * Positions of a head (tiles, or pairs of them) form groups of `together` neighbouring columns, or of those that are in one
- * wave of workers. Groups add one after the other in the order in which they start. In a group, tiles add in the order in
- * which they come by when all of them start at once and every step takes equally long; so under shift and shift-causal
- * nobody waits.
+ * Turns are by a timetable, which a plan makes (src/order/timetable.h): positions go to whoever would be free first if
+ * every step took equally long, and tiles add into a step in the order in which they would come by then. So who keeps to
+ * the timetable hardly waits, whatever the order of tiles; and nobody waits for ever if all workers run at the same time,
+ * since a worker's adds are in the order of their times, and each waits for earlier ones only.
  *
- * Nobody waits for ever if workers take positions in their order, the positions of a group are all among `workers`
- * neighbouring ones, and `workers` workers run at the same time: weft_turns_make() in src/order/turns.h sees to the first
- * two, the launch to the third. Under dynamic dispatch a worker must not take a position while its last one still waits for
- * its turns: it may be waiting for the very one it would take. Groups of one position (`together` is 1), which sweeps that
- * do not shift have wherever the order starts a head's tiles from one end to the other, need no worker beside the one that
- * works.
+ * Where lengths are not known when the plan is made, tiles add in the order of their positions, or in groups of neighbours
+ * that climb together. Then a worker must not take a position while its last one still waits for its turns: it may be
+ * waiting for the very one it would take.
  */
 #ifndef WEFT_ORDER_TURNS_H
 #define WEFT_ORDER_TURNS_H
 
 #include "walk.h"
 
-/** The turns of all tiles of a walk: a plain value that can be passed to a kernel. */
-typedef struct weft_turns {
-    int64_t cols, steps; /**< tiles of a head, and steps that there are: blocks of keys and of queries */
-    int64_t together;    /**< columns of positions in a group, at least 1; of waves, at most */
-    int64_t workers;     /**< above 0: groups are waves of so many positions, heads being taken one after the other */
-    int32_t sweep;       /**< a weft_sweep */
-    int32_t from_end;    /**< 1: groups start, and add, from the last to the first */
-    weft_divisor by_steps, by_workers, by_positions;
-} weft_turns;
-
-/** What the turns of one tile have in common. */
-typedef struct weft_turn {
-    int64_t batch, col;
-    weft_rows group; /**< columns of tiles; where they fold, those of the long ones */
-} weft_turn;
-
-WEFT_INLINE weft_turns weft_turns_of(const weft_walk *walk, int64_t together, int64_t workers, int from_end) {
-    weft_turns t;
-    t.cols = walk->cols;
-    t.steps = weft_divide(walk->reach.columns - 1, &walk->reach.by_tile_columns) + 1;
-    t.together = together;
-    t.workers = workers;
-    t.sweep = walk->sweep;
-    t.from_end = from_end;
-    t.by_steps = weft_divisor_make((uint64_t)t.steps);
-    t.by_workers = weft_divisor_make((uint64_t)(workers > 0 ? workers : 1));
-    t.by_positions = weft_divisor_make((uint64_t)walk->order.grid.cols);
-    return t;
+/** When a tile comes by a step of the member-th head that shares its keys. */
+WEFT_INLINE int32_t weft_coming_at(const weft_coming *tile, int32_t member, int32_t step) {
+    const int late = tile->direction < 0 ? step > tile->first : step < tile->first;
+    return tile->at + tile->direction * step + (member + late) * tile->steps;
 }
 
 /** Tile columns of one sequence with a key that one of these queries sees, under a band. */
@@ -77,84 +49,58 @@ WEFT_INLINE weft_rows weft_turns_reached(const weft_reach *reach, int64_t number
     return cols;
 }
 
-/** Tiles of a head before column `col` that reach a step, and so add into it. */
-WEFT_INLINE int64_t weft_turns_before(const weft_reach *reach, int64_t batch, int64_t step, int64_t col) {
-    weft_rows queries, cols;
+/** The next tile columns of a head that reach a step, and so add into it; none where there are no more. In a packed batch
+ * they are in several places: *sequence, below 0 at first, is where to go on. */
+WEFT_INLINE weft_rows weft_turns_next(const weft_reach *reach, int64_t batch, int64_t step, int64_t *sequence) {
+    const weft_sequences *all = &reach->sequences;
+    const int packed = weft_reach_has_band(reach) && weft_reach_starts(reach);
+    const int is_first = *sequence < 0;
+    weft_rows queries, cols = {0, 0};
     queries.begin = step * reach->tile_columns;
     queries.end = weft_smaller(queries.begin + reach->tile_columns, reach->columns);
+    *sequence = is_first ? packed ? weft_sequence_of_row(all, queries.begin) : batch : *sequence + 1;
+    if (!is_first && (!packed || *sequence >= all->count || all->lengths.q_starts[*sequence] >= queries.end)) {
+        return cols;
+    }
     if (!weft_reach_has_band(reach)) {
         const weft_slice slice = weft_slice_transpose(&reach->slice);
         const weft_steps tiles = weft_slice_steps_of(&slice, queries.begin, queries.end, &reach->by_tile_rows, 0);
-        return weft_between(col - tiles.begin, 0, tiles.end - tiles.begin);
+        cols.begin = tiles.begin;
+        cols.end = tiles.end;
+        return cols;
     }
-    if (!weft_reach_starts(reach)) {
-        cols = weft_turns_reached(reach, batch, queries);
-        return weft_between(col - cols.begin, 0, cols.end - cols.begin);
+    do {
+        cols = weft_turns_reached(reach, *sequence, queries);
+    } while (packed && cols.begin >= cols.end && ++*sequence < all->count &&
+             all->lengths.q_starts[*sequence] < queries.end);
+    return cols;
+}
+
+/** How many tiles of a head add into a step. */
+WEFT_INLINE int64_t weft_turns_count(const weft_walk *walk, int64_t batch, int64_t step) {
+    int64_t sequence = -1, count = 0;
+    weft_rows cols = weft_turns_next(&walk->reach, batch, step, &sequence);
+    while (cols.begin < cols.end) {
+        count += cols.end - cols.begin;
+        cols = weft_turns_next(&walk->reach, batch, step, &sequence);
     }
-    const weft_sequences *all = &reach->sequences; /* a step may have queries of several sequences */
-    int64_t before = 0;
-    for (int64_t i = weft_sequence_of_row(all, queries.begin); i < all->count && all->lengths.q_starts[i] < queries.end;
-         i++) {
-        cols = weft_turns_reached(reach, i, queries);
-        before += weft_between(col - cols.begin, 0, cols.end - cols.begin);
+    return count;
+}
+
+/** The turn of a tile at a step that it visits, for the member-th head that shares its keys: how many tiles come by before
+ * it. */
+WEFT_INLINE int64_t weft_turn_at(const weft_walk *walk, weft_tile tile, int64_t member, int64_t step) {
+    const weft_coming *line = walk->comings + (tile.batch * walk->order.grid.rows + tile.row) * walk->cols;
+    const int32_t mine = weft_coming_at(&line[tile.col], (int32_t)member, (int32_t)step);
+    int64_t sequence = -1, before = 0;
+    weft_rows cols = weft_turns_next(&walk->reach, tile.batch, step, &sequence);
+    while (cols.begin < cols.end) {
+        for (int64_t i = cols.begin; i < cols.end; i++) {
+            before += weft_coming_at(&line[i], (int32_t)member, (int32_t)step) < mine + (i < tile.col);
+        }
+        cols = weft_turns_next(&walk->reach, tile.batch, step, &sequence);
     }
     return before;
-}
-
-/** How many tiles add into a step: who has the last turn finds all others' adds there. */
-WEFT_INLINE int64_t weft_turns_count(const weft_turns *turns, const weft_reach *reach, int64_t batch, int64_t step) {
-    return weft_turns_before(reach, batch, step, turns->cols);
-}
-
-/** The long tiles of sweeps that fold are the first so many; the others are short. */
-WEFT_INLINE int64_t weft_turns_long(const weft_turns *turns) {
-    return weft_sweep_folds(turns->sweep) ? turns->cols - turns->cols / 2 : turns->cols;
-}
-
-/** The turns of a tile. */
-WEFT_INLINE weft_turn weft_turn_of_visit(const weft_turns *turns, const weft_visit *visit) {
-    const int64_t each = turns->sweep == WEFT_SWEEP_PAIR ? 2 * turns->together : turns->together;
-    const int64_t col = visit->tile.col, most = weft_turns_long(turns);
-    weft_turn t;
-    t.batch = visit->tile.batch;
-    t.col = col;
-    if (turns->workers > 0) {
-        const int64_t head = weft_divide(visit->position, &turns->by_positions) * (int64_t)turns->by_positions.value;
-        const int64_t wave = weft_divide(visit->position, &turns->by_workers) * turns->workers;
-        t.group.begin = weft_larger(wave - head, 0);
-        t.group.end = weft_smaller(wave + turns->workers - head, most);
-        return t;
-    }
-    t.group.begin = (col < most ? col : turns->cols - 1 - col) / each * each;
-    t.group.end = weft_smaller(t.group.begin + each, most);
-    return t;
-}
-
-/** The turn of a tile at a step that it visits: how many tiles add into the step before it. No division. */
-WEFT_INLINE int64_t weft_turn_at(const weft_turns *turns, const weft_reach *reach, const weft_turn *turn, int64_t step) {
-#define WEFT_BEFORE(column) weft_turns_before(reach, turn->batch, step, column)
-    const int64_t cols = turns->cols, col = turn->col, begin = turn->group.begin, end = turn->group.end;
-    const int paired = weft_sweep_folds(turns->sweep);
-    /* Groups that add before this one; where they fold, with the short tiles of their long ones. */
-    int64_t before = turns->from_end ? WEFT_BEFORE(paired ? weft_larger(cols - end, end) : cols) - WEFT_BEFORE(end)
-                                     : WEFT_BEFORE(begin) + (paired ? WEFT_BEFORE(cols) - WEFT_BEFORE(cols - begin) : 0);
-    if (!weft_sweep_shifts(turns->sweep)) {
-        return before + WEFT_BEFORE(col) - WEFT_BEFORE(begin);
-    }
-    const int64_t most = weft_turns_long(turns);
-    if (col >= most) { /* the short tiles, in their order, when all long ones have passed */
-        return before + WEFT_BEFORE(end) - WEFT_BEFORE(begin) + WEFT_BEFORE(col) -
-               WEFT_BEFORE(weft_larger(cols - end, most));
-    }
-    /* First those that begin at this step or before it, the nearest first; then those that come round to it. Nobody comes
-     * round who climbs. */
-    const int64_t started = weft_divide((step + 1) * cols + turns->steps - 1, &turns->by_steps) - (paired ? cols / 2 : 0);
-    const int64_t middle = weft_sweep_climbs(turns->sweep) ? end : weft_between(started, begin, end);
-    if (col >= middle) {
-        before += WEFT_BEFORE(middle) - WEFT_BEFORE(begin);
-    }
-    return before + WEFT_BEFORE(col < middle ? middle : end) - WEFT_BEFORE(col + 1);
-#undef WEFT_BEFORE
 }
 
 #endif

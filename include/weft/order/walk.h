@@ -71,6 +71,12 @@ typedef enum weft_dispatch {
     WEFT_DISPATCHES = WEFT_DISPATCH_END - 1
 } weft_dispatch;
 
+/** When a tile of a backward pass comes by, by a timetable: at step s of the h-th head that shares its keys at `at` +
+ * `direction` * s + h * `steps`; and `steps` later, if by then it has wrapped around, since it began with step `first`. */
+typedef struct weft_coming {
+    int32_t at, steps, first, direction;
+} weft_coming;
+
 /** A schedule, ready to be walked: a plain value, the same for all workers. Filled by weft_walk_init(). */
 typedef struct weft_walk {
     weft_order order;                   /**< over positions; a position is one or two clusters of tiles */
@@ -81,6 +87,10 @@ typedef struct weft_walk {
     int64_t workers;                    /**< persistent workers (grid: workers in a wave), counted in clusters */
     weft_divisor by_workers;
     weft_reach reach;
+    /* Backward: a timetable, see order/turns.h. */
+    const weft_coming *comings; /**< of each tile, line by line of heads; or null */
+    const uint32_t *next;       /**< dynamic dispatch: the position behind each one of the same worker, or as many as there
+                                     are; worker w begins with position w. Null: as they come */
 } weft_walk;
 
 /** One visit of a worker to a tile (with clusters: to the first tile of the cluster) for one range of its steps. */
@@ -158,6 +168,8 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     walk->cols = tiles.cols;
     walk->workers = 1;
     walk->reach = reach;
+    walk->next = 0;
+    walk->comings = 0;
     int fits = cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
                (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed)) &&
                (!reach.first_slice || !weft_sweep_shifts((int32_t)sweep)) &&
@@ -228,7 +240,9 @@ WEFT_INLINE void weft_visit_shift(const weft_walk *walk, weft_visit *visit) {
     if (weft_sweep_shifts(walk->sweep) && visit->direction > 0) {
         const weft_reach *reach = &walk->reach;
         const int64_t steps = weft_divide(reach->columns - 1, &reach->by_tile_columns) + 1;
-        const int64_t start = weft_shift_start(walk->sweep, walk->cols, steps, visit->tile.col);
+        const int64_t line = visit->tile.batch * walk->order.grid.rows + visit->tile.row;
+        const int64_t start = walk->comings ? walk->comings[line * walk->cols + visit->tile.col].first
+                                            : weft_shift_start(walk->sweep, walk->cols, steps, visit->tile.col);
         if (start > visit->first && start <= visit->last) {
             visit->first = start;
             visit->last = start - 1;
@@ -298,7 +312,7 @@ WEFT_INLINE uint64_t weft_take_ticket(uint64_t *counter) {
  */
 WEFT_INLINE weft_worker weft_worker_start(const weft_walk *walk, int64_t index, uint64_t *counter) {
     weft_worker w;
-    w.position = walk->dispatch == WEFT_DISPATCH_DYNAMIC ? (int64_t)weft_take_ticket(counter) : index;
+    w.position = walk->dispatch == WEFT_DISPATCH_DYNAMIC && !walk->next ? (int64_t)weft_take_ticket(counter) : index;
     w.wave = walk->dispatch == WEFT_DISPATCH_STATIC ? 0 : weft_divide(w.position, &walk->by_workers);
     w.visits = 0;
     w.counter = counter;
@@ -315,6 +329,7 @@ WEFT_INLINE int weft_worker_next(const weft_walk *walk, weft_worker *worker, wef
         }
         worker->visits = 0;
         worker->position = walk->dispatch == WEFT_DISPATCH_STATIC    ? worker->position + walk->workers
+                           : walk->next                              ? walk->next[worker->position]
                            : walk->dispatch == WEFT_DISPATCH_DYNAMIC ? (int64_t)weft_take_ticket(worker->counter)
                                                                      : walk->order.count;
         worker->wave =

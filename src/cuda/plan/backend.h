@@ -7,7 +7,6 @@
 #include "cuda/driver/driver.h"
 #include "cuda/plan/knobs.h"
 #include "cuda/plan/tickets.h"
-#include "order/turns.h"
 #include "plan/plan.h"
 
 /* One kernel to launch, out of a family's. */
@@ -42,7 +41,7 @@ typedef struct weft_cuda_family {
     const char *profile;    /* the file of profiles/ that describes its kernels */
     size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
     int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
-    int takes_turns;        /* 1: its tiles add to sums one after the other: see weft_turns */
+    int takes_turns;        /* 1: its tiles add to sums one after the other: see weft/order/turns.h */
     int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */
 
     /* Picks a kernel for the plan's problem and schedule, where a tile dimension of 0 is open. Says why when there is none.
@@ -68,6 +67,10 @@ typedef struct weft_cuda_family {
 
     /* Bytes of device memory in which the launches of a run leave something for each other; or null: none. */
     size_t (*workspace)(const weft_plan *plan);
+
+    /* Where tiles take turns: the heads of queries that share the keys of a tile, if the plan knows every length; else 0.
+     */
+    int64_t (*members)(const weft_plan *plan);
 
     /* Fills the parameters of a launch. `data` is the struct of the plan's operation, with a workspace where one is needed;
      * `walk`, which tells the launch's dispatch, has its table and its lengths in device memory, the plan's and the data's;
@@ -121,7 +124,8 @@ struct weft_cuda_plan {
     uint32_t side_grid;   /* CTAs of its launch where workers are placed by side */
     int paces;            /* whether they keep pace by a counter */
     weft_cuda_workspace workspace;
-    weft_turns turns;      /* of the plan's walk, where the family takes turns */
+    uint64_t timetable;    /* device memory: of a family that takes turns, or 0 */
+    int together;          /* whether all its workers must run at the same time */
     uint64_t table;        /* device memory, or 0 */
     uint64_t lengths;      /* device memory: those of the problem, or 0 */
     weft_tickets *tickets; /* counters of dynamic dispatch and of workers by side, or null */

@@ -12,7 +12,7 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
     void *arguments[] = {parameters};
     weft_walk walk = weft_cuda_walk_with(plan, pass, data);
     /* Without counters of its own a worker takes the tiles that dynamic dispatch would give it if all were as fast. */
-    if (counters->is_captured && !c->family->finds_counters && walk.dispatch == WEFT_DISPATCH_DYNAMIC) {
+    if (counters->is_captured && !c->family->finds_counters && walk.dispatch == WEFT_DISPATCH_DYNAMIC && !walk.next) {
         walk.dispatch = WEFT_DISPATCH_STATIC;
     }
     const weft_status status = c->family->fill(plan, pass, data, &walk, counters, parameters, message);
@@ -36,7 +36,7 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
     if (overlaps) {
         attributes[count++] = (weft_cu_launch_attribute){WEFT_CU_LAUNCH_OVERLAP, {1}};
     }
-    if (pass == c->main && c->turns.together > 1) { /* workers wait for each other: all run, or none */
+    if (pass == c->main && c->together) { /* workers wait for each other: all run, or none */
         attributes[count++] = (weft_cu_launch_attribute){WEFT_CU_LAUNCH_COOPERATIVE, {1}};
     }
     if (count == 0) {

@@ -8,6 +8,7 @@
 #include "cuda/l2/side_table.h"
 #include "cuda/plan/backend.h"
 #include "cuda/plan/live.h"
+#include "order/timetable.h"
 #include "plan/custom.h"
 
 /* The context that is current, if it is one of this device, else the primary one. */
@@ -207,6 +208,35 @@ static weft_status place_table(weft_cuda_plan *c, const uint32_t *table, int64_t
     return result ? weft_cuda_fail(c->driver, result, "the plan's table cannot be copied", message) : WEFT_OK;
 }
 
+/* The timetable of the plan's tiles goes to device memory, too. */
+static weft_status place_timetable(weft_plan *plan, weft_message *message) {
+    weft_cuda_plan *c = plan->placed;
+    const weft_walk *walk = &plan->walk;
+    weft_timetable table;
+    weft_status status = weft_timetable_make(&table, walk, c->family->members(plan), message);
+    if (status) {
+        return status;
+    }
+    const int64_t tiles = walk->order.grid.batch * walk->order.grid.rows * walk->cols;
+    const size_t comings = (size_t)tiles * sizeof *table.comings;
+    const size_t next = table.next ? (size_t)walk->order.count * sizeof *table.next : 0;
+    weft_cu_result result = c->driver->memory_new(&c->timetable, comings + next);
+    if (result) {
+        c->timetable = 0;
+        status = weft_cuda_fail(c->driver, result, "no memory on the GPU for a plan's timetable", message);
+    } else if ((result = weft_cuda_copy_in(c->driver, c->timetable, table.comings, comings)) ||
+               (next > 0 && (result = weft_cuda_copy_in(c->driver, c->timetable + comings, table.next, next)))) {
+        status = weft_cuda_fail(c->driver, result, "the plan's timetable cannot be copied", message);
+    }
+    c->together = table.together;
+    weft_timetable_free(&table);
+    for (int i = 0; i < c->pass_count; i++) {
+        c->passes[i].walk.comings = (const weft_coming *)(uintptr_t)c->timetable;
+        c->passes[i].walk.next = next > 0 ? (const uint32_t *)(uintptr_t)(c->timetable + comings) : NULL;
+    }
+    return status;
+}
+
 /* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance. */
 static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
     const int dealt = weft_schedule_by_domain(s) && s->domains == 2;
@@ -267,6 +297,9 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
     if (status == WEFT_OK && plan->kept) {
         status = weft_cuda_place_lengths(plan, message);
     }
+    if (status == WEFT_OK && c->family->takes_turns) {
+        status = place_timetable(plan, message);
+    }
     if (status == WEFT_OK && wants_sides(c, &plan->schedule)) {
         status = weft_cuda_side_table(c->driver, &c->device, &c->side_of_sm, message);
     }
@@ -275,7 +308,8 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
         c->side_grid = all > c->main->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->main->grid;
     }
     c->paces = c->family->paces && c->family->paces(plan);
-    if (status == WEFT_OK && (plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC || c->side_of_sm || c->paces)) {
+    const int takes_tickets = plan->schedule.dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next;
+    if (status == WEFT_OK && (takes_tickets || c->side_of_sm || c->paces)) {
         status = weft_tickets_new(c->driver, &c->tickets, message);
     }
     if (status == WEFT_OK && c->family->workspace) {
@@ -291,7 +325,6 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     c->main->walk = plan->walk;
     weft_status status;
     if ((status = count_grid(plan, cluster, message)) || (status = lay_out_others(plan, message)) ||
-        (status = c->family->takes_turns ? weft_turns_make(&c->turns, &plan->walk, message) : WEFT_OK) ||
         (status = weft_cuda_enter(c->driver, c->context, &pushed, message))) {
         return status;
     }
@@ -304,7 +337,8 @@ weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
 
 /* Freeing device memory waits for the launches that use it. */
 static void free_memory(const weft_cuda_plan *c) {
-    const uint64_t memory[] = {c->table, c->lengths, c->side_of_sm, c->tickets ? weft_tickets_memory(c->tickets) : 0};
+    const uint64_t memory[] = {c->table, c->timetable, c->lengths, c->side_of_sm,
+                               c->tickets ? weft_tickets_memory(c->tickets) : 0};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
         if (memory[i]) {
             c->driver->memory_free(memory[i]);

@@ -41,7 +41,7 @@ unsigned emulated_thread();             /* which fibre runs */
 #define threadIdx (emulated_index{emulated_thread()})
 
 enum { EMULATED_THREADS = 640, EMULATED_SHARED = 256 << 10 }; /* of a CTA, at most */
-enum { EMULATED_SLOTS = 8, EMULATED_CLUSTER = 8 };            /* CTAs at a time, and of a cluster, at most */
+enum { EMULATED_SLOTS = 12, EMULATED_CLUSTER = 8 };           /* CTAs at a time, one for each SM; of a cluster, at most */
 
 /* Prints one line and ends the program: the kernel did what no kernel may. */
 [[noreturn]] void emulated_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

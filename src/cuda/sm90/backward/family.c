@@ -26,12 +26,6 @@ static int64_t all_blocks(const weft_attention *p, int32_t queries) {
     return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
 }
 
-/* Whether an order begins the tiles of every head from its first to its last, or the other way round. */
-static int takes_heads_in_order(int32_t order) {
-    return order == WEFT_ORDER_CHOOSE || order == WEFT_ORDER_HEAD_FIRST || order == WEFT_ORDER_REVERSE ||
-           order == WEFT_ORDER_BLOCK_FIRST || order == WEFT_ORDER_LONGEST_FIRST;
-}
-
 /* What the general form has beside plain and causal attention. */
 enum {
     GENERAL = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS |
@@ -41,6 +35,12 @@ enum {
 /* The form that a problem needs: the plain one where it will do. */
 static int32_t form_of(const weft_attention *p) {
     return weft_attention_lacks(p, 0) ? WEFT_HOPPER_BACKWARD_GENERAL : WEFT_HOPPER_BACKWARD_PLAIN;
+}
+
+/* Heads that share keys, where lengths are known: see weft_cuda_family. */
+static int64_t members(const weft_plan *plan) {
+    const weft_attention *p = &plan->attention;
+    return weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) ? 0 : p->heads / p->kv_heads;
 }
 
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
@@ -67,17 +67,11 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (all_blocks(p, 64) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
     }
+    if (p->kv_seq / KEYS + p->sequences >= UINT16_MAX) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, KEYS);
+    }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
-    }
-    if (!takes_heads_in_order(s->order)) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "its tiles add in turn, for which order %s has no rule",
-                         weft_order_describe(s->order)->name);
-    }
-    if (weft_sweep_shifts(s->sweep) && s->dispatch == WEFT_DISPATCH_GRID) {
-        return weft_fail(why, WEFT_UNSUPPORTED,
-                         "tiles of sweep %s wait for each other: they need static or dynamic dispatch",
-                         weft_sweep_describe(s->sweep)->name);
     }
     if ((status = weft_tensor_check_strides("q", &p->q_strides, p->batch, p->seq, p->heads, why)) ||
         (status = weft_tensor_check_strides("k", &p->k_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
@@ -137,70 +131,49 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     return LAUNCHES;
 }
 
-/* As few workers as need no more rounds than all would, if possible whole heads of positions at a time: tiles of a head
- * wait for each other's adds, and those that begin a round later keep the others. */
-static int64_t enough_workers(const weft_attention *p, int32_t sweep, int64_t all) {
-    const int64_t tiles = p->sequences > 0 ? p->kv_seq / KEYS + p->sequences : weft_ceil_divide(p->kv_seq, KEYS);
-    const int64_t head = weft_sweep_folds(sweep) ? weft_ceil_divide(tiles, 2) : tiles; /* positions */
-    const int64_t positions = p->batch * p->kv_heads * head, rounds = weft_ceil_divide(positions, all);
-    const int64_t fewest = weft_ceil_divide(positions, rounds), whole = weft_ceil_divide(fewest, head) * head;
-    return whole <= all ? whole : fewest;
+/* Heads of a section, whose tiles are dealt together. The more there are, the fewer tiles of each head are at work at a
+ * time, and the less they wait for each other; but their Q, dO and sums of dQ are to stay in the L2. */
+static int64_t section(const weft_attention *p, const weft_cuda_device *device, int64_t queries) {
+    const int masked = p->mask != WEFT_MASK_NONE;
+    const int64_t lines = p->batch * p->kv_heads, blocks = weft_ceil_divide(p->seq, queries);
+    const int64_t apart = weft_ceil_divide((masked ? 8 : 4) * (int64_t)device->multiprocessors, blocks);
+    const int64_t fit = (masked ? 2 : 1) * (int64_t)device->l2_bytes / (3 * 8 * p->seq * p->head_dim);
+    const int64_t wanted = weft_smaller(apart, weft_larger(fit, 8));
+    return weft_ceil_divide(lines, weft_larger((4 * lines + 3 * wanted) / (4 * wanted), 1)); /* of equal size */
 }
 
-/* Whether pairs of a long tile and a short one leave many workers idle in their last round: single tiles, the long ones of
- * a head first, do not. */
-static int leaves_idle(const weft_attention *p, int64_t all) {
-    const int64_t positions = p->batch * p->kv_heads * weft_ceil_divide(weft_ceil_divide(p->kv_seq, KEYS), 2);
-    return 16 * positions < 15 * weft_ceil_divide(positions, all) * all;
-}
-
-/* Tiles are at blocks of their own, so that their adds meet no others. That needs workers that all run, and the tiles of a
- * head one after the other. Where a tile reaches a part of the queries, and the next one further ones, all go up. */
-static int32_t choose_sweep(const weft_attention *p, const weft_schedule *s, int64_t all) {
-    const int in_order = s->order == WEFT_ORDER_HEAD_FIRST || s->order == WEFT_ORDER_REVERSE;
-    const int causal = p->mask == WEFT_MASK_CAUSAL || p->mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
-    if (s->dispatch == WEFT_DISPATCH_GRID || !in_order) {
-        return WEFT_SWEEP_FORWARD;
-    }
-    if (p->mask == WEFT_MASK_NONE && p->chunk == 0) {
-        return WEFT_SWEEP_SHIFT;
-    }
-    if (!causal || p->chunk > 0 || p->sequences > 0 || (s->dispatch != WEFT_DISPATCH_STATIC && leaves_idle(p, all))) {
-        return WEFT_SWEEP_CLIMB;
-    }
-    return p->heads > p->kv_heads ? WEFT_SWEEP_FOLD_CAUSAL : WEFT_SWEEP_SHIFT_CAUSAL;
-}
-
+/* The longest tiles of all heads of a section come first, and each begins where it is far from the others of its head:
+ * their adds meet no others, and short ones fill the end. Where lengths are not known, neighbours climb. */
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
-    const int64_t all = device->multiprocessors;
-    (void)choice;
+    const int known = members(plan) > 0;
     if (schedule->order == WEFT_ORDER_CHOOSE) {
-        schedule->order = WEFT_ORDER_HEAD_FIRST;
+        schedule->order = known ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
+    }
+    if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
+        schedule->group = section(&plan->attention, device, choice->tile_m);
     }
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = choose_sweep(&plan->attention, schedule, all);
+        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_FORWARD
+                          : known                                  ? WEFT_SWEEP_SHIFT
+                                                                   : WEFT_SWEEP_CLIMB;
     }
-    if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) { /* tiles that climb are of unlike lengths */
-        schedule->dispatch = schedule->sweep == WEFT_SWEEP_CLIMB  ? WEFT_DISPATCH_DYNAMIC
-                             : weft_sweep_shifts(schedule->sweep) ? WEFT_DISPATCH_STATIC
-                                                                  : WEFT_DISPATCH_GRID;
-    }
-    if (schedule->workers == 0 && schedule->dispatch == WEFT_DISPATCH_STATIC) {
-        schedule->workers = enough_workers(&plan->attention, schedule->sweep, all);
+    if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
+        schedule->dispatch = WEFT_DISPATCH_DYNAMIC;
     }
 }
 
 /* The workspace in floats: sums of dQ, two numbers for each query, a word for each block and, general, a part of a sink's
- * gradient. */
+ * gradient; and half of one for the turn of each tile at each block. */
 static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
-    return sizeof(float) *
-           (sums_of(plan, v) + (size_t)(all_blocks(&plan->attention, v->queries) * (2 * v->queries + 1 + v->form)));
+    const size_t blocks = (size_t)all_blocks(&plan->attention, v->queries);
+    return sizeof(float) * (sums_of(plan, v) + blocks * (size_t)(2 * v->queries + 1 + v->form)) +
+           sizeof(uint16_t) * blocks * (size_t)plan->walk.cols;
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
@@ -266,6 +239,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->log2_sums = to->sums + sums_of(plan, v);
     to->deltas = to->log2_sums + all_blocks(p, v->queries) * v->queries;
     to->adds = (void *)(to->deltas + all_blocks(p, v->queries) * v->queries);
+    to->turns = (void *)(to->adds + all_blocks(p, v->queries) * (1 + v->form));
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
     to->group = (int32_t)(p->heads / p->kv_heads);
@@ -279,7 +253,6 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
     to->counter = counters->own;
     to->walk = *walk;
-    to->turns = c->turns;
     if (v->form == WEFT_HOPPER_BACKWARD_GENERAL) {
         fill_scores(p, data, all_blocks(p, v->queries), to);
     }
@@ -297,5 +270,6 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .complete = complete,
     .workspace = workspace,
     .takes_turns = 1,
+    .members = members,
     .fill = fill,
 };

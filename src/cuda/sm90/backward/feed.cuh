@@ -9,7 +9,6 @@
 template <class S>
 static __device__ __forceinline__ backward_job backward_job_of(const weft_hopper_backward_params &p,
                                                                const weft_visit &visit) {
-    const weft_turn turn = weft_turn_of_visit(&p.turns, &visit);
     const int number = (int)visit.tile.block;
     return {1,
             (int)visit.tile.batch,
@@ -22,9 +21,7 @@ static __device__ __forceinline__ backward_job backward_job_of(const weft_hopper
             (int)visit.wrap,
             visit.direction,
             (int)visit.full_begin,
-            (int)visit.full_end,
-            (int)turn.group.begin,
-            (int)turn.group.end};
+            (int)visit.full_end};
 }
 
 /* General: the same with what counts of it. */
@@ -92,7 +89,7 @@ static __device__ __forceinline__ void backward_load(uint32_t to, uint32_t box_b
 /* Whether a worker may take its next tile when all adds of the one at hand have been made only: that one may be waiting for
  * adds of tiles that were not given out yet, and whoever is given one must begin it. */
 static __device__ __forceinline__ bool backward_takes_late(const weft_hopper_backward_params &p) {
-    return p.turns.together > 1 && p.walk.dispatch == WEFT_DISPATCH_DYNAMIC;
+    return p.walk.dispatch == WEFT_DISPATCH_DYNAMIC && !p.walk.next;
 }
 
 template <class S>
@@ -214,35 +211,42 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
 }
 
 /* A warp adds dQ of every other step to the sums in memory: one those of even numbers, another those of odd ones, so that
- * one goes on while the other waits for its add to be done. Its lanes work out the turns of 32 steps at a time. */
+ * one goes on while the other waits for its add to be done. It asks for the turns of 32 of its steps long before the first:
+ * while products read shared memory, loads take longer than a step. */
 template <class S>
 static __device__ __forceinline__ void backward_add(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                     uint32_t base, uint32_t place) {
     const int lane = (int)threadIdx.x % 32;
-    uint32_t steps = 0;
+    uint32_t steps = 0; /* before the head at hand */
     for (uint32_t tiles = 0;; tiles++) {
         const backward_job &job = desk.job[tiles % 2];
         backward_await_job(desk, tiles);
         if (!job.more) {
             return;
         }
-        for (int head = 0; head < p.group; head++) {
-            uint32_t turns = 0;
-            for (int i = 0; i < job.steps; i++, steps++) {
-                if (i % 32 == 0 && i + lane < job.steps) {
-                    const weft_turn tile = {job.batch, job.number, {job.group_begin, job.group_end}};
-                    turns = (uint32_t)weft_turn_at(&p.turns, &p.walk.reach, &tile, backward_block_at(job, i + lane));
+        for (int member = 0; member < p.group; member++, steps += job.steps) {
+            const int64_t line = (int64_t)job.batch * p.heads + job.head * p.group + member;
+            const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
+            const auto turns_from =
+                [&](int i) -> uint32_t { /* of its steps from the i-th of the tile on */
+                                         return i < job.steps
+                                                    ? all[backward_block_at(job, min(i + 2 * lane, job.steps - 1))]
+                                                    : 0;
+            };
+            int i = (int)((steps + place) % 2);
+            uint32_t turns = 0, next = turns_from(i);
+            for (int mine = 0; i < job.steps; i += 2, mine++) {
+                if (mine % 32 == 0) {
+                    turns = next;
+                    next = turns_from(i + 64);
                 }
-                if (steps % 2 == place) {
-                    const uint32_t turn = __shfl_sync(0xffffffffu, turns, i % 32);
-                    const int64_t line = ((int64_t)job.batch * p.heads + job.head * p.group + head) * p.blocks;
-                    if (lane == 0) { /* it alone waits: who is late would wait for the next but one */
-                        mbarrier_wait(shared_address(&desk.dq_full[place]), steps / 2 % 2);
-                        backward_add_block<S>(p, line + backward_block_at(job, i), turn,
-                                              base + S::dq_at + place * S::dq_bytes, desk.dq_empty[place]);
-                    }
-                    __syncwarp();
+                const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
+                if (lane == 0) { /* it alone waits: who is late would wait for the next but one */
+                    mbarrier_wait(shared_address(&desk.dq_full[place]), (steps + i) / 2 % 2);
+                    backward_add_block<S>(p, line * p.blocks + backward_block_at(job, i), turn,
+                                          base + S::dq_at + place * S::dq_bytes, desk.dq_empty[place]);
                 }
+                __syncwarp();
             }
         }
         if (lane == 0 && backward_takes_late(p)) {

@@ -1,7 +1,8 @@
 /* The Hopper backward: its parameters and variants, in plain C for the host and in CUDA for the kernels.
  *
  * A run is three launches, one after the other:
- *   begin    for each query the logarithm of its sum and its delta, dO times O; zeros where CTAs count turns
+ *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
+ *            tiles that add to it, by the timetable, and a zero where they are counted
  *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in fp32
  *   end      sums of dQ become dQ
  * The general form also takes every band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches;
@@ -30,8 +31,8 @@ typedef struct weft_hopper_backward_scores {
 } weft_hopper_backward_scores;
 
 /* Passed by value to all three. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
- * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where turns.together
- * is above 1. */
+ * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where tiles wait for
+ * others that begin with them. */
 typedef struct weft_hopper_backward_params {
     weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
     weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of a tile's keys */
@@ -43,14 +44,15 @@ typedef struct weft_hopper_backward_params {
     float *sums;               /* of dQ: a block after the other, each as the threads of `main` hold it */
     float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there */
     uint32_t *adds;            /* of each block: adds so far */
+    uint16_t *turns;           /* of each tile of each head: its turn at each block that it reaches */
     int32_t heads, blocks;
     int32_t group; /* heads of queries for each of keys */
     int32_t seq, kv_seq, head_dim;
     int32_t causal, offset;  /* plain: query i sees keys 0 .. i + offset where causal, else all */
     float scale, scale_log2; /* scale * log2(e) */
     uint64_t *counter;       /* dynamic dispatch, 0 before the launch */
-    weft_turns turns;        /* of adds to sums */
-    weft_walk walk;          /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach */
+    weft_walk walk;          /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach. Its timetable
+                                is for the adds to sums */
     weft_hopper_backward_scores scores;
 } weft_hopper_backward_params;
 

@@ -78,6 +78,53 @@ static __device__ __forceinline__ void backward_sink(const weft_hopper_backward_
     }
 }
 
+/* Whether a tile of keys reaches the block of this CTA. */
+template <class S>
+static __device__ __forceinline__ bool backward_reaches(const weft_hopper_backward_params &p, const backward_place &at,
+                                                        int tile) {
+    if constexpr (S::general) {
+        int64_t sequence = -1;
+        weft_rows cols = weft_turns_next(&p.walk.reach, at.batch, at.block, &sequence);
+        while (cols.begin < cols.end && !(tile >= cols.begin && tile < cols.end)) {
+            cols = weft_turns_next(&p.walk.reach, at.batch, at.block, &sequence);
+        }
+        return cols.begin < cols.end;
+    } else {
+        const int last = min(at.block * S::queries + S::queries, p.seq) - 1 + p.offset; /* key */
+        return !p.causal || tile * S::keys <= last;
+    }
+}
+
+/* The turns of the tiles that add to the block of this CTA: weft_turn_at(), a tile for each thread. */
+template <class S>
+static __device__ __forceinline__ void backward_number(const weft_hopper_backward_params &p, const backward_place &at) {
+    constexpr int threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS;
+    static __shared__ int32_t comings[threads]; /* of some tiles */
+    const int tiles = (int)p.walk.cols, thread = (int)threadIdx.x;
+    const int64_t line = (int64_t)at.batch * (p.heads / p.group) + at.head / p.group;
+    const auto coming = [&](int tile) -> int32_t { /* the largest number: it does not come */
+                                                   return tile < tiles && backward_reaches<S>(p, at, tile)
+                                                              ? weft_coming_at(&p.walk.comings[line * tiles + tile],
+                                                                               at.head % p.group, at.block)
+                                                              : INT32_MAX;
+    };
+    for (int mine = thread; mine - thread < tiles; mine += threads) {
+        const int32_t me = coming(mine);
+        uint32_t before = 0;
+        for (int first = 0; first < tiles; first += threads) {
+            __syncthreads();
+            comings[thread] = coming(first + thread);
+            __syncthreads();
+            for (int i = 0; i < min(threads, tiles - first); i++) {
+                before += comings[i] < me || (comings[i] == me && first + i < mine);
+            }
+        }
+        if (mine < tiles) {
+            p.turns[(((int64_t)at.batch * p.heads + at.head) * tiles + mine) * p.blocks + at.block] = (uint16_t)before;
+        }
+    }
+}
+
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
     float sink_part = 0;                /* general */
@@ -86,6 +133,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     if (threadIdx.x == 0) {
         p.adds[blockIdx.x] = 0;
     }
+    backward_number<S>(p, at);
 #pragma unroll
     for (int row = (int)threadIdx.x / lanes; row < S::queries; row += WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes) {
         const int query = at.block * S::queries + row;

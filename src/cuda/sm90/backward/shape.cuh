@@ -42,14 +42,13 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
 
 /* A tile of keys and its steps. Blocks of queries are visited for one head of the group after the other. */
 struct backward_job {
-    int32_t more;                   /* 0: there is none, and no further one */
-    int32_t batch, head;            /* of keys */
-    int32_t number, key;            /* the tile's, and its first key */
-    int32_t steps;                  /* blocks of queries, for each head */
-    int32_t first;                  /* of them, in the order of visiting; behind `edge` comes `wrap` */
-    int32_t edge, wrap, direction;  /* see weft_visit */
-    int32_t full_begin, full_end;   /* blocks full_begin .. full_end - 1 need no mask */
-    int32_t group_begin, group_end; /* see weft_turn */
+    int32_t more;                  /* 0: there is none, and no further one */
+    int32_t batch, head;           /* of keys */
+    int32_t number, key;           /* the tile's, and its first key */
+    int32_t steps;                 /* blocks of queries, for each head */
+    int32_t first;                 /* of them, in the order of visiting; behind `edge` comes `wrap` */
+    int32_t edge, wrap, direction; /* see weft_visit */
+    int32_t full_begin, full_end;  /* blocks full_begin .. full_end - 1 need no mask */
 };
 
 /* General: also what of it counts. */

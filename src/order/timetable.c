@@ -1,0 +1,230 @@
+#include "order/timetable.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* What a tile takes beside its steps, in steps. Where a tile may begin anywhere: so many steps between it and the others of
+ * its line are enough, and so many beginnings are tried. */
+enum { BESIDE = 2, APART = 2, TRIES = 64 };
+
+/* A worker in the heap of those that are free first. */
+typedef struct hand {
+    int64_t time, worker;
+} hand;
+
+/* A tile that was dealt: the steps that it reaches, until when, and the one of its line before it. */
+typedef struct dealt {
+    weft_coming coming;
+    int64_t begin, end;
+    int64_t until;
+    int64_t before; /* below 0: none */
+} dealt;
+
+/* What is needed while a timetable is made. */
+typedef struct desk {
+    const weft_walk *walk;
+    int64_t members;
+    hand *heap;      /* (workers) */
+    uint32_t *last;  /* (workers) the position that each had last */
+    dealt *tiles;    /* (positions) */
+    int64_t *latest; /* (lines) the tile that was dealt last; below 0: none */
+} desk;
+
+static int is_before(const hand *a, const hand *b) {
+    return a->time < b->time || (a->time == b->time && a->worker < b->worker);
+}
+
+/* Puts the first of a heap where it belongs. */
+static void sink(hand *heap, int64_t count) {
+    for (int64_t at = 0, child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && is_before(&heap[child + 1], &heap[child]);
+        if (!is_before(&heap[child], &heap[at])) {
+            return;
+        }
+        const hand higher = heap[child];
+        heap[child] = heap[at];
+        heap[at] = higher;
+    }
+}
+
+/* How many steps are at least between two tiles that go up, wherever both come by: before and after each wraps around. */
+static int64_t apart(const dealt *a, const dealt *b, int64_t members) {
+    int64_t least = INT32_MAX;
+    for (int i = 0; i < 4; i++) {
+        const int a_late = i / 2, b_late = i % 2;
+        const int64_t begin = weft_larger(a_late ? a->begin : a->coming.first, b_late ? b->begin : b->coming.first);
+        const int64_t end = weft_smaller(a_late ? a->coming.first : a->end, b_late ? b->coming.first : b->end);
+        const int64_t first = a->coming.at - b->coming.at + a_late * a->coming.steps - b_late * b->coming.steps;
+        const int64_t last = first + (members - 1) * (a->coming.steps - b->coming.steps); /* at the last head */
+        if (begin < end) {
+            const int64_t now = (first < 0) != (last < 0) ? 0 : weft_smaller(llabs(first), llabs(last));
+            least = weft_smaller(least, now);
+        }
+    }
+    return least;
+}
+
+/* The least of these distances to the tiles of the line that are still under way; those that are not are forgotten. */
+static int64_t apart_from_all(desk *d, int64_t line, const dealt *tile, int64_t start, int64_t enough) {
+    int64_t least = INT32_MAX;
+    for (int64_t *at = &d->latest[line]; *at >= 0 && least > enough;) {
+        dealt *other = &d->tiles[*at];
+        if (other->until < start) {
+            *at = other->before;
+        } else {
+            least = weft_smaller(least, apart(tile, other, d->members));
+            at = &other->before;
+        }
+    }
+    return least;
+}
+
+/* Lets a tile that may wrap around begin where it is far from the others. */
+static void choose_first(desk *d, int64_t line, dealt *tile, int64_t start) {
+    const int64_t stride = weft_larger((tile->end - tile->begin) / TRIES, 1);
+    int64_t best = -1, chosen = tile->begin;
+    for (int64_t first = tile->begin; first < tile->end && best < APART; first += stride) {
+        tile->coming.first = (int32_t)first;
+        tile->coming.at = (int32_t)(start - first);
+        const int64_t now = apart_from_all(d, line, tile, start, best);
+        if (now > best) {
+            best = now;
+            chosen = first;
+        }
+    }
+    tile->coming.first = (int32_t)chosen;
+    tile->coming.at = (int32_t)(start - chosen);
+}
+
+/* The tile of a visit that begins at a time. */
+static dealt tile_of(const desk *d, const weft_visit *visit, int64_t start) {
+    const int64_t begin = weft_smaller(visit->edge, visit->wrap);
+    const int32_t at = (int32_t)(start - visit->direction * visit->first);
+    return (dealt){{at, (int32_t)visit->steps, (int32_t)visit->first, visit->direction},
+                   begin,
+                   begin + visit->steps,
+                   start + visit->steps * d->members + BESIDE,
+                   -1};
+}
+
+/* Gives a position to a worker that is free at `time`, and returns when it will be free again; below 0: too late. */
+static int64_t deal_one(desk *d, int64_t position, int64_t time, weft_coming *comings) {
+    const weft_walk *walk = d->walk;
+    weft_visit visit;
+    for (int32_t i = 0; i < walk->visits && weft_walk_visit(walk, position, position / walk->workers, i, &visit); i++) {
+        const int64_t line = visit.tile.batch * walk->order.grid.rows + visit.tile.row;
+        dealt tile = tile_of(d, &visit, time);
+        if (tile.until > INT32_MAX / 4) {
+            return -1;
+        }
+        if (walk->sweep == WEFT_SWEEP_SHIFT && visit.steps > 0) {
+            choose_first(d, line, &tile, time);
+            tile.before = d->latest[line];
+            d->tiles[position] = tile;
+            d->latest[line] = position;
+        }
+        comings[line * walk->cols + visit.tile.col] = tile.coming;
+        time = tile.until;
+    }
+    return time;
+}
+
+/* Lengths are known: positions go to whoever is free first, or under static dispatch to whose turn it is. */
+static weft_status deal(desk *d, weft_timetable *table, weft_message *message) {
+    const weft_walk *walk = d->walk;
+    const int64_t count = walk->order.count, workers = weft_smaller(walk->workers, count);
+    for (int64_t i = 0; i < workers; i++) {
+        d->heap[i] = (hand){0, i};
+    }
+    for (int64_t i = 0; i < walk->order.grid.batch * walk->order.grid.rows; i++) {
+        d->latest[i] = -1;
+    }
+    for (int64_t position = 0; position < count; position++) {
+        hand *taker = table->next ? d->heap : &d->heap[position % workers];
+        taker->time = deal_one(d, position, taker->time, table->comings);
+        if (taker->time < 0) {
+            return weft_fail(message, WEFT_UNSUPPORTED, "a timetable has no more than %d steps", INT32_MAX / 4);
+        }
+        if (table->next) {
+            table->next[position] = (uint32_t)count;
+            if (position >= workers) {
+                table->next[d->last[taker->worker]] = (uint32_t)position;
+            }
+            d->last[taker->worker] = (uint32_t)position;
+            sink(d->heap, workers);
+        }
+    }
+    return WEFT_OK;
+}
+
+/* Lengths are not known, or it does not matter when tiles begin: they add one after the other as they begin; or, of groups
+ * of neighbours that climb, the one that is ahead first. Groups begin one after the other. */
+static void number(weft_timetable *table, const weft_walk *walk, int64_t group) {
+    for (int64_t position = 0; position < walk->order.count; position++) {
+        weft_visit visit;
+        for (int32_t i = 0; i < walk->visits && weft_walk_visit(walk, position, 0, i, &visit); i++) {
+            const int64_t line = visit.tile.batch * walk->order.grid.rows + visit.tile.row, col = visit.tile.col;
+            const int64_t at = group > 1 ? 2 * (col / group) * group + group - 1 - col % group : 2 * position + i;
+            table->comings[line * walk->cols + col] = (weft_coming){(int32_t)at, 0, 0, 0};
+        }
+    }
+}
+
+static weft_status make(weft_timetable *table, const weft_walk *walk, int64_t members, weft_message *message) {
+    const int64_t count = walk->order.count, workers = weft_smaller(walk->workers, count), cols = walk->cols;
+    const size_t lines = (size_t)(walk->order.grid.batch * walk->order.grid.rows);
+    if (members == 0 || walk->dispatch == WEFT_DISPATCH_GRID) {
+        const int climbs = walk->sweep == WEFT_SWEEP_CLIMB && walk->order.kind == WEFT_ORDER_HEAD_FIRST &&
+                           walk->dispatch != WEFT_DISPATCH_GRID;
+        const int64_t group = climbs ? weft_ceil_divide(cols, weft_ceil_divide(cols, workers)) : 1;
+        number(table, walk, group);
+        table->together = group > 1;
+        return WEFT_OK;
+    }
+    desk d = {walk,
+              members,
+              malloc((size_t)workers * sizeof *d.heap),
+              malloc((size_t)workers * sizeof *d.last),
+              malloc((size_t)count * sizeof *d.tiles),
+              malloc(lines * sizeof *d.latest)};
+    weft_status status = WEFT_NO_MEMORY;
+    if (walk->dispatch == WEFT_DISPATCH_DYNAMIC) {
+        table->next = malloc((size_t)count * sizeof *table->next);
+    }
+    if (d.heap && d.last && d.tiles && d.latest && (table->next || walk->dispatch != WEFT_DISPATCH_DYNAMIC)) {
+        status = deal(&d, table, message);
+    } else {
+        weft_fail(message, status, "no memory for a timetable of %lld positions", (long long)count);
+    }
+    free(d.heap);
+    free(d.last);
+    free(d.tiles);
+    free(d.latest);
+    table->together = 1;
+    return status;
+}
+
+weft_status weft_timetable_make(weft_timetable *table, const weft_walk *walk, int64_t members, weft_message *message) {
+    const int64_t lines = walk->order.grid.batch * walk->order.grid.rows;
+    *table = (weft_timetable){NULL, NULL, 0};
+    if (walk->cluster_rows * walk->cluster_cols > 1 || walk->order.count > WEFT_TIMETABLE_POSITIONS) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "adds take no turns with clusters, nor with more than %d positions",
+                         WEFT_TIMETABLE_POSITIONS);
+    }
+    table->comings = malloc((size_t)(lines * walk->cols) * sizeof *table->comings);
+    const weft_status status = table->comings
+                                   ? make(table, walk, members, message)
+                                   : weft_fail(message, WEFT_NO_MEMORY, "no memory for a timetable of %lld positions",
+                                               (long long)walk->order.count);
+    if (status) {
+        weft_timetable_free(table);
+    }
+    return status;
+}
+
+void weft_timetable_free(weft_timetable *table) {
+    free(table->comings);
+    free(table->next);
+    *table = (weft_timetable){NULL, NULL, 0};
+}
