@@ -134,11 +134,12 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
 /* Heads of a section, whose tiles are dealt together. The more there are, the fewer tiles of each head are at work at a
  * time, and the less they wait for each other; but their Q, dO and sums of dQ are to stay in the L2. */
 static int64_t section(const weft_attention *p, const weft_cuda_device *device, int64_t queries) {
-    const int masked = p->mask != WEFT_MASK_NONE;
+    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads;
     const int64_t lines = p->batch * p->kv_heads, blocks = weft_ceil_divide(p->seq, queries);
-    const int64_t apart = weft_ceil_divide((masked ? 8 : 4) * (int64_t)device->multiprocessors, blocks);
+    const int64_t factor = !masked ? 4 : shared ? 8 : 16;
+    const int64_t apart = weft_ceil_divide(factor * (int64_t)device->multiprocessors, blocks);
     const int64_t fit = (masked ? 2 : 1) * (int64_t)device->l2_bytes / (3 * 8 * p->seq * p->head_dim);
-    const int64_t wanted = weft_smaller(apart, weft_larger(fit, 8));
+    const int64_t wanted = weft_smaller(apart, weft_larger(fit, masked ? 16 : 8));
     return weft_ceil_divide(lines, weft_larger((4 * lines + 3 * wanted) / (4 * wanted), 1)); /* of equal size */
 }
 
