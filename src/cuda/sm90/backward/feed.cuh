@@ -197,7 +197,7 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
     while (turn > 0 && grid_load_acquire(p.adds + block) != turn) {
     }
     if (turn > 0) {
-        fence_for_async();
+        fence_global_for_async();
         bulk_add(to, from, S::dq_bytes);
     } else {
         bulk_store(to, from, S::dq_bytes);
@@ -206,7 +206,7 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
     tma_store_wait_read<0>();
     mbarrier_arrive(shared_address(&empty));
     tma_store_wait<0>();
-    fence_for_async();
+    fence_global_for_async();
     grid_add_release(p.adds + block, 1);
 }
 
