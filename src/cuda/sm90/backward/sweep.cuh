@@ -281,8 +281,10 @@ template <class S> struct backward_consumer {
         release(desk.turn[group ^ 1]);
     }
 
+    /* Who reads dS has its products see what was stored: who stores it need not wait until it is there. */
     __device__ __forceinline__ void await_ds(uint32_t step) const {
         mbarrier_wait(shared_address(&desk.ds_full[step % 2]), step / 2 % 2);
+        fence_shared_for_async();
     }
 
     /* Weights and dS of a step whose scores are there and whose dP is on its way; dS for both warpgroups. */
@@ -301,7 +303,6 @@ template <class S> struct backward_consumer {
         differentiate<0>(scores, grads, deltas, ds);
         numbers(deltas, 1, S::queries / 8);
         differentiate<1>(scores, grads, deltas, ds);
-        fence_shared_for_async();
         __syncwarp();
         release(desk.ds_full[steps % 2]);
     }
