@@ -16,13 +16,17 @@ static const char *const variants[] = {
 };
 
 static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t most) {
-    static const int64_t dims[] = {16, 40, 64, 64, 96, 128, 128, 128};
+    static const int64_t dims[][2] = {{16, 16},   {64, 64},   {96, 40},   {128, 128}, {128, 128}, {136, 136},
+                                      {160, 160}, {192, 192}, {192, 128}, {176, 64},  {256, 256}, {216, 200}};
+    enum { DIMS = sizeof dims / sizeof *dims };
     weft_attention p = WEFT_ATTENTION_INIT;
     p.operation = WEFT_ATTENTION_BACKWARD;
     p.batch = random_between(random, 1, 2);
     p.kv_heads = random_between(random, 1, 2);
     p.heads = p.kv_heads * random_between(random, 1, 3);
-    p.head_dim = dims[random_between(random, 0, 7)];
+    const int64_t *drawn = dims[random_between(random, 0, DIMS - 1)];
+    p.head_dim = drawn[0];
+    p.head_dim_v = drawn[1];
     p.seq = random_between(random, 1, most);
     p.kv_seq = random_between(random, 0, 2) ? p.seq : random_between(random, 1, most);
     p.dtype = dtype;
@@ -48,7 +52,9 @@ static void make_general(uint64_t *random, weft_attention *p, int number, drawn_
         p->left = random_between(random, 0, p->kv_seq / 2);
         p->right = random_between(random, -1, p->kv_seq / 2);
     }
+    const int64_t dims_v = p->head_dim_v;
     draw_features(random, p, bits, 64, lengths);
+    p->head_dim_v = dims_v;
 }
 
 /* What a problem can have: shift-causal needs a causal mask, and no packed batch. */

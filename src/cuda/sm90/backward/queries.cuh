@@ -127,18 +127,18 @@ static __device__ __forceinline__ void backward_number(const weft_hopper_backwar
 
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
-    float sink_part = 0;                /* general */
-    constexpr int lanes = S::depth / 8; /* of a row */
+    float sink_part = 0;                                          /* general */
+    constexpr int lanes = S::depth_v > 128 ? 32 : S::depth_v / 8; /* of a row */
     const int lane = (int)threadIdx.x % lanes;
-    if (threadIdx.x == 0) {
-        p.adds[blockIdx.x] = 0;
+    if (threadIdx.x < S::counters) {
+        p.adds[blockIdx.x * S::counters + threadIdx.x] = 0;
     }
     backward_number<S>(p, at);
 #pragma unroll
     for (int row = (int)threadIdx.x / lanes; row < S::queries; row += WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes) {
         const int query = at.block * S::queries + row;
         float delta = 0;
-        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim) {
+        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim_v) {
             const int64_t offset =
                 at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
             delta = backward_dot<S>(*(const uint4 *)((const char *)p.o + 2 * offset),
@@ -181,8 +181,8 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
     }
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
     const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
-                         half * (S::queries * S::depth / 8) + thread; /* half: the warpgroup */
-    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0;      /* else no key is seen */
+                         half * (S::queries * S::depth / 8) + thread;          /* half: the warpgroup */
+    const bool any = grid_load_relaxed(p.adds + blockIdx.x * S::counters) > 0; /* else no key is seen */
     float4 sums[S::dq_columns / 8];
 #pragma unroll
     for (int i = 0; i < S::dq_columns / 8; i++) {
@@ -195,7 +195,7 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
             (char *)p.grad_q + 2 * (at.batch * p.q_strides.batch + at.head * p.q_strides.head + row * p.q_strides.seq);
 #pragma unroll
         for (int i = 0; i < S::dq_columns / 8; i++) {
-            const int column = (S::by_queries ? 0 : half * S::dq_columns) + i * 8 + lane % 4 * 2;
+            const int column = S::dq_column(half, i) + lane % 4 * 2;
             if (backward_has_row<S>(p, row) && column < p.head_dim) {
                 const float x = r ? sums[i].z : sums[i].x, y = r ? sums[i].w : sums[i].y;
                 *(uint32_t *)(to + 2 * column) = pack_halves<S::bf16>(x * p.scale, y * p.scale);
