@@ -95,7 +95,7 @@ static void few_keys(void) {
     static const int32_t used[] = {3};
     static drawn_lengths lengths;
     lengths.all.kv_used = used; /* all of them, but it takes the general form */
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         weft_attention p = plain_backward(1, 2, 1, 130, used[0], 64 * (i + 1), WEFT_BF16, WEFT_MASK_NONE);
         p.lengths = lengths.all;
         p.scale = 500;
@@ -107,12 +107,12 @@ static void few_keys(void) {
 
 /* Workers that are given tiles as they come, since lengths are not known: the fifth tile of eight, the shortest of those
  * that five workers begin with, is done first, and waits for the adds of the sixth. Who took that one while the fifth still
- * waits would wait for ever. */
-static void few_workers(void) {
+ * waits would wait for ever. keys: of a tile. */
+static void few_workers(int32_t keys, int64_t dim) {
     uint64_t random = random_seed(246);
-    static const int32_t used[] = {1024};
+    const int32_t used[] = {8 * keys};
     static drawn_lengths lengths;
-    weft_attention p = plain_backward(1, 1, 1, 1024, 1024, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    weft_attention p = plain_backward(1, 1, 1, used[0], used[0], dim, WEFT_BF16, WEFT_MASK_CAUSAL);
     lengths.all.kv_used = used;
     p.lengths = lengths.all;
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -131,13 +131,19 @@ int main(int argc, char **argv) {
     weft_cuda_device device;
     open_gpu(90, &device);
     problems(rounds, most);
-    extremes(most, "hopper_backward");
-    few_keys();
-    few_workers();
-    for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
-        repeats(most, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
+    for (int64_t dim = 64; dim <= 256; dim += 64) {
+        extremes(most, dim, "hopper_backward");
     }
-    repeats(most, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 2 : 100);
+    few_keys();
+    few_workers(128, 64);
+    few_workers(64, 192);
+    for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
+        repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
+        repeats(most, 256, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
+    }
+    for (int64_t dim = 128; dim <= 256; dim += 64) {
+        repeats(most, dim, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 2 : 100);
+    }
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
     printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;
