@@ -232,32 +232,32 @@ template <class S, int GROUP> struct backward_wide_consumer {
         put<PIECE>(dq, step);
     }
 
-    /* Scores, and weights or dS. Also a piece of the last step's dQ, if there was one. more: whether there are steps
-     * behind this one. */
+    /* A piece of the last step's dQ, if there was one; scores, and weights or dS. more: whether there are steps behind this
+     * one. */
     __device__ __forceinline__ void first_round(bool has_dq, bool &more, uint32_t (&rounded)[S::queries / 4]) const {
         float scores[S::queries / 2], dq[S::piece_columns(first_piece) / 2];
-        await_scores();
-        more = desk.steps[slot.index].more;
-        start_scores(scores);
         if (weighs && has_dq) {
             await_ds(steps - 1);
         }
         start_dq<first_piece>(dq, steps - 1);
-        if constexpr (weighs) {
-            float sums[S::queries / 4];
-            backward_numbers(sums, base + S::numbers_at + slot.index * S::numbers_bytes, 0);
-            wgmma_wait<1>();
-            wgmma_hold(scores);
-            weigh(scores, sums, rounded);
-        } else {
-            wgmma_wait<1>();
-            wgmma_hold(scores);
-            differentiate_step(scores, rounded);
-        }
-        wgmma_wait<0>();
+        await_scores();
+        more = desk.steps[slot.index].more;
+        start_scores(scores);
+        wgmma_wait<1>();
         wgmma_hold(dq);
         if (has_dq) {
             put<first_piece>(dq, steps - 1);
+        }
+        if constexpr (weighs) {
+            float sums[S::queries / 4];
+            backward_numbers(sums, base + S::numbers_at + slot.index * S::numbers_bytes, 0);
+            wgmma_wait<0>();
+            wgmma_hold(scores);
+            weigh(scores, sums, rounded);
+        } else {
+            wgmma_wait<0>();
+            wgmma_hold(scores);
+            differentiate_step(scores, rounded);
         }
     }
 
