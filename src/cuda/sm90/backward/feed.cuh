@@ -238,12 +238,20 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
     const uint32_t part = S::counters > 1 ? adder : 0; /* of the block */
     uint32_t *adds = p.adds + block * S::counters + part;
     char *to = (char *)p.sums + (block * (S::queries * S::depth * 4) + part * S::part_bytes);
+    const auto await_turn = [&] {
+        while (turn > 0 && grid_load_acquire(adds) != turn) {
+        }
+    };
+    if constexpr (S::wide) { /* it has every step, and asks while dQ is not there yet: answers are late */
+        await_turn();
+    }
 #pragma unroll
     for (int piece = 0; piece < S::pieces; piece++) {
         const uint32_t use = number * S::pieces + piece, place = use % S::places;
         const uint32_t from = base + S::dq_at + adder * S::adder_bytes + place * S::place_bytes;
         mbarrier_wait(shared_address(&desk.dq_full[adder][place]), use / S::places % 2);
-        while (piece == 0 && turn > 0 && grid_load_acquire(adds) != turn) {
+        if constexpr (!S::wide) {
+            await_turn();
         }
         if (turn > 0) {
             fence_for_async();
