@@ -16,13 +16,17 @@ static const char *const variants[] = {
 };
 
 static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t most) {
-    static const int64_t dims[] = {16, 40, 64, 64, 96, 128, 128, 128};
+    static const int64_t dims[][2] = {{16, 16},   {64, 64},   {96, 40},   {128, 128}, {128, 128}, {136, 136},
+                                      {160, 160}, {192, 192}, {192, 128}, {176, 64},  {256, 256}, {216, 200}};
+    enum { DIMS = sizeof dims / sizeof *dims };
     weft_attention p = WEFT_ATTENTION_INIT;
     p.operation = WEFT_ATTENTION_BACKWARD;
     p.batch = random_between(random, 1, 2);
     p.kv_heads = random_between(random, 1, 2);
     p.heads = p.kv_heads * random_between(random, 1, 3);
-    p.head_dim = dims[random_between(random, 0, 7)];
+    const int64_t *drawn = dims[random_between(random, 0, DIMS - 1)];
+    p.head_dim = drawn[0];
+    p.head_dim_v = drawn[1];
     p.seq = random_between(random, 1, most);
     p.kv_seq = random_between(random, 0, 2) ? p.seq : random_between(random, 1, most);
     p.dtype = dtype;
@@ -48,7 +52,9 @@ static void make_general(uint64_t *random, weft_attention *p, int number, drawn_
         p->left = random_between(random, 0, p->kv_seq / 2);
         p->right = random_between(random, -1, p->kv_seq / 2);
     }
+    const int64_t dims_v = p->head_dim_v;
     draw_features(random, p, bits, 64, lengths);
+    p->head_dim_v = dims_v;
 }
 
 /* What a problem can have: shift-causal needs a causal mask, and no packed batch. */
@@ -89,7 +95,7 @@ static void few_keys(void) {
     static const int32_t used[] = {3};
     static drawn_lengths lengths;
     lengths.all.kv_used = used; /* all of them, but it takes the general form */
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         weft_attention p = plain_backward(1, 2, 1, 130, used[0], 64 * (i + 1), WEFT_BF16, WEFT_MASK_NONE);
         p.lengths = lengths.all;
         p.scale = 500;
@@ -101,12 +107,12 @@ static void few_keys(void) {
 
 /* Workers that are given tiles as they come, since lengths are not known: the fifth tile of eight, the shortest of those
  * that five workers begin with, is done first, and waits for the adds of the sixth. Who took that one while the fifth still
- * waits would wait for ever. */
-static void few_workers(void) {
+ * waits would wait for ever. keys: of a tile. */
+static void few_workers(int32_t keys, int64_t dim) {
     uint64_t random = random_seed(246);
-    static const int32_t used[] = {1024};
+    const int32_t used[] = {8 * keys};
     static drawn_lengths lengths;
-    weft_attention p = plain_backward(1, 1, 1, 1024, 1024, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    weft_attention p = plain_backward(1, 1, 1, used[0], used[0], dim, WEFT_BF16, WEFT_MASK_CAUSAL);
     lengths.all.kv_used = used;
     p.lengths = lengths.all;
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -125,13 +131,18 @@ int main(int argc, char **argv) {
     weft_cuda_device device;
     open_gpu(90, &device);
     problems(rounds, most);
-    extremes(most, "hopper_backward");
+    extremes(most, 64, "hopper_backward");
+    extremes(most, 256, "hopper_backward");
     few_keys();
-    few_workers();
+    few_workers(128, 64);
+    few_workers(64, 192);
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
-        repeats(most, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
+        repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
     }
-    repeats(most, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 2 : 100);
+    repeats(most, 256, 0, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    for (int64_t dim = 128; dim <= 192; dim += 64) {
+        repeats(most, dim, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    }
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
     printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;

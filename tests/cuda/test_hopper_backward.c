@@ -43,7 +43,9 @@ static void parameters(void **state) {
         p.batch = random_between(&random, 1, 2);
         p.seq = random_between(&random, 1, 100);
         p.kv_seq = random_between(&random, 1, 280);
-        p.head_dim = p.head_dim_v = random_between(&random, 0, 3) ? 8 : 72;
+        static const int64_t dims[][2] = {{8, 8}, {72, 72}, {72, 40}, {8, 8}, {192, 192}, {8, 8}, {192, 128}, {8, 8}};
+        const int64_t *drawn = dims[round % 8];
+        p.head_dim = drawn[0];
         p.dtype = round / 2 % 2 ? WEFT_BF16 : WEFT_FP16;
         p.mask = masks[round % 3];
         p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -100, 100) : 0;
@@ -55,7 +57,7 @@ static void parameters(void **state) {
             draw_mask(&random, &p);
         }
         draw_features(&random, &p, bits, 64, &lengths);
-        p.head_dim_v = p.head_dim;
+        p.head_dim_v = drawn[1];
         const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;
         s.sweep = weft_sweep_folds(s.sweep) && (!causal || p.sequences > 0) ? WEFT_SWEEP_SHIFT : s.sweep;
@@ -142,6 +144,42 @@ static void forms(void **state) {
     nothing_left();
 }
 
+/* The smallest variant that has room for both head dims; the wide ones have tiles of 64 keys, and two counters a block. */
+static void depths(void **state) {
+    (void)state;
+    const struct {
+        int64_t dim, dim_v;
+        const char *variant;
+    } rows[] = {
+        {8, 8, "d64"},      {64, 64, "d64"},         {64, 72, "d128"},       {128, 64, "d128"},  {136, 136, "d192"},
+        {192, 192, "d192"}, {192, 128, "d192_v128"}, {136, 64, "d192_v128"}, {128, 136, "d192"}, {200, 200, "d256"},
+        {256, 256, "d256"}, {256, 128, "d256"},      {64, 256, "d256"},
+    };
+    const weft_device device = gpu();
+    weft_plan *plan;
+    char name[64];
+    open_fake();
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
+        weft_attention p = plain_backward(1, 2, 1, 100, 300, rows[i / 2].dim, WEFT_FP16, WEFT_MASK_CAUSAL);
+        p.head_dim_v = rows[i / 2].dim_v;
+        p.softcap = i % 2 ? 30 : 0;
+        assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+        snprintf(name, sizeof name, "attention_backward_fp16_%s__hopper%s_main", rows[i / 2].variant,
+                 i % 2 ? "_general" : "");
+        assert_string_equal(weft_plan_kernel(plan), name);
+        const int wide = rows[i / 2].dim > 128 || rows[i / 2].dim_v > 128;
+        assert_int_equal(plan->schedule.tile_n, wide ? 64 : 128);
+        assert_int_equal(plan->walk.cols, wide ? 5 : 3);
+        if (wide) {
+            const size_t blocks = 2 * 2, depth = rows[i / 2].variant[1] == '1' ? 192 : 256;
+            assert_int_equal(weft_plan_workspace(plan),
+                             4 * blocks * (64 * depth + 2 * 64 + 2 + i % 2) + 2 * blocks * (size_t)plan->walk.cols);
+        }
+        weft_plan_destroy(plan);
+    }
+    nothing_left();
+}
+
 /* Every order of heads has turns, with any number of workers. */
 static void orders(void **state) {
     (void)state;
@@ -197,8 +235,17 @@ static void refusals(void **state) {
     p.seq = 60;
     is_refused(&p, NULL, "it has no tree masks");
     p = problem();
-    p.head_dim = p.head_dim_v = 192;
-    is_refused(&p, NULL, "for head_dim 192");
+    p.head_dim = p.head_dim_v = 264;
+    is_refused(&p, NULL, "it has no head dims above 256");
+    p = problem();
+    p.head_dim = p.head_dim_v = 196;
+    is_refused(&p, NULL, "it has no head dims that are no multiple of 8");
+    p = problem();
+    p.head_dim_v = 256;
+    p.head_dim = 128;
+    s.tile_n = 128;
+    is_refused(&p, &s, "it has no tiles of 0x128 for head_dim 128 and head_dim_v 256");
+    s.tile_n = 0;
     p = problem();
     p.scale = -1;
     is_refused(&p, NULL, "it takes scales from 1e-30 to 1e30, not -1");
@@ -214,7 +261,7 @@ static void refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(forms),
-        cmocka_unit_test(orders),     cmocka_unit_test(refusals),
+        cmocka_unit_test(depths),     cmocka_unit_test(orders),   cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

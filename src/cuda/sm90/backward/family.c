@@ -19,8 +19,6 @@ _Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, 
 /* The launches of a run: see params.h. */
 enum { BEGIN = 0, MAIN = 1, END = 2, LAUNCHES = 3 };
 
-enum { KEYS = WEFT_HOPPER_BACKWARD_KEYS };
-
 /* All blocks of so many queries: CTAs of the first and the last launch. */
 static int64_t all_blocks(const weft_attention *p, int32_t queries) {
     return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
@@ -32,9 +30,9 @@ enum {
               WEFT_HAS_ALIBI
 };
 
-/* The form that a problem needs: the plain one where it will do. */
+/* The form that a problem needs: the plain one where it will do. Each has variants for V of another head dim. */
 static int32_t form_of(const weft_attention *p) {
-    return weft_attention_lacks(p, 0) ? WEFT_HOPPER_BACKWARD_GENERAL : WEFT_HOPPER_BACKWARD_PLAIN;
+    return weft_attention_lacks(p, WEFT_HAS_OTHER_DIM) ? WEFT_HOPPER_BACKWARD_GENERAL : WEFT_HOPPER_BACKWARD_PLAIN;
 }
 
 /* Heads that share keys, where lengths are known: see weft_cuda_family. */
@@ -46,7 +44,7 @@ static int64_t members(const weft_plan *plan) {
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const char *lacks = weft_attention_lacks(p, GENERAL);
+    const char *lacks = weft_attention_lacks(p, GENERAL | WEFT_HAS_OTHER_DIM);
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
@@ -66,9 +64,6 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     }
     if (all_blocks(p, 64) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
-    }
-    if (p->kv_seq / KEYS + p->sequences >= UINT16_MAX) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, KEYS);
     }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
@@ -99,14 +94,19 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_backward_variant *v = &variants[i];
-        const int takes = v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth;
-        best = takes && (!best || v->depth < best->depth) ? v : best;
+        const int takes =
+            v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth && p->head_dim_v <= v->depth_v;
+        best = takes && (!best || v->depth + v->depth_v < best->depth + best->depth_v) ? v : best;
     }
-    if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != KEYS)) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
-                         s->tile_m, s->tile_n, p->head_dim);
+    if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != best->keys)) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 " and head_dim_v %" PRId64,
+                         s->tile_m, s->tile_n, p->head_dim, p->head_dim_v);
     }
-    *choice = (weft_cuda_choice){best->module,       best->main, best->queries, KEYS, WEFT_HOPPER_BACKWARD_THREADS,
+    if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
+    }
+    *choice = (weft_cuda_choice){best->module,       best->main, best->queries, best->keys, WEFT_HOPPER_BACKWARD_THREADS,
                                  best->shared_bytes, .ctas = 1};
     return WEFT_OK;
 }
@@ -164,34 +164,39 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* The workspace in floats: sums of dQ, two numbers for each query, a word for each block and, general, a part of a sink's
- * gradient; and half of one for the turn of each tile at each block. */
+/* The workspace in floats: sums of dQ, two numbers for each query, a word or two for each block and, general, a part of a
+ * sink's gradient; and half of one for the turn of each tile at each block. */
 static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
+}
+
+static int32_t counters_of(const weft_hopper_backward_variant *v) {
+    return WEFT_HOPPER_BACKWARD_COUNTERS(v->keys);
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
     const size_t blocks = (size_t)all_blocks(&plan->attention, v->queries);
-    return sizeof(float) * (sums_of(plan, v) + blocks * (size_t)(2 * v->queries + 1 + v->form)) +
+    return sizeof(float) * (sums_of(plan, v) + blocks * (size_t)(2 * v->queries + counters_of(v) + v->form)) +
            sizeof(uint16_t) * blocks * (size_t)plan->walk.cols;
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
-                            int64_t seq, int64_t heads, int32_t rows, weft_tensor_map *map, weft_message *message) {
+                            int64_t dims, int64_t seq, int64_t heads, int32_t rows, weft_tensor_map *map,
+                            weft_message *message) {
     const weft_attention *p = &plan->attention;
     const weft_tensor_view view = {.data = data,
                                    .dtype = p->dtype,
                                    .rank = 4,
-                                   .length = {p->head_dim, seq, heads, p->batch},
+                                   .length = {dims, seq, heads, p->batch},
                                    .stride = {1, strides->seq, strides->head, strides->batch},
                                    .box = {64, rows, 1, 1},
                                    .swizzle = 1};
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
-/* blocks: of queries, all of them. */
-static void fill_scores(const weft_attention *p, const weft_attention_gradients *data, int64_t blocks,
+/* counters: of adds, all of them. */
+static void fill_scores(const weft_attention *p, const weft_attention_gradients *data, int64_t counters,
                         weft_hopper_backward_params *to) {
     const double log2_e = 1.4426950408889634;
     weft_hopper_backward_scores *s = &to->scores;
@@ -203,7 +208,7 @@ static void fill_scores(const weft_attention *p, const weft_attention_gradients 
     s->alibi_stride = p->alibi_stride;
     s->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
     s->grad_sinks = s->sinks ? data->grad_sinks : NULL;
-    s->sink_parts = (void *)(to->adds + blocks);
+    s->sink_parts = (void *)(to->adds + counters);
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
@@ -219,11 +224,12 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         return weft_fail(message, WEFT_INVALID, "o is null, and is not computed again on a GPU");
     }
     memset(to, 0, sizeof *to);
-    if ((status = make_map(plan, "q", data->q, &p->q_strides, p->seq, p->heads, v->queries, &to->q, message)) ||
-        (status =
-             make_map(plan, "grad_o", data->grad_o, &p->o_strides, p->seq, p->heads, v->queries, &to->grad_o, message)) ||
-        (status = make_map(plan, "k", data->k, &p->k_strides, p->kv_seq, p->kv_heads, KEYS, &to->k, message)) ||
-        (status = make_map(plan, "v", data->v, &p->v_strides, p->kv_seq, p->kv_heads, KEYS, &to->v, message))) {
+    const int64_t d = p->head_dim, dv = p->head_dim_v;
+    if ((status = make_map(plan, "q", data->q, &p->q_strides, d, p->seq, p->heads, v->queries, &to->q, message)) ||
+        (status = make_map(plan, "grad_o", data->grad_o, &p->o_strides, dv, p->seq, p->heads, v->queries, &to->grad_o,
+                           message)) ||
+        (status = make_map(plan, "k", data->k, &p->k_strides, d, p->kv_seq, p->kv_heads, v->keys, &to->k, message)) ||
+        (status = make_map(plan, "v", data->v, &p->v_strides, dv, p->kv_seq, p->kv_heads, v->keys, &to->v, message))) {
         return status;
     }
     to->o = data->o;
@@ -240,13 +246,14 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->log2_sums = to->sums + sums_of(plan, v);
     to->deltas = to->log2_sums + all_blocks(p, v->queries) * v->queries;
     to->adds = (void *)(to->deltas + all_blocks(p, v->queries) * v->queries);
-    to->turns = (void *)(to->adds + all_blocks(p, v->queries) * (1 + v->form));
+    to->turns = (void *)(to->adds + all_blocks(p, v->queries) * (counters_of(v) + v->form));
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
     to->group = (int32_t)(p->heads / p->kv_heads);
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;
+    to->head_dim_v = (int32_t)p->head_dim_v;
     const weft_slice slice = weft_attention_slice(p);
     to->causal = p->mask != WEFT_MASK_NONE;
     to->offset = (int32_t)(slice.high > p->kv_seq ? p->kv_seq : slice.high < -p->seq ? -p->seq : slice.high); /* clamp */
@@ -255,7 +262,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->counter = counters->own;
     to->walk = *walk;
     if (v->form == WEFT_HOPPER_BACKWARD_GENERAL) {
-        fill_scores(p, data, all_blocks(p, v->queries), to);
+        fill_scores(p, data, all_blocks(p, v->queries) * counters_of(v), to);
     }
     if (v->form == WEFT_HOPPER_BACKWARD_GENERAL && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 1);

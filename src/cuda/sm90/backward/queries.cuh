@@ -128,18 +128,18 @@ static __device__ __forceinline__ void backward_number(const weft_hopper_backwar
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
     float sink_part = 0;                                                         /* general */
-    constexpr int lanes = S::depth / 8;                                          /* of a row */
+    constexpr int lanes = S::depth_v > 128 ? 32 : S::depth_v / 8;                /* of a row */
     constexpr int rows = WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes;             /* at a time */
     const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x / lanes; /* row */
-    if (threadIdx.x == 0) {
-        p.adds[blockIdx.x] = 0;
+    if (threadIdx.x < S::counters) {
+        p.adds[blockIdx.x * S::counters + threadIdx.x] = 0;
     }
     uint4 o[S::queries / rows], grad_o[S::queries / rows]; /* all are asked for before the first is needed */
 #pragma unroll
     for (int i = 0; i < S::queries / rows; i++) {
         const int query = at.block * S::queries + first + i * rows;
         o[i] = grad_o[i] = uint4{0, 0, 0, 0};
-        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim) {
+        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim_v) {
             const int64_t offset =
                 at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
             o[i] = *(const uint4 *)((const char *)p.o + 2 * offset);
@@ -178,7 +178,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     }
 }
 
-/* Word j of each of four neighbouring lanes becomes word i of lane j, for the i-th of them. */
+/* Word j of the i-th of four neighbouring lanes becomes word i of the j-th. */
 static __device__ __forceinline__ void backward_transpose(uint32_t (&words)[4]) {
     const uint32_t lane = threadIdx.x;
 #pragma unroll
@@ -207,8 +207,8 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
     constexpr int octets = S::dq_columns / 8;
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
     const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
-                         half * (S::queries * S::depth / 8) + thread; /* half: the warpgroup */
-    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0;      /* else no key is seen */
+                         half * (S::queries * S::depth / 8) + thread;          /* half: the warpgroup */
+    const bool any = grid_load_relaxed(p.adds + blockIdx.x * S::counters) > 0; /* else no key is seen */
     float4 sums[octets];
 #pragma unroll
     for (int i = 0; i < octets; i++) {
@@ -229,7 +229,7 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
                              : pack_halves<S::bf16>(four.x * p.scale, four.y * p.scale);
             }
             backward_transpose(words);
-            const int column = (S::by_queries ? 0 : half * S::dq_columns) + (first + lane % 4) * 8;
+            const int column = S::dq_column(half, first) + lane % 4 * 8;
             if (backward_has_row<S>(p, row) && column < p.head_dim) {
                 store_16(to + 2 * column, words, WEFT_KEEP_NORMAL);
             }
