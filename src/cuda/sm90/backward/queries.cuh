@@ -191,12 +191,13 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = at.block * S::queries + (S::by_queries ? half * 64 : 0) + thread / 32 * 16 + r * 8 + lane / 4;
+        const bool has = backward_has_row<S>(p, row);
         char *to =
             (char *)p.grad_q + 2 * (at.batch * p.q_strides.batch + at.head * p.q_strides.head + row * p.q_strides.seq);
 #pragma unroll
         for (int i = 0; i < S::dq_columns / 8; i++) {
             const int column = S::dq_column(half, i) + lane % 4 * 2;
-            if (backward_has_row<S>(p, row) && column < p.head_dim) {
+            if (has && column < p.head_dim) {
                 const float x = r ? sums[i].z : sums[i].x, y = r ? sums[i].w : sums[i].y;
                 *(uint32_t *)(to + 2 * column) = pack_halves<S::bf16>(x * p.scale, y * p.scale);
             }
