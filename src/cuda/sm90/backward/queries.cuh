@@ -217,6 +217,7 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = at.block * S::queries + (S::by_queries ? half * 64 : 0) + thread / 32 * 16 + r * 8 + lane / 4;
+        const bool has = backward_has_row<S>(p, row);
         char *to =
             (char *)p.grad_q + 2 * (at.batch * p.q_strides.batch + at.head * p.q_strides.head + row * p.q_strides.seq);
 #pragma unroll
@@ -230,7 +231,7 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
             }
             backward_transpose(words);
             const int column = S::dq_column(half, first) + lane % 4 * 8;
-            if (backward_has_row<S>(p, row) && column < p.head_dim) {
+            if (has && column < p.head_dim) {
                 store_16(to + 2 * column, words, WEFT_KEEP_NORMAL);
             }
         }

@@ -79,7 +79,7 @@ template <int DTYPE, int DEPTH, int DEPTH_V, int FORM> struct backward_wide_shap
     static constexpr uint32_t adder_bytes = dq_bytes / 2, place_bytes = queries * 64 * 4;
     static constexpr uint32_t numbers_at = dq_at + dq_bytes, numbers_bytes = queries * 4;
     static constexpr uint32_t deltas_at = numbers_at + stages * numbers_bytes, bytes = deltas_at + o_stages * numbers_bytes;
-    static constexpr int consumer_registers = general ? 232 : 240, producer_registers = general ? 40 : 24;
+    static constexpr int consumer_registers = 224, producer_registers = 56;
     static_assert(DEPTH > 128 && DEPTH <= 256 && DEPTH % 64 == 0 && DEPTH_V <= DEPTH && DEPTH_V % 64 == 0, "likewise");
     static_assert(bytes + WEFT_HOPPER_BACKWARD_DESK == WEFT_HOPPER_BACKWARD_WIDE_BYTES(DEPTH, DEPTH_V), "see there");
 
