@@ -252,6 +252,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->scale = (float)p->scale;
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
     to->counter = counters->own;
+    to->side_of_sm = counters->own ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
     to->walk = *walk;
     if (v->form == WEFT_HOPPER_BACKWARD_GENERAL) {
         fill_scores(p, data, all_blocks(p, v->queries), to);
@@ -272,4 +273,5 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .takes_turns = 1,
     .members = members,
     .fill = fill,
+    .by_side = 1,
 };
