@@ -88,7 +88,7 @@ static void launches(void **state) {
         const weft_cuda_plan *c = plan->placed;
         assert_int_equal(c->pass_count, 3);
         assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
-        assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_FORWARD : WEFT_SWEEP_SHIFT);
+        assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_SHIFT);
         assert_int_equal(plan->schedule.dispatch, grid ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
         assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * 128 + 2 * 64 + 1) + 2 * 2 * 2 * plan->walk.cols);
         const int before = counts()->launches, together = counts()->cooperative;

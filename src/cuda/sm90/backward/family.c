@@ -154,9 +154,12 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
         schedule->group = section(&plan->attention, device, choice->tile_m);
     }
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_FORWARD
-                          : known                                  ? WEFT_SWEEP_SHIFT
-                                                                   : WEFT_SWEEP_CLIMB;
+        /* CTAs that come as they come add as they start: who starts later must not be ahead. */
+        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID && schedule->order == WEFT_ORDER_REVERSE
+                              ? WEFT_SWEEP_FORWARD
+                          : schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_DESCENDING
+                          : known                                    ? WEFT_SWEEP_SHIFT
+                                                                     : WEFT_SWEEP_CLIMB;
     }
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
         schedule->dispatch = WEFT_DISPATCH_DYNAMIC;
