@@ -134,6 +134,11 @@ static void store_row(const weft_strides *s, int64_t batch, int64_t row, int64_t
     memcpy((char *)to + at, (const char *)from + at, 2 * (size_t)dims);
 }
 
+/* A worker's number by the side of its SM, which has the CTA's. */
+static int64_t number_of(const weft_hopper_backward_params *p, unsigned index) {
+    return weft_worker_by_side(&p->walk, p->side_of_sm[index], p->counter);
+}
+
 /* The tiles of all workers: dK and dV, and an add to every block of queries that a tile reaches, none of them twice. The
  * turn of an add is below the number of tiles. */
 static int run_tiles(const job *j, unsigned grid) {
@@ -141,7 +146,8 @@ static int run_tiles(const job *j, unsigned grid) {
     const weft_walk *walk = &j->p->walk;
     int ok = 1;
     for (unsigned index = 0; index < grid; index++) {
-        weft_worker worker = weft_worker_start(walk, index, j->p->counter);
+        weft_worker worker = j->p->side_of_sm ? weft_worker_start_at(walk, number_of(j->p, index), j->p->counter)
+                                              : weft_worker_start(walk, index, j->p->counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t batch = visit.tile.batch, head = visit.tile.head, group = p->heads / p->kv_heads;

@@ -125,6 +125,29 @@ static void few_workers(int32_t keys, int64_t dim) {
     gradients_free(&x);
 }
 
+/* Workers by side of the L2, as many as there are SMs and fewer. Returns in how many runs they were: in none where the L2
+ * has no sides. */
+static int sides(int64_t most) {
+    uint64_t random = random_seed(247);
+    static drawn_lengths none;
+    int placed = 0;
+    weft_attention p = plain_backward(1, 6, 3, most, most, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    gradients x = gradients_new(&p, &none, 0, 1, &random);
+    for (int i = 0; i < 8; i++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.order = i % 2 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_BLOCK_FIRST_SWIZZLED;
+        s.dispatch = i / 2 % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
+        s.domains = 2;
+        s.workers = i / 4 ? 5 : 0;
+        weft_plan *plan = plan_new(&p, &s, "hopper_backward");
+        placed += ((const weft_cuda_plan *)plan->placed)->side_of_sm != 0;
+        weft_plan_destroy(plan);
+        gradients_run(&x, &s, "hopper_backward", 0);
+    }
+    gradients_free(&x);
+    return placed;
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
@@ -136,6 +159,7 @@ int main(int argc, char **argv) {
     few_keys();
     few_workers(128, 64);
     few_workers(64, 192);
+    const int placed = sides(most);
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
     }
@@ -144,6 +168,7 @@ int main(int argc, char **argv) {
         repeats(most, dim, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
     }
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
-    printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
+    printf("hopper_backward_device: %d runs, %d failed, %d with workers by side, error at most %.2f of what is allowed\n",
+           runs, failures, placed, worst);
     return failures != 0;
 }

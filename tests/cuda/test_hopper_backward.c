@@ -3,6 +3,7 @@
 #include "fake_images.h"
 
 #include "backward_trial.h"
+#include "cuda/sm90/backward/params.h"
 
 static weft_device gpu(void) {
     weft_device device = WEFT_DEVICE_INIT;
@@ -89,7 +90,7 @@ static void launches(void **state) {
         const weft_cuda_plan *c = plan->placed;
         assert_int_equal(c->pass_count, 3);
         assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
-        assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_FORWARD : WEFT_SWEEP_SHIFT);
+        assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_SHIFT);
         assert_int_equal(plan->schedule.dispatch, grid ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
         assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * 128 + 2 * 64 + 1) + 2 * 2 * 2 * plan->walk.cols);
         const int before = counts()->launches, together = counts()->cooperative;
@@ -200,6 +201,51 @@ static void orders(void **state) {
     }
 }
 
+/* Where an order has domains, workers take their numbers by the side of the L2 that they are on: every SM has a CTA, of
+ * which some may have nothing to do. Not where tiles take turns as they are handed out, nor in a captured launch. */
+static void sides(void **state) {
+    (void)state;
+    uint64_t random = random_seed(246);
+    static drawn_lengths none;
+    weft_device device = gpu();
+    device.kernel = "hopper_backward";
+    open_fake();
+    for (int round = 0; round < 16; round++) {
+        const int dynamic = round % 2, heads = round / 2 % 2, known = round / 4 % 2, few = round / 8 % 2;
+        weft_attention p = plain_backward(1, 6, 6, 70, 500, 8, WEFT_BF16, WEFT_MASK_CAUSAL);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        weft_plan *plan;
+        p.extras = known ? 0 : WEFT_KV_USED;
+        s.order = heads ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_BLOCK_FIRST_SWIZZLED;
+        s.domains = 2;
+        s.dispatch = dynamic ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
+        s.workers = few ? 4 : 0;
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        const weft_cuda_plan *c = plan->placed;
+        const int by_side = !dynamic || known;
+        const weft_attention_gradients data = {.q = &p, .k = &p, .v = &p, .o = &p, .grad_o = &p};
+        uint64_t counter = 0;
+        const weft_counters own = {.own = &counter}, captured = {.is_captured = 1};
+        weft_hopper_backward_params to;
+        assert_int_equal(c->side_of_sm != 0, by_side);
+        assert_int_equal(c->main->grid, few ? 4 : 12);
+        assert_true(!by_side || (c->tickets && c->side_grid == 12));
+        assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &own, &to, NULL), WEFT_OK);
+        assert_true(by_side ? to.side_of_sm[0] == 0 && to.side_of_sm[2] == 1 : !to.side_of_sm);
+        assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &captured, &to, NULL), WEFT_OK);
+        assert_null(to.side_of_sm);
+        weft_plan_destroy(plan);
+        if (known) {
+            const int together = counts()->cooperative;
+            gradients x = gradients_new(&p, &none, 0, 1, &random);
+            gradients_run(&x, &s, "hopper_backward", 0);
+            gradients_free(&x);
+            assert_true(counts()->cooperative > together);
+        }
+        nothing_left();
+    }
+}
+
 static void is_refused(const weft_attention *p, const weft_schedule *s, const char *expected) {
     weft_device device = gpu();
     weft_message message = {""};
@@ -261,7 +307,8 @@ static void refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(forms),
-        cmocka_unit_test(depths),     cmocka_unit_test(orders),   cmocka_unit_test(refusals),
+        cmocka_unit_test(depths),     cmocka_unit_test(orders),   cmocka_unit_test(sides),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,9 +155,12 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
         schedule->group = section(&plan->attention, device, choice->tile_m);
     }
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_FORWARD
-                          : known                                  ? WEFT_SWEEP_SHIFT
-                                                                   : WEFT_SWEEP_CLIMB;
+        /* CTAs that come as they come add as they start: who starts later must not be ahead. */
+        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID && schedule->order == WEFT_ORDER_REVERSE
+                              ? WEFT_SWEEP_FORWARD
+                          : schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_DESCENDING
+                          : known                                    ? WEFT_SWEEP_SHIFT
+                                                                     : WEFT_SWEEP_CLIMB;
     }
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
         schedule->dispatch = WEFT_DISPATCH_DYNAMIC;
@@ -260,6 +263,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->scale = (float)p->scale;
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
     to->counter = counters->own;
+    to->side_of_sm = counters->own ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
     to->walk = *walk;
     if (v->form == WEFT_HOPPER_BACKWARD_GENERAL) {
         fill_scores(p, data, all_blocks(p, v->queries) * counters_of(v), to);
@@ -280,4 +284,5 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .takes_turns = 1,
     .members = members,
     .fill = fill,
+    .by_side = 1,
 };

@@ -146,7 +146,9 @@ template <class S> struct backward_wide_rings {
 template <class S>
 static __device__ __forceinline__ void backward_produce(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                         uint32_t base) {
-    desk.worker = weft_worker_start_at(&p.walk, blockIdx.x, p.counter);
+    const int64_t number =
+        p.side_of_sm ? weft_worker_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter) : (int64_t)blockIdx.x;
+    desk.worker = weft_worker_start_at(&p.walk, number, p.counter);
     std::conditional_t<S::wide, backward_wide_rings<S>, backward_rings<S>> rings = {p, desk, base};
     for (uint32_t tiles = 0;; tiles++) {
         if (tiles > 0 && backward_takes_late(p)) {

@@ -48,11 +48,12 @@ typedef struct weft_hopper_backward_params {
     int32_t heads, blocks;
     int32_t group; /* heads of queries for each of keys */
     int32_t seq, kv_seq, head_dim, head_dim_v;
-    int32_t causal, offset;  /* plain: query i sees keys 0 .. i + offset where causal, else all */
-    float scale, scale_log2; /* scale * log2(e) */
-    uint64_t *counter;       /* dynamic dispatch, 0 before the launch */
-    weft_walk walk;          /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach. Its timetable
-                                is for the adds to sums */
+    int32_t causal, offset;    /* plain: query i sees keys 0 .. i + offset where causal, else all */
+    float scale, scale_log2;   /* scale * log2(e) */
+    uint64_t *counter;         /* dynamic dispatch and workers by side, 0 before the launch */
+    const uint8_t *side_of_sm; /* the side of the L2 that each SM is on, for workers by side; else null */
+    weft_walk walk;            /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach. Its timetable
+                                  is for the adds to sums */
     weft_hopper_backward_scores scores;
 } weft_hopper_backward_params;
 
