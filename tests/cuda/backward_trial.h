@@ -341,6 +341,18 @@ static inline gradients gradients_new(weft_attention *p, const drawn_lengths *le
     return x;
 }
 
+/* After a change of the inputs here. */
+static inline void gradients_solve_again(gradients *x) {
+    for (int i = 0; i < 4; i++) {
+        free(x->exact[i]);
+        free(x->plain[i]);
+    }
+    solve(x);
+    for (int i = 0; i < TENSORS; i++) {
+        DEMAND(x->t[i].bytes && driver->copy_in(x->t[i].device, x->t[i].host, x->t[i].bytes));
+    }
+}
+
 static inline void gradients_free(gradients *x) {
     for (int i = 0; i < TENSORS; i++) {
         free(x->t[i].host);

@@ -28,6 +28,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"hopper_backward_fp16_sm90a", "a"},
     {"hopper_backward_bf16_general_sm90a", "1"},
     {"hopper_backward_fp16_general_sm90a", "2"},
+    {"hopper_backward_bf16_full_sm90a", "3"},
+    {"hopper_backward_fp16_full_sm90a", "4"},
     {"sides", "s"},
     {"read_stream", "r"},
     {"attention_bf16_sm90a", "b"},

@@ -40,7 +40,7 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
         char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);
         const uint32_t place = consumer.free_place();
-        backward_store<S>(p, job.rows, group, dv, 1.0f, place, grad_v, 2 * vs.seq);
+        backward_store<S>(p, job.rows, group, dv, S::full ? p.full.kept : 1.0f, place, grad_v, 2 * vs.seq);
         backward_store<S>(p, job.rows, group, dk, p.scale, place, grad_k, 2 * ks.seq);
     }
 }

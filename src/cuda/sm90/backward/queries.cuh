@@ -153,7 +153,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
             const float lse = counts ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
             const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
             p.deltas[to] = delta;
-            p.log2_sums[to] = lse == -INFINITY ? INFINITY : lse * 1.44269504f;
+            p.log2_sums[to] = lse == -INFINITY ? INFINITY : S::full ? lse : lse * 1.44269504f;
             if constexpr (S::general) {
                 if (p.scores.sinks && lse != -INFINITY) {
                     sink_part -= exp2_flushed((p.scores.sinks[at.head] - lse) * 1.44269504f) * delta;
