@@ -21,7 +21,7 @@ typedef struct job {
     weft_attention problem;
     weft_attention_gradients data;
     void *grad_q, *grad_k, *grad_v;
-    float *grad_sinks;
+    float *grad_sinks, *grad_bias;
 } job;
 
 /* Whether an axis of a tensor is so many elements apart; of one that has a single element nobody asks. */
@@ -121,6 +121,7 @@ static int solve(job *j) {
     j->grad_k = calloc(n.k, 2);
     j->grad_v = calloc(n.v, 2);
     j->grad_sinks = calloc((size_t)j->problem.heads, sizeof(float));
+    j->grad_bias = p->full.grad_bias ? calloc(weft_attention_all_scores(&j->problem), sizeof(float)) : NULL;
     j->data = no_data;
     j->data.q = data_of(&p->q, &p->q_strides);
     j->data.k = data_of(&p->k, &p->k_strides);
@@ -130,12 +131,13 @@ static int solve(job *j) {
     j->data.grad_k = j->grad_k;
     j->data.grad_v = j->grad_v;
     j->data.grad_sinks = j->grad_sinks;
+    j->data.grad_bias = j->grad_bias;
     j->data.sinks = p->scores.sinks;
     j->data.alibi = p->scores.alibi;
     j->data.bias = p->full.bias;
     j->data.dropout_seed = p->full.dropout_seed;
-    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && j->data.q && j->data.k && j->data.v &&
-           j->data.grad_o == p->grad_o_data &&
+    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && !j->grad_bias == !p->full.grad_bias && j->data.q &&
+           j->data.k && j->data.v && j->data.grad_o == p->grad_o_data &&
            fabs((double)p->scale_log2 - j->problem.scale * 1.44269504088896340736) <= 1e-6 * fabs((double)p->scale_log2) &&
            weft_ref_attention_backward(&j->problem, &j->data, NULL) == WEFT_OK;
 }
@@ -210,10 +212,14 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     } else if (ok) {
         fake_begin(j.p->counter);
         ok = run_tiles(&j, grid);
+        if (j.grad_bias) {
+            memcpy(j.p->full.grad_bias, j.grad_bias, weft_attention_all_scores(&j.problem) * sizeof(float));
+        }
     }
     free(j.grad_q);
     free(j.grad_k);
     free(j.grad_v);
     free(j.grad_sinks);
+    free(j.grad_bias);
     return ok ? 0 : 1;
 }

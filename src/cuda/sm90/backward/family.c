@@ -226,6 +226,7 @@ static void fill_full(const weft_attention *p, const weft_attention_gradients *d
     to->kept = (float)(1 / (1 - p->dropout));
     to->dropout_limit = weft_dropout_limit(p->dropout);
     to->dropout_seed = data->dropout_seed;
+    to->grad_bias = to->bias ? data->grad_bias : NULL;
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,

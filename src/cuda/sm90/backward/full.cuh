@@ -93,6 +93,23 @@ template <class S> struct backward_added {
     }
 };
 
+/* dS of two blocks of a thread's pairs, from the j-th on, to the gradient of the bias. What is 0 is there already, and a
+ * pair that is not there, or is of two sequences, is 0. */
+template <class S>
+static __device__ __forceinline__ void backward_store_bias(const weft_hopper_backward_params &p,
+                                                           const backward_full_step &step, uint32_t group, int j,
+                                                           const float (&d)[8]) {
+    const int64_t line = (int64_t)step.batch * p.heads + step.head;
+    const int query = step.row + backward_thread_query() + j * 8, key = step.key + backward_thread_key(group);
+    float *to = p.full.grad_bias + (line * p.seq + query) * p.kv_seq + key;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        if (d[i] != 0) {
+            to[(i / 4 * 8 + i % 2) * p.kv_seq + i / 2 % 2 * 8] = d[i];
+        }
+    }
+}
+
 /* A word of four, by a number that is not known when this is compiled: an array would be put into memory. */
 static __device__ __forceinline__ uint32_t backward_pick(const weft_philox &w, int which) {
     const uint32_t low = which & 1 ? w.word[1] : w.word[0], high = which & 1 ? w.word[3] : w.word[2];

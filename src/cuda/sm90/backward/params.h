@@ -40,6 +40,7 @@ typedef struct weft_hopper_backward_full {
     float kept;             /* what weights are multiplied by that are not dropped; 1 where none is */
     uint32_t dropout_limit; /* a weight is dropped where its word is below; 0: none is */
     uint64_t dropout_seed;
+    float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main` */
 } weft_hopper_backward_full;
 
 /* Passed by value to all three. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the

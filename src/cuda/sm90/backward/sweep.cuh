@@ -271,21 +271,29 @@ template <class S> struct backward_consumer {
         numbers(deltas, 1, HALF * S::queries / 8);
 #pragma unroll
         for (int j = HALF * S::queries / 16; j < (HALF + 1) * S::queries / 16; j += 2) {
-            float d[8], left[8];
+            float d[8], left[8], slope[8];
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 const int at = 4 * j + i, query = 2 * j - HALF * S::queries / 8 + i / 4 * 2 + i % 2;
                 const bool drops = dropped >> at & 1;
-                float score = scores[at], slope = 1;
+                float score = scores[at];
+                slope[i] = 1;
                 if constexpr (CAPPED) {
                     const float part = reciprocal_flushed(1 + exp2_flushed(score * p.scores.cap_scale));
                     const float whole = fmaf(p.full.cap, 1 - 2 * part, added.of[at - HALF * S::queries / 4]);
                     score = score == -INFINITY ? score : whole; /* hidden, which a cap would undo */
-                    slope = 4 * part * (1 - part);
+                    slope[i] = 4 * part * (1 - part);
                 }
                 const float weight = exp2_flushed((score - sums[query]) * 1.44269504f);
                 left[i] = drops ? 0 : weight;
-                d[i] = weight * ((drops ? 0 : grads[at] * p.full.kept) - deltas[query]) * slope;
+                d[i] = weight * ((drops ? 0 : grads[at] * p.full.kept) - deltas[query]);
+            }
+            if (p.full.grad_bias) {
+                backward_store_bias<S>(p, desk.steps[slot.index], group, j, d);
+            }
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                d[i] *= slope[i];
             }
             uint32_t four[4];
 #pragma unroll
