@@ -41,8 +41,8 @@ foreach(line IN LISTS lines)
     math(EXPR spill "${CMAKE_MATCH_2} + ${CMAKE_MATCH_3}")
     set(stack "${CMAKE_MATCH_1}")
     # A warp beside the producer of these works out what a tile sees, once a tile and with few registers: that may spill.
-    # Consumers of the general backward spill one number at head dim 128.
-    if(spill GREATER 0 AND NOT kernel STREQUAL "" AND NOT kernel MATCHES "__hopper_(masks|scores|bias|main|general_main)$")
+    # Consumers of the general and the full backward spill one number at head dim 128.
+    if(spill GREATER 0 AND NOT kernel STREQUAL "" AND NOT kernel MATCHES "__hopper_(masks|scores|bias|main|general_main|full_main)$")
       list(APPEND spilled "${kernel} (${chip}): ${spill} bytes")
     endif()
   elseif(line MATCHES "Used ([0-9]+) registers" AND NOT kernel STREQUAL "")

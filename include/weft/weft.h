@@ -288,12 +288,14 @@ typedef struct weft_attention_gradients {
     weft_pairs pairs;
     void *workspace; /**< on a GPU: weft_plan_workspace() bytes that no other run uses at the same time, or null: the plan's
                           own. Nothing need be in it, and nothing of use is left there */
+    float *grad_bias; /**< (batch, heads, seq, kv_seq), contiguous whatever the strides of the bias; or null. The gradient
+                         of what is added to each score: whoever repeats a bias adds it up. 0 where a key is hidden */
 } weft_attention_gradients;
 
 /* clang-format off */
 #define WEFT_ATTENTION_GRADIENTS_INIT                                                                                      \
     {sizeof(weft_attention_gradients), WEFT_ATTENTION_BACKWARD, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
-     NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, NULL}
+     NULL, NULL, NULL, NULL, {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, NULL, NULL}
 /* clang-format on */
 
 /** Buffers of a GEMM. c is read only when beta is not 0. */

@@ -80,7 +80,7 @@ STRUCTURES = {
     "AttentionData": f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs",
     "AttentionGradients": (
         f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed; "
-        "Pairs pairs; void* workspace"
+        "Pairs pairs; void* workspace grad_bias"
     ),
     "GemmData": f"{_HEAD} void* a b c",
     "Schedule": (

@@ -1,4 +1,4 @@
-"""What torch computes where weft does not: plain attention of other dtypes and devices, the gradient of a bias, weights for tests.
+"""What torch computes where weft does not: plain attention of other dtypes and devices, weights for tests.
 Tensors are (batch, heads, seq, head_dim) but for attention() and lse(); batches are not packed."""
 
 from __future__ import annotations
@@ -115,15 +115,3 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[flo
 def lse(q: Tensor, k: Tensor, causal: bool, scale: Optional[float], offset: Optional[int], layout: str) -> Tensor:
     """(batch, heads, seq): the logarithm of each query's sum of exponentials."""
     return torch.logsumexp(scores(heads_second(q, layout), heads_second(k, layout), Asked(scale, causal, offset)), 3)
-
-
-def bias_gradient(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tensor, sums: Tensor, asked: Asked, seed: int) -> Tensor:
-    """The gradient of a bias, from what the forward pass gave, o and the LSE: as large as all scores, as a bias itself may be."""
-    weights = torch.exp(scores(q, k, asked) - sums[..., None]).nan_to_num(0, 0, 0)
-    grad = grad_o.float() @ v.float().repeat_interleave(q.shape[1] // v.shape[1], 1).transpose(2, 3)
-    rate = asked.features.dropout
-    if rate:
-        grad = grad.masked_fill(dropped(weights.shape, rate, seed, q.device), 0) / (1 - rate)
-    grad = weights * (grad - (grad_o.float() * o.float()).sum(3, keepdim=True))
-    bias = asked.arrays["bias"]
-    return grad.sum_to_size(bias.shape).to(bias.dtype)

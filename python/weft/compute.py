@@ -149,11 +149,15 @@ def attention_forward(q: Any, k: Any, v: Any, causal: bool, scale: Optional[floa
 
 
 def attention_backward(q: Any, k: Any, v: Any, grad_o: Any, o: Any, lse: Any, causal: bool, scale: Optional[float],
-                       offset: Optional[int], layout: str, asked: Optional[features.Asked] = None) -> List[Any]:  # fmt: skip
-    """The gradients of q, k and v, each laid out like it, from the gradient of o, which is laid out like o; with sinks also theirs."""
+                       offset: Optional[int], layout: str, asked: Optional[features.Asked] = None,
+                       wants_bias: bool = False) -> List[Any]:  # fmt: skip
+    """The gradients of q, k and v, each laid out like it, from the gradient of o, which is laid out like o; with sinks also theirs.
+
+    Last, where it is wanted, that of a bias before it is broadcast: (batch, heads, seq, kv_seq) float32.
+    """
     options = attention_options(causal, scale, offset, layout, asked and asked.features)
     has_sinks = asked is not None and "sinks" in asked.arrays
-    wanted = operations.ATTENTION_BACKWARD.outputs[: 4 if has_sinks else 3]
+    wanted = operations.ATTENTION_BACKWARD.outputs[: 4 if has_sinks else 3] + (("grad_bias",) if wants_bias else ())
     return run(operations.ATTENTION_BACKWARD, (q, k, v, grad_o, o, lse), options, None, None, wanted, asked)
 
 

@@ -124,7 +124,10 @@ def _attention_problem(views: Views, options: AttentionOptions, operation: int =
 def _backward_outputs(views: Views, options: AttentionOptions) -> Tuple[Output, ...]:
     _attention_outputs(views, options)
     gradients = tuple(Output(views[name].shape, like=i) for i, name in enumerate("qkv"))
-    return (*gradients, Output(views["sinks"].shape if "sinks" in views else (0,), fp32=True))
+    four, (seq, head) = _four(views, "qk", options), SEQ_AND_HEAD[options.layout]
+    q, k = four["q"].shape, four["k"].shape
+    return (*gradients, Output(views["sinks"].shape if "sinks" in views else (0,), fp32=True),
+            Output((q[0], q[head], q[seq], k[seq]) if "bias" in views else (0,), fp32=True))  # fmt: skip
 
 
 def _backward_problem(views: Views, options: AttentionOptions) -> _c.Attention:
@@ -180,8 +183,9 @@ ATTENTION = Operation(
     _attention_problem, optional=("lse", "max"),
 )  # fmt: skip
 ATTENTION_BACKWARD = Operation(
-    AttentionBackward, _c.AttentionGradients, ("q", "k", "v", "grad_o", "o", "lse"), ("grad_q", "grad_k", "grad_v", "grad_sinks"),
-    ("heads", "query blocks"), _backward_outputs, _backward_problem, optional=("grad_sinks",), fp32=("lse",),
+    AttentionBackward, _c.AttentionGradients, ("q", "k", "v", "grad_o", "o", "lse"),
+    ("grad_q", "grad_k", "grad_v", "grad_sinks", "grad_bias"), ("heads", "query blocks"), _backward_outputs, _backward_problem,
+    optional=("grad_sinks", "grad_bias"), fp32=("lse",),
 )  # fmt: skip
 GEMM = Operation(
     Gemm, _c.GemmData, ("a", "b"), ("c",), ("rows of tiles", "columns of tiles"), _gemm_outputs, _gemm_problem,

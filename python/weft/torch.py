@@ -127,22 +127,30 @@ def _attention_backward(q: Tensor, k: Tensor, v: Tensor, grad_o: Tensor, o: Tens
                         block_starts: Optional[Tensor], block_list: Optional[Tensor], block_bits_at: Optional[Tensor],
                         block_bits: Optional[Tensor], tree: Optional[Tensor], causal: bool, scale: Optional[float],
                         offset: Optional[int], layout: str, window: Optional[Sequence[int]], block_mask: Optional[Sequence[int]],
-                        chunk: int, prefix: int, softcap: float, dropout: float, seed: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of q, k and v, each packed, and of sinks, (0,) without them."""
+                        chunk: int, prefix: int, softcap: float, dropout: float, seed: int,
+                        wants_bias: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of q, k and v, each packed, of sinks, (0,) without them, and of a bias before it is broadcast, (0,) unless wanted."""
     arrays = (sinks, alibi, bias, q_starts, kv_starts, q_used, kv_used, kv_pad, block_starts, block_list, block_bits_at, block_bits, tree)
     asked = _asked(arrays, window, block_mask, chunk, prefix, softcap, dropout, seed, False)
     q, k, v, o = (row_contiguous(_dense(x)) for x in (q, k, v, o))
     if grad_o.stride() != o.stride() or (grad_o.is_cuda and grad_o.data_ptr() % 16):
         grad_o = torch.empty_like(o).copy_(grad_o)
-    grads = compute.attention_backward(q, k, v, grad_o, o, lse, causal, scale, offset, layout, asked)
-    grad_q, grad_k, grad_v, *grad_sinks = (x.contiguous() for x in grads)
-    return grad_q, grad_k, grad_v, grad_sinks[0] if grad_sinks else q.new_empty((0,), dtype=torch.float32)
+    grads = compute.attention_backward(q, k, v, grad_o, o, lse, causal, scale, offset, layout, asked, wants_bias)
+    grad_q, grad_k, grad_v, *others = (x.contiguous() for x in grads)
+    none = (q.new_empty((0,), dtype=torch.float32) for _ in range(2))
+    grad_sinks = next(none) if sinks is None else others[0]
+    return grad_q, grad_k, grad_v, grad_sinks, others[-1] if wants_bias else next(none)
 
 
 @_attention_backward.register_fake
-def _(q, k, v, grad_o, o, lse, sinks, *rest):
+def _(q, k, v, grad_o, o, lse, sinks, alibi, bias, q_starts, *rest):
+    layout, wants_bias = rest[-9], rest[-1]
+    seq, head = problems.SEQ_AND_HEAD[layout]
+    apart = 4 - q.dim()  # a packed batch may leave out the first dimension
+    pairs = (q.shape[0] if q.dim() == 4 else 1, q.shape[head - apart], q.shape[seq - apart], k.shape[seq - apart])
     grads = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
-    return *grads, q.new_empty((0,) if sinks is None else sinks.shape, dtype=torch.float32)
+    return (*grads, q.new_empty((0,) if sinks is None else sinks.shape, dtype=torch.float32),
+            q.new_empty(pairs if wants_bias else (0,), dtype=torch.float32))  # fmt: skip
 
 
 def _keep(ctx, inputs, output):
@@ -152,17 +160,15 @@ def _keep(ctx, inputs, output):
     ctx.save_for_backward(*inputs[:count], *output[:2])
 
 
-def _by_weft(tensors: Sequence[Tensor], grad_o: Tensor, needs: Dict[str, bool], asked: Optional[features.Asked], numbers: Sequence[Any],
+def _by_weft(tensors: Sequence[Tensor], grad_o: Tensor, needs: Dict[str, bool], numbers: Sequence[Any],
              inputs: Sequence[Optional[Tensor]]) -> Sequence[Optional[Tensor]]:  # fmt: skip
     """The gradients of q, k, v and what is beside them; tensors: q, k, v, o and lse."""
     q, k, v, o, lse = tensors
-    *grads, grad_sinks = _attention_backward(q, k, v, grad_o, o, lse, *inputs, *numbers)
+    *grads, grad_sinks, grad_bias = _attention_backward(q, k, v, grad_o, o, lse, *inputs, *numbers, needs["bias"])
     given = {"sinks": grad_sinks if needs["sinks"] else None}
     if needs["bias"]:
-        causal, scale, offset, layout = numbers[:4]
-        side = by_torch.Asked(scale, causal, offset, asked.features, asked.arrays)
-        second = (by_torch.heads_second(x, layout) for x in (q, k, v, grad_o, o))
-        given["bias"] = by_torch.bias_gradient(*second, lse, side, asked.seed)
+        bias = dict(zip(features.ARRAYS, inputs))["bias"]
+        given["bias"] = grad_bias.sum_to_size(bias.shape).to(bias.dtype)
     return (*grads, *(given.get(name) for name in features.ARRAYS))
 
 
@@ -177,12 +183,10 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
     needs = dict(zip(features.ARRAYS, ctx.needs_input_grad[3:]))
     if needs["alibi"]:
         raise Unsupported("the gradient of alibi is not there")
-    if needs["bias"] and (arrays["block_starts"] is not None or arrays["tree"] is not None):
-        raise Unsupported("the gradient of a bias beside a block_mask or a tree is not there")
     asked = _asked(inputs[3:], *numbers[4:], False)
     if _has_gradient(q, v) and (asked is not None or _why_not(q) is None):
         try:
-            return (*_by_weft((q, k, v, o, lse), grad_o, needs, asked, numbers, inputs[3:]), *none)
+            return (*_by_weft((q, k, v, o, lse), grad_o, needs, numbers, inputs[3:]), *none)
         except (Unsupported, NotFound) as error:  # as the forward pass did: a build without kernels for the GPU
             if asked is not None or not fallback:
                 raise

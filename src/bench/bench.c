@@ -31,7 +31,8 @@ weft_status weft_bench_fill(const weft_bench *b, const weft_bench_memory *memory
 
 /* Optional inputs are left out, and optional outputs where nobody wants them. */
 static int is_used(const weft_bench *b, const weft_buffer *buffer) {
-    return !buffer->optional || (buffer->is_written && !b->options.required_only);
+    return !buffer->optional ||
+           (buffer->is_written && buffer->optional != WEFT_BUFFER_ON_REQUEST && !b->options.required_only);
 }
 
 static weft_status check_memory(const weft_bench *b, weft_message *message) {

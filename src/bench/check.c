@@ -162,6 +162,7 @@ static int check_part(const weft_attention *p, const weft_attention_gradients *d
     reference.grad_k = exact[1];
     reference.grad_v = exact[2];
     reference.grad_sinks = exact[3];
+    reference.grad_bias = NULL;
     const int fits =
         exact[0] && exact[1] && exact[2] && exact[3] && weft_ref_attention_backward(p, &reference, NULL) == WEFT_OK;
     if (fits) {

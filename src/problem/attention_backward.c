@@ -34,10 +34,19 @@ static size_t buffers(const weft_problem *problem, weft_buffer *list) {
         WEFT_BUFFER_OF(weft_attention_gradients, grad_v, p->dtype, n.v, 16, 2, 0),
         WEFT_BUFFER_OF(weft_attention_gradients, o, p->dtype, n.o, 16, 1, 1),
         WEFT_BUFFER_OF(weft_attention_gradients, lse, WEFT_FP32, n.lse, sizeof(float), 1, 1),
-        WEFT_BUFFER_OF(weft_attention_gradients, grad_sinks, WEFT_FP32, (size_t)p->heads, sizeof(float), 2, 2),
     };
-    const size_t count = sizeof all / sizeof *all - (p->extras & WEFT_SINKS ? 0 : 1);
-    memcpy(list, all, count * sizeof *all);
+    const weft_buffer sinks =
+        WEFT_BUFFER_OF(weft_attention_gradients, grad_sinks, WEFT_FP32, (size_t)p->heads, sizeof(float), 2, 2);
+    const weft_buffer bias = WEFT_BUFFER_OF(weft_attention_gradients, grad_bias, WEFT_FP32, weft_attention_all_scores(p),
+                                            sizeof(float), 2, WEFT_BUFFER_ON_REQUEST);
+    size_t count = sizeof all / sizeof *all;
+    memcpy(list, all, sizeof all);
+    if (p->extras & WEFT_SINKS) {
+        list[count++] = sinks;
+    }
+    if (p->extras & WEFT_BIAS) {
+        list[count++] = bias;
+    }
     return count + weft_attention_gradient_inputs(p, list + count);
 }
 

@@ -79,7 +79,9 @@ typedef struct weft_visit_reads {
     double flops, exponentials;        /* of one step of one CTA */
 } weft_visit_reads;
 
-/* A weft_buffer: the field of a struct of data, read (1), written (2) or both (3); optional as in weft_buffer. */
+/* A weft_buffer: the field of a struct of data, read (1), written (2) or both (3); optional as in weft_buffer: those with
+ * the same number are given together. Results ON_REQUEST are as large as all scores: nobody has them by default. */
+enum { WEFT_BUFFER_ON_REQUEST = 3 };
 #define WEFT_BUFFER_OF(data, field, dtype, elements, alignment, access, optional)                                          \
     { sizeof(weft_buffer), #field, offsetof(data, field), dtype, elements, alignment, (access)&1, (access) >> 1, optional }
 

@@ -117,6 +117,17 @@ static inline size_t weft_row_index(const weft_strides *s, int64_t batch, int64_
     return (size_t)(batch * s->batch + position * s->seq + head * s->head);
 }
 
+/* Scores of all pairs, (batch, heads, seq, kv_seq): how many, at most what a size holds, and the index of one. */
+static inline size_t weft_attention_all_scores(const weft_attention *p) {
+    const double all = (double)p->batch * (double)p->heads * (double)p->seq * (double)p->kv_seq;
+    return all < 0x1p60 ? (size_t)(p->batch * p->heads * p->seq * p->kv_seq) : (size_t)1 << 60;
+}
+
+static inline size_t weft_attention_score_at(const weft_attention *p, int64_t batch, int64_t head, int64_t row,
+                                             int64_t key) {
+    return (size_t)(((batch * p->heads + head) * p->seq + row) * p->kv_seq + key);
+}
+
 /* Index of element (row, col) of a matrix with leading dimension ld. */
 static inline size_t weft_matrix_index(weft_major major, int64_t ld, int64_t row, int64_t col) {
     return (size_t)(major == WEFT_ROW_MAJOR ? row * ld + col : col * ld + row);

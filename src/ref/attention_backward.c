@@ -6,21 +6,26 @@
  *   dQ    += scale dS[j] K[j]
  *   dK[j] += scale dS[j] Q
  * With dropout, V is met by weights of which some are 0 and the others grown: dV takes those, and g . V[j] is multiplied
- * likewise. A cap multiplies dS by its slope. A sink is a key of value 0: its dS, over all queries, is its gradient. Sums
- * are kept in fp64, at the index where the element lives, and rounded once at the end. So query heads that share a kv head
- * add up, and so do positions that share an element through a stride of 0. */
+ * likewise. A cap multiplies dS by its slope; before that, dS is the gradient of a bias. A sink is a key of value 0: its
+ * dS, over all queries, is its gradient. Sums are kept in fp64, at the index where the element lives, and rounded once at
+ * the end. So query heads that share a kv head add up, and so do positions that share an element through a stride of 0. */
 #include "base/status.h"
 #include "ref/ref.h"
 #include "ref/scores.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct sums {
     double *q, *k, *v;     /* as many elements as the tensors */
     double *sinks;         /* (heads) */
     double *weights, *out; /* of the query at hand: (kv_seq) and (head_dim_v) */
 } sums;
+
+static int wants_bias(const weft_attention *p, const weft_attention_gradients *data) {
+    return (p->extras & WEFT_BIAS) && data->grad_bias;
+}
 
 /* to[to_index + d] += factor * from[from_index + d] for a row of `dims` elements. */
 static void add_scaled(const weft_attention *p, double *to, size_t to_index, double factor, const void *from,
@@ -65,7 +70,11 @@ static void add_query(const weft_attention *p, const weft_attention_gradients *d
         const double kept = weft_ref_kept(p, data->dropout_seed, batch * p->heads + head, row, key);
         const double grad_weight = kept * weft_ref_dot(p->dtype, data->grad_o, o, data->v, v, p->head_dim_v);
         const double score = p->softcap > 0 ? p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim) : 0;
-        const double grad_score = p->scale * weft_ref_cap_slope(p, score) * s->weights[key] * (grad_weight - grad_dot_out);
+        const double grad_sum = s->weights[key] * (grad_weight - grad_dot_out); /* of the score with its bias */
+        const double grad_score = p->scale * weft_ref_cap_slope(p, score) * grad_sum;
+        if (wants_bias(p, data)) {
+            data->grad_bias[weft_attention_score_at(p, batch, head, row, key)] = (float)grad_sum;
+        }
         add_scaled(p, s->v, v, kept * s->weights[key], data->grad_o, o, p->head_dim_v);
         add_scaled(p, s->q, q, grad_score, data->k, k, p->head_dim);
         add_scaled(p, s->k, k, grad_score, data->q, q, p->head_dim);
@@ -103,6 +112,9 @@ weft_status weft_ref_attention_backward(const weft_attention *p, const weft_atte
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for gradients of %zu + %zu + %zu elements in fp64", size.q,
                            size.k, size.v);
         goto done;
+    }
+    if (wants_bias(p, data)) {
+        memset(data->grad_bias, 0, weft_attention_all_scores(p) * sizeof(float));
     }
     for (int64_t batch = 0; batch < p->batch; batch++) {
         for (int64_t head = 0; head < p->heads; head++) {

@@ -200,8 +200,8 @@ static inline double difference(const weft_attention *p, const weft_strides *str
     return fmax(0, worst - rounding_of(p->dtype) * spread) / largest;
 }
 
-/* What a backward pass reads, and the gradients that it is to write: of q, k, v and the sinks. */
-static inline weft_attention_gradients gradients_of(const tensors *t, const void *grad_o, void *const grads[4]) {
+/* What a backward pass reads, and the gradients that it is to write: of q, k, v, the sinks and the bias. */
+static inline weft_attention_gradients gradients_of(const tensors *t, const void *grad_o, void *const grads[5]) {
     weft_attention_gradients data = WEFT_ATTENTION_GRADIENTS_INIT;
     data.q = t->q;
     data.k = t->k;
@@ -211,6 +211,7 @@ static inline weft_attention_gradients gradients_of(const tensors *t, const void
     data.grad_k = grads[1];
     data.grad_v = grads[2];
     data.grad_sinks = t->sinks ? grads[3] : NULL;
+    data.grad_bias = t->bias ? grads[4] : NULL;
     data.sinks = t->sinks;
     data.alibi = t->alibi;
     data.bias = t->bias;
@@ -224,9 +225,11 @@ static inline weft_attention_gradients gradients_of(const tensors *t, const void
 static inline void check_backward(uint64_t *random, const tensors *t, const weft_attention *problem, int round) {
     const weft_attention *p = &t->p;
     const size_t bytes = weft_dtype_bytes(p->dtype);
-    const size_t sizes[] = {t->size.q * bytes, t->size.k * bytes, t->size.v * bytes, (size_t)p->heads * sizeof(float)};
-    void *grad_o = random_buffer(random, p->dtype, t->size.o), *ours[4], *theirs[4];
-    for (int i = 0; i < 4; i++) {
+    const size_t scores = t->bias ? weft_attention_all_scores(p) : 0;
+    const size_t sizes[] = {t->size.q * bytes, t->size.k * bytes, t->size.v * bytes, (size_t)p->heads * sizeof(float),
+                            scores * sizeof(float)};
+    void *grad_o = random_buffer(random, p->dtype, t->size.o), *ours[5], *theirs[5];
+    for (int i = 0; i < 5; i++) {
         ours[i] = guarded_new(sizes[i]);
         theirs[i] = guarded_new(sizes[i]);
     }
@@ -264,7 +267,15 @@ static inline void check_backward(uint64_t *random, const tensors *t, const weft
         const int alike = got[head] == want[head] || (isnan(got[head]) && isnan(want[head]));
         assert_near(alike ? 0 : (double)got[head] - (double)want[head], 0, most * fmax(1, fabs((double)want[head])));
     }
-    for (int i = 0; i < 4; i++) {
+    double apart = 0, largest = 1e-3;
+    for (size_t i = 0; i < scores; i++) {
+        const double got = (double)((const float *)ours[4])[i], want = (double)((const float *)theirs[4])[i];
+        const int alike = got == want || (isnan(got) && isnan(want));
+        apart = alike ? apart : isfinite(got - want) ? fmax(apart, fabs(got - want)) : INFINITY;
+        largest = isfinite(want) ? fmax(largest, fabs(want)) : largest;
+    }
+    assert_near(apart / largest, 0, most);
+    for (int i = 0; i < 5; i++) {
         guarded_check(ours[i], sizes[i], NULL);
         guarded_free(ours[i]);
         guarded_free(theirs[i]);

@@ -3,6 +3,7 @@
 #ifndef WEFT_TESTS_CUDA_BACKWARD_TRIAL_H
 #define WEFT_TESTS_CUDA_BACKWARD_TRIAL_H
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,14 @@ typedef struct tensor {
     uint64_t device;
 } tensor;
 
-enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, GRAD_SINKS, SINKS, ALIBI, BIAS, TENSORS };
+enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, GRAD_SINKS, GRAD_BIAS, SINKS, ALIBI, BIAS, TENSORS };
+
+/* The gradients: dQ, dK, dV, the sinks' and the bias's. */
+enum { GRADIENTS = 5 };
+
+static inline int gradient_at(int i) {
+    return i < 3 ? GRAD_Q + i : GRAD_SINKS + i - 3;
+}
 
 typedef struct gradients {
     weft_attention asked; /* as a plan is asked for: lengths and pairs may come with the data */
@@ -37,11 +45,11 @@ typedef struct gradients {
     weft_attention_gradients data;
     tensor t[TENSORS];
     uint64_t lengths[5], pairs[WEFT_PAIR_ARRAYS]; /* on the GPU */
-    double *exact[4], *plain[4];                  /* dQ, dK, dV and the sinks' */
+    double *exact[GRADIENTS], *plain[GRADIENTS];
     double noise; /* of dQ and dK: the gradient of a weight and the delta, each a sum in fp32, may cancel */
 } gradients;
 
-static const char *const names[] = {"dQ", "dK", "dV", "the gradient of the sinks"};
+static const char *const names[] = {"dQ", "dK", "dV", "the gradient of the sinks", "the gradient of the bias"};
 
 static inline uint64_t there(const void *from, size_t bytes) {
     uint64_t to = 0;
@@ -125,6 +133,7 @@ static inline void tensors_of(gradients *x, double size, uint64_t *random) {
     }
     tensor_new(&x->t[LSE], n.lse, sizeof(float));
     tensor_new(&x->t[GRAD_SINKS], heads, sizeof(float));
+    tensor_new(&x->t[GRAD_BIAS], p->extras & WEFT_BIAS ? weft_attention_all_scores(p) : 0, sizeof(float));
     tensor_new(&x->t[SINKS], p->extras & WEFT_SINKS ? heads : 0, sizeof(float));
     tensor_new(&x->t[ALIBI], p->extras & WEFT_ALIBI ? (size_t)((each - 1) * p->alibi_stride) + heads : 0, sizeof(float));
     tensor_new(&x->t[BIAS], p->extras & WEFT_BIAS ? weft_attention_bias_extent(p) : 0,
@@ -150,6 +159,7 @@ static inline double plain_dot(weft_dtype dtype, const void *a, size_t a_row, co
 /* The weight of a key and the gradient of its score, as a plain kernel has them. */
 typedef struct plain_pair {
     double weight, grad_score;
+    double grad_sum; /* of the score with what is added to it */
 } plain_pair;
 
 static inline plain_pair plain_pair_of(const gradients *x, int64_t batch, int64_t head, int64_t row, int64_t key, size_t k,
@@ -162,7 +172,8 @@ static inline plain_pair plain_pair_of(const gradients *x, int64_t batch, int64_
         weft_ref_cap(p, score) + weft_ref_bias(p, x->t[ALIBI].host, x->t[BIAS].host, batch, head, row, key);
     const double weight = isfinite(whole) ? exp((double)(float)whole - (double)lse) : 0;
     return (plain_pair){weft_ref_round(p->dtype, weight),
-                        weft_ref_round(p->dtype, weft_ref_cap_slope(p, score) * weight * (grad - delta))};
+                        weft_ref_round(p->dtype, weft_ref_cap_slope(p, score) * weight * (grad - delta)),
+                        weight * (grad - delta)};
 }
 
 /* What sums of both kinds get from one query; its output and LSE are what the forward pass gives. */
@@ -209,9 +220,16 @@ static inline void add_query(gradients *x, int64_t batch, int64_t head, int64_t 
         const double kept = weft_ref_kept(p, x->data.dropout_seed, line, row, key);
         const double grad = kept * weft_ref_dot(p->dtype, x->t[GRAD_O].host, o, x->t[V].host, v, p->head_dim_v);
         const double score = p->scale * weft_ref_dot(p->dtype, x->t[Q].host, q, x->t[K].host, k, p->head_dim);
-        const double weight = weights[key], grad_score = p->scale * weft_ref_cap_slope(p, score) * weight * (grad - delta);
+        const double weight = weights[key], grad_sum = weight * (grad - delta);
+        const double grad_score = p->scale * weft_ref_cap_slope(p, score) * grad_sum;
         const plain_pair plain = plain_pair_of(x, batch, head, row, key, k, v, kept, rounded_lse, plain_delta);
         const double plain_grad = p->scale * plain.grad_score;
+        if (p->extras & WEFT_BIAS) {
+            /* Exact zeros are of pairs that are hidden. */
+            x->exact[4][weft_attention_score_at(p, batch, head, row, key)] =
+                weight > 0 && grad_sum == 0 ? DBL_MIN : grad_sum;
+            x->plain[4][weft_attention_score_at(p, batch, head, row, key)] = plain.grad_sum;
+        }
         double terms = 0;
         for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
             terms += fabs(weft_ref_load(p->dtype, x->t[GRAD_O].host, o + d) * weft_ref_load(p->dtype, x->t[V].host, v + d));
@@ -238,9 +256,9 @@ static inline void solve(gradients *x) {
     const weft_blocks blocks = weft_attention_blocks(p);
     double *weights = malloc((size_t)p->kv_seq * sizeof *weights), out[WEFT_MAX_HEAD_DIM];
     DEMAND(!weights);
-    for (int i = 0; i < 4; i++) {
-        x->exact[i] = calloc(x->t[GRAD_Q + i + (i == 3)].elements + 1, sizeof(double));
-        x->plain[i] = calloc(x->t[GRAD_Q + i + (i == 3)].elements + 1, sizeof(double));
+    for (int i = 0; i < GRADIENTS; i++) {
+        x->exact[i] = calloc(x->t[gradient_at(i)].elements + 1, sizeof(double));
+        x->plain[i] = calloc(x->t[gradient_at(i)].elements + 1, sizeof(double));
         DEMAND(!x->exact[i] || !x->plain[i]);
     }
     for (int64_t i = 0; i < p->batch * p->heads * p->seq; i++) {
@@ -330,15 +348,29 @@ static inline gradients gradients_new(weft_attention *p, const drawn_lengths *le
                   {&x.data.sinks, SINKS},
                   {&x.data.alibi, ALIBI},
                   {&x.data.bias, BIAS},
-                  {&x.data.grad_sinks, GRAD_SINKS}};
+                  {&x.data.grad_sinks, GRAD_SINKS},
+                  {&x.data.grad_bias, GRAD_BIAS}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const int which = fields[i].which;
         const int is_there = x.t[which].elements > 0 && (which != GRAD_SINKS || (x.p.extras & WEFT_SINKS));
         const void *at = is_there ? (const void *)(uintptr_t)x.t[which].device : NULL;
         memcpy((void *)(uintptr_t)fields[i].field, &at, sizeof at);
     }
+    x.data.grad_bias = random_between(random, 0, 3) ? x.data.grad_bias : NULL;
     place_arrays(&x);
     return x;
+}
+
+/* After a change of the inputs here. */
+static inline void gradients_solve_again(gradients *x) {
+    for (int i = 0; i < GRADIENTS; i++) {
+        free(x->exact[i]);
+        free(x->plain[i]);
+    }
+    solve(x);
+    for (int i = 0; i < TENSORS; i++) {
+        DEMAND(x->t[i].bytes && driver->copy_in(x->t[i].device, x->t[i].host, x->t[i].bytes));
+    }
 }
 
 static inline void gradients_free(gradients *x) {
@@ -350,19 +382,19 @@ static inline void gradients_free(gradients *x) {
         DEMAND(x->lengths[i] && driver->memory_free(x->lengths[i]));
         DEMAND(x->pairs[i] && driver->memory_free(x->pairs[i]));
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < GRADIENTS; i++) {
         free(x->exact[i]);
         free(x->plain[i]);
     }
 }
 
 static inline size_t gradients_bytes(const gradients *x) {
-    return x->t[GRAD_Q].bytes + x->t[GRAD_K].bytes + x->t[GRAD_V].bytes + x->t[GRAD_SINKS].bytes;
+    return x->t[GRAD_Q].bytes + x->t[GRAD_K].bytes + x->t[GRAD_V].bytes + x->t[GRAD_SINKS].bytes + x->t[GRAD_BIAS].bytes;
 }
 
 static inline void gradients_copy(const gradients *x, void *to) {
-    for (int i = 0; i < 4; i++) {
-        const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
+    for (int i = 0; i < GRADIENTS; i++) {
+        const tensor *t = &x->t[gradient_at(i)];
         memcpy(to, t->host, t->bytes);
         to = (char *)to + t->bytes;
     }
@@ -416,17 +448,36 @@ static inline void compare_sinks(const gradients *x) {
     }
 }
 
+/* Every element is written where the gradient of the bias is asked for, else none. */
+static inline void compare_bias(const gradients *x) {
+    const weft_attention *p = &x->p;
+    const float *got = x->t[GRAD_BIAS].host;
+    const double unit = p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8;
+    double error = 0, bound = 0, largest = 0;
+    size_t wrong = 0;
+    for (size_t i = 0; i < x->t[GRAD_BIAS].elements; i++) {
+        const double want = x->exact[4][i];
+        wrong += x->data.grad_bias ? !isfinite(got[i]) || (want == 0 && got[i] != 0) : !isnan(got[i]);
+        error = fmax(error, fabs((double)got[i] - want));
+        bound = fmax(bound, fabs(x->plain[4][i] - want));
+        largest = fmax(largest, fabs(want));
+    }
+    bound = fmax(2 * bound, unit * largest) + x->noise / fabs(p->scale) + 1e-7;
+    CHECK(wrong == 0, "%s: %zu elements are wrong", names[4], wrong);
+    CHECK(!x->data.grad_bias || error <= bound, "%s: error %g, allowed %g, largest %g", names[4], error, bound, largest);
+}
+
 static inline void gradients_poison(const gradients *x) {
-    for (int i = 0; i < 4; i++) {
-        const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
+    for (int i = 0; i < GRADIENTS; i++) {
+        const tensor *t = &x->t[gradient_at(i)];
         memset(t->host, 0xff, t->bytes);
         DEMAND(driver->copy_in(t->device, t->host, t->bytes));
     }
 }
 
 static inline void gradients_fetch(const gradients *x) {
-    for (int i = 0; i < 4; i++) {
-        const tensor *t = &x->t[GRAD_Q + i + (i == 3)];
+    for (int i = 0; i < GRADIENTS; i++) {
+        const tensor *t = &x->t[gradient_at(i)];
         DEMAND(driver->copy_out(t->host, t->device, t->bytes));
     }
 }
@@ -450,6 +501,7 @@ static inline void gradients_run(gradients *x, const weft_schedule *schedule, co
         CHECK(!wrong, "%s: %s", names[i], wrong);
     }
     compare_sinks(x);
+    compare_bias(x);
     if (failures > before) {
         weft_plan_text(plan, text, sizeof text);
         fputs(text, stderr);

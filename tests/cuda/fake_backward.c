@@ -16,7 +16,7 @@ typedef struct job {
     weft_attention problem;
     weft_attention_gradients data;
     void *grad_q, *grad_k, *grad_v;
-    float *grad_sinks;
+    float *grad_sinks, *grad_bias;
 } job;
 
 static int solve(job *j, const char *kernel) {
@@ -35,6 +35,7 @@ static int solve(job *j, const char *kernel) {
     j->grad_k = calloc(n.k, 2);
     j->grad_v = calloc(n.v, 2);
     j->grad_sinks = calloc((size_t)j->problem.heads, sizeof(float));
+    j->grad_bias = j->p->grad_bias ? calloc(weft_attention_all_scores(&j->problem), sizeof(float)) : NULL;
     const weft_attention_gradients none = WEFT_ATTENTION_GRADIENTS_INIT;
     j->data = none;
     j->data.q = f->q;
@@ -45,11 +46,12 @@ static int solve(job *j, const char *kernel) {
     j->data.grad_k = j->grad_k;
     j->data.grad_v = j->grad_v;
     j->data.grad_sinks = j->grad_sinks;
+    j->data.grad_bias = j->grad_bias;
     j->data.sinks = data.sinks;
     j->data.alibi = data.alibi;
     j->data.bias = data.bias;
     j->data.dropout_seed = data.dropout_seed;
-    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks &&
+    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && !j->grad_bias == !j->p->grad_bias &&
            weft_ref_attention_backward(&j->problem, &j->data, NULL) == WEFT_OK;
 }
 
@@ -121,6 +123,9 @@ int fake_run_backward(const char *kernel, unsigned grid, const void *parameters)
     const int ok = solve(&j, kernel) && j.p->forward.walk.reach.transposed == !dq && (dq || numbers_are_there(&j));
     if (ok && (dq || keys)) {
         store_tiles(&j, grid, keys);
+        if (dq && j.grad_bias) {
+            memcpy(j.p->grad_bias, j.grad_bias, weft_attention_all_scores(&j.problem) * sizeof(float));
+        }
     } else if (ok && grid == (unsigned)j.problem.heads && j.p->grad_sinks) {
         memcpy(j.p->grad_sinks, j.grad_sinks, grid * sizeof(float));
     }
@@ -128,5 +133,6 @@ int fake_run_backward(const char *kernel, unsigned grid, const void *parameters)
     free(j.grad_k);
     free(j.grad_v);
     free(j.grad_sinks);
+    free(j.grad_bias);
     return ok ? 0 : 1;
 }

@@ -8,6 +8,8 @@
 
 #include "cuda/sm90/backward/params.h"
 #include "fake_driver.h"
+#include "problem/attention.h"
+#include "problem/dropout.h"
 #include "problem/problem.h"
 #include "ref/ref.h"
 
@@ -17,7 +19,7 @@ typedef struct job {
     weft_attention problem;
     weft_attention_gradients data;
     void *grad_q, *grad_k, *grad_v;
-    float *grad_sinks;
+    float *grad_sinks, *grad_bias;
     int counters; /* of adds, for each block */
 } job;
 
@@ -56,6 +58,21 @@ static int set_scores(weft_attention *problem, const weft_hopper_backward_scores
     return fabs((double)s->cap_scale - slope) <= 1e-6 * slope;
 }
 
+/* And, full, what is added to them, and which weights count as 0. */
+static int set_full(weft_attention *problem, const weft_hopper_backward_full *f) {
+    problem->extras |= f->bias ? WEFT_BIAS : 0;
+    problem->bias_type = f->bias_type;
+    const int64_t bytes = (int64_t)weft_dtype_bytes(weft_attention_bias_dtype(problem));
+    problem->bias_strides.batch = f->batch_bytes / bytes;
+    problem->bias_strides.head = f->head_bytes / bytes;
+    problem->bias_strides.seq = f->query_bytes / bytes;
+    problem->bias_key_stride = f->key_bytes / bytes;
+    problem->dropout = (double)f->dropout_limit / 4294967296.0;
+    return weft_dropout_limit(problem->dropout) == f->dropout_limit &&
+           fabs((double)f->kept * (1 - problem->dropout) - 1) <= 1e-6 &&
+           fabs((double)f->cap - problem->softcap) <= 1e-6 * problem->softcap;
+}
+
 static int describe(job *j, const char *kernel) {
     const weft_hopper_backward_params *p = j->p;
     const weft_attention none = WEFT_ATTENTION_INIT;
@@ -86,14 +103,15 @@ static int describe(job *j, const char *kernel) {
     j->problem.dtype = (weft_dtype)weft_dtype_find(dtype);
     j->problem.mask = p->causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
     j->problem.offset = p->causal ? p->offset : 0;
-    if (strstr(kernel, "__hopper_general_")) {
+    const int is_full = strstr(kernel, "__hopper_full_") != NULL;
+    if (is_full || strstr(kernel, "__hopper_general_")) {
         if (p->walk.reach.kind != WEFT_REACH_BAND || !p->walk.reach.transposed) {
             return 0;
         }
         set_band(&j->problem, &p->walk.reach);
     }
     j->problem.scale = (double)p->scale;
-    if (!set_scores(&j->problem, &p->scores)) {
+    if (!set_scores(&j->problem, &p->scores) || (is_full && !set_full(&j->problem, &p->full))) {
         return 0;
     }
     j->problem.q_strides = p->q_strides;
@@ -111,6 +129,7 @@ static int solve(job *j) {
     j->grad_k = calloc(n.k, 2);
     j->grad_v = calloc(n.v, 2);
     j->grad_sinks = calloc((size_t)j->problem.heads, sizeof(float));
+    j->grad_bias = p->full.grad_bias ? calloc(weft_attention_all_scores(&j->problem), sizeof(float)) : NULL;
     j->data = no_data;
     j->data.q = data_of(&p->q, &p->q_strides);
     j->data.k = data_of(&p->k, &p->k_strides);
@@ -120,10 +139,13 @@ static int solve(job *j) {
     j->data.grad_k = j->grad_k;
     j->data.grad_v = j->grad_v;
     j->data.grad_sinks = j->grad_sinks;
+    j->data.grad_bias = j->grad_bias;
     j->data.sinks = p->scores.sinks;
     j->data.alibi = p->scores.alibi;
-    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && j->data.q && j->data.k && j->data.v &&
-           j->data.grad_o == p->grad_o_data &&
+    j->data.bias = p->full.bias;
+    j->data.dropout_seed = p->full.dropout_seed;
+    return j->grad_q && j->grad_k && j->grad_v && j->grad_sinks && !j->grad_bias == !p->full.grad_bias && j->data.q &&
+           j->data.k && j->data.v && j->data.grad_o == p->grad_o_data &&
            fabs((double)p->scale_log2 - j->problem.scale * 1.44269504088896340736) <= 1e-6 * fabs((double)p->scale_log2) &&
            weft_ref_attention_backward(&j->problem, &j->data, NULL) == WEFT_OK;
 }
@@ -205,10 +227,14 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     } else if (ok) {
         fake_begin(j.p->counter);
         ok = run_tiles(&j, grid);
+        if (j.grad_bias) {
+            memcpy(j.p->full.grad_bias, j.grad_bias, weft_attention_all_scores(&j.problem) * sizeof(float));
+        }
     }
     free(j.grad_q);
     free(j.grad_k);
     free(j.grad_v);
     free(j.grad_sinks);
+    free(j.grad_bias);
     return ok ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 /* The Hopper backward on a GPU, held to the reference: gradients of random attentions with every feature that it has, under
- * all its sweeps, orders and dispatches, scores of 1e4 and scores that are all the same, queries without keys, the same
- * bits in every run. Exits 77, with one line, where there is no such GPU.
+ * all its sweeps, orders and dispatches, scores of 1e4 and scores that are all the same, queries without keys, the lowest
+ * biases, the same bits in every run. Exits 77, with one line, where there is no such GPU.
  *
  *   hopper_backward_device [ROUNDS [MOST]]
  *
@@ -38,13 +38,13 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t m
     return p;
 }
 
-/* Features of the general form, two at a time and each in turn. */
+/* Features of the general form, two at a time and each in turn; and, full, with a bias, dropout or both. */
 static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
                                   WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI};
 enum { GENERAL = sizeof general / sizeof *general };
 
-static void make_general(uint64_t *random, weft_attention *p, int number, drawn_lengths *lengths) {
-    const int32_t bits = general[number % GENERAL] | general[random_between(random, 0, GENERAL - 1)];
+static void make_general(uint64_t *random, weft_attention *p, int number, int32_t more, drawn_lengths *lengths) {
+    const int32_t bits = more | general[number % GENERAL] | general[random_between(random, 0, GENERAL - 1)];
     draw_mask(random, p);
     if (bits & WEFT_HAS_WINDOW) {
         p->mask = random_between(random, 0, 1) ? WEFT_MASK_WINDOW : WEFT_MASK_WINDOW_BOTTOM_RIGHT;
@@ -78,7 +78,8 @@ static void problems(int rounds, int64_t most) {
         weft_attention p = draw_problem(&random, round % 2 ? WEFT_BF16 : WEFT_FP16, most);
         const drawn_lengths *lengths = round / 2 % 2 ? &drawn : &none;
         if (lengths == &drawn) {
-            make_general(&random, &p, round / 4 * 2 + round % 2, &drawn);
+            static const int32_t full[] = {0, WEFT_HAS_DROPOUT, WEFT_HAS_BIAS, WEFT_HAS_BIAS | WEFT_HAS_DROPOUT};
+            make_general(&random, &p, round / 4 * 2 + round % 2, full[random_between(&random, 0, 3)], &drawn);
         }
         const weft_schedule s = draw_schedule(&random, &p);
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
@@ -148,6 +149,25 @@ static int sides(int64_t most) {
     return placed;
 }
 
+/* Biases that hide, and finite ones that are as low as a float can be: they hide nothing where a query sees only such. */
+static void low_biases(void) {
+    uint64_t random = random_seed(248);
+    static drawn_lengths none;
+    for (int i = 0; i < 4; i++) {
+        weft_attention p = plain_backward(1, 2, 1, 70, i < 2 ? 1 : 150, 64 * (i % 2 + 1), WEFT_BF16, WEFT_MASK_NONE);
+        p.extras = WEFT_BIAS;
+        p.bias_type = WEFT_BIAS_FP32;
+        gradients x = gradients_new(&p, &none, 0, 1, &random);
+        for (size_t j = 0; j < x.t[BIAS].elements; j++) {
+            const int64_t kind = random_between(&random, 0, 3);
+            ((float *)x.t[BIAS].host)[j] = kind == 0 ? -INFINITY : kind == 1 ? -3.4e38f : -100 + (float)kind;
+        }
+        gradients_solve_again(&x);
+        gradients_run(&x, NULL, "hopper_backward", 0);
+        gradients_free(&x);
+    }
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
@@ -160,6 +180,7 @@ int main(int argc, char **argv) {
     few_workers(128, 64);
     few_workers(64, 192);
     const int placed = sides(most);
+    low_biases();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
     }
@@ -167,6 +188,7 @@ int main(int argc, char **argv) {
     for (int64_t dim = 128; dim <= 192; dim += 64) {
         repeats(most, dim, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
     }
+    repeats(most, 128, WEFT_BIAS, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
     printf("hopper_backward_device: %d runs, %d failed, %d with workers by side, error at most %.2f of what is allowed\n",
            runs, failures, placed, worst);

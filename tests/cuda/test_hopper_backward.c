@@ -26,9 +26,9 @@ static void nothing_left(void) {
     assert_int_equal(counts()->contexts, 0);
 }
 
-/* Features of the general form. */
-static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
-                                  WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI};
+/* Features of the general form, and of the full one. */
+static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,  WEFT_HAS_BIAS,
+                                  WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI,   WEFT_HAS_DROPOUT};
 enum { GENERAL = sizeof general / sizeof *general };
 
 /* Any mask, sweep and dispatch: the parameters say all of the problem, and every block of queries gets all of its adds. */
@@ -37,7 +37,7 @@ static void parameters(void **state) {
     uint64_t random = random_seed(242);
     static drawn_lengths lengths;
     open_fake();
-    for (int round = 0; random_round(&random, &round, 16); round++) {
+    for (int round = 0; random_round(&random, &round, 20); round++) {
         static const weft_mask masks[] = {WEFT_MASK_NONE, WEFT_MASK_CAUSAL, WEFT_MASK_CAUSAL_BOTTOM_RIGHT};
         weft_attention p = problem();
         weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -103,26 +103,31 @@ static void launches(void **state) {
     nothing_left();
 }
 
-/* The general form takes what the plain one has not, and no other problem; tiles shift where lengths are known. */
+/* A form takes what the ones before it have not, and no other problem; tiles shift where lengths are known. */
 static void forms(void **state) {
     (void)state;
     static const int32_t starts[] = {0, 40, 100};
     const struct {
         int32_t mask, chunk, prefix, packed, extras, form, sweep;
-        double softcap;
+        double softcap, dropout;
     } rows[] = {
-        {WEFT_MASK_NONE, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 1, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_NONE, 0, 0, 0, WEFT_KV_USED, 1, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_KV_PAD, 1, WEFT_SWEEP_CLIMB, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, WEFT_SWEEP_SHIFT, 0},
-        {WEFT_MASK_NONE, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 30},
+        {WEFT_MASK_NONE, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, 0, 0, WEFT_SWEEP_SHIFT, 0, 0},
+        {WEFT_MASK_WINDOW, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 0, 0},
+        {WEFT_MASK_CAUSAL, 64, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 9, 0, 0, 1, WEFT_SWEEP_SHIFT, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 1, WEFT_SWEEP_CLIMB, 0, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, WEFT_KV_USED, 1, WEFT_SWEEP_CLIMB, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_KV_PAD, 1, WEFT_SWEEP_CLIMB, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_SINKS, 1, WEFT_SWEEP_SHIFT, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 0, WEFT_ALIBI, 1, WEFT_SWEEP_SHIFT, 0, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, 0, 1, WEFT_SWEEP_SHIFT, 30, 0},
+        {WEFT_MASK_NONE, 0, 0, 0, WEFT_BIAS, 2, WEFT_SWEEP_SHIFT, 0, 0},
+        {WEFT_MASK_CAUSAL, 0, 0, 1, 0, 2, WEFT_SWEEP_CLIMB, 30, 0.5},
     };
+    static const char *const forms_of_kernels[] = {"attention_backward_bf16_d64__hopper_main",
+                                                   "attention_backward_bf16_d64__hopper_general_main",
+                                                   "attention_backward_bf16_d64__hopper_full_main"};
     const weft_device device = gpu();
     weft_plan *plan;
     open_fake();
@@ -135,9 +140,9 @@ static void forms(void **state) {
         p.lengths.q_starts = rows[i].packed ? starts : NULL;
         p.extras = rows[i].extras;
         p.softcap = rows[i].softcap;
+        p.dropout = rows[i].dropout;
         assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
-        assert_string_equal(weft_plan_kernel(plan), rows[i].form ? "attention_backward_bf16_d64__hopper_general_main"
-                                                                 : "attention_backward_bf16_d64__hopper_main");
+        assert_string_equal(weft_plan_kernel(plan), forms_of_kernels[rows[i].form]);
         assert_int_equal(plan->schedule.sweep, rows[i].sweep);
         assert_int_equal(plan->schedule.dispatch, WEFT_DISPATCH_DYNAMIC);
         weft_plan_destroy(plan);
@@ -265,21 +270,15 @@ static void refusals(void **state) {
     weft_attention p = problem();
     weft_plan *plan;
     open_fake();
-    p.extras = WEFT_BIAS;
-    is_refused(&p, NULL, "it has no bias");
-    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
-    assert_non_null(strstr(weft_plan_kernel(plan), "__study"));
-    weft_plan_destroy(plan);
-    p = problem();
     p.softcap = 1e4;
     is_refused(&p, NULL, "it takes softcaps from 1e-6 to 1000, not 10000");
-    p = problem();
-    p.dropout = 0.5;
-    is_refused(&p, NULL, "it has no dropout");
     p = problem();
     p.extras = WEFT_TREE;
     p.seq = 60;
     is_refused(&p, NULL, "it has no tree masks");
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_non_null(strstr(weft_plan_kernel(plan), "__study"));
+    weft_plan_destroy(plan);
     p = problem();
     p.head_dim = p.head_dim_v = 264;
     is_refused(&p, NULL, "it has no head dims above 256");
@@ -306,9 +305,8 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(forms),
-        cmocka_unit_test(depths),     cmocka_unit_test(orders),   cmocka_unit_test(sides),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(forms),    cmocka_unit_test(depths),
+        cmocka_unit_test(orders),     cmocka_unit_test(sides),    cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ SHORTER = [
     ("weft.h", r"WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,\s*\\\n\s*\{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}",
      "WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL"),
     ("weft.h", r"    const float \*sinks, \*alibi; (?:(?!\n\}).)*\n\} weft_attention_gradients;", "} weft_attention_gradients;"),
-    ("weft.h", r"NULL,\s*\\\n\s*NULL, NULL, NULL, NULL, \{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, NULL", "NULL"),
+    ("weft.h", r"NULL,\s*\\\n\s*NULL, NULL, NULL, NULL, \{0, 0, 0, 0, 0\}, 0, \{0, 0, 0, 0, 0\}, NULL, NULL", "NULL"),
     ("weft.h", r"    const weft_device \*device; (?:(?!\n\}).)*\n\} weft_plan_options;", "} weft_plan_options;"),
     ("weft.h", r"sizeof\(weft_plan_options\), NULL, NULL, NULL, 0", "sizeof(weft_plan_options), NULL, NULL"),
     ("weft.h", r"    int32_t optional; [^\n]*\n", ""),

@@ -56,6 +56,26 @@ def test_backward_gives_the_gradients():
             assert abs(grad[place] - (sums[0] - sums[1]) / 2e-4) < 1e-4
 
 
+def test_backward_gives_the_gradient_of_a_bias():
+    """One number for each score, though the bias repeats itself: against differences of the oracle with a bias that does not."""
+    q, k, v, grad_o, _, _ = inputs()
+    rng = np.random.default_rng(2)
+    bias = rng.standard_normal((2, 1, 1, 7)).astype("f")
+    asked = features.asked(q, bias=bias, softcap=2.0)
+    o, lse = weft.attention(q, k, v, causal=True, offset=2, bias=bias, softcap=2.0, return_lse=True)
+    *_, grad = compute.attention_backward(q, k, v, grad_o, o, lse, *OPTIONS, asked, True)
+    assert grad.shape == (2, 2, 5, 7) and grad.dtype == np.float32
+    doubles = [x.astype("d") for x in (q, k, v)]
+    for place in [(0, 0, 0, 6), *(tuple(map(rng.integers, grad.shape)) for _ in range(16))]:
+        sums = []
+        for step in (1e-4, -1e-4):
+            moved = np.broadcast_to(bias, grad.shape).astype("d")
+            moved[place] += step
+            sums.append((attention(*doubles, causal=True, offset=2, bias=moved, softcap=2.0)[0] * grad_o).sum())
+        assert abs(grad[place] - (sums[0] - sums[1]) / 2e-4) < 1e-4
+    assert grad[0, 0, 0, 6] == 0  # it is hidden
+
+
 def test_backward_plans_are_kept(monkeypatch):
     given = inputs()
     made, plan = [], weft.plans.Plan

@@ -83,6 +83,17 @@ def test_lengths_of_any_kind():
         torch.testing.assert_close(weft.torch.attention(Q[0], K[0], V[0], q_starts=starts, causal=True), expected, rtol=0, atol=0)
 
 
+def test_gradients_of_a_bias_beside_a_tree():
+    """A tree without branches is a causal mask; the bias repeats itself for batches and queries."""
+    found = []
+    for mask in (dict(causal=True), dict(tree=torch.ones(12, 12).tril().bool())):
+        bias = torch.randn(4, 1, 12, generator=torch.Generator().manual_seed(3)).requires_grad_()
+        weft.attention(Q, K, V, bias=bias, softcap=3.0, **mask).square().sum().backward()
+        found.append(bias.grad)
+    assert found[0].abs().max() > 0.1
+    torch.testing.assert_close(*found)
+
+
 def test_gradients_that_are_not_there():
     q = Q.clone().requires_grad_()
     with pytest.raises(weft.Unsupported, match="gradient of alibi"):

@@ -9,6 +9,7 @@ typedef struct mirror {
     const weft_attention *p;
     const weft_attention_data *data; /* what gradients are not asked for */
     double *q, *k, *v, *grad_o, *sinks;
+    double *added; /* (batch, heads, seq, kv_seq): to scores beside the bias; or null */
 } mirror;
 
 static double at(const double *data, const weft_strides *s, int64_t b, int64_t i, int64_t h, int64_t d) {
@@ -33,6 +34,7 @@ static double query_loss(const mirror *m, int64_t b, int64_t h, int64_t row) {
         }
         score *= p->scale;
         score = p->softcap > 0 ? p->softcap * tanh(score / p->softcap) : score;
+        score += m->added ? m->added[weft_attention_score_at(p, b, h, row, key)] : 0;
         const double weight = exp(score + weft_ref_bias(p, m->data->alibi, m->data->bias, b, h, row, key));
         sum += weight;
         loss += weight * value * weft_ref_kept(p, m->data->dropout_seed, b * p->heads + h, row, key);
@@ -61,24 +63,37 @@ static double *mirrored(weft_dtype dtype, const void *data, size_t count) {
     return copy;
 }
 
+/* The change of the loss with a number of the mirror's. */
+static double slope_of(const mirror *m, double *number) {
+    const double h = 1e-5, here = *number;
+    *number = here + h;
+    const double more = loss_of(m);
+    *number = here - h;
+    const double less = loss_of(m);
+    *number = here;
+    return (more - less) / (2 * h);
+}
+
 /* Compares a gradient with differences of the loss over `input`, one of the mirror's tensors. */
 static void check_gradient(const mirror *m, double *input, const void *gradient, const char *owned, size_t count) {
-    const double h = 1e-5;
     const size_t bytes = weft_dtype_bytes(m->p->dtype);
     const double relative = m->p->dtype == WEFT_FP32 ? 1e-6 : m->p->dtype == WEFT_FP16 ? 0x1p-10 : 0x1p-7;
     for (size_t i = 0; i < count; i++) {
         if (owned[i * bytes]) {
-            const double here = input[i];
-            input[i] = here + h;
-            const double more = loss_of(m);
-            input[i] = here - h;
-            const double less = loss_of(m);
-            input[i] = here;
-            const double want = (more - less) / (2 * h);
+            const double want = slope_of(m, &input[i]);
             assert_near(weft_ref_load(m->p->dtype, gradient, i), want, relative * (fabs(want) + 0.01));
         }
     }
     guarded_check(gradient, count * bytes, owned);
+}
+
+/* The same for a bias, in fp32 whatever the dtype, of which every element is written. */
+static void check_bias(const mirror *m, const float *gradient, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const double want = slope_of(m, &m->added[i]);
+        assert_near((double)gradient[i], want, 1e-6 * (fabs(want) + 0.01));
+    }
+    guarded_check(gradient, count * sizeof *gradient, NULL);
 }
 
 /* `lengths` and `pairs`: those that count. */
@@ -89,6 +104,7 @@ static void check_lengths(uint64_t *seed, const weft_attention *problem, const w
     t.p.pairs = *pairs;
     const weft_attention *p = &t.p;
     const size_t bytes = weft_dtype_bytes(p->dtype);
+    const size_t scores = weft_attention_all_scores(p);
     void *grad_o = random_buffer(seed, p->dtype, t.size.o);
     const weft_attention_gradients data = {.struct_size = sizeof(weft_attention_gradients),
                                            .operation = WEFT_ATTENTION_BACKWARD,
@@ -100,6 +116,7 @@ static void check_lengths(uint64_t *seed, const weft_attention *problem, const w
                                            .grad_k = guarded_new(t.size.k * bytes),
                                            .grad_v = guarded_new(t.size.v * bytes),
                                            .grad_sinks = guarded_new((size_t)p->heads * sizeof(float)),
+                                           .grad_bias = t.bias ? guarded_new(scores * sizeof(float)) : NULL,
                                            .sinks = t.sinks,
                                            .alibi = t.alibi,
                                            .bias = t.bias,
@@ -112,7 +129,8 @@ static void check_lengths(uint64_t *seed, const weft_attention *problem, const w
                       mirrored(p->dtype, t.k, t.size.k),
                       mirrored(p->dtype, t.v, t.size.v),
                       mirrored(p->dtype, grad_o, t.size.o),
-                      t.sinks ? mirrored(WEFT_FP32, t.sinks, (size_t)p->heads) : NULL};
+                      t.sinks ? mirrored(WEFT_FP32, t.sinks, (size_t)p->heads) : NULL,
+                      t.bias ? calloc(scores, sizeof(double)) : NULL};
     const int64_t rows = weft_attention_rows(p), keys = weft_attention_keys(p);
     char *owned_q = owned_bytes(p, &p->q_strides, rows, p->heads, t.size.q);
     char *owned_k = owned_bytes(p, &p->k_strides, keys, p->kv_heads, t.size.k);
@@ -128,13 +146,19 @@ static void check_lengths(uint64_t *seed, const weft_attention *problem, const w
         free(owned);
     }
 
-    void *plain[] = {m.q, m.k, m.v, m.grad_o, m.sinks, owned_q, owned_k, owned_v};
-    void *guarded[] = {grad_o, data.grad_q, data.grad_k, data.grad_v, data.grad_sinks};
+    if (m.added) {
+        check_bias(&m, data.grad_bias, scores);
+    }
+
+    void *plain[] = {m.q, m.k, m.v, m.grad_o, m.sinks, m.added, owned_q, owned_k, owned_v};
+    void *guarded[] = {grad_o, data.grad_q, data.grad_k, data.grad_v, data.grad_sinks, data.grad_bias};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         free(plain[i]);
     }
     for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++) {
-        guarded_free(guarded[i]);
+        if (guarded[i]) {
+            guarded_free(guarded[i]);
+        }
     }
     tensors_free(&t);
 }

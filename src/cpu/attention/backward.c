@@ -73,6 +73,18 @@ static int find_seen(const weft_cpu_gradients *w, const weft_cpu_seen *to, const
     return any;
 }
 
+/* dS of a panel, before a cap's slope, to the gradient of the bias. */
+static void store_bias(const weft_cpu_gradients *w, const buffers *b, const weft_cpu_place *at) {
+    const weft_cpu_queries *q = at->queries;
+    const int64_t width = w->kernel->b.lines;
+    for (int64_t j = 0; j < width && at->row + j < q->rows.end; j++) {
+        float *to = w->grad_bias + weft_attention_score_at(w->p, q->batch, q->head, at->row + j, at->key);
+        for (int64_t key = 0; key < at->keys; key++) {
+            to[key] = b->grads[key * width + j];
+        }
+    }
+}
+
 /* S to P, and dP to dS, of a panel. */
 static void differentiate(const weft_cpu_gradients *w, const buffers *b, const weft_cpu_place *at, size_t first) {
     const weft_cpu_kernel *kernel = w->kernel;
@@ -92,6 +104,9 @@ static void differentiate(const weft_cpu_gradients *w, const buffers *b, const w
                                  w->delta + first);
     if (w->scores.drops) {
         weft_cpu_multiply_floats(floats, b->scores, b->kept);
+    }
+    if (w->grad_bias) {
+        store_bias(w, b, at);
     }
     if (bends) {
         weft_cpu_multiply_floats(floats, b->grads, bends);
@@ -268,6 +283,9 @@ static weft_status run(weft_cpu_gradients *w, const weft_plan *plan, weft_messag
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for %.0f bytes of sums", bytes);
     }
     memset(w->sums, 0, (size_t)bytes);
+    if (w->grad_bias) { /* blocks that no tile visits stay so */
+        memset(w->grad_bias, 0, weft_attention_all_scores(w->p) * sizeof(float));
+    }
     weft_cpu_visitor visitor = {.kernel = w->kernel,
                                 .visit = visit_tile,
                                 .context = w,
@@ -297,7 +315,8 @@ weft_status weft_cpu_attention_backward(const weft_plan *plan, const weft_attent
                             .data = data,
                             .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, working),
                             .walk = &plan->walk,
-                            .tile_n = s->tile_n};
+                            .tile_n = s->tile_n,
+                            .grad_bias = p->extras & WEFT_BIAS ? data->grad_bias : NULL};
     weft_status status = weft_cpu_gradients_prepare(&w, message);
     if (status == WEFT_OK && !w.has_nonfinite) {
         status = run(&w, plan, message);

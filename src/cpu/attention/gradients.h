@@ -28,6 +28,7 @@ typedef struct weft_cpu_gradients {
     float *lse2, *delta;          /* (batch, heads, blocks, BLOCK): base 2; gradient of the output times output */
     float *sums;                  /* (tiles, batch, heads, blocks, q.dims, BLOCK): gradients of the queries, in panels */
     double *sinks;                /* (batch, heads, blocks): gradients of the sinks; null without */
+    float *grad_bias;             /* the caller's, or null: it is not asked for */
     int has_nonfinite;            /* some input is non-finite */
 } weft_cpu_gradients;
 

@@ -6,6 +6,7 @@
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/backward/params.h"
 #include "problem/attention.h"
+#include "problem/dropout.h"
 #include "problem/problem.h"
 
 static const weft_hopper_backward_variant variants[] = {
@@ -27,12 +28,15 @@ static int64_t all_blocks(const weft_attention *p, int32_t queries) {
 /* What the general form has beside plain and causal attention. */
 enum {
     GENERAL = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS |
-              WEFT_HAS_ALIBI
+              WEFT_HAS_ALIBI,
+    FULL = GENERAL | WEFT_HAS_BIAS | WEFT_HAS_DROPOUT
 };
 
-/* The form that a problem needs: the plain one where it will do. Each has variants for V of another head dim. */
+/* The form that a problem needs: the least that will do. Each has variants for V of another head dim. */
 static int32_t form_of(const weft_attention *p) {
-    return weft_attention_lacks(p, WEFT_HAS_OTHER_DIM) ? WEFT_HOPPER_BACKWARD_GENERAL : WEFT_HOPPER_BACKWARD_PLAIN;
+    return !weft_attention_lacks(p, WEFT_HAS_OTHER_DIM)             ? WEFT_HOPPER_BACKWARD_PLAIN
+           : !weft_attention_lacks(p, GENERAL | WEFT_HAS_OTHER_DIM) ? WEFT_HOPPER_BACKWARD_GENERAL
+                                                                    : WEFT_HOPPER_BACKWARD_FULL;
 }
 
 /* Heads that share keys, where lengths are known: see weft_cuda_family. */
@@ -44,7 +48,7 @@ static int64_t members(const weft_plan *plan) {
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const char *lacks = weft_attention_lacks(p, GENERAL | WEFT_HAS_OTHER_DIM);
+    const char *lacks = weft_attention_lacks(p, FULL | WEFT_HAS_OTHER_DIM);
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
@@ -177,10 +181,15 @@ static int32_t counters_of(const weft_hopper_backward_variant *v) {
     return WEFT_HOPPER_BACKWARD_COUNTERS(v->keys);
 }
 
+/* Words of each block: its counters and, but for the plain form, a part of a sink's gradient. */
+static int64_t words_of(const weft_hopper_backward_variant *v) {
+    return counters_of(v) + (v->form != WEFT_HOPPER_BACKWARD_PLAIN);
+}
+
 static size_t workspace(const weft_plan *plan) {
     const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
     const size_t blocks = (size_t)all_blocks(&plan->attention, v->queries);
-    return sizeof(float) * (sums_of(plan, v) + blocks * (size_t)(2 * v->queries + counters_of(v) + v->form)) +
+    return sizeof(float) * (sums_of(plan, v) + blocks * (size_t)(2 * v->queries + words_of(v))) +
            sizeof(uint16_t) * blocks * (size_t)plan->walk.cols;
 }
 
@@ -212,6 +221,21 @@ static void fill_scores(const weft_attention *p, const weft_attention_gradients 
     s->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
     s->grad_sinks = s->sinks ? data->grad_sinks : NULL;
     s->sink_parts = (void *)(to->adds + counters);
+}
+
+static void fill_full(const weft_attention *p, const weft_attention_gradients *data, weft_hopper_backward_full *to) {
+    const int64_t bytes = (int64_t)weft_dtype_bytes(weft_attention_bias_dtype(p));
+    to->bias = p->extras & WEFT_BIAS ? data->bias : NULL;
+    to->batch_bytes = bytes * p->bias_strides.batch;
+    to->head_bytes = bytes * p->bias_strides.head;
+    to->query_bytes = bytes * p->bias_strides.seq;
+    to->key_bytes = bytes * p->bias_key_stride;
+    to->bias_type = p->bias_type;
+    to->cap = (float)p->softcap;
+    to->kept = (float)(1 / (1 - p->dropout));
+    to->dropout_limit = weft_dropout_limit(p->dropout);
+    to->dropout_seed = data->dropout_seed;
+    to->grad_bias = to->bias ? data->grad_bias : NULL;
 }
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
@@ -249,7 +273,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->log2_sums = to->sums + sums_of(plan, v);
     to->deltas = to->log2_sums + all_blocks(p, v->queries) * v->queries;
     to->adds = (void *)(to->deltas + all_blocks(p, v->queries) * v->queries);
-    to->turns = (void *)(to->adds + all_blocks(p, v->queries) * (counters_of(v) + v->form));
+    to->turns = (void *)(to->adds + all_blocks(p, v->queries) * words_of(v));
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
     to->group = (int32_t)(p->heads / p->kv_heads);
@@ -265,10 +289,13 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->counter = counters->own;
     to->side_of_sm = counters->own ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
     to->walk = *walk;
-    if (v->form == WEFT_HOPPER_BACKWARD_GENERAL) {
+    if (v->form != WEFT_HOPPER_BACKWARD_PLAIN) {
         fill_scores(p, data, all_blocks(p, v->queries) * counters_of(v), to);
     }
-    if (v->form == WEFT_HOPPER_BACKWARD_GENERAL && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
+    if (v->form == WEFT_HOPPER_BACKWARD_FULL) {
+        fill_full(p, data, &to->full);
+    }
+    if (v->form != WEFT_HOPPER_BACKWARD_PLAIN && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
         weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 1);
     }
     return WEFT_OK;

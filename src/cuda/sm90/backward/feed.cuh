@@ -69,8 +69,14 @@ backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_for
     const int row = at.block * S::queries;
     const bool part = at.block < job.full_begin || at.block >= job.full_end;
     if constexpr (S::general) {
-        return {at.left > 1, part || job.rows < S::keys, min(max(job.query_begin - row, 0), S::queries),
-                min(max(job.query_end - row, 0), S::queries)};
+        const backward_general_step step = {at.left > 1, part || job.rows < S::keys,
+                                            min(max(job.query_begin - row, 0), S::queries),
+                                            min(max(job.query_end - row, 0), S::queries)};
+        if constexpr (S::full) {
+            return {step, row, job.key, job.head * p.group + at.head, job.batch};
+        } else {
+            return step;
+        }
     } else {
         const int last = p.kv_seq - 1 - job.key;
         return {at.left > 1, part || last < S::keys - 1, last, row + p.offset - job.key};
@@ -214,7 +220,7 @@ static __device__ __forceinline__ void backward_look(const weft_hopper_backward_
             }
             if (lane == 0) {
                 const int64_t slope = job.sequence * p.scores.alibi_stride + job.head * p.group + at.head;
-                desk.views.slope[slot.index] = p.scores.alibi ? 1.44269504f * p.scores.alibi[slope] : 0;
+                desk.views.slope[slot.index] = p.scores.alibi ? (S::full ? 1 : 1.44269504f) * p.scores.alibi[slope] : 0;
                 desk.views.away[slot.index] = (float)(away + at.block * S::queries);
             }
             __syncwarp();

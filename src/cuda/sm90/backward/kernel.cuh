@@ -41,7 +41,7 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
         char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);
         const uint32_t place = consumer.free_place();
-        backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, 1.0f, place, grad_v, 2 * vs.seq);
+        backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, S::full ? p.full.kept : 1.0f, place, grad_v, 2 * vs.seq);
         backward_store<S>(job.rows, p.head_dim, group * 64, dk, p.scale, place, grad_k, 2 * ks.seq);
     }
 }

@@ -5,9 +5,12 @@
  *            tiles that add to it, by the timetable, and a zero where they are counted
  *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in
  * fp32; narrow, 128 keys, for head dims up to 128 (sweep.cuh), or wide, 64 keys, up to 256 (wide.cuh) end      sums of dQ
- * become dQ The general form also takes every band over sequences: windows, chunks, prefixes, padding, used lengths, packed
- * batches; and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. Rows that
- * do not count may hold anything: they are not read, or are zeros before they meet others.
+ * become dQ
+ *
+ * The general form also takes every band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches;
+ * and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The full form, which
+ * is narrow, takes all that, and also a dense bias and dropout.
+ * Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
  *
  * Each block of queries has its adds in a fixed order, one tile of keys after the other, so that the bits are the same in
  * every run. */
@@ -30,6 +33,18 @@ typedef struct weft_hopper_backward_scores {
     float *sink_parts;  /* workspace: what each block of queries adds to the gradient of its head's sink */
 } weft_hopper_backward_scores;
 
+/* Full: what is added to scores or hides them, and which weights count as 0. */
+typedef struct weft_hopper_backward_full {
+    const void *bias;                                        /* or null */
+    int64_t batch_bytes, head_bytes, query_bytes, key_bytes; /* the bias's strides, 0 where it repeats */
+    int32_t bias_type;                                       /* a weft_bias_type */
+    float cap;                                               /* as weft_hopper_backward_scores.cap, in natural units */
+    float kept;             /* what weights are multiplied by that are not dropped; 1 where none is */
+    uint32_t dropout_limit; /* a weight is dropped where its word is below; 0: none is */
+    uint64_t dropout_seed;
+    float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main` */
+} weft_hopper_backward_full;
+
 /* Passed by value to all three. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
  * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where tiles wait for
  * others that begin with them. */
@@ -42,7 +57,8 @@ typedef struct weft_hopper_backward_params {
     weft_strides o_strides, q_strides, k_strides, v_strides; /* elements, multiples of 8 */
     /* Workspace. Queries are in whole blocks: `blocks` of each head. */
     float *sums;               /* of dQ: a block after the other, each as the threads of `main` hold it */
-    float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there */
+    float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there. Full: no logarithms
+                                  of base 2 but natural ones, as its scores are: no finite bias overflows them */
     uint32_t *adds;            /* of each block: adds so far; wide: to each half of its columns */
     uint16_t *turns;           /* of each tile of each head: its turn at each block that it reaches */
     int32_t heads, blocks;
@@ -55,12 +71,14 @@ typedef struct weft_hopper_backward_params {
     weft_walk walk;            /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach. Its timetable
                                   is for the adds to sums */
     weft_hopper_backward_scores scores;
+    weft_hopper_backward_full full;
 } weft_hopper_backward_params;
 
 /* What a variant takes. */
 typedef enum weft_hopper_backward_form {
     WEFT_HOPPER_BACKWARD_PLAIN = 0,
-    WEFT_HOPPER_BACKWARD_GENERAL = 1
+    WEFT_HOPPER_BACKWARD_GENERAL = 1,
+    WEFT_HOPPER_BACKWARD_FULL = 2
 } weft_hopper_backward_form;
 
 /* What is compiled: a row of variants.def. */

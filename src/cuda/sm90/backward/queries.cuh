@@ -125,8 +125,23 @@ static __device__ __forceinline__ void backward_number(const weft_hopper_backwar
     }
 }
 
+/* Zeros for the gradient of a bias, of all keys and the queries of this CTA. */
+template <class S>
+static __device__ __forceinline__ void backward_clear_bias(const weft_hopper_backward_params &p, const backward_place &at) {
+    const int first = at.block * S::queries, rows = min(S::queries, p.seq - first);
+    float *to = p.full.grad_bias + (((int64_t)at.batch * p.heads + at.head) * p.seq + first) * p.kv_seq;
+    for (int64_t i = threadIdx.x; i < (int64_t)rows * p.kv_seq; i += WEFT_HOPPER_BACKWARD_QUERY_THREADS) {
+        to[i] = 0;
+    }
+}
+
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
+    if constexpr (S::full) {
+        if (p.full.grad_bias) {
+            backward_clear_bias<S>(p, at);
+        }
+    }
     float sink_part = 0;                                                         /* general */
     constexpr int lanes = S::depth_v > 128 ? 32 : S::depth_v / 8;                /* of a row */
     constexpr int rows = WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes;             /* at a time */
@@ -160,7 +175,7 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
             const float lse = counts ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
             const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
             p.deltas[to] = delta;
-            p.log2_sums[to] = lse == -INFINITY ? INFINITY : lse * 1.44269504f;
+            p.log2_sums[to] = lse == -INFINITY ? INFINITY : S::full ? lse : lse * 1.44269504f;
             if constexpr (S::general) {
                 if (p.scores.sinks && lse != -INFINITY) {
                     sink_part -= exp2_flushed((p.scores.sinks[at.head] - lse) * 1.44269504f) * delta;

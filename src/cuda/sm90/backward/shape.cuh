@@ -19,7 +19,8 @@
 /* The columns of variants.def: narrow. */
 template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
     static constexpr bool wide = false;
-    static constexpr bool general = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
+    static constexpr bool general = FORM != WEFT_HOPPER_BACKWARD_PLAIN; /* and full, which has all of it */
+    static constexpr bool full = FORM == WEFT_HOPPER_BACKWARD_FULL;
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, depth_v = DEPTH, queries = QUERIES, keys = WEFT_HOPPER_BACKWARD_NARROW_KEYS;
     static constexpr int groups = 2, stages = WEFT_HOPPER_BACKWARD_STAGES;
@@ -57,7 +58,7 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
 /* Wide: the columns of the warpgroups' halves of dQ are cut in two pieces, one of 64 columns and what is left. The first
  * warpgroup's are the first box of K and what comes next, the second's the last box and what is before it. */
 template <int DTYPE, int DEPTH, int DEPTH_V, int FORM> struct backward_wide_shape {
-    static constexpr bool wide = true;
+    static constexpr bool wide = true, full = false;
     static constexpr bool general = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, depth_v = DEPTH_V, queries = 64, keys = WEFT_HOPPER_BACKWARD_WIDE_KEYS;
@@ -134,18 +135,27 @@ struct backward_general_step {
     int32_t begin, end; /* queries that count, counted from the block's first: the others are to be zeros */
 };
 
+/* Full: also which pairs they are. */
+struct backward_full_step : backward_general_step {
+    int32_t row, key;    /* the block's first query, and the tile's first key */
+    int32_t head, batch; /* of queries */
+};
+
 /* General: the keys that each query of a stage sees, where some are hidden. The first, counted from the tile's first key,
  * and 256 times how many. */
 template <class S> struct backward_views {
     alignas(16) uint16_t runs[S::stages][S::queries];
-    /* Slopes: by how much scores fall with distance, in base 2; how far the first query stands behind the first key. */
+    /* Slopes: by how much scores fall with distance, in base 2 (full: in natural units); how far the first query stands
+     * behind the first key. */
     float slope[S::stages], away[S::stages];
 };
 
 struct backward_nothing {};
 
 template <class S> using backward_job_of_form = std::conditional_t<S::general, backward_general_job, backward_job>;
-template <class S> using backward_step_of_form = std::conditional_t<S::general, backward_general_step, backward_step>;
+template <class S>
+using backward_step_of_form =
+    std::conditional_t<S::full, backward_full_step, std::conditional_t<S::general, backward_general_step, backward_step>>;
 
 /* What consumers tell each other, and who hands over what they read: narrow. */
 template <class S> struct backward_links {

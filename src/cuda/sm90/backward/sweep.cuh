@@ -7,6 +7,7 @@
 #define WEFT_CUDA_SM90_BACKWARD_SWEEP_CUH
 
 #include "cuda/sm90/backward/clean.cuh"
+#include "cuda/sm90/backward/full.cuh"
 #include "cuda/sm90/backward/shape.cuh"
 #include "cuda/sm90/backward/weights.cuh"
 
@@ -127,6 +128,102 @@ template <class S> struct backward_consumer {
         }
     }
 
+    /* Full: weights and dS of the HALF-th half of the thread's queries at once, of scores that are biased, or CAPPED and
+     * neither scaled nor biased. Both are in natural units: exponents over a sum, however large the two are, are small.
+     * Weights that are dropped count as 0 in dV and dP, where others are multiplied by `kept`; dV is when it is stored. */
+    template <bool CAPPED, int HALF>
+    __device__ __forceinline__ void
+    differentiate_full(const backward_added<S> &added, uint32_t dropped, const float (&scores)[S::queries / 2],
+                       const float (&grads)[S::queries / 2], uint32_t (&weights)[S::queries / 4],
+                       uint32_t (&ds)[S::queries / 4]) const {
+        const uint32_t thread = thread_index(), lane = thread % 32;
+        const uint32_t row = group * 64 + thread % 128 / 32 * 16 + lane % 16;
+        const uint32_t to = ds_place(steps) + row * 128;
+        const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
+        float sums[S::queries / 8], deltas[S::queries / 8];
+        backward_numbers(sums, numbers, HALF * S::queries / 8);
+        backward_numbers(deltas, numbers + S::queries * 4, HALF * S::queries / 8);
+#pragma unroll
+        for (int j = HALF * S::queries / 16; j < (HALF + 1) * S::queries / 16; j += 2) {
+            float d[8], left[8], slope[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const int at = 4 * j + i, query = 2 * j - HALF * S::queries / 8 + i / 4 * 2 + i % 2;
+                const bool drops = dropped >> at & 1;
+                float score = scores[at];
+                slope[i] = 1;
+                if constexpr (CAPPED) {
+                    const float part = reciprocal_flushed(1 + exp2_flushed(score * p.scores.cap_scale));
+                    const float whole = fmaf(p.full.cap, 1 - 2 * part, added.of[at - HALF * S::queries / 4]);
+                    score = score == -INFINITY ? score : whole; /* hidden, which a cap would undo */
+                    slope[i] = 4 * part * (1 - part);
+                }
+                const float weight = exp2_flushed((score - sums[query]) * 1.44269504f);
+                left[i] = drops ? 0 : weight;
+                d[i] = weight * ((drops ? 0 : grads[at] * p.full.kept) - deltas[query]);
+            }
+            if (p.full.grad_bias) {
+                backward_store_bias<S>(p, desk.steps[slot.index], group, j, d);
+            }
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                d[i] *= slope[i];
+            }
+            uint32_t four[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                weights[2 * j + i] = pack_halves<S::bf16>(left[2 * i], left[2 * i + 1]);
+                ds[2 * j + i] = four[i] = pack_halves<S::bf16>(d[2 * i], d[2 * i + 1]);
+            }
+            stmatrix_x4(to + (uint32_t)j / 8 * S::ds_box + (((uint32_t)j % 8 + lane / 16) ^ row % 8) * 16, four);
+        }
+    }
+
+    template <bool CAPPED>
+    __device__ __forceinline__ void finish_full(backward_added<S> &added, uint32_t dropped, float (&scores)[S::queries / 2],
+                                                float (&grads)[S::queries / 2], uint32_t (&weights)[S::queries / 4],
+                                                uint32_t (&ds)[S::queries / 4]) const {
+        added.template settle<0>(p, desk.views, slot.index, group);
+        if constexpr (!CAPPED) {
+            added.template add<0>(p.scale, scores);
+            added.template load<1>(p, desk.steps[slot.index], group);
+        }
+        wgmma_wait<0>();
+        wgmma_hold(grads);
+        mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        differentiate_full<CAPPED, 0>(added, dropped, scores, grads, weights, ds);
+        if constexpr (CAPPED) {
+            added.template load<1>(p, desk.steps[slot.index], group);
+        }
+        added.template settle<1>(p, desk.views, slot.index, group);
+        if constexpr (!CAPPED) {
+            added.template add<1>(p.scale, scores);
+        }
+        differentiate_full<CAPPED, 1>(added, dropped, scores, grads, weights, ds);
+    }
+
+    /* Full: as weigh_step(), which is below, from before the scores are there. What comes from memory and which weights are
+     * dropped is asked for and worked out while they are on their way. */
+    __device__ __forceinline__ void weigh_full(float (&scores)[S::queries / 2], float (&grads)[S::queries / 2],
+                                               uint32_t (&weights)[S::queries / 4], uint32_t (&ds)[S::queries / 4]) const {
+        backward_added<S> added;
+        const uint32_t dropped = p.full.dropout_limit ? backward_dropped<S>(p, desk.steps[slot.index], group) : 0;
+        added.template load<0>(p, desk.steps[slot.index], group);
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        if (desk.steps[slot.index].hides) {
+            const backward_scores<S> of = {p, desk, slot.index, group * 64};
+            of.mask(scores, desk.steps[slot.index]);
+        }
+        if (p.full.cap > 0) {
+            finish_full<true>(added, dropped, scores, grads, weights, ds);
+        } else {
+            finish_full<false>(added, dropped, scores, grads, weights, ds);
+        }
+        __syncwarp();
+        release(desk.links.ds_full[steps % 2]);
+    }
+
     /* dQ of a step to shared memory, for who adds it to the sums. Its dS is no longer needed. */
     __device__ __forceinline__ void put(const float (&dq)[S::dq_columns / 2], uint32_t step) const {
         const uint32_t place = step % 2;
@@ -205,9 +302,13 @@ template <class S> struct backward_consumer {
             start_scores(scores, base + S::k_at, stage());
             start_scores(grads, base + S::v_at, stage() + S::q_bytes);
             more = desk.steps[slot.index].more;
-            wgmma_wait<1>();
-            wgmma_hold(scores);
-            weigh_step(scores, grads, weights, ds);
+            if constexpr (S::full) {
+                weigh_full(scores, grads, weights, ds);
+            } else {
+                wgmma_wait<1>();
+                wgmma_hold(scores);
+                weigh_step(scores, grads, weights, ds);
+            }
             take_turn();
             if (has_dq) {
                 await_ds(steps - late);

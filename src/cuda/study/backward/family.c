@@ -165,6 +165,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->grad_k = data->grad_k;
     to->grad_v = data->grad_v;
     to->grad_sinks = data->grad_sinks;
+    to->grad_bias = p->extras & WEFT_BIAS ? data->grad_bias : NULL;
     to->log2_sums = data->workspace;
     to->deltas = to->log2_sums + weft_attention_sizes(p).lse;
     to->grad_o_unit = weft_study_unit(data->grad_o, &p->o_strides);

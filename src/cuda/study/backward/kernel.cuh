@@ -90,7 +90,7 @@ static __device__ __forceinline__ void study_meet_piece(const weft_study_backwar
     study_scores<study_product<S, S::depth>>(scores, settled(x), none, settled(y + study_key_lane_at<S>()));
     study_scores<study_product<S, S::depth_v>>(grads, settled(x + S::q_bytes), none,
                                                settled(y + S::slot_bytes + study_key_lane_at<S>()));
-    study_differentiate<S>(p.forward, job, m, stage, query, scores, grads);
+    study_differentiate<S>(p, job, m, stage, query, scores, grads);
     const uint32_t to = settled(y + study_lane_at<S>() + part * 2 * S::out);
     const uint32_t to_v = settled(y + S::slot_bytes + study_lane_at<S>() + part * 2 * S::out_v);
 #pragma unroll
@@ -155,6 +155,27 @@ static __device__ __forceinline__ void study_backward_tile(const weft_study_back
     }
 }
 
+/* Zeros for the gradient of a bias, of some queries and all keys: pieces that are not visited leave them. */
+template <class S>
+static __device__ __forceinline__ void study_clear_bias(const weft_study_backward_params &p, int64_t batch, int64_t head,
+                                                        int64_t first, int64_t rows) {
+    const weft_study_params &f = p.forward;
+    float *to = p.grad_bias + ((batch * f.heads + head) * f.seq + first) * f.kv_seq;
+    for (int64_t i = threadIdx.x; i < rows * f.kv_seq; i += S::threads) {
+        to[i] = 0;
+    }
+}
+
+/* The same for the queries behind the last sequence of a packed batch, which no tile has. */
+template <class S> static __device__ __forceinline__ void study_clear_rest(const weft_study_backward_params &p) {
+    const weft_study_params &f = p.forward;
+    const weft_sequences &all = f.walk.reach.sequences;
+    const int64_t end = all.lengths.q_starts ? all.lengths.q_starts[all.count] : f.seq;
+    for (int64_t head = blockIdx.x; head < f.heads && end < f.seq; head += gridDim.x) {
+        study_clear_bias<S>(p, 0, head, end, f.seq - end);
+    }
+}
+
 template <class S> static __device__ __forceinline__ void study_gradients(const weft_study_backward_params &p) {
     extern __shared__ __align__(256) unsigned char study_shared[];
     static __shared__ study_backward_desk desk;
@@ -167,7 +188,14 @@ template <class S> static __device__ __forceinline__ void study_gradients(const 
         study_fetch_backward<S>(p, &desk.worker, &desk.job);
     }
     __syncthreads();
+    if (!S::keys && p.grad_bias) {
+        study_clear_rest<S>(p);
+    }
     while (desk.job.more) {
+        if (!S::keys && p.grad_bias) {
+            const weft_tile &t = desk.job.visit.tile;
+            study_clear_bias<S>(p, t.batch, t.head, desk.job.first_row, desk.job.rows);
+        }
         const study_meeting<S> first = study_first_meeting<S>(f, desk.job);
         study_load_tile<S>(p, desk.job, base);
         if constexpr (!S::keys) {

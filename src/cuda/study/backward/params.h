@@ -2,7 +2,8 @@
  *
  * A run is up to three launches, one after the other. None adds to memory that another CTA adds to, so the bits are the
  * same in every run:
- *   dq      a CTA holds a tile of queries and sweeps keys: dQ, and what later launches need of each query
+ *   dq      a CTA holds a tile of queries and sweeps keys: dQ, the gradient of a bias, and what later launches need of
+ *           each query
  *   dk_dv   a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK and dV
  *   sinks   a CTA for each head adds up the gradient of its sink
  * Products are computed again by the second launch: seven in all, where five would do with sums of dQ in memory. */
@@ -17,6 +18,7 @@ typedef struct weft_study_backward_params {
     const void *grad_o;
     void *grad_q, *grad_k, *grad_v;
     float *grad_sinks;         /* or null */
+    float *grad_bias;          /* (batch, heads, seq, kv_seq), or null */
     float *log2_sums, *deltas; /* workspace, (batch, heads, seq): see study_query_numbers() */
     int32_t grad_o_unit, grad_q_unit, grad_k_unit, grad_v_unit; /* as weft_study_general.q_unit */
     float scale;                                                /* the problem's */

@@ -163,13 +163,41 @@ static __device__ __forceinline__ void study_drop_elements(float (&elements)[1][
     }
 }
 
+/* Applies `use` to every element of a piece, and to its place in the gradient of the bias: where rows are queries, and by
+ * one of the warps that have them. */
+template <class S, class USE>
+static __device__ __forceinline__ void study_each_bias(const weft_study_backward_params &p, const study_backward_job &job,
+                                                       const study_meeting<S> &m, float (&elements)[1][S::piece / 8][4],
+                                                       USE use) {
+    const weft_study_params &f = p.forward;
+    const int row = study_lane_row<S>(), key = m.column() + study_lane_column();
+    const int64_t line = job.visit.tile.batch * f.heads + m.head;
+    float *to = p.grad_bias + (line * f.seq + job.first_row + row) * f.kv_seq + key;
+    if (thread_index() / 32 % S::split != 0) {
+        return;
+    }
+#pragma unroll
+    for (int n = 0; n < S::piece / 8; n++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (row + i / 2 * 8 < job.rows && key + n * 8 + i % 2 < f.kv_seq) {
+                use(to[(int64_t)(i / 2 * 8) * f.kv_seq + n * 8 + i % 2], elements[0][n][i]);
+            }
+        }
+    }
+}
+
 /* Makes raw scores S weights P, and gradients of weights dP gradients of scores dS = P (dP - delta): with dropout, dP is of
- * the weights that are left, and so is what P meets dO with; a cap multiplies dS by its slope. */
+ * the weights that are left, and so is what P meets dO with; a cap multiplies dS by its slope. The gradient of a bias is dS
+ * without a cap's slope: there dP - delta waits in memory for its weight, as registers are few. */
 template <class S>
 static __device__ __forceinline__ void
-study_differentiate(const weft_study_params &p, const study_backward_job &job, const study_meeting<S> &m, int stage,
-                    const study_query<S> &query, float (&scores)[1][S::piece / 8][4], float (&grads)[1][S::piece / 8][4]) {
+study_differentiate(const weft_study_backward_params &all, const study_backward_job &job, const study_meeting<S> &m,
+                    int stage, const study_query<S> &query, float (&scores)[1][S::piece / 8][4],
+                    float (&grads)[1][S::piece / 8][4]) {
+    const weft_study_params &p = all.forward;
     const weft_study_general &g = p.general;
+    const bool wants_bias = !S::keys && all.grad_bias;
     const uint32_t dropped = study_dropped<S>(p, job, m);
     if (g.dropout_limit != 0) {
         study_drop_elements<S>(grads, dropped, g.kept);
@@ -182,6 +210,9 @@ study_differentiate(const weft_study_params &p, const study_backward_job &job, c
         }
     }
     if (g.cap != 0) {
+        if (wants_bias) {
+            study_each_bias<S>(all, job, m, grads, [](float &to, float grad) { to = grad; });
+        }
 #pragma unroll
         for (int n = 0; n < S::piece / 8; n++) {
 #pragma unroll
@@ -203,6 +234,11 @@ study_differentiate(const weft_study_params &p, const study_backward_job &job, c
             scores[0][n][i] = study_exp2<S>(scores[0][n][i] - query.sum_of(stage, n, i));
             grads[0][n][i] *= scores[0][n][i];
         }
+    }
+    if (wants_bias && g.cap != 0) {
+        study_each_bias<S>(all, job, m, scores, [](float &to, float weight) { to *= weight; });
+    } else if (wants_bias) {
+        study_each_bias<S>(all, job, m, grads, [](float &to, float grad) { to = grad; });
     }
     if (g.dropout_limit != 0) {
         study_drop_elements<S>(scores, dropped, 1);
