@@ -135,6 +135,24 @@ static __device__ __forceinline__ void backward_clear_bias(const weft_hopper_bac
     }
 }
 
+/* Writes a query's delta and its logarithm. Returns what it adds to the gradient of its head's sink. */
+template <class S>
+static __device__ __forceinline__ float backward_keep(const weft_hopper_backward_params &p, const backward_place &at,
+                                                      int row, float delta) {
+    const int query = at.block * S::queries + row;
+    const bool counts = backward_counts<S>(p, at.batch, query);
+    const float lse = counts ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
+    const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
+    p.deltas[to] = delta;
+    p.log2_sums[to] = lse == -INFINITY ? INFINITY : S::full ? lse : lse * 1.44269504f;
+    if constexpr (S::general) {
+        if (p.scores.sinks && lse != -INFINITY) {
+            return -exp2_flushed((p.scores.sinks[at.head] - lse) * 1.44269504f) * delta;
+        }
+    }
+    return 0;
+}
+
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
     if constexpr (S::full) {
@@ -149,37 +167,37 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     if (threadIdx.x < S::counters) {
         p.adds[blockIdx.x * S::counters + threadIdx.x] = 0;
     }
-    uint4 o[S::queries / rows], grad_o[S::queries / rows]; /* all are asked for before the first is needed */
-#pragma unroll
-    for (int i = 0; i < S::queries / rows; i++) {
-        const int query = at.block * S::queries + first + i * rows;
-        o[i] = grad_o[i] = uint4{0, 0, 0, 0};
-        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim_v) {
-            const int64_t offset =
-                at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
-            o[i] = *(const uint4 *)((const char *)p.o + 2 * offset);
-            grad_o[i] = *(const uint4 *)((const char *)p.grad_o_data + 2 * offset);
-        }
+    if constexpr (S::general) { /* it has no registers for O and dO beside */
+        backward_number<S>(p, at);
     }
-    backward_number<S>(p, at);
+    constexpr int some =
+        S::queries / rows < 4 ? S::queries / rows : 4; /* rows of a thread whose O and dO are asked for at a time */
 #pragma unroll
-    for (int i = 0; i < S::queries / rows; i++) {
-        const int row = first + i * rows, query = at.block * S::queries + row;
-        float delta = backward_dot<S>(o[i], grad_o[i]);
+    for (int part = 0; part < S::queries / rows; part += some) {
+        uint4 o[some], grad_o[some];
 #pragma unroll
-        for (int apart = lanes / 2; apart > 0; apart /= 2) {
-            delta += __shfl_xor_sync(0xffffffffu, delta, apart);
+        for (int i = 0; i < some; i++) {
+            const int query = at.block * S::queries + first + (part + i) * rows;
+            o[i] = grad_o[i] = uint4{0, 0, 0, 0};
+            if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim_v) {
+                const int64_t offset =
+                    at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
+                o[i] = *(const uint4 *)((const char *)p.o + 2 * offset);
+                grad_o[i] = *(const uint4 *)((const char *)p.grad_o_data + 2 * offset);
+            }
         }
-        if (lane == 0) {
-            const bool counts = backward_counts<S>(p, at.batch, query);
-            const float lse = counts ? p.lse[((int64_t)at.batch * p.heads + at.head) * p.seq + query] : -INFINITY;
-            const int64_t to = (int64_t)blockIdx.x * S::queries + backward_number_at(row);
-            p.deltas[to] = delta;
-            p.log2_sums[to] = lse == -INFINITY ? INFINITY : S::full ? lse : lse * 1.44269504f;
-            if constexpr (S::general) {
-                if (p.scores.sinks && lse != -INFINITY) {
-                    sink_part -= exp2_flushed((p.scores.sinks[at.head] - lse) * 1.44269504f) * delta;
-                }
+        if (!S::general && part == 0) {
+            backward_number<S>(p, at);
+        }
+#pragma unroll
+        for (int i = 0; i < some; i++) {
+            float delta = backward_dot<S>(o[i], grad_o[i]);
+#pragma unroll
+            for (int apart = lanes / 2; apart > 0; apart /= 2) {
+                delta += __shfl_xor_sync(0xffffffffu, delta, apart);
+            }
+            if (lane == 0) {
+                sink_part += backward_keep<S>(p, at, first + (part + i) * rows, delta);
             }
         }
     }
