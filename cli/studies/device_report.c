@@ -63,17 +63,18 @@ static void csv_attention(FILE *file, const device_case *c) {
             c->by_side, (int)c->options.mask_every_block);
 }
 
+static const char attention_columns[] = "study,gpu,kernel,batch,heads,kv_heads,seq,kv_seq,head_dim,dtype,causal,tile,order,"
+                                        "sweep,dispatch,workers,domains,ctas,by_side,mask_every_block,seconds,tflops";
+
 /* The columns of an operation's problems and schedules. */
 static const struct {
     const char *columns;
     void (*put)(FILE *file, const device_case *c);
-} tables[] = {
-    [WEFT_ATTENTION] = {"study,gpu,kernel,batch,heads,kv_heads,seq,kv_seq,head_dim,dtype,causal,tile,order,sweep,dispatch,"
-                        "workers,domains,ctas,by_side,mask_every_block,seconds,tflops",
-                        csv_attention},
-    [WEFT_GEMM] = {
-        "study,gpu,kernel,m,n,k,dtype,tile,order,group,table,sweep,dispatch,workers,cluster,split,seconds,tflops",
-        csv_gemm}};
+} tables[] = {[WEFT_ATTENTION] = {attention_columns, csv_attention},
+              [WEFT_ATTENTION_BACKWARD] = {attention_columns, csv_attention},
+              [WEFT_GEMM] = {
+                  "study,gpu,kernel,m,n,k,dtype,tile,order,group,table,sweep,dispatch,workers,cluster,split,seconds,tflops",
+                  csv_gemm}};
 
 void device_case_csv_header(FILE *file, int32_t operation) {
     fputs(tables[operation].columns, file);

@@ -69,7 +69,8 @@ WEFT_API weft_status weft_study_count(weft_study *study, weft_bench *bench, cons
  * swizzled orders with two domains, and the simulator, suppose them; and makes sure that no tile is missing then.
  *
  * The plan is of the family "study", under static dispatch, with one CTA on every SM. The sides are measured when they are
- * first asked for. The plan must not run once the study is closed. */
+ * first asked for. The plan must not run once the study is closed. Families whose workers find their sides themselves,
+ * where the order has two domains, are left as they are; WEFT_UNSUPPORTED where they do not. */
 WEFT_API weft_status weft_study_place_by_side(weft_study *study, weft_bench *bench, weft_plan *plan, weft_message *message);
 
 /** An SM as it was measured: its number, its side of the L2, and its latency in cycles. Three numbers, and never more. */

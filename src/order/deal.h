@@ -31,6 +31,14 @@ WEFT_INLINE int64_t weft_take_by_side(uint64_t *counter, int64_t count, int32_t 
     return count;
 }
 
+/* Takes a worker's number by side, even on side 0 and odd on side 1, for workers that know their positions by their number.
+ * There may be more such workers than walk->workers: those that find no number left have no position. */
+WEFT_INLINE int64_t weft_worker_by_side(const weft_walk *walk, int32_t side, uint64_t *counter) {
+    const int64_t workers = walk->workers < walk->order.count ? walk->workers : walk->order.count;
+    const int64_t number = weft_take_by_side(counter, workers, side);
+    return number < workers ? number : walk->order.count;
+}
+
 /* Starts a worker on a side of the L2, for an order whose position p belongs to domain p mod 2: static dispatch gives it a
  * number that is even on side 0 and odd on side 1, dynamic dispatch the positions of its side. There may be more such
  * workers than walk->workers: those that find no number left have nothing to do. Not for grid dispatch. `counter` is shared
@@ -38,8 +46,7 @@ WEFT_INLINE int64_t weft_take_by_side(uint64_t *counter, int64_t count, int32_t 
 WEFT_INLINE weft_worker weft_worker_start_by_side(const weft_walk *walk, int32_t side, uint64_t *counter) {
     const int dynamic = walk->dispatch == WEFT_DISPATCH_DYNAMIC;
     weft_worker w;
-    w.position = weft_take_by_side(counter, dynamic ? walk->order.count : walk->workers, side);
-    w.position = !dynamic && w.position == walk->workers ? walk->order.count : w.position;
+    w.position = dynamic ? weft_take_by_side(counter, walk->order.count, side) : weft_worker_by_side(walk, side, counter);
     w.wave = dynamic ? weft_divide(w.position, &walk->by_workers) : 0;
     w.visits = 0;
     w.counter = counter;

@@ -130,18 +130,32 @@ static int64_t deal_one(desk *d, int64_t position, int64_t time, weft_coming *co
     return time;
 }
 
-/* Lengths are known: positions go to whoever is free first, or under static dispatch to whose turn it is. */
+/* Domains that have workers of their own, in turn by number as positions are: an order by domain would be in vain if a
+ * position went to a worker of another. */
+static int64_t domains_of(const weft_walk *walk, int64_t workers) {
+    const weft_order *order = &walk->order;
+    const int by_domain = order->kind == WEFT_ORDER_BLOCK_FIRST_SWIZZLED || order->kind == WEFT_ORDER_HEAD_FIRST_SWIZZLED ||
+                          order->kind == WEFT_ORDER_CUSTOM;
+    return by_domain && walk->dispatch == WEFT_DISPATCH_DYNAMIC && order->domains <= workers ? order->domains : 1;
+}
+
+/* Lengths are known: positions go to whoever of their domain is free first, or under static dispatch to whose turn it is.
+ * A domain's workers are a heap, one domain's behind the other's. */
 static weft_status deal(desk *d, weft_timetable *table, weft_message *message) {
     const weft_walk *walk = d->walk;
     const int64_t count = walk->order.count, workers = weft_smaller(walk->workers, count);
+    const int64_t domains = domains_of(walk, workers), each = workers / domains, more = workers % domains;
     for (int64_t i = 0; i < workers; i++) {
-        d->heap[i] = (hand){0, i};
+        const int64_t domain = i % domains;
+        d->heap[domain * each + weft_smaller(domain, more) + i / domains] = (hand){0, i};
     }
     for (int64_t i = 0; i < walk->order.grid.batch * walk->order.grid.rows; i++) {
         d->latest[i] = -1;
     }
     for (int64_t position = 0; position < count; position++) {
-        hand *taker = table->next ? d->heap : &d->heap[position % workers];
+        const int64_t domain = position % domains;
+        hand *heap = d->heap + domain * each + weft_smaller(domain, more);
+        hand *taker = table->next ? heap : &d->heap[position % workers];
         taker->time = deal_one(d, position, taker->time, table->comings);
         if (taker->time < 0) {
             return weft_fail(message, WEFT_UNSUPPORTED, "a timetable has no more than %d steps", INT32_MAX / 4);
@@ -152,7 +166,7 @@ static weft_status deal(desk *d, weft_timetable *table, weft_message *message) {
                 table->next[d->last[taker->worker]] = (uint32_t)position;
             }
             d->last[taker->worker] = (uint32_t)position;
-            sink(d->heap, workers);
+            sink(heap, each + (domain < more));
         }
     }
     return WEFT_OK;

@@ -79,6 +79,11 @@ weft_status weft_study_place_by_side(weft_study *s, weft_bench *bench, weft_plan
     if (!c) {
         return weft_fail(message, WEFT_INVALID, "the plan is not for a GPU");
     }
+    if (c->family->by_side) { /* the kernel's workers find their sides themselves */
+        return c->side_of_sm ? WEFT_OK
+                             : weft_fail(message, WEFT_UNSUPPORTED, "the workers of kernel %s are not placed by side",
+                                         c->family->name);
+    }
     const weft_status status = s->workers ? WEFT_OK : measure(s, message);
     if (status) {
         return status;

@@ -241,10 +241,12 @@ class Backward(Command):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "in-turn.ini"
             path.write_text((ROOT / "profiles" / "generic.ini").read_text() + "\n[backward]\nin_turn = 1 | a test's\n")
-            waited = {sweep: self.json("simulate", *self.PROBLEM, "--order", "head-first", "--sweep", sweep, "--machine", "h200",
-                                       "--profile", str(path))["waited"] for sweep in ["forward", "shift"]}  # fmt: skip
-        self.assertGreater(waited["forward"], 0.2)
-        self.assertLess(waited["shift"], 0.1)
+            waited = {(sweep, dispatch): self.json("simulate", *self.PROBLEM, "--order", "head-first", "--sweep", sweep, "--dispatch",
+                                                   dispatch, "--machine", "h200", "--profile", str(path))["waited"]
+                      for sweep in ["forward", "shift"] for dispatch in ["grid", "dynamic"]}  # fmt: skip
+        self.assertGreater(waited["forward", "grid"], 0.2)  # in the order in which they start
+        self.assertLess(waited["forward", "dynamic"], 0.1)  # by a timetable
+        self.assertLess(waited["shift", "dynamic"], 0.1)
 
     def test_others_refuse_them(self):
         for sweep in self.SWEEPS:

@@ -542,11 +542,11 @@ static inline weft_attention plain_backward(int64_t batch, int64_t heads, int64_
 }
 
 /* Scores of 1e4 and more leave one key a query, and scores of 0 leave all of them alike. */
-static inline void extremes(int64_t most, const char *kernel) {
+static inline void extremes(int64_t most, int64_t dim, const char *kernel) {
     uint64_t random = random_seed(92);
     static drawn_lengths none;
     for (int i = 0; i < 4; i++) {
-        weft_attention p = plain_backward(1, 2, 1, most / 2 + 3, most / 2 + 9, 64, i % 2 ? WEFT_BF16 : WEFT_FP16,
+        weft_attention p = plain_backward(1, 2, 1, most / 2 + 3, most / 2 + 9, dim, i % 2 ? WEFT_BF16 : WEFT_FP16,
                                           i < 2 ? WEFT_MASK_CAUSAL_BOTTOM_RIGHT : WEFT_MASK_NONE);
         p.scale = i < 2 ? 500 : 1e-30;
         gradients x = gradients_new(&p, &none, 0, 2, &random);
@@ -556,11 +556,11 @@ static inline void extremes(int64_t most, const char *kernel) {
 }
 
 /* A run after the other gives the same bits, whatever its workspace. */
-static inline void repeats(int64_t most, int32_t extras, const char *kernel, int32_t dispatch, int times) {
+static inline void repeats(int64_t most, int64_t dim, int32_t extras, const char *kernel, int32_t dispatch, int times) {
     uint64_t random = random_seed(93);
     static drawn_lengths none;
     weft_schedule s = WEFT_SCHEDULE_INIT;
-    weft_attention p = plain_backward(1, 4, 2, most, most, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
+    weft_attention p = plain_backward(1, 4, 2, most, most, dim, WEFT_BF16, WEFT_MASK_CAUSAL);
     p.extras = extras;
     s.dispatch = dispatch;
     gradients x = gradients_new(&p, &none, 0, 1, &random);

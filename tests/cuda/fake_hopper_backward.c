@@ -13,8 +13,6 @@
 #include "problem/problem.h"
 #include "ref/ref.h"
 
-enum { KEYS = WEFT_HOPPER_BACKWARD_KEYS };
-
 /* A launch: the problem that its parameters describe, and all of its gradients. */
 typedef struct job {
     const weft_hopper_backward_params *p;
@@ -22,6 +20,7 @@ typedef struct job {
     weft_attention_gradients data;
     void *grad_q, *grad_k, *grad_v;
     float *grad_sinks, *grad_bias;
+    int counters; /* of adds, for each block */
 } job;
 
 /* Whether an axis of a tensor is so many elements apart; of one that has a single element nobody asks. */
@@ -78,12 +77,20 @@ static int describe(job *j, const char *kernel) {
     const weft_hopper_backward_params *p = j->p;
     const weft_attention none = WEFT_ATTENTION_INIT;
     const fake_tensor *q = (const fake_tensor *)&p->q, *k = (const fake_tensor *)&p->k;
+    const fake_tensor *v = (const fake_tensor *)&p->v, *o = (const fake_tensor *)&p->grad_o;
     char dtype[8];
-    int depth;
-    if (sscanf(kernel, "attention_backward_%7[a-z0-9]_d%d_", dtype, &depth) != 2 || p->head_dim > depth ||
-        p->walk.reach.tile_rows != KEYS || k->box[1] != KEYS || p->walk.reach.tile_columns != q->box[1]) {
+    int depth, depth_v;
+    const int read = sscanf(kernel, "attention_backward_%7[a-z0-9]_d%d_v%d_", dtype, &depth, &depth_v);
+    if (read < 2 || p->head_dim > depth || p->head_dim_v > (read == 3 ? depth_v : depth)) {
         return 0;
     }
+    const int64_t keys = depth > 128 ? WEFT_HOPPER_BACKWARD_WIDE_KEYS : WEFT_HOPPER_BACKWARD_NARROW_KEYS;
+    if (p->walk.reach.tile_rows != keys || k->box[1] != keys || v->box[1] != keys ||
+        p->walk.reach.tile_columns != q->box[1] || q->length[0] != p->head_dim || k->length[0] != p->head_dim ||
+        v->length[0] != p->head_dim_v || o->length[0] != p->head_dim_v) {
+        return 0;
+    }
+    j->counters = WEFT_HOPPER_BACKWARD_COUNTERS(keys);
     j->problem = none;
     j->problem.operation = WEFT_ATTENTION_BACKWARD;
     j->problem.batch = q->length[3];
@@ -91,7 +98,8 @@ static int describe(job *j, const char *kernel) {
     j->problem.kv_heads = k->length[2];
     j->problem.seq = q->length[1];
     j->problem.kv_seq = k->length[1];
-    j->problem.head_dim = j->problem.head_dim_v = q->length[0];
+    j->problem.head_dim = q->length[0];
+    j->problem.head_dim_v = v->length[0];
     j->problem.dtype = (weft_dtype)weft_dtype_find(dtype);
     j->problem.mask = p->causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
     j->problem.offset = p->causal ? p->offset : 0;
@@ -148,6 +156,11 @@ static void store_row(const weft_strides *s, int64_t batch, int64_t row, int64_t
     memcpy((char *)to + at, (const char *)from + at, 2 * (size_t)dims);
 }
 
+/* A worker's number by the side of its SM, which has the CTA's. */
+static int64_t number_of(const weft_hopper_backward_params *p, unsigned index) {
+    return weft_worker_by_side(&p->walk, p->side_of_sm[index], p->counter);
+}
+
 /* The tiles of all workers: dK and dV, and an add to every block of queries that a tile reaches, none of them twice. The
  * turn of an add is below the number of tiles. */
 static int run_tiles(const job *j, unsigned grid) {
@@ -155,19 +168,21 @@ static int run_tiles(const job *j, unsigned grid) {
     const weft_walk *walk = &j->p->walk;
     int ok = 1;
     for (unsigned index = 0; index < grid; index++) {
-        weft_worker worker = weft_worker_start(walk, index, j->p->counter);
+        weft_worker worker = j->p->side_of_sm ? weft_worker_start_at(walk, number_of(j->p, index), j->p->counter)
+                                              : weft_worker_start(walk, index, j->p->counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
             const int64_t batch = visit.tile.batch, head = visit.tile.head, group = p->heads / p->kv_heads;
             for (int64_t row = visit.cut.rows.begin; row < visit.cut.rows.end; row++) {
                 store_row(&p->k_strides, batch, row, head, p->head_dim, j->grad_k, j->p->grad_k);
-                store_row(&p->v_strides, batch, row, head, p->head_dim, j->grad_v, j->p->grad_v);
+                store_row(&p->v_strides, batch, row, head, p->head_dim_v, j->grad_v, j->p->grad_v);
             }
             for (int64_t i = 0, step = visit.first; i < visit.steps; i++, step = weft_visit_next(&visit, step)) {
                 const int64_t at = weft_turn_at(walk, visit.tile, 0, step);
                 ok &= at >= 0 && at < walk->cols && step >= 0 && step < j->p->blocks;
-                for (int64_t h = 0; ok && h < group; h++) {
-                    j->p->adds[(batch * p->heads + head * group + h) * j->p->blocks + step]++;
+                for (int64_t h = 0; ok && h < group * j->counters; h++) {
+                    const int64_t line = batch * p->heads + head * group + h / j->counters;
+                    j->p->adds[(line * j->p->blocks + step) * j->counters + h % j->counters]++;
                 }
             }
         }
@@ -188,8 +203,8 @@ static void store_queries(const job *j) {
 static int adds_are_there(const job *j) {
     const weft_attention *p = &j->problem;
     int there = 1;
-    for (int64_t i = 0; i < p->batch * p->heads * j->p->blocks; i++) {
-        const int64_t block = i % j->p->blocks, batch = i / j->p->blocks / p->heads;
+    for (int64_t i = 0; i < p->batch * p->heads * j->p->blocks * j->counters; i++) {
+        const int64_t block = i / j->counters % j->p->blocks, batch = i / j->counters / j->p->blocks / p->heads;
         there &= j->p->adds[i] == weft_turns_count(&j->p->walk, batch, block);
     }
     return there;
@@ -202,7 +217,7 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     const size_t blocks = ok ? (size_t)(j.problem.batch * j.problem.heads * j.p->blocks) : 0;
     if (begins && ok) {
         ok = grid == blocks;
-        memset(j.p->adds, 0, blocks * sizeof *j.p->adds);
+        memset(j.p->adds, 0, blocks * (size_t)j.counters * sizeof *j.p->adds);
     } else if (ends && ok) {
         ok = grid == blocks && adds_are_there(&j);
         store_queries(&j);

@@ -16,13 +16,17 @@ static const char *const variants[] = {
 };
 
 static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t most) {
-    static const int64_t dims[] = {16, 40, 64, 64, 96, 128, 128, 128};
+    static const int64_t dims[][2] = {{16, 16},   {64, 64},   {96, 40},   {128, 128}, {128, 128}, {136, 136},
+                                      {160, 160}, {192, 192}, {192, 128}, {176, 64},  {256, 256}, {216, 200}};
+    enum { DIMS = sizeof dims / sizeof *dims };
     weft_attention p = WEFT_ATTENTION_INIT;
     p.operation = WEFT_ATTENTION_BACKWARD;
     p.batch = random_between(random, 1, 2);
     p.kv_heads = random_between(random, 1, 2);
     p.heads = p.kv_heads * random_between(random, 1, 3);
-    p.head_dim = dims[random_between(random, 0, 7)];
+    const int64_t *drawn = dims[random_between(random, 0, DIMS - 1)];
+    p.head_dim = drawn[0];
+    p.head_dim_v = drawn[1];
     p.seq = random_between(random, 1, most);
     p.kv_seq = random_between(random, 0, 2) ? p.seq : random_between(random, 1, most);
     p.dtype = dtype;
@@ -34,7 +38,8 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t m
     return p;
 }
 
-/* Features of the general form, two at a time and each in turn; and, full, with a bias, dropout or both. */
+/* Features of the general form, two at a time and each in turn; and, full, which is narrow, with a bias, dropout or both.
+ */
 static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
                                   WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI};
 enum { GENERAL = sizeof general / sizeof *general };
@@ -48,7 +53,9 @@ static void make_general(uint64_t *random, weft_attention *p, int number, int32_
         p->left = random_between(random, 0, p->kv_seq / 2);
         p->right = random_between(random, -1, p->kv_seq / 2);
     }
+    const int64_t dims_v = p->head_dim_v;
     draw_features(random, p, bits, 64, lengths);
+    p->head_dim_v = dims_v;
 }
 
 /* What a problem can have: shift-causal needs a causal mask, and no packed batch. */
@@ -73,7 +80,8 @@ static void problems(int rounds, int64_t most) {
         const drawn_lengths *lengths = round / 2 % 2 ? &drawn : &none;
         if (lengths == &drawn) {
             static const int32_t full[] = {0, WEFT_HAS_DROPOUT, WEFT_HAS_BIAS, WEFT_HAS_BIAS | WEFT_HAS_DROPOUT};
-            make_general(&random, &p, round / 4 * 2 + round % 2, full[random_between(&random, 0, 3)], &drawn);
+            make_general(&random, &p, round / 4 * 2 + round % 2,
+                         full[p.head_dim > 128 || p.head_dim_v > 128 ? 0 : random_between(&random, 0, 3)], &drawn);
         }
         const weft_schedule s = draw_schedule(&random, &p);
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
@@ -90,7 +98,7 @@ static void few_keys(void) {
     static const int32_t used[] = {3};
     static drawn_lengths lengths;
     lengths.all.kv_used = used; /* all of them, but it takes the general form */
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         weft_attention p = plain_backward(1, 2, 1, 130, used[0], 64 * (i + 1), WEFT_BF16, WEFT_MASK_NONE);
         p.lengths = lengths.all;
         p.scale = 500;
@@ -102,12 +110,12 @@ static void few_keys(void) {
 
 /* Workers that are given tiles as they come, since lengths are not known: the fifth tile of eight, the shortest of those
  * that five workers begin with, is done first, and waits for the adds of the sixth. Who took that one while the fifth still
- * waits would wait for ever. */
-static void few_workers(void) {
+ * waits would wait for ever. keys: of a tile. */
+static void few_workers(int32_t keys, int64_t dim) {
     uint64_t random = random_seed(246);
-    static const int32_t used[] = {1024};
+    const int32_t used[] = {8 * keys};
     static drawn_lengths lengths;
-    weft_attention p = plain_backward(1, 1, 1, 1024, 1024, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    weft_attention p = plain_backward(1, 1, 1, used[0], used[0], dim, WEFT_BF16, WEFT_MASK_CAUSAL);
     lengths.all.kv_used = used;
     p.lengths = lengths.all;
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -122,7 +130,7 @@ static void few_workers(void) {
 
 /* Biases that hide, and finite ones that are as low as a float can be: they hide nothing where a query sees only such. */
 static void low_biases(void) {
-    uint64_t random = random_seed(247);
+    uint64_t random = random_seed(248);
     static drawn_lengths none;
     for (int i = 0; i < 4; i++) {
         weft_attention p = plain_backward(1, 2, 1, 70, i < 2 ? 1 : 150, 64 * (i % 2 + 1), WEFT_BF16, WEFT_MASK_NONE);
@@ -139,22 +147,52 @@ static void low_biases(void) {
     }
 }
 
+/* Workers by side of the L2, as many as there are SMs and fewer. Returns in how many runs they were: in none where the L2
+ * has no sides. */
+static int sides(int64_t most) {
+    uint64_t random = random_seed(247);
+    static drawn_lengths none;
+    int placed = 0;
+    weft_attention p = plain_backward(1, 6, 3, most, most, 64, WEFT_BF16, WEFT_MASK_CAUSAL);
+    gradients x = gradients_new(&p, &none, 0, 1, &random);
+    for (int i = 0; i < 8; i++) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.order = i % 2 ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_BLOCK_FIRST_SWIZZLED;
+        s.dispatch = i / 2 % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
+        s.domains = 2;
+        s.workers = i / 4 ? 5 : 0;
+        weft_plan *plan = plan_new(&p, &s, "hopper_backward");
+        placed += ((const weft_cuda_plan *)plan->placed)->side_of_sm != 0;
+        weft_plan_destroy(plan);
+        gradients_run(&x, &s, "hopper_backward", 0);
+    }
+    gradients_free(&x);
+    return placed;
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
     weft_cuda_device device;
     open_gpu(90, &device);
     problems(rounds, most);
-    extremes(most, "hopper_backward");
+    extremes(most, 64, "hopper_backward");
+    extremes(most, 256, "hopper_backward");
     few_keys();
-    few_workers();
+    few_workers(128, 64);
+    few_workers(64, 192);
+    const int placed = sides(most);
     low_biases();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
-        repeats(most, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
+        repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
     }
-    repeats(most, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 2 : 100);
-    repeats(most, WEFT_BIAS, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    repeats(most, 256, 0, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    for (int64_t dim = 128; dim <= 192; dim += 64) {
+        repeats(most, dim, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    }
+    repeats(most, 128, WEFT_BIAS, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
-    printf("hopper_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
+    printf("hopper_backward_device: %d runs, %d failed, %d with workers by side, error at most %.2f of what is allowed\n",
+           runs, failures, placed, worst);
     return failures != 0;
 }

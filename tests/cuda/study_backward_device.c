@@ -91,8 +91,8 @@ int main(int argc, char **argv) {
         return 77;
     }
     features(rounds, most, argc > 3 ? argv[3] : NULL);
-    extremes(most, "study");
-    repeats(most, WEFT_SINKS, "study", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 2 : 100);
+    extremes(most, 64, "study");
+    repeats(most, 128, WEFT_SINKS, "study", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 2 : 100);
     streams(most, "study", rounds < ROUNDS ? 2 : 200);
     printf("study_backward_device: %d runs, %d failed, error at most %.2f of what is allowed\n", runs, failures, worst);
     return failures != 0;

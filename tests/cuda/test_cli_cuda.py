@@ -114,6 +114,19 @@ class Kernels(OnGpu):
         self.assertEqual(len(rows["schedules"]), 8)
         self.refused("it has no head dims above 256", "run", *problem, "--head-dim", "300")
 
+    def test_backward_by_side(self):
+        """The four mappings of the NUMA study, of which the swizzled ones are placed by the two sides of the L2."""
+        mappings = {"block-first", "block-first-swizzled", "head-first", "head-first-swizzled"}
+        problem = ["attention", *SMALL, "--backward", "--domains", "2", "--sweep", "shift", "--repeat", "1"]
+        for dispatch in ["static", "dynamic"]:
+            rows = json.loads(self.ok("compare", *problem, "--dispatch", dispatch, "--json"))["schedules"]
+            self.assertLessEqual(mappings, {row["schedule"].split()[1] for row in rows})
+            self.assertTrue(all(row["measured"]["seconds"] > 0 for row in rows))
+            for order in sorted(mappings):
+                result = json.loads(self.ok("run", *problem, "--order", order, "--dispatch", dispatch, "--json"))
+                self.assertEqual(result["kernel"], "attention_backward_bf16_d64__hopper_main")
+                self.assertTrue(result["check"]["passed"])
+
     def test_gemm(self):
         problem = ["gemm", "--m", "200", "--n", "136", "--k", "72", "--dtype", "bf16", "--device", "cuda"]
         result = json.loads(self.ok("run", *problem, "--beta", "0.5", "--batch", "2", "--repeat", "2", "--json"))

@@ -3,6 +3,7 @@
 #include "fake_images.h"
 
 #include "backward_trial.h"
+#include "cuda/sm90/backward/params.h"
 
 static weft_device gpu(void) {
     weft_device device = WEFT_DEVICE_INIT;
@@ -43,7 +44,9 @@ static void parameters(void **state) {
         p.batch = random_between(&random, 1, 2);
         p.seq = random_between(&random, 1, 100);
         p.kv_seq = random_between(&random, 1, 280);
-        p.head_dim = p.head_dim_v = random_between(&random, 0, 3) ? 8 : 72;
+        static const int64_t dims[][2] = {{8, 8}, {72, 72}, {72, 40}, {8, 8}, {192, 192}, {8, 8}, {192, 128}, {8, 8}};
+        const int64_t *drawn = dims[round % 8];
+        p.head_dim = drawn[0];
         p.dtype = round / 2 % 2 ? WEFT_BF16 : WEFT_FP16;
         p.mask = masks[round % 3];
         p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -100, 100) : 0;
@@ -55,7 +58,7 @@ static void parameters(void **state) {
             draw_mask(&random, &p);
         }
         draw_features(&random, &p, bits, 64, &lengths);
-        p.head_dim_v = p.head_dim;
+        p.head_dim_v = drawn[1];
         const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;
         s.sweep = weft_sweep_folds(s.sweep) && (!causal || p.sequences > 0) ? WEFT_SWEEP_SHIFT : s.sweep;
@@ -87,7 +90,7 @@ static void launches(void **state) {
         const weft_cuda_plan *c = plan->placed;
         assert_int_equal(c->pass_count, 3);
         assert_string_equal(weft_plan_kernel(plan), "attention_backward_bf16_d128__hopper_main");
-        assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_FORWARD : WEFT_SWEEP_SHIFT);
+        assert_int_equal(plan->schedule.sweep, grid ? WEFT_SWEEP_DESCENDING : WEFT_SWEEP_SHIFT);
         assert_int_equal(plan->schedule.dispatch, grid ? WEFT_DISPATCH_GRID : WEFT_DISPATCH_DYNAMIC);
         assert_int_equal(weft_plan_workspace(plan), 4 * 2 * 2 * (64 * 128 + 2 * 64 + 1) + 2 * 2 * 2 * plan->walk.cols);
         const int before = counts()->launches, together = counts()->cooperative;
@@ -147,6 +150,42 @@ static void forms(void **state) {
     nothing_left();
 }
 
+/* The smallest variant that has room for both head dims; the wide ones have tiles of 64 keys, and two counters a block. */
+static void depths(void **state) {
+    (void)state;
+    const struct {
+        int64_t dim, dim_v;
+        const char *variant;
+    } rows[] = {
+        {8, 8, "d64"},      {64, 64, "d64"},         {64, 72, "d128"},       {128, 64, "d128"},  {136, 136, "d192"},
+        {192, 192, "d192"}, {192, 128, "d192_v128"}, {136, 64, "d192_v128"}, {128, 136, "d192"}, {200, 200, "d256"},
+        {256, 256, "d256"}, {256, 128, "d256"},      {64, 256, "d256"},
+    };
+    const weft_device device = gpu();
+    weft_plan *plan;
+    char name[64];
+    open_fake();
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
+        weft_attention p = plain_backward(1, 2, 1, 100, 300, rows[i / 2].dim, WEFT_FP16, WEFT_MASK_CAUSAL);
+        p.head_dim_v = rows[i / 2].dim_v;
+        p.softcap = i % 2 ? 30 : 0;
+        assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+        snprintf(name, sizeof name, "attention_backward_fp16_%s__hopper%s_main", rows[i / 2].variant,
+                 i % 2 ? "_general" : "");
+        assert_string_equal(weft_plan_kernel(plan), name);
+        const int wide = rows[i / 2].dim > 128 || rows[i / 2].dim_v > 128;
+        assert_int_equal(plan->schedule.tile_n, wide ? 64 : 128);
+        assert_int_equal(plan->walk.cols, wide ? 5 : 3);
+        if (wide) {
+            const size_t blocks = 2 * 2, depth = rows[i / 2].variant[1] == '1' ? 192 : 256;
+            assert_int_equal(weft_plan_workspace(plan),
+                             4 * blocks * (64 * depth + 2 * 64 + 2 + i % 2) + 2 * blocks * (size_t)plan->walk.cols);
+        }
+        weft_plan_destroy(plan);
+    }
+    nothing_left();
+}
+
 /* Every order of heads has turns, with any number of workers. */
 static void orders(void **state) {
     (void)state;
@@ -164,6 +203,51 @@ static void orders(void **state) {
             gradients_free(&x);
             nothing_left();
         }
+    }
+}
+
+/* Where an order has domains, workers take their numbers by the side of the L2 that they are on: every SM has a CTA, of
+ * which some may have nothing to do. Not where tiles take turns as they are handed out, nor in a captured launch. */
+static void sides(void **state) {
+    (void)state;
+    uint64_t random = random_seed(246);
+    static drawn_lengths none;
+    weft_device device = gpu();
+    device.kernel = "hopper_backward";
+    open_fake();
+    for (int round = 0; round < 16; round++) {
+        const int dynamic = round % 2, heads = round / 2 % 2, known = round / 4 % 2, few = round / 8 % 2;
+        weft_attention p = plain_backward(1, 6, 6, 70, 500, 8, WEFT_BF16, WEFT_MASK_CAUSAL);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        weft_plan *plan;
+        p.extras = known ? 0 : WEFT_KV_USED;
+        s.order = heads ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_BLOCK_FIRST_SWIZZLED;
+        s.domains = 2;
+        s.dispatch = dynamic ? WEFT_DISPATCH_DYNAMIC : WEFT_DISPATCH_STATIC;
+        s.workers = few ? 4 : 0;
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        const weft_cuda_plan *c = plan->placed;
+        const int by_side = !dynamic || known;
+        const weft_attention_gradients data = {.q = &p, .k = &p, .v = &p, .o = &p, .grad_o = &p};
+        uint64_t counter = 0;
+        const weft_counters own = {.own = &counter}, captured = {.is_captured = 1};
+        weft_hopper_backward_params to;
+        assert_int_equal(c->side_of_sm != 0, by_side);
+        assert_int_equal(c->main->grid, few ? 4 : 12);
+        assert_true(!by_side || (c->tickets && c->side_grid == 12));
+        assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &own, &to, NULL), WEFT_OK);
+        assert_true(by_side ? to.side_of_sm[0] == 0 && to.side_of_sm[2] == 1 : !to.side_of_sm);
+        assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &captured, &to, NULL), WEFT_OK);
+        assert_null(to.side_of_sm);
+        weft_plan_destroy(plan);
+        if (known) {
+            const int together = counts()->cooperative;
+            gradients x = gradients_new(&p, &none, 0, 1, &random);
+            gradients_run(&x, &s, "hopper_backward", 0);
+            gradients_free(&x);
+            assert_true(counts()->cooperative > together);
+        }
+        nothing_left();
     }
 }
 
@@ -196,8 +280,17 @@ static void refusals(void **state) {
     assert_non_null(strstr(weft_plan_kernel(plan), "__study"));
     weft_plan_destroy(plan);
     p = problem();
-    p.head_dim = p.head_dim_v = 192;
-    is_refused(&p, NULL, "for head_dim 192");
+    p.head_dim = p.head_dim_v = 264;
+    is_refused(&p, NULL, "it has no head dims above 256");
+    p = problem();
+    p.head_dim = p.head_dim_v = 196;
+    is_refused(&p, NULL, "it has no head dims that are no multiple of 8");
+    p = problem();
+    p.head_dim_v = 256;
+    p.head_dim = 128;
+    s.tile_n = 128;
+    is_refused(&p, &s, "it has no tiles of 0x128 for head_dim 128 and head_dim_v 256");
+    s.tile_n = 0;
     p = problem();
     p.scale = -1;
     is_refused(&p, NULL, "it takes scales from 1e-30 to 1e30, not -1");
@@ -212,8 +305,8 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(forms),
-        cmocka_unit_test(orders),     cmocka_unit_test(refusals),
+        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(forms),    cmocka_unit_test(depths),
+        cmocka_unit_test(orders),     cmocka_unit_test(sides),    cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

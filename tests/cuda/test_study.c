@@ -95,6 +95,42 @@ static void workers_by_side(void **state) {
     nothing_left();
 }
 
+/* A kernel whose workers find their sides themselves is left as it is, and refused where the order has no sides. */
+static void backward_by_side(void **state) {
+    (void)state;
+    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_device device = WEFT_DEVICE_INIT;
+    weft_study *study;
+    weft_bench *bench;
+    weft_message message;
+    script(NULL);
+    assert_int_equal(weft_study_open(&study, 0, NULL), WEFT_OK);
+    p.operation = WEFT_ATTENTION_BACKWARD;
+    p.heads = p.kv_heads = 4;
+    p.seq = p.kv_seq = 150;
+    p.head_dim = 64;
+    p.dtype = WEFT_BF16;
+    s.dispatch = WEFT_DISPATCH_STATIC;
+    s.domains = 2;
+    device.kind = WEFT_DEVICE_CUDA;
+    device.kernel = "hopper_backward";
+    for (int swizzled = 0; swizzled < 2; swizzled++) {
+        weft_plan *plan;
+        s.order = swizzled ? WEFT_ORDER_HEAD_FIRST_SWIZZLED : WEFT_ORDER_HEAD_FIRST;
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        assert_int_equal(weft_bench_open(&bench, plan, NULL, NULL), WEFT_OK);
+        const weft_status status = weft_study_place_by_side(study, bench, plan, &message);
+        assert_int_equal(status, swizzled ? WEFT_OK : WEFT_UNSUPPORTED);
+        assert_true(swizzled || strcmp(message.text, "the workers of kernel hopper_backward are not placed by side") == 0);
+        assert_int_equal(((const weft_cuda_plan *)plan->placed)->worker_of_sm, 0);
+        weft_bench_close(bench);
+        weft_plan_destroy(plan);
+    }
+    weft_study_close(study);
+    nothing_left();
+}
+
 static void probed(void **state) {
     (void)state;
     weft_probe probe = WEFT_PROBE_INIT;
@@ -119,6 +155,6 @@ static void probed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(results_come_back), cmocka_unit_test(workers_by_side),
-                                       cmocka_unit_test(probed)};
+                                       cmocka_unit_test(backward_by_side), cmocka_unit_test(probed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -293,6 +293,29 @@ static void tiles_on_time_do_not_wait(void **state) {
                      N + 1);
 }
 
+/* Under dynamic dispatch, too, a worker has the positions of one domain where the order has domains. */
+static void domains_are_kept(void **state) {
+    (void)state;
+    uint64_t random = random_seed(93);
+    int64_t kept = 0;
+    for (int round = 0; random_round(&random, &round, 600); round++) {
+        drawn_lengths lengths;
+        weft_timetable table;
+        const weft_attention p = random_problem(&random, &lengths);
+        weft_plan *plan = random_plan(&random, &p, &table);
+        const weft_walk *walk = &plan->walk;
+        const int by_domain = walk->order.kind == WEFT_ORDER_HEAD_FIRST_SWIZZLED ||
+                              walk->order.kind == WEFT_ORDER_BLOCK_FIRST_SWIZZLED || walk->order.kind == WEFT_ORDER_CUSTOM;
+        const int64_t domains = by_domain ? walk->order.domains : 1;
+        for (int64_t i = 0; walk->next && domains <= walk->workers && i < walk->order.count; i++) {
+            assert_true(walk->next[i] == walk->order.count || walk->next[i] % domains == i % domains);
+            kept += domains > 1 && walk->next[i] < walk->order.count;
+        }
+        destroy(plan, &table);
+    }
+    assert_true(kept > 0);
+}
+
 /* Turns are of single tiles, and of so many. */
 static void others_take_no_turns(void **state) {
     (void)state;
@@ -321,9 +344,8 @@ static void others_take_no_turns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_turn_once),
-        cmocka_unit_test(nobody_waits_for_ever),
-        cmocka_unit_test(tiles_on_time_do_not_wait),
+        cmocka_unit_test(every_turn_once),           cmocka_unit_test(nobody_waits_for_ever),
+        cmocka_unit_test(tiles_on_time_do_not_wait), cmocka_unit_test(domains_are_kept),
         cmocka_unit_test(others_take_no_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

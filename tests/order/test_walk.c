@@ -196,8 +196,8 @@ static void workers_by_side(void **state) {
     uint64_t random = random_seed(9);
     for (int i = 0; random_round(&random, &i, 2000); i++) {
         const weft_grid tiles = {1, random_between(&random, 1, 20), random_between(&random, 1, 20)};
-        const int64_t places = 2 * random_between(&random, 1, MAX_WORKERS / 4),
-                      takers = places + random_between(&random, 0, 9);
+        const int64_t places = 2 * random_between(&random, 1, MAX_WORKERS / 4), count = tiles.rows * tiles.cols;
+        const int64_t takers = (places < count ? places : count) + random_between(&random, 0, 9);
         const weft_dispatch dispatch = i % 2 ? WEFT_DISPATCH_STATIC : WEFT_DISPATCH_DYNAMIC;
         const int lopsided = i % 3 == 0;
         static unsigned char seen[MAX_TILES];

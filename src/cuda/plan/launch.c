@@ -19,7 +19,7 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
     if (status) {
         return status;
     }
-    const uint32_t grid = c->side_of_sm && !counters->is_captured ? c->side_grid : pass->grid;
+    const uint32_t grid = c->side_of_sm && pass == c->main && !counters->is_captured ? c->side_grid : pass->grid;
     const weft_schedule *s = &plan->schedule;
     const uint32_t ctas = (uint32_t)(s->cluster_m * s->cluster_n * s->split);
     const unsigned threads = (unsigned)pass->choice.threads, shared = pass->choice.shared_bytes;
@@ -36,7 +36,8 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
     if (overlaps) {
         attributes[count++] = (weft_cu_launch_attribute){WEFT_CU_LAUNCH_OVERLAP, {1}};
     }
-    if (pass == c->main && c->together) { /* workers wait for each other: all run, or none */
+    /* Workers wait for each other: all run, or none. */
+    if (pass == c->main && (c->together || (c->timetable && walk.dispatch == WEFT_DISPATCH_STATIC))) {
         attributes[count++] = (weft_cu_launch_attribute){WEFT_CU_LAUNCH_COOPERATIVE, {1}};
     }
     if (count == 0) {

@@ -237,10 +237,12 @@ static weft_status place_timetable(weft_plan *plan, weft_message *message) {
     return status;
 }
 
-/* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance. */
+/* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance; and
+ * tiles that take turns without a timetable are handed out in the order of their turns, to both sides alike. */
 static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
     const int dealt = weft_schedule_by_domain(s) && s->domains == 2;
-    return c->family->by_side && dealt && s->dispatch != WEFT_DISPATCH_GRID;
+    const int in_turn = c->family->takes_turns && s->dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next;
+    return c->family->by_side && dealt && !in_turn && s->dispatch != WEFT_DISPATCH_GRID;
 }
 
 void weft_cuda_facts(const weft_plan *plan, weft_kernel_facts *facts) {

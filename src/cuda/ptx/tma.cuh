@@ -66,9 +66,10 @@ static __device__ __forceinline__ void bulk_add(float *to, uint32_t from, uint32
                  : "memory");
 }
 
-/* Orders a thread's accesses, of any memory, with those of the copy engine that it asks for before and after. */
-static __device__ __forceinline__ void fence_for_async() {
-    asm volatile("fence.proxy.async;" ::: "memory");
+/* Orders a thread's accesses of global memory with those of the copy engine that it asks for before and after. Of all memory
+ * it would also wait until shared memory is still, which it never is while products read it. */
+static __device__ __forceinline__ void fence_global_for_async() {
+    asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
 /* What ordinary stores wrote to shared memory becomes visible to the copy engine and the tensor cores: by each writing

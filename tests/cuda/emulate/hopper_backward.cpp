@@ -13,7 +13,7 @@ extern "C" {
 
 template <class S> static void begin() {
     emulated_barriers_begin();
-    emulated_copies_begin(S::bytes + 1024);
+    emulated_copies_begin(S::bytes + WEFT_HOPPER_BACKWARD_DESK);
 }
 
 static void end() {
@@ -33,17 +33,17 @@ static int run(unsigned grid, unsigned threads, weft_hopper_backward_params *p) 
 
 int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters) {
     weft_hopper_backward_params *p = (weft_hopper_backward_params *)parameters;
-#define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, queries, form)                                                  \
+#define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                                   \
     if (strcmp(kernel, #symbol "_begin") == 0) {                                                                           \
-        return run<backward_shape<WEFT_##DTYPE, depth, queries, form>, symbol##_begin>(                                    \
+        return run<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>, symbol##_begin>(                  \
             grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                                                  \
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_main") == 0) {                                                                            \
-        return run<backward_shape<WEFT_##DTYPE, depth, queries, form>, symbol##_main>(grid, WEFT_HOPPER_BACKWARD_THREADS,  \
-                                                                                      p);                                  \
+        return run<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>, symbol##_main>(                   \
+            grid, WEFT_HOPPER_BACKWARD_THREADS, p);                                                                        \
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_end") == 0) {                                                                             \
-        return run<backward_shape<WEFT_##DTYPE, depth, queries, form>, symbol##_end>(                                      \
+        return run<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>, symbol##_end>(                    \
             grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                                                  \
     }
 #include "cuda/sm90/backward/variants.def"

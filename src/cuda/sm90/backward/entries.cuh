@@ -2,16 +2,16 @@
  * cmake/kernels.cmake of this file and of the rows that name them. */
 #include "cuda/sm90/backward/kernel.cuh"
 
-#define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, queries, form)                                                  \
+#define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                                   \
     extern "C" __global__ void __launch_bounds__(WEFT_HOPPER_BACKWARD_QUERY_THREADS)                                       \
         symbol##_begin(const __grid_constant__ weft_hopper_backward_params p) {                                            \
-        backward_begin<backward_shape<WEFT_##DTYPE, depth, queries, form>>(p);                                             \
+        backward_begin<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>>(p);                           \
     }                                                                                                                      \
     extern "C" __global__ void __launch_bounds__(WEFT_HOPPER_BACKWARD_THREADS, 1)                                          \
         symbol##_main(const __grid_constant__ weft_hopper_backward_params p) {                                             \
-        backward_main<backward_shape<WEFT_##DTYPE, depth, queries, form>>(p);                                              \
+        backward_main<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>>(p);                            \
     }                                                                                                                      \
     extern "C" __global__ void __launch_bounds__(WEFT_HOPPER_BACKWARD_QUERY_THREADS)                                       \
         symbol##_end(const __grid_constant__ weft_hopper_backward_params p) {                                              \
-        backward_end<backward_shape<WEFT_##DTYPE, depth, queries, form>>(p);                                               \
+        backward_end<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>>(p);                             \
     }

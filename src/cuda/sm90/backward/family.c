@@ -20,8 +20,6 @@ _Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, 
 /* The launches of a run: see params.h. */
 enum { BEGIN = 0, MAIN = 1, END = 2, LAUNCHES = 3 };
 
-enum { KEYS = WEFT_HOPPER_BACKWARD_KEYS };
-
 /* All blocks of so many queries: CTAs of the first and the last launch. */
 static int64_t all_blocks(const weft_attention *p, int32_t queries) {
     return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
@@ -34,11 +32,11 @@ enum {
     FULL = GENERAL | WEFT_HAS_BIAS | WEFT_HAS_DROPOUT
 };
 
-/* The form that a problem needs: the least that will do. */
+/* The form that a problem needs: the least that will do. Each has variants for V of another head dim. */
 static int32_t form_of(const weft_attention *p) {
-    return !weft_attention_lacks(p, 0)         ? WEFT_HOPPER_BACKWARD_PLAIN
-           : !weft_attention_lacks(p, GENERAL) ? WEFT_HOPPER_BACKWARD_GENERAL
-                                               : WEFT_HOPPER_BACKWARD_FULL;
+    return !weft_attention_lacks(p, WEFT_HAS_OTHER_DIM)             ? WEFT_HOPPER_BACKWARD_PLAIN
+           : !weft_attention_lacks(p, GENERAL | WEFT_HAS_OTHER_DIM) ? WEFT_HOPPER_BACKWARD_GENERAL
+                                                                    : WEFT_HOPPER_BACKWARD_FULL;
 }
 
 /* Heads that share keys, where lengths are known: see weft_cuda_family. */
@@ -50,7 +48,7 @@ static int64_t members(const weft_plan *plan) {
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const char *lacks = weft_attention_lacks(p, FULL);
+    const char *lacks = weft_attention_lacks(p, FULL | WEFT_HAS_OTHER_DIM);
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
@@ -70,9 +68,6 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     }
     if (all_blocks(p, 64) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
-    }
-    if (p->kv_seq / KEYS + p->sequences >= UINT16_MAX) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, KEYS);
     }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
@@ -103,14 +98,19 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     }
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_backward_variant *v = &variants[i];
-        const int takes = v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth;
-        best = takes && (!best || v->depth < best->depth) ? v : best;
+        const int takes =
+            v->dtype == p->dtype && v->form == form_of(p) && p->head_dim <= v->depth && p->head_dim_v <= v->depth_v;
+        best = takes && (!best || v->depth + v->depth_v < best->depth + best->depth_v) ? v : best;
     }
-    if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != KEYS)) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64,
-                         s->tile_m, s->tile_n, p->head_dim);
+    if (!best || (s->tile_m != 0 && s->tile_m != best->queries) || (s->tile_n != 0 && s->tile_n != best->keys)) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 " and head_dim_v %" PRId64,
+                         s->tile_m, s->tile_n, p->head_dim, p->head_dim_v);
     }
-    *choice = (weft_cuda_choice){best->module,       best->main, best->queries, KEYS, WEFT_HOPPER_BACKWARD_THREADS,
+    if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
+    }
+    *choice = (weft_cuda_choice){best->module,       best->main, best->queries, best->keys, WEFT_HOPPER_BACKWARD_THREADS,
                                  best->shared_bytes, .ctas = 1};
     return WEFT_OK;
 }
@@ -138,11 +138,12 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
 /* Heads of a section, whose tiles are dealt together. The more there are, the fewer tiles of each head are at work at a
  * time, and the less they wait for each other; but their Q, dO and sums of dQ are to stay in the L2. */
 static int64_t section(const weft_attention *p, const weft_cuda_device *device, int64_t queries) {
-    const int masked = p->mask != WEFT_MASK_NONE;
+    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads;
     const int64_t lines = p->batch * p->kv_heads, blocks = weft_ceil_divide(p->seq, queries);
-    const int64_t apart = weft_ceil_divide((masked ? 8 : 4) * (int64_t)device->multiprocessors, blocks);
+    const int64_t factor = !masked ? 4 : shared ? 8 : 16;
+    const int64_t apart = weft_ceil_divide(factor * (int64_t)device->multiprocessors, blocks);
     const int64_t fit = (masked ? 2 : 1) * (int64_t)device->l2_bytes / (3 * 8 * p->seq * p->head_dim);
-    const int64_t wanted = weft_smaller(apart, weft_larger(fit, 8));
+    const int64_t wanted = weft_smaller(apart, weft_larger(fit, masked ? 16 : 8));
     return weft_ceil_divide(lines, weft_larger((4 * lines + 3 * wanted) / (4 * wanted), 1)); /* of equal size */
 }
 
@@ -158,24 +159,31 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
         schedule->group = section(&plan->attention, device, choice->tile_m);
     }
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
-        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_FORWARD
-                          : known                                  ? WEFT_SWEEP_SHIFT
-                                                                   : WEFT_SWEEP_CLIMB;
+        /* CTAs that come as they come add as they start: who starts later must not be ahead. */
+        schedule->sweep = schedule->dispatch == WEFT_DISPATCH_GRID && schedule->order == WEFT_ORDER_REVERSE
+                              ? WEFT_SWEEP_FORWARD
+                          : schedule->dispatch == WEFT_DISPATCH_GRID ? WEFT_SWEEP_DESCENDING
+                          : known                                    ? WEFT_SWEEP_SHIFT
+                                                                     : WEFT_SWEEP_CLIMB;
     }
     if (schedule->dispatch == WEFT_DISPATCH_CHOOSE) {
         schedule->dispatch = WEFT_DISPATCH_DYNAMIC;
     }
 }
 
-/* The workspace in floats: sums of dQ, two numbers for each query, a word for each block and, general, a part of a sink's
- * gradient; and half of one for the turn of each tile at each block. */
+/* The workspace in floats: sums of dQ, two numbers for each query, a word or two for each block and, general, a part of a
+ * sink's gradient; and half of one for the turn of each tile at each block. */
 static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
 }
 
-/* Of each block. */
-static int64_t words_of(const weft_hopper_backward_variant *v) {
-    return v->form == WEFT_HOPPER_BACKWARD_PLAIN ? 1 : 2;
+/* Of each block: counters of adds, and a part of a sink's gradient. */
+static int32_t counters_of(const weft_hopper_backward_variant *v) {
+    return WEFT_HOPPER_BACKWARD_COUNTERS(v->keys);
+}
+
+static int32_t words_of(const weft_hopper_backward_variant *v) {
+    return counters_of(v) + (v->form != WEFT_HOPPER_BACKWARD_PLAIN);
 }
 
 static size_t workspace(const weft_plan *plan) {
@@ -186,20 +194,21 @@ static size_t workspace(const weft_plan *plan) {
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
-                            int64_t seq, int64_t heads, int32_t rows, weft_tensor_map *map, weft_message *message) {
+                            int64_t dims, int64_t seq, int64_t heads, int32_t rows, weft_tensor_map *map,
+                            weft_message *message) {
     const weft_attention *p = &plan->attention;
     const weft_tensor_view view = {.data = data,
                                    .dtype = p->dtype,
                                    .rank = 4,
-                                   .length = {p->head_dim, seq, heads, p->batch},
+                                   .length = {dims, seq, heads, p->batch},
                                    .stride = {1, strides->seq, strides->head, strides->batch},
                                    .box = {64, rows, 1, 1},
                                    .swizzle = 1};
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
-/* blocks: of queries, all of them. */
-static void fill_scores(const weft_attention *p, const weft_attention_gradients *data, int64_t blocks,
+/* counters: of adds, all of them. */
+static void fill_scores(const weft_attention *p, const weft_attention_gradients *data, int64_t counters,
                         weft_hopper_backward_params *to) {
     const double log2_e = 1.4426950408889634;
     weft_hopper_backward_scores *s = &to->scores;
@@ -211,7 +220,7 @@ static void fill_scores(const weft_attention *p, const weft_attention_gradients 
     s->alibi_stride = p->alibi_stride;
     s->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
     s->grad_sinks = s->sinks ? data->grad_sinks : NULL;
-    s->sink_parts = (void *)(to->adds + blocks);
+    s->sink_parts = (void *)(to->adds + counters);
 }
 
 static void fill_full(const weft_attention *p, const weft_attention_gradients *data, weft_hopper_backward_full *to) {
@@ -242,11 +251,12 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         return weft_fail(message, WEFT_INVALID, "o is null, and is not computed again on a GPU");
     }
     memset(to, 0, sizeof *to);
-    if ((status = make_map(plan, "q", data->q, &p->q_strides, p->seq, p->heads, v->queries, &to->q, message)) ||
-        (status =
-             make_map(plan, "grad_o", data->grad_o, &p->o_strides, p->seq, p->heads, v->queries, &to->grad_o, message)) ||
-        (status = make_map(plan, "k", data->k, &p->k_strides, p->kv_seq, p->kv_heads, KEYS, &to->k, message)) ||
-        (status = make_map(plan, "v", data->v, &p->v_strides, p->kv_seq, p->kv_heads, KEYS, &to->v, message))) {
+    const int64_t d = p->head_dim, dv = p->head_dim_v;
+    if ((status = make_map(plan, "q", data->q, &p->q_strides, d, p->seq, p->heads, v->queries, &to->q, message)) ||
+        (status = make_map(plan, "grad_o", data->grad_o, &p->o_strides, dv, p->seq, p->heads, v->queries, &to->grad_o,
+                           message)) ||
+        (status = make_map(plan, "k", data->k, &p->k_strides, d, p->kv_seq, p->kv_heads, v->keys, &to->k, message)) ||
+        (status = make_map(plan, "v", data->v, &p->v_strides, dv, p->kv_seq, p->kv_heads, v->keys, &to->v, message))) {
         return status;
     }
     to->o = data->o;
@@ -270,15 +280,17 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;
+    to->head_dim_v = (int32_t)p->head_dim_v;
     const weft_slice slice = weft_attention_slice(p);
     to->causal = p->mask != WEFT_MASK_NONE;
     to->offset = (int32_t)(slice.high > p->kv_seq ? p->kv_seq : slice.high < -p->seq ? -p->seq : slice.high); /* clamp */
     to->scale = (float)p->scale;
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
     to->counter = counters->own;
+    to->side_of_sm = counters->own ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
     to->walk = *walk;
     if (v->form != WEFT_HOPPER_BACKWARD_PLAIN) {
-        fill_scores(p, data, all_blocks(p, v->queries), to);
+        fill_scores(p, data, all_blocks(p, v->queries) * counters_of(v), to);
     }
     if (v->form == WEFT_HOPPER_BACKWARD_FULL) {
         fill_full(p, data, &to->full);
@@ -299,4 +311,5 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .takes_turns = 1,
     .members = members,
     .fill = fill,
+    .by_side = 1,
 };

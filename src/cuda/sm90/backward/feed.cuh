@@ -83,11 +83,11 @@ backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_for
     }
 }
 
-template <class S>
+template <int BOXES>
 static __device__ __forceinline__ void backward_load(uint32_t to, uint32_t box_bytes, const weft_tensor_map &map,
                                                      uint32_t barrier, int row, int head, int batch) {
 #pragma unroll
-    for (int box = 0; box < S::boxes; box++) {
+    for (int box = 0; box < BOXES; box++) {
         tma_load_4d(to + box * box_bytes, &map, barrier, box * 64, row, head, batch);
     }
 }
@@ -98,11 +98,64 @@ static __device__ __forceinline__ bool backward_takes_late(const weft_hopper_bac
     return p.walk.dispatch == WEFT_DISPATCH_DYNAMIC && !p.walk.next;
 }
 
+/* Where the producer is: the stages of Q, with which steps go, and those of dO. Narrow, a stage has both. */
+template <class S> struct backward_rings {
+    const weft_hopper_backward_params &p;
+    backward_desk<S> &desk;
+    uint32_t base;
+    backward_slot<S::stages> slot;
+
+    /* Has Q, dO and numbers of a step copied. */
+    __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const backward_course &at) {
+        const uint32_t full = shared_address(&desk.full[slot.index]), to = base + S::ring_at + slot.index * S::stage_bytes;
+        const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
+        const int head = job.head * p.group + at.head, row = at.block * S::queries;
+        const int64_t line = backward_block(p, job, at) * S::queries;
+        mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
+        desk.steps[slot.index] = backward_step_at<S>(p, job, at);
+        mbarrier_expect(full, 2 * S::q_bytes + S::numbers_bytes);
+        backward_load<S::boxes>(to, S::q_box, p.q, full, row, head, job.batch);
+        bulk_load(numbers, p.log2_sums + line, S::queries * 4, full);
+        backward_load<S::boxes>(to + S::q_bytes, S::q_box, p.grad_o, full, row, head, job.batch);
+        bulk_load(numbers + S::queries * 4, p.deltas + line, S::queries * 4, full);
+        slot.next();
+    }
+};
+
+template <class S> struct backward_wide_rings {
+    const weft_hopper_backward_params &p;
+    backward_desk<S> &desk;
+    uint32_t base;
+    backward_slot<S::stages> slot;
+    backward_slot<S::o_stages> o_slot;
+
+    __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const backward_course &at) {
+        const uint32_t full = shared_address(&desk.full[slot.index]);
+        const uint32_t o_full = shared_address(&desk.links.o_full[o_slot.index]);
+        const int head = job.head * p.group + at.head, row = at.block * S::queries;
+        const int64_t line = backward_block(p, job, at) * S::queries;
+        mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
+        desk.steps[slot.index] = backward_step_at<S>(p, job, at);
+        mbarrier_expect(full, S::q_bytes + S::numbers_bytes);
+        backward_load<S::boxes>(base + S::ring_at + slot.index * S::q_bytes, S::q_box, p.q, full, row, head, job.batch);
+        bulk_load(base + S::numbers_at + slot.index * S::numbers_bytes, p.log2_sums + line, S::queries * 4, full);
+        mbarrier_wait(shared_address(&desk.links.o_empty[o_slot.index]), o_slot.parity ^ 1);
+        mbarrier_expect(o_full, S::o_bytes + S::numbers_bytes);
+        backward_load<S::boxes_v>(base + S::o_ring_at + o_slot.index * S::o_bytes, S::q_box, p.grad_o, o_full, row, head,
+                                  job.batch);
+        bulk_load(base + S::deltas_at + o_slot.index * S::numbers_bytes, p.deltas + line, S::queries * 4, o_full);
+        slot.next();
+        o_slot.next();
+    }
+};
+
 template <class S>
 static __device__ __forceinline__ void backward_produce(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                         uint32_t base) {
-    desk.worker = weft_worker_start_at(&p.walk, blockIdx.x, p.counter);
-    backward_slot<S::stages> slot;
+    const int64_t number =
+        p.side_of_sm ? weft_worker_by_side(&p.walk, p.side_of_sm[sm_index()], p.counter) : (int64_t)blockIdx.x;
+    desk.worker = weft_worker_start_at(&p.walk, number, p.counter);
+    std::conditional_t<S::wide, backward_wide_rings<S>, backward_rings<S>> rings = {p, desk, base};
     for (uint32_t tiles = 0;; tiles++) {
         if (tiles > 0 && backward_takes_late(p)) {
             mbarrier_wait(shared_address(&desk.job_done), (tiles - 1) % 2);
@@ -118,22 +171,11 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
             mbarrier_arrive(kv_full);
             return;
         }
-        mbarrier_expect(kv_full, 2 * S::kv_bytes);
-        backward_load<S>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, job.head, job.batch);
-        backward_load<S>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, job.head, job.batch);
-        for (backward_course at(job, p.group); at.left > 0; at.next(), slot.next()) {
-            const uint32_t full = shared_address(&desk.full[slot.index]),
-                           to = base + S::ring_at + slot.index * S::stage_bytes;
-            const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
-            const int head = job.head * p.group + at.head, row = at.block * S::queries;
-            const int64_t line = backward_block(p, job, at) * S::queries;
-            mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
-            desk.steps[slot.index] = backward_step_at<S>(p, job, at);
-            mbarrier_expect(full, 2 * S::q_bytes + S::numbers_bytes);
-            backward_load<S>(to, S::q_box, p.q, full, row, head, job.batch);
-            bulk_load(numbers, p.log2_sums + line, S::queries * 4, full);
-            backward_load<S>(to + S::q_bytes, S::q_box, p.grad_o, full, row, head, job.batch);
-            bulk_load(numbers + S::queries * 4, p.deltas + line, S::queries * 4, full);
+        mbarrier_expect(kv_full, S::kv_bytes + S::v_bytes);
+        backward_load<S::boxes>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, job.head, job.batch);
+        backward_load<S::boxes_v>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, job.head, job.batch);
+        for (backward_course at(job, p.group); at.left > 0; at.next()) {
+            rings.feed(job, at);
         }
     }
 }
@@ -195,33 +237,53 @@ static __device__ __forceinline__ int backward_block_at(const backward_job &job,
     return beyond > 0 ? job.wrap + (beyond - 1) * job.direction : block;
 }
 
-/* Adds a block of dQ to its sums, when it is this tile's turn. One lane. */
+/* Adds a block of dQ, or wide a half of one, to its sums, when it is this tile's turn. One lane. adder: who adds; number:
+ * how many it has added so far. */
 template <class S>
-static __device__ __forceinline__ void backward_add_block(const weft_hopper_backward_params &p, int64_t block,
-                                                          uint32_t turn, uint32_t from, uint64_t &empty) {
-    float *to = p.sums + block * (S::queries * S::depth);
-    while (turn > 0 && grid_load_acquire(p.adds + block) != turn) {
+static __device__ __forceinline__ void backward_add_block(const weft_hopper_backward_params &p, backward_desk<S> &desk,
+                                                          uint32_t base, uint32_t adder, uint32_t number, int64_t block,
+                                                          uint32_t turn) {
+    const uint32_t part = S::counters > 1 ? adder : 0; /* of the block */
+    uint32_t *adds = p.adds + block * S::counters + part;
+    char *to = (char *)p.sums + (block * (S::queries * S::depth * 4) + part * S::part_bytes);
+    const auto await_turn = [&] {
+        while (turn > 0 && grid_load_acquire(adds) != turn) {
+        }
+    };
+    if constexpr (S::wide) { /* it has every step, and asks while dQ is not there yet: answers are late */
+        await_turn();
     }
-    if (turn > 0) {
-        fence_for_async();
-        bulk_add(to, from, S::dq_bytes);
-    } else {
-        bulk_store(to, from, S::dq_bytes);
+#pragma unroll
+    for (int piece = 0; piece < S::pieces; piece++) {
+        const uint32_t use = number * S::pieces + piece, place = use % S::places;
+        const uint32_t from = base + S::dq_at + adder * S::adder_bytes + place * S::place_bytes;
+        mbarrier_wait(shared_address(&desk.dq_full[adder][place]), use / S::places % 2);
+        if constexpr (!S::wide) {
+            await_turn();
+        }
+        if (turn > 0) {
+            fence_global_for_async();
+            bulk_add((float *)(to + piece * S::place_bytes), from, S::piece_bytes(piece));
+        } else {
+            bulk_store(to + piece * S::place_bytes, from, S::piece_bytes(piece));
+        }
+        tma_store_commit();
+        tma_store_wait_read<0>();
+        mbarrier_arrive(shared_address(&desk.dq_empty[adder][place]));
     }
-    tma_store_commit();
-    tma_store_wait_read<0>();
-    mbarrier_arrive(shared_address(&empty));
     tma_store_wait<0>();
-    fence_for_async();
-    grid_add_release(p.adds + block, 1);
+    fence_global_for_async();
+    grid_add_release(adds, 1);
 }
 
-/* A warp adds dQ of every other step to the sums in memory: one those of even numbers, another those of odd ones, so that
- * one goes on while the other waits for its add to be done. It asks for the turns of 32 of its steps long before the first:
- * while products read shared memory, loads take longer than a step. */
+/* A warp adds dQ to the sums in memory. Narrow, it has every other step: one warp those of even numbers, another those of
+ * odd ones, so that one goes on while the other waits for its add to be done. Wide, it has one warpgroup's half of each. It
+ * asks for the turns of 32 of its steps long before the first: while products read shared memory, loads take longer than a
+ * step. */
 template <class S>
 static __device__ __forceinline__ void backward_add(const weft_hopper_backward_params &p, backward_desk<S> &desk,
-                                                    uint32_t base, uint32_t place) {
+                                                    uint32_t base, uint32_t adder) {
+    constexpr int every = S::add_every;
     const int lane = (int)threadIdx.x % 32;
     uint32_t steps = 0; /* before the head at hand */
     for (uint32_t tiles = 0;; tiles++) {
@@ -236,21 +298,20 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
             const auto turns_from =
                 [&](int i) -> uint32_t { /* of its steps from the i-th of the tile on */
                                          return i < job.steps
-                                                    ? all[backward_block_at(job, min(i + 2 * lane, job.steps - 1))]
+                                                    ? all[backward_block_at(job, min(i + every * lane, job.steps - 1))]
                                                     : 0;
             };
-            int i = (int)((steps + place) % 2);
+            int i = every == 1 ? 0 : (int)((steps + adder) % every);
             uint32_t turns = 0, next = turns_from(i);
-            for (int mine = 0; i < job.steps; i += 2, mine++) {
+            for (int mine = 0; i < job.steps; i += every, mine++) {
                 if (mine % 32 == 0) {
                     turns = next;
-                    next = turns_from(i + 64);
+                    next = turns_from(i + 32 * every);
                 }
                 const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
                 if (lane == 0) { /* it alone waits: who is late would wait for the next but one */
-                    mbarrier_wait(shared_address(&desk.dq_full[place]), (steps + i) / 2 % 2);
-                    backward_add_block<S>(p, line * p.blocks + backward_block_at(job, i), turn,
-                                          base + S::dq_at + place * S::dq_bytes, desk.dq_empty[place]);
+                    backward_add_block<S>(p, desk, base, adder, (steps + i) / every,
+                                          line * p.blocks + backward_block_at(job, i), turn);
                 }
                 __syncwarp();
             }

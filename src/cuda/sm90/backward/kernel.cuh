@@ -1,8 +1,8 @@
 /* The Hopper backward: one tile of keys of the walk after the other.
  *
  * A CTA is a producer warpgroup, of which one thread asks for tiles and has K, V, Q and dO copied into shared memory and
- * two warps add dQ to memory (general: another works out who sees what), and two consumer warpgroups of 64 keys each, which
- * hold dK and dV in registers. */
+ * two warps add dQ to memory (general: another works out who sees what), and two consumer warpgroups. Narrow, each has 64
+ * keys, whose dK and dV it holds in registers; wide, both have the same 64 keys, and one holds dV, the other dK. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 #define WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 
@@ -10,6 +10,7 @@
 #include "cuda/sm90/backward/queries.cuh"
 #include "cuda/sm90/backward/store.cuh"
 #include "cuda/sm90/backward/sweep.cuh"
+#include "cuda/sm90/backward/wide.cuh"
 
 template <class S>
 static __device__ __forceinline__ void backward_consume(const weft_hopper_backward_params &p, backward_desk<S> &desk,
@@ -25,7 +26,7 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         float dk[S::depth / 2], dv[S::depth / 2];
         if (next.steps > 0) {
             if constexpr (S::general) {
-                consumer.clean_keys(next);
+                backward_clean_keys<S>(next, base, group);
             }
             consumer.sweep(dk, dv);
         } else {
@@ -40,8 +41,8 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
         char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);
         const uint32_t place = consumer.free_place();
-        backward_store<S>(p, job.rows, group, dv, S::full ? p.full.kept : 1.0f, place, grad_v, 2 * vs.seq);
-        backward_store<S>(p, job.rows, group, dk, p.scale, place, grad_k, 2 * ks.seq);
+        backward_store<S>(job.rows, p.head_dim_v, group * 64, dv, S::full ? p.full.kept : 1.0f, place, grad_v, 2 * vs.seq);
+        backward_store<S>(job.rows, p.head_dim, group * 64, dk, p.scale, place, grad_k, 2 * ks.seq);
     }
 }
 
@@ -49,25 +50,10 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
     extern __shared__ __align__(1024) unsigned char hopper_shared[];
     const uint32_t base = shared_address(hopper_shared);
     backward_desk<S> &desk = *(backward_desk<S> *)(hopper_shared + S::bytes);
-    static_assert(sizeof desk <= WEFT_HOPPER_BACKWARD_BYTES(S::depth, S::queries) - S::bytes, "see there");
+    static_assert(sizeof desk <= WEFT_HOPPER_BACKWARD_DESK, "see there");
     const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
     if (threadIdx.x == 0) {
-        mbarrier_init(shared_address(&desk.kv_full), 1);
-        mbarrier_init(shared_address(&desk.kv_empty), 4 * S::groups);
-        mbarrier_init(shared_address(&desk.job_seen), 2 + S::general);
-        mbarrier_init(shared_address(&desk.job_done), 2);
-        for (int i = 0; i < S::stages; i++) {
-            mbarrier_init(shared_address(&desk.full[i]), 1 + S::general);
-            mbarrier_init(shared_address(&desk.empty[i]), 4 * S::groups);
-        }
-        for (int i = 0; i < 2; i++) {
-            mbarrier_init(shared_address(&desk.ds_full[i]), 4 * S::groups);
-            mbarrier_init(shared_address(&desk.ds_empty[i]), 4 * S::groups);
-            mbarrier_init(shared_address(&desk.turn[i]), 4);
-            mbarrier_init(shared_address(&desk.dq_full[i]), 4 * S::groups);
-            mbarrier_init(shared_address(&desk.dq_empty[i]), 1);
-        }
-        mbarrier_init_done();
+        desk.begin();
     }
     __syncthreads();
     if (group == 0) {
@@ -84,7 +70,13 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
         }
     } else {
         registers_raise<S::consumer_registers>();
-        backward_consume<S>(p, desk, base, group - 1);
+        if constexpr (!S::wide) {
+            backward_consume<S>(p, desk, base, group - 1);
+        } else if (group == 1) {
+            backward_consume_wide<S, 0>(p, desk, base);
+        } else {
+            backward_consume_wide<S, 1>(p, desk, base);
+        }
     }
 }
 

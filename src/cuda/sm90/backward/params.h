@@ -4,10 +4,11 @@
  *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
  *            tiles that add to it, by the timetable, and a zero where they are counted
  *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in fp32
+ *            narrow, 128 keys, for head dims up to 128 (sweep.cuh), or wide, 64 keys, up to 256 (wide.cuh)
  *   end      sums of dQ become dQ
  * The general form also takes every band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches;
- * and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The full form takes
- * all that, and also a dense bias and dropout.
+ * and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The full form, which
+ * is narrow, takes all that, and also a dense bias and dropout.
  * Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
  *
  * Each block of queries has its adds in a fixed order, one tile of keys after the other, so that the bits are the same in
@@ -48,7 +49,7 @@ typedef struct weft_hopper_backward_full {
  * others that begin with them. */
 typedef struct weft_hopper_backward_params {
     weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
-    weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of a tile's keys */
+    weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of a tile's keys; v, grad_o: head_dim_v */
     const void *o, *grad_o_data;
     const float *lse; /* (batch, heads, seq) */
     void *grad_q, *grad_k, *grad_v;
@@ -57,16 +58,17 @@ typedef struct weft_hopper_backward_params {
     float *sums;               /* of dQ: a block after the other, each as the threads of `main` hold it */
     float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there. Full: no logarithms
                                   of base 2 but natural ones, as its scores are: no finite bias overflows them */
-    uint32_t *adds;            /* of each block: adds so far */
+    uint32_t *adds;            /* of each block: adds so far; wide: to each half of its columns */
     uint16_t *turns;           /* of each tile of each head: its turn at each block that it reaches */
     int32_t heads, blocks;
     int32_t group; /* heads of queries for each of keys */
-    int32_t seq, kv_seq, head_dim;
-    int32_t causal, offset;  /* plain: query i sees keys 0 .. i + offset where causal, else all */
-    float scale, scale_log2; /* scale * log2(e) */
-    uint64_t *counter;       /* dynamic dispatch, 0 before the launch */
-    weft_walk walk;          /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach. Its timetable
-                                is for the adds to sums */
+    int32_t seq, kv_seq, head_dim, head_dim_v;
+    int32_t causal, offset;    /* plain: query i sees keys 0 .. i + offset where causal, else all */
+    float scale, scale_log2;   /* scale * log2(e) */
+    uint64_t *counter;         /* dynamic dispatch and workers by side, 0 before the launch */
+    const uint8_t *side_of_sm; /* the side of the L2 that each SM is on, for workers by side; else null */
+    weft_walk walk;            /* tiles of keys, steps of queries: one slice; general: a band, see weft_reach. Its timetable
+                                  is for the adds to sums */
     weft_hopper_backward_scores scores;
     weft_hopper_backward_full full;
 } weft_hopper_backward_params;
@@ -83,31 +85,49 @@ typedef struct weft_hopper_backward_variant {
     const char *module;             /* the image */
     const char *begin, *main, *end; /* the entry points */
     weft_dtype dtype;
-    int32_t depth;         /* head dims up to this one */
-    int32_t queries;       /* of a step */
-    int32_t form;          /* a weft_hopper_backward_form */
-    uint32_t shared_bytes; /* dynamic, of `main` */
+    int32_t depth, depth_v; /* head dims up to these: of Q and K, and of V */
+    int32_t keys, queries;  /* of a tile, and of a step */
+    int32_t form;           /* a weft_hopper_backward_form */
+    uint32_t shared_bytes;  /* dynamic, of `main` */
 } weft_hopper_backward_variant;
 
 /* Threads of `main` and of the others. */
 enum { WEFT_HOPPER_BACKWARD_THREADS = 384, WEFT_HOPPER_BACKWARD_QUERY_THREADS = 256 };
 
-/* Keys of a tile. */
-enum { WEFT_HOPPER_BACKWARD_KEYS = 128 };
+/* Keys of a tile: this many, or half of them where it is wide. */
+enum { WEFT_HOPPER_BACKWARD_NARROW_KEYS = 128, WEFT_HOPPER_BACKWARD_WIDE_KEYS = 64 };
 
-/* Blocks of queries whose Q and dO are in shared memory at a time. */
+/* Blocks of queries whose Q and dO are in shared memory at a time. The widest has room for one dO only, */
 enum { WEFT_HOPPER_BACKWARD_STAGES = 2 };
+#define WEFT_HOPPER_BACKWARD_O_STAGES(depth) ((depth) > 192 ? 1 : 2)
 
-/* Bytes of `main`'s shared memory: K and V; stages of Q and dO; two blocks of dS; two blocks of dQ; two numbers for each
- * query of a stage; and what the threads of a CTA tell each other. */
-#define WEFT_HOPPER_BACKWARD_BYTES(depth, queries)                                                                         \
-    (2 * WEFT_HOPPER_BACKWARD_KEYS * (depth)*2 + WEFT_HOPPER_BACKWARD_STAGES * 2 * (queries) * ((depth)*2 + 4) +           \
-     2 * WEFT_HOPPER_BACKWARD_KEYS * (queries)*2 + 2 * (queries) * (depth)*4 + 1024)
+/* and for half of a block of dQ. */
+#define WEFT_HOPPER_BACKWARD_DQ_BYTES(depth) (64 * (depth)*4 / ((depth) > 192 ? 2 : 1))
 
-#define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth, queries, form)                                          \
+/* Counters of adds for each block of queries. */
+#define WEFT_HOPPER_BACKWARD_COUNTERS(keys) ((keys) == WEFT_HOPPER_BACKWARD_WIDE_KEYS ? 2 : 1)
+
+/* Bytes of a CTA for what its threads tell each other. */
+enum { WEFT_HOPPER_BACKWARD_DESK = 1024 };
+
+/* Bytes of `main`'s shared memory.
+ *   narrow   K and V; stages of Q and dO; two blocks of dS; two blocks of dQ; two numbers for each query of a stage
+ *   wide     K and V; stages of Q, and of dO; two blocks of dS; weights in fp32; dQ; a number for each query of a stage */
+#define WEFT_HOPPER_BACKWARD_NARROW_BYTES(depth, queries)                                                                  \
+    (2 * 128 * (depth)*2 + WEFT_HOPPER_BACKWARD_STAGES * 2 * (queries) * ((depth)*2 + 4) + 2 * 128 * (queries)*2 +         \
+     2 * (queries) * (depth)*4 + WEFT_HOPPER_BACKWARD_DESK)
+#define WEFT_HOPPER_BACKWARD_WIDE_BYTES(depth, depth_v)                                                                    \
+    (64 * ((depth) + (depth_v)) * 2 + WEFT_HOPPER_BACKWARD_STAGES * 64 * ((depth)*2 + 4) +                                 \
+     WEFT_HOPPER_BACKWARD_O_STAGES(depth) * 64 * ((depth_v)*2 + 4) + 2 * 64 * 64 * 2 + 64 * 64 * 4 +                       \
+     WEFT_HOPPER_BACKWARD_DQ_BYTES(depth) + WEFT_HOPPER_BACKWARD_DESK)
+#define WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries)                                                          \
+    ((keys) == WEFT_HOPPER_BACKWARD_WIDE_KEYS ? WEFT_HOPPER_BACKWARD_WIDE_BYTES(depth, depth_v)                            \
+                                              : WEFT_HOPPER_BACKWARD_NARROW_BYTES(depth, queries))
+
+#define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                           \
     {                                                                                                                      \
-#module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, queries, form,                    \
-            WEFT_HOPPER_BACKWARD_BYTES(depth, queries)                                                                     \
+#module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, depth_v, keys, queries, form,     \
+            WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries)                                                      \
     }
 
 #endif

@@ -137,28 +137,30 @@ static __device__ __forceinline__ void backward_clear_bias(const weft_hopper_bac
 
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
-    if constexpr (S::full) {
-        if (p.full.grad_bias) {
-            backward_clear_bias<S>(p, at);
-        }
+    float sink_part = 0;                                                         /* general */
+    constexpr int lanes = S::depth_v > 128 ? 32 : S::depth_v / 8;                /* of a row */
+    constexpr int rows = WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes;             /* at a time */
+    const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x / lanes; /* row */
+    if (threadIdx.x < S::counters) {
+        p.adds[blockIdx.x * S::counters + threadIdx.x] = 0;
     }
-    float sink_part = 0;                /* general */
-    constexpr int lanes = S::depth / 8; /* of a row */
-    const int lane = (int)threadIdx.x % lanes;
-    if (threadIdx.x == 0) {
-        p.adds[blockIdx.x] = 0;
+    uint4 o[S::queries / rows], grad_o[S::queries / rows]; /* all are asked for before the first is needed */
+#pragma unroll
+    for (int i = 0; i < S::queries / rows; i++) {
+        const int query = at.block * S::queries + first + i * rows;
+        o[i] = grad_o[i] = uint4{0, 0, 0, 0};
+        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim_v) {
+            const int64_t offset =
+                at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
+            o[i] = *(const uint4 *)((const char *)p.o + 2 * offset);
+            grad_o[i] = *(const uint4 *)((const char *)p.grad_o_data + 2 * offset);
+        }
     }
     backward_number<S>(p, at);
 #pragma unroll
-    for (int row = (int)threadIdx.x / lanes; row < S::queries; row += WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes) {
-        const int query = at.block * S::queries + row;
-        float delta = 0;
-        if (backward_counts<S>(p, at.batch, query) && lane * 8 < p.head_dim) {
-            const int64_t offset =
-                at.batch * p.o_strides.batch + at.head * p.o_strides.head + query * p.o_strides.seq + lane * 8;
-            delta = backward_dot<S>(*(const uint4 *)((const char *)p.o + 2 * offset),
-                                    *(const uint4 *)((const char *)p.grad_o_data + 2 * offset));
-        }
+    for (int i = 0; i < S::queries / rows; i++) {
+        const int row = first + i * rows, query = at.block * S::queries + row;
+        float delta = backward_dot<S>(o[i], grad_o[i]);
 #pragma unroll
         for (int apart = lanes / 2; apart > 0; apart /= 2) {
             delta += __shfl_xor_sync(0xffffffffu, delta, apart);
@@ -184,9 +186,32 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
             }
         }
     }
+    if constexpr (S::full) {
+        if (p.full.grad_bias) {
+            backward_clear_bias<S>(p, at);
+        }
+    }
 }
 
-/* Sums of dQ are as the threads of a warpgroup held them: see wgmma.cuh. Here a thread has what one of those had. */
+/* Word j of the i-th of four neighbouring lanes becomes word i of the j-th. */
+static __device__ __forceinline__ void backward_transpose(uint32_t (&words)[4]) {
+    const uint32_t lane = threadIdx.x;
+#pragma unroll
+    for (int apart = 1; apart <= 2; apart *= 2) {
+        const bool upper = (lane & apart) != 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if ((i & apart) == 0) {
+                const uint32_t theirs = __shfl_xor_sync(0xffffffffu, upper ? words[i] : words[i + apart], apart);
+                words[i] = upper ? theirs : words[i];
+                words[i + apart] = upper ? words[i + apart] : theirs;
+            }
+        }
+    }
+}
+
+/* Sums of dQ are as the threads of a warpgroup held them: see wgmma.cuh. Here a thread has what one of those had, two
+ * columns of every eight; four lanes exchange theirs, so that each stores eight at a time. */
 template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
     const backward_place at(p);
     if constexpr (S::general) {
@@ -194,26 +219,35 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
             backward_sink(p, at.head, (int)gridDim.x / (p.heads * p.blocks));
         }
     }
+    constexpr int octets = S::dq_columns / 8;
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
     const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
-                         half * (S::queries * S::depth / 8) + thread; /* half: the warpgroup */
-    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0;      /* else no key is seen */
-    float4 sums[S::dq_columns / 8];
+                         half * (S::queries * S::depth / 8) + thread;          /* half: the warpgroup */
+    const bool any = grid_load_relaxed(p.adds + blockIdx.x * S::counters) > 0; /* else no key is seen */
+    float4 sums[octets];
 #pragma unroll
-    for (int i = 0; i < S::dq_columns / 8; i++) {
+    for (int i = 0; i < octets; i++) {
         sums[i] = any ? from[i * 128] : float4{0, 0, 0, 0};
     }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = at.block * S::queries + (S::by_queries ? half * 64 : 0) + thread / 32 * 16 + r * 8 + lane / 4;
+        const bool has = backward_has_row<S>(p, row);
         char *to =
             (char *)p.grad_q + 2 * (at.batch * p.q_strides.batch + at.head * p.q_strides.head + row * p.q_strides.seq);
 #pragma unroll
-        for (int i = 0; i < S::dq_columns / 8; i++) {
-            const int column = (S::by_queries ? 0 : half * S::dq_columns) + i * 8 + lane % 4 * 2;
-            if (backward_has_row<S>(p, row) && column < p.head_dim) {
-                const float x = r ? sums[i].z : sums[i].x, y = r ? sums[i].w : sums[i].y;
-                *(uint32_t *)(to + 2 * column) = pack_halves<S::bf16>(x * p.scale, y * p.scale);
+        for (int first = 0; first < octets; first += 4) {
+            uint32_t words[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float4 &four = sums[first + i];
+                words[i] = r ? pack_halves<S::bf16>(four.z * p.scale, four.w * p.scale)
+                             : pack_halves<S::bf16>(four.x * p.scale, four.y * p.scale);
+            }
+            backward_transpose(words);
+            const int column = S::dq_column(half, first) + lane % 4 * 8;
+            if (has && column < p.head_dim) {
+                store_16(to + 2 * column, words, WEFT_KEEP_NORMAL);
             }
         }
     }

@@ -15,16 +15,16 @@ static __device__ __forceinline__ int backward_rows(const weft_hopper_backward_p
     }
 }
 
-/* The first `rows` rows of a tile, if it has so many. place: 128 rows of 128 bytes, of which the warpgroup's 64 are
- * overwritten, with 64 columns at a time; to: the tile's first row. */
-template <class S>
-static __device__ __forceinline__ void backward_store(const weft_hopper_backward_params &p, int rows, uint32_t group,
-                                                      const float (&sums)[S::depth / 2], float factor, uint32_t place,
-                                                      char *to, int64_t stride) {
-    const uint32_t thread = thread_index(), lane = thread % 32, warp = group * 64 + thread % 128 / 32 * 16;
+/* The first `rows` rows of a tile, if it has so many, of which the warpgroup has 64 from `first` on; of each, `columns`.
+ * place: rows of 128 bytes for the tile, of which the warpgroup's are overwritten, with 64 columns at a time; to: the
+ * tile's first row. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void backward_store(int rows, int columns, uint32_t first, const float (&sums)[COUNT],
+                                                      float factor, uint32_t place, char *to, int64_t stride) {
+    const uint32_t thread = thread_index(), lane = thread % 32, warp = first + thread % 128 / 32 * 16;
     const uint32_t row = warp + lane % 16;
 #pragma unroll
-    for (int box = 0; box < S::boxes; box++) {
+    for (int box = 0; box < COUNT / 32; box++) {
 #pragma unroll
         for (int j = 0; j < 8; j += 2) {
             uint32_t words[4];
@@ -39,7 +39,7 @@ static __device__ __forceinline__ void backward_store(const weft_hopper_backward
 #pragma unroll
         for (int i = 0; i < 4; i++) { /* 16 rows of 8 pieces */
             const int r = (int)warp + i * 4 + (int)lane / 8, piece = (int)lane % 8, column = 64 * box + 8 * piece;
-            if (r < rows && column < p.head_dim) {
+            if (r < rows && column < columns) {
                 uint32_t words[4];
                 shared_load(place + (uint32_t)r * 128 + ((uint32_t)(piece ^ r) % 8) * 16, words);
                 store_16(to + r * stride + 2 * column, words, WEFT_KEEP_NORMAL);

@@ -6,7 +6,9 @@
 #ifndef WEFT_CUDA_SM90_BACKWARD_SWEEP_CUH
 #define WEFT_CUDA_SM90_BACKWARD_SWEEP_CUH
 
+#include "cuda/sm90/backward/clean.cuh"
 #include "cuda/sm90/backward/full.cuh"
+#include "cuda/sm90/backward/weights.cuh"
 
 template <class S> struct backward_consumer {
     const weft_hopper_backward_params &p;
@@ -30,41 +32,14 @@ template <class S> struct backward_consumer {
         return base + S::ring_at + slot.index * S::stage_bytes;
     }
 
-    /* General: zeros for the rows before `begin` and from `end` on of one of COUNT rows, as the copy engine leaves them. By
-     * both warpgroups. */
-    template <int COUNT> __device__ __forceinline__ void clean(uint32_t place, uint32_t box, int begin, int end) const {
-        const int32_t zeros[4] = {0, 0, 0, 0};
-#pragma unroll 1
-        for (int i = (int)(group * 128 + thread_index() % 128); i < COUNT * S::boxes * 8; i += 256) {
-            const int row = i / 8 % COUNT; /* of 128 bytes in each box */
-            if (row < begin || row >= end) {
-                shared_store(place + (uint32_t)(i / 8 / COUNT) * box + (uint32_t)(row * 128 + i % 8 * 16), zeros);
-            }
-        }
-    }
-
-    /* Products of both warpgroups see the zeros. */
-    __device__ __forceinline__ void cleaned() const {
-        fence_shared_for_async();
-        barrier_sync(1, 256);
-    }
-
-    /* Keys that do not count, and queries of a step that do not: they may be NaN, which a weight of 0 does not hide. */
-    __device__ __forceinline__ void clean_keys(const backward_general_job &job) const {
-        const int begin = job.key_begin, end = job.key_end;
-        if (begin > 0 || end < S::keys) {
-            clean<S::keys>(base + S::k_at, S::kv_box, begin, end);
-            clean<S::keys>(base + S::v_at, S::kv_box, begin, end);
-            cleaned();
-        }
-    }
-
+    /* General: queries of a step that do not count. */
     __device__ __forceinline__ void clean_queries() const {
         const int begin = desk.steps[slot.index].begin, end = desk.steps[slot.index].end;
         if (begin > 0 || end < S::queries) {
-            clean<S::queries>(stage(), S::q_box, begin, end);
-            clean<S::queries>(stage() + S::q_bytes, S::q_box, begin, end);
-            cleaned();
+            const uint32_t thread = group * 128 + thread_index() % 128;
+            backward_clean<S::queries, S::boxes, 256>(stage(), thread, begin, end);
+            backward_clean<S::queries, S::boxes, 256>(stage() + S::q_bytes, thread, begin, end);
+            backward_cleaned<256>(1);
         }
     }
 
@@ -127,109 +102,6 @@ template <class S> struct backward_consumer {
         }
     }
 
-    /* Hides pairs of queries and keys that do not see each other. Rows are keys, columns queries. */
-    __device__ __forceinline__ void mask(float (&scores)[S::queries / 2], const backward_general_step &) const {
-        const uint32_t thread = thread_index(), key = group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
-        const uint32_t from = shared_address(desk.views.runs[slot.index]) + thread % 4 * 4; /* two queries of every eight */
-#pragma unroll
-        for (int j = 0; j < S::queries / 8; j++) {
-            uint32_t two[1];
-            shared_load(from + j * 16, two);
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const uint32_t run = two[0] >> i % 2 * 16, further = key + i / 2 * 8 - run % 256;
-                scores[4 * j + i] = further < run / 256 % 256 ? scores[4 * j + i] : -INFINITY;
-            }
-        }
-    }
-
-    __device__ __forceinline__ void mask(float (&scores)[S::queries / 2], const backward_step &step) const {
-        const int thread = (int)thread_index();
-        const int key = (int)group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4, query = thread % 4 * 2;
-        const int last = step.last - key;                                        /* key that is there */
-        const int seen = p.causal ? step.seen + query - key : last + S::queries; /* by the thread's first query */
-#pragma unroll
-        for (int i = 0; i < S::queries / 2; i++) {
-            const int row = i / 2 % 2 * 8, column = i / 4 * 8 + i % 2;
-            scores[i] = row <= last && row <= seen + column ? scores[i] : -INFINITY;
-        }
-    }
-
-    /* Numbers of COUNT of the thread's queries, from the i-th on: see backward_number_at(). Asked for before products are
-     * waited for: shared memory answers late while it feeds them. */
-    template <int COUNT> __device__ __forceinline__ void numbers(float (&to)[COUNT], int which, int first) const {
-        const uint32_t from = base + S::numbers_at + slot.index * S::numbers_bytes + which * S::queries * 4 +
-                              thread_index() % 4 * 16 + first * 16;
-#pragma unroll
-        for (int i = 0; i < COUNT; i += 4) {
-            float four[4];
-            shared_load(from + i * 16, four);
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                to[i + j] = four[j];
-            }
-        }
-    }
-
-    __device__ __forceinline__ void weigh(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
-                                          uint32_t (&weights)[S::queries / 4]) const {
-#pragma unroll
-        for (int j = 0; j < S::queries / 8; j++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                scores[4 * j + i] = exp2_flushed(fmaf(scores[4 * j + i], p.scale_log2, -sums[2 * j + i % 2]));
-            }
-            weights[2 * j] = pack_halves<S::bf16>(scores[4 * j], scores[4 * j + 1]);
-            weights[2 * j + 1] = pack_halves<S::bf16>(scores[4 * j + 2], scores[4 * j + 3]);
-        }
-    }
-
-    /* General: the same for scores that are capped, where CAPPED, and fall by distance. What is left in `scores` is what dP
-     * is multiplied by: the weights times the slope of the cap. tanh(x) is 1 - 2 / (1 + e^2x). */
-    template <bool CAPPED>
-    __device__ __forceinline__ void weigh_changed(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
-                                                  uint32_t (&weights)[S::queries / 4]) const {
-        const int thread = (int)thread_index();
-        const float slope = desk.views.slope[slot.index];
-        const int key = (int)group * 64 + thread % 128 / 32 * 16 + thread % 32 / 4, query = thread % 4 * 2;
-        const float away = desk.views.away[slot.index] + (float)(query - key);
-#pragma unroll
-        for (int j = 0; j < S::queries / 8; j++) {
-            float four[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float &score = scores[4 * j + i];
-                const float distance = fabsf(away + (float)(j * 8 + i % 2 - i / 2 * 8));
-                const float fall = fmaf(slope, distance, sums[2 * j + i % 2]);
-                if constexpr (CAPPED) {
-                    const float part = reciprocal_flushed(1 + exp2_flushed(score * p.scores.cap_scale));
-                    const float weight = exp2_flushed(fmaf(p.scores.cap, 1 - 2 * part, -fall));
-                    four[i] = score == -INFINITY ? 0 : weight; /* hidden, which a cap would undo */
-                    score = four[i] * (4 * part * (1 - part));
-                } else {
-                    score = four[i] = exp2_flushed(fmaf(score, p.scale_log2, -fall));
-                }
-            }
-            weights[2 * j] = pack_halves<S::bf16>(four[0], four[1]);
-            weights[2 * j + 1] = pack_halves<S::bf16>(four[2], four[3]);
-        }
-    }
-
-    __device__ __forceinline__ void weigh_form(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
-                                               uint32_t (&weights)[S::queries / 4]) const {
-        if constexpr (S::general) {
-            if (p.scores.cap > 0) {
-                weigh_changed<true>(scores, sums, weights);
-                return;
-            }
-            if (p.scores.alibi) {
-                weigh_changed<false>(scores, sums, weights);
-                return;
-            }
-        }
-        weigh(scores, sums, weights);
-    }
-
     /* dS of weights and dP, rounded, of the HALF-th half of the thread's queries; and to shared memory, where rows are keys
      * and columns queries. */
     template <int HALF>
@@ -267,8 +139,9 @@ template <class S> struct backward_consumer {
         const uint32_t row = group * 64 + thread % 128 / 32 * 16 + lane % 16;
         const uint32_t to = ds_place(steps) + row * 128;
         float sums[S::queries / 8], deltas[S::queries / 8];
-        numbers(sums, 0, HALF * S::queries / 8);
-        numbers(deltas, 1, HALF * S::queries / 8);
+        const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
+        backward_numbers(sums, numbers, HALF * S::queries / 8);
+        backward_numbers(deltas, numbers + S::queries * 4, HALF * S::queries / 8);
 #pragma unroll
         for (int j = HALF * S::queries / 16; j < (HALF + 1) * S::queries / 16; j += 2) {
             float d[8], left[8], slope[8];
@@ -316,7 +189,7 @@ template <class S> struct backward_consumer {
         }
         wgmma_wait<0>();
         wgmma_hold(grads);
-        mbarrier_wait(shared_address(&desk.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
         differentiate_full<CAPPED, 0>(added, dropped, scores, grads, weights, ds);
         if constexpr (CAPPED) {
             added.template load<1>(p, desk.steps[slot.index], group);
@@ -338,24 +211,24 @@ template <class S> struct backward_consumer {
         wgmma_wait<1>();
         wgmma_hold(scores);
         if (desk.steps[slot.index].hides) {
-            mask(scores, desk.steps[slot.index]);
+            const backward_scores<S> of = {p, desk, slot.index, group * 64};
+            of.mask(scores, desk.steps[slot.index]);
         }
         if (p.full.cap > 0) {
             finish_full<true>(added, dropped, scores, grads, weights, ds);
         } else {
             finish_full<false>(added, dropped, scores, grads, weights, ds);
         }
-        fence_shared_for_async();
         __syncwarp();
-        release(desk.ds_full[steps % 2]);
+        release(desk.links.ds_full[steps % 2]);
     }
 
     /* dQ of a step to shared memory, for who adds it to the sums. Its dS is no longer needed. */
     __device__ __forceinline__ void put(const float (&dq)[S::dq_columns / 2], uint32_t step) const {
         const uint32_t place = step % 2;
         const uint32_t to = base + S::dq_at + place * S::dq_bytes + group * S::dq_bytes / 2 + thread_index() % 128 * 16;
-        release(desk.ds_empty[place]);
-        mbarrier_wait(shared_address(&desk.dq_empty[place]), step / 2 % 2 ^ 1);
+        release(desk.links.ds_empty[place]);
+        mbarrier_wait(shared_address(&desk.dq_empty[place][0]), step / 2 % 2 ^ 1);
 #pragma unroll
         for (int i = 0; i < S::dq_columns / 8; i++) {
             const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
@@ -363,47 +236,48 @@ template <class S> struct backward_consumer {
         }
         fence_shared_for_async();
         __syncwarp();
-        release(desk.dq_full[place]);
+        release(desk.dq_full[place][0]);
     }
 
     /* Waits for its turn at the tensor cores, and hands it to the other warpgroup. */
     __device__ __forceinline__ void take_turn() const {
-        mbarrier_wait(shared_address(&desk.turn[group]), steps % 2 ^ group ^ 1);
+        mbarrier_wait(shared_address(&desk.links.turn[group]), steps % 2 ^ group ^ 1);
     }
 
     __device__ __forceinline__ void pass_turn() const {
         __syncwarp(); /* all lanes have had theirs */
-        release(desk.turn[group ^ 1]);
+        release(desk.links.turn[group ^ 1]);
     }
 
+    /* Who reads dS has its products see what was stored: who stores it need not wait until it is there. */
     __device__ __forceinline__ void await_ds(uint32_t step) const {
-        mbarrier_wait(shared_address(&desk.ds_full[step % 2]), step / 2 % 2);
+        mbarrier_wait(shared_address(&desk.links.ds_full[step % 2]), step / 2 % 2);
+        fence_shared_for_async();
     }
 
     /* Weights and dS of a step whose scores are there and whose dP is on its way; dS for both warpgroups. */
     __device__ __forceinline__ void weigh_step(float (&scores)[S::queries / 2], float (&grads)[S::queries / 2],
                                                uint32_t (&weights)[S::queries / 4], uint32_t (&ds)[S::queries / 4]) const {
+        const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
+        const uint32_t its_deltas = numbers + S::queries * 4;
+        const backward_scores<S> of = {p, desk, slot.index, group * 64};
         float sums[S::queries / 4], deltas[S::queries / 8];
-        numbers(sums, 0, 0);
-        if (desk.steps[slot.index].hides) {
-            mask(scores, desk.steps[slot.index]);
-        }
-        weigh_form(scores, sums, weights);
-        numbers(deltas, 1, 0);
+        backward_numbers(sums, numbers, 0);
+        of.weigh(scores, sums, weights);
+        backward_numbers(deltas, its_deltas, 0);
         wgmma_wait<0>();
         wgmma_hold(grads);
-        mbarrier_wait(shared_address(&desk.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
         differentiate<0>(scores, grads, deltas, ds);
-        numbers(deltas, 1, S::queries / 8);
+        backward_numbers(deltas, its_deltas, S::queries / 8);
         differentiate<1>(scores, grads, deltas, ds);
-        fence_shared_for_async();
         __syncwarp();
-        release(desk.ds_full[steps % 2]);
+        release(desk.links.ds_full[steps % 2]);
     }
 
     /* Where the next dS will go, when nobody reads the last but one there: this warpgroup's rows are its own until then. */
     __device__ __forceinline__ uint32_t free_place() const {
-        mbarrier_wait(shared_address(&desk.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
         return ds_place(steps);
     }
 

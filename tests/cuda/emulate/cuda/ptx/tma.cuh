@@ -68,7 +68,7 @@ static inline void bulk_add(float *to, uint32_t from, uint32_t bytes) {
     emulated_bulk_store(to, from, bytes, true);
 }
 
-static inline void fence_for_async() {
+static inline void fence_global_for_async() {
 }
 
 static inline void tma_store_commit() {
