@@ -38,8 +38,7 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t m
     return p;
 }
 
-/* Features of the general form, two at a time and each in turn; and, full, which is narrow, with a bias, dropout or both.
- */
+/* Features of the general form, two at a time and each in turn; and, full, with a bias, dropout or both. */
 static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
                                   WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI};
 enum { GENERAL = sizeof general / sizeof *general };
@@ -80,8 +79,8 @@ static void problems(int rounds, int64_t most) {
         const drawn_lengths *lengths = round / 2 % 2 ? &drawn : &none;
         if (lengths == &drawn) {
             static const int32_t full[] = {0, WEFT_HAS_DROPOUT, WEFT_HAS_BIAS, WEFT_HAS_BIAS | WEFT_HAS_DROPOUT};
-            make_general(&random, &p, round / 4 * 2 + round % 2,
-                         full[p.head_dim > 128 || p.head_dim_v > 128 ? 0 : random_between(&random, 0, 3)], &drawn);
+            const int wide = p.head_dim > 128 || p.head_dim_v > 128; /* there is no full form of it */
+            make_general(&random, &p, round / 4 * 2 + round % 2, full[wide ? 0 : random_between(&random, 0, 3)], &drawn);
         }
         const weft_schedule s = draw_schedule(&random, &p);
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
@@ -128,25 +127,6 @@ static void few_workers(int32_t keys, int64_t dim) {
     gradients_free(&x);
 }
 
-/* Biases that hide, and finite ones that are as low as a float can be: they hide nothing where a query sees only such. */
-static void low_biases(void) {
-    uint64_t random = random_seed(248);
-    static drawn_lengths none;
-    for (int i = 0; i < 4; i++) {
-        weft_attention p = plain_backward(1, 2, 1, 70, i < 2 ? 1 : 150, 64 * (i % 2 + 1), WEFT_BF16, WEFT_MASK_NONE);
-        p.extras = WEFT_BIAS;
-        p.bias_type = WEFT_BIAS_FP32;
-        gradients x = gradients_new(&p, &none, 0, 1, &random);
-        for (size_t j = 0; j < x.t[BIAS].elements; j++) {
-            const int64_t kind = random_between(&random, 0, 3);
-            ((float *)x.t[BIAS].host)[j] = kind == 0 ? -INFINITY : kind == 1 ? -3.4e38f : -100 + (float)kind;
-        }
-        gradients_solve_again(&x);
-        gradients_run(&x, NULL, "hopper_backward", 0);
-        gradients_free(&x);
-    }
-}
-
 /* Workers by side of the L2, as many as there are SMs and fewer. Returns in how many runs they were: in none where the L2
  * has no sides. */
 static int sides(int64_t most) {
@@ -168,6 +148,25 @@ static int sides(int64_t most) {
     }
     gradients_free(&x);
     return placed;
+}
+
+/* Biases that hide, and finite ones that are as low as a float can be: they hide nothing where a query sees only such. */
+static void low_biases(void) {
+    uint64_t random = random_seed(248);
+    static drawn_lengths none;
+    for (int i = 0; i < 4; i++) {
+        weft_attention p = plain_backward(1, 2, 1, 70, i < 2 ? 1 : 150, 64 * (i % 2 + 1), WEFT_BF16, WEFT_MASK_NONE);
+        p.extras = WEFT_BIAS;
+        p.bias_type = WEFT_BIAS_FP32;
+        gradients x = gradients_new(&p, &none, 0, 1, &random);
+        for (size_t j = 0; j < x.t[BIAS].elements; j++) {
+            const int64_t kind = random_between(&random, 0, 3);
+            ((float *)x.t[BIAS].host)[j] = kind == 0 ? -INFINITY : kind == 1 ? -3.4e38f : -100 + (float)kind;
+        }
+        gradients_solve_again(&x);
+        gradients_run(&x, NULL, "hopper_backward", 0);
+        gradients_free(&x);
+    }
 }
 
 int main(int argc, char **argv) {

@@ -177,12 +177,12 @@ static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant 
     return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
 }
 
-/* Of each block: counters of adds, and a part of a sink's gradient. */
 static int32_t counters_of(const weft_hopper_backward_variant *v) {
     return WEFT_HOPPER_BACKWARD_COUNTERS(v->keys);
 }
 
-static int32_t words_of(const weft_hopper_backward_variant *v) {
+/* Words of each block: its counters and, but for the plain form, a part of a sink's gradient. */
+static int64_t words_of(const weft_hopper_backward_variant *v) {
     return counters_of(v) + (v->form != WEFT_HOPPER_BACKWARD_PLAIN);
 }
 

@@ -58,8 +58,7 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
 /* Wide: the columns of the warpgroups' halves of dQ are cut in two pieces, one of 64 columns and what is left. The first
  * warpgroup's are the first box of K and what comes next, the second's the last box and what is before it. */
 template <int DTYPE, int DEPTH, int DEPTH_V, int FORM> struct backward_wide_shape {
-    static constexpr bool wide = true;
-    static constexpr bool full = false;
+    static constexpr bool wide = true, full = false;
     static constexpr bool general = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, depth_v = DEPTH_V, queries = 64, keys = WEFT_HOPPER_BACKWARD_WIDE_KEYS;

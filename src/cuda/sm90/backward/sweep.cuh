@@ -8,6 +8,7 @@
 
 #include "cuda/sm90/backward/clean.cuh"
 #include "cuda/sm90/backward/full.cuh"
+#include "cuda/sm90/backward/shape.cuh"
 #include "cuda/sm90/backward/weights.cuh"
 
 template <class S> struct backward_consumer {
@@ -138,8 +139,8 @@ template <class S> struct backward_consumer {
         const uint32_t thread = thread_index(), lane = thread % 32;
         const uint32_t row = group * 64 + thread % 128 / 32 * 16 + lane % 16;
         const uint32_t to = ds_place(steps) + row * 128;
-        float sums[S::queries / 8], deltas[S::queries / 8];
         const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
+        float sums[S::queries / 8], deltas[S::queries / 8];
         backward_numbers(sums, numbers, HALF * S::queries / 8);
         backward_numbers(deltas, numbers + S::queries * 4, HALF * S::queries / 8);
 #pragma unroll
