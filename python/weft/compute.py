@@ -91,8 +91,9 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
     beside: Dict[str, View] = {}
     if asked is not None:
         beside = _views_beside(framework, given[0], asked.arrays)
-        if kernel is None and "bias" in beside and beside["bias"].pointer % 16 and beside["bias"].device[0] == CUDA:
-            kernel = "study"  # on a GPU, others have a bias copied from multiples of 16 bytes
+        misaligned = operation is operations.ATTENTION and "bias" in beside and beside["bias"].pointer % 16
+        if kernel is None and misaligned and beside["bias"].device[0] == CUDA:
+            kernel = "study"  # on a GPU, other forward kernels have a bias copied from multiples of 16 bytes
         key = key and (*key, kernel, tuple((name, view[1:5]) for name, view in beside.items()))
     ready = None if key is None else _ready.get(key)
     made: List[Any] = []

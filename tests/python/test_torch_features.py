@@ -63,6 +63,18 @@ def test_compile_takes_it_whole(name):
         torch.testing.assert_close(x, y)
 
 
+@pytest.mark.parametrize("layout", ["bshd", "bhsd"])
+def test_compile_differentiates_a_bias(layout):
+    def model(bias):
+        return weft.torch.attention(q, k, v, bias=bias, causal=True, layout=layout).square().sum()
+
+    q, k, v = (x if layout == "bshd" else x.transpose(1, 2) for x in (Q, K, V))
+    bias = torch.randn(4, 1, 12, requires_grad=True)
+    torch._dynamo.reset()
+    found, expected = torch.compile(model, fullgraph=True, backend="aot_eager")(bias), model(bias)
+    torch.testing.assert_close(torch.autograd.grad(found, bias), torch.autograd.grad(expected, bias))
+
+
 def test_the_operator_keeps_torch_s_rules():
     leaf = Q.clone().requires_grad_()
     nothing = dict.fromkeys(weft.features.ARRAYS)

@@ -3,10 +3,9 @@
  * A run is three launches, one after the other:
  *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
  *            tiles that add to it, by the timetable, and a zero where they are counted
- *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in
- * fp32; narrow, 128 keys, for head dims up to 128 (sweep.cuh), or wide, 64 keys, up to 256 (wide.cuh) end      sums of dQ
- * become dQ
- *
+ *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in fp32
+ *            narrow, 128 keys, for head dims up to 128 (sweep.cuh), or wide, 64 keys, up to 256 (wide.cuh)
+ *   end      sums of dQ become dQ
  * The general form also takes every band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches;
  * and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The full form, which
  * is narrow, takes all that, and also a dense bias and dropout.

@@ -155,11 +155,6 @@ static __device__ __forceinline__ float backward_keep(const weft_hopper_backward
 
 template <class S> static __device__ __forceinline__ void backward_begin(const weft_hopper_backward_params &p) {
     const backward_place at(p);
-    if constexpr (S::full) {
-        if (p.full.grad_bias) {
-            backward_clear_bias<S>(p, at);
-        }
-    }
     float sink_part = 0;                                                         /* general */
     constexpr int lanes = S::depth_v > 128 ? 32 : S::depth_v / 8;                /* of a row */
     constexpr int rows = WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes;             /* at a time */
@@ -207,6 +202,11 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
             if (threadIdx.x == 0) {
                 p.scores.sink_parts[blockIdx.x] = sink_part;
             }
+        }
+    }
+    if constexpr (S::full) {
+        if (p.full.grad_bias) {
+            backward_clear_bias<S>(p, at);
         }
     }
 }
