@@ -66,8 +66,8 @@ static __device__ __forceinline__ void bulk_add(float *to, uint32_t from, uint32
                  : "memory");
 }
 
-/* Orders a thread's accesses of global memory with those of the copy engine that it asks for before and after. Of all memory
- * it would also wait until shared memory is still, which it never is while products read it. */
+/* Orders a thread's accesses of global memory with those of the copy engine that it asks for before and after. Of all
+ * memory it would also wait until shared memory is still, which it never is while products read it. */
 static __device__ __forceinline__ void fence_global_for_async() {
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
