@@ -228,8 +228,10 @@ static void sides(void **state) {
         assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
         const weft_cuda_plan *c = plan->placed;
         const int by_side = !dynamic || known;
-        const weft_attention_gradients data = {.q = &p, .k = &p, .v = &p, .o = &p, .grad_o = &p};
+        void *room = malloc(weft_plan_workspace(plan));
+        const weft_attention_gradients data = {.q = &p, .k = &p, .v = &p, .o = &p, .grad_o = &p, .workspace = room};
         uint64_t counter = 0;
+        assert_non_null(room);
         const weft_counters own = {.own = &counter}, captured = {.is_captured = 1};
         weft_hopper_backward_params to;
         assert_int_equal(c->side_of_sm != 0, by_side);
@@ -239,6 +241,7 @@ static void sides(void **state) {
         assert_true(by_side ? to.side_of_sm[0] == 0 && to.side_of_sm[2] == 1 : !to.side_of_sm);
         assert_int_equal(c->family->fill(plan, c->main, &data, &c->main->walk, &captured, &to, NULL), WEFT_OK);
         assert_null(to.side_of_sm);
+        free(room);
         weft_plan_destroy(plan);
         if (known) {
             const int together = counts()->cooperative;
