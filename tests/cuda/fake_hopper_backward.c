@@ -1,6 +1,6 @@
 /* What the fake driver does when a kernel of the Hopper backward is launched: all gradients by the reference, from the
  * parameters and nothing else. The first launch counts adds from 0, the second counts those of every block of queries as
- * the walk's tiles take their turns, and the third stores dQ where all have been. */
+ * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct job {
     weft_attention_gradients data;
     void *grad_q, *grad_k, *grad_v;
     float *grad_sinks, *grad_bias;
-    int counters; /* of adds, for each block */
+    int is_wide, has_queries; /* wide: no adds are counted; and its last launch has tiles of queries */
 } job;
 
 /* Whether an axis of a tensor is so many elements apart; of one that has a single element nobody asks. */
@@ -84,13 +84,16 @@ static int describe(job *j, const char *kernel) {
     if (read < 2 || p->head_dim > depth || p->head_dim_v > (read == 3 ? depth_v : depth)) {
         return 0;
     }
-    const int64_t keys = depth > 128 ? WEFT_HOPPER_BACKWARD_WIDE_KEYS : WEFT_HOPPER_BACKWARD_NARROW_KEYS;
-    if (p->walk.reach.tile_rows != keys || k->box[1] != keys || v->box[1] != keys ||
-        p->walk.reach.tile_columns != q->box[1] || q->length[0] != p->head_dim || k->length[0] != p->head_dim ||
+    j->is_wide = depth > 128;
+    j->has_queries = j->is_wide && strstr(kernel, "_end") != NULL;
+    const int64_t keys = j->is_wide ? WEFT_HOPPER_BACKWARD_WIDE_KEYS : WEFT_HOPPER_BACKWARD_NARROW_KEYS;
+    const int64_t rows = j->has_queries ? WEFT_HOPPER_BACKWARD_DQ_QUERIES : keys;
+    const int64_t columns = j->has_queries ? WEFT_HOPPER_BACKWARD_DQ_KEYS : q->box[1];
+    if (p->walk.reach.tile_rows != rows || k->box[1] != keys || v->box[1] != keys ||
+        p->walk.reach.tile_columns != columns || q->length[0] != p->head_dim || k->length[0] != p->head_dim ||
         v->length[0] != p->head_dim_v || o->length[0] != p->head_dim_v) {
         return 0;
     }
-    j->counters = WEFT_HOPPER_BACKWARD_COUNTERS(keys);
     j->problem = none;
     j->problem.operation = WEFT_ATTENTION_BACKWARD;
     j->problem.batch = q->length[3];
@@ -105,7 +108,7 @@ static int describe(job *j, const char *kernel) {
     j->problem.offset = p->causal ? p->offset : 0;
     const int is_full = strstr(kernel, "__hopper_full_") != NULL;
     if (is_full || strstr(kernel, "__hopper_general_")) {
-        if (p->walk.reach.kind != WEFT_REACH_BAND || !p->walk.reach.transposed) {
+        if (p->walk.reach.kind != WEFT_REACH_BAND || p->walk.reach.transposed == j->has_queries) {
             return 0;
         }
         set_band(&j->problem, &p->walk.reach);
@@ -178,16 +181,33 @@ static int run_tiles(const job *j, unsigned grid) {
                 store_row(&p->v_strides, batch, row, head, p->head_dim_v, j->grad_v, j->p->grad_v);
             }
             for (int64_t i = 0, step = visit.first; i < visit.steps; i++, step = weft_visit_next(&visit, step)) {
-                const int64_t at = weft_turn_at(walk, visit.tile, 0, step);
-                ok &= at >= 0 && at < walk->cols && step >= 0 && step < j->p->blocks;
-                for (int64_t h = 0; ok && h < group * j->counters; h++) {
-                    const int64_t line = batch * p->heads + head * group + h / j->counters;
-                    j->p->adds[(line * j->p->blocks + step) * j->counters + h % j->counters]++;
+                ok &= step >= 0 && step < j->p->blocks;
+                if (ok && !j->is_wide) {
+                    const int64_t at = weft_turn_at(walk, visit.tile, 0, step);
+                    ok &= at >= 0 && at < walk->cols;
+                    for (int64_t h = 0; h < group; h++) {
+                        j->p->adds[(batch * p->heads + head * group + h) * j->p->blocks + step]++;
+                    }
                 }
             }
         }
     }
     return ok;
+}
+
+/* Wide: the tiles of queries of all workers. */
+static void run_queries(const job *j, unsigned grid) {
+    const weft_attention *p = &j->problem;
+    const weft_walk *walk = &j->p->walk;
+    for (unsigned index = 0; index < grid; index++) {
+        weft_worker worker = weft_worker_start(walk, index, j->p->counter);
+        weft_visit visit;
+        while (weft_worker_next(walk, &worker, &visit)) {
+            for (int64_t row = visit.cut.rows.begin; row < visit.cut.rows.end; row++) {
+                store_row(&p->q_strides, visit.tile.batch, row, visit.tile.head, p->head_dim, j->grad_q, j->p->grad_q);
+            }
+        }
+    }
 }
 
 static void store_queries(const job *j) {
@@ -203,8 +223,8 @@ static void store_queries(const job *j) {
 static int adds_are_there(const job *j) {
     const weft_attention *p = &j->problem;
     int there = 1;
-    for (int64_t i = 0; i < p->batch * p->heads * j->p->blocks * j->counters; i++) {
-        const int64_t block = i / j->counters % j->p->blocks, batch = i / j->counters / j->p->blocks / p->heads;
+    for (int64_t i = 0; i < p->batch * p->heads * j->p->blocks; i++) {
+        const int64_t block = i % j->p->blocks, batch = i / j->p->blocks / p->heads;
         there &= j->p->adds[i] == weft_turns_count(&j->p->walk, batch, block);
     }
     return there;
@@ -217,10 +237,15 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     const size_t blocks = ok ? (size_t)(j.problem.batch * j.problem.heads * j.p->blocks) : 0;
     if (begins && ok) {
         ok = grid == blocks;
-        memset(j.p->adds, 0, blocks * (size_t)j.counters * sizeof *j.p->adds);
+        memset(j.p->adds, 0, j.is_wide ? 0 : blocks * sizeof *j.p->adds);
     } else if (ends && ok) {
-        ok = grid == blocks && adds_are_there(&j);
-        store_queries(&j);
+        if (j.has_queries) {
+            fake_begin(j.p->counter);
+            run_queries(&j, grid);
+        } else {
+            ok = grid == blocks && adds_are_there(&j);
+            store_queries(&j);
+        }
         if (j.p->scores.grad_sinks) {
             memcpy(j.p->scores.grad_sinks, j.grad_sinks, (size_t)j.problem.heads * sizeof(float));
         }

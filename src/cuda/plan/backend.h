@@ -41,7 +41,6 @@ typedef struct weft_cuda_family {
     const char *profile;    /* the file of profiles/ that describes its kernels */
     size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
     int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
-    int takes_turns;        /* 1: its tiles add to sums one after the other: see weft/order/turns.h */
     int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */
 
     /* Picks a kernel for the plan's problem and schedule, where a tile dimension of 0 is open. Says why when there is none.
@@ -67,6 +66,9 @@ typedef struct weft_cuda_family {
 
     /* Bytes of device memory in which the launches of a run leave something for each other; or null: none. */
     size_t (*workspace)(const weft_plan *plan);
+
+    /* Whether the plan's tiles add to sums one after the other: see weft/order/turns.h; or null: none do. */
+    int (*takes_turns)(const weft_plan *plan);
 
     /* Where tiles take turns: the heads of queries that share the keys of a tile, if the plan knows every length; else 0.
      */

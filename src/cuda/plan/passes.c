@@ -20,7 +20,8 @@ static weft_order_kind order_of(const weft_plan *plan) {
 weft_status weft_cuda_pass_lay_out(const weft_plan *plan, weft_cuda_pass *pass, int64_t workers, weft_message *message) {
     const weft_cuda_choice *choice = &pass->choice;
     weft_schedule s = plan->schedule;
-    const weft_sweep sweep = (weft_sweep)s.sweep;
+    const weft_sweep sweep =
+        s.sweep > WEFT_COMMON_SWEEPS ? WEFT_SWEEP_FORWARD : (weft_sweep)s.sweep; /* those are of keys */
     weft_tiling tiling = weft_plan_tiling(plan);
     weft_grid tiles;
     weft_reach reach;

@@ -237,17 +237,24 @@ static weft_status place_timetable(weft_plan *plan, weft_message *message) {
     return status;
 }
 
+static int takes_turns(const weft_plan *plan) {
+    const weft_cuda_family *family = ((const weft_cuda_plan *)plan->placed)->family;
+    return family->takes_turns && family->takes_turns(plan);
+}
+
 /* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance; and
  * tiles that take turns without a timetable are handed out in the order of their turns, to both sides alike. */
-static int wants_sides(const weft_cuda_plan *c, const weft_schedule *s) {
+static int wants_sides(const weft_plan *plan) {
+    const weft_cuda_plan *c = plan->placed;
+    const weft_schedule *s = &plan->schedule;
     const int dealt = weft_schedule_by_domain(s) && s->domains == 2;
-    const int in_turn = c->family->takes_turns && s->dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next;
+    const int in_turn = takes_turns(plan) && s->dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next;
     return c->family->by_side && dealt && !in_turn && s->dispatch != WEFT_DISPATCH_GRID;
 }
 
 void weft_cuda_facts(const weft_plan *plan, weft_kernel_facts *facts) {
     const weft_cuda_plan *c = plan->placed;
-    facts->places = wants_sides(c, &plan->schedule);
+    facts->places = wants_sides(plan);
     if (c->family->facts) {
         c->family->facts(plan, c, facts);
     }
@@ -299,10 +306,10 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
     if (status == WEFT_OK && plan->kept) {
         status = weft_cuda_place_lengths(plan, message);
     }
-    if (status == WEFT_OK && c->family->takes_turns) {
+    if (status == WEFT_OK && takes_turns(plan)) {
         status = place_timetable(plan, message);
     }
-    if (status == WEFT_OK && wants_sides(c, &plan->schedule)) {
+    if (status == WEFT_OK && wants_sides(plan)) {
         status = weft_cuda_side_table(c->driver, &c->device, &c->side_of_sm, message);
     }
     if (c->side_of_sm) { /* so many that each side has enough of them; those that are not needed leave at once */

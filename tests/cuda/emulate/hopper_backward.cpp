@@ -11,9 +11,9 @@ extern "C" {
 #include "cuda/sm90/backward/variants.def"
 }
 
-template <class S> static void begin() {
+template <uint32_t BYTES> static void begin() {
     emulated_barriers_begin();
-    emulated_copies_begin(S::bytes + WEFT_HOPPER_BACKWARD_DESK);
+    emulated_copies_begin(BYTES);
 }
 
 static void end() {
@@ -25,9 +25,9 @@ template <void (*ENTRY)(weft_hopper_backward_params)> static void enter(void *ar
     ENTRY(*(const weft_hopper_backward_params *)argument);
 }
 
-template <class S, void (*ENTRY)(weft_hopper_backward_params)>
+template <uint32_t BYTES, void (*ENTRY)(weft_hopper_backward_params)>
 static int run(unsigned grid, unsigned threads, weft_hopper_backward_params *p) {
-    emulated_launch({enter<ENTRY>, p, grid, threads, begin<S>, emulated_copies_turn, end});
+    emulated_launch({enter<ENTRY>, p, grid, threads, begin<BYTES>, emulated_copies_turn, end});
     return 0;
 }
 
@@ -35,16 +35,15 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     weft_hopper_backward_params *p = (weft_hopper_backward_params *)parameters;
 #define WEFT_HOPPER_BACKWARD(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                                   \
     if (strcmp(kernel, #symbol "_begin") == 0) {                                                                           \
-        return run<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>, symbol##_begin>(                  \
-            grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                                                  \
+        return run<0, symbol##_begin>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                        \
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_main") == 0) {                                                                            \
-        return run<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>, symbol##_main>(                   \
+        return run<WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries), symbol##_main>(                              \
             grid, WEFT_HOPPER_BACKWARD_THREADS, p);                                                                        \
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_end") == 0) {                                                                             \
-        return run<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>, symbol##_end>(                    \
-            grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                                                  \
+        return run<WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v), symbol##_end>(                                           \
+            grid, WEFT_HOPPER_BACKWARD_END_THREADS(keys), p);                                                              \
     }
 #include "cuda/sm90/backward/variants.def"
     return 1;

@@ -11,7 +11,7 @@
         symbol##_main(const __grid_constant__ weft_hopper_backward_params p) {                                             \
         backward_main<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>>(p);                            \
     }                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(WEFT_HOPPER_BACKWARD_QUERY_THREADS)                                       \
+    extern "C" __global__ void __launch_bounds__(WEFT_HOPPER_BACKWARD_END_THREADS(keys))                                   \
         symbol##_end(const __grid_constant__ weft_hopper_backward_params p) {                                              \
-        backward_end<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>>(p);                             \
+        backward_last<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>>(p);                            \
     }

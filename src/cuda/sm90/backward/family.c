@@ -123,6 +123,10 @@ static const weft_hopper_backward_variant *variant_of(const weft_cuda_choice *ch
     return &variants[i];
 }
 
+static int is_wide(const weft_hopper_backward_variant *v) {
+    return v->keys == WEFT_HOPPER_BACKWARD_WIDE_KEYS;
+}
+
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_hopper_backward_variant *v = variant_of(choice);
     list[BEGIN] = list[END] = (weft_cuda_choice){.image = v->module,
@@ -131,8 +135,21 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     list[BEGIN].kernel = v->begin;
     list[END].kernel = v->end;
     list[MAIN] = *choice;
+    if (is_wide(v)) { /* the last one has tiles of queries */
+        list[END] = *choice;
+        list[END].kernel = v->end;
+        list[END].tile_m = WEFT_HOPPER_BACKWARD_DQ_QUERIES;
+        list[END].tile_n = WEFT_HOPPER_BACKWARD_DQ_KEYS;
+        list[END].shared_bytes = v->dq_bytes;
+        list[END].operation = WEFT_ATTENTION;
+    }
     *main = MAIN;
     return LAUNCHES;
+}
+
+/* Wide, tiles add to nothing that others add to. */
+static int takes_turns(const weft_plan *plan) {
+    return !is_wide(variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
 }
 
 /* Heads of a section, whose tiles are dealt together. The more there are, the fewer tiles of each head are at work at a
@@ -152,6 +169,10 @@ static int64_t section(const weft_attention *p, const weft_cuda_device *device, 
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
     const int known = members(plan) > 0;
+    if (!takes_turns(plan)) { /* then tiles of a head go together, the longest first, and read the same */
+        schedule->order = schedule->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_HEAD_FIRST : schedule->order;
+        schedule->sweep = schedule->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : schedule->sweep;
+    }
     if (schedule->order == WEFT_ORDER_CHOOSE) {
         schedule->order = known ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
     }
@@ -171,26 +192,26 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* The workspace in floats: sums of dQ, two numbers for each query, a word or two for each block and, general, a part of a
- * sink's gradient; and half of one for the turn of each tile at each block. */
-static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
-    return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
-}
+/* The workspace, a part after the other; all but turns are floats or words of as many bytes. */
+typedef struct weft_backward_parts {
+    size_t sums;    /* of dQ; wide: none */
+    size_t queries; /* in whole blocks: each has two numbers */
+    size_t adds;    /* counters, one for each block; wide: none */
+    size_t sinks;   /* of each block what it adds to the gradient of a sink; plain: none */
+    size_t turns;   /* of each tile at each block, half as large; wide: none */
+} weft_backward_parts;
 
-static int32_t counters_of(const weft_hopper_backward_variant *v) {
-    return WEFT_HOPPER_BACKWARD_COUNTERS(v->keys);
-}
-
-/* Words of each block: its counters and, but for the plain form, a part of a sink's gradient. */
-static int64_t words_of(const weft_hopper_backward_variant *v) {
-    return counters_of(v) + (v->form != WEFT_HOPPER_BACKWARD_PLAIN);
+static weft_backward_parts parts_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
+    const size_t blocks = (size_t)all_blocks(&plan->attention, v->queries), queries = blocks * (size_t)v->queries;
+    const size_t in_turn = !is_wide(v);
+    return (weft_backward_parts){in_turn * queries * (size_t)v->depth, queries, in_turn * blocks,
+                                 v->form != WEFT_HOPPER_BACKWARD_PLAIN ? blocks : 0,
+                                 in_turn * blocks * (size_t)plan->walk.cols};
 }
 
 static size_t workspace(const weft_plan *plan) {
-    const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
-    const size_t blocks = (size_t)all_blocks(&plan->attention, v->queries);
-    return sizeof(float) * (sums_of(plan, v) + blocks * (size_t)(2 * v->queries + words_of(v))) +
-           sizeof(uint16_t) * blocks * (size_t)plan->walk.cols;
+    const weft_backward_parts n = parts_of(plan, variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
+    return sizeof(float) * (n.sums + 2 * n.queries + n.adds + n.sinks) + sizeof(uint16_t) * n.turns;
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
@@ -207,9 +228,7 @@ static weft_status make_map(const weft_plan *plan, const char *name, const void 
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
-/* counters: of adds, all of them. */
-static void fill_scores(const weft_attention *p, const weft_attention_gradients *data, int64_t counters,
-                        weft_hopper_backward_params *to) {
+static void fill_scores(const weft_attention *p, const weft_attention_gradients *data, weft_hopper_backward_params *to) {
     const double log2_e = 1.4426950408889634;
     weft_hopper_backward_scores *s = &to->scores;
     if (p->softcap > 0) {
@@ -220,7 +239,6 @@ static void fill_scores(const weft_attention *p, const weft_attention_gradients 
     s->alibi_stride = p->alibi_stride;
     s->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
     s->grad_sinks = s->sinks ? data->grad_sinks : NULL;
-    s->sink_parts = (void *)(to->adds + counters);
 }
 
 static void fill_full(const weft_attention *p, const weft_attention_gradients *data, weft_hopper_backward_full *to) {
@@ -240,7 +258,6 @@ static void fill_full(const weft_attention *p, const weft_attention_gradients *d
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
-    (void)pass;
     const weft_cuda_plan *c = plan->placed;
     const weft_attention *p = &plan->attention;
     const weft_attention_gradients *data = buffers;
@@ -269,11 +286,13 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->q_strides = p->q_strides;
     to->k_strides = p->k_strides;
     to->v_strides = p->v_strides;
+    const weft_backward_parts parts = parts_of(plan, v);
     to->sums = data->workspace;
-    to->log2_sums = to->sums + sums_of(plan, v);
-    to->deltas = to->log2_sums + all_blocks(p, v->queries) * v->queries;
-    to->adds = (void *)(to->deltas + all_blocks(p, v->queries) * v->queries);
-    to->turns = (void *)(to->adds + all_blocks(p, v->queries) * words_of(v));
+    to->log2_sums = to->sums + parts.sums;
+    to->deltas = to->log2_sums + parts.queries;
+    to->adds = (void *)(to->deltas + parts.queries);
+    to->scores.sink_parts = (void *)(to->adds + parts.adds);
+    to->turns = (void *)(to->scores.sink_parts + parts.sinks);
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
     to->group = (int32_t)(p->heads / p->kv_heads);
@@ -286,17 +305,18 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->offset = (int32_t)(slice.high > p->kv_seq ? p->kv_seq : slice.high < -p->seq ? -p->seq : slice.high); /* clamp */
     to->scale = (float)p->scale;
     to->scale_log2 = (float)(p->scale * 1.4426950408889634);
-    to->counter = counters->own;
-    to->side_of_sm = counters->own ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
+    to->counter = counters->own ? counters->own + (pass - c->passes) : NULL;
+    to->side_of_sm = counters->own && pass == c->main ? (const uint8_t *)(uintptr_t)c->side_of_sm : NULL;
     to->walk = *walk;
     if (v->form != WEFT_HOPPER_BACKWARD_PLAIN) {
-        fill_scores(p, data, all_blocks(p, v->queries) * counters_of(v), to);
+        fill_scores(p, data, to);
     }
     if (v->form == WEFT_HOPPER_BACKWARD_FULL) {
         fill_full(p, data, &to->full);
     }
     if (v->form != WEFT_HOPPER_BACKWARD_PLAIN && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
-        weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), 1);
+        weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p),
+                            pass->choice.operation == 0);
     }
     return WEFT_OK;
 }
@@ -308,7 +328,7 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .passes = passes,
     .complete = complete,
     .workspace = workspace,
-    .takes_turns = 1,
+    .takes_turns = takes_turns,
     .members = members,
     .fill = fill,
     .by_side = 1,

@@ -157,14 +157,18 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
     desk.worker = weft_worker_start_at(&p.walk, number, p.counter);
     std::conditional_t<S::wide, backward_wide_rings<S>, backward_rings<S>> rings = {p, desk, base};
     for (uint32_t tiles = 0;; tiles++) {
-        if (tiles > 0 && backward_takes_late(p)) {
-            mbarrier_wait(shared_address(&desk.job_done), (tiles - 1) % 2);
+        if constexpr (!S::wide) {
+            if (tiles > 0 && backward_takes_late(p)) {
+                mbarrier_wait(shared_address(&desk.links.job_done), (tiles - 1) % 2);
+            }
         }
         const backward_job_of_form<S> next = backward_next_job<S>(p, desk);
         const bool more = next.more;
         const uint32_t kv_full = shared_address(&desk.kv_full);
         mbarrier_wait(shared_address(&desk.kv_empty), tiles % 2 ^ 1);
-        mbarrier_wait(shared_address(&desk.job_seen), tiles % 2 ^ 1);
+        if constexpr (S::watchers > 0) {
+            mbarrier_wait(shared_address(&desk.job_seen), tiles % 2 ^ 1);
+        }
         desk.job[tiles % 2] = next;
         const backward_job_of_form<S> &job = desk.job[tiles % 2];
         if (!more) {
@@ -180,7 +184,7 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
     }
 }
 
-/* For warps beside the producer: waits for a tile's job. No lane reads the one before any more, and none misses this one.
+/* For watchers: waits for a tile's job. No lane reads the one before any more, and none misses this one.
  */
 template <class S> static __device__ __forceinline__ void backward_await_job(backward_desk<S> &desk, uint32_t tiles) {
     mbarrier_wait_idly(shared_address(&desk.kv_full), tiles % 2);
@@ -237,53 +241,39 @@ static __device__ __forceinline__ int backward_block_at(const backward_job &job,
     return beyond > 0 ? job.wrap + (beyond - 1) * job.direction : block;
 }
 
-/* Adds a block of dQ, or wide a half of one, to its sums, when it is this tile's turn. One lane. adder: who adds; number:
- * how many it has added so far. */
+/* Adds a block of dQ to its sums, when it is this tile's turn. One lane. adder: who adds; number: how many it has added so
+ * far. */
 template <class S>
 static __device__ __forceinline__ void backward_add_block(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                           uint32_t base, uint32_t adder, uint32_t number, int64_t block,
                                                           uint32_t turn) {
-    const uint32_t part = S::counters > 1 ? adder : 0; /* of the block */
-    uint32_t *adds = p.adds + block * S::counters + part;
-    char *to = (char *)p.sums + (block * (S::queries * S::depth * 4) + part * S::part_bytes);
-    const auto await_turn = [&] {
-        while (turn > 0 && grid_load_acquire(adds) != turn) {
-        }
-    };
-    if constexpr (S::wide) { /* it has every step, and asks while dQ is not there yet: answers are late */
-        await_turn();
+    uint32_t *adds = p.adds + block;
+    float *to = p.sums + block * (S::queries * S::depth);
+    const uint32_t from = base + S::dq_at + adder * S::dq_bytes;
+    mbarrier_wait(shared_address(&desk.links.dq_full[adder]), number % 2);
+    while (turn > 0 && grid_load_acquire(adds) != turn) {
     }
-#pragma unroll
-    for (int piece = 0; piece < S::pieces; piece++) {
-        const uint32_t use = number * S::pieces + piece, place = use % S::places;
-        const uint32_t from = base + S::dq_at + adder * S::adder_bytes + place * S::place_bytes;
-        mbarrier_wait(shared_address(&desk.dq_full[adder][place]), use / S::places % 2);
-        if constexpr (!S::wide) {
-            await_turn();
-        }
-        if (turn > 0) {
-            fence_global_for_async();
-            bulk_add((float *)(to + piece * S::place_bytes), from, S::piece_bytes(piece));
-        } else {
-            bulk_store(to + piece * S::place_bytes, from, S::piece_bytes(piece));
-        }
-        tma_store_commit();
-        tma_store_wait_read<0>();
-        mbarrier_arrive(shared_address(&desk.dq_empty[adder][place]));
+    if (turn > 0) {
+        fence_global_for_async();
+        bulk_add(to, from, S::dq_bytes);
+    } else {
+        bulk_store(to, from, S::dq_bytes);
     }
+    tma_store_commit();
+    tma_store_wait_read<0>();
+    mbarrier_arrive(shared_address(&desk.links.dq_empty[adder]));
     tma_store_wait<0>();
     fence_global_for_async();
     grid_add_release(adds, 1);
 }
 
-/* A warp adds dQ to the sums in memory. Narrow, it has every other step: one warp those of even numbers, another those of
- * odd ones, so that one goes on while the other waits for its add to be done. Wide, it has one warpgroup's half of each. It
- * asks for the turns of 32 of its steps long before the first: while products read shared memory, loads take longer than a
- * step. */
+/* A warp adds dQ to the sums in memory. It has every other step: one warp those of even numbers, another those of odd ones,
+ * so that one goes on while the other waits for its add to be done. It asks for the turns of 32 of its steps long before
+ * the first: while products read shared memory, loads take longer than a step. */
 template <class S>
 static __device__ __forceinline__ void backward_add(const weft_hopper_backward_params &p, backward_desk<S> &desk,
                                                     uint32_t base, uint32_t adder) {
-    constexpr int every = S::add_every;
+    constexpr int every = 2;
     const int lane = (int)threadIdx.x % 32;
     uint32_t steps = 0; /* before the head at hand */
     for (uint32_t tiles = 0;; tiles++) {
@@ -301,7 +291,7 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
                                                     ? all[backward_block_at(job, min(i + every * lane, job.steps - 1))]
                                                     : 0;
             };
-            int i = every == 1 ? 0 : (int)((steps + adder) % every);
+            int i = (int)((steps + adder) % every);
             uint32_t turns = 0, next = turns_from(i);
             for (int mine = 0; i < job.steps; i += every, mine++) {
                 if (mine % 32 == 0) {
@@ -317,7 +307,7 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
             }
         }
         if (lane == 0 && backward_takes_late(p)) {
-            mbarrier_arrive(shared_address(&desk.job_done));
+            mbarrier_arrive(shared_address(&desk.links.job_done));
         }
     }
 }

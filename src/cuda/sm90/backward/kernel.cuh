@@ -6,6 +6,7 @@
 #ifndef WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 #define WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 
+#include "cuda/sm90/backward/dq.cuh"
 #include "cuda/sm90/backward/feed.cuh"
 #include "cuda/sm90/backward/queries.cuh"
 #include "cuda/sm90/backward/store.cuh"
@@ -62,7 +63,9 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
         if (warp == 0 && elect_one()) {
             backward_produce<S>(p, desk, base);
         } else if (warp == 1 || warp == 2) {
-            backward_add<S>(p, desk, base, warp - 1);
+            if constexpr (!S::wide) {
+                backward_add<S>(p, desk, base, warp - 1);
+            }
         } else if (warp == 3) {
             if constexpr (S::general) {
                 backward_look<S>(p, desk);
@@ -77,6 +80,15 @@ template <class S> static __device__ __forceinline__ void backward_main(const we
         } else {
             backward_consume_wide<S, 1>(p, desk, base);
         }
+    }
+}
+
+/* The last launch. */
+template <class S> static __device__ __forceinline__ void backward_last(const weft_hopper_backward_params &p) {
+    if constexpr (S::wide) {
+        backward_dq<S>(p);
+    } else {
+        backward_end<S>(p);
     }
 }
 

@@ -89,45 +89,49 @@ typedef struct weft_hopper_backward_variant {
     int32_t keys, queries;  /* of a tile, and of a step */
     int32_t form;           /* a weft_hopper_backward_form */
     uint32_t shared_bytes;  /* dynamic, of `main` */
+    uint32_t dq_bytes;      /* wide: likewise, of `end` */
 } weft_hopper_backward_variant;
-
-/* Threads of `main` and of the others. */
-enum { WEFT_HOPPER_BACKWARD_THREADS = 384, WEFT_HOPPER_BACKWARD_QUERY_THREADS = 256 };
 
 /* Keys of a tile: this many, or half of them where it is wide. */
 enum { WEFT_HOPPER_BACKWARD_NARROW_KEYS = 128, WEFT_HOPPER_BACKWARD_WIDE_KEYS = 64 };
 
-/* Blocks of queries whose Q and dO are in shared memory at a time. The widest has room for one dO only, */
-enum { WEFT_HOPPER_BACKWARD_STAGES = 2 };
-#define WEFT_HOPPER_BACKWARD_O_STAGES(depth) ((depth) > 192 ? 1 : 2)
+/* Threads of a launch that has tiles, and of one that has blocks of queries. */
+enum { WEFT_HOPPER_BACKWARD_THREADS = 384, WEFT_HOPPER_BACKWARD_QUERY_THREADS = 256 };
+#define WEFT_HOPPER_BACKWARD_END_THREADS(keys)                                                                             \
+    ((keys) == WEFT_HOPPER_BACKWARD_WIDE_KEYS ? WEFT_HOPPER_BACKWARD_THREADS : WEFT_HOPPER_BACKWARD_QUERY_THREADS)
 
-/* and for half of a block of dQ. */
-#define WEFT_HOPPER_BACKWARD_DQ_BYTES(depth) (64 * (depth)*4 / ((depth) > 192 ? 2 : 1))
+/* Blocks of queries whose Q and dO are in shared memory at a time; wide, of dO two, of Q so many: it is needed longer. */
+enum { WEFT_HOPPER_BACKWARD_STAGES = 2, WEFT_HOPPER_BACKWARD_WIDE_STAGES = 3 };
 
-/* Counters of adds for each block of queries. */
-#define WEFT_HOPPER_BACKWARD_COUNTERS(keys) ((keys) == WEFT_HOPPER_BACKWARD_WIDE_KEYS ? 2 : 1)
+/* Wide, the last launch: queries of a tile, keys of a step. Stages of V. */
+enum { WEFT_HOPPER_BACKWARD_DQ_QUERIES = 128, WEFT_HOPPER_BACKWARD_DQ_KEYS = 64 };
+#define WEFT_HOPPER_BACKWARD_V_STAGES(depth) ((depth) > 192 ? 1 : 2)
 
 /* Bytes of a CTA for what its threads tell each other. */
 enum { WEFT_HOPPER_BACKWARD_DESK = 1024 };
 
 /* Bytes of `main`'s shared memory.
  *   narrow   K and V; stages of Q and dO; two blocks of dS; two blocks of dQ; two numbers for each query of a stage
- *   wide     K and V; stages of Q, and of dO; two blocks of dS; weights in fp32; dQ; a number for each query of a stage */
+ *   wide     K and V; stages of Q, and of dO; a number for each query of a stage */
 #define WEFT_HOPPER_BACKWARD_NARROW_BYTES(depth, queries)                                                                  \
     (2 * 128 * (depth)*2 + WEFT_HOPPER_BACKWARD_STAGES * 2 * (queries) * ((depth)*2 + 4) + 2 * 128 * (queries)*2 +         \
      2 * (queries) * (depth)*4 + WEFT_HOPPER_BACKWARD_DESK)
 #define WEFT_HOPPER_BACKWARD_WIDE_BYTES(depth, depth_v)                                                                    \
-    (64 * ((depth) + (depth_v)) * 2 + WEFT_HOPPER_BACKWARD_STAGES * 64 * ((depth)*2 + 4) +                                 \
-     WEFT_HOPPER_BACKWARD_O_STAGES(depth) * 64 * ((depth_v)*2 + 4) + 2 * 64 * 64 * 2 + 64 * 64 * 4 +                       \
-     WEFT_HOPPER_BACKWARD_DQ_BYTES(depth) + WEFT_HOPPER_BACKWARD_DESK)
+    (64 * ((depth) + (depth_v)) * 2 + WEFT_HOPPER_BACKWARD_WIDE_STAGES * 64 * ((depth)*2 + 4) +                            \
+     2 * 64 * ((depth_v)*2 + 4) + WEFT_HOPPER_BACKWARD_DESK)
 #define WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries)                                                          \
     ((keys) == WEFT_HOPPER_BACKWARD_WIDE_KEYS ? WEFT_HOPPER_BACKWARD_WIDE_BYTES(depth, depth_v)                            \
                                               : WEFT_HOPPER_BACKWARD_NARROW_BYTES(depth, queries))
 
+/* Wide: bytes of the last launch. Q and dO of a tile; two stages of K; stages of V. */
+#define WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v)                                                                      \
+    (128 * ((depth) + (depth_v)) * 2 + 2 * 64 * (depth)*2 + WEFT_HOPPER_BACKWARD_V_STAGES(depth) * 64 * (depth_v)*2 +      \
+     WEFT_HOPPER_BACKWARD_DESK)
+
 #define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                           \
     {                                                                                                                      \
 #module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, depth_v, keys, queries, form,     \
-            WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries)                                                      \
+            WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries), WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v)       \
     }
 
 #endif

@@ -3,6 +3,7 @@
 #define WEFT_CUDA_SM90_BACKWARD_QUERIES_CUH
 
 #include "cuda/sm90/backward/shape.cuh"
+#include "cuda/sm90/backward/store.cuh"
 
 /* The block of this CTA. */
 struct backward_place {
@@ -51,10 +52,12 @@ static __device__ __forceinline__ bool backward_counts(const weft_hopper_backwar
     }
 }
 
-/* The sum of a number of each thread, in a tree: thread 0 has it. */
+/* The sum of a number of each of the first threads, in a tree: thread 0 has it. */
 static __device__ __forceinline__ float backward_sum(float mine) {
     static __shared__ float parts[WEFT_HOPPER_BACKWARD_QUERY_THREADS];
-    parts[threadIdx.x] = mine;
+    if (threadIdx.x < WEFT_HOPPER_BACKWARD_QUERY_THREADS) {
+        parts[threadIdx.x] = mine;
+    }
     for (uint32_t apart = WEFT_HOPPER_BACKWARD_QUERY_THREADS / 2; apart > 0; apart /= 2) {
         __syncthreads();
         if (threadIdx.x < apart) {
@@ -159,10 +162,10 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     constexpr int lanes = S::depth_v > 128 ? 32 : S::depth_v / 8;                /* of a row */
     constexpr int rows = WEFT_HOPPER_BACKWARD_QUERY_THREADS / lanes;             /* at a time */
     const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x / lanes; /* row */
-    if (threadIdx.x < S::counters) {
-        p.adds[blockIdx.x * S::counters + threadIdx.x] = 0;
+    if (!S::wide && threadIdx.x == 0) {
+        p.adds[blockIdx.x] = 0;
     }
-    if constexpr (S::general) { /* it has no registers for O and dO beside */
+    if constexpr (S::general && !S::wide) { /* it has no registers for O and dO beside */
         backward_number<S>(p, at);
     }
     constexpr int some =
@@ -181,8 +184,10 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
                 grad_o[i] = *(const uint4 *)((const char *)p.grad_o_data + 2 * offset);
             }
         }
-        if (!S::general && part == 0) {
-            backward_number<S>(p, at);
+        if constexpr (!S::general && !S::wide) {
+            if (part == 0) {
+                backward_number<S>(p, at);
+            }
         }
 #pragma unroll
         for (int i = 0; i < some; i++) {
@@ -211,23 +216,6 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     }
 }
 
-/* Word j of the i-th of four neighbouring lanes becomes word i of the j-th. */
-static __device__ __forceinline__ void backward_transpose(uint32_t (&words)[4]) {
-    const uint32_t lane = threadIdx.x;
-#pragma unroll
-    for (int apart = 1; apart <= 2; apart *= 2) {
-        const bool upper = (lane & apart) != 0;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            if ((i & apart) == 0) {
-                const uint32_t theirs = __shfl_xor_sync(0xffffffffu, upper ? words[i] : words[i + apart], apart);
-                words[i] = upper ? theirs : words[i];
-                words[i + apart] = upper ? words[i + apart] : theirs;
-            }
-        }
-    }
-}
-
 /* Sums of dQ are as the threads of a warpgroup held them: see wgmma.cuh. Here a thread has what one of those had, two
  * columns of every eight; four lanes exchange theirs, so that each stores eight at a time. */
 template <class S> static __device__ __forceinline__ void backward_end(const weft_hopper_backward_params &p) {
@@ -240,8 +228,8 @@ template <class S> static __device__ __forceinline__ void backward_end(const wef
     constexpr int octets = S::dq_columns / 8;
     const int thread = (int)threadIdx.x % 128, half = (int)threadIdx.x / 128, lane = thread % 32;
     const float4 *from = (const float4 *)(p.sums + (int64_t)blockIdx.x * (S::queries * S::depth)) +
-                         half * (S::queries * S::depth / 8) + thread;          /* half: the warpgroup */
-    const bool any = grid_load_relaxed(p.adds + blockIdx.x * S::counters) > 0; /* else no key is seen */
+                         half * (S::queries * S::depth / 8) + thread; /* half: the warpgroup */
+    const bool any = grid_load_relaxed(p.adds + blockIdx.x) > 0;      /* else no key is seen */
     float4 sums[octets];
 #pragma unroll
     for (int i = 0; i < octets; i++) {

@@ -7,6 +7,7 @@
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/grid.cuh"
 #include "cuda/ptx/keep.cuh"
+#include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/math.cuh"
 #include "cuda/ptx/mbarrier.cuh"
 #include "cuda/ptx/shared.cuh"
@@ -36,18 +37,11 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
                               dq_bytes = queries * DEPTH * 4;
     static constexpr uint32_t numbers_at = dq_at + 2 * dq_bytes, numbers_bytes = 2 * queries * 4;
     static constexpr uint32_t bytes = numbers_at + stages * numbers_bytes;
-    /* Who adds dQ has every other step, whole and in a place of its own. */
-    static constexpr int add_every = 2, pieces = 1, places = 1, counters = WEFT_HOPPER_BACKWARD_COUNTERS(keys);
-    static constexpr uint32_t adder_bytes = dq_bytes, place_bytes = dq_bytes; /* of those who add, and of each place */
-    static constexpr uint32_t part_bytes = 0; /* from part to part of a block's sums: who adds has the whole */
+    static constexpr int watchers = 2 + general; /* warps that are told of tiles beside the consumers */
     /* Registers of a thread: what the producer's warpgroup gives back is what the consumers get. */
     static constexpr int consumer_registers = general ? 232 : 240, producer_registers = general ? 40 : 24;
     static_assert(DEPTH % 64 == 0 && (QUERIES == 64 || QUERIES == 128), "what boxes and fragments divide into");
     static_assert(bytes + WEFT_HOPPER_BACKWARD_DESK == WEFT_HOPPER_BACKWARD_NARROW_BYTES(DEPTH, QUERIES), "see there");
-
-    static __device__ __forceinline__ constexpr uint32_t piece_bytes(int) {
-        return dq_bytes;
-    }
 
     /* The first of the i-th eight columns of dQ that a warpgroup has. */
     static __device__ __forceinline__ constexpr int dq_column(int group, int i) {
@@ -55,46 +49,29 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
     }
 };
 
-/* Wide: the columns of the warpgroups' halves of dQ are cut in two pieces, one of 64 columns and what is left. The first
- * warpgroup's are the first box of K and what comes next, the second's the last box and what is before it. */
+/* Wide: both warpgroups have all keys of a tile, and there is no dQ: see dq.cuh. */
 template <int DTYPE, int DEPTH, int DEPTH_V, int FORM> struct backward_wide_shape {
     static constexpr bool wide = true, full = false;
     static constexpr bool general = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, depth_v = DEPTH_V, queries = 64, keys = WEFT_HOPPER_BACKWARD_WIDE_KEYS;
-    static constexpr int groups = 2, stages = WEFT_HOPPER_BACKWARD_STAGES, o_stages = WEFT_HOPPER_BACKWARD_O_STAGES(DEPTH);
+    static constexpr int groups = 2, stages = WEFT_HOPPER_BACKWARD_WIDE_STAGES, o_stages = 2;
     static constexpr int boxes = DEPTH / 64, boxes_v = DEPTH_V / 64; /* of 64 columns */
     static constexpr uint32_t kv_box = keys * 128, q_box = queries * 128;
     static constexpr uint32_t kv_bytes = boxes * kv_box, v_bytes = boxes_v * kv_box; /* of K, and of V */
     static constexpr uint32_t q_bytes = boxes * q_box, o_bytes = boxes_v * q_box;
-    static constexpr uint32_t ds_bytes = keys * 128, weights_bytes = keys * queries * 4;
-    static constexpr bool by_queries = false;
-    static constexpr int dq_columns = DEPTH / 2;
-    static constexpr uint32_t k_at = 0, v_at = kv_bytes, ring_at = v_at + v_bytes, stage_bytes = q_bytes;
-    static constexpr uint32_t o_ring_at = ring_at + stages * q_bytes, ds_at = o_ring_at + o_stages * o_bytes;
-    static constexpr uint32_t weights_at = ds_at + 2 * ds_bytes, dq_at = weights_at + weights_bytes;
-    /* Who adds dQ has a half of the columns of every step, with a counter of its own. */
-    static constexpr int add_every = 1, pieces = 2, counters = WEFT_HOPPER_BACKWARD_COUNTERS(keys);
-    static constexpr uint32_t part_bytes = queries * dq_columns * 4, dq_bytes = WEFT_HOPPER_BACKWARD_DQ_BYTES(DEPTH);
-    static constexpr int places = dq_bytes / 2 == part_bytes ? 2 : 1; /* for each half: one for each piece, or for both */
-    static constexpr uint32_t adder_bytes = dq_bytes / 2, place_bytes = queries * 64 * 4;
-    static constexpr uint32_t numbers_at = dq_at + dq_bytes, numbers_bytes = queries * 4;
-    static constexpr uint32_t deltas_at = numbers_at + stages * numbers_bytes, bytes = deltas_at + o_stages * numbers_bytes;
-    static constexpr int consumer_registers = 224, producer_registers = 56;
+    static constexpr uint32_t weights_bytes = keys * queries * 4;
+    static constexpr uint32_t k_at = 0, v_at = kv_bytes, ring_at = v_at + v_bytes, o_ring_at = ring_at + stages * q_bytes;
+    static constexpr int kept = 128; /* columns of K that stay in registers: weights take their place */
+    static constexpr uint32_t weights_at = k_at + (DEPTH - kept) / 64 * kv_box, numbers_at = o_ring_at + o_stages * o_bytes;
+    static constexpr uint32_t numbers_bytes = queries * 4, deltas_at = numbers_at + stages * numbers_bytes;
+    static constexpr uint32_t bytes = deltas_at + o_stages * numbers_bytes;
+    static constexpr int watchers = general;
+    static constexpr int consumer_registers = general && DEPTH <= 192 ? 224 : 240,
+                         producer_registers = 504 - 2 * consumer_registers;
     static_assert(DEPTH > 128 && DEPTH <= 256 && DEPTH % 64 == 0 && DEPTH_V <= DEPTH && DEPTH_V % 64 == 0, "likewise");
+    static_assert(weights_bytes == kept / 64 * kv_box, "their place is as large");
     static_assert(bytes + WEFT_HOPPER_BACKWARD_DESK == WEFT_HOPPER_BACKWARD_WIDE_BYTES(DEPTH, DEPTH_V), "see there");
-
-    static __device__ __forceinline__ constexpr int piece_columns(int piece) {
-        return piece ? dq_columns - 64 : 64;
-    }
-
-    static __device__ __forceinline__ constexpr uint32_t piece_bytes(int piece) {
-        return queries * piece_columns(piece) * 4;
-    }
-
-    static __device__ __forceinline__ constexpr int dq_column(int group, int i) {
-        return (group == 0 ? 0 : i < 8 ? DEPTH - 64 : DEPTH / 2 - 64) + i * 8;
-    }
 };
 
 template <int DTYPE, int DEPTH, int DEPTH_V, int KEYS, int QUERIES, int FORM>
@@ -157,17 +134,22 @@ template <class S>
 using backward_step_of_form =
     std::conditional_t<S::full, backward_full_step, std::conditional_t<S::general, backward_general_step, backward_step>>;
 
-/* What consumers tell each other, and who hands over what they read: narrow. */
+/* What consumers tell each other, those who add, and who hands over what they read: narrow. */
 template <class S> struct backward_links {
     uint64_t ds_full[2], ds_empty[2];
-    uint64_t turn[2]; /* each consumer's, at the tensor cores */
+    uint64_t turn[2];                 /* each consumer's, at the tensor cores */
+    uint64_t dq_full[2], dq_empty[2]; /* of each who adds */
+    uint64_t job_done;                /* by those that add */
 
     __device__ __forceinline__ void begin() {
         for (int i = 0; i < 2; i++) {
             mbarrier_init(shared_address(&ds_full[i]), 4 * S::groups);
             mbarrier_init(shared_address(&ds_empty[i]), 4 * S::groups);
             mbarrier_init(shared_address(&turn[i]), 4);
+            mbarrier_init(shared_address(&dq_full[i]), 4 * S::groups);
+            mbarrier_init(shared_address(&dq_empty[i]), 1);
         }
+        mbarrier_init(shared_address(&job_done), 2);
     }
 };
 
@@ -176,7 +158,6 @@ template <class S> struct backward_wide_links {
     uint64_t o_full[2], o_empty[2];
     uint64_t o_clean[2]; /* general: for the first warpgroup, from the second */
     uint64_t weights_full, weights_empty;
-    uint64_t ds_full[2], ds_empty[2];
 
     __device__ __forceinline__ void begin() {
         mbarrier_init(shared_address(&weights_full), 4);
@@ -185,8 +166,6 @@ template <class S> struct backward_wide_links {
             mbarrier_init(shared_address(&o_full[i]), 1);
             mbarrier_init(shared_address(&o_empty[i]), 4 * S::groups);
             mbarrier_init(shared_address(&o_clean[i]), 4);
-            mbarrier_init(shared_address(&ds_full[i]), 4);
-            mbarrier_init(shared_address(&ds_empty[i]), 4 * S::groups);
         }
     }
 };
@@ -194,10 +173,8 @@ template <class S> struct backward_wide_links {
 /* Barriers, steps and the job of a CTA. */
 template <class S> struct backward_desk {
     uint64_t kv_full, kv_empty;
-    uint64_t job_seen; /* by the warps beside the producer */
-    uint64_t job_done; /* by those that add */
+    uint64_t job_seen; /* by watchers, where there are some */
     uint64_t full[S::stages], empty[S::stages];
-    uint64_t dq_full[2][S::places], dq_empty[2][S::places]; /* of each who adds */
     std::conditional_t<S::wide, backward_wide_links<S>, backward_links<S>> links;
     backward_step_of_form<S> steps[S::stages];
     backward_job_of_form<S> job[2]; /* of even tiles and of odd ones */
@@ -208,15 +185,10 @@ template <class S> struct backward_desk {
     __device__ __forceinline__ void begin() {
         mbarrier_init(shared_address(&kv_full), 1);
         mbarrier_init(shared_address(&kv_empty), 4 * S::groups);
-        mbarrier_init(shared_address(&job_seen), 2 + S::general);
-        mbarrier_init(shared_address(&job_done), 2);
+        mbarrier_init(shared_address(&job_seen), S::watchers + (S::watchers == 0));
         for (int i = 0; i < S::stages; i++) {
             mbarrier_init(shared_address(&full[i]), 1 + S::general);
             mbarrier_init(shared_address(&empty[i]), 4 * S::groups);
-        }
-        for (int i = 0; i < 2 * S::places; i++) { /* wide: a half is one warpgroup's */
-            mbarrier_init(shared_address(&dq_full[i / S::places][i % S::places]), S::wide ? 4 : 4 * S::groups);
-            mbarrier_init(shared_address(&dq_empty[i / S::places][i % S::places]), 1);
         }
         links.begin();
         mbarrier_init_done();

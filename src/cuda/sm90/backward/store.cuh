@@ -49,4 +49,46 @@ static __device__ __forceinline__ void backward_store(int rows, int columns, uin
     }
 }
 
+/* Word j of the i-th of four neighbouring lanes becomes word i of the j-th. */
+static __device__ __forceinline__ void backward_transpose(uint32_t (&words)[4]) {
+    const uint32_t lane = threadIdx.x;
+#pragma unroll
+    for (int apart = 1; apart <= 2; apart *= 2) {
+        const bool upper = (lane & apart) != 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if ((i & apart) == 0) {
+                const uint32_t theirs = __shfl_xor_sync(0xffffffffu, upper ? words[i] : words[i + apart], apart);
+                words[i] = upper ? theirs : words[i];
+                words[i + apart] = upper ? words[i + apart] : theirs;
+            }
+        }
+    }
+}
+
+/* Wide: sums of a warpgroup to memory without shared memory. A thread has two rows, eight apart, and of each two columns of
+ * every eight; four lanes exchange theirs, so that each stores eight at a time. has: whether its rows are to be stored; to:
+ * the first of them. */
+template <class S, int COUNT>
+static __device__ __forceinline__ void backward_store_rows(const bool (&has)[2], int columns, const float (&sums)[COUNT],
+                                                           float factor, char *to, int64_t stride) {
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+#pragma unroll
+        for (int first = 0; first < COUNT / 4; first += 4) {
+            uint32_t words[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int at = 4 * (first + i) + 2 * r;
+                words[i] = pack_halves<S::bf16>(sums[at] * factor, sums[at + 1] * factor);
+            }
+            backward_transpose(words);
+            const int column = first * 8 + (int)threadIdx.x % 4 * 8;
+            if (has[r] && column < columns) {
+                store_16(to + r * 8 * stride + 2 * column, words, WEFT_KEEP_NORMAL);
+            }
+        }
+    }
+}
+
 #endif

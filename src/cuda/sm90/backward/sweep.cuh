@@ -229,7 +229,7 @@ template <class S> struct backward_consumer {
         const uint32_t place = step % 2;
         const uint32_t to = base + S::dq_at + place * S::dq_bytes + group * S::dq_bytes / 2 + thread_index() % 128 * 16;
         release(desk.links.ds_empty[place]);
-        mbarrier_wait(shared_address(&desk.dq_empty[place][0]), step / 2 % 2 ^ 1);
+        mbarrier_wait(shared_address(&desk.links.dq_empty[place]), step / 2 % 2 ^ 1);
 #pragma unroll
         for (int i = 0; i < S::dq_columns / 8; i++) {
             const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
@@ -237,7 +237,7 @@ template <class S> struct backward_consumer {
         }
         fence_shared_for_async();
         __syncwarp();
-        release(desk.dq_full[place][0]);
+        release(desk.links.dq_full[place]);
     }
 
     /* Waits for its turn at the tensor cores, and hands it to the other warpgroup. */

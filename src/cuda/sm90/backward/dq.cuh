@@ -1,0 +1,461 @@
+/* Wide: dQ, in a launch of its own. A CTA has a tile of 128 queries of a head, 64 for each of two warpgroups, and sweeps
+ * the keys that they see, 64 at a step.
+ *
+ *   S = Q K^T, P = exp2(S scale - sums)      dP = dO V^T, dS = P (dP - deltas)      dQ += dS K
+ *
+ * dS is an operand in the registers that it was computed in, so that nothing goes by way of shared memory. A sum of dQ in
+ * memory would be added to for every 64 keys, 64 KB a step at head dim 256: more than the L2 takes beside all else. Two of
+ * five products more are faster, and every tile has its dQ to itself.
+ *
+ * A warpgroup starts dQ of a step and the scores of the next together, and then computes while the other has the tensor
+ * cores. */
+#ifndef WEFT_CUDA_SM90_BACKWARD_DQ_CUH
+#define WEFT_CUDA_SM90_BACKWARD_DQ_CUH
+
+#include "cuda/sm90/backward/clean.cuh"
+#include "cuda/sm90/backward/feed.cuh"
+#include "cuda/sm90/backward/product.cuh"
+#include "cuda/sm90/backward/queries.cuh"
+#include "cuda/sm90/backward/store.cuh"
+
+/* W: a backward_wide_shape. */
+template <class W> struct backward_dq_shape {
+    static constexpr bool general = W::general, bf16 = W::bf16;
+    static constexpr int depth = W::depth, depth_v = W::depth_v, boxes = W::boxes, boxes_v = W::boxes_v;
+    static constexpr int rows = WEFT_HOPPER_BACKWARD_DQ_QUERIES, keys = WEFT_HOPPER_BACKWARD_DQ_KEYS, groups = rows / 64;
+    static constexpr int k_stages = 2, v_stages = WEFT_HOPPER_BACKWARD_V_STAGES(depth);
+    static constexpr uint32_t box = 64 * 128; /* bytes of 64 rows of 64 columns, whatever is in them */
+    static constexpr uint32_t depth_bytes = boxes * box, depth_v_bytes = boxes_v * box;
+    static constexpr uint32_t q_at = 0, o_at = groups * depth_bytes, k_at = o_at + groups * depth_v_bytes,
+                              v_at = k_at + k_stages * depth_bytes, bytes = v_at + v_stages * depth_v_bytes;
+    static constexpr int kept = general ? 0 : depth > 192 ? 64 : 128, kept_v = 0; /* see backward_product */
+    static constexpr int consumer_registers = W::consumer_registers, producer_registers = W::producer_registers;
+    static_assert(bytes + WEFT_HOPPER_BACKWARD_DESK == WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v), "see there");
+};
+
+/* A tile of queries and its steps. */
+struct backward_dq_job {
+    int32_t more;                 /* 0: there is none, and no further one */
+    int32_t batch, head;          /* of queries */
+    int32_t row, rows;            /* the first query, and how many; what lies behind them is another's, or is not there */
+    int32_t first, steps;         /* blocks of keys */
+    int32_t direction;            /* from one to the next */
+    int32_t full_begin, full_end; /* blocks full_begin .. full_end - 1 need no mask */
+    int32_t sequence;             /* general: that its queries are of */
+    int32_t key_begin, key_end;   /* general: keys of it that count */
+    int32_t position;             /* general: the first query's among all keys */
+};
+
+template <class S> struct backward_dq_desk {
+    uint64_t q_full, q_empty; /* and dO */
+    uint64_t k_full[S::k_stages], k_empty[S::k_stages];
+    uint64_t v_full[S::v_stages], v_empty[S::v_stages];
+    backward_dq_job job[2]; /* of even tiles and of odd ones */
+
+    /* Sets up the barriers. One thread. */
+    __device__ __forceinline__ void begin() {
+        mbarrier_init(shared_address(&q_full), 1);
+        mbarrier_init(shared_address(&q_empty), 4 * S::groups);
+        for (int i = 0; i < S::k_stages; i++) {
+            mbarrier_init(shared_address(&k_full[i]), 1);
+            mbarrier_init(shared_address(&k_empty[i]), 4 * S::groups);
+        }
+        for (int i = 0; i < S::v_stages; i++) {
+            mbarrier_init(shared_address(&v_full[i]), 1);
+            mbarrier_init(shared_address(&v_empty[i]), 4 * S::groups);
+        }
+        mbarrier_init_done();
+    }
+};
+
+/* The worker's next tile. */
+template <class S>
+static __device__ __forceinline__ backward_dq_job backward_dq_next(const weft_hopper_backward_params &p,
+                                                                   weft_worker &worker) {
+    const weft_deal deal = {p.walk.workers, -1, S::general ? WEFT_REACH_BAND : WEFT_REACH_ANY, 0};
+    weft_visit visit = {};
+    backward_dq_job job = {};
+    do {
+        if (!weft_worker_next_dealt(&p.walk, &worker, deal, &visit)) {
+            return job;
+        }
+    } while (S::general && visit.cut.rows.begin >= visit.cut.rows.end); /* of a packed batch: without queries */
+    job.more = 1;
+    job.batch = (int)visit.tile.batch;
+    job.head = (int)visit.tile.head;
+    job.first = (int)visit.first;
+    job.steps = (int)visit.steps;
+    job.direction = visit.direction;
+    job.full_begin = (int)visit.full_begin;
+    job.full_end = (int)visit.full_end;
+    if constexpr (S::general) {
+        const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, visit.cut.sequence);
+        job.row = (int)visit.cut.rows.begin;
+        job.rows = (int)(visit.cut.rows.end - visit.cut.rows.begin);
+        job.sequence = (int)visit.cut.sequence;
+        job.key_begin = (int)sequence.columns.begin;
+        job.key_end = (int)sequence.columns.end;
+        job.position = (int)(weft_band_position(&p.walk.reach.band, &sequence, job.row) + sequence.columns.begin);
+    } else {
+        job.row = (int)visit.tile.block * S::rows;
+        job.rows = p.seq - job.row;
+    }
+    return job;
+}
+
+/* Asks for tiles and has Q, dO, K and V copied. One thread. */
+template <class S>
+static __device__ __forceinline__ void backward_dq_produce(const weft_hopper_backward_params &p, backward_dq_desk<S> &desk,
+                                                           uint32_t base) {
+    weft_worker worker = weft_worker_start_at(&p.walk, blockIdx.x, p.counter);
+    backward_slot<S::k_stages> k;
+    backward_slot<S::v_stages> v;
+    for (uint32_t tiles = 0;; tiles++) {
+        const backward_dq_job job = backward_dq_next<S>(p, worker);
+        const uint32_t q_full = shared_address(&desk.q_full);
+        mbarrier_wait(shared_address(&desk.q_empty), tiles % 2 ^ 1);
+        desk.job[tiles % 2] = job;
+        if (!job.more) {
+            mbarrier_arrive(q_full);
+            return;
+        }
+        mbarrier_expect(q_full, S::groups * (S::depth_bytes + S::depth_v_bytes));
+        for (int i = 0; i < S::groups; i++) {
+            const int row = job.row + i * 64;
+            backward_load<S::boxes>(base + S::q_at + i * S::depth_bytes, S::box, p.q, q_full, row, job.head, job.batch);
+            backward_load<S::boxes_v>(base + S::o_at + i * S::depth_v_bytes, S::box, p.grad_o, q_full, row, job.head,
+                                      job.batch);
+        }
+        const int head = job.head / p.group;
+        for (int i = 0, block = job.first; i < job.steps; i++, block += job.direction) {
+            const uint32_t k_full = shared_address(&desk.k_full[k.index]), v_full = shared_address(&desk.v_full[v.index]);
+            mbarrier_wait(shared_address(&desk.k_empty[k.index]), k.parity ^ 1);
+            mbarrier_expect(k_full, S::depth_bytes);
+            backward_load<S::boxes>(base + S::k_at + k.index * S::depth_bytes, S::box, p.k, k_full, block * S::keys, head,
+                                    job.batch);
+            mbarrier_wait(shared_address(&desk.v_empty[v.index]), v.parity ^ 1);
+            mbarrier_expect(v_full, S::depth_v_bytes);
+            backward_load<S::boxes_v>(base + S::v_at + v.index * S::depth_v_bytes, S::box, p.v, v_full, block * S::keys,
+                                      head, job.batch);
+            k.next();
+            v.next();
+        }
+    }
+}
+
+/* One of the two queries of a thread. */
+struct backward_dq_row {
+    float log2_sum, delta; /* infinite where it sees no key */
+    int32_t begin, count;  /* keys that it sees: the first, and how many */
+};
+
+template <class S>
+static __device__ __forceinline__ backward_dq_row backward_dq_row_at(const weft_hopper_backward_params &p,
+                                                                     const backward_dq_job &job, int row) {
+    backward_dq_row at = {INFINITY, 0, 0, 0};
+    const int query = job.row + row;
+    if (row >= job.rows) {
+        return at;
+    }
+    const int64_t line = ((int64_t)job.batch * p.heads + job.head) * p.blocks;
+    const int64_t number = (line + query / 64) * 64 + backward_number_at(query % 64);
+    at.log2_sum = p.log2_sums[number];
+    at.delta = p.deltas[number];
+    if constexpr (S::general) {
+        const weft_reach &reach = p.walk.reach;
+        const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);
+        const weft_rows seen = weft_band_seen(&reach.band, &sequence, query);
+        at.begin = (int)seen.begin;
+        at.count = (int)weft_larger(seen.end - seen.begin, 0);
+    } else {
+        at.count = p.causal ? max(min(p.kv_seq, query + p.offset + 1), 0) : p.kv_seq;
+    }
+    return at;
+}
+
+/* Whether a query of the tile has a gradient other than zero. */
+template <class S>
+static __device__ __forceinline__ bool backward_dq_counts(const weft_hopper_backward_params &p, const backward_dq_job &job,
+                                                          int row) {
+    const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, job.sequence);
+    return job.row + row >= sequence.rows.begin && job.row + row < sequence.used_end;
+}
+
+/* A warpgroup's way through the keys of a tile. */
+template <class S> struct backward_dq_consumer {
+    const weft_hopper_backward_params &p;
+    backward_dq_desk<S> &desk;
+    uint32_t base, group;
+    int full_begin, full_end; /* the job's: while products run, shared memory answers late */
+    backward_slot<S::k_stages> k;
+    backward_slot<S::v_stages> v;
+    backward_product<S::bf16, S::depth, S::kept> q_product;     /* Q K^T */
+    backward_product<S::bf16, S::depth_v, S::kept_v> o_product; /* dO V^T */
+
+    __device__ __forceinline__ backward_dq_consumer(const weft_hopper_backward_params &params, backward_dq_desk<S> &shared,
+                                                    uint32_t address, uint32_t number)
+        : p(params), desk(shared), base(address), group(number) {
+    }
+
+    __device__ __forceinline__ void release(uint64_t &barrier) const { /* of every warp, one lane */
+        if (thread_index() % 32 == 0) {
+            mbarrier_arrive(shared_address(&barrier));
+        }
+    }
+
+    /* The thread's first, of the tile; its other one is 8 further on. */
+    __device__ __forceinline__ uint32_t row_of_thread() const {
+        return group * 64 + thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4;
+    }
+
+    __device__ __forceinline__ uint32_t q_place() const {
+        return base + S::q_at + group * S::depth_bytes;
+    }
+
+    __device__ __forceinline__ uint32_t o_place() const {
+        return base + S::o_at + group * S::depth_v_bytes;
+    }
+
+    /* General: zeros for keys of a step that do not count, in K or V. Both warpgroups come here. */
+    template <int BOXES>
+    __device__ __forceinline__ void clean(const backward_dq_job &job, int block, uint32_t place) const {
+        const int begin = job.key_begin - block * S::keys, end = job.key_end - block * S::keys;
+        if (begin > 0 || end < S::keys) {
+            backward_clean<S::keys, BOXES, 256>(place, group * 128 + thread_index() % 128, begin, end);
+            backward_cleaned<256>(1);
+        }
+    }
+
+    /* Starts a product of all its columns. x, y: its operands. */
+    template <class P>
+    static __device__ __forceinline__ void start(const P &product, float (&scores)[S::keys / 2], uint32_t x, uint32_t y) {
+        const uint64_t a = wgmma_operand(settled(x)), b = wgmma_operand(settled(y));
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < P::depth / 16; i++) {
+            product.start(scores, a, b, i);
+        }
+        wgmma_commit();
+        wgmma_hold(scores);
+    }
+
+    /* Starts the scores of a step, and its dP. */
+    __device__ __forceinline__ void start_scores(const backward_dq_job &job, int block,
+                                                 float (&scores)[S::keys / 2]) const {
+        const uint32_t place = base + S::k_at + k.index * S::depth_bytes;
+        mbarrier_wait(shared_address(&desk.k_full[k.index]), k.parity);
+        if constexpr (S::general) {
+            clean<S::boxes>(job, block, place);
+        }
+        start(q_product, scores, q_place(), place);
+    }
+
+    __device__ __forceinline__ void start_grads(const backward_dq_job &job, int block, float (&grads)[S::keys / 2]) const {
+        const uint32_t place = base + S::v_at + v.index * S::depth_v_bytes;
+        mbarrier_wait(shared_address(&desk.v_full[v.index]), v.parity);
+        if constexpr (S::general) {
+            clean<S::boxes_v>(job, block, place);
+        }
+        start(o_product, grads, o_place(), place);
+    }
+
+    /* Starts dQ += dS K of the step of that stage. */
+    __device__ __forceinline__ void start_sums(float (&sums)[S::depth / 2], const uint32_t (&ds)[S::keys / 4],
+                                               uint32_t stage) const {
+        const uint64_t b = wgmma_operand(settled(base + S::k_at + stage * S::depth_bytes), 1024, S::box);
+        wgmma_hold(sums);
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < S::keys / 16; i++) {
+            wgmma<S::depth>::template registers<S::bf16, true>(sums, &ds[4 * i], wgmma_further(b, i * 2048), true);
+        }
+        wgmma_commit();
+        wgmma_hold(sums);
+    }
+
+    /* Hides keys of a block that queries do not see. */
+    __device__ __forceinline__ void mask(const backward_dq_row (&rows)[2], int block, float (&scores)[S::keys / 2]) const {
+        const int key = block * S::keys + (int)thread_index() % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < S::keys / 2; i++) {
+            const backward_dq_row &row = rows[i / 2 % 2];
+            const uint32_t further = (uint32_t)(key - row.begin + i / 4 * 8 + i % 2);
+            scores[i] = further < (uint32_t)row.count ? scores[i] : -INFINITY;
+        }
+    }
+
+    /* Scores become what dP is multiplied by: weights. */
+    __device__ __forceinline__ void weigh(const backward_dq_row (&rows)[2], float (&scores)[S::keys / 2]) const {
+#pragma unroll
+        for (int i = 0; i < S::keys / 2; i++) {
+            scores[i] = exp2_flushed(fmaf(scores[i], p.scale_log2, -rows[i / 2 % 2].log2_sum));
+        }
+    }
+
+    /* General: the same for scores that are capped, where CAPPED, and fall by distance: see backward_scores. */
+    template <bool CAPPED>
+    __device__ __forceinline__ void weigh_changed(const backward_dq_job &job, const backward_dq_row (&rows)[2], int block,
+                                                  float (&scores)[S::keys / 2]) const {
+        const float *alibi = p.scores.alibi;
+        const float slope = alibi ? 1.44269504f * alibi[job.sequence * p.scores.alibi_stride + job.head] : 0;
+        const float away = (float)(job.position + (int)row_of_thread() - block * S::keys - (int)thread_index() % 4 * 2);
+#pragma unroll
+        for (int i = 0; i < S::keys / 2; i++) {
+            const backward_dq_row &row = rows[i / 2 % 2];
+            float &score = scores[i];
+            const float distance = fabsf(away + (float)(i / 2 % 2 * 8 - i / 4 * 8 - i % 2));
+            const float fall = fmaf(slope, distance, row.log2_sum);
+            if constexpr (CAPPED) {
+                const float part = reciprocal_flushed(1 + exp2_flushed(score * p.scores.cap_scale));
+                const float weight = exp2_flushed(fmaf(p.scores.cap, 1 - 2 * part, -fall));
+                score = score == -INFINITY ? 0 : weight * (4 * part * (1 - part)); /* hidden, which a cap would undo */
+            } else {
+                score = exp2_flushed(fmaf(score, p.scale_log2, -fall));
+            }
+        }
+    }
+
+    __device__ __forceinline__ void weigh_step(const backward_dq_job &job, const backward_dq_row (&rows)[2], int block,
+                                               float (&scores)[S::keys / 2]) const {
+        if (block < full_begin || block >= full_end) {
+            mask(rows, block, scores);
+        }
+        if constexpr (S::general) {
+            if (p.scores.cap > 0) {
+                weigh_changed<true>(job, rows, block, scores);
+                return;
+            }
+            if (p.scores.alibi) {
+                weigh_changed<false>(job, rows, block, scores);
+                return;
+            }
+        }
+        weigh(rows, scores);
+    }
+
+    /* dS of a step, rounded. */
+    __device__ __forceinline__ void differentiate(const backward_dq_row (&rows)[2], const float (&weights)[S::keys / 2],
+                                                  const float (&grads)[S::keys / 2], uint32_t (&ds)[S::keys / 4]) const {
+#pragma unroll
+        for (int i = 0; i < S::keys / 4; i++) {
+            const float delta = rows[i % 2].delta;
+            ds[i] = pack_halves<S::bf16>(weights[2 * i] * (grads[2 * i] - delta),
+                                         weights[2 * i + 1] * (grads[2 * i + 1] - delta));
+        }
+    }
+
+    /* A step's scores are on their way: its dP, and its dS. */
+    __device__ __forceinline__ void finish(const backward_dq_job &job, const backward_dq_row (&rows)[2], int block,
+                                           float (&scores)[S::keys / 2], uint32_t (&ds)[S::keys / 4]) {
+        float grads[S::keys / 2];
+        start_grads(job, block, grads);
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        weigh_step(job, rows, block, scores);
+        wgmma_wait<0>();
+        wgmma_hold(grads);
+        release(desk.v_empty[v.index]);
+        v.next();
+        differentiate(rows, scores, grads, ds);
+    }
+
+    /* The steps of a tile, of which there is at least one. */
+    __device__ __forceinline__ void sweep(const backward_dq_job &job, const backward_dq_row (&rows)[2],
+                                          float (&sums)[S::depth / 2]) {
+        float scores[S::keys / 2];
+        uint32_t ds[S::keys / 4];
+        int block = job.first;
+        const int direction = job.direction;
+        full_begin = job.full_begin;
+        full_end = job.full_end;
+        q_product.keep(q_place());
+        o_product.keep(o_place());
+        start_scores(job, block, scores);
+        finish(job, rows, block, scores, ds);
+        for (int left = job.steps - 1; left > 0; left--) {
+            const uint32_t last = k.index;
+            start_sums(sums, ds, last);
+            k.next();
+            block += direction;
+            start_scores(job, block, scores);
+            wgmma_wait<1>(); /* before dP begins, which takes the registers of dS */
+            wgmma_hold(sums);
+            release(desk.k_empty[last]);
+            finish(job, rows, block, scores, ds);
+        }
+        release(desk.q_empty); /* nothing of Q and dO is read any more */
+        start_sums(sums, ds, k.index);
+        wgmma_wait<0>();
+        wgmma_hold(sums);
+        release(desk.k_empty[k.index]);
+        k.next();
+    }
+};
+
+template <class S>
+static __device__ __forceinline__ void backward_dq_consume(const weft_hopper_backward_params &p, backward_dq_desk<S> &desk,
+                                                           uint32_t base, uint32_t group) {
+    backward_dq_consumer<S> consumer(p, desk, base, group);
+    const weft_strides &strides = p.q_strides;
+    const int row = (int)consumer.row_of_thread();
+    for (uint32_t tiles = 0;; tiles++) {
+        mbarrier_wait(shared_address(&desk.q_full), tiles % 2);
+        const backward_dq_job &job = desk.job[tiles % 2];
+        if (!job.more) {
+            return;
+        }
+        float sums[S::depth / 2];
+#pragma unroll
+        for (int i = 0; i < S::depth / 2; i++) {
+            sums[i] = 0;
+        }
+        if (job.steps > 0) {
+            const backward_dq_row rows[2] = {backward_dq_row_at<S>(p, job, row), backward_dq_row_at<S>(p, job, row + 8)};
+            consumer.sweep(job, rows, sums);
+        } else {
+            consumer.release(desk.q_empty);
+        }
+        if constexpr (S::general) { /* what others have may be anything */
+            const bool counts[2] = {backward_dq_counts<S>(p, job, row), backward_dq_counts<S>(p, job, row + 8)};
+#pragma unroll
+            for (int i = 0; i < S::depth / 2; i++) {
+                sums[i] = counts[i / 2 % 2] ? sums[i] : 0;
+            }
+        }
+        const bool has[2] = {row < job.rows, row + 8 < job.rows};
+        char *to =
+            (char *)p.grad_q + 2 * (job.batch * strides.batch + job.head * strides.head + (job.row + row) * strides.seq);
+        backward_store_rows<S>(has, p.head_dim, sums, p.scale, to, 2 * strides.seq);
+        __syncwarp(); /* no lane reads the job any more when the next one's places are given up */
+    }
+}
+
+template <class W> static __device__ __forceinline__ void backward_dq(const weft_hopper_backward_params &p) {
+    using S = backward_dq_shape<W>;
+    extern __shared__ __align__(1024) unsigned char hopper_shared[];
+    const uint32_t base = shared_address(hopper_shared);
+    backward_dq_desk<S> &desk = *(backward_dq_desk<S> *)(hopper_shared + S::bytes);
+    static_assert(sizeof desk <= WEFT_HOPPER_BACKWARD_DESK, "see there");
+    const uint32_t group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); /* the producer's is 0 */
+    if (threadIdx.x == 0) {
+        desk.begin();
+    }
+    if constexpr (S::general) {
+        for (int head = (int)blockIdx.x; p.scores.grad_sinks && head < p.heads; head += (int)gridDim.x) {
+            backward_sink(p, head, (int)p.walk.order.grid.batch);
+            __syncthreads(); /* before the next one's sum */
+        }
+    }
+    __syncthreads();
+    if (group == 0) {
+        registers_lower<S::producer_registers>();
+        if (threadIdx.x < 32 && elect_one()) {
+            backward_dq_produce<S>(p, desk, base);
+        }
+    } else {
+        registers_raise<S::consumer_registers>();
+        backward_dq_consume<S>(p, desk, base, group - 1);
+    }
+}
+
+#endif
