@@ -1,9 +1,9 @@
 /* Gradients of an attention on a GPU, and what is right: the reference's sums in fp64, and how far a plain kernel is from
  * them that rounds weights and gradients of scores to 16 bits before it multiplies them.
  *
- * A score is a sum in fp32, and another order of adding rounds it differently. Scores of 1e4 are off by about 0.01 then,
- * and weights by 1 %. How far off one plain kernel is there is chance. So every element may also be off by what
- * SUM_ROUNDING of each score changes it by, to first order. This allows next to nothing more for scores of usual size. */
+ * A score is a sum in fp32, and another order of adding rounds it differently: scores of 1e4 by some thousandths, and so
+ * their weights. How far off one plain kernel is there is chance. So every element may also be off by what SUM_ROUNDING of
+ * each score changes it by, to first order. This allows next to nothing more for scores of usual size. */
 #ifndef WEFT_TESTS_CUDA_BACKWARD_TRIAL_H
 #define WEFT_TESTS_CUDA_BACKWARD_TRIAL_H
 
