@@ -19,7 +19,7 @@ typedef struct writer {
     } while (0)
 
 static int is_backward(const weft_plan *plan) {
-    return plan->operation->info.operation == WEFT_ATTENTION_BACKWARD;
+    return plan->operation->refused_sweep != NULL; /* who has sweeps of its own */
 }
 
 static int is_matrix(const weft_plan *plan) {
@@ -169,8 +169,9 @@ static void flash_attention_forward(const weft_schedule *s, writer *w) {
         : s->order == WEFT_ORDER_LONGEST_FIRST
             ? "longest-first is its LPT scheduler of causal launches, which sections heads by a size of the "
               "L2 that is fixed in its source"
-        : s->order == WEFT_ORDER_CUSTOM ? "your order cannot be set: look up blockIdx in its table in its tile scheduler"
-                                        : "an order by L2 domain cannot be set: map blockIdx to heads in its tile scheduler";
+        : s->order == WEFT_ORDER_CUSTOM
+            ? "your order cannot be set: look up blockIdx in its table in its tile scheduler"
+            : "an order by L2 domain cannot be set: map blockIdx to heads in its tile scheduler";
     SAY(w, "%s; kBlockM = %" PRId64 ", kBlockN = %" PRId64 " in its table of tile sizes", order, s->tile_m, s->tile_n);
     if (s->sweep == WEFT_SWEEP_FORWARD) {
         SAY(w, "; its loop over n_block goes down, in every tile: for reuse that is a forward sweep");
@@ -194,7 +195,8 @@ static int64_t flash_attention_section(const weft_attention *p) {
 
 /* Its causal launches take sections of heads, all others the grid: key blocks, then heads. */
 static void flash_attention_backward_order(const weft_schedule *s, const weft_attention *p, int causal, writer *w) {
-    const char *lpt = causal ? "its SingleTileBwdLPTScheduler" : "SingleTileBwdLPTScheduler, which it has for causal launches,";
+    const char *lpt =
+        causal ? "its SingleTileBwdLPTScheduler" : "SingleTileBwdLPTScheduler, which it has for causal launches,";
     switch (s->order) {
     case WEFT_ORDER_HEAD_FIRST:
         SAY(w, causal ? "head-first: SingleTileScheduler in run_flash_bwd for causal launches, too"
@@ -244,7 +246,8 @@ static void flash_attention_backward(const weft_schedule *s, const weft_attentio
     }
     flash_attention_turns(s, causal, w);
     if (p->kv_heads < p->heads) {
-        SAY(w, "; a tile has one query head: those that share K and V add to dK and dV in fp32, and pack_gqa is forward only");
+        SAY(w,
+            "; a tile has one query head: those that share K and V add to dK and dV in fp32, and pack_gqa is forward only");
     }
 }
 

@@ -98,7 +98,7 @@ size_t weft_space_shapes(const weft_plan *draft, int64_t cut, weft_schedule shap
     const weft_tiling tiling = {.problem = &draft->problem, .schedule = &schedule, .heads_in_tile = 1};
     weft_tile_side sides[WEFT_TILE_SIDES];
     const size_t used = draft->operation->sides(&tiling, &schedule, sides);
-    const int turned = draft->operation->info.operation == WEFT_ATTENTION_BACKWARD;
+    const int turned = draft->operation->refused_sweep != NULL; /* who has sweeps of its own */
     const int64_t(*list)[3] = used < 3 ? two : three;
     const size_t count = used < 3 ? sizeof two / sizeof *two : sizeof three / sizeof *three;
     for (size_t i = 0; i < count; i++) {

@@ -190,12 +190,9 @@ static void sweeps_ask_for_the_same(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_pass_on),
-        cmocka_unit_test(turns_that_never_come),
-        cmocka_unit_test(waiting_is_priced),
-        cmocka_unit_test(adds_are_told_of),
-        cmocka_unit_test(the_first_stores),
-        cmocka_unit_test(sweeps_ask_for_the_same),
+        cmocka_unit_test(turns_pass_on),     cmocka_unit_test(turns_that_never_come),
+        cmocka_unit_test(waiting_is_priced), cmocka_unit_test(adds_are_told_of),
+        cmocka_unit_test(the_first_stores),  cmocka_unit_test(sweeps_ask_for_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
