@@ -34,13 +34,14 @@ typedef struct weft_profile {
     double trips;        /**< round trips that a piece takes one after the other; 0: one */
     double score_cycles; /**< cycles of a step for each 1024 scores, beside their exponentials */
     double beside;       /**< share of a CTA's products that run beside other work of another CTA on its SM */
-    int64_t in_turn;     /**< attention backward: 1: adds wait for their turns; 0: they come as they come */
+    int64_t in_turn;     /**< attention backward: 1: adds wait for their turns; 2: and the first stores; 0: as they come */
+    double told;         /**< with turns: steps from an add until whoever is next may add, at least */
 } weft_profile;
 
 #define WEFT_PROFILE_INIT                                                                                                  \
     {                                                                                                                      \
         sizeof(weft_profile), "", "", 0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0, 0.0,     \
-            0.0, 0.0, 0                                                                                                    \
+            0.0, 0.0, 0, 0.0                                                                                               \
     }
 
 /** Finds a profile: one of the built-in ones by name, in upper or lower case, or a file by path (anything with a '/' or

@@ -10,9 +10,8 @@
  *   weft_xla_gemm_…                arguments a, b; result c; beta is 0
  *
  * What an attention's `extras` name follows in the order of weft_problem_buffer(): as arguments sinks, alibi, bias and
- * lengths (int32), as results max behind lse, grad_sinks and, where the caller
- * wants it, grad_bias. Dropout takes one attribute more, `seed`, an array of one
- * int64.
+ * lengths (int32), as results max behind lse, grad_sinks and, where the caller wants it, grad_bias. Dropout takes one
+ * attribute more, `seed`, an array of one int64.
  *
  * On CUDA the work is put on XLA's stream, and nothing is waited for. The plan is made by the first call of its kind on a
  * device, and kept for the life of the process, as a compiled program may run again at any time. The handlers do not claim

@@ -123,27 +123,38 @@ def _attention(what: _Call, *given: Any) -> List[Any]:
 
 
 def _attention_forward(what: _Call, *given: Any) -> Any:
-    for name, x in zip(what.beside, given[3:]):
-        if x.perturbed and name in ("alibi", "bias"):
-            raise Unsupported(f"JAX has no gradient of {name} yet: take jax.lax.stop_gradient of it")
+    perturbed = {name for name, x in zip(what.beside, given[3:]) if x.perturbed}
+    if "alibi" in perturbed:
+        raise Unsupported("JAX has no gradient of alibi yet: take jax.lax.stop_gradient of it")
     values = tuple(x.value for x in given)
     o, lse, *most = _run(what._replace(wanted=("o", "lse", *what.wanted[2:])), *values)
-    return [o, lse, *most][: len(what.wanted)], (values, o, lse)
+    # What is kept holds arrays only, but its structure is known while JAX traces.
+    wants_bias = () if "bias" in perturbed else None
+    return [o, lse, *most][: len(what.wanted)], (values, o, lse, wants_bias)
+
+
+def _sum_to(x: Any, like: Any) -> Any:
+    """The gradient of an array that was broadcast to the shape of x."""
+    shape = (1,) * (x.ndim - like.ndim) + like.shape
+    repeated = tuple(axis for axis, (n, given) in enumerate(zip(x.shape, shape)) if n != given)
+    return x.sum(repeated, keepdims=True).reshape(like.shape).astype(like.dtype)
 
 
 def _attention_backward(what: _Call, kept: Any, grads: List[Any]) -> Any:
-    """The gradients of q, k, v and sinks; no one asks for those of the others."""
+    """The gradients of q, k, v, sinks and a bias; no one asks for those of the others."""
     for name, grad in zip(what.wanted[1:], grads[1:]):
         if not isinstance(grad, jax.custom_derivatives.SymbolicZero):
             raise Unsupported(f"the gradient of {name} is not there yet")
-    given, o, lse = kept
+    given, o, lse, wants_bias = kept
     grad_o = jax.numpy.zeros(o.shape, o.dtype) if isinstance(grads[0], jax.custom_derivatives.SymbolicZero) else grads[0]
-    sinks = what.beside[:1] == ("sinks",)
+    beside = dict(zip(what.beside, given[3:]))
+    wanted = ATTENTION_BACKWARD.outputs[: 4 if "sinks" in beside else 3] + (() if wants_bias is None else ("grad_bias",))
     options = what.options._replace(features=what.options.features and what.options.features._replace(max=False))
-    back = what._replace(operation=ATTENTION_BACKWARD, options=options, wanted=ATTENTION_BACKWARD.outputs[: 4 if sinks else 3],
-                         schedule=schedules.of(None))  # fmt: skip
-    found = _run(back, *given[:3], grad_o, o, lse, *given[3:])
-    return (*found, *(None,) * (len(given) - len(found)))
+    back = what._replace(operation=ATTENTION_BACKWARD, options=options, wanted=wanted, schedule=schedules.of(None))
+    found = dict(zip(wanted, _run(back, *given[:3], grad_o, o, lse, *given[3:])))
+    if "grad_bias" in found:
+        found["grad_bias"] = _sum_to(found["grad_bias"], beside["bias"])
+    return tuple(found.get(f"grad_{name}") for name in ("q", "k", "v", *what.beside))
 
 
 _attention.defvjp(_attention_forward, _attention_backward, symbolic_zeros=True)
@@ -172,7 +183,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     """weft.attention() under jax.jit, jax.vmap and jax.grad. Shapes and options are the same, window to return_max among
     them; sinks, alibi, bias and lengths may be traced, the others are Python values.
 
-    Runs where JAX runs: on the CPU or an NVIDIA GPU. q, k, v and sinks have gradients, but not beside alibi or an added bias.
+    Runs where JAX runs: on the CPU or an NVIDIA GPU. q, k, v, sinks and an added bias have gradients; alibi has
+    none. That of a bias takes (batch, heads, seq, kv_seq) float32 for a while, as it is summed up behind the kernel.
     """
     problems.number_of("layout", layout, problems.LAYOUTS)
     numbers, beside, extra, seed = _asked(q, features.asked(q, **options) if options else asked)

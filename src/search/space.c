@@ -90,18 +90,21 @@ int weft_space_fits(const weft_plan *plan) {
 }
 
 size_t weft_space_shapes(const weft_plan *draft, int64_t cut, weft_schedule shapes[WEFT_SHAPES]) {
-    /* Tiles with two sides, and with three. */
+    /* Tiles with two sides, and with three. The last side is the step; of a backward attention, whose steps are queries, it
+     * is the first. */
     static const int64_t two[][3] = {{32, 32, 0}, {64, 64, 0}, {128, 64, 0}, {128, 128, 0}, {256, 64, 0}, {256, 128, 0}};
     static const int64_t three[][3] = {{128, 128, 64}, {128, 256, 64}, {256, 128, 64}};
     weft_schedule schedule = draft->schedule;
     const weft_tiling tiling = {.problem = &draft->problem, .schedule = &schedule, .heads_in_tile = 1};
     weft_tile_side sides[WEFT_TILE_SIDES];
     const size_t used = draft->operation->sides(&tiling, &schedule, sides);
+    const int turned = draft->operation->refused_sweep != NULL; /* who has sweeps of its own */
     const int64_t(*list)[3] = used < 3 ? two : three;
     const size_t count = used < 3 ? sizeof two / sizeof *two : sizeof three / sizeof *three;
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < used; k++) {
-            *sides[k].size = k + 1 < used ? list[i][k] : list[i][k] / cut; /* the last is the step */
+            const size_t side = turned ? used - 1 - k : k;
+            *sides[k].size = side + 1 < used ? list[i][side] : list[i][side] / cut;
             *sides[k].size = sides[k].of > 0 ? weft_tile_dividing(sides[k].of, *sides[k].size) : *sides[k].size;
         }
         shapes[i] = schedule;

@@ -87,6 +87,8 @@ typedef struct weft_sim_source {
      * have added there. */
     int64_t (*turn)(void *context, int64_t worker, int64_t step);
     double add_seconds;                /* that a sector takes which is added in turn */
+    double told;                       /* with turns: steps from an add until the next may come, at least */
+    int stores_first;                  /* with turns: the first stores what others add to */
     const weft_sim_observer *observer; /* or null */
     const weft_sim_listed *listed;     /* or null: jobs are streams */
     weft_sim_map map;

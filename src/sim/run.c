@@ -68,7 +68,8 @@ static double request(weft_sim_engine *e, weft_sim_worker *w, int64_t i, double 
 
 /* Adds what the step that ended has computed to the sums. Nobody waits for the add itself; but where adds take turns, the
  * worker waits for its own. Whoever is next may add when this one has arrived and has told of it: as long as its sectors
- * take at the worker's share of the L2's bandwidth, there and back. Returns 0 when the worker has to wait. */
+ * take at the worker's share of the L2's bandwidth, there and back, or as long as the kernel is known to take. Returns 0
+ * when the worker has to wait. */
 static int add_sums(weft_sim_engine *e, int32_t number, double now) {
     const weft_sim_worker *w = &e->workers[number];
     const weft_sim_job *job = &w->job;
@@ -84,10 +85,15 @@ static int add_sums(weft_sim_engine *e, int32_t number, double now) {
             }
             return 0;
         }
-        const double passed = now + weight * e->source->add_seconds + 2 * e->memory->near;
+        const double arrives = weight * e->source->add_seconds + 2 * e->memory->near;
+        const double passed = now + fmax(arrives, e->source->told * job->step_seconds);
         const int32_t next = weft_sim_turns_pass(&e->turns, piece, passed);
         if (next >= 0) {
             weft_wheel_put(&e->wheel, (uint32_t)next, passed);
+        }
+        if (turn == 0 && e->source->stores_first) {
+            weft_memory_write(e->memory, w->domain, piece, weight, now);
+            return 1;
         }
     }
     weft_memory_add(e->memory, w->domain, piece, weight, now);

@@ -289,6 +289,8 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
     walk->walk = plan->walk;
     if (profile->in_turn && plan->operation->refused_sweep && !walk->tiling.dq_pass) {
         source->turn = turn_of;
+        source->stores_first = profile->in_turn > 1;
+        source->told = profile->told;
         source->add_seconds = (double)plan->machine.l2_sector * sharers(plan) / plan->machine.l2_bandwidth;
         if ((status = take_turns(walk, message))) {
             return status;

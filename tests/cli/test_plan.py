@@ -33,8 +33,8 @@ def draw(source):
         kv_heads, sharing = source.choice([1, 2, 4, 8]), source.choice([1, 1, 2, 4])
         seq = source.choice([64, 100, 128]) * source.randint(4, 40)
         mask = source.choice([[], ["--causal"]])
-        problem = ["attention", "--heads", kv_heads * sharing, "--kv-heads", kv_heads, "--seq", seq,
-                   "--head-dim", source.choice([64, 128]), *mask]  # fmt: skip
+        problem = ["attention", *source.choice([[], ["--backward"]]), "--heads", kv_heads * sharing, "--kv-heads", kv_heads,
+                   "--seq", seq, "--head-dim", source.choice([64, 128]), *mask]  # fmt: skip
     return [str(word) for word in [*problem, "--dtype", dtype, "--machine", machine]]
 
 
@@ -125,6 +125,47 @@ class Plan(unittest.TestCase):
         done = subprocess.run([WEFT, "plan", *problem, "--cost", "model", "--dtype", "fp32"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("no CUDA kernel fits", done.stderr)
+
+    def test_backward_elsewhere(self):
+        """What FlashAttention-3 calls an order backward, and in which orders its deterministic mode does not stand still."""
+        def said(*given):
+            problem = ["attention", "--backward", "--machine", "h200", "--heads", "8", "--kv-heads", "4", "--head-dim", "128", "--dtype", "bf16",
+                       "--tile", "64x128", "--dispatch", "dynamic", "--seq", "2K"]  # fmt: skip
+            return weft("plan", *problem, *given)["elsewhere"]
+
+        causal, hangs = ["--causal"], "may hang"
+        for order, mask, words, stands in (
+            ("head-first", [], "head-first is its grid order: blockIdx.x is the key block", False),
+            ("head-first", causal, "SingleTileScheduler in run_flash_bwd for causal launches, too", True),
+            ("block-first", causal, "its SingleTileBwdLPTScheduler with swizzle = batch * heads", True),
+            ("reverse", causal, "its SingleTileBwdLPTScheduler with SPT, and swizzle = 1", False),
+            ("reverse", [], "with SPT, and swizzle = 1", True),
+            ("longest-first", [], "which it has for causal launches, without SPT, and swizzle = 4", False),
+            ("longest-first", causal, "and swizzle = 4; it takes 16 by itself, as many as 40 MiB hold", True),
+            ("head-first", ["--window", "200,0"], "blockIdx.x is the key block", False),
+            ("head-first-swizzled", [], "cannot be set: map blockIdx to key blocks", True),
+        ):
+            group = ["--group", "2"] if order == "longest-first" else []
+            with self.subTest(order=order, mask=mask):
+                elsewhere = said("--order", order, "--sweep", "forward", *mask, *group)
+                flash = elsewhere["flash-attention"]
+                self.assertIn(words, flash)
+                self.assertIn(f"tiles add to dQ from the {'last' if mask == causal else 'first'} key block on", flash)
+                self.assertEqual(hangs in flash, stands)
+                self.assertIn("kBlockM = 64, kBlockN = 128 in run_mha_bwd_hdim*; its loops over m_block go up", flash)
+                self.assertIn("pack_gqa is forward only", flash)
+                self.assertIn("key block and head", elsewhere["cutlass"])
+                self.assertIn("BLOCK_M1 = 64, BLOCK_N1 = 128", elsewhere["triton"])
+        self.assertIn("block = at // size", said("--order", "longest-first", "--sweep", "shift", *causal)["triton"])
+        self.assertIn("sweep shift cannot be set", said("--order", "longest-first", "--sweep", "shift", *causal)["flash-attention"])
+        forward = weft("plan", "attention", "--machine", "h200", "--seq", "2K", "--dtype", "bf16", "--causal", "--order", "longest-first")["elsewhere"]
+        self.assertIn("block = blocks - 1 - at // size", forward["triton"])
+        self.assertNotIn("deterministic", forward["flash-attention"])
+
+    def test_backward_tiles(self):
+        """Steps of a backward pass are queries: tiles of many keys are among the candidates."""
+        problem = ["attention", "--backward", "--machine", "h100", "--heads", "64", "--seq", "8K", "--head-dim", "128", "--dtype", "bf16", "--causal"]
+        self.assertEqual(weft("plan", *problem)["recommended"]["schedule"]["tile"], [64, 128])
 
     def test_schedules_are_taken_back(self):
         problem = ["gemm", "--machine", "h100", "--m", "2048", "--n", "2048", "--k", "256", "--dtype", "bf16"]

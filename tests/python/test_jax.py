@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 import weft
-from oracle import assert_close, attention
+from oracle import assert_close, attention, seen, sequences
 
 jax = pytest.importorskip("jax", reason="JAX is not importable here: its tests are skipped")
 jnp = jax.numpy
@@ -23,6 +23,15 @@ def devices():
 def device(request):
     with jax.default_device(request.param):
         yield request.param
+
+
+def x64():
+    """A context in which JAX has fp64."""
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax.experimental import enable_x64  # as it was called before
+
+    return enable_x64()
 
 
 def dtypes(device):
@@ -134,7 +143,7 @@ FEATURES = {
     "window": dict(window=(3, 1)), "chunk": dict(chunk=5, causal=True), "prefix": dict(prefix=4, causal=True), "softcap": dict(softcap=2.0),
     "sinks": dict(sinks=[0.5, 0, -1, 2]), "alibi": dict(alibi=[0.1, 0.2, 0.3, 0.4]), "bias": dict(bias=[[0.5] * 6 + [-1.0] * 6]),
     "bool bias": dict(bias=[[True] * 7 + [False] * 5]), "used": dict(kv_used=[7, 12], q_used=[10, 3]), "pad": dict(kv_pad=[2, 0]),
-    "dropout": dict(dropout=0.3, seed=2**64 - 7),
+    "dropout": dict(dropout=0.3, seed=2**64 - 7), "bias, sinks, dropout": dict(bias=[[0.5] * 6 + [-1.0] * 6], sinks=[0.5, 0, -1, 2], dropout=0.3),
 }  # fmt: skip
 DTYPES = dict.fromkeys(("sinks", "alibi"), "float32") | dict.fromkeys(("kv_used", "q_used", "kv_pad", "q_starts"), "int32")
 
@@ -158,11 +167,12 @@ def test_features_on_cpu(name):
         for mine, theirs in zip(found, expected):
             assert_close(mine, theirs, "float32")
 
-    def loss(q, k, v, sinks=None):
-        others = {**options, "sinks": sinks} if sinks is not None else options
-        return (weft.attention(q, k, v, **others) * weight).sum()
+    beside = [x for x, y in traced.items() if x in ("sinks", "bias") and y.dtype != bool]
 
-    given = [q, k, v] + ([options["sinks"]] if name == "sinks" else [])
+    def loss(q, k, v, *arrays):
+        return (weft.attention(q, k, v, **{**options, **dict(zip(beside, arrays))}) * weight).sum()
+
+    given = [q, k, v, *(options[x] for x in beside)]
     grads = jax.jit(jax.grad(loss, argnums=tuple(range(len(given)))))(*given)
     rng = np.random.default_rng(1)
     for i, grad in enumerate(grads):
@@ -171,7 +181,7 @@ def test_features_on_cpu(name):
             for step in (1e-4, -1e-4):
                 moved = [np.asarray(x, np.float64).copy() for x in given]
                 moved[i][place] += step
-                others = {**plain, "sinks": moved[3]} if name == "sinks" else plain
+                others = {**plain, **dict(zip(beside, moved[3:]))}
                 sums.append((attention(*moved[:3], **others)[0] * np.asarray(weight)).sum())
             assert abs(grad[place] - (sums[0] - sums[1]) / 2e-4) < 1e-3
 
@@ -186,7 +196,11 @@ def test_gradients_on_a_gpu(name):
             q, k, v, weight = (x.astype("bfloat16").astype(dtype) for x in
                                arrays("float32", (2, 70, 4, 64), (2, 90, 2, 64), (2, 90, 2, 64), (2, 70, 4, 64)))  # fmt: skip
             given = dict(q=q, k=k, v=v)
-            options = {x: y for x, y in arrayed(FEATURES[name]).items() if x != "bias"}  # its shape is of other tests
+            options = arrayed(FEATURES[name])
+            bias = options.pop("bias", None)
+            if bias is not None:  # of this shape
+                bias = jnp.resize(bias, (4, 1, 90))
+                options.update(bias=bias) if bias.dtype == bool else given.update(bias=bias.astype(dtype))
             loss = lambda given: (weft.attention(**given, **options) * weight).sum().astype("float32")  # noqa: E731
             found.append({x: np.asarray(y, "f") for x, y in jax.jit(jax.grad(loss))(given).items()})
     for x, right in found[0].items():
@@ -210,6 +224,130 @@ def test_gradients_that_are_not_there_on_cpu():
     with pytest.raises(weft.Unsupported, match="gradient of lse"):
         jax.grad(lambda q: weft.attention(q, q, q, return_lse=True)[1].sum())(q)
     assert jax.grad(lambda q: weft.attention(q, q, q, alibi=slopes, return_lse=True)[0].sum())(q).shape == q.shape
+
+
+def plain_formula(q, k, v, bias, sinks, seen, alibi=None, softcap=None, scale=None):
+    """Attention (batch, seq, heads, head_dim) as JAX differentiates it; seen is (batch, 1, seq, kv_seq)."""
+    k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], 2) for x in (k, v))
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * (q.shape[3] ** -0.5 if scale is None else scale)
+    scores = scores if softcap is None else softcap * jnp.tanh(scores / softcap)
+    scores = scores + bias
+    if alibi is not None:
+        at = jnp.arange(scores.shape[2])[:, None] + scores.shape[3] - scores.shape[2]
+        scores -= alibi[:, None, None] * abs(at - jnp.arange(scores.shape[3]))
+    weights = jnp.where(seen, jnp.exp(jnp.where(seen, scores, 0)), 0)
+    sums = weights.sum(3, keepdims=True) + (0 if sinks is None else jnp.exp(sinks)[:, None, None])
+    return jnp.einsum("bhqk,bkhd->bqhd", weights / jnp.where(sums > 0, sums, 1), v)
+
+
+def drawn_problem(rng, dtype):
+    """Arguments of weft.attention() with a bias, those that JAX differentiates apart, and which keys each query sees: ragged, grouped."""
+    batch, kv_heads, group, seq, kv_seq = (int(rng.integers(1, n)) for n in (4, 3, 4, 40, 50))
+    heads, dim, dim_v = kv_heads * group, int(rng.integers(1, 40)), int(rng.integers(1, 40))
+    shape = [n if rng.random() < 0.6 else 1 for n in (batch, heads, seq)] + [kv_seq if rng.random() < 0.8 or seq == 1 else 1]
+    if max(shape) == 1:  # weft refuses a single number
+        shape[3] = kv_seq
+    while shape[0] == 1 and len(shape) > 1 and rng.random() < 0.5:
+        shape = shape[1:]
+    shapes = dict(q=(batch, seq, heads, dim), k=(batch, kv_seq, kv_heads, dim), v=(batch, kv_seq, kv_heads, dim_v), bias=tuple(shape))
+    if rng.random() < 0.3:
+        shapes["sinks"] = (heads,)
+    given = {name: rng.standard_normal(x).astype("f") for name, x in shapes.items()}
+    options = {"causal": bool(rng.integers(2))}
+    if rng.random() < 0.3:
+        options["window"] = (int(rng.integers(0, kv_seq)), -1 if options["causal"] else int(rng.integers(-1, kv_seq)))
+    scores = {}
+    if rng.random() < 0.3:
+        scores["softcap"] = float(rng.uniform(0.5, 5))
+    if rng.random() < 0.3:
+        scores["alibi"] = rng.random(heads).astype("f")
+    lengths = {"kv_used": rng.integers(0, kv_seq + 1, batch).astype("int32")} if rng.random() < 0.3 else {}
+    mask = np.zeros((batch, 1, seq, kv_seq), bool)
+    for i, rows, keys in sequences(batch, seq, kv_seq, **lengths):
+        mask[i, 0, rows, keys] = seen(rows.stop - rows.start, keys.stop - keys.start, **options)[0]
+    if lengths:  # positions count from the last key that is used, which the formula does not know
+        scores.pop("alibi", None)
+    narrow = {name: jnp.asarray(x, "float32" if name == "sinks" or (name == "bias" and rng.random() < 0.5) else dtype)
+              for name, x in given.items()}  # fmt: skip
+    return narrow, options, scores, lengths, mask
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("seed", range(12))
+def test_gradient_of_a_bias_on_cpu(seed, dtype):
+    """Under jit, beside JAX's own derivative of the plain formula in fp64: a bias that repeats itself gets the sum, in its dtype."""
+    given, options, scores, lengths, mask = drawn_problem(np.random.default_rng(seed), dtype)
+    out = (*given["q"].shape[:3], given["v"].shape[3])
+    (weight,) = arrays(dtype, out)
+    traced = {name: jnp.asarray(x) for name, x in (scores | lengths).items() if isinstance(x, np.ndarray)}
+    static = {name: x for name, x in (options | scores).items() if name not in traced}
+
+    def loss(given, traced):
+        return (weft.attention(**given, **traced, **static) * weight).astype("float32").sum()
+
+    found = jax.jit(jax.grad(loss))(given, traced)
+    with x64():
+        exact = {name: jnp.asarray(np.asarray(x, "d")) for name, x in given.items()}
+        plain = {name: np.asarray(x, "d") if isinstance(x, np.ndarray) else x for name, x in scores.items()}
+        weights = np.asarray(weight, "d")
+        plain_loss = lambda x: (plain_formula(**{"sinks": None, **x}, seen=mask, **plain) * weights).sum()  # noqa: E731
+        expected = {name: np.asarray(x) for name, x in jax.grad(plain_loss)(exact).items()}
+        whole = jnp.broadcast_to(exact["bias"], (mask.shape[0], given["q"].shape[2], *mask.shape[2:]))
+        terms = float(weft.jax._sum_to(abs(jax.grad(plain_loss)({**exact, "bias": whole})["bias"]), exact["bias"]).max())
+    assert expected["bias"].dtype == "float64" and set(found) == set(expected)
+    for name, grad in found.items():
+        assert grad.dtype == given[name].dtype and grad.shape == given[name].shape
+        most = max(1, terms) if name == "bias" else 1  # its terms may cancel: they do over the keys of a query without sinks
+        assert_close(np.asarray(grad, "d") / most, expected[name] / most, dtype)
+
+
+def test_gradient_of_a_bias_alone_on_cpu():
+    """Called without jit, mapped, and with heads before queries, beside differences of fp64."""
+    q, k, bias = arrays("float32", (2, 4, 9, 8), (2, 2, 13, 8), (3, 4, 1, 13))
+    one = lambda bias: jnp.tanh(weft.attention(q, k, k, bias=bias * 2, layout="bhsd", causal=True)).sum()  # noqa: E731
+    loose = [jax.grad(one)(x) for x in bias]
+    for run in (jax.vmap(jax.grad(one)), jax.jit(jax.vmap(jax.grad(one)))):
+        assert_close(run(bias), np.stack(loose), "float32")
+    value, grads = jax.value_and_grad(one)(bias[0])
+    np.testing.assert_array_equal(grads, loose[0])
+    rng = np.random.default_rng(2)
+    for _ in range(4):
+        place, sums = tuple(map(rng.integers, bias[0].shape)), []
+        for step in (1e-4, -1e-4):
+            moved = np.asarray(bias[0], "d")
+            moved[place] += step
+            sums.append(np.tanh(attention(q, k, k, bias=moved * 2, layout="bhsd", causal=True)[0]).sum())
+        assert abs(grads[place] - (sums[0] - sums[1]) / 2e-4) < 1e-3
+    assert abs(value - np.tanh(attention(q, k, k, bias=bias[0] * 2, layout="bhsd", causal=True)[0]).sum()) < 1e-4
+
+
+def test_a_bias_that_is_not_differentiated_on_cpu():
+    """Its gradient is as large as all scores, so it is asked for only where it is wanted."""
+    q, bias = arrays("float32", (1, 6, 2, 8), (6, 6))
+    whole = "f32[1,2,6,6]"
+    of_q = jax.make_jaxpr(jax.grad(lambda q, bias: weft.attention(q, q, q, bias=bias).sum()))(q, bias)
+    of_bias = jax.make_jaxpr(jax.grad(lambda q, bias: weft.attention(q, q, q, bias=bias).sum(), argnums=1))(q, bias)
+    assert whole not in str(of_q) and whole in str(of_bias)
+    stopped = jax.grad(lambda bias: weft.attention(q, q, q, bias=jax.lax.stop_gradient(bias)).sum())(bias)
+    np.testing.assert_array_equal(stopped, np.zeros((6, 6), "f"))
+    hidden = jax.grad(lambda q: weft.attention(q, q, q, bias=bias > 0).sum())(q)
+    assert hidden.shape == q.shape
+
+
+def test_biases_that_are_refused_on_cpu():
+    q, bias = arrays("float32", (1, 6, 2, 8), (6, 6))
+    loss = lambda bias: weft.attention(q, q, q, bias=bias).sum()  # noqa: E731
+    for run in (jax.grad(loss), jax.jit(jax.grad(loss))):
+        with pytest.raises(weft.Invalid, match="bias is .* does not broadcast to"):
+            run(bias[:5])
+        with pytest.raises(weft.Invalid, match="bias is fp16, not fp32, fp32 or bool"):
+            run(bias.astype("float16"))
+        with pytest.raises(weft.Invalid, match="bias is one value for all scores"):
+            run(bias[:1, :1])
+    with pytest.raises(TypeError, match="q is an array of JAX and bias one of NumPy"):
+        weft.attention(q, q, q, bias=np.asarray(bias))
+    with pytest.raises(Exception, match="cannot be differentiated"):
+        jax.grad(lambda bias: jax.grad(loss)(bias).sum())(bias)
 
 
 @pytest.mark.skipif(len(devices()) < 2, reason="JAX has no GPU here")

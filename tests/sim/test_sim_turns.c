@@ -64,7 +64,8 @@ static void turns_that_never_come(void **state) {
  */
 enum { N = 16, STEP_CYCLES = 1 << 19, ROW = 64, DIM = 64 };
 
-static weft_simulation simulated(int32_t sweep, int32_t dispatch, weft_mask mask, int in_turn, uint64_t limit) {
+static weft_simulation simulated_as(int32_t sweep, int32_t dispatch, weft_mask mask, int in_turn, double told,
+                                    uint64_t limit) {
     weft_machine m = machine_in_step();
     weft_attention p = WEFT_ATTENTION_INIT;
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -86,6 +87,7 @@ static weft_simulation simulated(int32_t sweep, int32_t dispatch, weft_mask mask
     s.workers = N;
     profile.step_cycles = STEP_CYCLES;
     profile.in_turn = in_turn;
+    profile.told = told;
     snprintf(profile.name, sizeof profile.name, "test");
     snprintf(profile.title, sizeof profile.title, "test");
     o.profile = &profile;
@@ -95,6 +97,10 @@ static weft_simulation simulated(int32_t sweep, int32_t dispatch, weft_mask mask
     }
     weft_plan_destroy(plan);
     return result;
+}
+
+static weft_simulation simulated(int32_t sweep, int32_t dispatch, weft_mask mask, int in_turn, uint64_t limit) {
+    return simulated_as(sweep, dispatch, mask, in_turn, 0, limit);
 }
 
 /* In steps, to the nearest: what is looked up takes a few cycles. */
@@ -132,6 +138,33 @@ static void waiting_is_priced(void **state) {
     assert_about(waited(WEFT_SWEEP_SHIFT_CAUSAL, timed, WEFT_MASK_CAUSAL, N + 1), 0);
 }
 
+/* Tiles that all begin at one block are as far apart behind it as an add takes until it is told of; shifted ones are a step
+ * apart from the start. */
+static void adds_are_told_of(void **state) {
+    (void)state;
+    const int32_t timed = WEFT_DISPATCH_STATIC;
+    for (int told = 0; told < 4; told++) {
+        const weft_simulation s = simulated_as(WEFT_SWEEP_FORWARD, timed, WEFT_MASK_NONE, 1, told, 0);
+        assert_int_equal(steps_of(s.seconds), N + (N - 1) * told);
+        const weft_simulation shifted = simulated_as(WEFT_SWEEP_SHIFT, timed, WEFT_MASK_NONE, 1, told / 4.0, 0);
+        assert_int_equal(steps_of(shifted.seconds), N);
+    }
+}
+
+/* Who is first stores: the zeros are not fetched, and every block is written as often as before. */
+static void the_first_stores(void **state) {
+    (void)state;
+    const uint64_t sums = (uint64_t)N * ROW * DIM * sizeof(float);
+    for (int causal = 0; causal < 2; causal++) {
+        const weft_mask mask = causal ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE;
+        const weft_simulation adds = simulated(WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, mask, 1, 0);
+        const weft_simulation stores = simulated(WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, mask, 2, 0);
+        assert_int_equal(adds.total.dram_read_bytes - stores.total.dram_read_bytes, sums);
+        assert_int_equal(adds.total.dram_write_bytes, stores.total.dram_write_bytes);
+        assert_int_equal((adds.total.added - stores.total.added) * 32, sums);
+    }
+}
+
 /* Whatever the path and the turns, a tile asks for and adds to the same blocks; a part of a run ends, though others wait.
  */
 static void sweeps_ask_for_the_same(void **state) {
@@ -157,10 +190,9 @@ static void sweeps_ask_for_the_same(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_pass_on),
-        cmocka_unit_test(turns_that_never_come),
-        cmocka_unit_test(waiting_is_priced),
-        cmocka_unit_test(sweeps_ask_for_the_same),
+        cmocka_unit_test(turns_pass_on),     cmocka_unit_test(turns_that_never_come),
+        cmocka_unit_test(waiting_is_priced), cmocka_unit_test(adds_are_told_of),
+        cmocka_unit_test(the_first_stores),  cmocka_unit_test(sweeps_ask_for_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

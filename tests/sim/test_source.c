@@ -138,7 +138,7 @@ static void test_the_trace_of_a_backward_pass(void **state) {
         check_plan(plan, &machine, &o, (weft_trace_format)(i % 2), 0);
         profile.in_turn = 1;
         assert_int_equal(weft_trace_write_plan(plan, &o, WEFT_TRACE_CSV, "/dev/null", &message), WEFT_UNSUPPORTED);
-        assert_string_equal(message.text, "adds that take turns make no trace");
+        assert_string_equal(message.text, "adds that take turns make no trace: take a profile without in_turn");
         weft_plan_destroy(plan);
     }
 }

@@ -179,7 +179,7 @@ weft_status weft_trace_write_plan(const weft_plan *plan, const weft_simulate_opt
         status = weft_fail(message, WEFT_UNSUPPORTED, "tiles that are handed out by side of the L2 make no trace");
     }
     if (status == WEFT_OK && source.turn) {
-        status = weft_fail(message, WEFT_UNSUPPORTED, "adds that take turns make no trace");
+        status = weft_fail(message, WEFT_UNSUPPORTED, "adds that take turns make no trace: take a profile without in_turn");
     }
     writer *w = status == WEFT_OK ? malloc(sizeof *w) : NULL;
     if (status == WEFT_OK && !w) {

@@ -323,6 +323,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
 
 const weft_cuda_family weft_cuda_hopper_backward = {
     .name = "hopper_backward",
+    .profile = "hopper-backward",
     .parameter_bytes = sizeof(weft_hopper_backward_params),
     .choose = choose,
     .passes = passes,
