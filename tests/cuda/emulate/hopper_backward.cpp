@@ -7,7 +7,8 @@ extern "C" {
 #define WEFT_HOPPER_BACKWARD(symbol, ...)                                                                                  \
     void symbol##_begin(weft_hopper_backward_params p);                                                                    \
     void symbol##_main(weft_hopper_backward_params p);                                                                     \
-    void symbol##_end(weft_hopper_backward_params p);
+    void symbol##_end(weft_hopper_backward_params p);                                                                      \
+    void symbol##_join(weft_hopper_backward_params p);
 #include "cuda/sm90/backward/variants.def"
 }
 
@@ -44,6 +45,10 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     }                                                                                                                      \
     if (strcmp(kernel, #symbol "_end") == 0) {                                                                             \
         return run<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>, symbol##_end>(                    \
+            grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                                                  \
+    }                                                                                                                      \
+    if (strcmp(kernel, #symbol "_join") == 0) {                                                                            \
+        return run<backward_shape_of<WEFT_##DTYPE, depth, depth_v, keys, queries, form>, symbol##_join>(                   \
             grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                                                  \
     }
 #include "cuda/sm90/backward/variants.def"

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/backward/params.h"
+#include "cuda/sm90/backward/splits.h"
 #include "problem/attention.h"
 #include "problem/dropout.h"
 #include "problem/problem.h"
@@ -18,7 +19,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 _Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
 /* The launches of a run: see params.h. */
-enum { BEGIN = 0, MAIN = 1, END = 2, LAUNCHES = 3 };
+enum { BEGIN = 0, MAIN = 1, END = 2, JOIN = 3 };
 
 /* All blocks of so many queries: CTAs of the first and the last launch. */
 static int64_t all_blocks(const weft_attention *p, int32_t queries) {
@@ -39,10 +40,15 @@ static int32_t form_of(const weft_attention *p) {
                                                                     : WEFT_HOPPER_BACKWARD_FULL;
 }
 
-/* Heads that share keys, where lengths are known: see weft_cuda_family. */
+/* Parts that the heads of a group are split into, once that is chosen. */
+static int64_t splits_of(const weft_plan *plan) {
+    return weft_larger(plan->schedule.split, 1);
+}
+
+/* Heads of a tile, where lengths are known: see weft_cuda_family. */
 static int64_t members(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
-    return weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) ? 0 : p->heads / p->kv_heads;
+    return weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) ? 0 : p->heads / (p->kv_heads * splits_of(plan));
 }
 
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
@@ -69,8 +75,12 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (all_blocks(p, 64) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
     }
-    if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
+    if (s->cluster_m > 1 || s->cluster_n > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
+    }
+    if (s->split > 1 && p->heads / p->kv_heads % s->split != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "split %" PRId64 " does not divide the %" PRId64 " heads that share keys",
+                         s->split, p->heads / p->kv_heads);
     }
     if ((status = weft_tensor_check_strides("q", &p->q_strides, p->batch, p->seq, p->heads, why)) ||
         (status = weft_tensor_check_strides("k", &p->k_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
@@ -110,6 +120,11 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
     }
+    /* Neither product overflows: see the checks of blocks. */
+    if (splits_of(plan) > 1 &&
+        p->batch * p->kv_heads * s->split * (p->kv_seq / best->keys + p->sequences + 1) > INT32_MAX) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^31 tiles where groups are split");
+    }
     *choice = (weft_cuda_choice){best->module,       best->main, best->queries, best->keys, WEFT_HOPPER_BACKWARD_THREADS,
                                  best->shared_bytes, .ctas = 1};
     return WEFT_OK;
@@ -123,6 +138,18 @@ static const weft_hopper_backward_variant *variant_of(const weft_cuda_choice *ch
     return &variants[i];
 }
 
+/* The schedule's split, or the one to choose. */
+static int64_t split_for(const weft_plan *plan, const weft_cuda_device *device, const weft_hopper_backward_variant *v) {
+    const int64_t given = plan->schedule.split;
+    return given > 0 ? given : weft_hopper_backward_splits(plan, device, v);
+}
+
+/* CTAs that add the parts of all keys: one for what it adds at a time. */
+static int64_t joins_of(const weft_attention *p, const weft_hopper_backward_variant *v) {
+    const int64_t tiles = p->batch * p->kv_heads * weft_ceil_divide(p->kv_seq, v->keys);
+    return tiles * (v->keys * (v->depth + v->depth_v) / WEFT_HOPPER_BACKWARD_JOINED);
+}
+
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_hopper_backward_variant *v = variant_of(choice);
     list[BEGIN] = list[END] = (weft_cuda_choice){.image = v->module,
@@ -132,14 +159,21 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     list[END].kernel = v->end;
     list[MAIN] = *choice;
     *main = MAIN;
-    return LAUNCHES;
+    if (split_for(plan, &((const weft_cuda_plan *)plan->placed)->device, v) == 1) {
+        return JOIN;
+    }
+    list[JOIN] = list[END];
+    list[JOIN].kernel = v->join;
+    list[JOIN].grid = weft_smaller(joins_of(&plan->attention, v), INT32_MAX);
+    return JOIN + 1;
 }
 
-/* Heads of a section, whose tiles are dealt together. The more there are, the fewer tiles of each head are at work at a
- * time, and the less they wait for each other; but their Q, dO and sums of dQ are to stay in the L2. */
-static int64_t section(const weft_attention *p, const weft_cuda_device *device, int64_t queries) {
-    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads;
-    const int64_t lines = p->batch * p->kv_heads, blocks = weft_ceil_divide(p->seq, queries);
+/* Heads of a section (of a group that is split, parts), whose tiles are dealt together. The more there are, the fewer tiles
+ * of each head are at work at a time, and the less they wait for each other; but their Q, dO and sums of dQ are to stay in
+ * the L2. */
+static int64_t section(const weft_attention *p, int64_t splits, const weft_cuda_device *device, int64_t queries) {
+    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads * splits;
+    const int64_t lines = p->batch * p->kv_heads * splits, blocks = weft_ceil_divide(p->seq, queries);
     const int64_t factor = !masked ? 4 : shared ? 8 : 16;
     const int64_t apart = weft_ceil_divide(factor * (int64_t)device->multiprocessors, blocks);
     const int64_t fit = (masked ? 2 : 1) * (int64_t)device->l2_bytes / (3 * 8 * p->seq * p->head_dim);
@@ -152,11 +186,12 @@ static int64_t section(const weft_attention *p, const weft_cuda_device *device, 
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
     const int known = members(plan) > 0;
+    schedule->split = split_for(plan, device, variant_of(choice));
     if (schedule->order == WEFT_ORDER_CHOOSE) {
         schedule->order = known ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
     }
     if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
-        schedule->group = section(&plan->attention, device, choice->tile_m);
+        schedule->group = section(&plan->attention, schedule->split, device, choice->tile_m);
     }
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
         /* CTAs that come as they come add as they start: who starts later must not be ahead. */
@@ -171,10 +206,17 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* The workspace in floats: sums of dQ, two numbers for each query, a word or two for each block and, general, a part of a
- * sink's gradient; and half of one for the turn of each tile at each block. */
+/* The workspace in floats: sums of dQ, the parts of dV and dK, two numbers for each query, a word or two for each block
+ * and, general, a part of a sink's gradient; and half of one for the turn of each tile at each block. */
 static size_t sums_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     return (size_t)(all_blocks(&plan->attention, v->queries) * v->queries * v->depth);
+}
+
+/* Where groups are split, dV and dK of each tile. */
+static size_t parts_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
+    const weft_attention *p = &plan->attention;
+    const int64_t tiles = p->batch * p->kv_heads * splits_of(plan) * plan->walk.cols;
+    return splits_of(plan) > 1 ? (size_t)(tiles * v->keys * (v->depth_v + v->depth)) : 0;
 }
 
 static int32_t counters_of(const weft_hopper_backward_variant *v) {
@@ -189,8 +231,35 @@ static int64_t words_of(const weft_hopper_backward_variant *v) {
 static size_t workspace(const weft_plan *plan) {
     const weft_hopper_backward_variant *v = variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice);
     const size_t blocks = (size_t)all_blocks(&plan->attention, v->queries);
-    return sizeof(float) * (sums_of(plan, v) + blocks * (size_t)(2 * v->queries + words_of(v))) +
+    return sizeof(float) * (sums_of(plan, v) + parts_of(plan, v) + blocks * (size_t)(2 * v->queries + words_of(v))) +
            sizeof(uint16_t) * blocks * (size_t)plan->walk.cols;
+}
+
+/* For tuning: the split that would be chosen, and those next to it. */
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                         weft_schedule *list, size_t capacity) {
+    weft_cuda_choice choice;
+    size_t count = 0;
+    if (choose(plan, device, knobs, &choice, NULL)) {
+        return 0;
+    }
+    const int64_t group = plan->attention.heads / plan->attention.kv_heads;
+    const int64_t given = plan->schedule.split, chosen = split_for(plan, device, variant_of(&choice));
+    int64_t before = 0, after = 0; /* the divisors next to it */
+    for (int64_t i = 1; i <= group && !given && !after; i++) {
+        before = group % i == 0 && i < chosen ? i : before;
+        after = group % i == 0 && i > chosen ? i : 0;
+    }
+    const int64_t splits[] = {chosen, before, after};
+    for (int i = 0; i < 3 && count < capacity; i++) {
+        if (splits[i] > 0) {
+            list[count] = plan->schedule;
+            list[count].tile_m = choice.tile_m;
+            list[count].tile_n = choice.tile_n;
+            list[count++].split = splits[i];
+        }
+    }
+    return count;
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
@@ -270,13 +339,15 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->k_strides = p->k_strides;
     to->v_strides = p->v_strides;
     to->sums = data->workspace;
-    to->log2_sums = to->sums + sums_of(plan, v);
+    to->parts = to->sums + sums_of(plan, v);
+    to->log2_sums = to->parts + parts_of(plan, v);
     to->deltas = to->log2_sums + all_blocks(p, v->queries) * v->queries;
     to->adds = (void *)(to->deltas + all_blocks(p, v->queries) * v->queries);
     to->turns = (void *)(to->adds + all_blocks(p, v->queries) * words_of(v));
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
-    to->group = (int32_t)(p->heads / p->kv_heads);
+    to->splits = (int32_t)splits_of(plan);
+    to->group = (int32_t)(p->heads / p->kv_heads / splits_of(plan));
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;
@@ -310,6 +381,7 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .workspace = workspace,
     .takes_turns = 1,
     .members = members,
+    .candidates = candidates,
     .fill = fill,
     .by_side = 1,
 };

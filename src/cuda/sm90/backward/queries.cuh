@@ -3,6 +3,7 @@
 #define WEFT_CUDA_SM90_BACKWARD_QUERIES_CUH
 
 #include "cuda/sm90/backward/shape.cuh"
+#include "cuda/sm90/backward/store.cuh"
 
 /* The block of this CTA. */
 struct backward_place {
@@ -207,23 +208,6 @@ template <class S> static __device__ __forceinline__ void backward_begin(const w
     if constexpr (S::full) {
         if (p.full.grad_bias) {
             backward_clear_bias<S>(p, at);
-        }
-    }
-}
-
-/* Word j of the i-th of four neighbouring lanes becomes word i of the j-th. */
-static __device__ __forceinline__ void backward_transpose(uint32_t (&words)[4]) {
-    const uint32_t lane = threadIdx.x;
-#pragma unroll
-    for (int apart = 1; apart <= 2; apart *= 2) {
-        const bool upper = (lane & apart) != 0;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            if ((i & apart) == 0) {
-                const uint32_t theirs = __shfl_xor_sync(0xffffffffu, upper ? words[i] : words[i + apart], apart);
-                words[i] = upper ? theirs : words[i];
-                words[i + apart] = upper ? words[i + apart] : theirs;
-            }
         }
     }
 }

@@ -335,6 +335,12 @@ static __device__ __forceinline__ void backward_consume_wide(const weft_hopper_b
         }
         __syncwarp();
         consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
+        if (p.splits > 1) {
+            float *to =
+                p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* it is there until the next ends */
+            backward_store_part<S>(0, sums, to + (GROUP == 0 ? 0 : S::keys * S::depth_v));
+            continue;
+        }
         char *to = (char *)(GROUP == 0 ? p.grad_v : p.grad_k) +
                    2 * (job.batch * strides.batch + job.head * strides.head + job.key * strides.seq);
         backward_store<S>(job.rows, GROUP == 0 ? p.head_dim_v : p.head_dim, 0, sums, GROUP == 0 ? 1.0f : p.scale,
