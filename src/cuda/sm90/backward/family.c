@@ -21,7 +21,7 @@ _Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, 
 /* The launches of a run: see params.h. */
 enum { BEGIN = 0, MAIN = 1, END = 2, JOIN = 3 };
 
-/* All blocks of so many queries: CTAs of the first and the last launch. */
+/* All blocks of so many queries: CTAs of the first and the third launch. */
 static int64_t all_blocks(const weft_attention *p, int32_t queries) {
     return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
 }
@@ -120,10 +120,12 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
     }
-    /* Neither product overflows: see the checks of blocks. */
-    if (splits_of(plan) > 1 &&
-        p->batch * p->kv_heads * s->split * (p->kv_seq / best->keys + p->sequences + 1) > INT32_MAX) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^31 tiles where groups are split");
+    /* The product is below 2^48: see the checks of blocks. What is made of it, in the workspace and by `join`, then fits.
+     */
+    if (s->split > 1 && p->batch * p->kv_heads * s->split * (p->kv_seq / best->keys + p->sequences + 1) >
+                            WEFT_HOPPER_BACKWARD_SPLIT_TILES) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d tiles where groups are split",
+                         WEFT_HOPPER_BACKWARD_SPLIT_TILES);
     }
     *choice = (weft_cuda_choice){best->module,       best->main, best->queries, best->keys, WEFT_HOPPER_BACKWARD_THREADS,
                                  best->shared_bytes, .ctas = 1};
@@ -164,7 +166,7 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
     }
     list[JOIN] = list[END];
     list[JOIN].kernel = v->join;
-    list[JOIN].grid = weft_smaller(joins_of(&plan->attention, v), INT32_MAX);
+    list[JOIN].grid = joins_of(&plan->attention, v);
     return JOIN + 1;
 }
 

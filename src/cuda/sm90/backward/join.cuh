@@ -15,14 +15,14 @@ static __device__ __forceinline__ weft_rows backward_keys_of(const weft_hopper_b
 }
 
 /* Adds 32 columns of dV or dK of a tile, those of one part after the other, and stores them: narrow, each half of the
- * threads those of 64 keys; wide, each has 32 columns. unit: which, in the order of the workspace. */
+ * threads those of 64 keys; wide, each has 32 columns. unit: which of all, by batch, head of keys, tile and columns. */
 template <class S>
-static __device__ __forceinline__ void backward_join_unit(const weft_hopper_backward_params &p, int64_t unit) {
+static __device__ __forceinline__ void backward_join_unit(const weft_hopper_backward_params &p, int unit) {
     constexpr int tile_units = (S::depth_v + S::depth) * S::keys / WEFT_HOPPER_BACKWARD_JOINED;
     const int half = (int)threadIdx.x / 128, thread = (int)threadIdx.x % 128, lane = thread % 32;
-    const int number = (int)(unit / tile_units % p.walk.cols), line = (int)(unit / tile_units / p.walk.cols);
+    const int cols = (int)p.walk.cols, number = unit / tile_units % cols, line = unit / tile_units / cols;
     const int kv_heads = p.heads / (p.group * p.splits), head = line % kv_heads, batch = line / kv_heads;
-    const int columns = (int)(unit % tile_units) * (S::wide ? 64 : 32) + (S::wide ? half * 32 : 0); /* of both */
+    const int columns = unit % tile_units * (S::wide ? 64 : 32) + (S::wide ? half * 32 : 0); /* of both */
     const bool of_v = columns < S::depth_v;
     const weft_rows keys = backward_keys_of<S>(p, batch, number);
     if (keys.begin >= keys.end) { /* of a packed batch: nobody had such a tile */
@@ -30,7 +30,7 @@ static __device__ __forceinline__ void backward_join_unit(const weft_hopper_back
     }
     const float4 *from = (const float4 *)(p.parts + backward_part<S>(p, batch, head * p.splits, number)) +
                          columns * (S::keys / 4) + (S::wide ? 0 : half * 128) + thread;
-    const int64_t apart = p.walk.cols * (S::keys * (S::depth_v + S::depth) / 4); /* from part to part */
+    const int64_t apart = (int64_t)cols * (S::keys * (S::depth_v + S::depth) / 4); /* from part to part */
     float4 sums[4] = {};
 #pragma unroll 2
     for (int part = 0; part < p.splits; part++, from += apart) {
@@ -62,9 +62,9 @@ static __device__ __forceinline__ void backward_join_unit(const weft_hopper_back
 }
 
 template <class S> static __device__ __forceinline__ void backward_join(const weft_hopper_backward_params &p) {
-    const int64_t lines = p.walk.order.grid.batch * (p.heads / (p.group * p.splits));
-    const int64_t units = lines * p.walk.cols * ((S::depth_v + S::depth) * S::keys / WEFT_HOPPER_BACKWARD_JOINED);
-    for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
+    const int lines = (int)p.walk.order.grid.batch * (p.heads / (p.group * p.splits));
+    const int units = lines * (int)p.walk.cols * ((S::depth_v + S::depth) * S::keys / WEFT_HOPPER_BACKWARD_JOINED);
+    for (int unit = (int)blockIdx.x; unit < units; unit += (int)gridDim.x) {
         backward_join_unit<S>(p, unit);
     }
 }

@@ -39,8 +39,7 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         __syncwarp();
         consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
         if (p.splits > 1) {
-            float *to =
-                p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* it is there until the next ends */
+            float *to = p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* told until the next one ends */
             backward_store_part<S>(group * 64, dv, to);
             backward_store_part<S>(group * 64, dk, to + S::keys * S::depth_v);
             continue;

@@ -102,6 +102,9 @@ enum { WEFT_HOPPER_BACKWARD_THREADS = 384, WEFT_HOPPER_BACKWARD_QUERY_THREADS = 
 /* Numbers of dK and dV that a CTA of `join` adds at a time. */
 enum { WEFT_HOPPER_BACKWARD_JOINED = 128 * 32 };
 
+/* Tiles of all parts, at most, where groups are split. */
+enum { WEFT_HOPPER_BACKWARD_SPLIT_TILES = 1 << 24 };
+
 /* Keys of a tile: this many, or half of them where it is wide. */
 enum { WEFT_HOPPER_BACKWARD_NARROW_KEYS = 128, WEFT_HOPPER_BACKWARD_WIDE_KEYS = 64 };
 

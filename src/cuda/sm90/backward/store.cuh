@@ -55,7 +55,7 @@ static __device__ __forceinline__ void backward_store(int rows, int columns, uin
 template <class S>
 static __device__ __forceinline__ int64_t backward_part(const weft_hopper_backward_params &p, int batch, int head,
                                                         int number) {
-    const int64_t line = (int64_t)batch * (p.heads / p.group) + head;
+    const int64_t line = batch * p.walk.order.grid.rows + head;
     return (line * p.walk.cols + number) * (S::keys * (S::depth_v + S::depth));
 }
 

@@ -336,8 +336,7 @@ static __device__ __forceinline__ void backward_consume_wide(const weft_hopper_b
         __syncwarp();
         consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
         if (p.splits > 1) {
-            float *to =
-                p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* it is there until the next ends */
+            float *to = p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* told until the next one ends */
             backward_store_part<S>(0, sums, to + (GROUP == 0 ? 0 : S::keys * S::depth_v));
             continue;
         }
