@@ -76,21 +76,29 @@ static weft_status check_codes(const weft_plan *plan, weft_message *message) {
 
 /* Numbers that are small enough to be multiplied with each other; 0 leaves them open. Tiles are held to the problem later.
  */
-static weft_status check_numbers(const weft_schedule *s, weft_message *message) {
+static weft_status check_numbers(const weft_plan *plan, weft_message *message) {
+    const weft_schedule *s = &plan->schedule;
     weft_status status;
     if ((status = check_range("workers", s->workers, 0, WEFT_MAX_DIMENSION, message)) ||
         (status = check_range("domains", s->domains, 0, WEFT_MAX_DIMENSION, message)) ||
         (status = check_range("group", s->group, 0, WEFT_MAX_DIMENSION, message)) ||
         (status = check_range("cluster_m", s->cluster_m, 0, 16, message)) ||
         (status = check_range("cluster_n", s->cluster_n, 0, 16, message)) ||
-        (status = check_range("split", s->split, 0, 16, message))) {
+        (status = check_range("split", s->split, 0, plan->operation->splits_heads ? 256 : 16, message))) {
         return status;
     }
     return WEFT_OK;
 }
 
+int64_t weft_plan_tile_ctas(const weft_plan *plan) {
+    return plan->operation->splits_heads || plan->schedule.split == 0 ? 1 : plan->schedule.split;
+}
+
 /* Workers, domains, cluster and axis: the machine's, or the usual, where they are left open. */
-static weft_status complete_workers(weft_schedule *s, const weft_machine *machine, weft_message *message) {
+static weft_status complete_workers(weft_plan *plan, weft_message *message) {
+    const weft_machine *machine = &plan->machine;
+    weft_schedule *s = &plan->schedule;
+    const int64_t ctas = weft_plan_tile_ctas(plan);
     weft_status status;
     s->workers = s->workers == 0 ? machine->workers : s->workers;
     s->domains = s->domains == 0 ? machine->domains : s->domains;
@@ -102,9 +110,9 @@ static weft_status complete_workers(weft_schedule *s, const weft_machine *machin
         (status = check_range("domains", s->domains, 1, WEFT_MAX_DIMENSION, message))) {
         return status;
     }
-    if (s->workers < s->cluster_m * s->cluster_n * s->split) {
+    if (s->workers < s->cluster_m * s->cluster_n * ctas) {
         return weft_fail(message, WEFT_INVALID, "workers %" PRId64 " cannot hold a cluster of %" PRId64 "x%" PRId64,
-                         s->workers, s->cluster_m * s->split, s->cluster_n);
+                         s->workers, s->cluster_m * ctas, s->cluster_n);
     }
     return WEFT_OK;
 }
@@ -229,7 +237,7 @@ static weft_status make_walk(weft_plan *plan, weft_grid tiles, weft_reach reach,
     weft_order order;
     if (!weft_order_init(&order, (weft_order_kind)s->order, positions, s->group, s->axis, s->domains) ||
         !weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, s->cluster_m,
-                        s->cluster_n, s->workers / s->split, reach)) {
+                        s->cluster_n, s->workers / weft_plan_tile_ctas(plan), reach)) {
         return weft_fail(message, WEFT_INVALID, "the grid of %" PRId64 " x %" PRId64 " x %" PRId64 " tiles is too large",
                          tiles.batch, tiles.rows, tiles.cols);
     }
@@ -285,10 +293,10 @@ weft_status weft_plan_lay_out(weft_plan **result, const weft_plan *draft, const 
     const weft_backend *backend = plan->backend;
     weft_custom_complete(&plan->schedule);
     if ((plan->operation->keep && (status = plan->operation->keep(&plan->problem, &plan->kept, message))) ||
-        (status = check_codes(plan, message)) || (status = check_numbers(&plan->schedule, message)) ||
+        (status = check_codes(plan, message)) || (status = check_numbers(plan, message)) ||
         (!machine && (status = weft_problem_check_dtypes(&plan->problem, plan->operation, backend->name, message))) ||
         (backend->open && (status = backend->open(plan, machine != NULL, message))) ||
-        (status = complete_workers(&plan->schedule, &plan->machine, message)) || (status = finish(plan, message))) {
+        (status = complete_workers(plan, message)) || (status = finish(plan, message))) {
         weft_plan_destroy(plan);
         return status;
     }

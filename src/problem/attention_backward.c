@@ -1,5 +1,6 @@
 /* Attention backward as an operation: dQ, dK and dV. A tile is a block of keys of one kv head, for which it holds dK and
- * dV; its steps are blocks of queries, which it takes from every query head of the group. */
+ * dV; its steps are blocks of queries, which it takes from every query head of the group. A schedule's split cuts the group
+ * into parts: each has tiles of its own, as if it were a group, and dK and dV are sums over the parts. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -64,6 +65,11 @@ static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list
     return 2;
 }
 
+/* Parts of all groups of a batch: the rows of the grid of tiles. */
+static int64_t parts_of(const weft_tiling *t) {
+    return t->problem->attention.kv_heads * weft_larger(t->schedule->split, 1);
+}
+
 static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
@@ -73,15 +79,15 @@ static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
         weft_reach_set_band(reach, weft_attention_band(p), weft_attention_sequences(p), 1);
         reach->blocks = weft_attention_blocks(p); /* lists are of queries: tiles of keys visit what the band shows */
     }
-    *tiles = (weft_grid){p->batch, p->kv_heads, weft_reach_tiles(reach)};
+    *tiles = (weft_grid){p->batch, parts_of(t), weft_reach_tiles(reach)};
 }
 
 /* Two forms of the kernel. With adds, a tile reads blocks of Q and dO, with a log-sum-exp and a delta for each query, and
  * adds to dQ in fp32. With passes of its own for dQ, the tile adds nothing; afterwards it takes the block of queries of its
  * own number, for one head of the group after the other, and reads blocks of K and V, which are as long as those of
  * queries before. Products are computed again: seven in all, not five. */
-static int64_t group_of(const weft_attention *p) {
-    return p->heads / p->kv_heads;
+static int64_t group_of(const weft_tiling *t) {
+    return t->problem->attention.heads / parts_of(t);
 }
 
 /* Q and dO of some queries of one head, and two numbers of fp32 for each. */
@@ -109,10 +115,18 @@ static int64_t key_sectors(const weft_attention *p, int64_t keys, int64_t sector
            weft_sectors(keys, p->head_dim_v * bytes, p->v_strides.seq * bytes, sector);
 }
 
+/* How many times as long dK and dV of a tile are as K and V: those of a part are in fp32. */
+static int64_t out_times(const weft_schedule *s) {
+    return s->split > 1 ? 2 : 1;
+}
+
 static const char *refused(const weft_tiling *t) {
     const weft_attention *p = &t->problem->attention;
     if (t->schedule->cluster_m * t->schedule->cluster_n > 1) {
         return "the simulator takes attention backward without clusters";
+    }
+    if (t->dq_pass && t->schedule->split > 1) {
+        return "the simulator takes attention backward with passes for dQ without a split";
     }
     if (p->block_rows > 0) {
         return "the simulator takes attention backward without a block mask";
@@ -126,7 +140,7 @@ static const char *refused(const weft_tiling *t) {
 static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *to) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    const int64_t lines = p->batch * p->kv_heads, group = group_of(p);
+    const int64_t lines = p->batch * parts_of(t), group = group_of(t);
     *to = (weft_pieces){
         .refused = refused(t),
         .sections = 2,
@@ -146,8 +160,8 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
         queries += query_sectors(p, seen, sector) + (t->dq_pass ? 0 : sum_sectors(p, seen, sector));
     }
     queries *= vary ? 1 : p->batch;
-    to->distinct = (uint64_t)(p->kv_heads * group * queries + lines * keys);
-    to->written = (uint64_t)(lines * (keys + (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
+    to->distinct = (uint64_t)(p->heads * queries + p->batch * p->kv_heads * keys);
+    to->written = (uint64_t)(lines * (out_times(s) * keys + (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
 }
 
 /* A pass for dQ of one head: a block of queries, and all keys. */
@@ -155,7 +169,7 @@ static void dq_reads(const weft_tiling *t, const weft_visit *visit, int64_t sect
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     const int64_t left = p->seq - visit->tile.block * s->tile_n, queries = left < s->tile_n ? left : s->tile_n;
-    to->stream[0].line += p->batch * p->kv_heads;
+    to->stream[0].line += p->batch * parts_of(t);
     to->stream[0].sectors = key_sectors(p, s->tile_m, sector);
     to->stream[0].at_end = key_sectors(p, (p->kv_seq - 1) % s->tile_m + 1, sector);
     to->first_sectors = query_sectors(p, queries, sector);
@@ -169,7 +183,7 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     to->streams = 1;
-    to->stream[0].line = visit->tile.batch * p->kv_heads + visit->tile.head;
+    to->stream[0].line = visit->tile.batch * parts_of(t) + visit->tile.head;
     to->stream[0].shared = 1;
     to->reads_out = 0;
     to->dtype = p->dtype;
@@ -177,17 +191,18 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
         dq_reads(t, visit, sector, to);
         return;
     }
-    const int64_t group = group_of(p), last = (p->seq - 1) % s->tile_m + 1;
+    const int64_t group = group_of(t), last = (p->seq - 1) % s->tile_m + 1;
     const int64_t left = weft_reach_has_band(reach) ? visit->cut.rows.end - visit->cut.rows.begin
                                                     : p->kv_seq - visit->tile.block * s->tile_n;
     to->stream[0].sectors = group * query_sectors(p, s->tile_m, sector);
     to->stream[0].at_end = group * query_sectors(p, last, sector);
     if (!t->dq_pass) {
-        to->sums.line = to->stream[0].line + p->batch * p->kv_heads;
+        to->sums.line = to->stream[0].line + p->batch * parts_of(t);
         to->sums.sectors = group * sum_sectors(p, s->tile_m, sector);
         to->sums.at_end = group * sum_sectors(p, last, sector);
     }
-    to->first_sectors = to->out_sectors = key_sectors(p, left < s->tile_n ? left : s->tile_n, sector);
+    to->first_sectors = key_sectors(p, left < s->tile_n ? left : s->tile_n, sector);
+    to->out_sectors = out_times(s) * to->first_sectors;
     to->exponentials = (double)group * (double)s->tile_m * (double)s->tile_n;
     to->flops = 2.0 * to->exponentials * (double)((t->dq_pass ? 2 : 3) * p->head_dim + 2 * p->head_dim_v);
 }
@@ -232,6 +247,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .flops = flops,
     .buffers = buffers,
     .refused_sweep = refused_sweep,
+    .splits_heads = 1,
     .sides = sides,
     .choose = weft_attention_choose,
     .lay_out = lay_out,

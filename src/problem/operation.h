@@ -146,6 +146,9 @@ typedef struct weft_operation_row {
     /* 1: clusters may reach over the edge of the grid, where the kernels do that. */
     int clusters_reach_over;
 
+    /* 1: a schedule's split cuts the heads that share keys into parts with tiles of their own, and no CTAs share a tile. */
+    int splits_heads;
+
     /* A line for people ("attention  batch 1, ..."), and a title for a page. As snprintf. */
     int (*text)(const weft_problem *problem, char *text, size_t size);
     int (*title)(const weft_problem *problem, char *text, size_t size);

@@ -83,7 +83,7 @@ static weft_status count_wave(const weft_plan *plan, const weft_sim_subject *sub
     const weft_status status = subject->open(subject, profile, &source, message);
     if (status == WEFT_OK) {
         const double all = (double)weft_simulate_steps(plan) * (double)source.passes;
-        const double ctas = (double)plan->walk.order.count * (double)plan->schedule.split;
+        const double ctas = (double)plan->walk.order.count * (double)weft_plan_tile_ctas(plan);
         *steps = 1 + (uint64_t)(all * (double)source.workers / ctas);
     }
     weft_sim_close(&source);

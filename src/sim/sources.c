@@ -24,6 +24,7 @@ static void share_out(weft_visit *visit, int64_t rank, int64_t split) {
 /* The next visit of a worker, whatever the dispatch. */
 static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_visit *visit) {
     const weft_walk *walk = &w->walk;
+    const int64_t ctas = weft_plan_tile_ctas(w->plan);
     if (walk->dispatch != WEFT_DISPATCH_GRID) {
         const weft_deal deal = {0, w->by_side ? (int32_t)(worker % 2) : -1, walk->reach.kind, 1};
         return weft_worker_next_dealt(walk, &w->workers[worker], deal, visit);
@@ -33,7 +34,7 @@ static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_vis
             const int64_t position = w->positions[worker];
             const int32_t which = w->visits[worker]++;
             if (weft_walk_visit(walk, position, weft_divide(position, &walk->by_workers), which, visit)) {
-                share_out(visit, w->ranks[worker], w->plan->schedule.split);
+                share_out(visit, w->ranks[worker], ctas);
                 return 1;
             }
             continue;
@@ -41,11 +42,11 @@ static int next_visit(weft_sim_walk *w, int64_t worker, int64_t domain, weft_vis
         int64_t *next = &w->next_of_domain[domain];
         const int64_t cta = w->plan->machine.handout == WEFT_HANDOUT_ROUND_ROBIN ? *next : (int64_t)w->counter++;
         *next += w->lanes;
-        if (cta >= walk->order.count * w->plan->schedule.split) {
+        if (cta >= walk->order.count * ctas) {
             return 0;
         }
-        w->positions[worker] = cta / w->plan->schedule.split;
-        w->ranks[worker] = cta % w->plan->schedule.split;
+        w->positions[worker] = cta / ctas;
+        w->ranks[worker] = cta % ctas;
         w->visits[worker] = 0;
     }
 }
@@ -296,7 +297,7 @@ weft_status weft_sim_walk_make(weft_sim_source *source, weft_sim_walk *walk, con
             return status;
         }
     }
-    source->workers = smaller(plan->walk.workers, plan->walk.order.count) * plan->schedule.split;
+    source->workers = smaller(plan->walk.workers, plan->walk.order.count) * weft_plan_tile_ctas(plan);
     source->seats = plan->machine.workers;
     /* An order that places tiles by domain numbers its workers in turn over the domains; others take them as they come. */
     const int placed = weft_schedule_by_domain(&plan->schedule) && walk->kernel.places;

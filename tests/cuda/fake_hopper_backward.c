@@ -1,6 +1,8 @@
 /* What the fake driver does when a kernel of the Hopper backward is launched: all gradients by the reference, from the
  * parameters and nothing else. The first launch counts adds from 0, the second counts those of every block of queries as
- * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own. */
+ * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own.
+ * Where groups are split, the second leaves a word for each tile of a part, and the fourth stores dK and dV where all have
+ * been. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,9 @@
 #include "problem/problem.h"
 #include "ref/ref.h"
 
+/* What a tile of a part leaves. */
+static const float PART = 42;
+
 /* A launch: the problem that its parameters describe, and all of its gradients. */
 typedef struct job {
     const weft_hopper_backward_params *p;
@@ -21,6 +26,7 @@ typedef struct job {
     void *grad_q, *grad_k, *grad_v;
     float *grad_sinks, *grad_bias;
     int is_wide, has_queries; /* wide: no adds are counted; and its last launch has tiles of queries */
+    int64_t parts;            /* numbers of a tile in the workspace, where groups are split */
 } job;
 
 /* Whether an axis of a tensor is so many elements apart; of one that has a single element nobody asks. */
@@ -94,6 +100,11 @@ static int describe(job *j, const char *kernel) {
         v->length[0] != p->head_dim_v || o->length[0] != p->head_dim_v) {
         return 0;
     }
+    j->parts = keys * (depth + (read == 3 ? depth_v : depth));
+    if (p->splits < 1 || p->group * p->splits * k->length[2] != p->heads ||
+        p->walk.order.grid.rows != (j->has_queries ? p->heads : k->length[2] * p->splits)) {
+        return 0;
+    }
     j->problem = none;
     j->problem.operation = WEFT_ATTENTION_BACKWARD;
     j->problem.batch = q->length[3];
@@ -164,6 +175,21 @@ static int64_t number_of(const weft_hopper_backward_params *p, unsigned index) {
     return weft_worker_by_side(&p->walk, p->side_of_sm[index], p->counter);
 }
 
+/* dK and dV of some rows. */
+static void store_keys(const job *j, int64_t batch, int64_t head, weft_rows rows) {
+    const weft_attention *p = &j->problem;
+    for (int64_t row = rows.begin; row < rows.end; row++) {
+        store_row(&p->k_strides, batch, row, head, p->head_dim, j->grad_k, j->p->grad_k);
+        store_row(&p->v_strides, batch, row, head, p->head_dim_v, j->grad_v, j->p->grad_v);
+    }
+}
+
+/* Where groups are split: the place of a tile of a part, `head`, in the workspace. */
+static float *part_at(const job *j, int64_t batch, int64_t head, int64_t number) {
+    const weft_walk *walk = &j->p->walk;
+    return j->p->parts + ((batch * walk->order.grid.rows + head) * walk->cols + number) * j->parts;
+}
+
 /* The tiles of all workers: dK and dV, and an add to every block of queries that a tile reaches, none of them twice. The
  * turn of an add is below the number of tiles. */
 static int run_tiles(const job *j, unsigned grid) {
@@ -175,10 +201,12 @@ static int run_tiles(const job *j, unsigned grid) {
                                               : weft_worker_start(walk, index, j->p->counter);
         weft_visit visit;
         while (weft_worker_next(walk, &worker, &visit)) {
-            const int64_t batch = visit.tile.batch, head = visit.tile.head, group = p->heads / p->kv_heads;
-            for (int64_t row = visit.cut.rows.begin; row < visit.cut.rows.end; row++) {
-                store_row(&p->k_strides, batch, row, head, p->head_dim, j->grad_k, j->p->grad_k);
-                store_row(&p->v_strides, batch, row, head, p->head_dim_v, j->grad_v, j->p->grad_v);
+            const int64_t batch = visit.tile.batch, head = visit.tile.head, group = j->p->group;
+            if (j->p->splits == 1) {
+                store_keys(j, batch, head, visit.cut.rows);
+            } else { /* all of the place is the tile's own */
+                memset(part_at(j, batch, head, visit.tile.block), 0, (size_t)j->parts * sizeof(float));
+                *part_at(j, batch, head, visit.tile.block) = PART;
             }
             for (int64_t i = 0, step = visit.first; i < visit.steps; i++, step = weft_visit_next(&visit, step)) {
                 ok &= step >= 0 && step < j->p->blocks;
@@ -210,6 +238,23 @@ static void run_queries(const job *j, unsigned grid) {
     }
 }
 
+/* The keys of all tiles: whether every part of each was there. */
+static int join_parts(const job *j) {
+    const weft_walk *walk = &j->p->walk;
+    const int64_t splits = j->p->splits, heads = j->problem.kv_heads;
+    int there = splits > 1;
+    for (int64_t i = 0; there && i < j->problem.batch * heads * walk->cols; i++) {
+        const int64_t number = i % walk->cols, head = i / walk->cols % heads, batch = i / walk->cols / heads;
+        const weft_rows rows = weft_reach_has_band(&walk->reach) ? weft_reach_cut(&walk->reach, batch, number, 1).rows
+                                                                 : weft_reach_rows(&walk->reach, number, 1);
+        for (int64_t part = 0; part < splits && rows.begin < rows.end; part++) {
+            there &= *part_at(j, batch, head * splits + part, number) == PART;
+        }
+        store_keys(j, batch, head, rows);
+    }
+    return there;
+}
+
 static void store_queries(const job *j) {
     const weft_attention *p = &j->problem;
     const int64_t rows = weft_attention_rows(p);
@@ -233,6 +278,7 @@ static int adds_are_there(const job *j) {
 int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters) {
     job j = {.p = parameters};
     const int begins = strstr(kernel, "_begin") != NULL, ends = strstr(kernel, "_end") != NULL;
+    const int joins = strstr(kernel, "_join") != NULL;
     int ok = describe(&j, kernel) && (begins || solve(&j));
     const size_t blocks = ok ? (size_t)(j.problem.batch * j.problem.heads * j.p->blocks) : 0;
     if (begins && ok) {
@@ -249,6 +295,8 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
         if (j.p->scores.grad_sinks) {
             memcpy(j.p->scores.grad_sinks, j.grad_sinks, (size_t)j.problem.heads * sizeof(float));
         }
+    } else if (joins && ok) {
+        ok = grid > 0 && join_parts(&j);
     } else if (ok) {
         fake_begin(j.p->counter);
         ok = run_tiles(&j, grid);

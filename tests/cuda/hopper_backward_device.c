@@ -23,7 +23,7 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t m
     p.operation = WEFT_ATTENTION_BACKWARD;
     p.batch = random_between(random, 1, 2);
     p.kv_heads = random_between(random, 1, 2);
-    p.heads = p.kv_heads * random_between(random, 1, 3);
+    p.heads = p.kv_heads * random_between(random, 1, 4);
     const int64_t *drawn = dims[random_between(random, 0, DIMS - 1)];
     p.head_dim = drawn[0];
     p.head_dim_v = drawn[1];
@@ -68,6 +68,8 @@ static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     s.domains = random_between(random, 0, 2);
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 8);
+    const int64_t group = p->heads / p->kv_heads; /* into its heads, into halves, or as is chosen */
+    s.split = random_between(random, 0, 1) ? group : group % 2 == 0 && random_between(random, 0, 1) ? 2 : 0;
     return s;
 }
 
@@ -150,6 +152,37 @@ static int sides(int64_t most) {
     return placed;
 }
 
+/* Groups of six heads, whole and in parts, of all head dims and forms: dK and dV of the parts are added, and the same bits
+ * come in every run. */
+static void splits(int64_t most) {
+    uint64_t random = random_seed(249);
+    static const int64_t dims[][2] = {{64, 64}, {128, 128}, {72, 40}, {192, 128}, {192, 192}, {256, 256}};
+    static const int64_t parts[] = {6, 3, 2, 1};
+    static drawn_lengths none;
+    for (int i = 0; i < 12; i++) {
+        const int64_t *d = dims[i % 6];
+        weft_attention p =
+            plain_backward(2, 12, 2, most / 3, most / 2, d[0], i % 2 ? WEFT_BF16 : WEFT_FP16, WEFT_MASK_CAUSAL);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        p.head_dim_v = d[1];
+        p.extras = i < 6 ? 0 : i < 8 ? WEFT_BIAS : WEFT_SINKS | WEFT_ALIBI; /* plain, full, general */
+        s.split = parts[i % 4];
+        s.dispatch = i % 4 ? i % 4 : WEFT_DISPATCH_CHOOSE;
+        gradients x = gradients_new(&p, &none, 0, 1, &random);
+        const size_t bytes = gradients_bytes(&x);
+        void *first = malloc(bytes), *again = malloc(bytes);
+        DEMAND(!first || !again);
+        gradients_run(&x, &s, "hopper_backward", 0);
+        gradients_copy(&x, first);
+        gradients_run(&x, &s, "hopper_backward", 1);
+        gradients_copy(&x, again);
+        CHECK(memcmp(first, again, bytes) == 0, "split %d gave other bits", (int)s.split);
+        free(first);
+        free(again);
+        gradients_free(&x);
+    }
+}
+
 /* Biases that hide, and finite ones that are as low as a float can be: they hide nothing where a query sees only such. */
 static void low_biases(void) {
     uint64_t random = random_seed(248);
@@ -181,6 +214,7 @@ int main(int argc, char **argv) {
     few_workers(128, 64);
     few_workers(64, 192);
     const int placed = sides(most);
+    splits(most);
     low_biases();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);

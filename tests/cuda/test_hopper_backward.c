@@ -44,6 +44,8 @@ static void parameters(void **state) {
         p.batch = random_between(&random, 1, 2);
         p.seq = random_between(&random, 1, 100);
         p.kv_seq = random_between(&random, 1, 280);
+        p.heads = p.kv_heads * (1 + round % 4);
+        s.split = random_between(&random, 0, 1) ? p.heads / p.kv_heads : p.heads / p.kv_heads == 4 ? 2 : 0;
         static const int64_t dims[][2] = {{8, 8}, {72, 72}, {72, 40}, {8, 8}, {192, 192}, {8, 8}, {192, 128}, {8, 8}};
         const int64_t *drawn = dims[round % 8];
         p.head_dim = drawn[0];
@@ -100,6 +102,49 @@ static void launches(void **state) {
         weft_plan_destroy(plan);
     }
     gradients_free(&x);
+    nothing_left();
+}
+
+/* Groups of heads are split where there are few tiles for the 12 SMs, or unlike ones; not where there are plenty, nor where
+ * a split is given. */
+static void splits(void **state) {
+    (void)state;
+    const struct {
+        int64_t batch, heads, kv_heads, seq, given;
+        weft_mask mask;
+        int64_t expected;
+    } rows[] = {
+        {1, 8, 8, 256, 0, WEFT_MASK_NONE, 1},     /* heads share no keys */
+        {12, 8, 1, 4096, 0, WEFT_MASK_CAUSAL, 1}, /* 384 tiles */
+        {1, 12, 2, 8192, 0, WEFT_MASK_NONE, 1},   /* 128 tiles, plenty */
+        {1, 16, 1, 4096, 0, WEFT_MASK_NONE, 4},   /* 32 tiles take 3 turns of 12 workers, 128 quarters 11 */
+        {3, 8, 2, 256, 0, WEFT_MASK_NONE, 1},     /* as many tiles as workers */
+        {1, 12, 1, 512, 0, WEFT_MASK_NONE, 3},    /* four tiles for twelve workers */
+        {6, 16, 1, 256, 0, WEFT_MASK_CAUSAL, 2},  /* as many as workers, every other half as long */
+        {1, 12, 1, 512, 1, WEFT_MASK_NONE, 1},    {1, 12, 1, 512, 12, WEFT_MASK_NONE, 12},
+    };
+    const weft_device device = gpu();
+    weft_plan *plan;
+    open_fake();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const weft_attention p = plain_backward(rows[i].batch, rows[i].heads, rows[i].kv_heads, rows[i].seq, rows[i].seq,
+                                                128, WEFT_BF16, rows[i].mask);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        s.split = rows[i].given;
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+        const weft_cuda_plan *c = plan->placed;
+        const int64_t split = plan->schedule.split, tiles = rows[i].batch * rows[i].kv_heads * plan->walk.cols;
+        const size_t blocks = (size_t)(rows[i].batch * rows[i].heads * rows[i].seq / 64);
+        if (split != rows[i].expected) {
+            fail_msg("row %zu: split %d", i, (int)split);
+        }
+        assert_int_equal(plan->walk.order.grid.rows, rows[i].kv_heads * split);
+        assert_int_equal(c->pass_count, split > 1 ? 4 : 3);
+        assert_int_equal(weft_plan_workspace(plan), 4 * blocks * (64 * 128 + 2 * 64 + 1) +
+                                                        2 * blocks * (size_t)plan->walk.cols +
+                                                        (split > 1 ? 4 * (size_t)(tiles * split) * 128 * 256 : 0));
+        weft_plan_destroy(plan);
+    }
     nothing_left();
 }
 
@@ -300,6 +345,9 @@ static void refusals(void **state) {
     p.kv_seq = INT64_C(1) << 23;
     is_refused(&p, NULL, "it takes up to 65535 blocks of 128 keys");
     p = problem();
+    s.split = 3;
+    is_refused(&p, &s, "split 3 does not divide the 2 heads that share keys");
+    s.split = 0;
     s.tile_m = s.tile_n = 64;
     is_refused(&p, &s, "it has no tiles of 64x64");
     nothing_left();
@@ -307,8 +355,8 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(forms),    cmocka_unit_test(depths),
-        cmocka_unit_test(orders),     cmocka_unit_test(sides),    cmocka_unit_test(refusals),
+        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(splits), cmocka_unit_test(forms),
+        cmocka_unit_test(depths),     cmocka_unit_test(orders),   cmocka_unit_test(sides),  cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ typedef struct weft_cuda_pass {
 } weft_cuda_pass;
 
 /* Launches of a run, at most; each has a counter of its own: see WEFT_TICKETS_WORDS. */
-enum { WEFT_CUDA_MAX_PASSES = 3 };
+enum { WEFT_CUDA_MAX_PASSES = 4 };
 
 typedef struct weft_cuda_plan weft_cuda_plan;
 

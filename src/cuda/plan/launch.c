@@ -21,7 +21,7 @@ static weft_status launch_pass(const weft_plan *plan, const weft_cuda_pass *pass
     }
     const uint32_t grid = c->side_of_sm && pass == c->main && !counters->is_captured ? c->side_grid : pass->grid;
     const weft_schedule *s = &plan->schedule;
-    const uint32_t ctas = (uint32_t)(s->cluster_m * s->cluster_n * s->split);
+    const uint32_t ctas = (uint32_t)(s->cluster_m * s->cluster_n * weft_plan_tile_ctas(plan));
     const unsigned threads = (unsigned)pass->choice.threads, shared = pass->choice.shared_bytes;
     weft_cu_result result;
     /* Such a kernel sets itself up while the launch before it ends. A capture takes that from CUDA 12.3 on, and only after

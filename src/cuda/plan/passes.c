@@ -37,6 +37,7 @@ weft_status weft_cuda_pass_lay_out(const weft_plan *plan, weft_cuda_pass *pass, 
     }
     s.tile_m = choice->tile_m;
     s.tile_n = choice->tile_n;
+    s.split = 1; /* what a split cuts is the plan's */
     tiling.schedule = &s;
     weft_operation_at(choice->operation)->lay_out(&tiling, &tiles, &reach);
     if (!weft_order_init(&order, order_of(plan), weft_walk_positions(tiles, sweep, 1, 1), s.group, s.axis, s.domains) ||

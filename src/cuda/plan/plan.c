@@ -125,9 +125,10 @@ int64_t weft_cuda_clusters(const weft_cuda_plan *c, int64_t ctas) {
 }
 
 /* CTAs that the GPU holds at a time. A persistent worker that had to wait for another would double the time. */
-static int64_t count_workers(const weft_cuda_plan *c, const weft_schedule *s) {
-    const int64_t ctas = (s->cluster_m ? s->cluster_m : 1) * (s->cluster_n ? s->cluster_n : 1) * (s->split ? s->split : 1);
-    return weft_cuda_clusters(c, ctas) * ctas;
+static int64_t count_workers(const weft_plan *plan) {
+    const weft_schedule *s = &plan->schedule;
+    const int64_t ctas = (s->cluster_m ? s->cluster_m : 1) * (s->cluster_n ? s->cluster_n : 1) * weft_plan_tile_ctas(plan);
+    return weft_cuda_clusters(plan->placed, ctas) * ctas;
 }
 
 /* Chooses kernels and loads them. */
@@ -169,7 +170,7 @@ static void complete(weft_plan *plan) {
     if (c->family->complete) {
         c->family->complete(plan, &c->device, &c->main->choice, s);
     }
-    s->workers = s->workers ? s->workers : count_workers(c, s);
+    s->workers = s->workers ? s->workers : count_workers(plan);
 }
 
 weft_status weft_cuda_open(weft_plan *plan, int given_machine, weft_message *message) {
@@ -285,7 +286,7 @@ static weft_status count_grid(weft_plan *plan, int64_t cluster, weft_message *me
 /* The walks of the launches beside the plan's. A number of workers that the caller gave is theirs, too. */
 static weft_status lay_out_others(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
-    const int is_given = plan->schedule.workers != count_workers(c, &plan->schedule);
+    const int is_given = plan->schedule.workers != count_workers(plan);
     weft_status status = WEFT_OK;
     for (int i = 0; i < c->pass_count && status == WEFT_OK; i++) {
         const int64_t all = (int64_t)c->device.multiprocessors * c->passes[i].ctas;
@@ -313,7 +314,7 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
         status = weft_cuda_side_table(c->driver, &c->device, &c->side_of_sm, message);
     }
     if (c->side_of_sm) { /* so many that each side has enough of them; those that are not needed leave at once */
-        const int64_t all = count_workers(c, &plan->schedule);
+        const int64_t all = count_workers(plan);
         c->side_grid = all > c->main->grid && all <= INT32_MAX ? (uint32_t)(all / cluster * cluster) : c->main->grid;
     }
     c->paces = c->family->paces && c->family->paces(plan);
@@ -329,7 +330,8 @@ static weft_status place_memory(weft_plan *plan, int64_t cluster, weft_message *
 
 weft_status weft_cuda_place(weft_plan *plan, weft_message *message) {
     weft_cuda_plan *c = plan->placed;
-    const int64_t cluster = plan->schedule.cluster_m * plan->schedule.cluster_n * plan->schedule.split; /* at most 4096 */
+    const int64_t cluster =
+        plan->schedule.cluster_m * plan->schedule.cluster_n * weft_plan_tile_ctas(plan); /* at most 4096 */
     int pushed;
     c->main->walk = plan->walk;
     weft_status status;

@@ -7,7 +7,8 @@ extern "C" {
 #define WEFT_HOPPER_BACKWARD(symbol, ...)                                                                                  \
     void symbol##_begin(weft_hopper_backward_params p);                                                                    \
     void symbol##_main(weft_hopper_backward_params p);                                                                     \
-    void symbol##_end(weft_hopper_backward_params p);
+    void symbol##_end(weft_hopper_backward_params p);                                                                      \
+    void symbol##_join(weft_hopper_backward_params p);
 #include "cuda/sm90/backward/variants.def"
 }
 
@@ -44,6 +45,9 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     if (strcmp(kernel, #symbol "_end") == 0) {                                                                             \
         return run<WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v), symbol##_end>(                                           \
             grid, WEFT_HOPPER_BACKWARD_END_THREADS(keys), p);                                                              \
+    }                                                                                                                      \
+    if (strcmp(kernel, #symbol "_join") == 0) {                                                                            \
+        return run<0, symbol##_join>(grid, WEFT_HOPPER_BACKWARD_QUERY_THREADS, p);                                         \
     }
 #include "cuda/sm90/backward/variants.def"
     return 1;

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "cuda/plan/backend.h"
 #include "cuda/sm90/backward/params.h"
+#include "cuda/sm90/backward/splits.h"
 #include "problem/attention.h"
 #include "problem/dropout.h"
 #include "problem/problem.h"
@@ -18,9 +19,9 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 _Static_assert(sizeof(weft_hopper_backward_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
 
 /* The launches of a run: see params.h. */
-enum { BEGIN = 0, MAIN = 1, END = 2, LAUNCHES = 3 };
+enum { BEGIN = 0, MAIN = 1, END = 2, JOIN = 3 };
 
-/* All blocks of so many queries: CTAs of the first and the last launch. */
+/* All blocks of so many queries: CTAs of the first and the third launch. */
 static int64_t all_blocks(const weft_attention *p, int32_t queries) {
     return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
 }
@@ -39,10 +40,15 @@ static int32_t form_of(const weft_attention *p) {
                                                                     : WEFT_HOPPER_BACKWARD_FULL;
 }
 
-/* Heads that share keys, where lengths are known: see weft_cuda_family. */
+/* Parts that the heads of a group are split into, once that is chosen. */
+static int64_t splits_of(const weft_plan *plan) {
+    return weft_larger(plan->schedule.split, 1);
+}
+
+/* Heads of a tile, where lengths are known: see weft_cuda_family. */
 static int64_t members(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
-    return weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) ? 0 : p->heads / p->kv_heads;
+    return weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) ? 0 : p->heads / (p->kv_heads * splits_of(plan));
 }
 
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
@@ -69,8 +75,12 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (all_blocks(p, 64) > INT32_MAX || p->seq > INT32_MAX / 2 || p->kv_seq > INT32_MAX / 2) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to 2^30 queries and keys, and 2^31 blocks of queries in all");
     }
-    if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
+    if (s->cluster_m > 1 || s->cluster_n > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
+    }
+    if (s->split > 1 && p->heads / p->kv_heads % s->split != 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "split %" PRId64 " does not divide the %" PRId64 " heads that share keys",
+                         s->split, p->heads / p->kv_heads);
     }
     if ((status = weft_tensor_check_strides("q", &p->q_strides, p->batch, p->seq, p->heads, why)) ||
         (status = weft_tensor_check_strides("k", &p->k_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
@@ -110,6 +120,13 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
     }
+    /* The product is below 2^48: see the checks of blocks. What is made of it, in the workspace and by `join`, then fits.
+     */
+    if (s->split > 1 && p->batch * p->kv_heads * s->split * (p->kv_seq / best->keys + p->sequences + 1) >
+                            WEFT_HOPPER_BACKWARD_SPLIT_TILES) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d tiles where groups are split",
+                         WEFT_HOPPER_BACKWARD_SPLIT_TILES);
+    }
     *choice = (weft_cuda_choice){best->module,       best->main, best->queries, best->keys, WEFT_HOPPER_BACKWARD_THREADS,
                                  best->shared_bytes, .ctas = 1};
     return WEFT_OK;
@@ -125,6 +142,18 @@ static const weft_hopper_backward_variant *variant_of(const weft_cuda_choice *ch
 
 static int is_wide(const weft_hopper_backward_variant *v) {
     return v->keys == WEFT_HOPPER_BACKWARD_WIDE_KEYS;
+}
+
+/* The schedule's split, or the one to choose. */
+static int64_t split_for(const weft_plan *plan, const weft_cuda_device *device, const weft_hopper_backward_variant *v) {
+    const int64_t given = plan->schedule.split;
+    return given > 0 ? given : weft_hopper_backward_splits(plan, device, v);
+}
+
+/* CTAs that add the parts of all keys: one for what it adds at a time. */
+static int64_t joins_of(const weft_attention *p, const weft_hopper_backward_variant *v) {
+    const int64_t tiles = p->batch * p->kv_heads * weft_ceil_divide(p->kv_seq, v->keys);
+    return tiles * (v->keys * (v->depth + v->depth_v) / WEFT_HOPPER_BACKWARD_JOINED);
 }
 
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
@@ -144,7 +173,13 @@ static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cu
         list[END].operation = WEFT_ATTENTION;
     }
     *main = MAIN;
-    return LAUNCHES;
+    if (split_for(plan, &((const weft_cuda_plan *)plan->placed)->device, v) == 1) {
+        return JOIN;
+    }
+    list[JOIN] = list[BEGIN];
+    list[JOIN].kernel = v->join;
+    list[JOIN].grid = joins_of(&plan->attention, v);
+    return JOIN + 1;
 }
 
 /* Wide, tiles add to nothing that others add to. */
@@ -152,11 +187,12 @@ static int takes_turns(const weft_plan *plan) {
     return !is_wide(variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
 }
 
-/* Heads of a section, whose tiles are dealt together. The more there are, the fewer tiles of each head are at work at a
- * time, and the less they wait for each other; but their Q, dO and sums of dQ are to stay in the L2. */
-static int64_t section(const weft_attention *p, const weft_cuda_device *device, int64_t queries) {
-    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads;
-    const int64_t lines = p->batch * p->kv_heads, blocks = weft_ceil_divide(p->seq, queries);
+/* Heads of a section (of a group that is split, parts), whose tiles are dealt together. The more there are, the fewer tiles
+ * of each head are at work at a time, and the less they wait for each other; but their Q, dO and sums of dQ are to stay in
+ * the L2. */
+static int64_t section(const weft_attention *p, int64_t splits, const weft_cuda_device *device, int64_t queries) {
+    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads * splits;
+    const int64_t lines = p->batch * p->kv_heads * splits, blocks = weft_ceil_divide(p->seq, queries);
     const int64_t factor = !masked ? 4 : shared ? 8 : 16;
     const int64_t apart = weft_ceil_divide(factor * (int64_t)device->multiprocessors, blocks);
     const int64_t fit = (masked ? 2 : 1) * (int64_t)device->l2_bytes / (3 * 8 * p->seq * p->head_dim);
@@ -169,6 +205,7 @@ static int64_t section(const weft_attention *p, const weft_cuda_device *device, 
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
     const int known = members(plan) > 0;
+    schedule->split = split_for(plan, device, variant_of(choice));
     if (!takes_turns(plan)) { /* then tiles of a head go together, the longest first, and read the same */
         schedule->order = schedule->order == WEFT_ORDER_CHOOSE ? WEFT_ORDER_HEAD_FIRST : schedule->order;
         schedule->sweep = schedule->sweep == WEFT_SWEEP_CHOOSE ? WEFT_SWEEP_FORWARD : schedule->sweep;
@@ -177,7 +214,7 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
         schedule->order = known ? WEFT_ORDER_LONGEST_FIRST : WEFT_ORDER_HEAD_FIRST;
     }
     if (schedule->order == WEFT_ORDER_LONGEST_FIRST && schedule->group == 0) {
-        schedule->group = section(&plan->attention, device, choice->tile_m);
+        schedule->group = section(&plan->attention, schedule->split, device, choice->tile_m);
     }
     if (schedule->sweep == WEFT_SWEEP_CHOOSE) {
         /* CTAs that come as they come add as they start: who starts later must not be ahead. */
@@ -192,26 +229,59 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
     }
 }
 
-/* The workspace, a part after the other; all but turns are floats or words of as many bytes. */
-typedef struct weft_backward_parts {
+/* The workspace, one after the other; all but turns are floats or words of as many bytes. */
+typedef struct weft_backward_rooms {
     size_t sums;    /* of dQ; wide: none */
+    size_t parts;   /* dV and dK of each tile, where groups are split */
     size_t queries; /* in whole blocks: each has two numbers */
     size_t adds;    /* counters, one for each block; wide: none */
     size_t sinks;   /* of each block what it adds to the gradient of a sink; plain: none */
     size_t turns;   /* of each tile at each block, half as large; wide: none */
-} weft_backward_parts;
+} weft_backward_rooms;
 
-static weft_backward_parts parts_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
-    const size_t blocks = (size_t)all_blocks(&plan->attention, v->queries), queries = blocks * (size_t)v->queries;
-    const size_t in_turn = !is_wide(v);
-    return (weft_backward_parts){in_turn * queries * (size_t)v->depth, queries, in_turn * blocks,
-                                 v->form != WEFT_HOPPER_BACKWARD_PLAIN ? blocks : 0,
+static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
+    const weft_attention *p = &plan->attention;
+    const size_t blocks = (size_t)all_blocks(p, v->queries), queries = blocks * (size_t)v->queries;
+    const int64_t tiles = p->batch * p->kv_heads * splits_of(plan) * plan->walk.cols;
+    const size_t in_turn = !is_wide(v), is_split = splits_of(plan) > 1, has_sinks = v->form != WEFT_HOPPER_BACKWARD_PLAIN;
+    return (weft_backward_rooms){in_turn * queries * (size_t)v->depth,
+                                 is_split * (size_t)(tiles * v->keys * (v->depth_v + v->depth)),
+                                 queries,
+                                 in_turn * blocks,
+                                 has_sinks * blocks,
                                  in_turn * blocks * (size_t)plan->walk.cols};
 }
 
 static size_t workspace(const weft_plan *plan) {
-    const weft_backward_parts n = parts_of(plan, variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
-    return sizeof(float) * (n.sums + 2 * n.queries + n.adds + n.sinks) + sizeof(uint16_t) * n.turns;
+    const weft_backward_rooms n = rooms_of(plan, variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
+    return sizeof(float) * (n.sums + n.parts + 2 * n.queries + n.adds + n.sinks) + sizeof(uint16_t) * n.turns;
+}
+
+/* For tuning: the split that would be chosen, and those next to it. */
+static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
+                         weft_schedule *list, size_t capacity) {
+    weft_cuda_choice choice;
+    size_t count = 0;
+    if (choose(plan, device, knobs, &choice, NULL)) {
+        return 0;
+    }
+    const int64_t group = plan->attention.heads / plan->attention.kv_heads;
+    const int64_t given = plan->schedule.split, chosen = split_for(plan, device, variant_of(&choice));
+    int64_t before = 0, after = 0; /* the divisors next to it */
+    for (int64_t i = 1; i <= group && !given && !after; i++) {
+        before = group % i == 0 && i < chosen ? i : before;
+        after = group % i == 0 && i > chosen ? i : 0;
+    }
+    const int64_t splits[] = {chosen, before, after};
+    for (int i = 0; i < 3 && count < capacity; i++) {
+        if (splits[i] > 0) {
+            list[count] = plan->schedule;
+            list[count].tile_m = choice.tile_m;
+            list[count].tile_n = choice.tile_n;
+            list[count++].split = splits[i];
+        }
+    }
+    return count;
 }
 
 static weft_status make_map(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
@@ -286,16 +356,18 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->q_strides = p->q_strides;
     to->k_strides = p->k_strides;
     to->v_strides = p->v_strides;
-    const weft_backward_parts parts = parts_of(plan, v);
+    const weft_backward_rooms rooms = rooms_of(plan, v);
     to->sums = data->workspace;
-    to->log2_sums = to->sums + parts.sums;
-    to->deltas = to->log2_sums + parts.queries;
-    to->adds = (void *)(to->deltas + parts.queries);
-    to->scores.sink_parts = (void *)(to->adds + parts.adds);
-    to->turns = (void *)(to->scores.sink_parts + parts.sinks);
+    to->parts = to->sums + rooms.sums;
+    to->log2_sums = to->parts + rooms.parts;
+    to->deltas = to->log2_sums + rooms.queries;
+    to->adds = (void *)(to->deltas + rooms.queries);
+    to->scores.sink_parts = (void *)(to->adds + rooms.adds);
+    to->turns = (void *)(to->scores.sink_parts + rooms.sinks);
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
-    to->group = (int32_t)(p->heads / p->kv_heads);
+    to->splits = (int32_t)splits_of(plan);
+    to->group = (int32_t)(p->heads / p->kv_heads / splits_of(plan));
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;
@@ -331,6 +403,7 @@ const weft_cuda_family weft_cuda_hopper_backward = {
     .workspace = workspace,
     .takes_turns = takes_turns,
     .members = members,
+    .candidates = candidates,
     .fill = fill,
     .by_side = 1,
 };

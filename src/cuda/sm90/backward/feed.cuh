@@ -176,8 +176,9 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
             return;
         }
         mbarrier_expect(kv_full, S::kv_bytes + S::v_bytes);
-        backward_load<S::boxes>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, job.head, job.batch);
-        backward_load<S::boxes_v>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, job.head, job.batch);
+        const int head = job.head / p.splits;
+        backward_load<S::boxes>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, head, job.batch);
+        backward_load<S::boxes_v>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, head, job.batch);
         for (backward_course at(job, p.group); at.left > 0; at.next()) {
             rings.feed(job, at);
         }

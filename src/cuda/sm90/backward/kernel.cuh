@@ -8,6 +8,7 @@
 
 #include "cuda/sm90/backward/dq.cuh"
 #include "cuda/sm90/backward/feed.cuh"
+#include "cuda/sm90/backward/join.cuh"
 #include "cuda/sm90/backward/queries.cuh"
 #include "cuda/sm90/backward/store.cuh"
 #include "cuda/sm90/backward/sweep.cuh"
@@ -38,6 +39,12 @@ static __device__ __forceinline__ void backward_consume(const weft_hopper_backwa
         }
         __syncwarp();
         consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
+        if (p.splits > 1) {
+            float *to = p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* told until the next one ends */
+            backward_store_part<S>(group * 64, dv, to);
+            backward_store_part<S>(group * 64, dk, to + S::keys * S::depth_v);
+            continue;
+        }
         const weft_strides &ks = p.k_strides, &vs = p.v_strides;
         char *grad_k = (char *)p.grad_k + 2 * (job.batch * ks.batch + job.head * ks.head + job.key * ks.seq);
         char *grad_v = (char *)p.grad_v + 2 * (job.batch * vs.batch + job.head * vs.head + job.key * vs.seq);

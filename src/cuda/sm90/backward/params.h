@@ -1,14 +1,16 @@
 /* The Hopper backward: its parameters and variants, in plain C for the host and in CUDA for the kernels.
  *
- * A run is three launches, one after the other:
+ * A run is three launches, or four where groups are split, one after the other:
  *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
  *            tiles that add to it, by the timetable, and a zero where they are counted
  *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in fp32
  *            narrow, 128 keys, for head dims up to 128 (sweep.cuh), or wide, 64 keys, up to 256 (wide.cuh)
  *   end      sums of dQ become dQ
- * The general form also takes every band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches;
- * and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The full form, which
- * is narrow, takes all that, and also a dense bias and dropout.
+ *   join     where groups are split: adds dK and dV of the parts, one part after the other
+ * The heads that share keys may be split into parts (weft_schedule.split): each part has tiles of its own, so that a
+ * problem with few tiles has enough of them for all SMs. The general form also takes every band over sequences: windows,
+ * chunks, prefixes, padding, used lengths, packed batches; and softcap, ALiBi slopes and sinks, whose gradient begins in
+ * the first launch and ends in the last. The full form, which is narrow, takes all that, and also a dense bias and dropout.
  * Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
  *
  * Each block of queries has its adds in a fixed order, one tile of keys after the other, so that the bits are the same in
@@ -44,9 +46,9 @@ typedef struct weft_hopper_backward_full {
     float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main` */
 } weft_hopper_backward_full;
 
-/* Passed by value to all three. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
+/* Passed by value to all of them. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
  * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where tiles wait for
- * others that begin with them. */
+ * others that begin with them. `join` takes any number of CTAs. */
 typedef struct weft_hopper_backward_params {
     weft_tensor_map q, grad_o; /* (head_dim, seq, heads, batch), in boxes of 64 columns x a step's queries, swizzled */
     weft_tensor_map k, v;      /* the same with kv_seq and kv_heads, in boxes of a tile's keys; v, grad_o: head_dim_v */
@@ -60,8 +62,11 @@ typedef struct weft_hopper_backward_params {
                                   of base 2 but natural ones, as its scores are: no finite bias overflows them */
     uint32_t *adds;            /* of each block: adds so far; wide: to each half of its columns */
     uint16_t *turns;           /* of each tile of each head: its turn at each block that it reaches */
+    float *parts;              /* where groups are split: dV and dK of each tile, as the threads of `main` hold them; one
+                                  tile after the other, of the parts of a head, of heads of keys and of batches */
     int32_t heads, blocks;
-    int32_t group; /* heads of queries for each of keys */
+    int32_t group;  /* heads of queries of a part: those that a tile goes through */
+    int32_t splits; /* parts that the heads of queries for each of keys are split into, 1: they are not */
     int32_t seq, kv_seq, head_dim, head_dim_v;
     int32_t causal, offset;    /* plain: query i sees keys 0 .. i + offset where causal, else all */
     float scale, scale_log2;   /* scale * log2(e) */
@@ -82,8 +87,8 @@ typedef enum weft_hopper_backward_form {
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_hopper_backward_variant {
-    const char *module;             /* the image */
-    const char *begin, *main, *end; /* the entry points */
+    const char *module;                    /* the image */
+    const char *begin, *main, *end, *join; /* the entry points */
     weft_dtype dtype;
     int32_t depth, depth_v; /* head dims up to these: of Q and K, and of V */
     int32_t keys, queries;  /* of a tile, and of a step */
@@ -91,6 +96,12 @@ typedef struct weft_hopper_backward_variant {
     uint32_t shared_bytes;  /* dynamic, of `main` */
     uint32_t dq_bytes;      /* wide: likewise, of `end` */
 } weft_hopper_backward_variant;
+
+/* Numbers of dK and dV that a CTA of `join` adds at a time. */
+enum { WEFT_HOPPER_BACKWARD_JOINED = 128 * 32 };
+
+/* Tiles of all parts, at most, where groups are split. */
+enum { WEFT_HOPPER_BACKWARD_SPLIT_TILES = 1 << 24 };
 
 /* Keys of a tile: this many, or half of them where it is wide. */
 enum { WEFT_HOPPER_BACKWARD_NARROW_KEYS = 128, WEFT_HOPPER_BACKWARD_WIDE_KEYS = 64 };
@@ -130,8 +141,9 @@ enum { WEFT_HOPPER_BACKWARD_DESK = 1024 };
 
 #define WEFT_HOPPER_BACKWARD_VARIANT(symbol, module, DTYPE, depth, depth_v, keys, queries, form)                           \
     {                                                                                                                      \
-#module, #symbol "_begin", #symbol "_main", #symbol "_end", WEFT_##DTYPE, depth, depth_v, keys, queries, form,     \
-            WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries), WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v)       \
+#module, #symbol "_begin", #symbol "_main", #symbol "_end", #symbol "_join", WEFT_##DTYPE, depth, depth_v, keys,   \
+            queries, form, WEFT_HOPPER_BACKWARD_BYTES(depth, depth_v, keys, queries),                                      \
+            WEFT_HOPPER_BACKWARD_DQ_BYTES(depth, depth_v)                                                                  \
     }
 
 #endif

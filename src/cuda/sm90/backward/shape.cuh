@@ -82,7 +82,7 @@ using backward_shape_of =
 /* A tile of keys and its steps. Blocks of queries are visited for one head of the group after the other. */
 struct backward_job {
     int32_t more;                  /* 0: there is none, and no further one */
-    int32_t batch, head;           /* of keys */
+    int32_t batch, head;           /* the part of a group: number head % splits of head / splits of keys */
     int32_t number, key;           /* the tile's, and its first key */
     int32_t steps;                 /* blocks of queries, for each head */
     int32_t first;                 /* of them, in the order of visiting; behind `edge` comes `wrap` */

@@ -266,9 +266,15 @@ template <class S> struct backward_consumer {
         backward_numbers(sums, numbers, 0);
         of.weigh(scores, sums, weights);
         backward_numbers(deltas, its_deltas, 0);
+        if constexpr (S::by_queries) { /* a branch, or ptxas moves most exponentials behind dP */
+            wgmma_hold(scores);
+            mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        }
         wgmma_wait<0>();
         wgmma_hold(grads);
-        mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        if constexpr (!S::by_queries) { /* there it costs more than it gains */
+            mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        }
         differentiate<0>(scores, grads, deltas, ds);
         backward_numbers(deltas, its_deltas, S::queries / 8);
         differentiate<1>(scores, grads, deltas, ds);

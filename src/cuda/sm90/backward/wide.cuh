@@ -265,6 +265,11 @@ static __device__ __forceinline__ void backward_consume_wide(const weft_hopper_b
         fence_shared_for_async(); /* weights, and zeros, were stored where copies go next */
         __syncwarp();
         consumer.release(desk.kv_empty); /* nothing of the tile is read any more */
+        if (p.splits > 1) {
+            float *to = p.parts + backward_part<S>(p, job.batch, job.head, next.number); /* told until the next one ends */
+            backward_store_part<S>(0, sums, to + (GROUP == 0 ? 0 : S::keys * S::depth_v));
+            continue;
+        }
         char *to = (char *)(GROUP == 0 ? p.grad_v : p.grad_k) +
                    2 * (job.batch * strides.batch + job.head * strides.head + job.key * strides.seq);
         const int row = (int)thread_index() % 128 / 32 * 16 + (int)thread_index() % 32 / 4;

@@ -1,0 +1,109 @@
+/* How many parts the heads that share keys are split into.
+ *
+ * More parts are more tiles, and shorter ones: all SMs have work, and end together. But each tile of a part stores dK and
+ * dV in fp32, and the last launch reads them again. So the rule compares times, in steps of a tile: those of the worker
+ * that ends last, if the longest tiles come first and each goes to whoever is free first; and what the parts cost. */
+#include "cuda/sm90/backward/splits.h"
+
+#include <stdlib.h>
+
+#include "problem/attention.h"
+
+/* What a tile takes beside its steps, in steps, as in a timetable; and bytes that an SM stores or loads in a step's time:
+ * its share of what DRAM carries. */
+enum { BESIDE = 2, STEP_BYTES = 1 << 16 };
+
+/* Tiles for each worker that are plenty: then groups are not split, nor into more parts. */
+enum { PLENTY = 8 };
+
+/* Tiles of a kind are equally long. */
+typedef struct kind {
+    int64_t steps; /* for each head */
+    int64_t tiles; /* of them, before groups are split */
+} kind;
+
+/* The longest first. */
+static int by_steps(const void *a, const void *b) {
+    const kind *x = a, *y = b;
+    return (x->steps < y->steps) - (x->steps > y->steps);
+}
+
+/* The tiles of a plan by their steps. Returns how many kinds there are; 0: no memory. */
+static int64_t kinds_of(const weft_plan *plan, const weft_hopper_backward_variant *v, kind **list) {
+    weft_schedule s = plan->schedule;
+    weft_tiling tiling = {.problem = &plan->problem, .schedule = &s, .heads_in_tile = 1};
+    weft_walk walk = {.cluster_rows = 1, .cluster_cols = 1};
+    weft_grid tiles;
+    s.tile_m = v->queries;
+    s.tile_n = v->keys;
+    s.split = 1;
+    plan->operation->lay_out(&tiling, &tiles, &walk.reach);
+    const int64_t batches =
+        weft_reach_has_band(&walk.reach) && weft_sequences_vary(&walk.reach.sequences) ? tiles.batch : 1;
+    *list = malloc((size_t)(batches * tiles.cols) * sizeof **list);
+    if (!*list) {
+        return 0;
+    }
+    for (int64_t i = 0; i < batches * tiles.cols; i++) {
+        weft_visit visit = {.tile = weft_tile_at(i / tiles.cols, 0, i % tiles.cols), .direction = 1};
+        weft_visit_range(&walk, &visit, 0);
+        (*list)[i] = (kind){weft_larger(visit.steps, 0), tiles.rows * (tiles.batch / batches)};
+    }
+    qsort(*list, (size_t)(batches * tiles.cols), sizeof **list, by_steps);
+    return batches * tiles.cols;
+}
+
+/* When the last worker ends, in steps. free_at: room for a time for each worker. */
+static double time_of(const kind *kinds, int64_t count, int64_t heads, int64_t splits, double part_steps, int64_t workers,
+                      double *free_at) {
+    const double beside = BESIDE + (splits > 1 ? part_steps : 0);
+    double last = 0, tiles = 0;
+    for (int64_t i = 0; i < workers; i++) {
+        free_at[i] = 0;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t tile = 0; tile < kinds[i].tiles * splits; tile++) {
+            int64_t first = 0;
+            for (int64_t j = 1; j < workers; j++) {
+                first = free_at[j] < free_at[first] ? j : first;
+            }
+            free_at[first] += (double)(kinds[i].steps * heads) + beside;
+            last = free_at[first] > last ? free_at[first] : last;
+        }
+        tiles += (double)(kinds[i].tiles * splits);
+    }
+    return last + (splits > 1 ? tiles * part_steps / (double)workers : 0); /* the last launch reads them */
+}
+
+int64_t weft_hopper_backward_splits(const weft_plan *plan, const weft_cuda_device *device,
+                                    const weft_hopper_backward_variant *v) {
+    const weft_attention *p = &plan->attention;
+    const int64_t group = p->heads / p->kv_heads, most = 256;
+    const int64_t workers =
+        weft_between(plan->schedule.workers ? plan->schedule.workers : device->multiprocessors, 1, 1024);
+    const double lines = (double)p->batch * (double)p->kv_heads;
+    const double tiles = lines * (double)(p->kv_seq / v->keys + 1);
+    const double part_steps = (double)v->keys * (v->depth + v->depth_v) * sizeof(float) / STEP_BYTES;
+    kind *kinds = NULL;
+    if (group == 1 || tiles >= PLENTY * (double)workers) {
+        return 1;
+    }
+    const int64_t count = kinds_of(plan, v, &kinds);
+    double *free_at = malloc((size_t)workers * sizeof *free_at);
+    int64_t best = 1;
+    if (count > 0 && free_at) {
+        double least = 0.97 * time_of(kinds, count, group, 1, part_steps, workers, free_at); /* a gain that can be seen */
+        double tiles_before = tiles;
+        for (int64_t splits = 2; splits <= weft_smaller(group, most) && tiles_before < PLENTY * (double)workers; splits++) {
+            if (group % splits == 0) {
+                const double time = time_of(kinds, count, group / splits, splits, part_steps, workers, free_at);
+                best = time < least ? splits : best;
+                least = time < least ? time : least;
+                tiles_before = tiles * (double)splits;
+            }
+        }
+    }
+    free(kinds);
+    free(free_at);
+    return best;
+}
