@@ -352,6 +352,8 @@ template <class S> struct backward_dq_consumer {
         wgmma_wait<1>();
         wgmma_hold(scores);
         weigh_step(job, rows, block, scores);
+        wgmma_hold(scores);
+        mbarrier_wait(shared_address(&desk.v_full[v.index]), v.parity); /* a branch, or ptxas moves it all behind dP */
         wgmma_wait<0>();
         wgmma_hold(grads);
         release(desk.v_empty[v.index]);
