@@ -115,12 +115,15 @@ static void splits(void **state) {
         int64_t expected;
     } rows[] = {
         {1, 8, 8, 256, 0, WEFT_MASK_NONE, 1},     /* heads share no keys */
-        {12, 8, 1, 4096, 0, WEFT_MASK_CAUSAL, 1}, /* 384 tiles */
+        {12, 8, 1, 4096, 0, WEFT_MASK_NONE, 1},   /* 384 tiles */
+        {12, 8, 1, 4096, 0, WEFT_MASK_CAUSAL, 2}, /* under a mask a tile has four heads at most */
+        {2, 4, 2, 1024, 0, WEFT_MASK_CAUSAL, 1},  /* or as many as there are, */
+        {1, 4, 1, 1536, 0, WEFT_MASK_CAUSAL, 2},  /* but for few blocks of queries */
         {1, 12, 2, 8192, 0, WEFT_MASK_NONE, 1},   /* 128 tiles, plenty */
         {1, 16, 1, 4096, 0, WEFT_MASK_NONE, 4},   /* 32 tiles take 3 turns of 12 workers, 128 quarters 11 */
         {3, 8, 2, 256, 0, WEFT_MASK_NONE, 1},     /* as many tiles as workers */
         {1, 12, 1, 512, 0, WEFT_MASK_NONE, 3},    /* four tiles for twelve workers */
-        {6, 16, 1, 256, 0, WEFT_MASK_CAUSAL, 2},  /* as many as workers, every other half as long */
+        {6, 16, 1, 256, 0, WEFT_MASK_CAUSAL, 4},  /* as many as workers, every other half as long */
         {1, 12, 1, 512, 1, WEFT_MASK_NONE, 1},    {1, 12, 1, 512, 12, WEFT_MASK_NONE, 12},
     };
     const weft_device device = gpu();

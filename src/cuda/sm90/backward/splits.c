@@ -13,8 +13,15 @@
  * its share of what DRAM carries. */
 enum { BESIDE = 2, STEP_BYTES = 1 << 16 };
 
-/* Tiles for each worker that are plenty: then groups are not split, nor into more parts. */
+/* Tiles for each worker that are plenty: then groups are not split for their sake, nor into more parts. */
 enum { PLENTY = 8 };
+
+/* Under a mask tiles that take turns drift apart: more than so many heads a tile, or fewer blocks of queries for each SM,
+ * and they wait for each other (measured: 8 heads 0.93 of 2 x 4 heads, two lines of 256 blocks 0.94 of four). */
+enum { MASKED_HEADS = 4, MASKED_BLOCKS = 4 };
+
+/* Parts, at most. */
+enum { MOST = 256 };
 
 /* Tiles of a kind are equally long. */
 typedef struct kind {
@@ -75,26 +82,46 @@ static double time_of(const kind *kinds, int64_t count, int64_t heads, int64_t s
     return last + (splits > 1 ? tiles * part_steps / (double)workers : 0); /* the last launch reads them */
 }
 
+/* The fewest parts that keep tiles together, if there are tiles for all workers. */
+static int64_t fewest(const weft_attention *p, double tiles, int64_t workers, const weft_hopper_backward_variant *v) {
+    const int64_t group = p->heads / p->kv_heads;
+    const double blocks = (double)p->batch * (double)p->kv_heads * (double)weft_ceil_divide(p->seq, v->queries);
+    int64_t splits = 1;
+    if (p->mask == WEFT_MASK_NONE || v->keys == WEFT_HOPPER_BACKWARD_WIDE_KEYS || tiles < (double)workers) {
+        return 1;
+    }
+    for (int64_t i = 2; 2 * i <= group && i <= MOST && group / splits > MASKED_HEADS; i++) {
+        splits = group % i == 0 ? i : splits;
+    }
+    for (int64_t i = splits + 1;
+         i <= weft_smaller(group, MOST) && blocks * (double)splits < MASKED_BLOCKS * (double)workers; i++) {
+        splits = group % i == 0 ? i : splits;
+    }
+    return splits;
+}
+
 int64_t weft_hopper_backward_splits(const weft_plan *plan, const weft_cuda_device *device,
                                     const weft_hopper_backward_variant *v) {
     const weft_attention *p = &plan->attention;
-    const int64_t group = p->heads / p->kv_heads, most = 256;
+    const int64_t group = p->heads / p->kv_heads;
     const int64_t workers =
         weft_between(plan->schedule.workers ? plan->schedule.workers : device->multiprocessors, 1, 1024);
     const double lines = (double)p->batch * (double)p->kv_heads;
     const double tiles = lines * (double)(p->kv_seq / v->keys + 1);
     const double part_steps = (double)v->keys * (v->depth + v->depth_v) * sizeof(float) / STEP_BYTES;
     kind *kinds = NULL;
-    if (group == 1 || tiles >= PLENTY * (double)workers) {
-        return 1;
+    int64_t best = fewest(p, tiles, workers, v);
+    if (group == best || tiles * (double)best >= PLENTY * (double)workers) {
+        return best;
     }
     const int64_t count = kinds_of(plan, v, &kinds);
     double *free_at = malloc((size_t)workers * sizeof *free_at);
-    int64_t best = 1;
     if (count > 0 && free_at) {
-        double least = 0.97 * time_of(kinds, count, group, 1, part_steps, workers, free_at); /* a gain that can be seen */
-        double tiles_before = tiles;
-        for (int64_t splits = 2; splits <= weft_smaller(group, most) && tiles_before < PLENTY * (double)workers; splits++) {
+        const double now = time_of(kinds, count, group / best, best, part_steps, workers, free_at);
+        double least = 0.97 * now; /* a gain that can be seen */
+        double tiles_before = tiles * (double)best;
+        for (int64_t splits = best + 1; splits <= weft_smaller(group, MOST) && tiles_before < PLENTY * (double)workers;
+             splits++) {
             if (group % splits == 0) {
                 const double time = time_of(kinds, count, group / splits, splits, part_steps, workers, free_at);
                 best = time < least ? splits : best;
