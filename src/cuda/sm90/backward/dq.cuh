@@ -216,6 +216,10 @@ template <class S> struct backward_dq_consumer {
         return base + S::o_at + group * S::depth_v_bytes;
     }
 
+    __device__ __forceinline__ uint32_t k_place() const {
+        return base + S::k_at + k.index * S::depth_bytes;
+    }
+
     /* General: zeros for keys of a step that do not count, in K or V. Both warpgroups come here. */
     template <int BOXES>
     __device__ __forceinline__ void clean(const backward_dq_job &job, int block, uint32_t place) const {
@@ -242,12 +246,11 @@ template <class S> struct backward_dq_consumer {
     /* Starts the scores of a step, and its dP. */
     __device__ __forceinline__ void start_scores(const backward_dq_job &job, int block,
                                                  float (&scores)[S::keys / 2]) const {
-        const uint32_t place = base + S::k_at + k.index * S::depth_bytes;
         mbarrier_wait(shared_address(&desk.k_full[k.index]), k.parity);
         if constexpr (S::general) {
-            clean<S::boxes>(job, block, place);
+            clean<S::boxes>(job, block, k_place());
         }
-        start(q_product, scores, q_place(), place);
+        start(q_product, scores, q_place(), k_place());
     }
 
     __device__ __forceinline__ void start_grads(const backward_dq_job &job, int block, float (&grads)[S::keys / 2]) const {
@@ -257,20 +260,6 @@ template <class S> struct backward_dq_consumer {
             clean<S::boxes_v>(job, block, place);
         }
         start(o_product, grads, o_place(), place);
-    }
-
-    /* Starts dQ += dS K of the step of that stage. */
-    __device__ __forceinline__ void start_sums(float (&sums)[S::depth / 2], const uint32_t (&ds)[S::keys / 4],
-                                               uint32_t stage) const {
-        const uint64_t b = wgmma_operand(settled(base + S::k_at + stage * S::depth_bytes), 1024, S::box);
-        wgmma_hold(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < S::keys / 16; i++) {
-            wgmma<S::depth>::template registers<S::bf16, true>(sums, &ds[4 * i], wgmma_further(b, i * 2048), true);
-        }
-        wgmma_commit();
-        wgmma_hold(sums);
     }
 
     /* Hides keys of a block that queries do not see. */
@@ -376,7 +365,7 @@ template <class S> struct backward_dq_consumer {
         finish(job, rows, block, scores, ds);
         for (int left = job.steps - 1; left > 0; left--) {
             const uint32_t last = k.index;
-            start_sums(sums, ds, last);
+            backward_start_sums<S::bf16, S::depth>(sums, ds, k_place()); /* dQ += dS K */
             k.next();
             block += direction;
             start_scores(job, block, scores);
@@ -386,7 +375,7 @@ template <class S> struct backward_dq_consumer {
             finish(job, rows, block, scores, ds);
         }
         release(desk.q_empty); /* nothing of Q and dO is read any more */
-        start_sums(sums, ds, k.index);
+        backward_start_sums<S::bf16, S::depth>(sums, ds, k_place());
         wgmma_wait<0>();
         wgmma_hold(sums);
         release(desk.k_empty[k.index]);

@@ -1,8 +1,8 @@
 /* The Hopper backward: one tile of keys of the walk after the other.
  *
  * A CTA is a producer warpgroup, of which one thread asks for tiles and has K, V, Q and dO copied into shared memory and
- * two warps add dQ to memory (general: another works out who sees what), and two consumer warpgroups. Narrow, each has 64
- * keys, whose dK and dV it holds in registers; wide, both have the same 64 keys, and one holds dV, the other dK. */
+ * two warps, narrow, add dQ to memory (general: another works out who sees what), and two consumer warpgroups. Narrow, each
+ * has 64 keys, whose dK and dV it holds in registers; wide, both have the same 64 keys, and one holds dV, the other dK. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 #define WEFT_CUDA_SM90_BACKWARD_KERNEL_CUH
 

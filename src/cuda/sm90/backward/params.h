@@ -3,9 +3,10 @@
  * A run is three launches, or four where groups are split, one after the other:
  *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
  *            tiles that add to it, by the timetable, and a zero where they are counted
- *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV, and sums of dQ in fp32
- *            narrow, 128 keys, for head dims up to 128 (sweep.cuh), or wide, 64 keys, up to 256 (wide.cuh)
- *   end      sums of dQ become dQ
+ *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV
+ *            narrow, 128 keys, for head dims up to 128 (sweep.cuh), also sums of dQ in fp32
+ *            wide, 64 keys, up to 256 (wide.cuh), not: there are no turns then
+ *   end      narrow, sums of dQ become dQ; wide, dQ from the start (dq.cuh)
  *   join     where groups are split: adds dK and dV of the parts, one part after the other
  * The heads that share keys may be split into parts (weft_schedule.split): each part has tiles of its own, so that a
  * problem with few tiles has enough of them for all SMs. The general form also takes every band over sequences: windows,
@@ -13,8 +14,8 @@
  * the first launch and ends in the last. The full form, which is narrow, takes all that, and also a dense bias and dropout.
  * Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
  *
- * Each block of queries has its adds in a fixed order, one tile of keys after the other, so that the bits are the same in
- * every run. */
+ * Each block of queries has its adds to sums in a fixed order, one tile of keys after the other, so that the bits are the
+ * same in every run. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_PARAMS_H
 #define WEFT_CUDA_SM90_BACKWARD_PARAMS_H
 
@@ -60,7 +61,7 @@ typedef struct weft_hopper_backward_params {
     float *sums;               /* of dQ: a block after the other, each as the threads of `main` hold it */
     float *log2_sums, *deltas; /* of each query; infinite and 0 where it sees no key or is not there. Full: no logarithms
                                   of base 2 but natural ones, as its scores are: no finite bias overflows them */
-    uint32_t *adds;            /* of each block: adds so far; wide: to each half of its columns */
+    uint32_t *adds;            /* of each block: adds so far */
     uint16_t *turns;           /* of each tile of each head: its turn at each block that it reaches */
     float *parts;              /* where groups are split: dV and dK of each tile, as the threads of `main` hold them; one
                                   tile after the other, of the parts of a head, of heads of keys and of batches */

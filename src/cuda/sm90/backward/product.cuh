@@ -1,11 +1,11 @@
-/* Wide: scores, X Y^T of 64 rows of each, which are in boxes of 64 columns. */
+/* Wide: products of operands in boxes of 64 rows and 64 columns. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_PRODUCT_CUH
 #define WEFT_CUDA_SM90_BACKWARD_PRODUCT_CUH
 
 #include "cuda/sm90/backward/shape.cuh"
 
-/* X is the same in all steps of a tile. Its last KEPT columns stay in registers, as many as there are to spare: products
- * that read one operand only leave shared memory to others, and it is what binds. */
+/* Scores, X Y^T. X is the same in all steps of a tile. Its last KEPT columns stay in registers, as many as there are to
+ * spare: products that read one operand only leave shared memory to others, and it is what binds. */
 template <bool BF16, int DEPTH, int KEPT> struct backward_product {
     static constexpr int depth = DEPTH;
     static constexpr uint32_t box = 64 * 128; /* bytes */
@@ -40,5 +40,19 @@ template <bool BF16, int DEPTH, int KEPT> struct backward_product {
         }
     }
 };
+
+/* Starts sums += A Y of N columns. A, 64 x 64, is in registers, and in the caller's until it has waited. */
+template <bool BF16, int N>
+static __device__ __forceinline__ void backward_start_sums(float (&sums)[N / 2], const uint32_t (&a)[16], uint32_t y) {
+    const uint64_t b = wgmma_operand(settled(y), 1024, 64 * 128);
+    wgmma_hold(sums);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        wgmma<N>::template registers<BF16, true>(sums, &a[4 * i], wgmma_further(b, i * 2048), true);
+    }
+    wgmma_commit();
+    wgmma_hold(sums);
+}
 
 #endif

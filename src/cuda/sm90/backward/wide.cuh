@@ -117,20 +117,6 @@ template <class S, int GROUP> struct backward_wide_consumer {
         }
     }
 
-    /* Starts dV += P^T dO, or dK += dS^T Q, of the step at hand. */
-    __device__ __forceinline__ void start_sums(float (&sums)[columns / 2],
-                                               const uint32_t (&rounded)[S::queries / 4]) const {
-        const uint64_t b = wgmma_operand(settled(sums_place()), 1024, S::q_box);
-        wgmma_hold(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < S::queries / 16; i++) {
-            wgmma<columns>::template registers<S::bf16, true>(sums, &rounded[4 * i], wgmma_further(b, i * 2048), true);
-        }
-        wgmma_commit();
-        wgmma_hold(sums);
-    }
-
     /* Weights of a step, rounded, and what dP is multiplied by to the other warpgroup. */
     __device__ __forceinline__ void weigh(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
                                           uint32_t (&rounded)[S::queries / 4]) const {
@@ -230,7 +216,7 @@ template <class S, int GROUP> struct backward_wide_consumer {
             use(scores, numbers, rounded);
         }
         await_sums();
-        start_sums(sums, rounded);
+        backward_start_sums<S::bf16, columns>(sums, rounded, sums_place());
         wgmma_wait<0>();
         wgmma_hold(sums);
         release(spent());
