@@ -2,8 +2,8 @@
  * them that rounds weights and gradients of scores to 16 bits before it multiplies them.
  *
  * A score is a sum in fp32, and another order of adding rounds it differently: scores of 1e4 by some thousandths, and so
- * their weights. How far off one plain kernel is there is chance. So every element may also be off by what SUM_ROUNDING of
- * each score changes it by, to first order. This allows next to nothing more for scores of usual size. */
+ * their weights. How far off one plain kernel is there is chance. So every element may also be off by what the rounding
+ * of each score's sum changes it by, to first order. This allows next to nothing more for scores of usual size. */
 #ifndef WEFT_TESTS_CUDA_BACKWARD_TRIAL_H
 #define WEFT_TESTS_CUDA_BACKWARD_TRIAL_H
 
@@ -39,8 +39,11 @@ enum { Q, K, V, O, GRAD_O, GRAD_Q, GRAD_K, GRAD_V, LSE, GRAD_SINKS, GRAD_BIAS, S
 /* The gradients: dQ, dK, dV, the sinks' and the bias's. */
 enum { GRADIENTS = 5 };
 
-/* The error of a sum in fp32, relative to the sum of its terms' sizes: 8 roundings. */
-#define SUM_ROUNDING 0x1p-21
+/* The error of a sum of so many terms in fp32, relative to the sum of their sizes: 8 roundings, or one for every 16 terms,
+ * of which tensor cores cut off what is below the last digit. */
+static inline double sum_rounding(int64_t terms) {
+    return 0x1p-24 * fmax(8, (double)terms / 16);
+}
 
 static inline int gradient_at(int i) {
     return i < 3 ? GRAD_Q + i : GRAD_SINKS + i - 3;
@@ -240,7 +243,7 @@ static inline void add_query(gradients *x, int64_t batch, int64_t head, int64_t 
         const double weight = weights[key], grad_sum = weight * (grad - delta);
         const double slope = p->scale * weft_ref_cap_slope(p, score), grad_score = slope * grad_sum;
         const double off = /* of the weight, relative to it */
-            SUM_ROUNDING * fabs(slope) * sizes_dot(p->dtype, x->t[Q].host, q, x->t[K].host, k, p->head_dim);
+            sum_rounding(p->head_dim) * fabs(slope) * sizes_dot(p->dtype, x->t[Q].host, q, x->t[K].host, k, p->head_dim);
         const plain_pair plain = plain_pair_of(x, batch, head, row, key, k, v, kept, rounded_lse, plain_delta);
         const double plain_grad = p->scale * plain.grad_score;
         if (p->extras & WEFT_BIAS) {
@@ -251,7 +254,7 @@ static inline void add_query(gradients *x, int64_t batch, int64_t head, int64_t 
             x->rounding[4][weft_attention_score_at(p, batch, head, row, key)] = off * fabs(grad_sum);
         }
         const double terms = sizes_dot(p->dtype, x->t[GRAD_O].host, o, x->t[V].host, v, p->head_dim_v);
-        x->noise = fmax(x->noise, kept * fabs(p->scale) * terms * SUM_ROUNDING);
+        x->noise = fmax(x->noise, kept * fabs(p->scale) * terms * sum_rounding(p->head_dim_v));
         for (size_t d = 0; d < (size_t)p->head_dim; d++) {
             const double query = weft_ref_load(p->dtype, x->t[Q].host, q + d);
             const double value = weft_ref_load(p->dtype, x->t[K].host, k + d);

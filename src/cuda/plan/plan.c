@@ -243,13 +243,13 @@ static int takes_turns(const weft_plan *plan) {
     return family->takes_turns && family->takes_turns(plan);
 }
 
-/* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance; and
- * tiles that take turns without a timetable are handed out in the order of their turns, to both sides alike. */
+/* Whether the workers are to be placed by the two sides of the L2, if it has them. Grid dispatch leaves it to chance; and a
+ * family whose tiles can take turns places workers by number, and not those who take tiles as they come. */
 static int wants_sides(const weft_plan *plan) {
     const weft_cuda_plan *c = plan->placed;
     const weft_schedule *s = &plan->schedule;
     const int dealt = weft_schedule_by_domain(s) && s->domains == 2;
-    const int in_turn = takes_turns(plan) && s->dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next;
+    const int in_turn = c->family->takes_turns && s->dispatch == WEFT_DISPATCH_DYNAMIC && !c->main->walk.next;
     return c->family->by_side && dealt && !in_turn && s->dispatch != WEFT_DISPATCH_GRID;
 }
 
