@@ -35,29 +35,58 @@ static void add_scaled(const weft_attention *p, double *to, size_t to_index, dou
     }
 }
 
+/* A pair of query and key: what dropout multiplies its weight by, and the gradients of its score, with a bias and without.
+ */
+typedef struct pair {
+    double kept, grad_sum, grad_score;
+} pair;
+
+/* delta: the gradient of the query's output times the output. */
+static pair pair_of(const weft_attention *p, const weft_attention_gradients *data, int64_t batch, int64_t head, int64_t row,
+                    int64_t key, double weight, double delta) {
+    const size_t q = weft_row_index(&p->q_strides, batch, row, head), o = weft_row_index(&p->o_strides, batch, row, head);
+    const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
+    const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
+    const double score = p->softcap > 0 ? p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim) : 0;
+    pair of = {.kept = weft_ref_kept(p, data->dropout_seed, batch * p->heads + head, row, key)};
+    of.grad_sum = weight * (of.kept * weft_ref_dot(p->dtype, data->grad_o, o, data->v, v, p->head_dim_v) - delta);
+    of.grad_score = p->scale * weft_ref_cap_slope(p, score) * of.grad_sum;
+    return of;
+}
+
+/* What the forward pass took. */
+static weft_attention_data inputs_of(const weft_attention_gradients *data) {
+    return (weft_attention_data){.struct_size = sizeof(weft_attention_data),
+                                 .operation = WEFT_ATTENTION,
+                                 .q = data->q,
+                                 .k = data->k,
+                                 .v = data->v,
+                                 .sinks = data->sinks,
+                                 .alibi = data->alibi,
+                                 .bias = data->bias,
+                                 .dropout_seed = data->dropout_seed};
+}
+
+static double delta_of(const weft_attention *p, const weft_attention_gradients *data, size_t o, const double *out) {
+    double delta = 0;
+    for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
+        delta += weft_ref_load(p->dtype, data->grad_o, o + d) * out[d];
+    }
+    return delta;
+}
+
 static void add_query(const weft_attention *p, const weft_attention_gradients *data, int64_t batch, int64_t head,
                       int64_t row, const sums *s) {
-    const weft_attention_data inputs = {.struct_size = sizeof inputs,
-                                        .operation = WEFT_ATTENTION,
-                                        .q = data->q,
-                                        .k = data->k,
-                                        .v = data->v,
-                                        .sinks = data->sinks,
-                                        .alibi = data->alibi,
-                                        .bias = data->bias,
-                                        .dropout_seed = data->dropout_seed};
+    const weft_attention_data inputs = inputs_of(data);
     const size_t q = weft_row_index(&p->q_strides, batch, row, head);
     const size_t o = weft_row_index(&p->o_strides, batch, row, head);
     const double lse = weft_ref_attention_row(p, &inputs, batch, head, row, s->weights, s->out).lse;
     if (lse == -INFINITY) {
         return; /* the output is a constant zero */
     }
-    double grad_dot_out = 0;
-    for (size_t d = 0; d < (size_t)p->head_dim_v; d++) {
-        grad_dot_out += weft_ref_load(p->dtype, data->grad_o, o + d) * s->out[d];
-    }
+    const double delta = delta_of(p, data, o, s->out);
     if (p->extras & WEFT_SINKS) {
-        s->sinks[head] -= exp((double)data->sinks[head] - lse) * grad_dot_out;
+        s->sinks[head] -= exp((double)data->sinks[head] - lse) * delta;
     }
     const weft_rows keys = weft_seen_keys(p, batch, row);
     const weft_blocks blocks = weft_attention_blocks(p);
@@ -67,17 +96,59 @@ static void add_query(const weft_attention *p, const weft_attention_gradients *d
         }
         const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
         const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
-        const double kept = weft_ref_kept(p, data->dropout_seed, batch * p->heads + head, row, key);
-        const double grad_weight = kept * weft_ref_dot(p->dtype, data->grad_o, o, data->v, v, p->head_dim_v);
-        const double score = p->softcap > 0 ? p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim) : 0;
-        const double grad_sum = s->weights[key] * (grad_weight - grad_dot_out); /* of the score with its bias */
-        const double grad_score = p->scale * weft_ref_cap_slope(p, score) * grad_sum;
+        const pair of = pair_of(p, data, batch, head, row, key, s->weights[key], delta);
         if (wants_bias(p, data)) {
-            data->grad_bias[weft_attention_score_at(p, batch, head, row, key)] = (float)grad_sum;
+            data->grad_bias[weft_attention_score_at(p, batch, head, row, key)] = (float)of.grad_sum;
         }
-        add_scaled(p, s->v, v, kept * s->weights[key], data->grad_o, o, p->head_dim_v);
-        add_scaled(p, s->q, q, grad_score, data->k, k, p->head_dim);
-        add_scaled(p, s->k, k, grad_score, data->q, q, p->head_dim);
+        add_scaled(p, s->v, v, of.kept * s->weights[key], data->grad_o, o, p->head_dim_v);
+        add_scaled(p, s->q, q, of.grad_score, data->k, k, p->head_dim);
+        add_scaled(p, s->k, k, of.grad_score, data->q, q, p->head_dim);
+    }
+}
+
+void weft_ref_attention_query_gradient(const weft_attention *p, const weft_attention_gradients *data, int64_t batch,
+                                       int64_t head, int64_t row, double *weights, double *grad_q) {
+    const weft_attention_data inputs = inputs_of(data);
+    const weft_rows keys = weft_seen_keys(p, batch, row);
+    const weft_blocks blocks = weft_attention_blocks(p);
+    double out[WEFT_MAX_HEAD_DIM];
+    memset(grad_q, 0, (size_t)p->head_dim * sizeof *grad_q);
+    if (weft_ref_attention_row(p, &inputs, batch, head, row, weights, out).lse == -INFINITY) {
+        return;
+    }
+    const double delta = delta_of(p, data, weft_row_index(&p->o_strides, batch, row, head), out);
+    for (int64_t key = keys.begin; key < keys.end; key++) {
+        if (weft_attention_shows(p, &blocks, batch, head, row, key)) {
+            const pair of = pair_of(p, data, batch, head, row, key, weights[key], delta);
+            add_scaled(p, grad_q, 0, of.grad_score, data->k,
+                       weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head)), p->head_dim);
+        }
+    }
+}
+
+void weft_ref_attention_key_gradients(const weft_attention *p, const weft_attention_gradients *data, int64_t batch,
+                                      int64_t kv_head, int64_t key, double *grad_k, double *grad_v) {
+    const weft_blocks blocks = weft_attention_blocks(p);
+    const int64_t group = p->heads / p->kv_heads;
+    memset(grad_k, 0, (size_t)p->head_dim * sizeof *grad_k);
+    memset(grad_v, 0, (size_t)p->head_dim_v * sizeof *grad_v);
+    for (int64_t i = 0; i < group * weft_attention_rows(p); i++) {
+        const int64_t head = kv_head * group + i / weft_attention_rows(p), row = i % weft_attention_rows(p);
+        const weft_rows keys = weft_seen_keys(p, batch, row);
+        const double lse = (double)data->lse[(batch * p->heads + head) * p->seq + row];
+        if (key < keys.begin || key >= keys.end || lse == -INFINITY ||
+            !weft_attention_shows(p, &blocks, batch, head, row, key)) {
+            continue;
+        }
+        const size_t q = weft_row_index(&p->q_strides, batch, row, head);
+        const size_t o = weft_row_index(&p->o_strides, batch, row, head);
+        const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
+        const double score = weft_ref_cap(p, p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim)) +
+                             weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
+        const double weight = exp(score - lse), delta = weft_ref_dot(p->dtype, data->grad_o, o, data->o, o, p->head_dim_v);
+        const pair of = pair_of(p, data, batch, head, row, key, weight, delta);
+        add_scaled(p, grad_v, 0, of.kept * weight, data->grad_o, o, p->head_dim_v);
+        add_scaled(p, grad_k, 0, of.grad_score, data->q, q, p->head_dim);
     }
 }
 

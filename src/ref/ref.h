@@ -35,6 +35,13 @@ weft_status weft_ref_attention(const weft_attention *p, const weft_attention_dat
 weft_status weft_ref_attention_backward(const weft_attention *p, const weft_attention_gradients *data,
                                         weft_message *message);
 
+/* dQ of one query, not rounded; `weights` is room for kv_seq doubles. dK and dV of one key by the data's O and LSE, which
+ * must be there: a sample of large problems. */
+void weft_ref_attention_query_gradient(const weft_attention *p, const weft_attention_gradients *data, int64_t batch,
+                                       int64_t head, int64_t row, double *weights, double *grad_q);
+void weft_ref_attention_key_gradients(const weft_attention *p, const weft_attention_gradients *data, int64_t batch,
+                                      int64_t kv_head, int64_t key, double *grad_k, double *grad_v);
+
 /* One element of C, not rounded (alpha and beta applied; `c` is the old C), and the same with fp32 sums, rounded. */
 double weft_ref_gemm_element(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col);
 double weft_ref_gemm_element_naive(const weft_gemm *p, const weft_gemm_data *data, int64_t row, int64_t col);

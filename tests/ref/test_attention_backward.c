@@ -96,6 +96,44 @@ static void check_bias(const mirror *m, const float *gradient, size_t count) {
     guarded_check(gradient, count * sizeof *gradient, NULL);
 }
 
+static void check_row(const void *gradient, size_t at, const double *row, int64_t dims) {
+    for (size_t d = 0; d < (size_t)dims; d++) {
+        assert_near(weft_ref_load(WEFT_FP32, gradient, at + d), row[d], 1e-5 * (fabs(row[d]) + 1));
+    }
+}
+
+/* Single queries and keys, by the O and LSE of a forward pass: the same gradients. For fp32, where O is not rounded much,
+ * and inputs that are not repeated, whose gradients add up. */
+static void check_single(const tensors *t, const weft_attention_gradients *data) {
+    const weft_attention *p = &t->p;
+    const int repeats = !p->q_strides.seq || !p->k_strides.seq || !p->k_strides.head || !p->v_strides.head;
+    if (p->dtype != WEFT_FP32 || repeats || (p->batch > 1 && (!p->k_strides.batch || !p->v_strides.batch))) {
+        return;
+    }
+    weft_attention_data forward = t->data;
+    weft_attention_gradients with = *data;
+    double *weights = malloc((size_t)p->kv_seq * sizeof *weights), k[WEFT_MAX_HEAD_DIM], v[WEFT_MAX_HEAD_DIM];
+    with.o = forward.o = calloc(t->size.o, sizeof(float));
+    with.lse = forward.lse = calloc((size_t)(p->batch * p->heads * p->seq), sizeof(float));
+    assert_true(weights && forward.o && forward.lse);
+    assert_int_equal(weft_ref_attention(p, &forward, NULL), WEFT_OK);
+    const int64_t rows = weft_attention_rows(p), keys = weft_attention_keys(p);
+    for (int64_t i = 0; i < p->batch * p->heads * rows; i++) {
+        const int64_t row = i % rows, head = i / rows % p->heads, batch = i / rows / p->heads;
+        weft_ref_attention_query_gradient(p, &with, batch, head, row, weights, v);
+        check_row(data->grad_q, weft_row_index(&p->q_strides, batch, row, head), v, p->head_dim);
+    }
+    for (int64_t i = 0; i < p->batch * p->kv_heads * keys; i++) {
+        const int64_t key = i % keys, head = i / keys % p->kv_heads, batch = i / keys / p->kv_heads;
+        weft_ref_attention_key_gradients(p, &with, batch, head, key, k, v);
+        check_row(data->grad_k, weft_row_index(&p->k_strides, batch, key, head), k, p->head_dim);
+        check_row(data->grad_v, weft_row_index(&p->v_strides, batch, key, head), v, p->head_dim_v);
+    }
+    free(weights);
+    free(forward.o);
+    free(forward.lse);
+}
+
 /* `lengths` and `pairs`: those that count. */
 static void check_lengths(uint64_t *seed, const weft_attention *problem, const weft_lengths *lengths,
                           const weft_pairs *pairs) {
@@ -149,6 +187,7 @@ static void check_lengths(uint64_t *seed, const weft_attention *problem, const w
     if (m.added) {
         check_bias(&m, data.grad_bias, scores);
     }
+    check_single(&t, &data);
 
     void *plain[] = {m.q, m.k, m.v, m.grad_o, m.sinks, m.added, owned_q, owned_k, owned_v};
     void *guarded[] = {grad_o, data.grad_q, data.grad_k, data.grad_v, data.grad_sinks, data.grad_bias};
