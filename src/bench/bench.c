@@ -131,9 +131,9 @@ static weft_status fetch(weft_bench *b, size_t i, weft_message *message) {
     if (is_new && !(*to = malloc(weft_bench_bytes(buffer)))) {
         return weft_fail(message, WEFT_NO_MEMORY, "out of memory");
     }
-    return buffer->is_written ? b->memory->read(b, *to, from, weft_bench_bytes(buffer), message)
-           : is_new           ? weft_bench_fill(b, &weft_bench_memory_host, i, *to, message)
-                              : WEFT_OK;
+    return buffer->is_written || buffer->optional ? b->memory->read(b, *to, from, weft_bench_bytes(buffer), message)
+           : is_new                               ? weft_bench_fill(b, &weft_bench_memory_host, i, *to, message)
+                                                  : WEFT_OK;
 }
 
 weft_status weft_bench_data(weft_bench *b, const void **data, weft_message *message) {
@@ -144,7 +144,8 @@ weft_status weft_bench_data(weft_bench *b, const void **data, weft_message *mess
     b->host.struct_size = b->data.struct_size;
     b->host.operation = b->data.operation;
     for (size_t i = 0; i < b->count && b->driver && status == WEFT_OK; i++) {
-        status = is_used(b, &b->buffers[i]) ? fetch(b, i, message) : WEFT_OK;
+        const int is_there = *weft_bench_pointer(&b->data, &b->buffers[i]) != NULL; /* also what a forward pass left */
+        status = is_there ? fetch(b, i, message) : WEFT_OK;
     }
     *data = &b->host;
     return status;

@@ -387,8 +387,8 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         fill_full(p, data, &to->full);
     }
     if (v->form != WEFT_HOPPER_BACKWARD_PLAIN && !weft_reach_has_band(&walk->reach)) { /* it knows nothing else */
-        weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p),
-                            pass->choice.operation == 0);
+        const int has_queries = is_wide(v) && pass == &c->passes[END];
+        weft_reach_set_band(&to->walk.reach, weft_attention_band(p), weft_attention_sequences(p), !has_queries);
     }
     return WEFT_OK;
 }
