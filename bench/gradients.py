@@ -75,6 +75,10 @@ def tuned():
                 yield Gradients("gradients", head_dim, seq, heads, batch=batch, causal=causal)
     for seq in (8192, 16384):
         yield Gradients("gradients", 128, seq, 64, 8, causal=True)
+    for head_dim in (192, 256):
+        for causal in (False, True):
+            for seq, batch in ((4096, 4), (16384, 1)):
+                yield Gradients("wide gradients", head_dim, seq, 8, batch=batch, causal=causal)
 
 
 def drawn(seed):
