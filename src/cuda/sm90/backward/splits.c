@@ -97,7 +97,7 @@ static int64_t fewest(const weft_attention *p, double tiles, int64_t workers, co
          i <= weft_smaller(group, MOST) && blocks * (double)splits < MASKED_BLOCKS * (double)workers; i++) {
         splits = group % i == 0 ? i : splits;
     }
-    return splits;
+    return tiles * (double)splits <= WEFT_HOPPER_BACKWARD_SPLIT_TILES ? splits : 1;
 }
 
 int64_t weft_hopper_backward_splits(const weft_plan *plan, const weft_cuda_device *device,
@@ -107,7 +107,7 @@ int64_t weft_hopper_backward_splits(const weft_plan *plan, const weft_cuda_devic
     const int64_t workers =
         weft_between(plan->schedule.workers ? plan->schedule.workers : device->multiprocessors, 1, 1024);
     const double lines = (double)p->batch * (double)p->kv_heads;
-    const double tiles = lines * (double)(p->kv_seq / v->keys + 1);
+    const double tiles = lines * (double)(p->kv_seq / v->keys + p->sequences + 1);
     const double part_steps = (double)v->keys * (v->depth + v->depth_v) * sizeof(float) / STEP_BYTES;
     kind *kinds = NULL;
     int64_t best = fewest(p, tiles, workers, v);
