@@ -168,6 +168,9 @@ static void splits(int64_t most) {
         p.extras = i < 6 ? 0 : i < 8 ? WEFT_BIAS : WEFT_SINKS | WEFT_ALIBI; /* plain, full, general */
         s.split = parts[i % 4];
         s.dispatch = i % 4 ? i % 4 : WEFT_DISPATCH_CHOOSE;
+        if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
+            continue;
+        }
         gradients x = gradients_new(&p, &none, 0, 1, &random);
         const size_t bytes = gradients_bytes(&x);
         void *first = malloc(bytes), *again = malloc(bytes);
