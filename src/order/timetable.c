@@ -5,7 +5,7 @@
 #include "base/status.h"
 
 /* What a tile takes beside its steps, in steps. Where a tile may begin anywhere: so many steps between it and the others of
- * its line are enough, and so many beginnings are tried. */
+ * its line are enough, and so many beginnings are tried at least. */
 enum { BESIDE = 2, APART = 2, TRIES = 64 };
 
 /* A worker in the heap of those that are free first. */
@@ -80,9 +80,10 @@ static int64_t apart_from_all(desk *d, int64_t line, const dealt *tile, int64_t 
     return least;
 }
 
-/* Lets a tile that may wrap around begin where it is far from the others. */
+/* Lets a tile that may wrap around begin where it is far enough from the others, but no further: what one has read, the
+ * next ones of a long line still find in the L2. */
 static void choose_first(desk *d, int64_t line, dealt *tile, int64_t start) {
-    const int64_t stride = weft_larger((tile->end - tile->begin) / TRIES, 1);
+    const int64_t stride = weft_between((tile->end - tile->begin) / TRIES, 1, APART + 1);
     int64_t best = -1, chosen = tile->begin;
     for (int64_t first = tile->begin; first < tile->end && best < APART; first += stride) {
         tile->coming.first = (int32_t)first;
