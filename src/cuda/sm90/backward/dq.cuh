@@ -404,6 +404,7 @@ static __device__ __forceinline__ void backward_dq_consume(const weft_hopper_bac
             const backward_dq_row rows[2] = {backward_dq_row_at<S>(p, job, row), backward_dq_row_at<S>(p, job, row + 8)};
             consumer.sweep(job, rows, sums);
         } else {
+            __syncwarp(); /* who has not seen the barrier yet would wait for the next but one */
             consumer.release(desk.q_empty);
         }
         if constexpr (S::general) { /* what others have may be anything */
