@@ -88,3 +88,8 @@ def drawn(seed):
         seq = round(512 * 32 ** draw.random())
         batch = max(1, round(32768 / seq / draw.choice([1, 2, 4])))
         yield Gradients("drawn gradients", draw.choice([64, 128, 128]), seq, kv * group, kv, batch, causal=i % 2 == 0)
+    for i in range(12):
+        kv, group = draw.choice([1, 2, 4, 8]), draw.choice([1, 1, 2, 4])
+        seq = round(512 * 32 ** draw.random())
+        batch = max(1, round(16384 / seq))
+        yield Gradients("drawn wide gradients", draw.choice([144, 160, 192, 256, 256]), seq, kv * group, kv, batch, causal=i % 2 == 0)
