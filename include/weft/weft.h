@@ -123,6 +123,30 @@ typedef enum weft_bias_type {
     WEFT_BIAS_BOOL = 2   /**< bytes: a key is seen where it is not 0 and the mask shows it */
 } weft_bias_type;
 
+/** K and V as a cache of sequences that grow: in pages, with new keys to append, rotated. Zeros: they are tensors like any
+ * other.
+ *
+ * In pages, K and V are (pages, page, kv_heads, head_dim), and the batch strides of K and V go from page to page. Key i of
+ * a sequence is row i % page of page table[i / page] of its list, of which kv_seq / page entries count. A cache whose
+ * sequences are picked by number is one with a page for each.
+ *
+ * A run appends before queries see anything: sequence s has kv_used keys, or kv_seq - append without lengths, and as many
+ * more behind them as it has new ones, at most `append`: all, or in a packed batch those between its new_starts. Its keys
+ * then are both. Rotation turns pairs of Q's and the new keys' first rotary_dim elements by their position: that of a new
+ * key among the keys, or counted from data.cache.positions; query i of a sequence has that of new key i, or, where no mask
+ * goes by positions, of the first. */
+typedef struct weft_kv_cache {
+    int64_t page;         /**< keys of a page; 0: none */
+    int64_t pages;        /**< that K and V have */
+    int64_t table_stride; /**< entries of data.cache.table from sequence to sequence; 0: kv_seq / page */
+    int64_t append;       /**< new keys of each sequence, at most; a packed batch: of all together; 0: none */
+    weft_strides k_new_strides, v_new_strides; /**< of (batch, append, kv_heads, head_dim); all 0: in the layout */
+    int64_t rotary_dim;                        /**< even, at most head_dim; 0: nothing is rotated */
+    int64_t rotary_rows;                       /**< positions that cos and sin have */
+    int32_t rotary_interleaved;                /**< 1: pairs are neighbours; 0: rotary_dim / 2 apart */
+    int32_t dtype; /**< 0, or 1 + the weft_dtype of K and V in the cache, which must be the problem's as yet */
+} weft_kv_cache;
+
 /** An attention: O = softmax(scores) V with scores = scale * Q K^T, for each batch and head; or its gradients, when
  * operation is WEFT_ATTENTION_BACKWARD.
  *
@@ -175,6 +199,7 @@ typedef struct weft_attention {
     int64_t block_batch_stride, block_head_stride; /**< in lists; 0: batches, or heads, share theirs */
     int64_t block_entries, block_bitmaps;          /**< of block_list and of block_bits: as many as there are, or more */
     weft_pairs pairs;                              /**< those that are known now */
+    weft_kv_cache cache;
 } weft_attention;
 
 #define WEFT_MAX_HEAD_DIM 576
@@ -184,7 +209,7 @@ typedef struct weft_attention {
 #define WEFT_ATTENTION_INIT                                                                                                \
     {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
      {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0, 0, 0}, 0, 0, 0, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
-     {0, 0, 0, 0, 0}}
+     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0}}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
@@ -249,6 +274,15 @@ WEFT_API weft_status weft_problem_buffer(const void *problem, size_t index, weft
  * Running a problem, simply
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/** What a cache needs beside K and V, which are written where keys are appended. */
+typedef struct weft_kv_cache_data {
+    const int32_t *table;      /**< pages: (sequences, table_stride) numbers of pages */
+    const void *k_new, *v_new; /**< append */
+    const int32_t *new_starts; /**< append to a packed batch: (sequences + 1) first new keys, ascending; null: q_starts */
+    const void *cos, *sin;     /**< rotation: (rotary_rows, rotary_dim / 2), of the problem's dtype */
+    const int32_t *positions;  /**< (sequences), or null */
+} weft_kv_cache_data;
+
 /** Buffers of a forward attention; the caller owns them all. lse may be null. No output may overlap anything else.
  * What the problem's `extras` does not name is null. */
 typedef struct weft_attention_data {
@@ -264,12 +298,14 @@ typedef struct weft_attention_data {
     weft_lengths lengths;  /**< those that `extras` names and the problem does not have */
     uint64_t dropout_seed; /**< which weights count as 0: a function of this, batch, head, query and key */
     weft_pairs pairs;      /**< as `lengths` */
+    weft_kv_cache_data cache; /**< a cache's */
+    void *workspace;          /**< as in weft_attention_gradients */
 } weft_attention_data;
 
 /* clang-format off */
 #define WEFT_ATTENTION_DATA_INIT                                                                                           \
     {sizeof(weft_attention_data), WEFT_ATTENTION, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,                    \
-     {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}}
+     {0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0}, {NULL, NULL, NULL, NULL, NULL, NULL, NULL}, NULL}
 /* clang-format on */
 
 /** Buffers of a backward attention: dO in, dQ, dK and dV out, each laid out like the tensor it belongs to. */

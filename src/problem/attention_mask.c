@@ -236,7 +236,11 @@ int weft_attention_has_band(const weft_attention *p) {
 }
 
 weft_sequences weft_attention_sequences(const weft_attention *p) {
-    return (weft_sequences){p->lengths, sequence_count(p), p->seq, p->kv_seq, p->sequences > 0};
+    return (weft_sequences){.lengths = p->lengths,
+                            .count = sequence_count(p),
+                            .queries = p->seq,
+                            .keys = p->kv_seq,
+                            .packed = p->sequences > 0};
 }
 
 weft_band weft_attention_band(const weft_attention *p) {

@@ -31,6 +31,9 @@ typedef struct weft_sequences {
     int64_t count;
     int64_t queries, keys; /**< rows of the tensors of a batch */
     int32_t packed;        /**< 1: lengths has q_starts, or will have them before anything is computed */
+    int64_t keys_each; /**< packed, keys in pages: columns from sequence to sequence, and `keys` are a sequence's; else 0 */
+    int64_t append;    /**< keys that a run appends to those of each sequence before any is seen; packed: to all */
+    const int32_t *new_starts; /**< packed: (count + 1) first ones among those; null: as q_starts */
 } weft_sequences;
 
 /** Where a sequence lies in the tensors of its batch. */
@@ -70,6 +73,13 @@ WEFT_INLINE int weft_sequences_vary(const weft_sequences *all) {
     return l->q_starts || l->q_used || l->kv_used || l->kv_pad;
 }
 
+/** How many keys a run appends to a sequence. They are its last ones. */
+WEFT_INLINE int64_t weft_sequence_new(const weft_sequences *all, int64_t number) {
+    const int32_t *starts = all->new_starts ? all->new_starts : all->lengths.q_starts;
+    return all->append > 0 && starts ? weft_between((int64_t)starts[number + 1] - starts[number], 0, all->append)
+                                     : all->append;
+}
+
 /** The sequence of a number from 0 to all->count - 1. */
 WEFT_INLINE weft_sequence weft_sequence_at(const weft_sequences *all, int64_t number) {
     const weft_lengths *l = &all->lengths;
@@ -78,14 +88,21 @@ WEFT_INLINE weft_sequence weft_sequence_at(const weft_sequences *all, int64_t nu
         const int32_t *kv_starts = l->kv_starts ? l->kv_starts : l->q_starts;
         s.rows.begin = weft_between(l->q_starts[number], 0, all->queries);
         s.rows.end = s.used_end = weft_between(l->q_starts[number + 1], s.rows.begin, all->queries);
-        s.columns.begin = weft_between(kv_starts[number], 0, all->keys);
-        s.columns.end = weft_between(kv_starts[number + 1], s.columns.begin, all->keys);
+        if (all->keys_each > 0) {
+            s.columns.begin = number * all->keys_each;
+            s.columns.end = s.columns.begin + all->keys;
+        } else {
+            s.columns.begin = weft_between(kv_starts[number], 0, all->keys);
+            s.columns.end = weft_between(kv_starts[number + 1], s.columns.begin, all->keys);
+        }
     }
     if (l->q_used) {
         s.used_end = s.rows.begin + weft_between(l->q_used[number], 0, s.rows.end - s.rows.begin);
     }
     if (l->kv_used) {
-        s.columns.end = s.columns.begin + weft_between(l->kv_used[number], 0, s.columns.end - s.columns.begin);
+        const int64_t room = s.columns.end - s.columns.begin;
+        s.columns.end = s.columns.begin + weft_between(l->kv_used[number], 0, room);
+        s.columns.end += weft_smaller(weft_sequence_new(all, number), s.columns.begin + room - s.columns.end);
     }
     if (l->kv_pad) {
         s.columns.begin += weft_between(l->kv_pad[number], 0, s.columns.end - s.columns.begin);

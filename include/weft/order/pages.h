@@ -1,0 +1,39 @@
+/** Where the keys of a KV cache lie: pages that lists name.
+ *
+ * Columns are those of the sequences: a batch's own, or in a packed batch one sequence's behind the other's, as many for
+ * each as its list of pages holds (weft_sequences.keys_each). So an entry of the lists is found from a column alone.
+ */
+#ifndef WEFT_ORDER_PAGES_H
+#define WEFT_ORDER_PAGES_H
+
+#include "base.h"
+
+/** The pages of an attention's K and V. `page` 0: there are none, and a batch is one page. */
+typedef struct weft_pages {
+    const int32_t *table; /**< in the memory of whoever reads it */
+    int64_t page;         /**< keys of a page */
+    int64_t pages;        /**< that K and V have */
+    int64_t stride;       /**< entries from batch to batch; packed: entries of a sequence */
+    weft_divisor by_page;
+} weft_pages;
+
+/** A row of K and V: which page of the tensors, or batch where there are none, and which row of it. */
+typedef struct weft_page_row {
+    int64_t page, row;
+} weft_page_row;
+
+/** Where a batch's column lies. A page that the tensors do not have is page -1: nothing is to be read there. */
+WEFT_INLINE weft_page_row weft_page_of(const weft_pages *pages, int64_t batch, int64_t column) {
+    weft_page_row at;
+    at.page = batch;
+    at.row = column;
+    if (pages->page > 0) {
+        const int64_t entry = weft_divide(column, &pages->by_page);
+        const int32_t page = pages->table[batch * pages->stride + entry];
+        at.row = column - entry * pages->page;
+        at.page = page >= 0 && page < pages->pages ? page : -1;
+    }
+    return at;
+}
+
+#endif
