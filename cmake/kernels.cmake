@@ -37,6 +37,7 @@ function(weft_modules out folder macro into only)
   set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
+weft_modules(weft_decode_modules decode WEFT_DECODE kernels "${WEFT_CUDA_ONLY}")
 weft_modules(weft_study_modules study WEFT_STUDY kernels "${WEFT_CUDA_ONLY}")
 weft_modules(weft_study_backward_modules study/backward WEFT_STUDY_BACKWARD kernels "${WEFT_CUDA_ONLY}")
 weft_modules(weft_attention_modules sm90/attention WEFT_HOPPER_ATTENTION kernels "${WEFT_CUDA_ONLY}")
@@ -52,7 +53,7 @@ set(portable_chips "")
 set(nvcc_flags -std=c++17 -O3)
 if(WEFT_HAS_CUDA)
   file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
-  list(APPEND kernel_files ${weft_study_modules} ${weft_study_backward_modules} ${weft_attention_modules} ${weft_hopper_backward_modules}
+  list(APPEND kernel_files ${weft_decode_modules} ${weft_study_modules} ${weft_study_backward_modules} ${weft_attention_modules} ${weft_hopper_backward_modules}
        ${weft_gemm_modules})
   string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" matched "${CMAKE_CUDA_COMPILER_VERSION}")
   math(EXPR toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")

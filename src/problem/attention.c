@@ -222,6 +222,7 @@ const weft_operation_row weft_operation_attention = {
     .lengths = offsetof(weft_attention_data, lengths),
     .pairs = offsetof(weft_attention_data, pairs),
     .seed = offsetof(weft_attention_data, dropout_seed),
+    .workspace = offsetof(weft_attention_data, workspace),
     .flops = weft_attention_forward_flops,
     .buffers = buffers,
     .sides = weft_attention_sides,

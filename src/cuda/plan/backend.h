@@ -41,6 +41,7 @@ typedef struct weft_cuda_family {
     const char *profile;    /* the file of profiles/ that describes its kernels */
     size_t parameter_bytes; /* of the struct that its kernels take by value; at most WEFT_CUDA_MAX_PARAMETERS */
     int leaves_zero;        /* 1: its kernels leave the counters of dynamic dispatch at 0, as they found them */
+    int spreads;            /* 1: its workers share out the steps of all tiles, so that all are launched for any number */
     int finds_counters;     /* 1: its kernels find theirs in a weft_counter_pool; captured launches of others are static */
 
     /* Picks a kernel for the plan's problem and schedule, where a tile dimension of 0 is open. Says why when there is none.

@@ -273,7 +273,7 @@ static weft_status count_grid(weft_plan *plan, int64_t cluster, weft_message *me
     if (cluster > 1 && !c->driver->launch_extended) {
         return weft_fail(message, WEFT_UNSUPPORTED, "the CUDA driver has no clusters");
     }
-    c->main->grid = (uint32_t)(clusters * cluster);
+    c->main->grid = (uint32_t)((c->family->spreads ? workers : clusters) * cluster);
     /* Where a launch leaves SMs free while the next one begins, that would put two CTAs on those and none on others. So
      * every SM gets one; those after the last position have no work and leave at once. */
     const int64_t all = c->device.multiprocessors / cluster * cluster;

@@ -1,0 +1,72 @@
+/** Decode: who reads which keys of a batch of sequences, and in which order results are added up.
+ *
+ * The keys of a sequence are cut into leaves of WEFT_LEAF keys, counted from its first key. Results of leaves are merged as
+ * the nodes of a binary tree: node i of level l + 1 merges nodes 2 i and 2 i + 1 of level l, and is the one that there is
+ * where the other has no keys that are seen. The tree of a sequence depends on nothing but its own keys, so the bits of its
+ * output are the same whatever else is in the batch, however many workers there are and whoever computes which node.
+ *
+ * Workers take runs: nodes of one level, the same for all sequences, as high as leaves enough runs for all workers. Another
+ * launch merges what is above. Runs are numbered sequence by sequence, in each by their keys, and for the same keys kv head
+ * by kv head and tile of rows by tile: whoever reads the same keys does so at about the same time.
+ */
+#ifndef WEFT_ORDER_RUNS_H
+#define WEFT_ORDER_RUNS_H
+
+#include "sequence.h"
+
+enum { WEFT_LEAF = 256 };
+
+/** What runs are made of. */
+typedef struct weft_runs {
+    weft_sequences sequences;
+    weft_band band;
+    int64_t tiles;  /**< of a run: kv heads times tiles of rows */
+    int64_t wanted; /**< runs of all sequences that are enough for the workers */
+} weft_runs;
+
+/** The first column of a sequence, padding included: where its leaves are counted from. */
+WEFT_INLINE int64_t weft_sequence_origin(const weft_sequences *all, int64_t number) {
+    const weft_lengths *l = &all->lengths;
+    const int32_t *starts = l->kv_starts ? l->kv_starts : l->q_starts;
+    return all->keys_each > 0 ? number * all->keys_each : starts ? weft_between(starts[number], 0, all->keys) : 0;
+}
+
+/** The leaves of a sequence that a query sees: begin .. end - 1; none: both 0. */
+WEFT_INLINE weft_rows weft_run_leaves(const weft_runs *runs, int64_t number) {
+    const weft_sequence s = weft_sequence_at(&runs->sequences, number);
+    weft_rows leaves;
+    leaves.begin = leaves.end = 0;
+    if (s.rows.begin < s.used_end) {
+        const int64_t origin = weft_sequence_origin(&runs->sequences, number);
+        const weft_rows first = weft_band_seen(&runs->band, &s, s.rows.begin);
+        const weft_rows last = weft_band_seen(&runs->band, &s, s.used_end - 1);
+        if (first.begin < last.end) {
+            leaves.begin = (int64_t)((uint64_t)(first.begin - origin) / WEFT_LEAF);
+            leaves.end = (int64_t)((uint64_t)(last.end - origin + WEFT_LEAF - 1) / WEFT_LEAF);
+        }
+    }
+    return leaves;
+}
+
+/** The level of runs for so many leaves in all, each of them counted once for each tile. */
+WEFT_INLINE int32_t weft_run_level(const weft_runs *runs, int64_t leaves) {
+    int32_t level = 0;
+    while (leaves > runs->wanted << level) {
+        level++;
+    }
+    return level;
+}
+
+/** How many runs of a level those leaves are; a sequence that sees nothing has one, for its zeros. */
+WEFT_INLINE int64_t weft_run_count(weft_rows leaves, int32_t level) {
+    return leaves.begin < leaves.end ? ((leaves.end - 1) >> level) - (leaves.begin >> level) + 1 : 1;
+}
+
+/** No more runs of all sequences than this have a part of a sequence: what is to be merged above. */
+WEFT_INLINE int64_t weft_run_most(const weft_runs *runs) {
+    const int64_t leaves = (runs->sequences.keys + WEFT_LEAF - 1) / WEFT_LEAF + 1; /* a run may begin anywhere */
+    const int64_t all = runs->sequences.count * leaves * runs->tiles;
+    return weft_smaller(all, runs->wanted + 2 * runs->sequences.count * runs->tiles);
+}
+
+#endif

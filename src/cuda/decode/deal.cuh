@@ -1,0 +1,127 @@
+/* Which run a CTA takes: include/weft/order/runs.h, by the lanes of a warp for 32 sequences at a time. There are fewer than
+ * 2^31 leaves. */
+#ifndef WEFT_CUDA_DECODE_DEAL_CUH
+#define WEFT_CUDA_DECODE_DEAL_CUH
+
+#include "cuda/decode/shape.cuh"
+
+/* A run: its sequence, its tile (kv head and tile of rows), and its leaves. */
+struct decode_run {
+    int sequence, tile;
+    int count;      /* runs of the sequence */
+    int first;      /* the number of the sequence's first run among those of its level, counted from key 0 */
+    int begin, end; /* leaves */
+    int place;      /* among all runs */
+};
+
+static __device__ __forceinline__ int decode_sum(int number) {
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) {
+        number += __shfl_xor_sync(~0u, number, i);
+    }
+    return number;
+}
+
+struct decode_deal {
+    int level;
+    int base;       /* sequences base .. base + 31 are looked at */
+    int before;     /* runs of those before them, in all tiles */
+    int begin, end; /* leaves of sequence base + lane */
+    int runs;       /* of it, 0 behind the last sequence */
+
+    __device__ __forceinline__ void look(const weft_decode_params &p) {
+        const int number = base + (int)(threadIdx.x % 32);
+        begin = end = 0;
+        if (number < p.runs.sequences.count) {
+            const weft_rows leaves = weft_run_leaves(&p.runs, number);
+            begin = (int)leaves.begin;
+            end = (int)leaves.end;
+        }
+    }
+
+    __device__ __forceinline__ void count(const weft_decode_params &p) {
+        const weft_rows leaves = {begin, end};
+        runs = base + (int)(threadIdx.x % 32) < p.runs.sequences.count ? (int)weft_run_count(leaves, level) : 0;
+    }
+
+    __device__ __forceinline__ explicit decode_deal(const weft_decode_params &p) : level(p.level), base(0), before(0) {
+        if (p.alike) {
+            return;
+        }
+        int leaves = 0;
+        for (base = ((int)p.runs.sequences.count - 1) / 32 * 32; base >= 0; base -= 32) { /* ends with the first ones */
+            look(p);
+            leaves += end - begin;
+        }
+        base = 0;
+        level = weft_run_level(&p.runs, (int64_t)decode_sum(leaves) * p.runs.tiles);
+        count(p);
+    }
+
+    __device__ __forceinline__ void set(decode_run &run, int place, int sequence, int tile, int number, int runs_of, int from, int to) {
+        run.place = place;
+        run.sequence = sequence;
+        run.tile = tile;
+        run.count = runs_of;
+        run.first = from >> level;
+        run.begin = max(from, (run.first + number) << level);
+        run.end = min(to, (run.first + number + 1) << level);
+    }
+
+    /* The run of a place, or false when there is none. Places may only grow from call to call. */
+    __device__ __forceinline__ bool find(const weft_decode_params &p, int place, decode_run &run) {
+        const int tiles = (int)p.runs.tiles;
+        if (p.alike) {
+            const int sequence = (int)weft_divide(place, &p.by_runs), within = place - sequence * (int)p.by_runs.value;
+            const int number = (int)weft_divide(within, &p.by_tiles);
+            set(run, place, sequence, within - number * tiles, number, (int)p.by_runs.value / tiles, p.first, p.first + p.leaves);
+            return sequence < p.runs.sequences.count;
+        }
+        for (;;) {
+            const int lane = (int)(threadIdx.x % 32);
+            int until = runs * tiles;
+#pragma unroll
+            for (int i = 1; i < 32; i *= 2) {
+                const int other = __shfl_up_sync(~0u, until, i);
+                until += lane >= i ? other : 0;
+            }
+            const uint32_t behind = __ballot_sync(~0u, before + until > place);
+            if (behind) {
+                const int who = __ffs((int)behind) - 1, of = __shfl_sync(~0u, runs, who);
+                const int within = place - before - __shfl_sync(~0u, until, who) + of * tiles;
+                const int number = (int)weft_divide(within, &p.by_tiles);
+                set(run, place, base + who, within - number * tiles, number, of, __shfl_sync(~0u, begin, who), __shfl_sync(~0u, end, who));
+                return true;
+            }
+            before += __shfl_sync(~0u, until, 31);
+            base += 32;
+            if (base >= p.runs.sequences.count) {
+                return false;
+            }
+            look(p);
+            count(p);
+        }
+    }
+
+    /* The first run of a sequence and tile. */
+    __device__ __forceinline__ void find_sequence(const weft_decode_params &p, int sequence, int tile, decode_run &run) {
+        const int tiles = (int)p.runs.tiles;
+        if (p.alike) {
+            const int of = (int)p.by_runs.value;
+            set(run, sequence * of + tile, sequence, tile, 0, of / tiles, p.first, p.first + p.leaves);
+            return;
+        }
+        while (base + 32 <= sequence) {
+            before += decode_sum(runs) * tiles;
+            base += 32;
+            look(p);
+            count(p);
+        }
+        const int who = sequence - base;
+        const int ahead = decode_sum((int)(threadIdx.x % 32) < who ? runs : 0);
+        set(run, before + ahead * tiles + tile, sequence, tile, 0, __shfl_sync(~0u, runs, who), __shfl_sync(~0u, begin, who),
+            __shfl_sync(~0u, end, who));
+    }
+};
+
+#endif

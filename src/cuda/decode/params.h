@@ -1,0 +1,83 @@
+/* The decode kernel's parameters and variants: plain C for the host, and CUDA for the kernel.
+ *
+ * Two launches. `main`: CTAs take runs of keys of a sequence (include/weft/order/runs.h) and leave the sums of each in the
+ * workspace, or the output where a sequence is one run. `merge`: the others' outputs. */
+#ifndef WEFT_CUDA_DECODE_PARAMS_H
+#define WEFT_CUDA_DECODE_PARAMS_H
+
+#include <weft/weft.h>
+
+#include "weft/order/pages.h"
+#include "weft/order/runs.h"
+
+enum {
+    WEFT_DECODE_WARPS = 4,                              /* of a CTA; each has a part of every leaf */
+    WEFT_DECODE_KEYS = WEFT_LEAF / WEFT_DECODE_WARPS,   /* of a leaf that a warp has */
+    WEFT_DECODE_BLOCK = 16,                             /* keys that a warp loads and multiplies at a time */
+    WEFT_DECODE_BLOCKS = WEFT_DECODE_KEYS / WEFT_DECODE_BLOCK,
+    WEFT_DECODE_MERGE_WARPS = 8
+};
+
+/* Passed by value. Pointers are to device memory, aligned to 16 bytes; strides are in elements, multiples of 8. */
+typedef struct weft_decode_params {
+    const void *q;
+    void *k, *v; /* written where keys are appended */
+    void *o;
+    float *lse; /* (batch, heads, seq), or null */
+    weft_strides q_strides, k_strides, v_strides, o_strides;
+    int32_t seq, heads, kv_heads; /* queries of the tensor's batch */
+    int32_t group;                /* heads / kv_heads; rows of a kv head are (query, head), the head fastest */
+    weft_divisor by_group;
+    int32_t tiles;    /* of rows, for each kv head */
+    int32_t head_dim, head_dim_v; /* at most the variant's, multiples of 8 */
+    int32_t packed;
+    float scale; /* to base 2, or with a cap: to the argument of its tanh */
+    float cap;   /* to base 2; 0: none */
+    const float *sinks, *alibi;
+    int64_t alibi_stride;
+    weft_pages pages;
+    weft_runs runs;
+    int32_t alike;         /* 1: sequences are like the one below, and what it has is known */
+    weft_sequence sequence;
+    weft_rows seen;        /* by its first query */
+    int32_t first, leaves; /* from `first` on */
+    int32_t level;
+    weft_divisor by_tiles, by_runs; /* runs.tiles; runs of a sequence in all tiles, where all are alike */
+    /* New keys; null: none. */
+    const void *k_new, *v_new;
+    weft_strides k_new_strides, v_new_strides;
+    /* Rotation; 0: none. */
+    int32_t rotary_dim, rotary_rows, rotary_interleaved;
+    int32_t rotary_moves; /* 1: query i stands at i; 0: all at the first */
+    const void *cos, *sin;
+    const int32_t *positions;
+    /* For each run and row: sums of the output's columns, and largest score and sum. */
+    float *sums;
+    float *stats;
+} weft_decode_params;
+
+/* What is compiled: a row of variants.def. */
+typedef struct weft_decode_variant {
+    const char *main, *append, *merge; /* the entry points; `append` is the main one for new keys and rotation */
+    const char *module;
+    weft_dtype dtype;
+    int32_t depth;  /* head dims up to this one */
+    int32_t rows;   /* of a tile: 8 or 16 */
+    int32_t ctas;   /* that fit an SM */
+    int32_t shared_bytes;
+} weft_decode_variant;
+
+/* Shared memory: blocks of K and V for each warp and stage; sums of each warp, rows apart by 4 more than it takes; largest
+ * scores and sums. */
+#define WEFT_DECODE_RING_BYTES(depth, stages) (WEFT_DECODE_WARPS * (stages)*2 * WEFT_DECODE_BLOCK * (depth)*2)
+#define WEFT_DECODE_SUM_ROW(depth)            ((depth) + 4)
+#define WEFT_DECODE_SHARED_BYTES(depth, rows, stages)                                                                      \
+    (WEFT_DECODE_RING_BYTES(depth, stages) + WEFT_DECODE_WARPS * (rows) * (WEFT_DECODE_SUM_ROW(depth) + 2) * 4)
+
+#define WEFT_DECODE_VARIANT(symbol, module, DTYPE, depth, rows, stages, ctas)                                      \
+    {                                                                                                                      \
+#symbol "_main", #symbol "_append", #symbol "_merge", #module, WEFT_##DTYPE, depth, rows, ctas,                              \
+            WEFT_DECODE_SHARED_BYTES(depth, rows, stages)                                                                  \
+    }
+
+#endif
