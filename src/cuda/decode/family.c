@@ -24,7 +24,7 @@ enum { MOST_ROWS = 64, RUNS = 1 };
 
 enum {
     KNOWN = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_ALIBI |
-            WEFT_HAS_OTHER_DIM
+            WEFT_HAS_OTHER_DIM | WEFT_HAS_CACHE
 };
 
 static int64_t rows_of(const weft_attention *p) {
@@ -64,6 +64,18 @@ static weft_runs runs_of(const weft_plan *plan, const weft_decode_variant *v) {
                        .wanted = RUNS * plan->schedule.workers};
 }
 
+static int is_fresh(const weft_attention *p) {
+    return p->cache.append > 0 || p->cache.rotary_dim > 0;
+}
+
+/* Whether some query sees every key that is appended: who reads a key also stores it. */
+static int sees_new(const weft_attention *p) {
+    const weft_band band = weft_attention_band(p);
+    const int is_open = band.left == WEFT_BAND_OPEN && band.chunk == 0;
+    const int has_others = p->extras & (WEFT_Q_USED | WEFT_KV_PAD) || p->lengths.q_used || p->lengths.kv_pad;
+    return p->cache.append == 0 || (band.from_end && (is_open || p->cache.append <= p->seq) && !has_others);
+}
+
 static weft_status check(const weft_attention *p, const weft_schedule *s, const weft_cuda_knobs *knobs, weft_message *why) {
     const char *lacks = weft_attention_lacks(p, KNOWN);
     int64_t leaves;
@@ -76,6 +88,9 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
                          : knobs->precise ? "precise math"
                                           : "packed batches");
     }
+    if (!sees_new(p)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it appends no keys that no query may see");
+    }
     if (rows_of(p) > MOST_ROWS) {
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "it is for few queries: %" PRId64 " of each of %" PRId64 " heads that share keys are more than %d",
@@ -85,7 +100,7 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
         return weft_fail(why, WEFT_UNSUPPORTED, "it has not so many keys");
     }
     if (!is_aligned(&p->q_strides) || !is_aligned(&p->k_strides) || !is_aligned(&p->v_strides) ||
-        !is_aligned(&p->o_strides)) {
+        !is_aligned(&p->o_strides) || !is_aligned(&p->cache.k_new_strides) || !is_aligned(&p->cache.v_new_strides)) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no strides that are not multiples of 8");
     }
     if (s->cluster_m > 1 || s->cluster_n > 1 || s->split > 1) {
@@ -114,7 +129,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          plan->schedule.tile_m, plan->schedule.tile_n, weft_larger(p->head_dim, p->head_dim_v));
     }
     *choice = (weft_cuda_choice){v->module,
-                                 v->main,
+                                 is_fresh(p) ? v->append : v->main,
                                  v->rows,
                                  WEFT_LEAF,
                                  32 * WEFT_DECODE_WARPS,
@@ -126,7 +141,7 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
 
 static const weft_decode_variant *variant_of(const weft_cuda_choice *choice) {
     size_t i = 0;
-    while (strcmp(variants[i].main, choice->kernel) != 0) {
+    while (strcmp(variants[i].main, choice->kernel) != 0 && strcmp(variants[i].append, choice->kernel) != 0) {
         i++;
     }
     return &variants[i];
@@ -177,6 +192,25 @@ static size_t workspace(const weft_plan *plan) {
     return c->pass_count > MERGE ? (size_t)parts(plan, v) * (size_t)(v->depth + 2) * sizeof(float) : 0;
 }
 
+static void fill_cache(weft_decode_params *to, const weft_attention *p, const weft_attention_data *data) {
+    to->pages = weft_attention_pages(p, data);
+    if (p->cache.append > 0) {
+        to->k_new = data->cache.k_new;
+        to->v_new = data->cache.v_new;
+        to->k_new_strides = p->cache.k_new_strides;
+        to->v_new_strides = p->cache.v_new_strides;
+    }
+    if (p->cache.rotary_dim > 0) {
+        to->rotary_dim = (int32_t)p->cache.rotary_dim;
+        to->rotary_rows = (int32_t)p->cache.rotary_rows;
+        to->rotary_interleaved = p->cache.rotary_interleaved;
+        to->rotary_moves = p->mask != WEFT_MASK_NONE;
+        to->cos = data->cache.cos;
+        to->sin = data->cache.sin;
+        to->positions = data->cache.positions;
+    }
+}
+
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
     (void)pass;
@@ -211,6 +245,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->sinks = p->extras & WEFT_SINKS ? data->sinks : NULL;
     to->alibi = p->extras & WEFT_ALIBI ? data->alibi : NULL;
     to->alibi_stride = p->alibi_stride;
+    fill_cache(to, p, data);
     to->runs = runs_of(plan, v);
     if (weft_reach_has_band(&walk->reach)) { /* with the lengths where the kernel reads them */
         to->runs.sequences = walk->reach.sequences;
