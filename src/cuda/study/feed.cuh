@@ -9,7 +9,7 @@
 /* A visit to a tile, and where its tensors are. */
 struct study_job {
     weft_visit visit;
-    const char *q, *k, *v; /* the tile's first query, and key 0 */
+    const char *q, *k, *v; /* the tile's first query, and key 0; in pages: row 0 of page 0 */
     char *o;
     float *lse; /* of the tile's first query, or null */
     int more;   /* 0: there is no such visit */
@@ -67,7 +67,14 @@ template <class S> struct study_feed {
                 const study_source from =
                     IS_V ? study_source{job.v, 2 * p.v_strides.seq, p.general.head_dim_v, p.general.v_unit}
                          : study_source{job.k, 2 * p.k_strides.seq, p.general.head_dim, p.general.k_unit};
-                study_load<S, S::piece, IS_V ? S::depth_v : S::depth>(to, from, (int)key, (int)keys.begin, (int)keys.end);
+                constexpr int depth = IS_V ? S::depth_v : S::depth;
+                if (p.general.pages.page > 0) {
+                    const study_pages pages = {&p.general.pages, job.visit.tile.batch,
+                                               2 * (IS_V ? p.v_strides.batch : p.k_strides.batch)};
+                    study_load_paged<S, S::piece, depth, !IS_V>(to, from, pages, (int)key, (int)keys.begin, (int)keys.end);
+                } else {
+                    study_load<S, S::piece, depth>(to, from, (int)key, (int)keys.begin, (int)keys.end);
+                }
                 return;
             }
             study_copy<S, S::piece>(to, IS_V ? job.v : job.k, 2 * (IS_V ? p.v_strides.seq : p.k_strides.seq), key,
