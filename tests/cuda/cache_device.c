@@ -25,7 +25,7 @@ static int32_t cache_bits(int round, int packed, int64_t page) {
     return (pages ? WEFT_HAS_PAGES : 0) | (appends || !pages ? WEFT_HAS_APPEND : 0) | (rotates ? WEFT_HAS_ROTARY : 0);
 }
 
-/* Features in turn, each with another. Those that hide pairs have tests of their own. */
+/* Features in turn, each with another. */
 static int32_t feature_bits(uint64_t *random, int round) {
     static const int32_t bits[] = {0,
                                    WEFT_HAS_SOFTCAP,
@@ -37,26 +37,30 @@ static int32_t feature_bits(uint64_t *random, int round) {
                                    WEFT_HAS_PREFIX,
                                    WEFT_HAS_OTHER_DIM,
                                    WEFT_HAS_DROPOUT,
-                                   WEFT_HAS_BIAS};
+                                   WEFT_HAS_BIAS,
+                                   WEFT_HAS_TREE,
+                                   WEFT_HAS_BLOCKS,
+                                   WEFT_HAS_LARGE_DIM};
     enum { COUNT = sizeof bits / sizeof *bits };
     return bits[round % COUNT] | bits[random_between(random, 0, COUNT - 1)];
 }
 
 static void rounds(int count, int64_t most, const char *kernel) {
-    static const int64_t sizes[] = {16, 1, 64, 7};
+    static const int64_t sizes[] = {16, 1, 64, 7, 32};
     uint64_t random = random_seed(131);
     for (int round = 0; random_round(&random, &round, count) && failures < 5; round++) {
-        const int packed = round % 2, bad = round % 6 == 5;
-        const int64_t page = round % 9 == 8 ? random_between(&random, 1, most) : sizes[round / 2 % 4];
-        const int32_t features = feature_bits(&random, round) & ~(bad ? WEFT_HAS_BIAS : 0);
+        const int packed = round % 2, bad = round % 3 == 2;
+        const int64_t page = round % 9 == 8 ? random_between(&random, 1, most) : sizes[round / 2 % 5];
+        const int32_t features =
+            feature_bits(&random, round) & ~(bad ? WEFT_HAS_BIAS | WEFT_HAS_TREE | WEFT_HAS_BLOCKS : 0);
         cache_trial *x = cache_trial_new(&random, random_between(&random, 0, 1) ? WEFT_BF16 : WEFT_FP16,
                                          cache_bits(round, packed, page) | features, packed, page, most, bad);
         const weft_schedule s = draw_schedule(&random);
         char what[160], options[64];
         static const char *const knobs[] = {"", "", ":mask-every-block", ":no-prefetch"};
         snprintf(options, sizeof options, "%s%s", kernel, knobs[random_between(&random, 0, 3)]);
-        snprintf(what, sizeof what, "round %d, %s, %s, page %lld, append %lld, rotary %lld, %lld bad entries", round, options,
-                 packed ? "packed" : "batches", (long long)x->p.cache.page, (long long)x->p.cache.append,
+        snprintf(what, sizeof what, "round %d, %s, %s, page %lld, append %lld, rotary %lld, %lld bad entries", round,
+                 options, packed ? "packed" : "batches", (long long)x->p.cache.page, (long long)x->p.cache.append,
                  (long long)x->p.cache.rotary_dim, (long long)x->bad);
         const int before = failures;
         cache_trial_run(x, &s, options, what);

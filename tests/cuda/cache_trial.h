@@ -38,8 +38,8 @@ typedef struct cache_trial {
     weft_sequences sequences; /* here, with new_starts */
     weft_pages pages;         /* likewise */
     buffer b[BUFFERS];
-    uint64_t there[5]; /* lengths, on the GPU */
-    int64_t bad;       /* entries of the lists that are no pages */
+    uint64_t there[5], pairs[WEFT_PAIR_ARRAYS]; /* lengths and masks, on the GPU */
+    int64_t bad;                                /* entries of the lists that are no pages */
 } cache_trial;
 
 static inline double random_normal(uint64_t *random) {
@@ -120,14 +120,18 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     static const int64_t dims[] = {16, 40, 64, 64, 96, 128, 184, 248};
     weft_attention p = WEFT_ATTENTION_INIT;
     memset(&lengths->all, 0, sizeof lengths->all);
+    memset(&lengths->pairs, 0, sizeof lengths->pairs);
     p.dtype = dtype;
     p.batch = packed ? 1 : random_between(random, 1, 3);
     p.sequences = packed ? random_between(random, 1, 6) : 0;
     p.kv_heads = random_between(random, 1, 2);
     p.heads = p.kv_heads * random_between(random, 1, 3);
     p.head_dim = dims[random_between(random, 0, 7)] + (bits & WEFT_HAS_ODD_DIM ? random_between(random, 1, 7) : 0);
-    p.head_dim_v = bits & WEFT_HAS_OTHER_DIM ? random_between(random, 1, p.head_dim) : 0;
+    p.head_dim = bits & WEFT_HAS_LARGE_DIM ? WEFT_MAX_HEAD_DIM - p.head_dim / 2 : p.head_dim;
+    p.head_dim_v = bits & WEFT_HAS_OTHER_DIM ? random_between(random, 1, p.head_dim) : bits & WEFT_HAS_LARGE_DIM ? 512 : 0;
+    p.head_dim_v = p.head_dim_v > 512 ? 512 : p.head_dim_v;
     p.seq = random_between(random, 0, 2) ? random_between(random, 1, 7) : random_between(random, 1, most);
+    p.seq = bits & WEFT_HAS_TREE ? (p.seq - 1) % 64 + 1 : p.seq;
     p.kv_seq = page * random_between(random, 1, most / page > 0 ? most / page : 1);
     p.scale = random_between(random, 0, 1) ? 0 : 0.3 * random_normal(random);
     draw_mask(random, &p);
@@ -145,6 +149,12 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     if (bits & WEFT_HAS_BIAS && !packed) {
         draw_bias(random, &p);
     }
+    if (bits & WEFT_HAS_BLOCKS && !packed) {
+        draw_blocks(random, &p, 64, lengths);
+    }
+    if (bits & WEFT_HAS_TREE) {
+        draw_tree(random, &p, lengths);
+    }
     if (bits & WEFT_HAS_PAGES) {
         p.cache.page = page;
         p.cache.table_stride = random_between(random, 0, 1) ? 0 : p.kv_seq / page + random_between(random, 0, 2);
@@ -154,7 +164,8 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
         p.cache.append = packed ? p.seq : random_between(random, 1, p.kv_seq);
     }
     if (bits & WEFT_HAS_ROTARY) {
-        p.cache.rotary_dim = random_between(random, 0, 1) ? p.head_dim / 16 * 16 : 2 * random_between(random, 1, p.head_dim / 2);
+        p.cache.rotary_dim =
+            random_between(random, 0, 1) ? p.head_dim / 16 * 16 : 2 * random_between(random, 1, p.head_dim / 2);
         p.cache.rotary_rows = random_between(random, 1, 2 * p.kv_seq + p.seq);
         p.cache.rotary_interleaved = (int32_t)random_between(random, 0, 1);
     }
@@ -177,7 +188,8 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
 static inline void make_table(uint64_t *random, cache_trial *x, int bad) {
     static const int32_t none[] = {-1, INT32_MIN, INT32_MAX, 0};
     const weft_kv_cache *c = &x->p.cache;
-    const int64_t entries = c->page > 0 ? count_sequences(&x->p) * c->table_stride : 0, each = c->page > 0 ? x->p.kv_seq / c->page : 0;
+    const int64_t entries = c->page > 0 ? count_sequences(&x->p) * c->table_stride : 0,
+                  each = c->page > 0 ? x->p.kv_seq / c->page : 0;
     int32_t *table = buffer_new(x, TABLE, (size_t)entries * sizeof *table);
     uint32_t *numbers = random_table(random, c->pages + 1);
     int64_t next = 0;
@@ -187,7 +199,7 @@ static inline void make_table(uint64_t *random, cache_trial *x, int bad) {
         }
         next += numbers[next] == c->pages; /* as many pages as there are, and one more */
         table[i] = (int32_t)numbers[next++];
-        if (bad && random_between(random, 0, 5) == 0) {
+        if (bad && random_between(random, 0, 3) == 0) {
             const int32_t pick = none[random_between(random, 0, 3)];
             table[i] = pick ? pick : (int32_t)c->pages;
             x->bad++;
@@ -320,6 +332,15 @@ static inline void send_lengths(cache_trial *x) {
         DEMAND(from[i] ? driver->memory_new(&x->there[i], bytes) : 0);
         DEMAND(from[i] ? driver->copy_in(x->there[i], from[i], bytes) : 0);
     }
+    const weft_pairs *m = &x->p.pairs;
+    const void *masks[] = {m->block_starts, m->block_list, m->block_bits_at, m->block_bits, m->tree};
+    size_t elements[WEFT_PAIR_ARRAYS];
+    weft_attention_pair_elements(&x->p, elements);
+    for (int i = 0; i < WEFT_PAIR_ARRAYS; i++) {
+        const size_t bytes = elements[i] * (i == 4 ? sizeof(uint64_t) : sizeof(uint32_t));
+        DEMAND(masks[i] ? driver->memory_new(&x->pairs[i], bytes + 1) : 0);
+        DEMAND(masks[i] && bytes > 0 ? driver->copy_in(x->pairs[i], masks[i], bytes) : 0);
+    }
 }
 
 static inline cache_trial *cache_trial_new(uint64_t *random, weft_dtype dtype, int32_t bits, int packed, int64_t page,
@@ -330,7 +351,8 @@ static inline cache_trial *cache_trial_new(uint64_t *random, weft_dtype dtype, i
     x->asked = draw_cache(random, dtype, bits, packed, page, most, &x->lengths);
     weft_attention known = x->asked;
     known.lengths = x->lengths.all;
-    known.extras &= ~(WEFT_STARTS | WEFT_Q_USED | WEFT_KV_USED | WEFT_KV_PAD);
+    known.pairs = x->lengths.pairs;
+    known.extras &= ~(WEFT_STARTS | WEFT_Q_USED | WEFT_KV_USED | WEFT_KV_PAD | WEFT_BLOCKS | WEFT_TREE);
     if (resolve_attention(&x->p, &known, &message)) {
         fprintf(stderr, "%s\n", message.text);
         exit(1);
@@ -351,6 +373,9 @@ static inline void cache_trial_free(cache_trial *x) {
     }
     for (int i = 0; i < 5; i++) {
         DEMAND(x->there[i] ? driver->memory_free(x->there[i]) : 0);
+    }
+    for (int i = 0; i < WEFT_PAIR_ARRAYS; i++) {
+        DEMAND(x->pairs[i] ? driver->memory_free(x->pairs[i]) : 0);
     }
     free(x);
 }
@@ -543,16 +568,16 @@ static inline double rounding_of(const gathered *g, int64_t batch, int64_t head,
     return most * (p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8);
 }
 
-/* A row of the output; -1: it is wrong, else its error to what is allowed. */
-static inline double compare_row(const cache_trial *x, const gathered *g, int64_t i, double *weights, float *plain) {
+/* A row of the output: 0 where it is wrong whatever is allowed. Its error, and what a plain kernel's error allows. */
+static inline int compare_row(const cache_trial *x, const gathered *g, int64_t i, double *weights, float *plain,
+                              double *error, double *allowed) {
     const weft_attention *p = &g->p;
     const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
     const size_t at = weft_row_index(&p->o_strides, batch, row, head);
     const float lse = ((const float *)x->b[LSE].host)[i];
-    double exact[WEFT_MAX_HEAD_DIM], naive[WEFT_MAX_HEAD_DIM], error = 0, most = 0;
+    double exact[WEFT_MAX_HEAD_DIM], naive[WEFT_MAX_HEAD_DIM];
     const int is_query = row < weft_attention_rows(p), bad = is_query && sees_bad(g, batch, row);
-    const weft_ref_row want = {0, 0};
-    weft_ref_row right = want;
+    weft_ref_row right = {0, 0};
     if (is_query && !bad) {
         right = weft_ref_attention_row(p, &g->data, batch, head, row, weights, exact);
         weft_ref_attention_row_naive(p, &g->data, batch, head, row, plain, naive);
@@ -561,30 +586,27 @@ static inline double compare_row(const cache_trial *x, const gathered *g, int64_
         const double got = weft_ref_load(p->dtype, x->b[O].host, at + (size_t)d);
         if (!is_query || bad) {
             if (!isnan(got)) {
-                return -1;
+                return 0;
             }
             continue;
         }
         if (!isfinite(got)) {
-            return -1;
+            return 0;
         }
-        error = fmax(error, fabs(got - exact[d]));
-        most = fmax(most, 2 * fabs(naive[d] - exact[d]));
+        *error = fmax(*error, fabs(got - exact[d]));
+        *allowed = fmax(*allowed, 2 * fabs(naive[d] - exact[d]));
     }
     if (!is_query || bad) {
-        return isnan(lse) ? 0 : -1;
+        return isnan(lse);
     }
-    most = fmax(most, 1.5 * rounding_of(g, batch, head, row, weights, exact));
+    *allowed = fmax(*allowed, rounding_of(g, batch, head, row, weights, exact));
     const double near = x->p.cache.rotary_dim > 0 ? 2e-3 : 1e-4; /* a rotated query may be rounded the other way */
     if (!(right.lse == -INFINITY ? lse == -INFINITY : fabs((double)lse - right.lse) <= near * fmax(1, fabs(right.lse)))) {
-        return -1;
+        return 0;
     }
     const float *max = x->b[MAX].bytes ? x->b[MAX].host : NULL;
-    if (max && !(right.max == -INFINITY ? max[i] == -INFINITY
-                                        : fabs((double)max[i] - right.max) <= near * fmax(1, fabs(right.max)))) {
-        return -1;
-    }
-    return error == 0 ? 0 : error / most;
+    return !max || (right.max == -INFINITY ? max[i] == -INFINITY
+                                           : fabs((double)max[i] - right.max) <= near * fmax(1, fabs(right.max)));
 }
 
 static inline void compare_output(const cache_trial *x, const char *what) {
@@ -592,16 +614,15 @@ static inline void compare_output(const cache_trial *x, const char *what) {
     double *weights = malloc((size_t)g->p.kv_seq * sizeof *weights);
     float *plain = malloc((size_t)g->p.kv_seq * sizeof *plain);
     int64_t wrong = 0, first = -1;
-    double error = 0;
+    double error = 0, allowed = 0;
     for (int64_t i = 0; i < g->p.batch * g->p.heads * g->p.seq; i++) {
-        const double of_row = compare_row(x, g, i, weights, plain);
-        first = first < 0 && (of_row < 0 || of_row > 1) ? i : first;
-        wrong += of_row < 0 || of_row > 1;
-        error = fmax(error, of_row);
+        const int right = compare_row(x, g, i, weights, plain, &error, &allowed);
+        first = wrong == 0 && !right ? i : first;
+        wrong += !right;
     }
-    worst = fmax(worst, error);
-    CHECK(wrong == 0, "%s: %lld rows are wrong, the first is %lld; error %.2f of what is allowed", what, (long long)wrong,
-          (long long)first, error);
+    worst = fmax(worst, error > 0 ? error / allowed : 0);
+    CHECK(wrong == 0 && error <= allowed, "%s: %lld rows are wrong, the first is %lld; error %g, allowed %g", what,
+          (long long)wrong, (long long)first, error, allowed);
     free(weights);
     free(plain);
     gathered_free(g);
@@ -616,27 +637,32 @@ static inline weft_attention_data data_of(const cache_trial *x) {
     for (int i = 0; i < 5; i++) {
         brought[i] = a->extras & bits[i] ? (const int32_t *)(uintptr_t)x->there[i] : NULL;
     }
-    return (weft_attention_data){
-        .struct_size = sizeof(weft_attention_data),
-        .operation = WEFT_ATTENTION,
-        .q = buffer_there(x, Q),
-        .k = buffer_there(x, K),
-        .v = buffer_there(x, V),
-        .o = (void *)(uintptr_t)x->b[O].device,
-        .lse = (float *)(uintptr_t)x->b[LSE].device,
-        .sinks = buffer_there(x, SINKS),
-        .alibi = buffer_there(x, ALIBI),
-        .bias = buffer_there(x, BIAS),
-        .max = (float *)(uintptr_t)x->b[MAX].device,
-        .lengths = {brought[0], brought[1], brought[2], brought[3], brought[4]},
-        .dropout_seed = 5,
-        .cache = {.table = buffer_there(x, TABLE),
-                  .k_new = buffer_there(x, K_NEW),
-                  .v_new = buffer_there(x, V_NEW),
-                  .new_starts = buffer_there(x, NEW_STARTS),
-                  .cos = buffer_there(x, COS),
-                  .sin = buffer_there(x, SIN),
-                  .positions = buffer_there(x, POSITIONS)}};
+    weft_pairs pairs = {0, 0, 0, 0, 0};
+    for (int i = 0; i < WEFT_PAIR_ARRAYS; i++) {
+        const void *mask = a->extras & (i == 4 ? WEFT_TREE : WEFT_BLOCKS) ? (const void *)(uintptr_t)x->pairs[i] : NULL;
+        memcpy((const void **)(void *)&pairs + i, &mask, sizeof mask);
+    }
+    return (weft_attention_data){.struct_size = sizeof(weft_attention_data),
+                                 .operation = WEFT_ATTENTION,
+                                 .q = buffer_there(x, Q),
+                                 .k = buffer_there(x, K),
+                                 .v = buffer_there(x, V),
+                                 .o = (void *)(uintptr_t)x->b[O].device,
+                                 .lse = (float *)(uintptr_t)x->b[LSE].device,
+                                 .sinks = buffer_there(x, SINKS),
+                                 .alibi = buffer_there(x, ALIBI),
+                                 .bias = buffer_there(x, BIAS),
+                                 .max = (float *)(uintptr_t)x->b[MAX].device,
+                                 .lengths = {brought[0], brought[1], brought[2], brought[3], brought[4]},
+                                 .dropout_seed = 5,
+                                 .pairs = pairs,
+                                 .cache = {.table = buffer_there(x, TABLE),
+                                           .k_new = buffer_there(x, K_NEW),
+                                           .v_new = buffer_there(x, V_NEW),
+                                           .new_starts = buffer_there(x, NEW_STARTS),
+                                           .cos = buffer_there(x, COS),
+                                           .sin = buffer_there(x, SIN),
+                                           .positions = buffer_there(x, POSITIONS)}};
 }
 
 /* Runs a plan of the problem, and looks at all that it left. */

@@ -57,12 +57,8 @@ static int is_general(const weft_study_variant *v) {
     return v->head_dim_v > 0;
 }
 
-/* What no variant has, in words; or null. Kernels count columns, those of all sequences in pages, in 32 bits. */
-static const char *lacking(const weft_attention *p) {
-    const double columns = (double)p->sequences * (double)p->cache.table_stride * (double)p->cache.page;
-    const char *lacks = weft_attention_lacks(p, WEFT_HAS_ALL);
-    return !lacks && columns >= 0x1p31 ? "lists of pages for 2^31 keys or more" : lacks;
-}
+/* What general variants have. */
+enum { KNOWN = WEFT_HAS_UNCACHED | WEFT_HAS_CACHE };
 
 /* Whether a variant computes the problem. */
 static int takes(const weft_study_variant *v, const weft_attention *p, const weft_cuda_knobs *knobs) {
@@ -70,7 +66,7 @@ static int takes(const weft_study_variant *v, const weft_attention *p, const wef
         return 0;
     }
     if (is_general(v)) {
-        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !lacking(p);
+        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !weft_attention_lacks(p, KNOWN);
     }
     return p->head_dim == v->head_dim && !weft_attention_lacks(p, 0) && is_aligned(&p->q_strides) &&
            is_aligned(&p->k_strides) && is_aligned(&p->v_strides) && is_aligned(&p->o_strides);
@@ -102,7 +98,7 @@ static int fits(const weft_study_variant *v, const weft_study_variant *kind, con
 
 /* Why no kind of variant takes a problem. */
 static weft_status explain_problem(const weft_attention *p, const weft_cuda_knobs *knobs, weft_message *why) {
-    const char *lacks = lacking(p);
+    const char *lacks = weft_attention_lacks(p, KNOWN);
     const weft_study_variant *most = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];

@@ -66,21 +66,8 @@ size_t weft_study_rotated_bytes(const weft_attention *p) {
 }
 
 /* What a walk knows of the sequences, or what follows from the problem where it needs no lengths. */
-static weft_sequences sequences_of(const weft_attention *p, const weft_attention_data *data, const weft_walk *walk) {
-    weft_sequences all = weft_reach_has_band(&walk->reach) ? walk->reach.sequences : weft_attention_sequences(p);
-    all.new_starts = all.packed ? data->cache.new_starts : NULL;
-    return all;
-}
-
-static weft_pages pages_of(const weft_attention *p, const weft_attention_data *data) {
-    if (p->cache.page == 0) {
-        return (weft_pages){0};
-    }
-    return (weft_pages){.table = data->cache.table,
-                        .page = p->cache.page,
-                        .pages = p->cache.pages,
-                        .stride = p->cache.table_stride,
-                        .by_page = weft_divisor_make((uint64_t)p->cache.page)};
+static weft_sequences sequences_of(const weft_attention *p, const weft_walk *walk) {
+    return weft_reach_has_band(&walk->reach) ? walk->reach.sequences : weft_attention_sequences(p);
 }
 
 void weft_study_fill(weft_study_params *to, const weft_attention *p, const weft_attention_data *data,
@@ -104,9 +91,9 @@ void weft_study_fill(weft_study_params *to, const weft_attention *p, const weft_
     if (!weft_reach_has_band(&walk->reach)) { /* general variants go by the band of every mask, plain ones by the slice */
         to->walk.reach.band = weft_attention_band(p);
     }
-    to->walk.reach.sequences = sequences_of(p, data, walk);
+    to->walk.reach.sequences = sequences_of(p, walk);
     fill_general(&to->general, p, data);
-    to->general.pages = pages_of(p, data);
+    to->general.pages = weft_attention_pages(p, data);
     if (p->cache.rotary_dim > 0) {
         to->q = data->workspace;
         to->q_strides = rotated_strides(p);
@@ -161,8 +148,8 @@ void weft_study_append_fill(weft_study_append *to, const weft_attention *p, cons
                                         p->head_dim, c->rotary_dim, chunk);
         to->by_queries = weft_divisor_make((uint64_t)p->seq);
     }
-    to->sequences = sequences_of(p, data, walk);
-    to->pages = pages_of(p, data);
+    to->sequences = sequences_of(p, walk);
+    to->pages = weft_attention_pages(p, data);
     to->cos = data->cache.cos;
     to->sin = data->cache.sin;
     to->positions = data->cache.positions;
