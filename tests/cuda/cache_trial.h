@@ -359,6 +359,9 @@ static inline cache_trial *cache_trial_new(uint64_t *random, weft_dtype dtype, i
     }
     make_table(random, x, bad);
     make_new_starts(random, x);
+    if (x->b[NEW_STARTS].bytes && random_between(random, 0, 1)) {
+        x->asked.cache.new_starts = x->b[NEW_STARTS].host;
+    }
     make_rotation(random, x);
     make_extras(random, x);
     make_tensors(random, x);
@@ -659,7 +662,7 @@ static inline weft_attention_data data_of(const cache_trial *x) {
                                  .cache = {.table = buffer_there(x, TABLE),
                                            .k_new = buffer_there(x, K_NEW),
                                            .v_new = buffer_there(x, V_NEW),
-                                           .new_starts = buffer_there(x, NEW_STARTS),
+                                           .new_starts = a->cache.new_starts ? NULL : buffer_there(x, NEW_STARTS),
                                            .cos = buffer_there(x, COS),
                                            .sin = buffer_there(x, SIN),
                                            .positions = buffer_there(x, POSITIONS)}};
