@@ -505,9 +505,10 @@ static inline gathered *gather(const cache_trial *x) {
     memset(&plain.cache, 0, sizeof plain.cache);
     memset(&plain.k_strides, 0, sizeof plain.k_strides);
     memset(&plain.v_strides, 0, sizeof plain.v_strides);
-    plain.kv_seq = weft_attention_columns(p);
+    const int64_t each = p->sequences > 0 ? p->cache.table_stride * p->cache.page : p->kv_seq; /* columns of a sequence */
+    plain.kv_seq = p->sequences > 0 ? p->sequences * each : each;
     for (int64_t i = 0; i < count_sequences(p); i++) {
-        g->kv_starts[i + 1] = (int32_t)((i + 1) * (plain.kv_seq / count_sequences(p)));
+        g->kv_starts[i + 1] = (int32_t)((i + 1) * each);
         g->kv_used[i] = (int32_t)(keys_before(x, i) + keys_new(x, i));
     }
     plain.lengths.kv_starts = p->sequences > 0 ? g->kv_starts : NULL;
