@@ -84,8 +84,8 @@ static __device__ __forceinline__ const char *study_row_in_page(const study_sour
 }
 
 /* study_load() of rows that lie in pages, each row looked up by itself. Rows of pages that are none are not read: with NANS
- * they become NaN, else zeros. */
-template <class S, int ROWS, int DEPTH, bool NANS>
+ * they become NaN, else zeros. WIDE: from.unit is 16. */
+template <class S, int ROWS, int DEPTH, bool NANS, bool WIDE>
 static __device__ __forceinline__ void study_load_rows(uint32_t to, const study_source &from, const study_pages &pages,
                                                        int row, int begin, int end) {
     extern __shared__ __align__(256) unsigned char study_shared[];
@@ -97,7 +97,7 @@ static __device__ __forceinline__ void study_load_rows(uint32_t to, const study_
     }
     const int bytes = 2 * min(max(from.elements - 8 * chunk, 0), 8);
     to += study_offset<S>(first, chunk);
-#pragma unroll 4
+#pragma unroll(WIDE ? 4 : 1)
     for (int next = 0; next < ROWS; next += share::at_once) {
         const int column = row + first + next;
         const bool counts = column >= begin && column < end;
@@ -108,7 +108,7 @@ static __device__ __forceinline__ void study_load_rows(uint32_t to, const study_
             const uint32_t nans = 0x7fff7fffu; /* in fp16 and in bf16 */
             *(uint4 *)(study_shared + (to - (uint32_t)__cvta_generic_to_shared(study_shared))) =
                 make_uint4(nans, nans, nans, nans);
-        } else if (from.unit == 16) {
+        } else if (WIDE) {
             cp_async_16_first(to, source, here);
         } else {
             study_copy_units(to, source, from.unit, here);
@@ -117,20 +117,17 @@ static __device__ __forceinline__ void study_load_rows(uint32_t to, const study_
     }
 }
 
-/* study_load() of columns in pages. A piece that is in one page is a piece of a tensor. */
-template <class S, int ROWS, int DEPTH, bool NANS>
-static __device__ __forceinline__ void study_load_paged(uint32_t to, const study_source &from, const study_pages &pages,
-                                                        int row, int begin, int end) {
-    if (pages.all->page % ROWS == 0) {
-        const int column = min(max(row, begin), end - 1); /* what else the list has is not looked at */
-        const char *found = study_row_in_page(from, pages, column);
-        if (found) {
-            const study_source page = {found - column * from.stride, from.stride, from.elements, from.unit};
-            study_load<S, ROWS, DEPTH>(to, page, row, begin, end);
-            return;
-        }
+/* Whether ROWS rows from `row` on are in one page; `from` is then as if that page were the tensor. */
+template <int ROWS>
+static __device__ __forceinline__ bool study_one_page(study_source &from, const study_pages &pages, int row, int begin,
+                                                      int end) {
+    if (pages.all->page % ROWS != 0) {
+        return false;
     }
-    study_load_rows<S, ROWS, DEPTH, NANS>(to, from, pages, row, begin, end);
+    const int column = min(max(row, begin), end - 1); /* what else the list has is not looked at */
+    const char *found = study_row_in_page(from, pages, column);
+    from.first = found ? found - column * from.stride : from.first;
+    return found != nullptr;
 }
 
 #endif
