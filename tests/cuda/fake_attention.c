@@ -59,7 +59,7 @@ static int is_listed(const weft_attention *problem, const weft_walk *walk, weft_
 /* The listed steps from the first that a row of the tile sees to the last. A tile of a packed batch may have no row. */
 static int64_t steps_of(const weft_attention *problem, const weft_walk *walk, weft_tile tile, weft_rows rows) {
     const int64_t batch = tile.batch;
-    int64_t first = problem->kv_seq, end = 0;
+    int64_t first = weft_attention_columns(problem), end = 0;
     for (int64_t row = rows.begin; row < rows.end; row++) {
         const weft_rows seen = weft_seen_keys(problem, batch, row);
         first = seen.begin < seen.end ? weft_smaller(first, seen.begin) : first;
@@ -143,11 +143,27 @@ void fake_study_general(const weft_study_params *p, weft_attention *problem, wef
     problem->bias_type = g->bias_type;
     problem->bias_strides = g->bias_strides;
     problem->bias_key_stride = g->bias_key_stride;
+    problem->cache.page = g->pages.page;
+    problem->cache.pages = g->pages.pages;
+    problem->cache.table_stride = g->pages.stride;
+    data->cache.table = g->pages.table;
     data->sinks = g->sinks;
     data->alibi = g->alibi;
     data->bias = g->bias;
     data->max = g->max;
     data->dropout_seed = g->dropout_seed;
+}
+
+/* Keys that were appended are there by now: they are used like the others. */
+static int32_t *all_used(const weft_sequences *all) {
+    int32_t *used = malloc((size_t)all->count * sizeof *used);
+    weft_sequences unpadded = *all;
+    unpadded.lengths.kv_pad = NULL;
+    for (int64_t i = 0; used && i < all->count; i++) {
+        const weft_rows columns = weft_sequence_at(&unpadded, i).columns;
+        used[i] = (int32_t)(columns.end - columns.begin);
+    }
+    return used;
 }
 
 static int run_study(const char *kernel, unsigned grid, const weft_study_params *p) {
@@ -160,6 +176,7 @@ static int run_study(const char *kernel, unsigned grid, const weft_study_params 
                                 .o = p->o,
                                 .lse = p->lse};
     weft_walk walk = p->walk;
+    int32_t *used = NULL;
     fake_begin(p->counter);
     if (!fake_study_problem(kernel, p, &problem)) {
         return 1;
@@ -172,10 +189,15 @@ static int run_study(const char *kernel, unsigned grid, const weft_study_params 
         if (!has_room || (g->max && g->lag != 0)) {
             return 1;
         }
+        if (problem.lengths.kv_used && walk.reach.sequences.append > 0) {
+            problem.lengths.kv_used = used = all_used(&walk.reach.sequences);
+        }
     } else if (p->walk.reach.kind != WEFT_REACH_PREFIX) {
         return 1;
     }
-    return run_walk(grid, &problem, &data, &walk, 1, p->counter);
+    const int failed = run_walk(grid, &problem, &data, &walk, 1, p->counter);
+    free(used);
+    return failed;
 }
 
 /* A tensor of (head_dim, seq, heads, batch), in boxes of 64 x rows. */

@@ -22,6 +22,7 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_fp16_d128", "0"},
     {"study_bf16_general", "p"},
     {"study_fp16_general", "q"},
+    {"study_append", "a"},
     {"study_backward_bf16", "v"},
     {"study_backward_fp16", "w"},
     {"hopper_backward_bf16_sm90a", "z"},

@@ -283,6 +283,56 @@ static void masks_of_pairs(void **state) {
     nothing_left();
 }
 
+/* The launches of a cache, and what they leave for each other. */
+static void expect_launches(const weft_attention *p, const char *first, const char *second, size_t workspace) {
+    const weft_device device = gpu();
+    weft_message message = {""};
+    weft_plan *plan;
+    if (plan_on(&plan, p, NULL, NULL, &device, &message)) {
+        fail_msg("%s", message.text);
+    }
+    assert_string_equal(plan->backend->launch(plan, 0), first);
+    if (second) {
+        assert_string_equal(plan->backend->launch(plan, 1), second);
+    }
+    assert_null(plan->backend->launch(plan, second ? 2 : 1));
+    assert_string_equal(weft_plan_kernel(plan), second ? second : first);
+    assert_int_equal(weft_plan_workspace(plan), workspace);
+    weft_plan_destroy(plan);
+}
+
+static void caches(void **state) {
+    (void)state;
+    const char *few = "attention_bf16_d64_64x64__study_general_fast";
+    weft_attention p = WEFT_ATTENTION_INIT;
+    script(NULL);
+    p.batch = 2;
+    p.heads = 4;
+    p.kv_heads = 2;
+    p.seq = 3;
+    p.kv_seq = 160;
+    p.head_dim = 60;
+    p.dtype = WEFT_BF16;
+    p.extras = WEFT_KV_USED;
+    p.cache.page = 16;
+    p.cache.pages = 20;
+    expect_launches(&p, few, NULL, 0);
+    p.cache.append = 3;
+    expect_launches(&p, "study_append_bf16", few, 0);
+    p.cache.rotary_dim = 30;
+    p.cache.rotary_rows = 200;
+    expect_launches(&p, "study_append_bf16", few, (size_t)(2 * 3 * 4 * 64 * 2)); /* rows of whole 16 bytes */
+    p.cache.append = 0;
+    expect_launches(&p, "study_append_bf16", few, (size_t)(2 * 3 * 4 * 64 * 2));
+    p.dtype = WEFT_FP16;
+    p.seq = 200;
+    expect_launches(&p, "study_append_fp16", "attention_fp16_d64_128x64__study_general_fast",
+                    (size_t)(2 * 200 * 4 * 64 * 2));
+    p.dtype = WEFT_FP32;
+    refused(&p, "study", NULL, "dtype fp32 is not fp16 or bf16");
+    nothing_left();
+}
+
 static void bad_lengths(void **state) {
     (void)state;
     uint64_t random = random_seed(55);
@@ -320,7 +370,7 @@ static void bad_lengths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(parameters), cmocka_unit_test(other_lengths),
-                                       cmocka_unit_test(choices), cmocka_unit_test(masks_of_pairs),
-                                       cmocka_unit_test(bad_lengths)};
+                                       cmocka_unit_test(choices),    cmocka_unit_test(masks_of_pairs),
+                                       cmocka_unit_test(caches),     cmocka_unit_test(bad_lengths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@ static void check(int64_t n, uint64_t d) {
     const int64_t quotient = weft_divide_off(&rest, &divisor);
     assert_int_equal(quotient, n / (int64_t)d);
     assert_int_equal(rest, n % (int64_t)d);
+    const uint32_t low = (uint32_t)n;
+    assert_int_equal(weft_divide_short(low, &divisor), low / d);
 }
 
 static void every_small_pair(void **state) {

@@ -80,6 +80,15 @@ WEFT_INLINE int64_t weft_divide(int64_t n, const weft_divisor *d) {
     return (int64_t)(weft_multiply_high((uint64_t)n, d->multiplier) >> d->shift);
 }
 
+/** The same for n below 2^32, which takes a GPU half as many multiplications. */
+WEFT_INLINE uint32_t weft_divide_short(uint32_t n, const weft_divisor *d) {
+    if (d->multiplier == 0) {
+        return n;
+    }
+    const uint64_t low = (uint64_t)n * (uint32_t)d->multiplier >> 32, high = (uint64_t)n * (uint32_t)(d->multiplier >> 32);
+    return (uint32_t)((low + high) >> 32 >> d->shift);
+}
+
 /** Replaces *n by n mod d and returns floor(n / d). */
 WEFT_INLINE int64_t weft_divide_off(int64_t *n, const weft_divisor *d) {
     const int64_t quotient = weft_divide(*n, d);

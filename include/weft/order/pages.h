@@ -22,15 +22,16 @@ typedef struct weft_page_row {
     int64_t page, row;
 } weft_page_row;
 
-/** Where a batch's column lies. A page that the tensors do not have is page -1: nothing is to be read there. */
+/** Where a batch's column, below 2^31, lies. A page that the tensors do not have is page -1: nothing is to be read there.
+ */
 WEFT_INLINE weft_page_row weft_page_of(const weft_pages *pages, int64_t batch, int64_t column) {
     weft_page_row at;
     at.page = batch;
     at.row = column;
     if (pages->page > 0) {
-        const int64_t entry = weft_divide(column, &pages->by_page);
+        const uint32_t entry = weft_divide_short((uint32_t)column, &pages->by_page);
         const int32_t page = pages->table[batch * pages->stride + entry];
-        at.row = column - entry * pages->page;
+        at.row = (uint32_t)column - entry * (uint32_t)pages->page;
         at.page = page >= 0 && page < pages->pages ? page : -1;
     }
     return at;

@@ -80,6 +80,16 @@ WEFT_INLINE int64_t weft_sequence_new(const weft_sequences *all, int64_t number)
                                      : all->append;
 }
 
+/** The columns that a run writes a sequence's new keys to: as many as there is room for. */
+WEFT_INLINE weft_rows weft_sequence_added(const weft_sequences *all, int64_t number) {
+    const int32_t *used = all->lengths.kv_used;
+    const int64_t before = used ? weft_between(used[number], 0, all->keys) : weft_larger(all->keys - all->append, 0);
+    weft_rows added;
+    added.begin = number * all->keys_each + before;
+    added.end = added.begin + weft_smaller(weft_sequence_new(all, number), all->keys - before);
+    return added;
+}
+
 /** The sequence of a number from 0 to all->count - 1. */
 WEFT_INLINE weft_sequence weft_sequence_at(const weft_sequences *all, int64_t number) {
     const weft_lengths *l = &all->lengths;

@@ -32,6 +32,13 @@ static __device__ __forceinline__ float reciprocal_flushed(float x) {
     return y;
 }
 
+/* The larger of two; NaN where one is (sm_80). */
+static __device__ __forceinline__ float larger_or_nan(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+}
+
 /* The largest of three: one instruction on Hopper. */
 static __device__ __forceinline__ int largest_of_three(int a, int b, int c) {
     return __vimax3_s32(a, b, c);

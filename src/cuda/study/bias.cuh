@@ -8,9 +8,9 @@
 #include "cuda/ptx/math.cuh"
 #include "cuda/study/shape.cuh"
 
-/* A score in base 2 with a bias that is added. One that is finite, however low, hides nothing. */
+/* A score in base 2 with a bias that is added. One that is finite, however low, hides nothing, nor does it hide NaN. */
 static __device__ __forceinline__ float study_biased(float score, float bias) {
-    return bias == -INFINITY ? bias : fmaxf(fmaf(bias, 1.44269504f, score), -FLT_MAX);
+    return bias == -INFINITY ? bias : larger_or_nan(fmaf(bias, 1.44269504f, score), -FLT_MAX);
 }
 
 /* The bias of one element; a boolean one hides, or changes nothing. */

@@ -16,6 +16,7 @@ static const weft_study_variant variants[] = {
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
 _Static_assert(sizeof(weft_study_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
+_Static_assert(sizeof(weft_study_append) <= sizeof(weft_study_params), "the parameters of all launches fit");
 
 /* Static shared memory that a CTA has beside the variant's, at most. */
 enum { STATIC_SHARED_BYTES = 1024 };
@@ -56,13 +57,16 @@ static int is_general(const weft_study_variant *v) {
     return v->head_dim_v > 0;
 }
 
+/* What general variants have. */
+enum { KNOWN = WEFT_HAS_UNCACHED | WEFT_HAS_CACHE };
+
 /* Whether a variant computes the problem. */
 static int takes(const weft_study_variant *v, const weft_attention *p, const weft_cuda_knobs *knobs) {
     if (v->dtype != p->dtype || v->math != (weft_study_math)knobs->precise) {
         return 0;
     }
     if (is_general(v)) {
-        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !weft_attention_lacks(p, WEFT_HAS_UNCACHED);
+        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !weft_attention_lacks(p, KNOWN);
     }
     return p->head_dim == v->head_dim && !weft_attention_lacks(p, 0) && is_aligned(&p->q_strides) &&
            is_aligned(&p->k_strides) && is_aligned(&p->v_strides) && is_aligned(&p->o_strides);
@@ -94,7 +98,7 @@ static int fits(const weft_study_variant *v, const weft_study_variant *kind, con
 
 /* Why no kind of variant takes a problem. */
 static weft_status explain_problem(const weft_attention *p, const weft_cuda_knobs *knobs, weft_message *why) {
-    const char *lacks = weft_attention_lacks(p, WEFT_HAS_UNCACHED);
+    const char *lacks = weft_attention_lacks(p, KNOWN);
     const weft_study_variant *most = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];
@@ -175,6 +179,22 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
+/* A cache that is written, or queries that are rotated, take a launch before. */
+static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
+    const weft_attention *p = &plan->attention;
+    *main = weft_study_appends(p) ? 1 : 0;
+    list[0] = (weft_cuda_choice){.image = "study_append",
+                                 .kernel = p->dtype == WEFT_BF16 ? "study_append_bf16" : "study_append_fp16",
+                                 .threads = WEFT_STUDY_APPEND_THREADS,
+                                 .grid = weft_study_append_ctas(p)};
+    list[*main] = *choice;
+    return *main + 1;
+}
+
+static size_t workspace(const weft_plan *plan) {
+    return weft_study_rotated_bytes(&plan->attention);
+}
+
 static void complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                      weft_schedule *schedule) {
     (void)device;
@@ -206,10 +226,13 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
-    (void)pass;
     (void)message;
     const weft_cuda_plan *c = plan->placed;
     weft_study_params *to = parameters;
+    if (pass != c->main) {
+        weft_study_append_fill(parameters, &plan->attention, buffers, walk);
+        return WEFT_OK;
+    }
     weft_study_fill(to, &plan->attention, buffers, walk);
     to->mask_every_block = c->knobs.mask_every_block;
     to->no_prefetch = c->knobs.no_prefetch;
@@ -223,7 +246,9 @@ const weft_cuda_family weft_cuda_study = {
     .profile = "study",
     .parameter_bytes = sizeof(weft_study_params),
     .choose = choose,
+    .passes = passes,
     .complete = complete,
+    .workspace = workspace,
     .fill = fill,
     .candidates = candidates,
 };

@@ -9,7 +9,7 @@
 /* A visit to a tile, and where its tensors are. */
 struct study_job {
     weft_visit visit;
-    const char *q, *k, *v; /* the tile's first query, and key 0 */
+    const char *q, *k, *v; /* the tile's first query, and key 0; in pages: row 0 of page 0 */
     char *o;
     float *lse; /* of the tile's first query, or null */
     int more;   /* 0: there is no such visit */
@@ -63,11 +63,23 @@ template <class S> struct study_feed {
         if (ahead < left) {
             const uint32_t key = (uint32_t)place(piece + ahead * job.visit.direction) * S::piece; /* below 2^31 + tile_n */
             if constexpr (S::general) {
-                const weft_rows &keys = job.sequence.columns;
-                const study_source from =
-                    IS_V ? study_source{job.v, 2 * p.v_strides.seq, p.general.head_dim_v, p.general.v_unit}
-                         : study_source{job.k, 2 * p.k_strides.seq, p.general.head_dim, p.general.k_unit};
-                study_load<S, S::piece, IS_V ? S::depth_v : S::depth>(to, from, (int)key, (int)keys.begin, (int)keys.end);
+                constexpr int depth = IS_V ? S::depth_v : S::depth;
+                const int begin = (int)job.sequence.columns.begin, end = (int)job.sequence.columns.end;
+                study_source from = IS_V ? study_source{job.v, 2 * p.v_strides.seq, p.general.head_dim_v, p.general.v_unit}
+                                         : study_source{job.k, 2 * p.k_strides.seq, p.general.head_dim, p.general.k_unit};
+                if (p.general.pages.page > 0) {
+                    const study_pages pages = {&p.general.pages, job.visit.tile.batch,
+                                               2 * (IS_V ? p.v_strides.batch : p.k_strides.batch)};
+                    if (!study_one_page<S::piece>(from, pages, (int)key, begin, end)) {
+                        if (from.unit == 16) {
+                            study_load_rows<S, S::piece, depth, !IS_V, true>(to, from, pages, (int)key, begin, end);
+                        } else {
+                            study_load_rows<S, S::piece, depth, !IS_V, false>(to, from, pages, (int)key, begin, end);
+                        }
+                        return;
+                    }
+                }
+                study_load<S, S::piece, depth>(to, from, (int)key, begin, end);
                 return;
             }
             study_copy<S, S::piece>(to, IS_V ? job.v : job.k, 2 * (IS_V ? p.v_strides.seq : p.k_strides.seq), key,

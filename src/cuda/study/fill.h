@@ -2,11 +2,22 @@
 #ifndef WEFT_CUDA_STUDY_FILL_H
 #define WEFT_CUDA_STUDY_FILL_H
 
+#include "cuda/study/append.h"
 #include "cuda/study/params.h"
 
 /* Describes a resolved problem, its buffers and the walk of its tiles, for any variant that can take it. */
 void weft_study_fill(weft_study_params *to, const weft_attention *p, const weft_attention_data *data,
                      const weft_walk *walk);
+
+/* Whether a run begins with a launch that appends keys to a cache or rotates; and the bytes of the workspace in which that
+ * leaves the rotated queries, 0 where there are none. Of a resolved problem. */
+int weft_study_appends(const weft_attention *p);
+size_t weft_study_rotated_bytes(const weft_attention *p);
+
+/* The parameters of that launch, and as many CTAs as it is worth. */
+void weft_study_append_fill(weft_study_append *to, const weft_attention *p, const weft_attention_data *data,
+                            const weft_walk *walk);
+int64_t weft_study_append_ctas(const weft_attention *p);
 
 /* The most bytes, of 16, 4 and 2, that all rows of a tensor can be read by. */
 int32_t weft_study_unit(const void *data, const weft_strides *s);

@@ -28,10 +28,11 @@ static __device__ __forceinline__ void study_fetch(const weft_study_params &p, w
     const weft_tile &t = visit.tile;
     const int64_t kv_head = weft_divide(t.head, &p.by_kv_group);
     const int64_t row = S::general ? visit.cut.rows.begin : t.block * S::tile_m;
+    const int64_t kv_batch = S::general && p.general.pages.page > 0 ? 0 : t.batch;
     job->visit = visit;
     job->q = (const char *)p.q + study_row_bytes(p.q_strides, t.batch, row, t.head);
-    job->k = (const char *)p.k + study_row_bytes(p.k_strides, t.batch, 0, kv_head);
-    job->v = (const char *)p.v + study_row_bytes(p.v_strides, t.batch, 0, kv_head);
+    job->k = (const char *)p.k + study_row_bytes(p.k_strides, kv_batch, 0, kv_head);
+    job->v = (const char *)p.v + study_row_bytes(p.v_strides, kv_batch, 0, kv_head);
     job->o = (char *)p.o + study_row_bytes(p.o_strides, t.batch, row, t.head);
     job->lse = p.lse ? p.lse + (t.batch * p.heads + t.head) * p.seq + row : nullptr;
     if constexpr (S::general) {

@@ -7,6 +7,7 @@
 #ifndef WEFT_CUDA_STUDY_PARAMS_H
 #define WEFT_CUDA_STUDY_PARAMS_H
 
+#include <weft/order/pages.h>
 #include <weft/weft.h>
 
 #include "order/deal.h"
@@ -28,7 +29,8 @@ typedef struct weft_study_general {
     int32_t bias_type;  /* a weft_bias_type */
     int32_t bias_pairs; /* 1: the bias of keys 2 n and 2 n + 1 can be read at once */
     float *max;
-    float lag; /* as weft_study_params.lag, in base 2; 0 where the maximum is asked for */
+    float lag;        /* as weft_study_params.lag, in base 2; 0 where the maximum is asked for */
+    weft_pages pages; /* of K and V, whose batch strides go from page to page; the table is in device memory */
 } weft_study_general;
 
 /* Passed by value. Pointers are to device memory, aligned to 16 bytes; strides are in elements, multiples of 8 but where a

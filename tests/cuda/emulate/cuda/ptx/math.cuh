@@ -29,6 +29,10 @@ static inline float tanh_approximate(float x) {
     return tanhf(x);
 }
 
+static inline float larger_or_nan(float a, float b) {
+    return isnan(a) || isnan(b) ? NAN : fmaxf(a, b);
+}
+
 static inline int largest_of_three(int a, int b, int c) {
     return max(max(a, b), c);
 }

@@ -1,0 +1,698 @@
+/* Attentions over a KV cache on a GPU, and what is right: the cache's keys gathered into plain tensors, for which the
+ * reference knows no cache.
+ *
+ * What nobody may read is NaN: pages that no list names, rows behind a sequence's last key, gaps between rows. After a run
+ * the cache has the new keys, and all else in it is as it was. */
+#ifndef WEFT_TESTS_CUDA_CACHE_TRIAL_H
+#define WEFT_TESTS_CUDA_CACHE_TRIAL_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../features.h"
+#include "../plans.h"
+#include "../random.h"
+#include "cuda/plan/backend.h"
+#include "problem/attention.h"
+#include "ref/ref.h"
+#include "trial_checks.h"
+
+static int runs;
+static double worst; /* error to what is allowed */
+
+/* Memory here and on the GPU. */
+typedef struct buffer {
+    size_t bytes;
+    void *host;
+    uint64_t device;
+} buffer;
+
+enum { Q, K, V, O, LSE, MAX, SINKS, ALIBI, BIAS, TABLE, K_NEW, V_NEW, NEW_STARTS, COS, SIN, POSITIONS, BUFFERS };
+
+typedef struct cache_trial {
+    weft_attention asked; /* as a plan is asked for: lengths may come with the data */
+    weft_attention p;     /* resolved, with all its lengths here */
+    drawn_lengths lengths;
+    weft_sequences sequences; /* here, with new_starts */
+    weft_pages pages;         /* likewise */
+    buffer b[BUFFERS];
+    uint64_t there[5], pairs[WEFT_PAIR_ARRAYS]; /* lengths and masks, on the GPU */
+    int64_t bad;                                /* entries of the lists that are no pages */
+} cache_trial;
+
+static inline double random_normal(uint64_t *random) {
+    const double u = 1 - weft_random_real(random), angle = 6.283185307179586 * weft_random_real(random);
+    return sqrt(-2 * log(u)) * cos(angle);
+}
+
+static inline int64_t count_sequences(const weft_attention *p) {
+    return p->sequences > 0 ? p->sequences : p->batch;
+}
+
+/* Room for some bytes, all of them 0xff: NaN in every dtype. */
+static inline void *buffer_new(cache_trial *x, int which, size_t bytes) {
+    buffer *b = &x->b[which];
+    b->bytes = bytes;
+    b->host = malloc(bytes + 1);
+    DEMAND(!b->host);
+    memset(b->host, 0xff, bytes);
+    DEMAND(bytes > 0 ? driver->memory_new(&b->device, bytes) : 0);
+    return b->host;
+}
+
+static inline void buffer_send(const buffer *b) {
+    DEMAND(b->bytes > 0 ? driver->copy_in(b->device, b->host, b->bytes) : 0);
+}
+
+static inline const void *buffer_there(const cache_trial *x, int which) {
+    return (const void *)(uintptr_t)x->b[which].device;
+}
+
+static inline void fill_row(uint64_t *random, const weft_attention *p, void *data, const weft_strides *s, int64_t batch,
+                            int64_t row, int64_t heads, int64_t dim) {
+    for (int64_t head = 0; head < heads; head++) {
+        for (int64_t d = 0; d < dim; d++) {
+            weft_ref_store(p->dtype, data, weft_row_index(s, batch, row, head) + (size_t)d, random_normal(random));
+        }
+    }
+}
+
+/* ---- problems ---- */
+
+/* Strides in either layout with gaps of multiples of `unit` elements. */
+static inline weft_strides draw_strides(uint64_t *random, int64_t seq, int64_t heads, int64_t dim, int64_t unit) {
+    const int64_t row = dim + unit * random_between(random, 0, 2), gap = unit * random_between(random, 0, 2);
+    if (random_between(random, 0, 1)) {
+        return (weft_strides){.batch = seq * (heads * row + gap), .seq = heads * row + gap, .head = row};
+    }
+    return (weft_strides){.batch = heads * (seq * row + gap), .seq = row, .head = seq * row + gap};
+}
+
+/* Lengths: kv_used, and at times q_used and padding; in a packed batch where queries begin. */
+static inline void draw_cache_lengths(uint64_t *random, weft_attention *p, drawn_lengths *to) {
+    const int64_t count = count_sequences(p), kinds = random_between(random, 0, 7);
+    if (p->sequences > 0) {
+        draw_starts(random, p->sequences, p->seq, to->q_starts);
+        place_lengths(random, p, WEFT_STARTS, &p->lengths.q_starts, &to->all.q_starts, to->q_starts);
+    } else if (kinds == 0) {
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t queries = p->sequences > 0 ? to->q_starts[i + 1] - to->q_starts[i] : p->seq;
+        to->q_used[i] = draw_part(random, queries);
+        to->kv_used[i] = draw_part(random, p->kv_seq);
+        to->kv_pad[i] = draw_part(random, p->kv_seq) / 3;
+    }
+    place_lengths(random, p, WEFT_KV_USED, &p->lengths.kv_used, &to->all.kv_used, to->kv_used);
+    if (kinds & 2) {
+        place_lengths(random, p, WEFT_Q_USED, &p->lengths.q_used, &to->all.q_used, to->q_used);
+    }
+    if (kinds == 4) {
+        place_lengths(random, p, WEFT_KV_PAD, &p->lengths.kv_pad, &to->all.kv_pad, to->kv_pad);
+    }
+}
+
+/* What the cache is: WEFT_HAS_PAGES, WEFT_HAS_APPEND and WEFT_HAS_ROTARY, and the other features of `bits`. */
+static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int32_t bits, int packed, int64_t page,
+                                        int64_t most, drawn_lengths *lengths) {
+    static const int64_t dims[] = {16, 40, 64, 64, 96, 128, 184, 248};
+    weft_attention p = WEFT_ATTENTION_INIT;
+    memset(&lengths->all, 0, sizeof lengths->all);
+    memset(&lengths->pairs, 0, sizeof lengths->pairs);
+    p.dtype = dtype;
+    p.batch = packed ? 1 : random_between(random, 1, 3);
+    p.sequences = packed ? random_between(random, 1, 6) : 0;
+    p.kv_heads = random_between(random, 1, 2);
+    p.heads = p.kv_heads * random_between(random, 1, 3);
+    p.head_dim = dims[random_between(random, 0, 7)] + (bits & WEFT_HAS_ODD_DIM ? random_between(random, 1, 7) : 0);
+    p.head_dim = bits & WEFT_HAS_LARGE_DIM ? WEFT_MAX_HEAD_DIM - p.head_dim / 2 : p.head_dim;
+    p.head_dim_v = bits & WEFT_HAS_OTHER_DIM ? random_between(random, 1, p.head_dim) : bits & WEFT_HAS_LARGE_DIM ? 512 : 0;
+    p.head_dim_v = p.head_dim_v > 512 ? 512 : p.head_dim_v;
+    p.seq = random_between(random, 0, 2) ? random_between(random, 1, 7) : random_between(random, 1, most);
+    p.seq = bits & WEFT_HAS_TREE ? (p.seq - 1) % 64 + 1 : p.seq;
+    p.kv_seq = page * random_between(random, 1, most / page > 0 ? most / page : 1);
+    p.scale = random_between(random, 0, 1) ? 0 : 0.3 * random_normal(random);
+    draw_mask(random, &p);
+    if (bits & WEFT_HAS_CHUNK) {
+        draw_chunk(random, &p);
+    } else if (bits & WEFT_HAS_PREFIX) {
+        draw_prefix(random, &p);
+    }
+    p.softcap = bits & WEFT_HAS_SOFTCAP ? (double)random_between(random, 1, 60) / 4 : 0;
+    p.dropout = bits & WEFT_HAS_DROPOUT ? 0.4 : 0;
+    p.extras = (bits & WEFT_HAS_SINKS ? WEFT_SINKS : 0) | (bits & WEFT_HAS_MAX ? WEFT_MAX : 0) |
+               (bits & WEFT_HAS_ALIBI ? WEFT_ALIBI : 0);
+    p.alibi_stride = bits & WEFT_HAS_ALIBI ? random_between(random, 0, 1) * p.heads : 0;
+    draw_cache_lengths(random, &p, lengths);
+    if (bits & WEFT_HAS_BIAS && !packed) {
+        draw_bias(random, &p);
+    }
+    if (bits & WEFT_HAS_BLOCKS && !packed) {
+        draw_blocks(random, &p, 64, lengths);
+    }
+    if (bits & WEFT_HAS_TREE) {
+        draw_tree(random, &p, lengths);
+    }
+    if (bits & WEFT_HAS_PAGES) {
+        p.cache.page = page;
+        p.cache.table_stride = random_between(random, 0, 1) ? 0 : p.kv_seq / page + random_between(random, 0, 2);
+        p.cache.pages = count_sequences(&p) * (p.kv_seq / page) + random_between(random, 0, 3);
+    }
+    if (bits & WEFT_HAS_APPEND) {
+        p.cache.append = packed ? p.seq : random_between(random, 1, p.kv_seq);
+    }
+    if (bits & WEFT_HAS_ROTARY) {
+        p.cache.rotary_dim =
+            random_between(random, 0, 1) ? p.head_dim / 16 * 16 : 2 * random_between(random, 1, p.head_dim / 2);
+        p.cache.rotary_rows = random_between(random, 1, 2 * p.kv_seq + p.seq);
+        p.cache.rotary_interleaved = (int32_t)random_between(random, 0, 1);
+    }
+    const int64_t unit = random_between(random, 0, 2) ? 8 : random_between(random, 1, 2);
+    const int64_t dim_v = p.head_dim_v ? p.head_dim_v : p.head_dim, rows = p.cache.page ? page : p.kv_seq;
+    p.q_strides = draw_strides(random, p.seq, p.heads, p.head_dim, unit);
+    p.o_strides = draw_strides(random, p.seq, p.heads, dim_v, unit);
+    p.k_strides = draw_strides(random, rows, p.kv_heads, p.head_dim, unit);
+    p.v_strides = draw_strides(random, rows, p.kv_heads, dim_v, unit);
+    if (p.cache.append > 0) {
+        p.cache.k_new_strides = draw_strides(random, p.cache.append, p.kv_heads, p.head_dim, unit);
+        p.cache.v_new_strides = draw_strides(random, p.cache.append, p.kv_heads, dim_v, unit);
+    }
+    return p;
+}
+
+/* ---- data ---- */
+
+/* Lists that name every page once; some entries are no pages where `bad`. */
+static inline void make_table(uint64_t *random, cache_trial *x, int bad) {
+    static const int32_t none[] = {-1, INT32_MIN, INT32_MAX, 0};
+    const weft_kv_cache *c = &x->p.cache;
+    const int64_t entries = c->page > 0 ? count_sequences(&x->p) * c->table_stride : 0,
+                  each = c->page > 0 ? x->p.kv_seq / c->page : 0;
+    int32_t *table = buffer_new(x, TABLE, (size_t)entries * sizeof *table);
+    uint32_t *numbers = random_table(random, c->pages + 1);
+    int64_t next = 0;
+    for (int64_t i = 0; i < entries; i++) {
+        if (i % c->table_stride >= each) {
+            continue; /* nobody looks there */
+        }
+        next += numbers[next] == c->pages; /* as many pages as there are, and one more */
+        table[i] = (int32_t)numbers[next++];
+        if (bad && random_between(random, 0, 3) == 0) {
+            const int32_t pick = none[random_between(random, 0, 3)];
+            table[i] = pick ? pick : (int32_t)c->pages;
+            x->bad++;
+        }
+    }
+    free(numbers);
+    x->pages = (weft_pages){.table = table,
+                            .page = c->page,
+                            .pages = c->pages,
+                            .stride = c->table_stride,
+                            .by_page = weft_divisor_make((uint64_t)(c->page > 0 ? c->page : 1))};
+}
+
+/* The keys of a sequence before the run, and how many new ones there is room for. */
+static inline int64_t keys_before(const cache_trial *x, int64_t number) {
+    const weft_attention *p = &x->p;
+    return p->lengths.kv_used ? p->lengths.kv_used[number] : p->kv_seq - p->cache.append;
+}
+
+static inline int64_t keys_new(const cache_trial *x, int64_t number) {
+    const weft_attention *p = &x->p;
+    const int32_t *starts = x->b[NEW_STARTS].bytes ? x->b[NEW_STARTS].host : p->lengths.q_starts;
+    const int64_t given = p->sequences > 0 && p->cache.append > 0 ? starts[number + 1] - starts[number] : p->cache.append;
+    const int64_t room = p->kv_seq - keys_before(x, number);
+    return given < room ? given : room;
+}
+
+static inline int64_t new_row(const cache_trial *x, int64_t number, int64_t i) {
+    const int32_t *starts = x->b[NEW_STARTS].bytes ? x->b[NEW_STARTS].host : x->p.lengths.q_starts;
+    return x->p.sequences > 0 ? starts[number] + i : i;
+}
+
+/* Where key i of a sequence is: see weft_page_of(). */
+static inline weft_page_row place_of(const cache_trial *x, int64_t number, int64_t i) {
+    const weft_kv_cache *c = &x->p.cache;
+    if (c->page == 0) {
+        return (weft_page_row){number, i};
+    }
+    const int32_t page = x->pages.table[number * c->table_stride + i / c->page];
+    return (weft_page_row){page < 0 || page >= c->pages ? -1 : page, i % c->page};
+}
+
+static inline void make_new_starts(uint64_t *random, cache_trial *x) {
+    const weft_attention *p = &x->p;
+    const int own = p->sequences > 0 && p->cache.append > 0 && random_between(random, 0, 1);
+    int32_t *starts = buffer_new(x, NEW_STARTS, own ? (size_t)(p->sequences + 1) * sizeof *starts : 0);
+    if (own) {
+        draw_starts(random, p->sequences, p->cache.append, starts);
+    }
+}
+
+static inline void make_rotation(uint64_t *random, cache_trial *x) {
+    const weft_kv_cache *c = &x->p.cache;
+    const int64_t half = c->rotary_dim / 2, count = count_sequences(&x->p);
+    const size_t elements = (size_t)(c->rotary_rows * half);
+    void *cosines = buffer_new(x, COS, elements * 2), *sines = buffer_new(x, SIN, elements * 2);
+    int32_t *positions =
+        buffer_new(x, POSITIONS, c->rotary_dim > 0 && random_between(random, 0, 2) == 0 ? (size_t)count * 4 : 0);
+    for (size_t i = 0; i < elements; i++) {
+        const double angle = (double)(i / (size_t)half) * pow(100, -(double)(i % (size_t)half) / (double)half);
+        weft_ref_store(x->p.dtype, cosines, i, cos(angle));
+        weft_ref_store(x->p.dtype, sines, i, sin(angle));
+    }
+    for (int64_t i = 0; i < count && x->b[POSITIONS].bytes; i++) {
+        positions[i] = (int32_t)random_between(random, 0, c->rotary_rows + 2);
+    }
+}
+
+static inline void make_extras(uint64_t *random, cache_trial *x) {
+    const weft_attention *p = &x->p;
+    const size_t slopes = (size_t)((count_sequences(p) - 1) * p->alibi_stride + p->heads);
+    const size_t lines = weft_attention_sizes(p).lse * sizeof(float);
+    float *sinks = buffer_new(x, SINKS, p->extras & WEFT_SINKS ? (size_t)p->heads * 4 : 0);
+    float *alibi = buffer_new(x, ALIBI, p->extras & WEFT_ALIBI ? slopes * 4 : 0);
+    const weft_dtype dtype = weft_attention_bias_dtype(p);
+    const size_t biases = p->extras & WEFT_BIAS ? weft_attention_bias_extent(p) : 0;
+    void *bias = buffer_new(x, BIAS, biases * weft_dtype_bytes(dtype));
+    buffer_new(x, LSE, lines);
+    buffer_new(x, MAX, p->extras & WEFT_MAX ? lines : 0);
+    for (size_t i = 0; i < x->b[SINKS].bytes / 4; i++) {
+        sinks[i] = (float)random_normal(random);
+    }
+    for (size_t i = 0; i < x->b[ALIBI].bytes / 4; i++) {
+        alibi[i] = (float)(0.1 * random_normal(random));
+    }
+    for (size_t i = 0; i < biases; i++) {
+        if (dtype == WEFT_BOOL) {
+            ((unsigned char *)bias)[i] = random_between(random, 0, 3) != 0;
+        } else {
+            weft_ref_store(dtype, bias, i, random_normal(random));
+        }
+    }
+}
+
+/* K, V, the new ones and Q: rows that count, and NaN elsewhere. */
+static inline void make_tensors(uint64_t *random, cache_trial *x) {
+    const weft_attention *p = &x->p;
+    const weft_kv_cache *c = &p->cache;
+    const weft_attention_extents size = weft_attention_sizes(p);
+    const size_t added = (size_t)(p->batch * (c->append > 0 ? c->append : 0));
+    void *q = buffer_new(x, Q, size.q * 2), *k = buffer_new(x, K, size.k * 2), *v = buffer_new(x, V, size.v * 2);
+    const size_t new_k = added ? (size_t)(p->batch * c->k_new_strides.batch) * 2 : 0;
+    const size_t new_v = added ? (size_t)(p->batch * c->v_new_strides.batch) * 2 : 0;
+    void *k_new = buffer_new(x, K_NEW, new_k), *v_new = buffer_new(x, V_NEW, new_v);
+    buffer_new(x, O, size.o * 2);
+    for (int64_t i = 0; i < p->batch * p->seq; i++) {
+        fill_row(random, p, q, &p->q_strides, i / p->seq, i % p->seq, p->heads, p->head_dim);
+    }
+    for (int64_t number = 0; number < count_sequences(p); number++) {
+        for (int64_t i = 0; i < keys_before(x, number); i++) {
+            const weft_page_row at = place_of(x, number, i);
+            if (at.page >= 0) {
+                fill_row(random, p, k, &p->k_strides, at.page, at.row, p->kv_heads, p->head_dim);
+                fill_row(random, p, v, &p->v_strides, at.page, at.row, p->kv_heads, p->head_dim_v);
+            }
+        }
+        for (int64_t i = 0; i < keys_new(x, number); i++) {
+            const int64_t row = new_row(x, number, i), batch = p->sequences > 0 ? 0 : number;
+            fill_row(random, p, k_new, &c->k_new_strides, batch, row, p->kv_heads, p->head_dim);
+            fill_row(random, p, v_new, &c->v_new_strides, batch, row, p->kv_heads, p->head_dim_v);
+        }
+    }
+}
+
+static inline void send_lengths(cache_trial *x) {
+    const weft_lengths *l = &x->p.lengths;
+    const int32_t *from[] = {l->q_starts, l->kv_starts, l->q_used, l->kv_used, l->kv_pad};
+    for (int i = 0; i < 5; i++) {
+        const size_t bytes = (size_t)(count_sequences(&x->p) + (i < 2)) * sizeof(int32_t);
+        DEMAND(from[i] ? driver->memory_new(&x->there[i], bytes) : 0);
+        DEMAND(from[i] ? driver->copy_in(x->there[i], from[i], bytes) : 0);
+    }
+    const weft_pairs *m = &x->p.pairs;
+    const void *masks[] = {m->block_starts, m->block_list, m->block_bits_at, m->block_bits, m->tree};
+    size_t elements[WEFT_PAIR_ARRAYS];
+    weft_attention_pair_elements(&x->p, elements);
+    for (int i = 0; i < WEFT_PAIR_ARRAYS; i++) {
+        const size_t bytes = elements[i] * (i == 4 ? sizeof(uint64_t) : sizeof(uint32_t));
+        DEMAND(masks[i] ? driver->memory_new(&x->pairs[i], bytes + 1) : 0);
+        DEMAND(masks[i] && bytes > 0 ? driver->copy_in(x->pairs[i], masks[i], bytes) : 0);
+    }
+}
+
+static inline cache_trial *cache_trial_new(uint64_t *random, weft_dtype dtype, int32_t bits, int packed, int64_t page,
+                                           int64_t most, int bad) {
+    cache_trial *x = calloc(1, sizeof *x);
+    weft_message message = {""};
+    DEMAND(!x);
+    x->asked = draw_cache(random, dtype, bits, packed, page, most, &x->lengths);
+    weft_attention known = x->asked;
+    known.lengths = x->lengths.all;
+    known.pairs = x->lengths.pairs;
+    known.extras &= ~(WEFT_STARTS | WEFT_Q_USED | WEFT_KV_USED | WEFT_KV_PAD | WEFT_BLOCKS | WEFT_TREE);
+    if (resolve_attention(&x->p, &known, &message)) {
+        fprintf(stderr, "%s\n", message.text);
+        exit(1);
+    }
+    make_table(random, x, bad);
+    make_new_starts(random, x);
+    if (x->b[NEW_STARTS].bytes && random_between(random, 0, 1)) {
+        x->asked.cache.new_starts = x->b[NEW_STARTS].host;
+    }
+    make_rotation(random, x);
+    make_extras(random, x);
+    make_tensors(random, x);
+    send_lengths(x);
+    return x;
+}
+
+static inline void cache_trial_free(cache_trial *x) {
+    for (int i = 0; i < BUFFERS; i++) {
+        free(x->b[i].host);
+        DEMAND(x->b[i].device ? driver->memory_free(x->b[i].device) : 0);
+    }
+    for (int i = 0; i < 5; i++) {
+        DEMAND(x->there[i] ? driver->memory_free(x->there[i]) : 0);
+    }
+    for (int i = 0; i < WEFT_PAIR_ARRAYS; i++) {
+        DEMAND(x->pairs[i] ? driver->memory_free(x->pairs[i]) : 0);
+    }
+    free(x);
+}
+
+/* ---- what is right ---- */
+
+/* A row of Q or of new keys, rotated as position `at` says and rounded; `row` is its first element. */
+static inline void rotate_row(const cache_trial *x, void *data, size_t row, int64_t at) {
+    const weft_kv_cache *c = &x->p.cache;
+    const weft_dtype dtype = x->p.dtype;
+    const int64_t half = c->rotary_dim / 2, position = weft_between(at, 0, c->rotary_rows - 1);
+    for (int64_t i = 0; i < half; i++) {
+        const size_t angle = (size_t)(position * half + i);
+        const size_t first = row + (size_t)(c->rotary_interleaved ? 2 * i : i);
+        const size_t second = row + (size_t)(c->rotary_interleaved ? 2 * i + 1 : i + half);
+        const float cosine = (float)weft_ref_load(dtype, x->b[COS].host, angle);
+        const float sine = (float)weft_ref_load(dtype, x->b[SIN].host, angle);
+        const float a = (float)weft_ref_load(dtype, data, first), b = (float)weft_ref_load(dtype, data, second);
+        weft_ref_store(dtype, data, first, (double)(a * cosine - b * sine));
+        weft_ref_store(dtype, data, second, (double)(a * sine + b * cosine));
+    }
+}
+
+static inline int64_t first_position(const cache_trial *x, int64_t number) {
+    return x->b[POSITIONS].bytes ? ((const int32_t *)x->b[POSITIONS].host)[number] : keys_before(x, number);
+}
+
+/* The cache with the new keys, in copies. */
+static inline void append_here(const cache_trial *x, void *k, void *v) {
+    const weft_attention *p = &x->p;
+    for (int64_t number = 0; number < count_sequences(p); number++) {
+        for (int64_t i = 0; i < keys_new(x, number); i++) {
+            const weft_page_row at = place_of(x, number, keys_before(x, number) + i);
+            const int64_t row = new_row(x, number, i), batch = p->sequences > 0 ? 0 : number;
+            for (int64_t head = 0; head < p->kv_heads && at.page >= 0; head++) {
+                const size_t to_k = weft_row_index(&p->k_strides, at.page, at.row, head);
+                const size_t to_v = weft_row_index(&p->v_strides, at.page, at.row, head);
+                memcpy((uint16_t *)k + to_k,
+                       (const uint16_t *)x->b[K_NEW].host + weft_row_index(&p->cache.k_new_strides, batch, row, head),
+                       (size_t)p->head_dim * 2);
+                memcpy((uint16_t *)v + to_v,
+                       (const uint16_t *)x->b[V_NEW].host + weft_row_index(&p->cache.v_new_strides, batch, row, head),
+                       (size_t)p->head_dim_v * 2);
+                rotate_row(x, k, to_k, first_position(x, number) + i);
+            }
+        }
+    }
+}
+
+/* Whether two elements are the same, or next to each other where a row was rotated: a rounding may go either way. */
+static inline int is_near(weft_dtype dtype, uint16_t a, uint16_t b) {
+    const double difference = weft_ref_load(dtype, &a, 0) - weft_ref_load(dtype, &b, 0);
+    const double size = fabs(weft_ref_load(dtype, &a, 0));
+    return a == b || fabs(difference) <= (dtype == WEFT_FP16 ? 0x1p-10 * size + 0x1p-22 : 0x1p-7 * size + 0x1p-22);
+}
+
+static inline void check_cache(const cache_trial *x, int which, const void *want, const char *what) {
+    const buffer *b = &x->b[which];
+    uint16_t *got = malloc(b->bytes);
+    DEMAND(!got);
+    DEMAND(driver->copy_out(got, b->device, b->bytes));
+    size_t wrong = 0, first = 0;
+    for (size_t i = 0; i < b->bytes / 2; i++) {
+        const uint16_t is = got[i], was = ((const uint16_t *)want)[i];
+        const int near = which == K && x->p.cache.rotary_dim > 0 ? is_near(x->p.dtype, was, is) : is == was;
+        first = wrong == 0 && !near ? i : first;
+        wrong += !near;
+    }
+    CHECK(wrong == 0, "%s: %zu elements are not as they should be, the first is %zu: %04x, not %04x", what, wrong, first,
+          got[first], ((const uint16_t *)want)[first]);
+    memcpy(b->host, got, b->bytes); /* a rounding is no error of what comes from it */
+    free(got);
+}
+
+/* The same attention over plain tensors. */
+typedef struct gathered {
+    weft_attention p;
+    weft_attention_data data;
+    int32_t kv_starts[MOST_SEQUENCES + 1], kv_used[MOST_SEQUENCES];
+    char *bad; /* (batch, columns): keys that are in no page */
+} gathered;
+
+static inline void gather_keys(const cache_trial *x, gathered *g, uint16_t *k, uint16_t *v) {
+    const weft_attention *p = &x->p;
+    const int64_t each = p->sequences > 0 ? g->kv_starts[1] : p->kv_seq;
+    for (int64_t number = 0; number < count_sequences(p); number++) {
+        for (int64_t i = 0; i < keys_before(x, number) + keys_new(x, number); i++) {
+            const weft_page_row at = place_of(x, number, i);
+            const int64_t batch = p->sequences > 0 ? 0 : number, column = p->sequences > 0 ? number * each + i : i;
+            g->bad[number * each + i] = at.page < 0;
+            for (int64_t head = 0; head < p->kv_heads && at.page >= 0; head++) {
+                memcpy(k + weft_row_index(&g->p.k_strides, batch, column, head),
+                       (const uint16_t *)x->b[K].host + weft_row_index(&p->k_strides, at.page, at.row, head),
+                       (size_t)p->head_dim * 2);
+                memcpy(v + weft_row_index(&g->p.v_strides, batch, column, head),
+                       (const uint16_t *)x->b[V].host + weft_row_index(&p->v_strides, at.page, at.row, head),
+                       (size_t)p->head_dim_v * 2);
+            }
+        }
+    }
+}
+
+static inline void rotate_queries(const cache_trial *x, void *q) {
+    const weft_attention *p = &x->p;
+    for (int64_t number = 0; number < count_sequences(p) && p->cache.rotary_dim > 0; number++) {
+        const int64_t begin = p->sequences > 0 ? p->lengths.q_starts[number] : 0;
+        const int64_t end = p->sequences > 0 ? p->lengths.q_starts[number + 1] : p->seq;
+        for (int64_t row = begin; row < end; row++) {
+            const int64_t i = p->mask == WEFT_MASK_NONE ? 0 : row - begin;
+            for (int64_t head = 0; head < p->heads; head++) {
+                rotate_row(x, q, weft_row_index(&p->q_strides, p->sequences > 0 ? 0 : number, row, head),
+                           first_position(x, number) + i);
+            }
+        }
+    }
+}
+
+static inline gathered *gather(const cache_trial *x) {
+    const weft_attention *p = &x->p;
+    gathered *g = calloc(1, sizeof *g);
+    weft_attention plain = *p;
+    weft_message message = {""};
+    DEMAND(!g);
+    memset(&plain.cache, 0, sizeof plain.cache);
+    memset(&plain.k_strides, 0, sizeof plain.k_strides);
+    memset(&plain.v_strides, 0, sizeof plain.v_strides);
+    const int64_t each = p->sequences > 0 ? p->cache.table_stride * p->cache.page : p->kv_seq; /* columns of a sequence */
+    plain.kv_seq = p->sequences > 0 ? p->sequences * each : each;
+    for (int64_t i = 0; i < count_sequences(p); i++) {
+        g->kv_starts[i + 1] = (int32_t)((i + 1) * each);
+        g->kv_used[i] = (int32_t)(keys_before(x, i) + keys_new(x, i));
+    }
+    plain.lengths.kv_starts = p->sequences > 0 ? g->kv_starts : NULL;
+    plain.lengths.kv_used = p->lengths.kv_used ? g->kv_used : NULL;
+    if (resolve_attention(&g->p, &plain, &message)) {
+        fprintf(stderr, "%s\n", message.text);
+        exit(1);
+    }
+    const weft_attention_extents size = weft_attention_sizes(&g->p);
+    uint16_t *k = calloc(size.k, 2), *v = calloc(size.v, 2), *q = malloc(x->b[Q].bytes);
+    g->bad = calloc((size_t)(g->p.batch * g->p.kv_seq), 1);
+    DEMAND(!k || !v || !q || !g->bad);
+    memcpy(q, x->b[Q].host, x->b[Q].bytes);
+    rotate_queries(x, q);
+    gather_keys(x, g, k, v);
+    g->data = (weft_attention_data){.struct_size = sizeof g->data,
+                                    .operation = WEFT_ATTENTION,
+                                    .q = q,
+                                    .k = k,
+                                    .v = v,
+                                    .sinks = x->b[SINKS].host,
+                                    .alibi = x->b[ALIBI].host,
+                                    .bias = x->b[BIAS].host,
+                                    .dropout_seed = 5};
+    return g;
+}
+
+static inline void gathered_free(gathered *g) {
+    free((void *)(uintptr_t)g->data.q);
+    free((void *)(uintptr_t)g->data.k);
+    free((void *)(uintptr_t)g->data.v);
+    free(g->bad);
+    free(g);
+}
+
+static inline int sees_bad(const gathered *g, int64_t batch, int64_t row) {
+    const weft_rows seen = weft_seen_keys(&g->p, batch, row);
+    int bad = 0;
+    for (int64_t key = seen.begin; key < seen.end; key++) {
+        bad |= g->bad[batch * g->p.kv_seq + key];
+    }
+    return bad;
+}
+
+/* What a kernel may be wrong by that rounds every weight once, and then the result. */
+static inline double rounding_of(const gathered *g, int64_t batch, int64_t head, int64_t row, const double *weights,
+                                 const double *exact) {
+    const weft_attention *p = &g->p;
+    const weft_rows keys = weft_seen_keys(p, batch, row);
+    double most = 0, sums[WEFT_MAX_HEAD_DIM] = {0};
+    for (int64_t key = keys.begin; key < keys.end; key++) {
+        const double kept = weft_ref_kept(p, g->data.dropout_seed, batch * p->heads + head, row, key);
+        const size_t v = weft_row_index(&p->v_strides, batch, key, head / (p->heads / p->kv_heads));
+        for (int64_t d = 0; d < p->head_dim_v && kept > 0; d++) {
+            sums[d] += kept * weights[key] * fabs(weft_ref_load(p->dtype, g->data.v, v + (size_t)d));
+        }
+    }
+    for (int64_t d = 0; d < p->head_dim_v; d++) {
+        most = fmax(most, sums[d] + fabs(exact[d]));
+    }
+    return most * (p->dtype == WEFT_FP16 ? 0x1p-11 : 0x1p-8);
+}
+
+/* A row of the output: 0 where it is wrong whatever is allowed. Its error, and what a plain kernel's error allows. */
+static inline int compare_row(const cache_trial *x, const gathered *g, int64_t i, double *weights, float *plain,
+                              double *error, double *allowed) {
+    const weft_attention *p = &g->p;
+    const int64_t row = i % p->seq, head = i / p->seq % p->heads, batch = i / p->seq / p->heads;
+    const size_t at = weft_row_index(&p->o_strides, batch, row, head);
+    const float lse = ((const float *)x->b[LSE].host)[i];
+    double exact[WEFT_MAX_HEAD_DIM], naive[WEFT_MAX_HEAD_DIM];
+    const int is_query = row < weft_attention_rows(p), bad = is_query && sees_bad(g, batch, row);
+    weft_ref_row right = {0, 0};
+    if (is_query && !bad) {
+        right = weft_ref_attention_row(p, &g->data, batch, head, row, weights, exact);
+        weft_ref_attention_row_naive(p, &g->data, batch, head, row, plain, naive);
+    }
+    for (int64_t d = 0; d < p->head_dim_v; d++) {
+        const double got = weft_ref_load(p->dtype, x->b[O].host, at + (size_t)d);
+        if (!is_query || bad) {
+            if (!isnan(got)) {
+                return 0;
+            }
+            continue;
+        }
+        if (!isfinite(got)) {
+            return 0;
+        }
+        *error = fmax(*error, fabs(got - exact[d]));
+        *allowed = fmax(*allowed, 2 * fabs(naive[d] - exact[d]));
+    }
+    if (!is_query || bad) {
+        return isnan(lse);
+    }
+    *allowed = fmax(*allowed, rounding_of(g, batch, head, row, weights, exact));
+    const double near = x->p.cache.rotary_dim > 0 ? 2e-3 : 1e-4; /* a rotated query may be rounded the other way */
+    if (!(right.lse == -INFINITY ? lse == -INFINITY : fabs((double)lse - right.lse) <= near * fmax(1, fabs(right.lse)))) {
+        return 0;
+    }
+    const float *max = x->b[MAX].bytes ? x->b[MAX].host : NULL;
+    return !max || (right.max == -INFINITY ? max[i] == -INFINITY
+                                           : fabs((double)max[i] - right.max) <= near * fmax(1, fabs(right.max)));
+}
+
+static inline void compare_output(const cache_trial *x, const char *what) {
+    gathered *g = gather(x);
+    double *weights = malloc((size_t)g->p.kv_seq * sizeof *weights);
+    float *plain = malloc((size_t)g->p.kv_seq * sizeof *plain);
+    int64_t wrong = 0, first = -1;
+    double error = 0, allowed = 0;
+    for (int64_t i = 0; i < g->p.batch * g->p.heads * g->p.seq; i++) {
+        const int right = compare_row(x, g, i, weights, plain, &error, &allowed);
+        first = wrong == 0 && !right ? i : first;
+        wrong += !right;
+    }
+    worst = fmax(worst, error > 0 ? error / allowed : 0);
+    CHECK(wrong == 0 && error <= allowed, "%s: %lld rows are wrong, the first is %lld; error %g, allowed %g", what,
+          (long long)wrong, (long long)first, error, allowed);
+    free(weights);
+    free(plain);
+    gathered_free(g);
+}
+
+/* ---- runs ---- */
+
+static inline weft_attention_data data_of(const cache_trial *x) {
+    const weft_attention *a = &x->asked;
+    const int32_t bits[] = {WEFT_STARTS, WEFT_KV_STARTS, WEFT_Q_USED, WEFT_KV_USED, WEFT_KV_PAD};
+    const int32_t *brought[5];
+    for (int i = 0; i < 5; i++) {
+        brought[i] = a->extras & bits[i] ? (const int32_t *)(uintptr_t)x->there[i] : NULL;
+    }
+    weft_pairs pairs = {0, 0, 0, 0, 0};
+    for (int i = 0; i < WEFT_PAIR_ARRAYS; i++) {
+        const void *mask = a->extras & (i == 4 ? WEFT_TREE : WEFT_BLOCKS) ? (const void *)(uintptr_t)x->pairs[i] : NULL;
+        memcpy((const void **)(void *)&pairs + i, &mask, sizeof mask);
+    }
+    return (weft_attention_data){.struct_size = sizeof(weft_attention_data),
+                                 .operation = WEFT_ATTENTION,
+                                 .q = buffer_there(x, Q),
+                                 .k = buffer_there(x, K),
+                                 .v = buffer_there(x, V),
+                                 .o = (void *)(uintptr_t)x->b[O].device,
+                                 .lse = (float *)(uintptr_t)x->b[LSE].device,
+                                 .sinks = buffer_there(x, SINKS),
+                                 .alibi = buffer_there(x, ALIBI),
+                                 .bias = buffer_there(x, BIAS),
+                                 .max = (float *)(uintptr_t)x->b[MAX].device,
+                                 .lengths = {brought[0], brought[1], brought[2], brought[3], brought[4]},
+                                 .dropout_seed = 5,
+                                 .pairs = pairs,
+                                 .cache = {.table = buffer_there(x, TABLE),
+                                           .k_new = buffer_there(x, K_NEW),
+                                           .v_new = buffer_there(x, V_NEW),
+                                           .new_starts = a->cache.new_starts ? NULL : buffer_there(x, NEW_STARTS),
+                                           .cos = buffer_there(x, COS),
+                                           .sin = buffer_there(x, SIN),
+                                           .positions = buffer_there(x, POSITIONS)}};
+}
+
+/* Runs a plan of the problem, and looks at all that it left. */
+static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const char *kernel, const char *what) {
+    weft_message message = {""};
+    weft_plan *plan = plan_new(&x->asked, s, kernel);
+    weft_attention_data data = data_of(x);
+    for (int i = 0; i < BUFFERS; i++) {
+        buffer_send(&x->b[i]);
+    }
+    void *k = malloc(x->b[K].bytes), *v = malloc(x->b[V].bytes);
+    DEMAND(!k || !v);
+    memcpy(k, x->b[K].host, x->b[K].bytes);
+    memcpy(v, x->b[V].host, x->b[V].bytes);
+    append_here(x, k, v);
+    CHECK(weft_plan_run(plan, &data, &message) == WEFT_OK, "%s: %s", what, message.text);
+    check_cache(x, K, k, what);
+    check_cache(x, V, v, what);
+    for (int i = O; i <= MAX; i++) {
+        DEMAND(x->b[i].bytes ? driver->copy_out(x->b[i].host, x->b[i].device, x->b[i].bytes) : 0);
+    }
+    compare_output(x, what);
+    runs++;
+    free(k);
+    free(v);
+    weft_plan_destroy(plan);
+}
+
+#endif
