@@ -1,4 +1,5 @@
 /* What the fake driver does when an attention kernel is launched: the same, in plain C, from the same parameters. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,8 @@ static int run_walk(unsigned workers, const weft_attention *problem, const weft_
                 const size_t at = weft_row_index(&problem->o_strides, visit.tile.batch, row, head);
                 const int64_t number = (visit.tile.batch * problem->heads + head) * problem->seq + row;
                 for (int64_t d = 0; d < problem->head_dim_v; d++) {
-                    weft_ref_store(problem->dtype, data->o, at + (size_t)d, out[d]);
+                    /* As the kernel: a key on no page makes the row NaN, also where dropout leaves nothing of it. */
+                    weft_ref_store(problem->dtype, data->o, at + (size_t)d, isnan(of.lse) ? NAN : out[d]);
                 }
                 if (data->lse) {
                     data->lse[number] = (float)of.lse;
