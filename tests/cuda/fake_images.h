@@ -23,6 +23,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"study_bf16_general", "p"},
     {"study_fp16_general", "q"},
     {"study_append", "a"},
+    {"decode_bf16", "d"},
+    {"decode_fp16", "e"},
     {"study_backward_bf16", "v"},
     {"study_backward_fp16", "w"},
     {"hopper_backward_bf16_sm90a", "z"},

@@ -58,7 +58,8 @@ struct decode_deal {
         count(p);
     }
 
-    __device__ __forceinline__ void set(decode_run &run, int place, int sequence, int tile, int number, int runs_of, int from, int to) {
+    __device__ __forceinline__ void set(decode_run &run, int place, int sequence, int tile, int number, int runs_of,
+                                        int from, int to) {
         run.place = place;
         run.sequence = sequence;
         run.tile = tile;
@@ -74,7 +75,8 @@ struct decode_deal {
         if (p.alike) {
             const int sequence = (int)weft_divide(place, &p.by_runs), within = place - sequence * (int)p.by_runs.value;
             const int number = (int)weft_divide(within, &p.by_tiles);
-            set(run, place, sequence, within - number * tiles, number, (int)p.by_runs.value / tiles, p.first, p.first + p.leaves);
+            set(run, place, sequence, within - number * tiles, number, (int)p.by_runs.value / tiles, p.first,
+                p.first + p.leaves);
             return sequence < p.runs.sequences.count;
         }
         for (;;) {
@@ -90,7 +92,8 @@ struct decode_deal {
                 const int who = __ffs((int)behind) - 1, of = __shfl_sync(~0u, runs, who);
                 const int within = place - before - __shfl_sync(~0u, until, who) + of * tiles;
                 const int number = (int)weft_divide(within, &p.by_tiles);
-                set(run, place, base + who, within - number * tiles, number, of, __shfl_sync(~0u, begin, who), __shfl_sync(~0u, end, who));
+                set(run, place, base + who, within - number * tiles, number, of, __shfl_sync(~0u, begin, who),
+                    __shfl_sync(~0u, end, who));
                 return true;
             }
             before += __shfl_sync(~0u, until, 31);
@@ -119,8 +122,8 @@ struct decode_deal {
         }
         const int who = sequence - base;
         const int ahead = decode_sum((int)(threadIdx.x % 32) < who ? runs : 0);
-        set(run, before + ahead * tiles + tile, sequence, tile, 0, __shfl_sync(~0u, runs, who), __shfl_sync(~0u, begin, who),
-            __shfl_sync(~0u, end, who));
+        set(run, before + ahead * tiles + tile, sequence, tile, 0, __shfl_sync(~0u, runs, who),
+            __shfl_sync(~0u, begin, who), __shfl_sync(~0u, end, who));
     }
 };
 

@@ -22,6 +22,9 @@ enum { MAIN = 0, MERGE = 1 };
  * ones from waiting for long. */
 enum { MOST_ROWS = 64, RUNS = 1 };
 
+/* CTAs that share the keys of a tile in the Hopper kernel, at most. */
+enum { WEFT_HOPPER_SPLIT = 8 };
+
 enum {
     KNOWN = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_ALIBI |
             WEFT_HAS_OTHER_DIM | WEFT_HAS_CACHE
@@ -84,7 +87,7 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     }
     if (lacks || knobs->precise || p->sequences > 0) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s",
-                         lacks             ? lacks
+                         lacks            ? lacks
                          : knobs->precise ? "precise math"
                                           : "packed batches");
     }
@@ -115,6 +118,21 @@ static weft_status check(const weft_attention *p, const weft_schedule *s, const 
     return WEFT_OK;
 }
 
+/* Whether the problem is better off here than with the families behind. What they lack (caches; keys of a sequence that
+ * several CTAs share, but for plain tensors on Hopper) decides, and else what was measured: docs/lab/decode.md. */
+static int suits(const weft_plan *plan, const weft_cuda_device *device) {
+    const weft_attention *p = &plan->attention;
+    const int64_t rows = rows_of(p), tiles = p->batch * p->kv_heads, sms = device->multiprocessors;
+    const int is_named = plan->device.kernel && strncmp(plan->device.kernel, "decode", 6) == 0;
+    if (is_named || (weft_attention_asks(p) & WEFT_HAS_CACHE)) {
+        return 1;
+    }
+    if (device->capability != 90 || varies(p)) {
+        return rows <= 16 || 2 * tiles < sms;
+    }
+    return p->kv_seq >= 2048 && (rows <= 16 || (rows <= 32 && WEFT_HOPPER_SPLIT * tiles < sms));
+}
+
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                           weft_cuda_choice *choice, weft_message *why) {
     const weft_attention *p = &plan->attention;
@@ -122,6 +140,9 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     const weft_decode_variant *v = status ? NULL : find(p, &plan->schedule, device);
     if (status) {
         return status;
+    }
+    if (v && !suits(plan, device)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it is for few queries over many keys");
     }
     if (!v) {
         return weft_fail(why, WEFT_UNSUPPORTED,

@@ -9,11 +9,10 @@
 #include "cuda/decode/merge.cuh"
 #include "cuda/decode/sweep.cuh"
 
-
 /* What the lanes' rows see. */
 template <class S>
-static __device__ __forceinline__ void decode_see(const weft_decode_params &p, const decode_run &run, const weft_sequence &s,
-                                                  const decode_keys &keys, decode_rows<S> &rows) {
+static __device__ __forceinline__ void decode_see(const weft_decode_params &p, const decode_run &run,
+                                                  const weft_sequence &s, const decode_keys &keys, decode_rows<S> &rows) {
     const int lane = (int)(threadIdx.x % 32), kv_head = run.tile / p.tiles, tile = run.tile - kv_head * p.tiles;
     const int count = (int)(s.rows.end - s.rows.begin) * p.group;
     rows.from = 0;
@@ -37,7 +36,8 @@ static __device__ __forceinline__ void decode_see(const weft_decode_params &p, c
             if (p.alibi) {
                 const int head = kv_head * p.group + index - query * p.group;
                 rows.slope[i] = 1.4426950408889634f * p.alibi[run.sequence * p.alibi_stride + head];
-                rows.at[i] = (float)(weft_band_position(&p.runs.band, &s, s.rows.begin + query) + s.columns.begin - keys.origin);
+                rows.at[i] =
+                    (float)(weft_band_position(&p.runs.band, &s, s.rows.begin + query) + s.columns.begin - keys.origin);
             }
             rows.from = max(rows.from, rows.begin[i]);
             rows.to = min(rows.to, rows.end[i]);
@@ -52,8 +52,9 @@ static __device__ __forceinline__ void decode_see(const weft_decode_params &p, c
 
 /* Q as the right operand: of row lane / 4 of each side. */
 template <class S>
-static __device__ __forceinline__ void decode_queries(const weft_decode_params &p, const decode_run &run, const weft_sequence &s,
-                                                      const decode_keys &keys, uint32_t (&q)[S::slices][S::sides][2]) {
+static __device__ __forceinline__ void decode_queries(const weft_decode_params &p, const decode_run &run,
+                                                      const weft_sequence &s, const decode_keys &keys,
+                                                      uint32_t (&q)[S::slices][S::sides][2]) {
     const int lane = (int)(threadIdx.x % 32), kv_head = run.tile / p.tiles, tile = run.tile - kv_head * p.tiles;
     const int count = (int)(s.rows.end - s.rows.begin) * p.group;
 #pragma unroll
@@ -72,9 +73,10 @@ static __device__ __forceinline__ void decode_queries(const weft_decode_params &
                 const int element = 16 * i + 8 * half + 2 * (lane % 4);
                 uint32_t two = 0;
                 if (there && (keys.whole || element < p.head_dim)) {
-                    two = S::fresh && p.rotary_dim
-                              ? decode_turn_two<S>(p, row, element, keys.position + keys.fresh + (p.rotary_moves ? query : 0))
-                              : *(const uint32_t *)(row + 2 * element);
+                    two =
+                        S::fresh && p.rotary_dim
+                            ? decode_turn_two<S>(p, row, element, keys.position + keys.fresh + (p.rotary_moves ? query : 0))
+                            : *(const uint32_t *)(row + 2 * element);
                 }
                 q[i][side][half] = two;
             }
@@ -82,9 +84,9 @@ static __device__ __forceinline__ void decode_queries(const weft_decode_params &
     }
 }
 
-/* The warps' sums to shared memory, transposed back: rows of S::sum_row floats, then each warp's largest scores and sums. */
-template <class S>
-static __device__ __forceinline__ void decode_put(float *shared, int warp, decode_sums<S> &sums) {
+/* The warps' sums to shared memory, transposed back: rows of S::sum_row floats, then each warp's largest scores and sums.
+ */
+template <class S> static __device__ __forceinline__ void decode_put(float *shared, int warp, decode_sums<S> &sums) {
     const int lane = (int)(threadIdx.x % 32);
     float *stats = shared + WEFT_DECODE_WARPS * S::rows * S::sum_row + warp * 2 * S::rows;
 #pragma unroll
@@ -112,8 +114,7 @@ static __device__ __forceinline__ void decode_put(float *shared, int warp, decod
 }
 
 /* A thread's columns of the leaf. */
-template <class S>
-static __device__ __forceinline__ void decode_take(const float *shared, decode_node<S::columns> &leaf) {
+template <class S> static __device__ __forceinline__ void decode_take(const float *shared, decode_node<S::columns> &leaf) {
     const int row = (int)threadIdx.x / S::row_threads, part = (int)threadIdx.x % S::row_threads;
     const float *stats = shared + WEFT_DECODE_WARPS * S::rows * S::sum_row + 2 * row;
     leaf.max = -INFINITY;
@@ -171,7 +172,8 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         const auto load = [&](int block, int stage, decode_where where) {
             if (block < blocks) {
                 wrong = (wrong & ~(0xffffull << 16 * stage)) | (uint64_t)decode_wrong(keys, where) << 16 * stage;
-                decode_load<S>(p, keys, key_of(block), where, ring_at + stage * S::stage_bytes, ring + stage * S::stage_bytes);
+                decode_load<S>(p, keys, key_of(block), where, ring_at + stage * S::stage_bytes,
+                               ring + stage * S::stage_bytes);
             }
             cp_async_commit();
         };
@@ -184,7 +186,8 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         decode_queries<S>(p, run, s, keys, rows.q);
         decode_see<S>(p, run, s, keys, rows);
         decode_sums<S> sums;
-        decode_node<S::columns> leaf, low[S::low_levels + 1], high[28]; /* what waits: in registers, and in the thread's memory */
+        decode_node<S::columns> leaf, low[S::low_levels + 1],
+            high[28]; /* what waits: in registers, and in the thread's memory */
         uint32_t low_waiting = 0, high_waiting = 0;
         int stage = 0;
 #pragma unroll 1
@@ -194,8 +197,8 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
             }
             cp_async_wait<S::stages - 1>();
             __syncwarp();
-            decode_block<S>(p, rows, key_of(block), (uint32_t)(wrong >> 16 * stage) & 0xffff, ring_at + stage * S::stage_bytes,
-                            sums);
+            decode_block<S>(p, rows, key_of(block), (uint32_t)(wrong >> 16 * stage) & 0xffff,
+                            ring_at + stage * S::stage_bytes, sums);
             __syncwarp();
             load(block + S::stages, stage, next);
             next = decode_find(p, keys, key_of(block + S::stages + 1));

@@ -9,15 +9,15 @@ struct decode_keys {
     const char *k, *v; /* of the kv head, in bytes from here on */
     int64_t k_page, v_page, k_row, v_row;
     int batch;
-    int origin;     /* column of key 0 */
-    int begin, end; /* keys that count */
-    int fresh;      /* the first that is appended, or end */
+    int origin;                /* column of key 0 */
+    int begin, end;            /* keys that count */
+    int fresh;                 /* the first that is appended, or end */
     const char *k_new, *v_new; /* as if key 0 were there */
     int64_t k_new_row, v_new_row;
-    int position;   /* of key 0, for rotation: keys from `fresh` on only */
-    bool writes;    /* appended keys are stored by this CTA */
-    bool by_row;    /* pages are not of whole blocks */
-    bool whole;     /* rows are as long as the variant's */
+    int position; /* of key 0, for rotation: keys from `fresh` on only */
+    bool writes;  /* appended keys are stored by this CTA */
+    bool by_row;  /* pages are not of whole blocks */
+    bool whole;   /* rows are as long as the variant's */
 };
 
 /* Where a block of 16 keys begins, and what is wrong with it. Where pages are of whole blocks all its rows are in one, and
@@ -62,7 +62,8 @@ static __device__ __forceinline__ float decode_turned(const weft_decode_params &
 
 /* Elements `element` and the next of a row that is to be turned, as they are in memory. */
 template <class S>
-static __device__ __forceinline__ uint32_t decode_turn_two(const weft_decode_params &p, const char *row, int element, int position) {
+static __device__ __forceinline__ uint32_t decode_turn_two(const weft_decode_params &p, const char *row, int element,
+                                                           int position) {
     const uint32_t two = *(const uint32_t *)(row + 2 * element);
     if (element >= p.rotary_dim) {
         return two;
@@ -83,7 +84,8 @@ static __device__ __forceinline__ uint32_t decode_turn_two(const weft_decode_par
 
 /* Appended keys of a block: turned, put to shared memory and, by one CTA for each key, to the cache. */
 template <class S>
-static __device__ __noinline__ void decode_append(const weft_decode_params &p, const decode_keys &keys, int key, unsigned char *to) {
+static __device__ __noinline__ void decode_append(const weft_decode_params &p, const decode_keys &keys, int key,
+                                                  unsigned char *to) {
     const int lane = (int)(threadIdx.x % 32);
     for (int i = 0; i < WEFT_DECODE_BLOCK; i++) {
         if (key + i < keys.fresh || key + i >= keys.end) {
@@ -117,11 +119,12 @@ static __device__ __noinline__ void decode_append(const weft_decode_params &p, c
 
 /* Starts copying the block of keys key .. key + 15 to `to`. */
 template <class S>
-static __device__ __forceinline__ void decode_load(const weft_decode_params &p, const decode_keys &keys, int key, decode_where where,
-                                                   uint32_t to, unsigned char *shared) {
+static __device__ __forceinline__ void decode_load(const weft_decode_params &p, const decode_keys &keys, int key,
+                                                   decode_where where, uint32_t to, unsigned char *shared) {
     constexpr int lanes = S::chunks % 16 ? 8 : 16, at_once = 32 / lanes; /* chunks of a row, and rows, at a time */
     const int lane = (int)(threadIdx.x % 32), first = lane / lanes, chunk = lane % lanes;
-    const bool whole = key >= keys.begin && key + WEFT_DECODE_BLOCK <= keys.fresh && keys.whole && where.page >= 0 && !keys.by_row;
+    const bool whole =
+        key >= keys.begin && key + WEFT_DECODE_BLOCK <= keys.fresh && keys.whole && where.page >= 0 && !keys.by_row;
     if (whole) {
         const char *k = keys.k + (where.page * keys.k_page + (where.row + first) * keys.k_row + 16 * chunk);
         const char *v = keys.v + (where.page * keys.v_page + (where.row + first) * keys.v_row + 16 * chunk);
@@ -147,7 +150,8 @@ static __device__ __forceinline__ void decode_load(const weft_decode_params &p, 
         const char *v = keys.v + (there ? page * keys.v_page + in * keys.v_row : 0);
         for (int i = chunk; i < S::chunks; i += lanes) {
             const uint32_t place = to + decode_place<S>(row, i);
-            if (!S::fresh || key + row < keys.fresh || key + row >= keys.end) { /* what is appended is put there otherwise */
+            if (!S::fresh || key + row < keys.fresh ||
+                key + row >= keys.end) { /* what is appended is put there otherwise */
                 cp_async_16(place, k + 16 * i, there && 8 * i < p.head_dim);
                 cp_async_16(place + S::block_bytes, v + 16 * i, there && 8 * i < p.head_dim_v);
             }

@@ -1,4 +1,5 @@
-/* The launch that merges what runs of one sequence left: a CTA for each row, its warps side by side on parts of the tree. */
+/* The launch that merges what runs of one sequence left: a CTA for each row, its warps side by side on parts of the tree.
+ */
 #ifndef WEFT_CUDA_DECODE_MERGE_CUH
 #define WEFT_CUDA_DECODE_MERGE_CUH
 
@@ -8,10 +9,11 @@
 enum { WEFT_DECODE_EIGHT = 8 };
 static_assert(WEFT_DECODE_MERGE_WARPS == WEFT_DECODE_EIGHT, "what warps leave is merged at once");
 
-/* Merges nodes first .. first + 7 of a level, of which those from `from` to `to` - 1 are there, into the first. `first` is a
- * multiple of 8. */
+/* Merges nodes first .. first + 7 of a level, of which those from `from` to `to` - 1 are there, into the first. `first` is
+ * a multiple of 8. */
 template <int COUNT>
-static __device__ __forceinline__ void decode_merge_eight(decode_node<COUNT> (&nodes)[WEFT_DECODE_EIGHT], int first, int from, int to) {
+static __device__ __forceinline__ void decode_merge_eight(decode_node<COUNT> (&nodes)[WEFT_DECODE_EIGHT], int first,
+                                                          int from, int to) {
 #pragma unroll
     for (int apart = 1; apart < WEFT_DECODE_EIGHT; apart *= 2) { /* pairs, pairs of pairs, ... */
 #pragma unroll
@@ -43,9 +45,10 @@ static __device__ __forceinline__ void decode_read(decode_node<COUNT> &node, con
 }
 
 template <class S> static __device__ __forceinline__ void decode_merge_runs(const weft_decode_params &p) {
-    constexpr int threads = S::depth % 128 ? 16 : 32, count = S::depth / threads; /* that share the row, and columns of each */
-    __shared__ float2 stats[WEFT_DECODE_MERGE_WARPS];
-    __shared__ __align__(16) float sums[WEFT_DECODE_MERGE_WARPS][S::depth];
+    constexpr int threads = S::depth % 128 ? 16 : 32,
+                  count = S::depth / threads; /* that share the row, and columns of each */
+    static __shared__ float2 stats[WEFT_DECODE_MERGE_WARPS];
+    static __shared__ __align__(16) float sums[WEFT_DECODE_MERGE_WARPS][S::depth];
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane % threads;
     const int row = (int)(blockIdx.x % S::rows), rest = (int)(blockIdx.x / S::rows), tiles = (int)p.runs.tiles;
     decode_deal deal(p); /* lengths are older than the launch before */
@@ -93,8 +96,8 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
         if (lane < threads) {
 #pragma unroll
             for (int i = 0; i < count; i += 4) {
-                *(float4 *)&sums[warp][4 * part + i * threads] =
-                    make_float4(nodes[0].columns[i], nodes[0].columns[i + 1], nodes[0].columns[i + 2], nodes[0].columns[i + 3]);
+                *(float4 *)&sums[warp][4 * part + i * threads] = make_float4(
+                    nodes[0].columns[i], nodes[0].columns[i + 1], nodes[0].columns[i + 2], nodes[0].columns[i + 3]);
             }
         }
     }

@@ -11,9 +11,9 @@
 #include "weft/order/runs.h"
 
 enum {
-    WEFT_DECODE_WARPS = 4,                              /* of a CTA; each has a part of every leaf */
-    WEFT_DECODE_KEYS = WEFT_LEAF / WEFT_DECODE_WARPS,   /* of a leaf that a warp has */
-    WEFT_DECODE_BLOCK = 16,                             /* keys that a warp loads and multiplies at a time */
+    WEFT_DECODE_WARPS = 4,                            /* of a CTA; each has a part of every leaf */
+    WEFT_DECODE_KEYS = WEFT_LEAF / WEFT_DECODE_WARPS, /* of a leaf that a warp has */
+    WEFT_DECODE_BLOCK = 16,                           /* keys that a warp loads and multiplies at a time */
     WEFT_DECODE_BLOCKS = WEFT_DECODE_KEYS / WEFT_DECODE_BLOCK,
     WEFT_DECODE_MERGE_WARPS = 8
 };
@@ -28,7 +28,7 @@ typedef struct weft_decode_params {
     int32_t seq, heads, kv_heads; /* queries of the tensor's batch */
     int32_t group;                /* heads / kv_heads; rows of a kv head are (query, head), the head fastest */
     weft_divisor by_group;
-    int32_t tiles;    /* of rows, for each kv head */
+    int32_t tiles;                /* of rows, for each kv head */
     int32_t head_dim, head_dim_v; /* at most the variant's, multiples of 8 */
     int32_t packed;
     float scale; /* to base 2, or with a cap: to the argument of its tanh */
@@ -37,7 +37,7 @@ typedef struct weft_decode_params {
     int64_t alibi_stride;
     weft_pages pages;
     weft_runs runs;
-    int32_t alike;         /* 1: sequences are like the one below, and what it has is known */
+    int32_t alike; /* 1: sequences are like the one below, and what it has is known */
     weft_sequence sequence;
     weft_rows seen;        /* by its first query */
     int32_t first, leaves; /* from `first` on */
@@ -61,9 +61,9 @@ typedef struct weft_decode_variant {
     const char *main, *append, *merge; /* the entry points; `append` is the main one for new keys and rotation */
     const char *module;
     weft_dtype dtype;
-    int32_t depth;  /* head dims up to this one */
-    int32_t rows;   /* of a tile: 8 or 16 */
-    int32_t ctas;   /* that fit an SM */
+    int32_t depth; /* head dims up to this one */
+    int32_t rows;  /* of a tile: 8 or 16 */
+    int32_t ctas;  /* that fit an SM */
     int32_t shared_bytes;
 } weft_decode_variant;
 
@@ -74,9 +74,9 @@ typedef struct weft_decode_variant {
 #define WEFT_DECODE_SHARED_BYTES(depth, rows, stages)                                                                      \
     (WEFT_DECODE_RING_BYTES(depth, stages) + WEFT_DECODE_WARPS * (rows) * (WEFT_DECODE_SUM_ROW(depth) + 2) * 4)
 
-#define WEFT_DECODE_VARIANT(symbol, module, DTYPE, depth, rows, stages, ctas)                                      \
+#define WEFT_DECODE_VARIANT(symbol, module, DTYPE, depth, rows, stages, ctas)                                              \
     {                                                                                                                      \
-#symbol "_main", #symbol "_append", #symbol "_merge", #module, WEFT_##DTYPE, depth, rows, ctas,                              \
+#symbol "_main", #symbol "_append", #symbol "_merge", #module, WEFT_##DTYPE, depth, rows, ctas,                    \
             WEFT_DECODE_SHARED_BYTES(depth, rows, stages)                                                                  \
     }
 

@@ -27,8 +27,10 @@ template <int DTYPE, int DEPTH, int ROWS, int STAGES, bool FRESH> struct decode_
     static constexpr int sum_row = WEFT_DECODE_SUM_ROW(DEPTH);
     static constexpr int columns = ROWS * DEPTH / threads; /* of a row that a thread merges, four at a time */
     static constexpr int row_threads = DEPTH / columns;    /* that share a row */
-    static constexpr int low_levels = /* of the tree, in registers */
-        ROWS == 8 && DEPTH <= 128 ? (FRESH && DEPTH == 64 ? 1 : 3) : DEPTH == 64 ? 1 : 0;
+    static constexpr int low_levels =                      /* of the tree, in registers */
+        ROWS == 8 && DEPTH <= 128 ? (FRESH && DEPTH == 64 ? 1 : 3)
+        : DEPTH == 64             ? 1
+                                  : 0;
     static_assert(columns % 4 == 0 && DEPTH % 64 == 0, "");
 };
 

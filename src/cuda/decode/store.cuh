@@ -5,8 +5,8 @@
 #include "cuda/decode/load.cuh"
 
 template <class S>
-static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_params &p, const weft_sequence &s, int sequence,
-                                                             int kv_head, bool writes) {
+static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_params &p, const weft_sequence &s,
+                                                             int sequence, int kv_head, bool writes) {
     decode_keys keys;
     const weft_sequences *all = &p.runs.sequences;
     keys.batch = p.packed ? 0 : sequence;
@@ -33,8 +33,10 @@ static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_p
                                               : (int)(all->keys - all->append);
         keys.fresh = max(min(used, keys.end), keys.begin);
         const int64_t first = (starts ? max(starts[sequence], 0) : 0) - keys.fresh;
-        keys.k_new = (const char *)p.k_new + 2 * (keys.batch * p.k_new_strides.batch + first * p.k_new_strides.seq + kv_head * p.k_new_strides.head);
-        keys.v_new = (const char *)p.v_new + 2 * (keys.batch * p.v_new_strides.batch + first * p.v_new_strides.seq + kv_head * p.v_new_strides.head);
+        keys.k_new = (const char *)p.k_new + 2 * (keys.batch * p.k_new_strides.batch + first * p.k_new_strides.seq +
+                                                  kv_head * p.k_new_strides.head);
+        keys.v_new = (const char *)p.v_new + 2 * (keys.batch * p.v_new_strides.batch + first * p.v_new_strides.seq +
+                                                  kv_head * p.v_new_strides.head);
     }
     if (S::fresh && p.rotary_dim && p.positions) {
         keys.position = p.positions[sequence] - keys.fresh;
@@ -44,8 +46,8 @@ static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_p
 
 /* A thread's columns of a row: 4 part .. + 3, and so on every 4 times as many threads as share the row. */
 template <class S, int COUNT>
-static __device__ __forceinline__ void decode_store(const weft_decode_params &p, const weft_sequence &s, int batch, int tile, int row,
-                                                    int part, const decode_node<COUNT> &node) {
+static __device__ __forceinline__ void decode_store(const weft_decode_params &p, const weft_sequence &s, int batch,
+                                                    int tile, int row, int part, const decode_node<COUNT> &node) {
     constexpr int threads = S::depth / COUNT;
     const int kv_head = tile / p.tiles, index = tile % p.tiles * S::rows + row;
     const int query = (int)weft_divide(index, &p.by_group), head = kv_head * p.group + index - query * p.group;
@@ -55,7 +57,7 @@ static __device__ __forceinline__ void decode_store(const weft_decode_params &p,
     float sum = node.sum, max = node.max;
     if (p.sinks) {
         const float sink = 1.4426950408889634f * p.sinks[head];
-        if (max == -INFINITY) { /* sums are 0 */
+        if (sum == 0) { /* no key is seen */
             max = sink;
             sum = 1;
         } else {

@@ -37,8 +37,8 @@ template <class S> struct decode_sums {
 
 /* Scores to base 2: capped, lowered by distance, hidden. `wrong` has a bit for each key whose page there is none of. */
 template <class S>
-static __device__ __forceinline__ void decode_scores(const weft_decode_params &p, const decode_rows<S> &rows, int key, uint32_t wrong,
-                                                     float (&s)[S::sides][4]) {
+static __device__ __forceinline__ void decode_scores(const weft_decode_params &p, const decode_rows<S> &rows, int key,
+                                                     uint32_t wrong, float (&s)[S::sides][4]) {
     const int lane = (int)(threadIdx.x % 32), mine = key + lane / 4;
     const bool all = key >= rows.from && key + WEFT_DECODE_BLOCK <= rows.to;
 #pragma unroll
@@ -90,8 +90,8 @@ static __device__ __forceinline__ void decode_scores(const weft_decode_params &p
 
 /* Adds a block of 16 keys that is in shared memory at `at`. */
 template <class S>
-static __device__ __forceinline__ void decode_block(const weft_decode_params &p, const decode_rows<S> &rows, int key, uint32_t wrong,
-                                                    uint32_t at, decode_sums<S> &sums) {
+static __device__ __forceinline__ void decode_block(const weft_decode_params &p, const decode_rows<S> &rows, int key,
+                                                    uint32_t wrong, uint32_t at, decode_sums<S> &sums) {
     const int lane = (int)(threadIdx.x % 32);
     float s[S::sides][4] = {}, odd[S::sides][4] = {}; /* two sums at a time: a product waits for the one before it */
 #pragma unroll

@@ -27,6 +27,7 @@ using std::min;
 #define __shared__ __thread
 #define __grid_constant__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 
@@ -74,6 +75,22 @@ static inline float __uint_as_float(uint32_t bits) {
     return value;
 }
 
+struct alignas(8) uint2 {
+    uint32_t x, y;
+};
+
+static inline uint2 make_uint2(uint32_t x, uint32_t y) {
+    return uint2{x, y};
+}
+
+static inline float2 make_float2(float x, float y) {
+    return float2{x, y};
+}
+
+static inline float4 make_float4(float x, float y, float z, float w) {
+    return float4{x, y, z, w};
+}
+
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
     return uint4{x, y, z, w};
 }
@@ -84,6 +101,7 @@ extern __shared__ unsigned char emulated_shared[];
 #define study_shared  emulated_shared
 #define hopper_shared emulated_shared
 #define gemm_shared   emulated_shared
+#define decode_shared emulated_shared
 static inline size_t __cvta_generic_to_shared(const void *p) {
     return (size_t)((const unsigned char *)p - emulated_shared);
 }
@@ -122,12 +140,38 @@ static inline int emulated_from_xor(int lane, int mask) {
     return lane ^ mask;
 }
 
+static inline int emulated_from_below(int lane, int distance) {
+    return lane < distance ? lane : lane - distance;
+}
+
+template <class T> static inline T __shfl_up_sync(uint32_t, T value, int distance) {
+    return emulated_exchange<emulated_from_below>(value, distance);
+}
+
 template <class T> static inline T __shfl_sync(uint32_t, T value, int lane) {
     return emulated_exchange<emulated_from_lane>(value, lane);
 }
 
 template <class T> static inline T __shfl_xor_sync(uint32_t, T value, int mask) {
     return emulated_exchange<emulated_from_xor>(value, mask);
+}
+
+static inline uint32_t __ballot_sync(uint32_t, bool value) {
+    uint32_t mine = value;
+    emulated_meet(&mine, [](void *const *all) {
+        uint32_t bits = 0;
+        for (int i = 0; i < 32; i++) {
+            bits |= *(const uint32_t *)all[i] << i;
+        }
+        for (int i = 0; i < 32; i++) {
+            *(uint32_t *)all[i] = bits;
+        }
+    });
+    return mine;
+}
+
+static inline int __ffs(int bits) {
+    return __builtin_ffs(bits);
 }
 
 static inline bool __any_sync(uint32_t, bool value) {
