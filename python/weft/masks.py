@@ -100,10 +100,27 @@ def _starts(indices: Tensor) -> Tensor:
     return torch.cat([ends[:1], edges, ends[1:]]).int()
 
 
+def _in_static_cache(batch: int, q_length: int, kv_length: int, q_offset: Tensor, parts: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """What queries see of a cache of a fixed length, of which q_offset + q_length keys are there: nobody has to wait for the number."""
+    if "causal" not in parts or parts.keys() - {"causal", "left", "chunk"}:
+        return None
+    used = (q_offset.reshape(1) + q_length).clamp(max=kv_length).to(torch.int32).expand(batch).contiguous()
+    seen: Dict[str, Any] = {"causal": True, "kv_used": used}
+    if "left" in parts:
+        seen["window"] = (parts["left"] - 1, -1)
+    if "chunk" in parts:
+        seen["chunk"] = parts["chunk"]
+    return seen
+
+
 def _seen(batch: int, q_length: int, kv_length: int, q_offset: Any, kv_offset: int, function: Any,
           padding: Optional[Tensor]) -> Optional[Dict[str, Any]]:  # fmt: skip
     """What queries see, as arguments of weft.attention(); None: only a dense mask says it."""
-    parts = None if isinstance(q_offset, Tensor) else _parts(function)
+    parts = _parts(function)
+    if isinstance(q_offset, Tensor) or isinstance(kv_offset, Tensor):
+        if parts is not None and padding is None and isinstance(kv_offset, int) and kv_offset == 0 and q_offset.numel() == 1:
+            return _in_static_cache(batch, q_length, kv_length, q_offset, parts)
+        q_offset, kv_offset = int(q_offset), int(kv_offset)
     if parts is None or ("chunk" in parts and kv_offset % parts["chunk"]):
         return None
     offset, seen = q_offset - kv_offset, {}
