@@ -11,13 +11,14 @@
  *       weft_tile tile = weft_order_tile(&order, p);    // tile.m, tile.n
  *   }
  *
- * A kernel or a simulator needs more than the tile: order/walk.h adds the sweep and the dispatch, and order/turns.h the
- * order in which the tiles of a backward pass add to what they share.
+ * A kernel or a simulator needs more than the tile: order/walk.h adds the sweep and the dispatch, order/turns.h the order
+ * in which the tiles of a backward pass add to what they share, and order/pages.h where the keys of a KV cache lie.
  */
 #ifndef WEFT_ORDER_H
 #define WEFT_ORDER_H
 
 #include "order/kinds.h"
+#include "order/pages.h"
 #include "order/turns.h"
 
 #endif

@@ -137,14 +137,15 @@ typedef enum weft_bias_type {
  * goes by positions, of the first. */
 typedef struct weft_kv_cache {
     int64_t page;         /**< keys of a page; 0: none */
-    int64_t pages;        /**< that K and V have */
+    int64_t pages;        /**< that K and V have; 0: as many as data.cache.table has entries */
     int64_t table_stride; /**< entries of data.cache.table from sequence to sequence; 0: kv_seq / page */
     int64_t append;       /**< new keys of each sequence, at most; a packed batch: of all together; 0: none */
     weft_strides k_new_strides, v_new_strides; /**< of (batch, append, kv_heads, head_dim); all 0: in the layout */
     int64_t rotary_dim;                        /**< even, at most head_dim; 0: nothing is rotated */
     int64_t rotary_rows;                       /**< positions that cos and sin have */
     int32_t rotary_interleaved;                /**< 1: pairs are neighbours; 0: rotary_dim / 2 apart */
-    int32_t dtype; /**< 0, or 1 + the weft_dtype of K and V in the cache, which must be the problem's as yet */
+    int32_t dtype;             /**< 0, or 1 + the weft_dtype of K and V in the cache, which must be the problem's as yet */
+    const int32_t *new_starts; /**< as data.cache.new_starts, where they are known now; in the host's memory, copied */
 } weft_kv_cache;
 
 /** An attention: O = softmax(scores) V with scores = scale * Q K^T, for each batch and head; or its gradients, when
@@ -209,7 +210,7 @@ typedef struct weft_attention {
 #define WEFT_ATTENTION_INIT                                                                                                \
     {sizeof(weft_attention), WEFT_ATTENTION, 1, 1, 1, 0, 0, 0, WEFT_FP32, WEFT_MASK_NONE, 0, 0.0, WEFT_BSHD, {0, 0, 0},    \
      {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0, 0, 0}, 0, 0, 0, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
-     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0}}
+     {0, 0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, NULL}}
 /* clang-format on */
 
 typedef enum weft_major { WEFT_ROW_MAJOR = 0, WEFT_COL_MAJOR = 1 } weft_major;
@@ -278,9 +279,10 @@ WEFT_API weft_status weft_problem_buffer(const void *problem, size_t index, weft
 typedef struct weft_kv_cache_data {
     const int32_t *table;      /**< pages: (sequences, table_stride) numbers of pages */
     const void *k_new, *v_new; /**< append */
-    const int32_t *new_starts; /**< append to a packed batch: (sequences + 1) first new keys, ascending; null: q_starts */
-    const void *cos, *sin;     /**< rotation: (rotary_rows, rotary_dim / 2), of the problem's dtype */
-    const int32_t *positions;  /**< (sequences), or null */
+    const int32_t
+        *new_starts;       /**< append to a packed batch: (sequences + 1) first new keys, ascending; null: the problem's */
+    const void *cos, *sin; /**< rotation: (rotary_rows, rotary_dim / 2), of the problem's dtype */
+    const int32_t *positions; /**< (sequences), or null */
 } weft_kv_cache_data;
 
 /** Buffers of a forward attention; the caller owns them all. lse may be null. No output may overlap anything else.

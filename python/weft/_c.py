@@ -69,20 +69,24 @@ STRUCTURES = {
     "Pairs": "int32* block_starts block_list block_bits_at; uint32* block_bits; uint64* tree",
     "KvCache": (
         "int64 page pages table_stride append; Strides k_new_strides v_new_strides; int64 rotary_dim rotary_rows; "
-        "int32 rotary_interleaved dtype"
+        "int32 rotary_interleaved dtype; int32* new_starts"
     ),
-    "KvCacheData": "void* table k_new v_new new_starts cos sin positions",
+    "KvCacheData": "int32* table; void* k_new v_new; int32* new_starts; void* cos sin; int32* positions",
     "Attention": (
         f"{_HEAD} int64 batch heads kv_heads seq kv_seq head_dim; int dtype mask; int64 offset; double scale; int layout; "
         "Strides q_strides k_strides v_strides o_strides; int64 left right chunk prefix head_dim_v; double softcap dropout; "
         "int32 extras bias_type; Strides bias_strides; int64 bias_key_stride alibi_stride sequences; Lengths lengths; "
-        "int64 block_rows block_columns block_batch_stride block_head_stride block_entries block_bitmaps; Pairs pairs; KvCache cache"
+        "int64 block_rows block_columns block_batch_stride block_head_stride block_entries block_bitmaps; Pairs pairs; "
+        "KvCache cache"
     ),
     "Gemm": (
         f"{_HEAD} int64 m n k; int dtype c_dtype a_major b_major c_major; int64 lda ldb ldc; double alpha beta; "
         "int64 batch a_stride b_stride c_stride"
     ),
-    "AttentionData": f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs; KvCacheData cache; void* workspace",
+    "AttentionData": (
+        f"{_HEAD} void* q k v o lse sinks alibi bias max; Lengths lengths; uint64 dropout_seed; Pairs pairs; "
+        "KvCacheData cache; void* workspace"
+    ),
     "AttentionGradients": (
         f"{_HEAD} void* q k v grad_o grad_q grad_k grad_v o lse sinks alibi bias grad_sinks; Lengths lengths; uint64 dropout_seed; "
         "Pairs pairs; void* workspace grad_bias"

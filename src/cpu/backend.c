@@ -42,6 +42,10 @@ static weft_status take_lengths(weft_plan *plan, const weft_lengths *lengths, co
 
 static weft_status run_attention(const weft_plan *plan, const void *data, weft_message *message) {
     const weft_attention_data *d = data;
+    const char *lacks = weft_attention_lacks(&plan->attention, ~WEFT_HAS_CACHE);
+    if (lacks) {
+        return weft_fail(message, WEFT_UNSUPPORTED, "the CPU does not take %s", lacks);
+    }
     weft_plan own = *plan;
     const weft_status status = take_lengths(&own, &d->lengths, &d->pairs, message);
     return status ? status : weft_cpu_attention(&own, d, message);

@@ -14,36 +14,43 @@ void weft_attention_init(weft_problem *problem) {
     problem->attention = init;
 }
 
-/* Fills in packed strides and checks what the tensor spans. */
-static weft_status resolve_strides(weft_strides *s, const weft_attention *p, char tensor, weft_message *message) {
-    const int of_queries = tensor == 'q' || tensor == 'o';
-    const int64_t seq = of_queries ? p->seq : p->kv_seq, heads = of_queries ? p->heads : p->kv_heads;
-    const int64_t row = tensor == 'v' || tensor == 'o' ? p->head_dim_v : p->head_dim;
+weft_status weft_attention_resolve_strides(weft_strides *s, const char *name, weft_layout layout, int64_t batch,
+                                           int64_t seq, int64_t heads, int64_t row, weft_message *message) {
     if (s->batch < 0 || s->seq < 0 || s->head < 0) {
         return weft_fail(message, WEFT_INVALID,
-                         "%c_strides are negative: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, tensor, s->batch,
+                         "%s_strides are negative: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, name, s->batch,
                          s->seq, s->head);
     }
     if (s->batch == 0 && s->seq == 0 && s->head == 0) {
-        s->seq = p->layout == WEFT_BSHD ? heads * row : row;
-        s->head = p->layout == WEFT_BSHD ? row : seq * row; /* below 2^31 and 2^10: these fit */
+        s->seq = layout == WEFT_BSHD ? heads * row : row;
+        s->head = layout == WEFT_BSHD ? row : seq * row; /* below 2^31 and 2^10: these fit */
         if (!weft_multiply(seq * row, heads, &s->batch)) {
             s->batch = INT64_MAX; /* refused below, unless there is one batch and it fits */
         }
     }
-    weft_lower_stride(&s->batch, p->batch);
+    weft_lower_stride(&s->batch, batch);
     weft_lower_stride(&s->seq, seq);
     weft_lower_stride(&s->head, heads);
-    weft_tensor_axis axes[] = {{p->batch, s->batch}, {seq, s->seq}, {heads, s->head}};
-    if (!weft_extent(axes, 3, row)) {
-        return weft_fail(message, WEFT_INVALID, "%c spans more than 2^59 elements", tensor);
-    }
-    if (tensor == 'o' && weft_overlaps_itself(axes, 3, row)) {
+    const weft_tensor_axis axes[] = {{batch, s->batch}, {seq, s->seq}, {heads, s->head}};
+    return weft_extent(axes, 3, row) ? WEFT_OK : weft_fail(message, WEFT_INVALID, "%s spans more than 2^59 elements", name);
+}
+
+/* The strides of Q, K, V and O. */
+static weft_status resolve_strides(weft_strides *s, const weft_attention *p, char tensor, weft_message *message) {
+    const char name[] = {tensor, 0};
+    const int of_queries = tensor == 'q' || tensor == 'o';
+    const int64_t batch = of_queries ? p->batch : weft_attention_kv_batches(p, s).length;
+    const int64_t seq = of_queries ? p->seq : weft_attention_kv_rows(p, s).length;
+    const int64_t heads = of_queries ? p->heads : p->kv_heads;
+    const int64_t row = tensor == 'v' || tensor == 'o' ? p->head_dim_v : p->head_dim;
+    const weft_status status = weft_attention_resolve_strides(s, name, p->layout, batch, seq, heads, row, message);
+    weft_tensor_axis axes[] = {{batch, s->batch}, {seq, s->seq}, {heads, s->head}};
+    if (status == WEFT_OK && tensor == 'o' && weft_overlaps_itself(axes, 3, row)) {
         return weft_fail(message, WEFT_INVALID,
                          "o_strides make rows of o overlap: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, s->batch,
                          s->seq, s->head);
     }
-    return WEFT_OK;
+    return status;
 }
 
 weft_status weft_attention_complete(weft_problem *problem, weft_message *message) {
@@ -79,28 +86,32 @@ weft_status weft_attention_complete(weft_problem *problem, weft_message *message
         p->scale = 1.0 / sqrt((double)p->head_dim);
     }
     if ((status = weft_check_dtype("dtype", p->dtype, message)) || (status = weft_attention_resolve_lengths(p, message)) ||
-        (status = weft_attention_resolve_mask(p, message)) || (status = weft_attention_resolve_pairs(p, message)) ||
-        (status = weft_attention_resolve_scores(p, message)) ||
+        (status = weft_attention_resolve_cache(p, message)) || (status = weft_attention_resolve_mask(p, message)) ||
+        (status = weft_attention_resolve_pairs(p, message)) || (status = weft_attention_resolve_scores(p, message)) ||
         (status = resolve_strides(&p->q_strides, p, 'q', message)) ||
         (status = resolve_strides(&p->k_strides, p, 'k', message)) ||
         (status = resolve_strides(&p->v_strides, p, 'v', message)) ||
-        (status = resolve_strides(&p->o_strides, p, 'o', message))) {
+        (status = resolve_strides(&p->o_strides, p, 'o', message)) ||
+        (status = weft_attention_resolve_new_keys(p, message))) {
         return status;
     }
     return WEFT_OK;
 }
 
-static size_t tensor_extent(const weft_attention *p, const weft_strides *s, int64_t seq, int64_t heads, int64_t row) {
-    const weft_tensor_axis axes[] = {{p->batch, s->batch}, {seq, s->seq}, {heads, s->head}};
+static size_t query_extent(const weft_attention *p, const weft_strides *s, int64_t row) {
+    const weft_tensor_axis axes[] = {{p->batch, s->batch}, {p->seq, s->seq}, {p->heads, s->head}};
+    return (size_t)weft_extent(axes, 3, row);
+}
+
+static size_t key_extent(const weft_attention *p, const weft_strides *s, int64_t row) {
+    const weft_tensor_axis axes[] = {weft_attention_kv_batches(p, s), weft_attention_kv_rows(p, s), {p->kv_heads, s->head}};
     return (size_t)weft_extent(axes, 3, row);
 }
 
 weft_attention_extents weft_attention_sizes(const weft_attention *p) {
-    return (weft_attention_extents){tensor_extent(p, &p->q_strides, p->seq, p->heads, p->head_dim),
-                                    tensor_extent(p, &p->k_strides, p->kv_seq, p->kv_heads, p->head_dim),
-                                    tensor_extent(p, &p->v_strides, p->kv_seq, p->kv_heads, p->head_dim_v),
-                                    tensor_extent(p, &p->o_strides, p->seq, p->heads, p->head_dim_v),
-                                    (size_t)(p->batch * p->heads * p->seq)};
+    return (weft_attention_extents){query_extent(p, &p->q_strides, p->head_dim), key_extent(p, &p->k_strides, p->head_dim),
+                                    key_extent(p, &p->v_strides, p->head_dim_v),
+                                    query_extent(p, &p->o_strides, p->head_dim_v), (size_t)(p->batch * p->heads * p->seq)};
 }
 
 double weft_attention_forward_flops(const weft_problem *problem) {
@@ -148,17 +159,19 @@ size_t weft_attention_gradient_inputs(const weft_attention *p, weft_buffer *list
 static size_t buffers(const weft_problem *problem, weft_buffer *list) {
     const weft_attention *p = &problem->attention;
     const weft_attention_extents n = weft_attention_sizes(p);
+    const int32_t kv = p->cache.append > 0 ? 3 : 1; /* read, and written where keys are appended */
     const weft_buffer all[] = {
         WEFT_BUFFER_OF(weft_attention_data, q, p->dtype, n.q, 16, 1, 0),
-        WEFT_BUFFER_OF(weft_attention_data, k, p->dtype, n.k, 16, 1, 0),
-        WEFT_BUFFER_OF(weft_attention_data, v, p->dtype, n.v, 16, 1, 0),
+        WEFT_BUFFER_OF(weft_attention_data, k, p->dtype, n.k, 16, kv, 0),
+        WEFT_BUFFER_OF(weft_attention_data, v, p->dtype, n.v, 16, kv, 0),
         WEFT_BUFFER_OF(weft_attention_data, o, p->dtype, n.o, 16, 2, 0),
         WEFT_BUFFER_OF(weft_attention_data, lse, WEFT_FP32, n.lse, sizeof(float), 2, 1),
         WEFT_BUFFER_OF(weft_attention_data, max, WEFT_FP32, n.lse, sizeof(float), 2, 0),
     };
-    const size_t count = sizeof all / sizeof *all - (p->extras & WEFT_MAX ? 0 : 1);
+    size_t count = sizeof all / sizeof *all - (p->extras & WEFT_MAX ? 0 : 1);
     memcpy(list, all, count * sizeof *all);
-    return count + weft_attention_data_inputs(p, list + count);
+    count += weft_attention_data_inputs(p, list + count);
+    return count + weft_attention_cache_inputs(p, list + count);
 }
 
 static int text(const weft_problem *problem, char *to, size_t size) {
@@ -195,7 +208,12 @@ const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
     {"chunk",    "a query sees only keys of its own chunk of so many (0: one chunk)", WEFT_FIELD_INTEGER, AT(chunk), 1, NULL, 0, NULL},
     {"prefix",   "every query sees the first so many keys, too (0)", WEFT_FIELD_INTEGER, AT(prefix), 1, NULL, 0, NULL},
     {"lengths",  "a packed batch: the queries of each sequence, in place of seq", WEFT_FIELD_STARTS, AT(lengths.q_starts), 0, NULL, 0, NULL},
-    {"kv_lengths", "with lengths: the keys of each sequence (as many as queries)", WEFT_FIELD_STARTS, AT(lengths.kv_starts), 0, NULL, 0, NULL},
+    {"kv_lengths", "the keys of each sequence (packed: as many as queries; else kv_seq)", WEFT_FIELD_STARTS, AT(lengths.kv_starts), 0, NULL, 0, NULL},
+    {"page",     "a KV cache in pages of so many keys (0: none)", WEFT_FIELD_INTEGER, AT(cache.page), 1, NULL, 0, NULL},
+    {"append",   "new keys of each sequence that are appended to its others (0)", WEFT_FIELD_INTEGER, AT(cache.append), 1, NULL, 0, NULL},
+    {"rotary",   "elements of queries and new keys that are rotated by position (0)", WEFT_FIELD_INTEGER, AT(cache.rotary_dim), 1, NULL, 0, NULL},
+    {"rotary_rows", "rotary: positions that the rotation has (kv_seq)", WEFT_FIELD_INTEGER, AT(cache.rotary_rows), 1, NULL, 0, "kv_seq"},
+    {"rotary_interleaved", "rotary: pairs are neighbours, not half of it apart", WEFT_FIELD_BIT, AT(cache.rotary_interleaved), 1, NULL, 0, NULL},
     {"softcap",  "scores become softcap * tanh(score / softcap) (0: as they are)", WEFT_FIELD_REAL, AT(softcap), 1, NULL, 0, NULL},
     {"sinks",    "a score for each head that takes weight and has no value", WEFT_FIELD_BIT, AT(extras), WEFT_SINKS, NULL, 0, NULL},
     {"alibi",    "scores fall with the distance of query and key, by a slope for each head", WEFT_FIELD_BIT, AT(extras), WEFT_ALIBI, NULL, 0, NULL},
@@ -221,9 +239,12 @@ const weft_operation_row weft_operation_attention = {
     .keep = weft_attention_keep,
     .lengths = offsetof(weft_attention_data, lengths),
     .pairs = offsetof(weft_attention_data, pairs),
+    .cache = offsetof(weft_attention_data, cache),
     .seed = offsetof(weft_attention_data, dropout_seed),
+    .workspace = offsetof(weft_attention_data, workspace),
     .flops = weft_attention_forward_flops,
     .buffers = buffers,
+    .apart = weft_attention_kv_apart,
     .sides = weft_attention_sides,
     .choose = weft_attention_choose,
     .lay_out = weft_attention_lay_out,

@@ -4,8 +4,9 @@
 #define WEFT_PROBLEM_ATTENTION_H
 
 #include "problem/operation.h"
+#include "problem/tensor.h"
 
-enum { WEFT_ATTENTION_FIELDS = 22 };
+enum { WEFT_ATTENTION_FIELDS = 27 };
 extern const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS];
 
 /* attention.c: as in weft_operation_row. */
@@ -17,6 +18,10 @@ double weft_attention_forward_flops(const weft_problem *problem);
 int weft_attention_line(const char *name, const weft_attention *p, char *text, size_t size);
 int weft_attention_caption(const char *pass, const weft_attention *p, char *text, size_t size);
 size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *numbers, char *text, size_t size);
+
+/* Packed strides where all are 0, and the check of what a tensor (batch, seq, heads, row) spans. */
+weft_status weft_attention_resolve_strides(weft_strides *s, const char *name, weft_layout layout, int64_t batch,
+                                           int64_t seq, int64_t heads, int64_t row, weft_message *message);
 
 /* Inputs beside Q, K and V, as buffers of the data's struct and of the gradients'. */
 size_t weft_attention_data_inputs(const weft_attention *p, weft_buffer *list);
@@ -30,6 +35,8 @@ size_t weft_attention_bias_extent(const weft_attention *p);
 /* attention_mask.c: the mask and the lengths, checked; copies of the lengths, and the bytes that these take. */
 weft_status weft_attention_resolve_lengths(weft_attention *p, weft_message *message);
 weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message);
+weft_status weft_attention_check_starts(const char *name, const int32_t *starts, int64_t count, int64_t rows,
+                                        weft_message *message);
 size_t weft_attention_length_bytes(const weft_attention *p);
 void weft_attention_keep_lengths(weft_attention *p, void *memory);
 
@@ -40,6 +47,15 @@ enum { WEFT_PAIR_ARRAYS = 5 };
 void weft_attention_pair_elements(const weft_attention *p, size_t elements[WEFT_PAIR_ARRAYS]);
 weft_status weft_attention_keep(weft_problem *problem, void **memory, weft_message *message);
 double weft_attention_listed_share(const weft_attention *p);
+
+/* attention_cache.c: the cache, checked; and its new keys, once the strides of K and V are known. Its buffers. Whether K
+ * and V, whose spans overlap, share no element: `first` and `second` are fields of the data. The outer axes of K and V. */
+weft_status weft_attention_resolve_cache(weft_attention *p, weft_message *message);
+weft_status weft_attention_resolve_new_keys(weft_attention *p, weft_message *message);
+size_t weft_attention_cache_inputs(const weft_attention *p, weft_buffer *list);
+int weft_attention_kv_apart(const weft_problem *problem, const weft_data *data, size_t first, size_t second);
+weft_tensor_axis weft_attention_kv_batches(const weft_attention *p, const weft_strides *s);
+weft_tensor_axis weft_attention_kv_rows(const weft_attention *p, const weft_strides *s);
 
 /* attention_tiles.c: the mask, queries as rows; tiles of queries, steps over keys. */
 weft_slice weft_attention_slice(const weft_attention *p);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "problem/attention.h"
 #include "problem/problem.h"
 #include "problem/sectors.h"
@@ -15,6 +16,12 @@ enum { BLOCK = 96 };
 static void init(weft_problem *problem) {
     weft_attention_init(problem);
     problem->attention.operation = WEFT_ATTENTION_BACKWARD;
+}
+
+static weft_status complete(weft_problem *problem, weft_message *message) {
+    const weft_status status = weft_attention_complete(problem, message);
+    const char *lacks = status ? NULL : weft_attention_lacks(&problem->attention, ~WEFT_HAS_CACHE);
+    return lacks ? weft_fail(message, WEFT_UNSUPPORTED, "attention backward does not take %s", lacks) : status;
 }
 
 /* Five products instead of two. */
@@ -237,7 +244,7 @@ const weft_operation_row weft_operation_attention_backward = {
              .field_count = WEFT_ATTENTION_FIELDS},
     .profile = offsetof(weft_machine, backward_profile),
     .init = init,
-    .resolve = weft_attention_complete,
+    .resolve = complete,
     .keep = weft_attention_keep,
     .lengths = offsetof(weft_attention_gradients, lengths),
     .pairs = offsetof(weft_attention_gradients, pairs),

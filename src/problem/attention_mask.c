@@ -44,8 +44,8 @@ static int varies(const weft_attention *p) {
 }
 
 /* Starts ascend from 0 to at most `rows`. */
-static weft_status check_starts(const char *name, const int32_t *starts, int64_t count, int64_t rows,
-                                weft_message *message) {
+weft_status weft_attention_check_starts(const char *name, const int32_t *starts, int64_t count, int64_t rows,
+                                        weft_message *message) {
     if (starts && starts[0] != 0) {
         return weft_fail(message, WEFT_INVALID, "%s begins with %d, not with 0", name, (int)starts[0]);
     }
@@ -74,10 +74,11 @@ static weft_status check_counts(const char *name, const int32_t *counts, const i
 
 static weft_status check_lengths(const weft_attention *p, const weft_lengths *l, weft_message *message) {
     const int64_t count = sequence_count(p);
-    const int32_t *kv_starts = l->kv_starts || (p->extras & WEFT_KV_STARTS) ? l->kv_starts : l->q_starts;
+    const int in_pages = p->cache.page > 0, apart = l->kv_starts || (p->extras & WEFT_KV_STARTS);
+    const int32_t *kv_starts = apart || in_pages ? l->kv_starts : l->q_starts;
     weft_status status;
-    if ((status = check_starts("q_starts", l->q_starts, count, p->seq, message)) ||
-        (status = check_starts("kv_starts", kv_starts, count, p->kv_seq, message)) ||
+    if ((status = weft_attention_check_starts("q_starts", l->q_starts, count, p->seq, message)) ||
+        (status = weft_attention_check_starts("kv_starts", kv_starts, count, p->kv_seq, message)) ||
         (status = check_counts("q_used", l->q_used, l->q_starts, count, p->seq, message)) ||
         (status = check_counts("kv_used", l->kv_used, kv_starts, count, p->kv_seq, message)) ||
         (status = check_counts("kv_pad", l->kv_pad, kv_starts, count, p->kv_seq, message))) {
@@ -132,7 +133,8 @@ weft_status weft_attention_take_lengths(const weft_attention *p, const weft_leng
 
 size_t weft_attention_length_bytes(const weft_attention *p) {
     const weft_sequences all = weft_attention_sequences(p);
-    return weft_sequences_vary(&all) ? (ARRAYS * ((size_t)all.count + 1) + 1) / 2 * sizeof(uint64_t) : 0;
+    return weft_sequences_vary(&all) || all.new_starts ? ((ARRAYS + 1) * ((size_t)all.count + 1) + 1) / 2 * sizeof(uint64_t)
+                                                       : 0;
 }
 
 void weft_attention_keep_lengths(weft_attention *p, void *memory) {
@@ -144,14 +146,22 @@ void weft_attention_keep_lengths(weft_attention *p, void *memory) {
             *at = memcpy(copy + i * each, *at, (each - (arrays[i].has_end ? 0 : 1)) * sizeof *copy);
         }
     }
+    if (p->cache.new_starts) {
+        p->cache.new_starts = memcpy(copy + ARRAYS * each, p->cache.new_starts, each * sizeof *copy);
+    }
 }
 
-weft_lengths weft_lengths_move(weft_lengths lengths, const void *from, uintptr_t to) {
+static const int32_t *move_array(const int32_t *at, const void *from, uintptr_t to) {
+    return at ? (const int32_t *)(to + ((uintptr_t)at - (uintptr_t)from)) : NULL;
+}
+
+weft_sequences weft_sequences_move(weft_sequences all, const void *from, uintptr_t to) {
     for (size_t i = 0; i < ARRAYS; i++) {
-        const int32_t **at = array_of(&lengths, &arrays[i]);
-        *at = *at ? (const int32_t *)(to + ((uintptr_t)*at - (uintptr_t)from)) : NULL;
+        const int32_t **at = array_of(&all.lengths, &arrays[i]);
+        *at = move_array(*at, from, to);
     }
-    return lengths;
+    all.new_starts = move_array(all.new_starts, from, to);
+    return all;
 }
 
 /* ---- masks ---- */
@@ -222,7 +232,7 @@ weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message
     if ((status = resolve_chunk_and_prefix(p, message)) || (status = resolve_offset(p, message))) {
         return status;
     }
-    if (is_window(p) && p->chunk == 0 && p->prefix == 0 && !varies(p)) {
+    if (is_window(p) && p->chunk == 0 && p->prefix == 0 && !varies(p) && p->cache.rotary_dim == 0) {
         resolve_window(p);
     }
     if (!is_window(p)) {
@@ -240,7 +250,10 @@ weft_sequences weft_attention_sequences(const weft_attention *p) {
                             .count = sequence_count(p),
                             .queries = p->seq,
                             .keys = p->kv_seq,
-                            .packed = p->sequences > 0};
+                            .packed = p->sequences > 0,
+                            .keys_each = p->sequences > 0 && p->cache.page > 0 ? p->cache.table_stride * p->cache.page : 0,
+                            .append = p->cache.append,
+                            .new_starts = p->cache.new_starts};
 }
 
 weft_band weft_attention_band(const weft_attention *p) {
@@ -326,7 +339,7 @@ double weft_attention_pairs(const weft_attention *p) {
     }
     if (!weft_sequences_vary(&all)) {
         const int64_t count = sequence_count(p), parts = p->sequences > 0 ? count : 1;
-        const weft_sequence each = weft_sequence_whole(p->seq / parts, p->kv_seq / parts);
+        const weft_sequence each = weft_sequence_whole(p->seq / parts, p->cache.page > 0 ? p->kv_seq : p->kv_seq / parts);
         return (double)count * pairs_of(&band, &each);
     }
     double pairs = 0;

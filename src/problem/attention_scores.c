@@ -76,7 +76,8 @@ int32_t weft_attention_asks(const weft_attention *p) {
            (p->dropout > 0 ? WEFT_HAS_DROPOUT : 0) | (p->extras & WEFT_MAX ? WEFT_HAS_MAX : 0) |
            (d % 8 || dv % 8 ? WEFT_HAS_ODD_DIM : 0) | (d > 256 || dv > 256 ? WEFT_HAS_LARGE_DIM : 0) |
            (d != dv ? WEFT_HAS_OTHER_DIM : 0) | (p->block_rows > 0 ? WEFT_HAS_BLOCKS : 0) |
-           (p->pairs.tree || (p->extras & WEFT_TREE) ? WEFT_HAS_TREE : 0);
+           (p->pairs.tree || (p->extras & WEFT_TREE) ? WEFT_HAS_TREE : 0) | (p->cache.page > 0 ? WEFT_HAS_PAGES : 0) |
+           (p->cache.append > 0 ? WEFT_HAS_APPEND : 0) | (p->cache.rotary_dim > 0 ? WEFT_HAS_ROTARY : 0);
 }
 
 const char *weft_attention_lacks(const weft_attention *p, int32_t known) {
@@ -94,7 +95,10 @@ const char *weft_attention_lacks(const weft_attention *p, int32_t known) {
                                         "head dims above 256",
                                         "V of another head dim than K",
                                         "block masks",
-                                        "tree masks"};
+                                        "tree masks",
+                                        "keys in pages",
+                                        "appended keys",
+                                        "rotated queries and keys"};
     const int32_t lacks = weft_attention_asks(p) & ~known;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (lacks >> i & 1) {

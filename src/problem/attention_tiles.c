@@ -67,7 +67,7 @@ weft_slice weft_attention_slice(const weft_attention *p) {
 void weft_attention_lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
     const weft_attention *p = &t->problem->attention;
     const int64_t queries = queries_in_tile(t);
-    *reach = weft_reach_make(p->seq, p->kv_seq, queries, t->schedule->tile_n, weft_attention_slice(p));
+    *reach = weft_reach_make(p->seq, weft_attention_columns(p), queries, t->schedule->tile_n, weft_attention_slice(p));
     if (weft_attention_has_band(p)) {
         weft_reach_set_band(reach, weft_attention_band(p), weft_attention_sequences(p), 0);
         weft_reach_set_blocks(reach, weft_attention_blocks(p));
@@ -163,7 +163,7 @@ void weft_attention_pieces(const weft_tiling *t, const weft_reach *reach, int64_
     const int64_t o = weft_sectors(queries, row_v, p->o_strides.seq * bytes, sector);
     *pieces = (weft_pieces){.sections = 1,
                             .section = {{"K and V", "kv head", p->batch * p->kv_heads}},
-                            .steps = weft_ceil_divide(p->kv_seq, s->tile_n),
+                            .steps = weft_ceil_divide(weft_attention_columns(p), s->tile_n),
                             .step = "key block",
                             .read = "blocks of K and V",
                             .per_piece = 2};
@@ -186,7 +186,8 @@ void weft_attention_reads(const weft_tiling *t, const weft_reach *reach, const w
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     const int64_t bytes = (int64_t)weft_dtype_bytes(p->dtype);
-    const int64_t steps = weft_ceil_divide(p->kv_seq, s->tile_n), last_keys = p->kv_seq - (steps - 1) * s->tile_n;
+    const int64_t columns = weft_attention_columns(p), steps = weft_ceil_divide(columns, s->tile_n);
+    const int64_t last_keys = columns - (steps - 1) * s->tile_n;
     const int64_t group = p->heads / p->kv_heads / t->heads_in_tile;
     reads->streams = 0;
     for (int64_t i = 0; i < s->cluster_m; i++) {

@@ -69,6 +69,19 @@ static void add_lengths(const weft_attention *p, char *text, size_t size) {
     }
 }
 
+/* How keys lie and grow: "pages of 16, append 1, rotary 64". */
+static void add_cache(const weft_attention *p, char *text, size_t size) {
+    if (p->cache.page > 0) {
+        add(text, size, ", pages of %" PRId64, p->cache.page);
+    }
+    if (p->cache.append > 0) {
+        add(text, size, ", append %" PRId64, p->cache.append);
+    }
+    if (p->cache.rotary_dim > 0) {
+        add(text, size, ", rotary %" PRId64 "%s", p->cache.rotary_dim, p->cache.rotary_interleaved ? " interleaved" : "");
+    }
+}
+
 /* What becomes of scores: "softcap 30, sinks". */
 static void add_scores(const weft_attention *p, char *text, size_t size) {
     static const struct {
@@ -89,12 +102,13 @@ static void add_scores(const weft_attention *p, char *text, size_t size) {
 }
 
 int weft_attention_line(const char *name, const weft_attention *p, char *text, size_t size) {
-    char words[256] = "", of_v[40] = "";
+    char words[320] = "", of_v[40] = "";
     if (p->head_dim_v != p->head_dim) {
         snprintf(of_v, sizeof of_v, " (V %" PRId64 ")", p->head_dim_v);
     }
     add_mask(p, words, sizeof words);
     add_lengths(p, words, sizeof words);
+    add_cache(p, words, sizeof words);
     add_scores(p, words, sizeof words);
     return snprintf(text, size,
                     "%s  batch %" PRId64 ", heads %" PRId64 " over %" PRId64 " kv heads, %" PRId64 " queries x %" PRId64
@@ -153,8 +167,11 @@ static void add_features(const weft_attention *p, const int64_t *n, char *text, 
     if (n[11] > 0) {
         add(text, size, ", lengths to %" PRId64, n[11]);
     }
-    for (int32_t bit = WEFT_HAS_SOFTCAP; bit <= WEFT_HAS_TREE; bit *= bit == WEFT_HAS_DROPOUT ? 32 : 2) { /* no dims */
-        const char *name = n[8] & bit ? weft_attention_lacks(p, ~bit) : NULL;
+    if (p->cache.page > 0) {
+        add(text, size, ", pages of %" PRId64, n[12]);
+    }
+    for (int32_t bit = WEFT_HAS_SOFTCAP; bit <= WEFT_HAS_ROTARY; bit *= bit == WEFT_HAS_DROPOUT ? 32 : 2) { /* no dims */
+        const char *name = n[8] & ~WEFT_HAS_PAGES & bit ? weft_attention_lacks(p, ~bit) : NULL;
         if (name) {
             add(text, size, ", %s", name);
         }
@@ -174,9 +191,10 @@ size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *n,
                                features | (p->sequences > 0 ? 1 : 0), /* the bit of windows is free */
                                p->head_dim_v,
                                p->chunk + p->prefix > 0 ? weft_bucket(p->chunk + p->prefix) : 0,
-                               features & WEFT_HAS_LENGTHS ? weft_bucket(weft_attention_longest(p)) : 0};
-    const size_t count = features ? sizeof numbers / sizeof *numbers : 8;
-    char seen[192] = "";
+                               features & WEFT_HAS_LENGTHS ? weft_bucket(weft_attention_longest(p)) : 0,
+                               weft_bucket(p->cache.page)};
+    const size_t count = features & WEFT_HAS_PAGES ? 13 : features ? 12 : 8;
+    char seen[256] = "";
     for (size_t i = 0; i < count; i++) {
         n[i] = numbers[i];
     }

@@ -18,6 +18,18 @@ typedef union weft_problem {
     int64_t room[64]; /* for descriptors that operations of other files have */
 } weft_problem;
 
+/* The data of any problem. */
+typedef union weft_data {
+    struct {
+        size_t struct_size;
+        int32_t operation;
+    };
+    weft_attention_data attention;
+    weft_attention_gradients gradients;
+    weft_gemm_data gemm;
+    void *room[32];
+} weft_data;
+
 /* A problem cut into tiles: what the functions below need of a plan. */
 typedef struct weft_tiling {
     const weft_problem *problem; /* resolved */
@@ -37,7 +49,7 @@ typedef struct weft_tile_side {
     int64_t of;                   /* above 0: the side divides this side of a mask's blocks */
 } weft_tile_side;
 
-enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 24, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 12 };
+enum { WEFT_TILE_SIDES = 3, WEFT_BUFFERS = 32, WEFT_SECTIONS = 2, WEFT_STREAMS = 32, WEFT_KEY_NUMBERS = 13 };
 
 /* The pieces that the tiles of a tiling read and write, for the simulator and its pictures. Tensors that are read step by
  * step are sections: each has lines (heads, or tiles along one axis) of `steps` pieces. */
@@ -105,6 +117,9 @@ typedef struct weft_operation_row {
     /* Where an attention's data has its weft_pairs. */
     size_t pairs;
 
+    /* Where an attention's data has its weft_kv_cache_data; 0: it takes no cache. */
+    size_t cache;
+
     /* Where an attention's data has dropout_seed. */
     size_t seed;
 
@@ -118,6 +133,10 @@ typedef struct weft_operation_row {
 
     /* The buffers of a resolved problem, inputs and outputs, in the order of the data's fields; how many there are. */
     size_t (*buffers)(const weft_problem *problem, weft_buffer *list);
+
+    /* Whether two buffers whose spans overlap share no element all the same, and one may be written: by their offsets in
+     * the data. Null: no two do. */
+    int (*apart)(const weft_problem *problem, const weft_data *data, size_t first, size_t second);
 
     /* The sides of a tile that it uses; how many. Others must be left at 0. */
     size_t (*sides)(const weft_tiling *tiling, weft_schedule *schedule, weft_tile_side *list);
@@ -174,17 +193,7 @@ weft_status weft_problem_check_dtypes(const weft_problem *problem, const weft_op
                                       weft_message *message);
 
 /* Checks a caller's data for a resolved problem, and copies it: no pointer may be null that must not be, and nothing that
- * is written may overlap anything else. `copy` is room for the data of any operation. */
-typedef union weft_data {
-    struct {
-        size_t struct_size;
-        int32_t operation;
-    };
-    weft_attention_data attention;
-    weft_attention_gradients gradients;
-    weft_gemm_data gemm;
-    void *room[32];
-} weft_data;
+ * is written may overlap anything else. */
 weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, const weft_problem *problem, const void *data,
                             weft_message *message);
 

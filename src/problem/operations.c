@@ -167,7 +167,8 @@ weft_status weft_data_check(weft_data *copy, const weft_operation_row *row, cons
             const void *other = pointer_at(copy, list[j].offset);
             if (other && (list[i].is_written || list[j].is_written) &&
                 share_memory(at, list[i].elements * weft_dtype_bytes(list[i].dtype), other,
-                             list[j].elements * weft_dtype_bytes(list[j].dtype))) {
+                             list[j].elements * weft_dtype_bytes(list[j].dtype)) &&
+                !(row->apart && row->apart(problem, copy, list[i].offset, list[j].offset))) {
                 return weft_fail(message, WEFT_INVALID, "%s overlaps %s", list[i].name, list[j].name);
             }
         }

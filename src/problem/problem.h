@@ -78,7 +78,11 @@ enum {
     WEFT_HAS_OTHER_DIM = 4096, /* V of another head dim than K */
     WEFT_HAS_BLOCKS = 8192,    /* a block mask */
     WEFT_HAS_TREE = 16384,     /* a tree mask */
-    WEFT_HAS_ALL = 32767
+    WEFT_HAS_UNCACHED = 32767, /* all of these: what there is to K and V that are no cache */
+    WEFT_HAS_PAGES = 32768,    /* keys in pages */
+    WEFT_HAS_APPEND = 65536,   /* new keys */
+    WEFT_HAS_ROTARY = 131072,  /* queries and new keys are rotated */
+    WEFT_HAS_CACHE = WEFT_HAS_PAGES | WEFT_HAS_APPEND | WEFT_HAS_ROTARY
 };
 int32_t weft_attention_asks(const weft_attention *p);
 
@@ -92,6 +96,31 @@ weft_status weft_attention_take_lengths(const weft_attention *p, const weft_leng
 
 /* The same where nothing can be read: `known` are the problem's lengths, wherever they are. */
 weft_lengths weft_attention_join_lengths(const weft_attention *p, weft_lengths known, const weft_lengths *data);
+
+/* attention_cache.c. The same of a cache: p is the run's own, with the lengths that count, and gets new_starts. The table,
+ * too, is in the host's memory: its every entry that is needed must be a page. */
+weft_status weft_attention_take_cache(weft_attention *p, const weft_kv_cache_data *data, weft_message *message);
+const int32_t *weft_attention_join_new_starts(const weft_attention *p, const int32_t *known,
+                                              const weft_kv_cache_data *data);
+
+/* The pages of K and V, for weft_page_of(): none where there are none. */
+weft_pages weft_attention_pages(const weft_attention *p, const weft_attention_data *data);
+
+/* Columns of a batch: keys, or, in a packed batch with pages, as many as the lists of all sequences hold. */
+int64_t weft_attention_columns(const weft_attention *p);
+
+/* The keys that a run appends to a sequence: rows `first` to first + count - 1 of `batch` of k_new and v_new become columns
+ * from `column` on, behind `used` keys of the sequence. Those without room are not among them. */
+typedef struct weft_new_keys {
+    int64_t batch, first, column, count, used;
+} weft_new_keys;
+weft_new_keys weft_attention_new_keys(const weft_attention *p, const weft_sequences *all, int64_t number);
+
+/* The row of cos and sin for new key i of a sequence, and for a row of Q. */
+int64_t weft_attention_position(const weft_attention *p, const weft_sequences *all, const int32_t *positions,
+                                int64_t number, int64_t i);
+int64_t weft_attention_query_position(const weft_attention *p, const weft_sequences *all, const int32_t *positions,
+                                      int64_t number, int64_t row);
 
 /* attention_pairs.c. The same of block masks and tree masks. The checks of a tree mask need the lengths: those of the
  * problem must be all that count. */
@@ -109,7 +138,7 @@ int weft_attention_shows(const weft_attention *p, const weft_blocks *blocks, int
 /* Bytes of the memory in which a plan keeps the lengths and pairs of its problem, 0 where it has none; and these in such
  * memory at `from` when it has been copied to `to`. */
 size_t weft_attention_kept_bytes(const weft_attention *p);
-weft_lengths weft_lengths_move(weft_lengths lengths, const void *from, uintptr_t to);
+weft_sequences weft_sequences_move(weft_sequences all, const void *from, uintptr_t to);
 weft_pairs weft_pairs_move(weft_pairs pairs, const void *from, uintptr_t to);
 
 /* Index of the first element of a (batch, position in the sequence, head) row of a tensor. */

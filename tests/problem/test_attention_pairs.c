@@ -157,7 +157,7 @@ static void wrong_arrays_are_clamped(void **state) {
             bits_at[i] = (int32_t)(random_between(&random, 0, 1) ? random_between(&random, -2, 4) : INT32_MAX);
         }
         weft_reach reach = weft_reach_make(120, 200, 16, 16, weft_slice_full(120, 200));
-        const weft_sequences all = {{0, 0, 0, 0, 0}, 1, 120, 200, 0};
+        const weft_sequences all = {.count = 1, .queries = 120, .keys = 200};
         const weft_band open = {WEFT_BAND_OPEN, WEFT_BAND_OPEN, 0, 0, 0, 1};
         const weft_blocks blocks = {
             .pairs = {starts, list, bits_at, bits, NULL}, .rows = 16, .columns = 32, .entries = 40, .bitmaps = 2};

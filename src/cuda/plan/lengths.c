@@ -17,9 +17,9 @@ weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
     }
     result = weft_cuda_copy_in(c->driver, c->lengths, plan->kept, bytes);
     for (int i = 0; i < c->pass_count; i++) {
-        weft_lengths *lengths = &c->passes[i].walk.reach.sequences.lengths;
+        weft_sequences *all = &c->passes[i].walk.reach.sequences;
         weft_pairs *pairs = &c->passes[i].walk.reach.blocks.pairs;
-        *lengths = weft_lengths_move(*lengths, plan->kept, (uintptr_t)c->lengths);
+        *all = weft_sequences_move(*all, plan->kept, (uintptr_t)c->lengths);
         *pairs = weft_pairs_move(*pairs, plan->kept, (uintptr_t)c->lengths);
     }
     return result ? weft_cuda_fail(c->driver, result, "the plan's lengths cannot be copied", message) : WEFT_OK;
@@ -27,13 +27,17 @@ weft_status weft_cuda_place_lengths(weft_plan *plan, weft_message *message) {
 
 weft_walk weft_cuda_walk_with(const weft_plan *plan, const weft_cuda_pass *pass, const void *data) {
     weft_walk walk = pass->walk;
-    weft_lengths *lengths = &walk.reach.sequences.lengths;
+    weft_sequences *all = &walk.reach.sequences;
     weft_pairs *pairs = &walk.reach.blocks.pairs;
     if (plan->operation->lengths) {
         const void *brought = (const char *)data + plan->operation->lengths;
         const void *more = (const char *)data + plan->operation->pairs;
-        *lengths = weft_attention_join_lengths(&plan->attention, *lengths, brought);
+        all->lengths = weft_attention_join_lengths(&plan->attention, all->lengths, brought);
         *pairs = weft_attention_join_pairs(&plan->attention, *pairs, more);
+    }
+    if (plan->operation->cache) {
+        const void *cache = (const char *)data + plan->operation->cache;
+        all->new_starts = weft_attention_join_new_starts(&plan->attention, all->new_starts, cache);
     }
     return walk;
 }

@@ -62,7 +62,7 @@ static int takes(const weft_study_variant *v, const weft_attention *p, const wef
         return 0;
     }
     if (is_general(v)) {
-        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !weft_attention_lacks(p, WEFT_HAS_ALL);
+        return p->head_dim <= v->head_dim && p->head_dim_v <= v->head_dim_v && !weft_attention_lacks(p, WEFT_HAS_UNCACHED);
     }
     return p->head_dim == v->head_dim && !weft_attention_lacks(p, 0) && is_aligned(&p->q_strides) &&
            is_aligned(&p->k_strides) && is_aligned(&p->v_strides) && is_aligned(&p->o_strides);
@@ -94,7 +94,7 @@ static int fits(const weft_study_variant *v, const weft_study_variant *kind, con
 
 /* Why no kind of variant takes a problem. */
 static weft_status explain_problem(const weft_attention *p, const weft_cuda_knobs *knobs, weft_message *why) {
-    const char *lacks = weft_attention_lacks(p, WEFT_HAS_ALL);
+    const char *lacks = weft_attention_lacks(p, WEFT_HAS_UNCACHED);
     const weft_study_variant *most = NULL;
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_study_variant *v = &variants[i];

@@ -39,7 +39,7 @@ static const char *refused(const weft_attention *p, const weft_cuda_knobs *knobs
         repeats(&p->v_strides, p->batch, p->kv_seq, p->kv_heads)) {
         return "gradients of inputs that a stride of 0 repeats";
     }
-    return weft_attention_lacks(p, WEFT_HAS_ALL & ~WEFT_HAS_LARGE_DIM);
+    return weft_attention_lacks(p, WEFT_HAS_UNCACHED & ~WEFT_HAS_LARGE_DIM);
 }
 
 /* Whether a tile and its steps do not cross the blocks of a block mask, if there is one, whichever of them are queries. */
