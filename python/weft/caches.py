@@ -91,18 +91,19 @@ def _vector(name: str, view: View, length: int) -> None:
         raise Invalid(f"{name} is {view.shape} with strides {view.strides}, not ({length},) in one piece")
 
 
-def to_c(views: Mapping[str, View], packed: bool, sequences: int, layout: str, interleaved: bool) -> Tuple[int, _c.KvCache]:
-    """The most keys of a sequence, and the fields of a cache; Q, K and V are of 4 dimensions here."""
+def to_c(views: Mapping[str, View], packed: bool, sequences: int, layout: str, interleaved: bool) -> Tuple[int, int, _c.KvCache]:
+    """The most keys of a sequence, the columns of scores, and the fields of a cache; Q, K and V are of 4 dimensions here."""
     seq, _ = SEQ_AND_HEAD[layout]
     k, fields = views["k"], {}
     for name in filter(views.__contains__, ARRAYS):
         if ARRAYS[name] == FLOATS and views[name].dtype != views["q"].dtype:
             raise Invalid(f"{name} is {views[name].dtype} and q is {views['q'].dtype}: give arrays of one dtype")
-    kv_seq = k.shape[seq]
+    kv_seq = columns = k.shape[seq]
     if "block_table" in views:
         stride = _table_stride(views["block_table"], sequences)
         fields.update(page=kv_seq, pages=k.shape[0], table_stride=stride)
         kv_seq = min(kv_seq * views["block_table"].shape[1], 2**62)  # the library says how many are too many
+        columns = sequences * stride * k.shape[seq] if packed else kv_seq
     if "k_new" in views:
         fields.update(_new(views, packed, layout))
     if "new_starts" in views:
@@ -113,7 +114,7 @@ def to_c(views: Mapping[str, View], packed: bool, sequences: int, layout: str, i
         fields.update(_rotary(views, interleaved))
     if "positions" in views:
         _vector("positions", views["positions"], sequences)
-    return kv_seq, _c.KvCache(**fields)
+    return kv_seq, columns, _c.KvCache(**fields)
 
 
 def check_writable(framework: Any, name: str, x: Any, view: View) -> None:

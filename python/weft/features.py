@@ -175,7 +175,7 @@ def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, 
             raise Invalid("q_starts is empty: it has the first row of each sequence, and the end of the last")
     else:
         sequences = q.shape[0]
-    kv_seq, cache = caches.to_c(views, packed, sequences, layout, features.rotary_interleaved)
+    kv_seq, columns, cache = caches.to_c(views, packed, sequences, layout, features.rotary_interleaved)
     fields: Dict[str, Any] = {"cache": cache, "kv_seq": kv_seq}
     extras = _c.EXTRAS["max"] if features.max else 0
     for name in filter(views.__contains__, ARRAYS):
@@ -188,11 +188,11 @@ def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, 
             if views[name].shape != (q.shape[0], q.shape[seq]):
                 raise Invalid(f"tree has {views[name].shape[1]} tokens, and there are {q.shape[seq]} queries")
         elif name == "block_starts":
-            fields.update(_block_fields(views, features.block_mask, (q.shape[0], heads, q.shape[seq], kv_seq)))
+            fields.update(_block_fields(views, features.block_mask, (q.shape[0], heads, q.shape[seq], columns)))
         elif name == "alibi":
             fields["alibi_stride"] = _alibi_stride(views[name], sequences, heads)
         elif name == "bias":
-            fields.update(_bias_fields(views[name], (q.shape[0], heads, q.shape[seq], kv_seq), q.dtype))
+            fields.update(_bias_fields(views[name], (q.shape[0], heads, q.shape[seq], columns), q.dtype))
     for name, values in features.known:
         if len(values) != sequences + name.endswith("starts"):
             raise Invalid(f"{name} has {len(values)} numbers for {sequences} sequences, not {sequences + name.endswith('starts')}")

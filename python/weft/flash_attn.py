@@ -203,6 +203,18 @@ def _lengths_between(starts: Optional[Tensor]) -> Tensor:
     return starts.diff()
 
 
+class _WithoutGradient(torch.autograd.Function):
+    """A result that has no gradient, which is said where one is asked for."""
+
+    @staticmethod
+    def forward(ctx, out, *inputs):
+        return out.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise Unsupported("an attention over a KV cache, or with out, has no gradient")
+
+
 def _over_cache(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, window: Any, softcap: float, return_lse: bool,
                 **options: Any) -> Any:  # fmt: skip
     """out, or (out, softmax_lse), over keys and values that are not copied, whatever their strides."""
@@ -210,8 +222,13 @@ def _over_cache(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal:
     sinks = options.get("sinks")
     if sinks is not None:
         options["sinks"] = sinks.float()
-    return compute.attention(row_contiguous(q), k, v, causal=causal, scale=scale, return_lse=return_lse,
-                             window=None if window is None else tuple(window), softcap=max(softcap or 0.0, 0.0), **options)  # fmt: skip
+    with torch.no_grad():
+        found = compute.attention(row_contiguous(q), k, v, causal=causal, scale=scale, return_lse=return_lse,
+                                  window=None if window is None else tuple(window), softcap=max(softcap or 0.0, 0.0), **options)  # fmt: skip
+    inputs = [x for x in (q, k, v) if x.requires_grad]
+    if not torch.is_grad_enabled() or not inputs:
+        return found
+    return (_WithoutGradient.apply(found[0], *inputs), found[1]) if return_lse else _WithoutGradient.apply(found, *inputs)
 
 
 def _equal_starts(batch: int, each: int, like: Tensor) -> Tensor:
@@ -272,13 +289,12 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         cache_seqlens = k_cache.shape[1] * table.shape[1]
     if isinstance(cache_seqlens, int):
         cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
-    with torch.no_grad():
-        found = _over_cache(q, k_cache, v_cache, softmax_scale, causal, window_size, softcap, return_softmax_lse, alibi=alibi_slopes,
-                            sinks=sinks if s_aux is None else s_aux, chunk=attention_chunk, q_starts=cu_seqlens_q, kv_used=cache_seqlens,
-                            kv_pad=cache_leftpad, block_table=table, append=None if k is None else (row_contiguous(k), row_contiguous(v)),
-                            new_starts=None if k is None else cu_seqlens_k_new, rotary_interleaved=rotary_interleaved,
-                            rotary=None if rotary_cos is None else (rotary_cos.contiguous(), rotary_sin.contiguous()),
-                            positions=None if rotary_cos is None else rotary_seqlens, out=out)  # fmt: skip
+    found = _over_cache(q, k_cache, v_cache, softmax_scale, causal, window_size, softcap, return_softmax_lse, alibi=alibi_slopes,
+                        sinks=sinks if s_aux is None else s_aux, chunk=attention_chunk, q_starts=cu_seqlens_q, kv_used=cache_seqlens,
+                        kv_pad=cache_leftpad, block_table=table, append=None if k is None else (row_contiguous(k), row_contiguous(v)),
+                        new_starts=None if k is None else cu_seqlens_k_new, rotary_interleaved=rotary_interleaved,
+                        rotary=None if rotary_cos is None else (rotary_cos.contiguous(), rotary_sin.contiguous()),
+                        positions=None if rotary_cos is None else rotary_seqlens, out=out)  # fmt: skip
     if q.shape == shape:
         return found
     o, lse = found if return_softmax_lse else (found, None)

@@ -61,7 +61,19 @@ def _samples() -> Dict[Any, str]:
     return found
 
 
-_KNOWN = _samples()
+def _remapping() -> Any:
+    """The code of functions that look at positions within a packed sequence in place of those in the row; None: there is no such one."""
+    positions = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]])
+    q, k = torch.arange(8)[:, None], torch.arange(8)[None]
+    try:
+        function = masking_utils.remap_positions_for_packed_sequence(masking_utils.causal_mask_function, positions)
+        found = function(torch.zeros((), dtype=torch.long), 0, q, k)
+        return function.__code__ if torch.equal(found, positions[0][k] <= positions[0][q]) else None
+    except (AttributeError, TypeError, RuntimeError):
+        return None
+
+
+_KNOWN, _REMAPPED = _samples(), _remapping()
 _AND = masking_utils.and_masks(masking_utils.causal_mask_function).__code__
 
 
@@ -77,6 +89,9 @@ def _parts(function: Any) -> Optional[Dict[str, Any]]:
                 return None
             found.update(parts)
         return found
+    if code is not None and code is _REMAPPED:  # within a sequence, distances are the same
+        parts = _parts(held["mask_function"])
+        return None if parts is None else {**parts, "remapped": None}
     if code not in _KNOWN:
         return None
     numbers = [x for name, x in held.items() if name != "left_padding" and isinstance(x, (int, Tensor))]
@@ -132,7 +147,7 @@ def _seen(batch: int, q_length: int, kv_length: int, q_offset: Any, kv_offset: i
         seen["window"] = (parts["both"],) * 2
     if "chunk" in parts:
         seen["chunk"] = parts["chunk"]
-    if parts.keys() >= {"left", "both"}:
+    if parts.keys() >= {"left", "both"} or ("remapped" in parts and "packed" not in parts):
         return None
     placed = bool(seen)  # whether positions matter
     if "packed" in parts:

@@ -77,8 +77,8 @@ def caches(draw, dtypes=("float32", "float16"), most=24):
     append = draw(st.booleans())
     fewer = append and packed and draw(st.booleans())  # other numbers of new keys than of queries
     new_lengths = rng.integers(0, most, sequences) if fewer else q_lengths
-    if append and not packed and draw(st.booleans()):
-        new_lengths = np.full(sequences, draw(st.integers(1, most)))
+    if append and not packed:  # a tensor of new keys has no more than there is room for
+        new_lengths = np.full(sequences, min(new_lengths[0] if draw(st.booleans()) else draw(st.integers(1, most)), page * entries))
     new_lengths = new_lengths + np.eye(sequences, dtype=int)[0] * (new_lengths.sum() == 0)
     fewer = packed and (new_lengths != q_lengths).any()
 
