@@ -14,27 +14,6 @@ void weft_attention_init(weft_problem *problem) {
     problem->attention = init;
 }
 
-weft_status weft_attention_resolve_strides(weft_strides *s, const char *name, weft_layout layout, int64_t batch,
-                                           int64_t seq, int64_t heads, int64_t row, weft_message *message) {
-    if (s->batch < 0 || s->seq < 0 || s->head < 0) {
-        return weft_fail(message, WEFT_INVALID,
-                         "%s_strides are negative: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, name, s->batch,
-                         s->seq, s->head);
-    }
-    if (s->batch == 0 && s->seq == 0 && s->head == 0) {
-        s->seq = layout == WEFT_BSHD ? heads * row : row;
-        s->head = layout == WEFT_BSHD ? row : seq * row; /* below 2^31 and 2^10: these fit */
-        if (!weft_multiply(seq * row, heads, &s->batch)) {
-            s->batch = INT64_MAX; /* refused below, unless there is one batch and it fits */
-        }
-    }
-    weft_lower_stride(&s->batch, batch);
-    weft_lower_stride(&s->seq, seq);
-    weft_lower_stride(&s->head, heads);
-    const weft_tensor_axis axes[] = {{batch, s->batch}, {seq, s->seq}, {heads, s->head}};
-    return weft_extent(axes, 3, row) ? WEFT_OK : weft_fail(message, WEFT_INVALID, "%s spans more than 2^59 elements", name);
-}
-
 /* The strides of Q, K, V and O. */
 static weft_status resolve_strides(weft_strides *s, const weft_attention *p, char tensor, weft_message *message) {
     const char name[] = {tensor, 0};
@@ -43,7 +22,7 @@ static weft_status resolve_strides(weft_strides *s, const weft_attention *p, cha
     const int64_t seq = of_queries ? p->seq : weft_attention_kv_rows(p, s).length;
     const int64_t heads = of_queries ? p->heads : p->kv_heads;
     const int64_t row = tensor == 'v' || tensor == 'o' ? p->head_dim_v : p->head_dim;
-    const weft_status status = weft_attention_resolve_strides(s, name, p->layout, batch, seq, heads, row, message);
+    const weft_status status = weft_resolve_strides(s, name, p->layout, batch, seq, heads, row, message);
     weft_tensor_axis axes[] = {{batch, s->batch}, {seq, s->seq}, {heads, s->head}};
     if (status == WEFT_OK && tensor == 'o' && weft_overlaps_itself(axes, 3, row)) {
         return weft_fail(message, WEFT_INVALID,

@@ -19,10 +19,6 @@ int weft_attention_line(const char *name, const weft_attention *p, char *text, s
 int weft_attention_caption(const char *pass, const weft_attention *p, char *text, size_t size);
 size_t weft_attention_key(const char *name, const weft_attention *p, int64_t *numbers, char *text, size_t size);
 
-/* Packed strides where all are 0, and the check of what a tensor (batch, seq, heads, row) spans. */
-weft_status weft_attention_resolve_strides(weft_strides *s, const char *name, weft_layout layout, int64_t batch,
-                                           int64_t seq, int64_t heads, int64_t row, weft_message *message);
-
 /* Inputs beside Q, K and V, as buffers of the data's struct and of the gradients'. */
 size_t weft_attention_data_inputs(const weft_attention *p, weft_buffer *list);
 size_t weft_attention_gradient_inputs(const weft_attention *p, weft_buffer *list);

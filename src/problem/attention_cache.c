@@ -83,7 +83,7 @@ static weft_status resolve_new(const weft_attention *p, weft_strides *s, const w
     char name[8] = "k_new";
     name[0] = tensor;
     const weft_status status =
-        weft_attention_resolve_strides(s, name, p->layout, p->batch, p->cache.append, p->kv_heads, row, message);
+        weft_resolve_strides(s, name, p->layout, p->batch, p->cache.append, p->kv_heads, row, message);
     if (status) {
         return status;
     }

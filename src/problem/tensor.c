@@ -80,3 +80,24 @@ int weft_overlaps_itself(weft_tensor_axis *axes, size_t count, int64_t innermost
     }
     return 0;
 }
+
+weft_status weft_resolve_strides(weft_strides *s, const char *name, weft_layout layout, int64_t batch, int64_t seq,
+                                 int64_t heads, int64_t row, weft_message *message) {
+    if (s->batch < 0 || s->seq < 0 || s->head < 0) {
+        return weft_fail(message, WEFT_INVALID,
+                         "%s_strides are negative: batch %" PRId64 ", seq %" PRId64 ", head %" PRId64, name, s->batch,
+                         s->seq, s->head);
+    }
+    if (s->batch == 0 && s->seq == 0 && s->head == 0) {
+        s->seq = layout == WEFT_BSHD ? heads * row : row;
+        s->head = layout == WEFT_BSHD ? row : seq * row; /* below 2^31 and 2^10: these fit */
+        if (!weft_multiply(seq * row, heads, &s->batch)) {
+            s->batch = INT64_MAX; /* refused below, unless there is one batch and it fits */
+        }
+    }
+    weft_lower_stride(&s->batch, batch);
+    weft_lower_stride(&s->seq, seq);
+    weft_lower_stride(&s->head, heads);
+    const weft_tensor_axis axes[] = {{batch, s->batch}, {seq, s->seq}, {heads, s->head}};
+    return weft_extent(axes, 3, row) ? WEFT_OK : weft_fail(message, WEFT_INVALID, "%s spans more than 2^59 elements", name);
+}

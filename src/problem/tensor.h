@@ -29,4 +29,8 @@ int64_t weft_extent(const weft_tensor_axis *axes, size_t count, int64_t innermos
 /* Whether an output would write an element twice. Sorts the axes. */
 int weft_overlaps_itself(weft_tensor_axis *axes, size_t count, int64_t innermost);
 
+/* Packed strides where all are 0, and the check of what a tensor (batch, seq, heads, row) spans. */
+weft_status weft_resolve_strides(weft_strides *s, const char *name, weft_layout layout, int64_t batch, int64_t seq,
+                                 int64_t heads, int64_t row, weft_message *message);
+
 #endif

@@ -1,6 +1,7 @@
 /* Attention, row by row: scores, softmax, weighted sum of V, all in fp64. */
 #include "base/status.h"
 #include "problem/dropout.h"
+#include "ref/cache.h"
 #include "ref/scores.h"
 
 #include <math.h>
@@ -25,23 +26,27 @@ static double exponentials(double *weights, int64_t keys, double sink, double *s
 weft_ref_row weft_ref_attention_row(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                     int64_t row, double *weights, double *out) {
     const int64_t kv_head = weft_ref_kv_head(p, head), line = batch * p->heads + head;
+    const weft_ref_keys all = weft_ref_keys_of(p, data, batch, weft_attention_sequence_of(p, batch, row));
     const weft_rows keys = weft_seen_keys(p, batch, row);
-    const size_t q = weft_row_index(&p->q_strides, batch, row, head);
+    const int64_t first = all.first; /* the key of weights[0] */
+    weft_ref_room q_room, room;
+    const weft_ref_vector q = weft_ref_query(&all, head, row, &q_room);
     const weft_blocks blocks = weft_attention_blocks(p);
     weft_ref_row result = {-INFINITY, -INFINITY};
     for (int64_t key = keys.begin; key < keys.end; key++) {
-        weights[key] = -INFINITY;
+        weights[key - first] = -INFINITY;
         if (!weft_attention_shows(p, &blocks, batch, head, row, key)) {
             continue;
         }
-        const size_t k = weft_row_index(&p->k_strides, batch, key, kv_head);
-        const double score = p->scale * weft_ref_dot(p->dtype, data->q, q, data->k, k, p->head_dim);
-        weights[key] = weft_ref_cap(p, score) + weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
-        result.max = weights[key] > result.max ? weights[key] : result.max;
+        const weft_ref_vector k = weft_ref_key(&all, kv_head, key, &room);
+        const double scaled = p->scale * weft_ref_dot(p->dtype, q.data, q.at, k.data, k.at, p->head_dim);
+        const double score = weft_ref_cap(p, scaled) + weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
+        weights[key - first] = score;
+        result.max = score > result.max ? score : result.max;
     }
     double shift;
     const double sink = p->extras & WEFT_SINKS ? (double)data->sinks[head] : -INFINITY;
-    const double sum = exponentials(weights + keys.begin, keys.end - keys.begin, sink, &shift);
+    const double sum = exponentials(weights + (keys.begin - first), keys.end - keys.begin, sink, &shift);
     for (int64_t d = 0; d < p->head_dim_v; d++) {
         out[d] = 0;
     }
@@ -50,12 +55,12 @@ weft_ref_row weft_ref_attention_row(const weft_attention *p, const weft_attentio
     }
     result.lse = shift + log(sum);
     for (int64_t key = keys.begin; key < keys.end; key++) {
-        const size_t v = weft_row_index(&p->v_strides, batch, key, kv_head);
-        weights[key] /= sum;
+        const weft_ref_vector v = weft_ref_value(&all, kv_head, key, &room);
+        weights[key - first] /= sum;
         const double kept = weft_ref_kept(p, data->dropout_seed, line, row, key);
         const int counts = kept != 0 && weft_attention_shows(p, &blocks, batch, head, row, key);
         for (int64_t d = 0; d < p->head_dim_v && counts; d++) { /* what is dropped or hidden does not even give a NaN */
-            out[d] += kept * weights[key] * weft_ref_load(p->dtype, data->v, v + (size_t)d);
+            out[d] += kept * weights[key - first] * weft_ref_load(p->dtype, v.data, v.at + (size_t)d);
         }
     }
     return result;
@@ -72,6 +77,7 @@ weft_status weft_ref_attention(const weft_attention *p, const weft_attention_dat
         return weft_fail(message, WEFT_NO_MEMORY, "no memory for a row of %lld weights", (long long)p->kv_seq);
     }
     double *out = weights + p->kv_seq;
+    weft_ref_append(p, data);
     for (int64_t line = 0; line < p->batch * p->heads; line++) {
         const int64_t batch = line / p->heads, head = line % p->heads, rows = weft_attention_rows(p);
         for (int64_t row = 0; row < rows; row++) {

@@ -1,4 +1,5 @@
 /* Attention as a plain kernel would do it: fp32 sums, and everything that would be stored is rounded to the dtype. */
+#include "ref/cache.h"
 #include "ref/ref.h"
 #include "ref/scores.h"
 
@@ -11,47 +12,55 @@ static float load(const weft_attention *p, const void *data, size_t index) {
 /* weights: (kv_seq) the scaled scores of one query for the keys that it sees. Returns the largest. */
 static float naive_scores(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                           int64_t row, weft_rows keys, float *weights) {
-    const size_t q = weft_row_index(&p->q_strides, batch, row, head);
+    const weft_ref_keys all = weft_ref_keys_of(p, data, batch, weft_attention_sequence_of(p, batch, row));
+    weft_ref_room q_room, room;
+    const weft_ref_vector q = weft_ref_query(&all, head, row, &q_room);
     const weft_blocks blocks = weft_attention_blocks(p);
     float max = -INFINITY;
     for (int64_t key = keys.begin; key < keys.end; key++) {
-        weights[key] = -INFINITY;
+        weights[key - all.first] = -INFINITY;
         if (!weft_attention_shows(p, &blocks, batch, head, row, key)) {
             continue;
         }
-        const size_t k = weft_row_index(&p->k_strides, batch, key, weft_ref_kv_head(p, head));
+        const weft_ref_vector k = weft_ref_key(&all, weft_ref_kv_head(p, head), key, &room);
         float sum = 0;
         for (size_t d = 0; d < (size_t)p->head_dim; d++) {
-            sum += load(p, data->q, q + d) * load(p, data->k, k + d);
+            sum += load(p, q.data, q.at + d) * load(p, k.data, k.at + d);
         }
-        weights[key] = (float)weft_ref_cap(p, (float)p->scale * sum) +
-                       (float)weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
-        max = weights[key] > max ? weights[key] : max;
+        const float score = (float)weft_ref_cap(p, (float)p->scale * sum) +
+                            (float)weft_ref_bias(p, data->alibi, data->bias, batch, head, row, key);
+        weights[key - all.first] = score;
+        max = score > max ? score : max;
     }
     return max;
 }
 
 void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                   int64_t row, float *weights, double *out) {
+    const weft_ref_keys all = weft_ref_keys_of(p, data, batch, weft_attention_sequence_of(p, batch, row));
     const weft_rows keys = weft_seen_keys(p, batch, row);
     const float sink = p->extras & WEFT_SINKS ? data->sinks[head] : -INFINITY;
     const float max = fmaxf(naive_scores(p, data, batch, head, row, keys, weights), sink);
     const float shift = max == -INFINITY ? 0 : max; /* -inf minus -inf would be NaN */
     float sum = expf(sink - shift);
     for (int64_t key = keys.begin; key < keys.end; key++) {
-        weights[key] = expf(weights[key] - shift);
-        sum += weights[key];
+        weights[key - all.first] = expf(weights[key - all.first] - shift);
+        sum += weights[key - all.first];
     }
     for (int64_t key = keys.begin; key < keys.end && sum != 0; key++) {
         const double kept = weft_ref_kept(p, data->dropout_seed, batch * p->heads + head, row, key);
-        weights[key] = (float)weft_ref_round(p->dtype, weights[key] / sum * (float)kept);
+        weights[key - all.first] = (float)weft_ref_round(p->dtype, weights[key - all.first] / sum * (float)kept);
+    }
+    float total[WEFT_MAX_HEAD_DIM] = {0};
+    for (int64_t key = keys.begin; key < keys.end && sum != 0; key++) {
+        weft_ref_room room;
+        const float weight = weights[key - all.first];
+        const weft_ref_vector v = weft_ref_value(&all, weft_ref_kv_head(p, head), key, &room);
+        for (int64_t d = 0; d < p->head_dim_v && weight != 0; d++) {
+            total[d] += weight * load(p, v.data, v.at + (size_t)d);
+        }
     }
     for (int64_t d = 0; d < p->head_dim_v; d++) {
-        float total = 0;
-        for (int64_t key = keys.begin; key < keys.end && sum != 0; key++) {
-            const size_t v = weft_row_index(&p->v_strides, batch, key, weft_ref_kv_head(p, head));
-            total += weights[key] != 0 ? weights[key] * load(p, data->v, v + (size_t)d) : 0;
-        }
-        out[d] = weft_ref_round(p->dtype, total);
+        out[d] = weft_ref_round(p->dtype, total[d]);
     }
 }

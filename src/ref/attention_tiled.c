@@ -3,6 +3,7 @@
  * A query keeps the largest score so far, the sum of 2^(score - largest) and the sum of those weights times V. A step that
  * brings a larger score first scales both sums down. */
 #include "base/status.h"
+#include "ref/cache.h"
 #include "ref/ref.h"
 #include "ref/rounds.h"
 #include "ref/scores.h"
@@ -29,15 +30,17 @@ static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64
                      int masked) {
     const weft_attention *p = t->p;
     const int64_t kv_head = weft_ref_kv_head(p, tile.head);
-    const size_t q = weft_row_index(&p->q_strides, tile.batch, row, tile.head);
+    const weft_ref_keys all = weft_ref_keys_of(p, t->data, tile.batch, weft_attention_sequence_of(p, tile.batch, row));
+    weft_ref_room q_room, room;
+    const weft_ref_vector q = weft_ref_query(&all, tile.head, row, &q_room);
     double max = t->max[slot];
     for (int64_t key = begin; key < end; key++) {
         t->weights[key - begin] = -INFINITY;
         if (masked && !weft_attention_shows(p, &t->reach->blocks, tile.batch, tile.head, row, key)) {
             continue;
         }
-        const size_t k = weft_row_index(&p->k_strides, tile.batch, key, kv_head);
-        const double plain = p->scale * weft_ref_dot(p->dtype, t->data->q, q, t->data->k, k, p->head_dim);
+        const weft_ref_vector k = weft_ref_key(&all, kv_head, key, &room);
+        const double plain = p->scale * weft_ref_dot(p->dtype, q.data, q.at, k.data, k.at, p->head_dim);
         const double score = log2_e * (weft_ref_cap(p, plain) +
                                        weft_ref_bias(p, t->data->alibi, t->data->bias, tile.batch, tile.head, row, key));
         t->weights[key - begin] = score;
@@ -52,7 +55,7 @@ static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64
     t->sum[slot] *= rescale;
     t->max[slot] = max;
     for (int64_t key = begin; key < end; key++) {
-        const size_t v = weft_row_index(&p->v_strides, tile.batch, key, kv_head);
+        const weft_ref_vector v = weft_ref_value(&all, kv_head, key, &room);
         const double weight = exp2(t->weights[key - begin] - shift);
         const double kept =
             weft_ref_kept(p, t->data->dropout_seed, tile.batch * p->heads + tile.head, row, key); /* 0: not even a NaN */
@@ -60,7 +63,7 @@ static void add_keys(const attention_tile *t, weft_tile tile, int64_t row, int64
             kept != 0 && !(masked && !weft_attention_shows(p, &t->reach->blocks, tile.batch, tile.head, row, key));
         t->sum[slot] += weight;
         for (int64_t d = 0; d < p->head_dim_v && counts; d++) {
-            out[d] += kept * weight * weft_ref_load(p->dtype, t->data->v, v + (size_t)d);
+            out[d] += kept * weight * weft_ref_load(p->dtype, v.data, v.at + (size_t)d);
         }
     }
 }
@@ -134,6 +137,7 @@ weft_status weft_ref_attention_tiled(const weft_plan *plan, const weft_attention
     }
     double *sum = room + rows, *weights = sum + rows, *out = weights + keys;
     attention_tile t = {p, data, &plan->walk.reach, tile_rows, tile_keys, room, sum, out, weights};
+    weft_ref_append(p, data);
     const weft_grid tiles = {p->batch, p->heads, weft_reach_tiles(&plan->walk.reach)};
     const weft_status status = weft_ref_rounds(plan, tiles, attention_work, &t, message);
     free(room);

@@ -18,7 +18,9 @@ typedef struct weft_ref_row {
 } weft_ref_row;
 
 /* One query: out (head_dim_v), not rounded. `weights` is room for kv_seq doubles; on return, the probabilities of the keys
- * that the query sees, before dropout; the rest is not touched. The data's lengths do not count, only the problem's. */
+ * that the query sees, before dropout; the rest is not touched. weights[0] is key 0, or its sequence's first where keys lie
+ * in pages and queries are packed. The data's lengths do not count, only the problem's. New keys count as appended, whether
+ * or not the cache has them. */
 weft_ref_row weft_ref_attention_row(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                     int64_t row, double *weights, double *out);
 
@@ -30,7 +32,8 @@ double weft_ref_kept(const weft_attention *p, uint64_t seed, int64_t line, int64
 void weft_ref_attention_row_naive(const weft_attention *p, const weft_attention_data *data, int64_t batch, int64_t head,
                                   int64_t row, float *weights, double *out);
 
-/* The whole problem, row by row, with the problem's lengths. WEFT_NO_MEMORY is the only failure. */
+/* The whole problem, row by row, with the problem's lengths; new keys are appended first. WEFT_NO_MEMORY is the only
+ * failure. */
 weft_status weft_ref_attention(const weft_attention *p, const weft_attention_data *data, weft_message *message);
 weft_status weft_ref_attention_backward(const weft_attention *p, const weft_attention_gradients *data,
                                         weft_message *message);
