@@ -111,7 +111,7 @@ def forward_only(run):
 
 def on_cpu():
     """Takes every "cuda" for "cpu", and says of the GPU what the tests ask."""
-    for name in ("randn", "rand", "randint", "ones", "zeros", "empty", "arange", "full", "tensor"):
+    for name in ("randn", "rand", "randint", "randperm", "ones", "zeros", "empty", "arange", "full", "tensor"):
         make = getattr(torch, name)
         setattr(torch, name, lambda *a, _make=make, **o: _make(*a, **{**o, **({"device": "cpu"} if "device" in o else {})}))
     torch.cuda.get_device_capability = lambda *a: (9, 0)
