@@ -3,10 +3,12 @@
 
 #include "base/status.h"
 #include "cpu/attention/attention.h"
+#include "cpu/attention/cache.h"
 #include "cpu/attention/tile.h"
 #include "cpu/gemm/gemm.h"
 #include "cpu/gemm/tile.h"
 #include "cpu/kernel/kernel.h"
+#include "cpu/memory.h"
 #include "cpu/thread/team.h"
 #include "cpu/thread/walk.h"
 #include "problem/problem.h"
@@ -42,13 +44,16 @@ static weft_status take_lengths(weft_plan *plan, const weft_lengths *lengths, co
 
 static weft_status run_attention(const weft_plan *plan, const void *data, weft_message *message) {
     const weft_attention_data *d = data;
-    const char *lacks = weft_attention_lacks(&plan->attention, ~WEFT_HAS_CACHE);
-    if (lacks) {
-        return weft_fail(message, WEFT_UNSUPPORTED, "the CPU does not take %s", lacks);
-    }
     weft_plan own = *plan;
-    const weft_status status = take_lengths(&own, &d->lengths, &d->pairs, message);
-    return status ? status : weft_cpu_attention(&own, d, message);
+    weft_attention_data with = *d;
+    void *memory = NULL;
+    weft_status status = take_lengths(&own, &d->lengths, &d->pairs, message);
+    status = status ? status : weft_attention_take_cache(&own.attention, &d->cache, message);
+    own.walk.reach.sequences.new_starts = own.attention.cache.new_starts;
+    status = status ? status : weft_cpu_cache_begin(&own.attention, &with, &memory, message);
+    status = status ? status : weft_cpu_attention(&own, &with, message);
+    weft_cpu_free(memory);
+    return status;
 }
 
 static weft_status run_backward(const weft_plan *plan, const void *data, weft_message *message) {

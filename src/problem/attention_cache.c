@@ -13,7 +13,8 @@ static int64_t sequence_count(const weft_attention *p) {
 }
 
 int64_t weft_attention_columns(const weft_attention *p) {
-    return p->sequences > 0 && p->cache.page > 0 ? p->sequences * p->cache.table_stride * p->cache.page : p->kv_seq;
+    const int64_t before = p->sequences > 0 && p->cache.page > 0 ? p->sequences - 1 : 0;
+    return before * p->cache.table_stride * p->cache.page + p->kv_seq;
 }
 
 weft_tensor_axis weft_attention_kv_batches(const weft_attention *p, const weft_strides *s) {

@@ -106,7 +106,7 @@ const int32_t *weft_attention_join_new_starts(const weft_attention *p, const int
 /* The pages of K and V, for weft_page_of(): none where there are none. */
 weft_pages weft_attention_pages(const weft_attention *p, const weft_attention_data *data);
 
-/* Columns of a batch: keys, or, in a packed batch with pages, as many as the lists of all sequences hold. */
+/* Columns of a batch: keys, or, in a packed batch with pages, those of the lists of all sequences. */
 int64_t weft_attention_columns(const weft_attention *p);
 
 /* The keys that a run appends to a sequence: rows `first` to first + count - 1 of `batch` of k_new and v_new become columns

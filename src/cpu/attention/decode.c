@@ -1,11 +1,12 @@
 /* Decode: attention of a few queries against many keys, as when a model writes one token at a time. Reading K and V takes
  * the time, so all threads share the keys and read them once, unpacked. A tile has all queries that share a kv head; its
  * steps are parts of the keys, of a fixed length (split-K). The walk says which worker begins which tile and in which
- * direction it takes the parts; idle threads steal parts. The parts' results are merged in the order of the keys, so the
- * schedule does not change the result. */
+ * direction it takes the parts; idle threads steal parts. The parts' results are merged in the order of the keys, so
+ * neither the schedule nor the other sequences of a batch, whatever their lengths, change the result of one. */
 #include "cpu/attention/decode.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -15,25 +16,31 @@
 #include "problem/problem.h"
 
 /* PART: keys of one part. STRETCH: unpacked keys between two softmax steps, many, so that memory is read in long runs.
- * BLOCK: keys of a packed block, which fits the L1. */
-enum { PART = 1536, STRETCH = 768, BLOCK = 96 };
+ * BLOCK: keys of a packed block, which fits the L1. STAGE: keys that are read from short pages together. */
+enum { PART = 1536, STRETCH = 768, BLOCK = 96, STAGE = 64 };
+
+/* What the queries of a sequence see, and its parts: the first one, how many, and those of all sequences before it. */
+typedef struct span {
+    weft_rows keys;
+    int64_t first, parts, before;
+} span;
 
 typedef struct decode_job {
     weft_attention p; /* each kv head with its queries: see gather() */
     const weft_attention_data *data;
     const weft_cpu_kernel *kernel;
     weft_cpu_attention_job job;
-    int64_t seen_from;     /* the first key that a query sees */
-    int64_t first, parts;  /* the first part that a query sees, and how many */
+    span *spans;           /* (batch) */
     weft_cpu_taken *taken; /* (batch, heads): parts */
-    float *results;        /* (batch, heads, parts, seq, head_dim + 2): output, max, sum */
+    float *results;        /* for each batch: (heads, parts, seq, head_dim + 2): output, max, sum */
 } decode_job;
 
 /* All queries of a kv head fit one panel. */
 static int is_decode(const weft_attention *p) {
     const int64_t group = p->heads / p->kv_heads;
-    return !(weft_attention_asks(p) & ~WEFT_HAS_WINDOW) && (group == 1 || p->seq == 1) &&
-           group * p->seq <= weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines && p->kv_seq > PART;
+    return !(weft_attention_asks(p) & ~(WEFT_HAS_WINDOW | WEFT_HAS_LENGTHS | WEFT_HAS_CACHE)) && p->sequences == 0 &&
+           (group == 1 || p->seq == 1) && group * p->seq <= weft_cpu_choose(WEFT_CPU_ATTENTION, p->dtype)->b.lines &&
+           p->kv_seq > PART;
 }
 
 int weft_cpu_open_decode(const weft_attention *p, weft_schedule *s, int64_t *heads_in_tile) {
@@ -56,15 +63,17 @@ int weft_cpu_decodes(const weft_plan *plan) {
            (is_decode(&plan->attention) && s->tile_m == plan->attention.seq && s->tile_n == PART);
 }
 
-/* The heads that share a kv head, one query each, as queries of one head: they see the same keys. */
+/* The heads that share a kv head, one query each, as queries of one head: they see the same keys, which are those of the
+ * batch's span. */
 static weft_attention gather(const weft_attention *p) {
     weft_attention q = *p;
     const int64_t group = p->heads / p->kv_heads;
     if (group > 1) {
         q.heads = p->kv_heads;
         q.seq = group;
-        q.kv_seq = weft_seen_keys(p, 0, 0).end;
         q.mask = WEFT_MASK_NONE;
+        memset(&q.lengths, 0, sizeof q.lengths);
+        q.extras = 0; /* lengths: is_decode() takes nothing else */
         q.q_strides.seq = p->q_strides.head;
         q.q_strides.head = p->q_strides.head * group;
         q.o_strides.seq = p->o_strides.head;
@@ -89,29 +98,65 @@ typedef struct part {
     float *results; /* (seq, head_dim + 2) */
 } part;
 
-static weft_rows seen_keys(const decode_job *w, int64_t row, int64_t begin, int64_t keys) {
-    return weft_cpu_seen_of_block(weft_seen_keys(&w->p, 0, row), begin, keys);
+static weft_rows seen_keys(const decode_job *w, const part *part, int64_t row, int64_t begin, int64_t keys) {
+    return weft_cpu_seen_of_block(weft_seen_keys(&w->p, part->batch, row), begin, keys);
+}
+
+/* The first rows of K or V of some keys: where they lie, or, of short pages, copies in `stage`. */
+static weft_cpu_run take_rows(const decode_job *w, const part *part, const void *data, const weft_strides *strides,
+                              int64_t begin, int64_t end, char *stage) {
+    const size_t row = (size_t)w->p.head_dim * weft_dtype_bytes(w->p.dtype);
+    weft_cpu_run run = weft_cpu_kv_run(&w->job.kv, w->p.dtype, data, strides, part->batch, part->head, begin, end);
+    if (run.rows >= STAGE || run.rows == end - begin) {
+        return run;
+    }
+    int64_t rows = 0;
+    const int64_t most = weft_cpu_min(STAGE, end - begin);
+    while (rows < most) {
+        run = weft_cpu_kv_run(&w->job.kv, w->p.dtype, data, strides, part->batch, part->head, begin + rows, begin + most);
+        for (int64_t i = 0; i < run.rows; i++, rows++) {
+            memcpy(stage + (size_t)rows * row, run.at + i * run.step, row);
+        }
+    }
+    return (weft_cpu_run){stage, (int64_t)row, most};
+}
+
+/* Scores of all rows with some keys. */
+static void multiply_keys(const decode_job *w, const part *part, int64_t begin, int64_t keys, const float *q, float *scores,
+                          char *stage) {
+    for (int64_t i = 0, count; i < keys; i += count) {
+        const weft_cpu_run run = take_rows(w, part, w->data->k, &w->p.k_strides, begin + i, begin + keys, stage);
+        count = run.rows;
+        w->kernel->decode->dots(w->p.dtype, (int)w->p.seq, count, w->p.head_dim, q, run.at, run.step, scores + i, STRETCH);
+    }
+}
+
+/* Adds some values, times the weights of `rows` rows. */
+static void add_values(const decode_job *w, const part *part, int64_t rows, int64_t begin, int64_t keys,
+                       const float *weights, float *out, char *stage) {
+    for (int64_t i = 0, count; i < keys; i += count) {
+        const weft_cpu_run run = take_rows(w, part, w->data->v, &w->p.v_strides, begin + i, begin + keys, stage);
+        count = run.rows;
+        w->kernel->decode->sums(w->p.dtype, (int)rows, count, w->p.head_dim, weights + i, STRETCH, run.at, run.step, out);
+    }
 }
 
 /* K and V unpacked. */
 static void visit_unpacked(const decode_job *w, const part *part, float *scratch) {
     const weft_attention *p = &w->p;
-    const int64_t dim = p->head_dim, bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    const int64_t dim = p->head_dim;
     float *q = scratch, *scores = q + WEFT_CPU_DECODE_MOST_ROWS * dim, *out = scores + WEFT_CPU_DECODE_MOST_ROWS * STRETCH;
+    char *stage = (char *)(out + WEFT_CPU_DECODE_MOST_ROWS * dim);
     for (int64_t row = 0; row < p->seq; row++) {
         weft_cpu_load(p->dtype, w->data->q, weft_row_index(&p->q_strides, part->batch, row, part->head), dim,
                       q + row * dim);
     }
     for (int64_t begin = part->begin; begin < part->end; begin += STRETCH) {
         const int64_t keys = weft_cpu_min(STRETCH, part->end - begin);
-        const size_t k_at = weft_row_index(&p->k_strides, part->batch, begin, part->head);
-        const size_t v_at = weft_row_index(&p->v_strides, part->batch, begin, part->head);
-        const char *k = (const char *)w->data->k + k_at * (size_t)bytes,
-                   *v = (const char *)w->data->v + v_at * (size_t)bytes;
-        w->kernel->decode->dots(p->dtype, (int)p->seq, keys, dim, q, k, p->k_strides.seq * bytes, scores, STRETCH);
+        multiply_keys(w, part, begin, keys, q, scores, stage);
         int together = 1; /* all rows see all keys */
         for (int64_t row = 0; row < p->seq; row++) {
-            const weft_rows seen = seen_keys(w, row, begin, keys);
+            const weft_rows seen = seen_keys(w, part, row, begin, keys);
             float *result = part->results + row * (dim + 2);
             together &= seen.end - seen.begin == keys;
             for (int64_t key = 0; key < seen.begin; key++) {
@@ -123,14 +168,13 @@ static void visit_unpacked(const decode_job *w, const part *part, float *scratch
             memcpy(out + row * dim, result, (size_t)dim * sizeof *out);
         }
         if (together) {
-            w->kernel->decode->sums(p->dtype, (int)p->seq, keys, dim, scores, STRETCH, v, p->v_strides.seq * bytes, out);
+            add_values(w, part, p->seq, begin, keys, scores, out, stage);
         }
         for (int64_t row = 0; row < p->seq; row++) {
-            const weft_rows seen = seen_keys(w, row, begin, keys);
+            const weft_rows seen = seen_keys(w, part, row, begin, keys);
             if (!together && seen.begin < seen.end) { /* a hidden value may be non-finite: each row takes only its keys */
-                w->kernel->decode->sums(p->dtype, 1, seen.end - seen.begin, dim, scores + row * STRETCH + seen.begin,
-                                        STRETCH, v + seen.begin * p->v_strides.seq * bytes, p->v_strides.seq * bytes,
-                                        out + row * dim);
+                add_values(w, part, 1, begin + seen.begin, seen.end - seen.begin, scores + row * STRETCH + seen.begin,
+                           out + row * dim, stage);
             }
             memcpy(part->results + row * (dim + 2), out + row * dim, (size_t)dim * sizeof *out);
         }
@@ -166,9 +210,10 @@ static void visit_packed(const decode_job *w, const part *part, char *scratch) {
 
 static void visit_part(const decode_job *w, void *scratch, int64_t batch, int64_t head, int64_t step) {
     const weft_attention *p = &w->p;
+    const span *s = &w->spans[batch];
     const int64_t begin = step * PART, size = p->seq * (p->head_dim + 2);
-    const part part = {batch, head, weft_larger(begin, w->seen_from), weft_cpu_min(begin + PART, p->kv_seq),
-                       w->results + ((batch * p->heads + head) * w->parts + step - w->first) * size};
+    const part part = {batch, head, weft_larger(begin, s->keys.begin), weft_cpu_min(begin + PART, s->keys.end),
+                       w->results + (s->before * p->heads + head * s->parts + step - s->first) * size};
     memset(part.results, 0, (size_t)size * sizeof *part.results);
     for (int64_t row = 0; row < p->seq; row++) {
         part.results[row * (p->head_dim + 2) + p->head_dim] = -INFINITY;
@@ -196,13 +241,14 @@ static void merge_row(void *context, void *scratch, int64_t item) {
     const weft_attention *p = &w->p;
     const int64_t row = item % p->seq, head = item / p->seq % p->heads, batch = item / p->seq / p->heads;
     const int64_t dim = p->head_dim, pitch = p->seq * (dim + 2);
-    const float *part = w->results + (batch * p->heads + head) * w->parts * pitch + row * (dim + 2);
+    const span *s = &w->spans[batch];
+    const float *part = w->results + (s->before * p->heads + head * s->parts) * pitch + row * (dim + 2);
     float *out = scratch, max = -INFINITY, sum = 0;
     memset(out, 0, (size_t)dim * sizeof *out);
-    for (int64_t i = 0; i < w->parts; i++) {
+    for (int64_t i = 0; i < s->parts; i++) {
         max = part[i * pitch + dim] > max ? part[i * pitch + dim] : max;
     }
-    for (int64_t i = 0; i < w->parts; i++, part += pitch) {
+    for (int64_t i = 0; i < s->parts; i++, part += pitch) {
         const float factor = max == -INFINITY ? 1 : exp2f(part[dim] - max);
         sum += part[dim + 1] * factor;
         for (int64_t d = 0; d < dim; d++) {
@@ -222,8 +268,28 @@ static size_t scratch_of(const decode_job *w) {
     size_t packed;
     weft_cpu_queries_lay_out(&w->job, NULL, &packed);
     packed += w->job.kv.k_block + w->job.kv.v_block;
-    const size_t unpacked = (size_t)(WEFT_CPU_DECODE_MOST_ROWS * (2 * w->p.head_dim + STRETCH)) * sizeof(float);
+    const size_t unpacked =
+        (size_t)(WEFT_CPU_DECODE_MOST_ROWS * (2 * w->p.head_dim + STRETCH) + STAGE * w->p.head_dim) * sizeof(float);
     return packed > unpacked ? packed : unpacked;
+}
+
+/* The spans of all batches; returns how many parts they have together. */
+static int64_t find_spans(const weft_attention *problem, span *spans) {
+    int64_t parts = 0;
+    for (int64_t batch = 0; batch < problem->batch; batch++) {
+        const weft_sequences all = weft_attention_sequences(problem);
+        const weft_sequence s = weft_sequence_at(&all, batch);
+        span *to = &spans[batch];
+        to->before = parts;
+        if (s.rows.begin < s.used_end) {
+            to->keys.begin = weft_seen_keys(problem, batch, s.rows.begin).begin;
+            to->keys.end = weft_larger(weft_seen_keys(problem, batch, s.used_end - 1).end, to->keys.begin);
+            to->first = to->keys.begin / PART;
+            to->parts = to->keys.begin < to->keys.end ? weft_ceil_divide(to->keys.end, PART) - to->first : 0;
+        }
+        parts += to->parts;
+    }
+    return parts;
 }
 
 weft_status weft_cpu_attention_decode(const weft_plan *plan, const weft_attention_data *data, weft_message *message) {
@@ -231,13 +297,12 @@ weft_status weft_cpu_attention_decode(const weft_plan *plan, const weft_attentio
     decode_job w = {.p = gather(problem), .data = data, .kernel = weft_cpu_choose(WEFT_CPU_ATTENTION, problem->dtype)};
     const weft_attention *p = &w.p;
     weft_cpu_attention_job_init(&w.job, p, data, p->seq, BLOCK);
-    w.seen_from = weft_seen_keys(problem, 0, 0).begin;
-    w.first = w.seen_from / PART;
-    w.parts = weft_larger(weft_ceil_divide(weft_seen_keys(p, 0, p->seq - 1).end, PART) - w.first, 0);
+    w.spans = calloc((size_t)p->batch, sizeof *w.spans);
+    const int64_t parts = w.spans ? find_spans(problem, w.spans) : 0;
     const int64_t tiles = p->batch * p->heads;
-    const double floats = (double)tiles * (double)w.parts * (double)(p->seq * (p->head_dim + 2));
+    const double floats = (double)p->heads * (double)parts * (double)(p->seq * (p->head_dim + 2));
     weft_status status = WEFT_OK;
-    w.results = floats < 0x1p59 ? weft_cpu_alloc((size_t)floats * sizeof *w.results) : NULL;
+    w.results = w.spans && floats < 0x1p59 ? weft_cpu_alloc((size_t)floats * sizeof *w.results) : NULL;
     w.taken = w.results ? weft_cpu_taken_new(tiles) : NULL;
     if (!w.taken) {
         status = weft_fail(message, WEFT_NO_MEMORY, "no memory for the parts of %.0f floats", floats);
@@ -254,5 +319,6 @@ weft_status weft_cpu_attention_decode(const weft_plan *plan, const weft_attentio
     }
     weft_cpu_free(w.taken);
     weft_cpu_free(w.results);
+    free(w.spans);
     return status;
 }

@@ -63,9 +63,9 @@ static void attention_tile(void *context, void *scratch, const weft_visit *visit
     weft_cpu_queries_load(a, &b, &q);
     for (int64_t i = 0, index = visit->first; i < visit->steps; i++, index += visit->direction) {
         const int64_t step = weft_visit_step(reach, visit, index);
-        const int64_t begin = step * a->kv.tile_n, keys = weft_cpu_min(a->p->kv_seq - begin, a->kv.tile_n);
-        const weft_cpu_kv_block block =
-            a->held ? weft_cpu_kv_at(&kv, 0, 0, step) : weft_cpu_kv_at(&kv, visit->tile.batch, kv_head, step);
+        const int64_t begin = step * a->kv.tile_n, keys = weft_cpu_min(reach->columns - begin, a->kv.tile_n);
+        const weft_cpu_kv_block block = a->held ? weft_cpu_kv_at(&kv, 0, 0, step)
+                                                : weft_cpu_kv_at(&kv, kv.lines ? number : visit->tile.batch, kv_head, step);
         weft_cpu_queries_visit(a, &b, &q, &block, begin, keys, step >= visit->full_begin && step < visit->full_end,
                                weft_visit_bits(reach, visit, index));
     }
@@ -77,7 +77,7 @@ static void attention_tile(void *context, void *scratch, const weft_visit *visit
 static int holds_heads(const weft_cpu_attention_job *a, const weft_plan *plan) {
     enum { LEAST = 128, MOST = 5 << 19 };
     const double queries = (double)a->p->batch * (double)a->p->heads * (double)a->p->seq / (double)plan->walk.workers;
-    return weft_cpu_shares_by_head(plan) && queries >= LEAST &&
+    return a->p->cache.page == 0 && weft_cpu_shares_by_head(plan) && queries >= LEAST &&
            (double)a->kv.blocks * (double)(a->kv.k_block + a->kv.v_block + 1) <= MOST;
 }
 
@@ -100,6 +100,13 @@ weft_status weft_cpu_attention(const weft_plan *plan, const weft_attention_data 
                                 .progress = plan->progress,
                                 .progress_user = plan->progress_user};
     weft_cpu_queries_lay_out(&a, NULL, &visitor.scratch);
+    if (p->cache.page > 0) {
+        status = weft_cpu_kv_find_lines(&a.kv, p, message);
+    }
+    if (status) {
+        weft_cpu_kv_free(&a.kv);
+        return status;
+    }
     if (holds_heads(&a, plan)) {
         a.held = &packing;
         visitor.scratch += weft_cpu_kv_held_bytes(&a.kv);

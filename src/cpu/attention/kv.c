@@ -1,7 +1,9 @@
 /* K and V, packed once for all queries and all heads that share them. */
 #include "cpu/attention/kv.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "cpu/memory.h"
@@ -19,31 +21,92 @@ int weft_cpu_has_nonfinite(const weft_cpu_kernel *kernel, const void *packed, si
     return found != 0;
 }
 
-static void pack_keys(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const void *k,
-                      int64_t batch, int64_t kv_head, int64_t begin, int64_t keys, char *to) {
-    const int64_t lines = kernel->a.lines;
+weft_cpu_run weft_cpu_kv_run(const weft_cpu_kv *kv, weft_dtype dtype, const void *data, const weft_strides *strides,
+                             int64_t batch, int64_t kv_head, int64_t begin, int64_t end) {
+    const weft_page_row at = weft_page_of(&kv->pages, batch, begin);
+    const int64_t bytes = (int64_t)weft_dtype_bytes(dtype), page = kv->pages.page;
+    const weft_cpu_run none = {NULL, 0, 0};
+    if (at.page < 0) {
+        return none;
+    }
+    return (weft_cpu_run){(const char *)data + weft_row_index(strides, at.page, at.row, kv_head) * (size_t)bytes,
+                          strides->seq * bytes, page > 0 ? weft_cpu_min(page - at.row, end - begin) : end - begin};
+}
+
+/* One head of K or of V. */
+typedef struct tensor {
+    const void *data;
+    const weft_strides *strides;
+    int64_t batch, kv_head;
+    weft_rows needed; /* columns; others are packed as zeros, and not read */
+} tensor;
+
+/* Rows from a column on that lie together; none where they are not needed. */
+static weft_cpu_run run_of(const weft_cpu_kv *kv, const weft_attention *p, const tensor *t, int64_t begin, int64_t end) {
+    const weft_cpu_run none = {NULL, 0, 0};
+    end = weft_cpu_min(end, t->needed.end);
+    return begin < t->needed.begin || begin >= end
+               ? none
+               : weft_cpu_kv_run(kv, p->dtype, t->data, t->strides, t->batch, t->kv_head, begin, end);
+}
+
+/* Copies elements d .. d + width - 1 of some rows one behind the other. */
+static void gather(const weft_cpu_kv *kv, const weft_attention *p, const tensor *t, int64_t begin, int64_t rows, int64_t d,
+                   int64_t width, char *to) {
+    const size_t bytes = weft_dtype_bytes(p->dtype), row = (size_t)width * bytes;
+    for (int64_t i = 0; i < rows;) {
+        const weft_cpu_run run = run_of(kv, p, t, begin + i, begin + rows);
+        for (int64_t k = 0; k < run.rows; k++, i++, to += row) {
+            memcpy(to, run.at + k * run.step + d * (int64_t)bytes, row);
+        }
+        if (run.rows == 0) {
+            memset(to, 0, row);
+            to += row;
+            i++;
+        }
+    }
+}
+
+/* A panel whose rows lie apart is gathered first. */
+static void pack_keys(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const tensor *t,
+                      int64_t begin, int64_t keys, char *to) {
+    const int64_t lines = kernel->a.lines, bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    float room[WEFT_CPU_MOST_LINES * WEFT_MAX_HEAD_DIM];
     for (int64_t key = 0; key < keys; key += lines, to += kv->k_panel) {
-        const weft_cpu_source source = {p->dtype,         k, weft_row_index(&p->k_strides, batch, begin + key, kv_head),
-                                        p->k_strides.seq, 1, weft_cpu_min(lines, keys - key),
-                                        p->head_dim};
+        const int64_t count = weft_cpu_min(lines, keys - key);
+        const weft_cpu_run run = run_of(kv, p, t, begin + key, begin + key + count);
+        weft_cpu_source source = {p->dtype, run.at, 0, run.step / bytes, 1, count, p->head_dim};
+        if (run.rows < count) {
+            gather(kv, p, t, begin + key, count, 0, p->head_dim, (char *)room);
+            source.data = room;
+            source.line_stride = p->head_dim;
+        }
         kernel->pack_a(&source, to);
     }
 }
 
-/* Where values may be hidden, returns whether one is non-finite. */
-static int pack_values(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const void *v,
-                       int64_t batch, int64_t kv_head, int64_t begin, int64_t keys, char *to) {
-    const int64_t lines = kernel->a.lines;
+/* Where values may be hidden, returns whether one is non-finite. Runs are packed as they lie, as far as they are whole
+ * multiples of the kernel's depth; what is left of them is gathered. */
+static int pack_values(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p, const tensor *t,
+                       int64_t begin, int64_t keys, char *to) {
+    const int64_t lines = kernel->a.lines, unit = kernel->depth, bytes = (int64_t)weft_dtype_bytes(p->dtype);
+    float room[WEFT_CPU_MOST_LINES * WEFT_CPU_MOST_DEPTH];
     int has_nonfinite = 0;
     for (int64_t d = 0; d < p->head_dim_v; d += lines, to += kv->v_panel) {
-        const weft_cpu_source source = {p->dtype,
-                                        v,
-                                        weft_row_index(&p->v_strides, batch, begin, kv_head) + (size_t)d,
-                                        1,
-                                        p->v_strides.seq,
-                                        weft_cpu_min(lines, p->head_dim_v - d),
-                                        keys};
-        kernel->pack_a(&source, to);
+        const int64_t width = weft_cpu_min(lines, p->head_dim_v - d);
+        for (int64_t key = 0, count; key < keys; key += count) {
+            const weft_cpu_run run = run_of(kv, p, t, begin + key, begin + keys);
+            count = key + run.rows == keys ? run.rows : run.rows / unit * unit;
+            weft_cpu_source source = {p->dtype, run.at, (size_t)d, 1, run.step / bytes, width, count};
+            if (count == 0) {
+                source.k = count = weft_cpu_min(unit, keys - key);
+                gather(kv, p, t, begin + key, count, d, width, (char *)room);
+                source.data = room;
+                source.index = 0;
+                source.k_stride = width;
+            }
+            kernel->pack_a(&source, to + (size_t)(key * lines) * weft_dtype_bytes(kernel->dtype));
+        }
         if (kv->hides) {
             has_nonfinite |= weft_cpu_has_nonfinite(kernel, to, weft_cpu_panel_bytes(kernel, kernel->a, keys));
         }
@@ -54,13 +117,14 @@ static int pack_values(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, con
 weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *p,
                                          const void *k, const void *v, int64_t batch, int64_t kv_head, int64_t begin,
                                          int64_t keys, char *k_to, char *v_to) {
-    pack_keys(kv, kernel, p, k, batch, kv_head, begin, keys, k_to);
-    return (weft_cpu_kv_block){k_to, v_to, pack_values(kv, kernel, p, v, batch, kv_head, begin, keys, v_to)};
+    const weft_rows all = {begin, begin + keys};
+    const tensor of_k = {k, &p->k_strides, batch, kv_head, all}, of_v = {v, &p->v_strides, batch, kv_head, all};
+    pack_keys(kv, kernel, p, &of_k, begin, keys, k_to);
+    return (weft_cpu_kv_block){k_to, v_to, pack_values(kv, kernel, p, &of_v, begin, keys, v_to)};
 }
 
-/* Whether a query of a kv head's can see one of `keys` keys from `begin`: others need not be packed. */
-static int counts(const weft_attention *p, int64_t batch, int64_t kv_head, int64_t begin, int64_t keys) {
-    const weft_sequences all = weft_attention_sequences(p);
+/* Whether a block mask, if there is one, shows a query of a kv head's one of `keys` keys from `begin`. */
+static int is_named(const weft_attention *p, int64_t batch, int64_t kv_head, int64_t begin, int64_t keys) {
     const weft_blocks blocks = weft_attention_blocks(p);
     const weft_rows queries = {0, p->seq}, here = {begin, begin + keys};
     const int64_t group = p->heads / p->kv_heads, heads = blocks.head_stride > 0 ? group : 1; /* that differ */
@@ -68,7 +132,13 @@ static int counts(const weft_attention *p, int64_t batch, int64_t kv_head, int64
     for (int64_t head = kv_head * group; head < kv_head * group + heads && !named; head++) {
         named = weft_blocks_name(&blocks, batch, head, queries, here);
     }
-    if (!named) {
+    return named;
+}
+
+/* Whether such a query can see one of them: others need not be packed. */
+static int counts(const weft_attention *p, int64_t batch, int64_t kv_head, int64_t begin, int64_t keys) {
+    const weft_sequences all = weft_attention_sequences(p);
+    if (!is_named(p, batch, kv_head, begin, keys)) {
         return 0;
     }
     if (p->lengths.q_starts) {
@@ -106,22 +176,70 @@ weft_cpu_kv weft_cpu_kv_hold(const weft_cpu_kv_packing *packing, int64_t batch, 
     return kv;
 }
 
+weft_status weft_cpu_kv_find_lines(weft_cpu_kv *kv, const weft_attention *p, weft_message *message) {
+    const weft_sequences all = weft_attention_sequences(p);
+    const weft_band band = weft_attention_band(p);
+    int64_t blocks = 0;
+    kv->sequences = all.count;
+    kv->lines = calloc((size_t)all.count, sizeof *kv->lines);
+    for (int64_t i = 0; i < all.count && kv->lines; i++) {
+        const weft_sequence s = weft_sequence_at(&all, i);
+        weft_cpu_kv_line *line = &kv->lines[i];
+        line->before = blocks;
+        if (s.rows.begin < s.used_end) {
+            line->keys.begin = weft_band_seen(&band, &s, s.rows.begin).begin;
+            line->keys.end = weft_larger(weft_band_seen(&band, &s, s.used_end - 1).end, line->keys.begin);
+            line->first = line->keys.begin / kv->tile_n;
+            line->blocks = weft_ceil_divide(line->keys.end, kv->tile_n) - line->first;
+        }
+        blocks += line->blocks;
+    }
+    return kv->lines ? WEFT_OK : weft_fail(message, WEFT_NO_MEMORY, "no memory for the blocks of sequences");
+}
+
+/* A block by its number: which steps of which batch and kv head, and what is needed of it. */
+typedef struct place {
+    int64_t batch, head, begin, keys;
+    weft_rows needed;
+} place;
+
+static place place_of(const weft_cpu_kv *kv, const weft_attention *p, int64_t block) {
+    int64_t low = 0, high = kv->lines ? kv->sequences : 0;
+    if (!kv->lines) {
+        const int64_t line = block / kv->blocks, begin = block % kv->blocks * kv->tile_n;
+        const int64_t keys = weft_cpu_min(p->kv_seq - begin, kv->tile_n);
+        return (place){line / kv->kv_heads, line % kv->kv_heads, begin, keys, {begin, begin + keys}};
+    }
+    while (high - low > 1) { /* the last whose blocks begin at or before this one: those behind the same one are empty */
+        const int64_t middle = low + (high - low) / 2;
+        *(kv->lines[middle].before * kv->kv_heads <= block ? &low : &high) = middle;
+    }
+    const weft_cpu_kv_line *line = &kv->lines[low];
+    const int64_t in_line = block - line->before * kv->kv_heads;
+    const int64_t begin = (line->first + in_line % line->blocks) * kv->tile_n;
+    const int64_t keys = weft_cpu_min(weft_attention_columns(p) - begin, kv->tile_n);
+    return (place){p->sequences > 0 ? 0 : low, in_line / line->blocks, begin, keys, line->keys};
+}
+
 /* The keys of a block, or its values: more items balance better. */
 static void pack_item(void *context, void *scratch, int64_t item) {
     const weft_cpu_kv_packing *pack = context;
     const weft_attention *p = pack->problem;
     weft_cpu_kv *kv = pack->kv;
-    const int64_t block = item / 2, head = block / kv->blocks % kv->kv_heads, batch = block / kv->blocks / kv->kv_heads;
-    const int64_t begin = block % kv->blocks * kv->tile_n, keys = weft_cpu_min(p->kv_seq - begin, kv->tile_n);
+    const int64_t block = item / 2;
+    const place at = place_of(kv, p, block);
     (void)scratch;
-    if (!counts(p, batch, head, begin, keys)) {
+    if (!(kv->lines ? is_named(p, at.batch, at.head, at.begin, at.keys)
+                    : counts(p, at.batch, at.head, at.begin, at.keys))) {
         return;
     }
     if (item % 2 == 0) {
-        pack_keys(kv, pack->kernel, p, pack->k, batch, head, begin, keys, kv->k + (size_t)block * kv->k_block);
+        const tensor k = {pack->k, &p->k_strides, at.batch, at.head, at.needed};
+        pack_keys(kv, pack->kernel, p, &k, at.begin, at.keys, kv->k + (size_t)block * kv->k_block);
     } else {
-        kv->nonfinite[block] = (unsigned char)pack_values(kv, pack->kernel, p, pack->v, batch, head, begin, keys,
-                                                          kv->v + (size_t)block * kv->v_block);
+        const tensor v = {pack->v, &p->v_strides, at.batch, at.head, at.needed};
+        kv->nonfinite[block] =
+            (unsigned char)pack_values(kv, pack->kernel, p, &v, at.begin, at.keys, kv->v + (size_t)block * kv->v_block);
     }
 }
 
@@ -139,10 +257,16 @@ void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const w
     kv->v_block = kv->v_panel * (size_t)(kv->dims / lines);
 }
 
+static double all_blocks(const weft_cpu_kv *kv, const weft_attention *p) {
+    const weft_cpu_kv_line *last = kv->lines ? &kv->lines[kv->sequences - 1] : NULL;
+    const double of_head = last ? (double)(last->before + last->blocks) : (double)p->batch * (double)kv->blocks;
+    return of_head * (double)kv->kv_heads;
+}
+
 weft_status weft_cpu_kv_alloc(weft_cpu_kv *kv, const weft_attention *problem, weft_message *message) {
-    const double items = (double)problem->batch * (double)problem->kv_heads * (double)kv->blocks;
+    const double items = all_blocks(kv, problem);
     const double bytes = items * ((double)kv->k_block + (double)kv->v_block);
-    const size_t count = bytes < 0x1p62 ? (size_t)(problem->batch * problem->kv_heads * kv->blocks) : 0;
+    const size_t count = bytes < 0x1p62 ? (size_t)fmax(items, 1) : 0;
     kv->k = count ? weft_cpu_alloc(count * kv->k_block) : NULL;
     kv->v = kv->k ? weft_cpu_alloc(count * kv->v_block) : NULL;
     kv->nonfinite = kv->v ? malloc(count) : NULL;
@@ -154,11 +278,13 @@ weft_status weft_cpu_kv_alloc(weft_cpu_kv *kv, const weft_attention *problem, we
 }
 
 weft_cpu_stage weft_cpu_kv_stage(weft_cpu_kv_packing *packing) {
-    return (weft_cpu_stage){2 * packing->problem->batch * packing->kv->kv_heads * packing->kv->blocks, pack_item, packing};
+    return (weft_cpu_stage){2 * (int64_t)all_blocks(packing->kv, packing->problem), pack_item, packing};
 }
 
 weft_cpu_kv_block weft_cpu_kv_at(const weft_cpu_kv *kv, int64_t batch, int64_t kv_head, int64_t block) {
-    const size_t item = (size_t)((batch * kv->kv_heads + kv_head) * kv->blocks + block);
+    const weft_cpu_kv_line *line = kv->lines ? &kv->lines[batch] : NULL;
+    const size_t item = (size_t)(line ? line->before * kv->kv_heads + kv_head * line->blocks + block - line->first
+                                      : (batch * kv->kv_heads + kv_head) * kv->blocks + block);
     return (weft_cpu_kv_block){kv->k + item * kv->k_block, kv->v + item * kv->v_block, kv->nonfinite[item]};
 }
 
@@ -166,6 +292,8 @@ void weft_cpu_kv_free(weft_cpu_kv *kv) {
     weft_cpu_free(kv->k);
     weft_cpu_free(kv->v);
     free(kv->nonfinite);
+    free(kv->lines);
+    kv->lines = NULL;
     kv->k = kv->v = NULL;
     kv->nonfinite = NULL;
 }

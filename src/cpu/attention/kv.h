@@ -4,6 +4,13 @@
 
 #include "cpu/thread/walk.h"
 
+/* Keys in pages: what the queries of a sequence see, and the blocks that it takes. Blocks have the numbers of steps. */
+typedef struct weft_cpu_kv_line {
+    weft_rows keys;        /* columns */
+    int64_t first, blocks; /* its first block, and how many */
+    int64_t before;        /* blocks of the sequences before it */
+} weft_cpu_kv_line;
+
 /* K and V of all kv heads, packed block by block as left operands: K with keys as lines, V with dims as lines. */
 typedef struct weft_cpu_kv {
     int64_t tile_n;          /* keys in a block */
@@ -15,6 +22,9 @@ typedef struct weft_cpu_kv {
     int64_t kv_heads;
     int hides; /* some query may not see a value, or drop it */
     char *k, *v;
+    weft_pages pages;
+    weft_cpu_kv_line *lines;  /* pages: (sequences), for weft_cpu_kv_at(); null: every batch has all blocks */
+    int64_t sequences;        /* of lines */
     unsigned char *nonfinite; /* for each block, whether V has a non-finite value; meaningful where values may be hidden */
 } weft_cpu_kv;
 
@@ -25,6 +35,9 @@ typedef struct weft_cpu_kv_block {
 
 /* Fills in the sizes. */
 void weft_cpu_kv_lay_out(weft_cpu_kv *kv, const weft_cpu_kernel *kernel, const weft_attention *problem, int64_t tile_n);
+
+/* Where keys lie in pages: finds what each sequence takes, so that memory and packing are for that alone. */
+weft_status weft_cpu_kv_find_lines(weft_cpu_kv *kv, const weft_attention *problem, weft_message *message);
 
 /* Memory for all of K and V. On failure nothing is held; weft_cpu_kv_free() may be called all the same. */
 weft_status weft_cpu_kv_alloc(weft_cpu_kv *kv, const weft_attention *problem, weft_message *message);
@@ -37,6 +50,8 @@ typedef struct weft_cpu_kv_packing {
     const void *k, *v;
 } weft_cpu_kv_packing;
 weft_cpu_stage weft_cpu_kv_stage(weft_cpu_kv_packing *packing);
+
+/* A block of a batch or, with lines, of a sequence. */
 weft_cpu_kv_block weft_cpu_kv_at(const weft_cpu_kv *kv, int64_t batch, int64_t kv_head, int64_t block);
 void weft_cpu_kv_free(weft_cpu_kv *kv);
 
@@ -49,6 +64,16 @@ weft_cpu_kv weft_cpu_kv_hold(const weft_cpu_kv_packing *packing, int64_t batch, 
 weft_cpu_kv_block weft_cpu_kv_pack_block(const weft_cpu_kv *kv, const weft_cpu_kernel *kernel,
                                          const weft_attention *problem, const void *k, const void *v, int64_t batch,
                                          int64_t kv_head, int64_t begin, int64_t keys, char *k_to, char *v_to);
+
+/* Rows of K or V that lie `step` bytes apart. */
+typedef struct weft_cpu_run {
+    const char *at;
+    int64_t step, rows;
+} weft_cpu_run;
+
+/* The first rows of columns begin .. end - 1 of a batch that lie so; none where a page is missing. */
+weft_cpu_run weft_cpu_kv_run(const weft_cpu_kv *kv, weft_dtype dtype, const void *data, const weft_strides *strides,
+                             int64_t batch, int64_t kv_head, int64_t begin, int64_t end);
 
 /* Whether any of `bytes` of packed values is non-finite: an exponent of all ones. */
 int weft_cpu_has_nonfinite(const weft_cpu_kernel *kernel, const void *packed, size_t bytes);

@@ -15,6 +15,7 @@ void weft_cpu_attention_job_init(weft_cpu_attention_job *a, const weft_attention
     a->scores = weft_cpu_scores_of(problem, a->kernel, fabs(problem->scale), data->alibi, data->bias, data->dropout_seed);
     a->q_panel = weft_cpu_panel_bytes(a->kernel, a->kernel->b, problem->head_dim);
     weft_cpu_kv_lay_out(&a->kv, a->kernel, problem, tile_n);
+    a->kv.pages = weft_attention_pages(problem, data);
 }
 
 /* Flips the sign of every value in `bytes` of packed operand. */
@@ -81,8 +82,9 @@ static void add_seen_values(const weft_cpu_attention_job *a, const weft_cpu_quer
             if ((a->scores.drops && b->kept[key * width + i] == 0) || !weft_cpu_scores_show(&a->scores, at, i, key)) {
                 continue;
             }
-            weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, q->batch, at->key + key, kv_head),
-                          p->head_dim_v, b->rows);
+            const weft_page_row row = weft_page_of(&a->kv.pages, q->batch, at->key + key);
+            weft_cpu_load(p->dtype, a->data->v, weft_row_index(&p->v_strides, row.page, row.row, kv_head), p->head_dim_v,
+                          b->rows);
             for (int64_t d = 0; d < p->head_dim_v; d++) {
                 out[d * width + i] += b->scores[key * width + i] * b->rows[d];
             }

@@ -38,8 +38,8 @@ typedef struct weft_cpu_seen {
     int32_t *begin, *end;
 } weft_cpu_seen;
 
-/* The most columns that a block of any kernel has. */
-enum { WEFT_CPU_MOST_COLUMNS = 64 };
+/* The most columns and rows that a block of any kernel has, and the most depth. */
+enum { WEFT_CPU_MOST_COLUMNS = 64, WEFT_CPU_MOST_LINES = 32, WEFT_CPU_MOST_DEPTH = 32 };
 
 /* What products become before they are weights: score = scale product, then cap tanh(score / cap) where there is a cap,
  * then less by alibi |position - key| where there are positions. Keys count from the panel's first. */
