@@ -10,7 +10,7 @@ typedef struct kept {
     struct kept *next;
     const char *text;
     int64_t count;
-    int32_t starts[];
+    int32_t starts[]; /* count + 1 of them; behind these, the lengths */
 } kept;
 static kept *all;
 
@@ -19,7 +19,7 @@ static kept *read_list(const char *text) {
     for (const char *c = text; (c = strchr(c, ',')); c++) {
         count++;
     }
-    kept *k = malloc(sizeof *k + (count + 1) * sizeof *k->starts);
+    kept *k = malloc(sizeof *k + (2 * count + 1) * sizeof *k->starts);
     if (!k) {
         return NULL;
     }
@@ -29,6 +29,7 @@ static kept *read_list(const char *text) {
         int64_t length;
         text = options_next_length(text, &length); /* the option was read before */
         k->starts[i] = sum;
+        k->starts[count + 1 + i] = (int32_t)length;
         sum += (int32_t)length;
     }
     k->starts[count] = sum;
@@ -43,4 +44,9 @@ const int32_t *lengths_starts(const char *text, int64_t *count) {
     k = k ? k : read_list(text);
     *count = k ? k->count : 0;
     return k ? k->starts : NULL;
+}
+
+const int32_t *lengths_counts(const char *text, int64_t *count) {
+    const int32_t *starts = lengths_starts(text, count);
+    return starts ? starts + *count + 1 : NULL;
 }

@@ -8,4 +8,7 @@
  * command ends. Null when memory ran out. */
 const int32_t *lengths_starts(const char *text, int64_t *count);
 
+/* The same lengths themselves. */
+const int32_t *lengths_counts(const char *text, int64_t *count);
+
 #endif

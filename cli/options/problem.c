@@ -31,7 +31,8 @@ static const char *contradiction(const settings *s) {
         {"offset", "causal", "window", 0, "--offset needs --causal or --window"},
         {"offset", "bottom-right", "bottom-right", 1, "--offset and --bottom-right exclude each other"},
         {"lengths", "seq", "kv-seq", 1, "--lengths says how many queries and keys there are: leave out --seq and --kv-seq"},
-        {"kv-lengths", "lengths", "lengths", 0, "--kv-lengths needs --lengths"}};
+        {"kv-lengths", "batch", "kv-seq", 1,
+         "--kv-lengths says how many sequences and keys there are: leave out --batch and --kv-seq"}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const option_value *value = value_of(s, rules[i].option);
         const int has_other = value_of(s, rules[i].other) || value_of(s, rules[i].another);
@@ -98,12 +99,34 @@ static void put_window(const settings *s, weft_attention *p) {
     p->mask = bottom_right ? WEFT_MASK_WINDOW_BOTTOM_RIGHT : WEFT_MASK_WINDOW;
 }
 
+/* Keys that are not packed: so many of each sequence count. There is room for the most of them, in whole pages, and for
+ * those that are appended to a batch. */
+static const char *put_used(const settings *s, weft_attention *p, const char *text) {
+    int64_t count, most = 1;
+    const int32_t *used = lengths_counts(text, &count);
+    if (!used) {
+        return "out of memory";
+    }
+    for (int64_t i = 0; i < count; i++) {
+        most = used[i] > most ? used[i] : most;
+    }
+    p->lengths.kv_used = used;
+    p->lengths.kv_starts = NULL;
+    p->kv_seq = most + (p->cache.append > 0 ? p->cache.append : 0);
+    p->kv_seq = p->cache.page > 0 ? weft_ceil_divide(p->kv_seq, p->cache.page) * p->cache.page : p->kv_seq;
+    if (value_of(s, "lengths")) {
+        return count == p->sequences ? NULL : "--lengths and --kv-lengths are not lists of as many sequences";
+    }
+    p->batch = count;
+    return NULL;
+}
+
 /* A packed batch has as many queries and keys as its sequences have together. Returns what is wrong, or null. */
 static const char *put_lengths(const settings *s, weft_attention *p) {
     const option_value *lengths = value_of(s, "lengths"), *kv_lengths = value_of(s, "kv-lengths");
     int64_t kv_count;
     if (!lengths) {
-        return NULL;
+        return kv_lengths ? put_used(s, p, kv_lengths->text) : NULL;
     }
     p->lengths.q_starts = lengths_starts(lengths->text, &p->sequences);
     const int32_t *kv_starts = lengths_starts(kv_lengths ? kv_lengths->text : lengths->text, &kv_count);
@@ -113,6 +136,9 @@ static const char *put_lengths(const settings *s, weft_attention *p) {
     p->lengths.kv_starts = kv_lengths ? kv_starts : NULL;
     p->seq = p->lengths.q_starts[p->sequences];
     p->kv_seq = kv_starts[kv_count];
+    if (p->cache.page > 0) {
+        return kv_lengths ? put_used(s, p, kv_lengths->text) : "--page with --lengths needs --kv-lengths";
+    }
     return kv_count == p->sequences ? NULL : "--lengths and --kv-lengths are not lists of as many sequences";
 }
 
@@ -144,7 +170,10 @@ int problem_of(const settings *s, problem *p, weft_message *message) {
     if (value_of(s, "window")) {
         put_window(s, &p->attention);
     }
-    wrong = put_lengths(s, &p->attention);
+    wrong = info->grid == WEFT_GRID_HEADS ? put_lengths(s, &p->attention) : NULL;
+    if (value_of(s, "rotary")) { /* angles for every position that a key can have */
+        p->attention.cache.rotary_rows = p->attention.kv_seq;
+    }
     snprintf(message->text, sizeof message->text, "%s", wrong ? wrong : "");
     return !wrong;
 }

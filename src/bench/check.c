@@ -4,6 +4,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "base/struct.h"
@@ -11,6 +12,7 @@
 #include "cpu/thread/team.h"
 #include "problem/attention.h"
 #include "problem/problem.h"
+#include "ref/cache.h"
 #include "ref/ref.h"
 
 /* The check costs as much as the reference, so large problems are checked on a sample of about this many operations. */
@@ -122,12 +124,48 @@ static void check_rows(void *context, int64_t thread, int64_t threads) {
     free(plain);
 }
 
+/* K or V as the caller's runs left it, against what it was and what is appended. */
+static void check_cached(const weft_attention *p, const weft_strides *s, int64_t dims, const void *want, const void *got,
+                         findings *f) {
+    const int64_t batches = weft_attention_kv_batches(p, s).length, rows = weft_attention_kv_rows(p, s).length;
+    for (int64_t i = 0; i < batches * rows * p->kv_heads; i++) {
+        const int64_t head = i % p->kv_heads, row = i / p->kv_heads % rows, batch = i / p->kv_heads / rows;
+        for (int64_t d = 0; d < dims; d++) {
+            const size_t at = weft_row_index(s, batch, row, head) + (size_t)d;
+            const double expected = weft_ref_load(p->dtype, want, at), found = weft_ref_load(p->dtype, got, at);
+            const double most = weft_bench_rounding(p->dtype) * (fabs(expected) + 0x1p-4);
+            f->wrong |= isnan(expected) ? !isnan(found) : !(expected == found || fabs(found - expected) <= most);
+        }
+    }
+}
+
+static void check_appended(checking *all) {
+    const weft_attention *p = &all->problem->attention;
+    const weft_attention_extents size = weft_attention_sizes(p);
+    const size_t bytes = weft_dtype_bytes(p->dtype);
+    weft_attention_data want = all->before->attention;
+    void *k = malloc(size.k * bytes), *v = malloc(size.v * bytes);
+    if (k && v) {
+        want.k = memcpy(k, want.k, size.k * bytes);
+        want.v = memcpy(v, want.v, size.v * bytes);
+        weft_ref_append(p, &want);
+        check_cached(p, &p->k_strides, p->head_dim, k, all->data->attention.k, &all->found);
+        check_cached(p, &p->v_strides, p->head_dim_v, v, all->data->attention.v, &all->found);
+    }
+    all->no_memory |= !k || !v;
+    free(k);
+    free(v);
+}
+
 static void check_attention(checking *all) {
     const weft_attention *p = &all->problem->attention;
     all->items = p->batch * p->heads * p->seq;
     all->stride = weft_bench_check_stride(all->items, 8.0 * (double)p->kv_seq * (double)p->head_dim);
     weft_cpu_team(0, check_rows, all);
     allow_rounding(&all->found, p->dtype);
+    if (p->cache.append > 0) {
+        check_appended(all);
+    }
 }
 
 /* ---- attention backward: dQ, dK and dV of a kv head and its query heads ---- */
@@ -371,6 +409,12 @@ weft_status weft_check_result(const void *problem, const void *data, const void 
             return status;
         }
         resolved.attention.pairs = pairs;
+    }
+    if (row->cache) {
+        const weft_kv_cache_data *cache = (const weft_kv_cache_data *)(const void *)((const char *)&after + row->cache);
+        if ((status = weft_attention_take_cache(&resolved.attention, cache, message))) {
+            return status;
+        }
     }
     checking all = {.problem = &resolved, .data = &after, .before = &old, .stride = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
     checks[resolved.operation].run(&all);

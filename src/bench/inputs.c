@@ -67,6 +67,32 @@ static void fill_lengths(const weft_attention *p, const char *name, int32_t *num
     }
 }
 
+/* Keys of each sequence of a cache, so that what is appended has room. */
+static void fill_used(const weft_attention *p, int32_t *numbers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = (int32_t)weft_larger(p->kv_seq - p->cache.append, 0);
+    }
+}
+
+/* All pages, in a random order; again from the first where there are more entries. */
+static void fill_table(const weft_attention *p, int32_t *numbers, size_t count, uint64_t seed) {
+    for (size_t i = 0; i < count; i++) {
+        const size_t page = i % (size_t)p->cache.pages, first = i - page;
+        const size_t other = first + (size_t)(weft_random(&seed) % (page + 1));
+        numbers[i] = numbers[other];
+        numbers[other] = (int32_t)page;
+    }
+}
+
+/* Angles as models have them: position / 10000^(2 i / rotary_dim). */
+static void fill_angles(const weft_attention *p, void *numbers, size_t count, double (*of)(double)) {
+    const size_t half = (size_t)p->cache.rotary_dim / 2;
+    for (size_t i = 0; i < count; i++) {
+        const double angle = (double)(i / half) * pow(10000, -(double)(i % half) / (double)half);
+        weft_ref_store(p->dtype, numbers, i, of(angle));
+    }
+}
+
 /* Every list has all blocks of keys, as far as there are entries, with one bitmap after the other. */
 static void fill_blocks(const weft_attention *p, const char *name, int32_t *numbers, size_t count, uint64_t seed) {
     const int64_t blocks = weft_ceil_divide(p->kv_seq, p->block_columns);
@@ -79,19 +105,27 @@ static void fill_blocks(const weft_attention *p, const char *name, int32_t *numb
 }
 
 size_t weft_bench_draw(const weft_problem *problem, const weft_buffer *buffer, uint64_t seed, void **numbers) {
+    const weft_attention *p = &problem->attention;
     const int is_slope = strcmp(buffer->name, "alibi") == 0, is_length = buffer->dtype == WEFT_INT32;
-    const size_t count = buffer->elements < PERIOD || is_length ? buffer->elements : PERIOD;
+    const int is_cos = strcmp(buffer->name, "cache.cos") == 0, is_angle = is_cos || strcmp(buffer->name, "cache.sin") == 0;
+    const size_t count = buffer->elements < PERIOD || is_length || is_angle ? buffer->elements : PERIOD;
     drawing d = {buffer->dtype, malloc(count * weft_dtype_bytes(buffer->dtype)), count, seed};
     *numbers = d.numbers;
     if (!d.numbers) {
         return count;
     }
     if (is_length && strstr(buffer->name, "block_")) {
-        fill_blocks(&problem->attention, buffer->name, d.numbers, count, seed);
+        fill_blocks(p, buffer->name, d.numbers, count, seed);
+    } else if (strcmp(buffer->name, "cache.table") == 0) {
+        fill_table(p, d.numbers, count, seed);
+    } else if (is_angle) {
+        fill_angles(p, d.numbers, count, is_cos ? cos : sin);
+    } else if (strcmp(buffer->name, "lengths.kv_used") == 0 && (p->cache.page > 0 || p->cache.append > 0)) {
+        fill_used(p, d.numbers, count);
     } else if (buffer->dtype == WEFT_INT64) {
         fill_bits(d.numbers, count * sizeof(uint64_t), seed);
     } else if (is_length) {
-        fill_lengths(&problem->attention, buffer->name, d.numbers, count);
+        fill_lengths(p, buffer->name, d.numbers, count);
     } else if (is_slope) {
         fill_slopes(d.numbers, count);
     } else if (buffer->dtype == WEFT_BOOL) {

@@ -16,6 +16,19 @@ static json_t *lengths_json(const int32_t *starts, int64_t count) {
     return list;
 }
 
+/* Keys that are not packed have lengths and no starts. */
+static int tells_used(const weft_field *field) {
+    return field->offset == offsetof(weft_attention, lengths.kv_starts);
+}
+
+static json_t *used_json(const weft_attention *p) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < (p->sequences > 0 ? p->sequences : p->batch); i++) {
+        json_array_append_new(list, json_integer(p->lengths.kv_used[i]));
+    }
+    return list;
+}
+
 /* A field of the problem as JSON. Only attentions have starts. */
 static json_t *field_json(const weft_field *field, const weft_problem *problem) {
     const char *at = (const char *)problem + field->offset;
@@ -42,7 +55,7 @@ static json_t *field_json(const weft_field *field, const weft_problem *problem) 
         return json_boolean(code & field->value);
     case WEFT_FIELD_STARTS:
         memcpy(&starts, at, sizeof starts);
-        return lengths_json(starts, problem->attention.sequences);
+        return starts ? lengths_json(starts, problem->attention.sequences) : used_json(&problem->attention);
     }
     return NULL;
 }
@@ -78,7 +91,7 @@ static int is_usual(const weft_operation_info *info, const weft_field *field, co
         return !(bits & field->value);
     }
     if (field->type == WEFT_FIELD_STARTS) {
-        return !starts;
+        return !starts && !(tells_used(field) && problem->attention.lengths.kv_used);
     }
     if (field->value != 1 || (field->type != WEFT_FIELD_INTEGER && field->type != WEFT_FIELD_REAL)) {
         return 0;

@@ -191,7 +191,6 @@ const weft_field weft_attention_fields[WEFT_ATTENTION_FIELDS] = {
     {"page",     "a KV cache in pages of so many keys (0: none)", WEFT_FIELD_INTEGER, AT(cache.page), 1, NULL, 0, NULL},
     {"append",   "new keys of each sequence that are appended to its others (0)", WEFT_FIELD_INTEGER, AT(cache.append), 1, NULL, 0, NULL},
     {"rotary",   "elements of queries and new keys that are rotated by position (0)", WEFT_FIELD_INTEGER, AT(cache.rotary_dim), 1, NULL, 0, NULL},
-    {"rotary_rows", "rotary: positions that the rotation has (kv_seq)", WEFT_FIELD_INTEGER, AT(cache.rotary_rows), 1, NULL, 0, "kv_seq"},
     {"rotary_interleaved", "rotary: pairs are neighbours, not half of it apart", WEFT_FIELD_BIT, AT(cache.rotary_interleaved), 1, NULL, 0, NULL},
     {"softcap",  "scores become softcap * tanh(score / softcap) (0: as they are)", WEFT_FIELD_REAL, AT(softcap), 1, NULL, 0, NULL},
     {"sinks",    "a score for each head that takes weight and has no value", WEFT_FIELD_BIT, AT(extras), WEFT_SINKS, NULL, 0, NULL},

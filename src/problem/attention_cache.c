@@ -111,7 +111,7 @@ static weft_status resolve_append(weft_attention *p, weft_message *message) {
     if (c->new_starts && (c->append == 0 || p->sequences == 0)) {
         return weft_fail(message, WEFT_INVALID, "cache.new_starts is only for keys appended to a packed batch");
     }
-    return check_new_starts(p, message);
+    return c->new_starts ? check_new_starts(p, message) : WEFT_OK; /* the data may have others than q_starts */
 }
 
 static weft_status resolve_rotary(weft_attention *p, weft_message *message) {

@@ -232,7 +232,8 @@ weft_status weft_attention_resolve_mask(weft_attention *p, weft_message *message
     if ((status = resolve_chunk_and_prefix(p, message)) || (status = resolve_offset(p, message))) {
         return status;
     }
-    if (is_window(p) && p->chunk == 0 && p->prefix == 0 && !varies(p) && p->cache.rotary_dim == 0) {
+    const int counts = (p->extras & WEFT_ALIBI) || p->cache.rotary_dim > 0; /* positions count beside what they hide */
+    if (is_window(p) && p->chunk == 0 && p->prefix == 0 && !varies(p) && !counts) {
         resolve_window(p);
     }
     if (!is_window(p)) {

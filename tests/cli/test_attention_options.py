@@ -21,6 +21,13 @@ FORWARD = [
     ["--lengths", "30,7,55", "--kv-lengths", "30,0,80", "--causal", "--bottom-right", "--window", "9,0"],
 ]
 
+CACHES = [
+    ["--seq", "1", "--page", "16", "--kv-lengths", "1000,17,300"],
+    ["--seq", "2", "--page", "64", "--kv-lengths", "1000,17,0", "--append", "2", "--rotary", "64", "--causal", "--bottom-right"],
+    ["--seq", "1", "--kv-lengths", "2000,1700", "--append", "1", "--rotary", "16", "--rotary-interleaved"],
+    ["--lengths", "3,0,40", "--kv-lengths", "100,17,60", "--page", "1", "--append", "43", "--window", "20,0"],
+]
+
 
 class Run(Command):
     def test_results_pass_their_check_in_both_directions(self):
@@ -28,6 +35,20 @@ class Run(Command):
             for direction in [], ["--backward"]:
                 found = self.json("run", "attention", "--heads", "2", "--kv-heads", "1", *options, *direction)
                 self.assertTrue(found["check"]["passed"], (options, direction))
+
+    def test_caches_pass_their_check(self):
+        for dtype in "fp32", "bf16":
+            for options in CACHES:
+                found = self.json("run", "attention", "--heads", "8", "--kv-heads", "2", "--dtype", dtype, *options)
+                self.assertTrue(found["check"]["passed"], (dtype, options))
+
+    def test_caches_are_told(self):
+        told = self.json("run", "attention", "--seq", "1", "--page", "16", "--kv-lengths", "100,17", "--append", "1", "--rotary", "8")["problem"]
+        expected = {"batch": 2, "kv_seq": 112, "page": 16, "kv_lengths": [100, 17], "append": 1, "rotary": 8}
+        self.assertEqual({name: told.get(name) for name in expected}, expected)
+        usual = self.json("run", "attention", "--seq", "8")["problem"]
+        for name in "page", "append", "rotary", "rotary_interleaved":
+            self.assertNotIn(name, usual)
 
     def test_only_rows_of_sequences_are_compared(self):
         found = self.json("run", "attention", "--lengths", "3,0,4", "--heads", "2")
@@ -50,7 +71,11 @@ class Run(Command):
         for expected, options in [
             ("--lengths says how many queries and keys there are: leave out --seq and --kv-seq", ["--lengths", "3,4", "--seq", "7"]),
             ("--lengths says how many queries and keys there are: leave out --seq and --kv-seq", ["--lengths", "3,4", "--kv-seq", "7"]),
-            ("--kv-lengths needs --lengths", ["--kv-lengths", "3,4"]),
+            ("--kv-lengths says how many sequences and keys there are: leave out --batch and --kv-seq", ["--kv-lengths", "3,4", "--batch", "2"]),
+            ("--kv-lengths says how many sequences and keys there are: leave out --batch and --kv-seq", ["--kv-lengths", "3,4", "--kv-seq", "4"]),
+            ("--page with --lengths needs --kv-lengths", ["--lengths", "3,4", "--page", "16"]),
+            ("kv_seq 33 is no multiple of cache.page 16", ["--seq", "33", "--page", "16"]),
+            ("cache.rotary_dim 3 is not even and between 0 and head_dim 64", ["--seq", "8", "--rotary", "3"]),
             ("--lengths and --kv-lengths are not lists of as many sequences", ["--lengths", "3,4", "--kv-lengths", "3"]),
             ("batch 2 of a packed batch is not 1", ["--lengths", "3,4", "--batch", "2"]),
             ("seq 0 is not between 1 and 2147483647", ["--lengths", "0,0"]),

@@ -129,6 +129,21 @@ static inline void take_pairs(input *in, weft_attention *p) {
     p->pairs = small ? given : none;
 }
 
+/* A KV cache whose sizes may be wrong. */
+static inline void take_cache(input *in, weft_attention *p) {
+    p->cache.page = take_or(in, p->kv_seq);
+    p->cache.pages = take_or(in, 0);
+    p->cache.table_stride = take_or(in, 0);
+    p->cache.append = take_or(in, 1);
+    p->cache.k_new_strides = take_strides(in);
+    p->cache.v_new_strides = take_strides(in);
+    p->cache.rotary_dim = take_or(in, 0);
+    p->cache.rotary_rows = take_or(in, 16);
+    p->cache.rotary_interleaved = (int32_t)take_or(in, 0);
+    p->cache.dtype = (int32_t)take_or(in, 0);
+    p->cache.new_starts = p->sequences > 0 && p->sequences <= 7 && take(in) % 2 ? p->lengths.q_starts : NULL;
+}
+
 static inline weft_attention take_attention(input *in) {
     weft_attention p = WEFT_ATTENTION_INIT;
     p.batch = take(in);
@@ -161,6 +176,9 @@ static inline weft_attention take_attention(input *in) {
     take_lengths(in, &p);
     if (take(in) % 3 == 0) {
         take_pairs(in, &p);
+    }
+    if (take(in) % 3 == 2) {
+        take_cache(in, &p);
     }
     return p;
 }

@@ -1,0 +1,203 @@
+/* Attention over KV caches on the CPU: pages, appended keys, rotation; against each sequence alone. */
+#include "../../caches.h"
+
+/* Runs a case under a schedule. */
+static weft_status run(const cache_case *c, const weft_schedule *s, weft_message *message) {
+    weft_plan *plan;
+    weft_status status = plan_for(&plan, &c->p, s, NULL, message);
+    status = status ? status : weft_plan_run(plan, &c->data, message);
+    weft_plan_destroy(plan);
+    return status;
+}
+
+static void caches_are_as_sequences_alone(void **state) {
+    (void)state;
+    uint64_t random = random_seed(9100);
+    for (int round = 0; random_round(&random, &round, 600); round++) {
+        weft_message message = {""};
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        cache_case c;
+        case_new_random(&random, round, &c);
+        s.workers = random_between(&random, 0, 4);
+        s.tile_m = random_between(&random, 0, 1) ? 0 : random_between(&random, 1, c.p.seq);
+        s.tile_n = random_between(&random, 0, 1) ? 0 : random_between(&random, 1, c.p.kv_seq);
+        s.dispatch = (int32_t)random_between(&random, 0, WEFT_DISPATCHES);
+        if (run(&c, &s, &message)) {
+            fail_msg("%s", message.text);
+        }
+        check_case(&random, &c);
+        case_free(&c);
+    }
+}
+
+static void reference_is_as_sequences_alone(void **state) {
+    (void)state;
+    uint64_t random = random_seed(9101);
+    for (int round = 0; random_round(&random, &round, 200); round++) {
+        cache_case c;
+        case_new_random(&random, round, &c);
+        weft_attention p = c.p;
+        weft_message message = {""};
+        assert_int_equal(weft_attention_take_lengths(&c.p, &c.data.lengths, &p.lengths, &message), WEFT_OK);
+        assert_int_equal(weft_attention_take_cache(&p, &c.data.cache, &message), WEFT_OK);
+        assert_int_equal(weft_ref_attention(&p, &c.data, &message), WEFT_OK);
+        check_case(&random, &c);
+        case_free(&c);
+    }
+}
+
+/* Decode: lengths beyond a part, short pages, heads that share keys. */
+static void draw_decode(uint64_t *random, int round, cache_case *c) {
+    static const int64_t pages[] = {0, 1, 3, 16, 100, 256};
+    const weft_attention init = WEFT_ATTENTION_INIT;
+    const weft_attention_data none = WEFT_ATTENTION_DATA_INIT;
+    memset(c, 0, sizeof *c);
+    c->p = init;
+    c->data = none;
+    weft_attention *p = &c->p;
+    p->dtype = (weft_dtype)(round % 3);
+    p->cache.page = pages[random_between(random, 0, 5)];
+    p->kv_seq = p->cache.page ? p->cache.page * (3600 / p->cache.page) : 3600;
+    p->kv_heads = random_between(random, 1, 2);
+    p->heads = p->kv_heads * random_between(random, 1, 4);
+    p->head_dim = 16 * random_between(random, 1, 4);
+    p->seq = p->heads > p->kv_heads ? 1 : random_between(random, 1, 3);
+    p->layout = (weft_layout)random_between(random, 0, 1);
+    p->mask = random_between(random, 0, 1) ? WEFT_MASK_NONE : WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
+    if (random_between(random, 0, 2) == 0) {
+        p->mask = WEFT_MASK_WINDOW_BOTTOM_RIGHT;
+        p->left = random_between(random, 0, 2500);
+    }
+    p->cache.append = random_between(random, 0, 2);
+    p->cache.rotary_dim = random_between(random, 0, 1) ? 16 : 0;
+    p->cache.rotary_rows = p->cache.rotary_dim ? 3000 : 0;
+    c->sequences = p->batch = random_between(random, 1, MOST_SEQUENCES);
+    const int pads = random_between(random, 0, 3) == 0;
+    for (int64_t s = 0; s < c->sequences; s++) {
+        c->used[s] =
+            (int32_t)(random_between(random, 0, 3) ? random_between(random, 0, p->kv_seq) : random_between(random, 0, 2));
+        c->pad[s] = (int32_t)(pads ? random_between(random, 0, 40) : 0);
+        c->pad[s] = c->pad[s] > c->used[s] ? 0 : c->pad[s];
+        c->positions[s] = (int32_t)random_between(random, 0, 4000);
+    }
+    p->lengths.kv_used = c->used;
+    p->lengths.kv_pad = pads ? c->pad : NULL;
+}
+
+static void decode_takes_unlike_lengths(void **state) {
+    (void)state;
+    uint64_t random = random_seed(9102);
+    for (int round = 0; random_round(&random, &round, 40); round++) {
+        weft_message message = {""};
+        weft_plan *plan;
+        cache_case c;
+        draw_decode(&random, round, &c);
+        fill_case(&random, &c);
+        if (plan_for(&plan, &c.p, NULL, NULL, &message) || weft_plan_run(plan, &c.data, &message)) {
+            fail_msg("%s", message.text);
+        }
+        assert_int_equal(weft_plan_schedule(plan).tile_n, 1536); /* a part: it is a decode */
+        weft_plan_destroy(plan);
+        check_case(&random, &c);
+        case_free(&c);
+    }
+}
+
+/* One sequence of 2500 keys in pages of 16, and others around it. */
+enum { KEYS = 2500, PAGE = 16, EACH = 180, HEADS = 4, DIM = 32, MOST_BATCH = 6, PAGES = MOST_BATCH * EACH };
+
+static void run_batch(uint64_t *random, int64_t batch, int64_t at, uint16_t *kv, const uint16_t *q_one, uint16_t *o_one) {
+    weft_attention p = WEFT_ATTENTION_INIT;
+    weft_attention_data data = WEFT_ATTENTION_DATA_INIT;
+    weft_message message = {""};
+    int32_t table[MOST_BATCH * EACH], used[MOST_BATCH];
+    uint16_t q[MOST_BATCH * HEADS * DIM], o[MOST_BATCH * HEADS * DIM];
+    p.batch = batch;
+    p.heads = HEADS;
+    p.kv_heads = 1;
+    p.seq = 1;
+    p.kv_seq = PAGE * EACH;
+    p.head_dim = DIM;
+    p.dtype = WEFT_BF16;
+    p.cache.page = PAGE;
+    p.cache.pages = PAGES;
+    p.lengths.kv_used = used;
+    for (int64_t i = 0; i < batch * EACH; i++) { /* its own pages lie where they lay; those of others are any */
+        table[i] = (int32_t)(i / EACH == at ? i % EACH : random_between(random, 0, PAGES - 1));
+    }
+    for (int64_t i = 0; i < batch; i++) {
+        used[i] = i == at ? KEYS : (int32_t)random_between(random, 0, p.kv_seq);
+    }
+    for (int64_t i = 0; i < batch * HEADS * DIM; i++) {
+        q[i] = i / (HEADS * DIM) == at ? q_one[i % (HEADS * DIM)] : (uint16_t)(0x3f00 + random_between(random, 0, 0xff));
+    }
+    data.q = q;
+    data.k = kv;
+    data.v = kv + PAGES * PAGE * DIM;
+    data.o = o;
+    data.cache.table = table;
+    weft_plan *plan;
+    if (plan_for(&plan, &p, NULL, NULL, &message) || weft_plan_run(plan, &data, &message)) {
+        fail_msg("%s", message.text);
+    }
+    weft_plan_destroy(plan);
+    memcpy(o_one, o + at * HEADS * DIM, HEADS * DIM * sizeof *o);
+}
+
+static void batches_do_not_change_a_sequence(void **state) {
+    (void)state;
+    uint64_t random = random_seed(9103);
+    const size_t count = (size_t)2 * PAGES * PAGE * DIM;
+    uint16_t *kv = malloc(count * sizeof *kv), q[HEADS * DIM], first[HEADS * DIM], o[HEADS * DIM];
+    assert_non_null(kv);
+    for (size_t i = 0; i < count; i++) {
+        weft_ref_store(WEFT_BF16, kv, i, random_even(&random));
+    }
+    for (size_t i = 0; i < HEADS * DIM; i++) {
+        weft_ref_store(WEFT_BF16, q, i, 3 * random_even(&random));
+    }
+    run_batch(&random, 1, 0, kv, q, first);
+    for (int round = 0; random_round(&random, &round, 200); round++) {
+        const int64_t batch = random_between(&random, 1, MOST_BATCH);
+        run_batch(&random, batch, random_between(&random, 0, batch - 1), kv, q, o);
+        assert_memory_equal(o, first, sizeof o);
+    }
+    free(kv);
+}
+
+/* An entry that is needed and names no page: told, and nothing is written. */
+static void bad_tables_are_refused(void **state) {
+    (void)state;
+    uint64_t random = random_seed(9104);
+    for (int round = 0; random_round(&random, &round, 100); round++) {
+        weft_message message = {""};
+        cache_case c;
+        case_new_random(&random, round, &c);
+        const int64_t s = random_between(&random, 0, c.sequences - 1), keys = case_keys(&c, s);
+        if (c.p.cache.page > 0 && case_new(&c, s) > 0) {
+            const int64_t entry = (keys - 1) / c.p.cache.page; /* of the last new key */
+            char want[96];
+            c.table[s * c.p.cache.table_stride + entry] =
+                (int32_t)(round % 2 ? c.p.cache.pages : -1 - random_between(&random, 0, 5));
+            snprintf(want, sizeof want, "cache.table of sequence %d, entry %d is %d,", (int)s, (int)entry,
+                     (int)c.table[s * c.p.cache.table_stride + entry]);
+            assert_int_equal(run(&c, NULL, &message), WEFT_INVALID);
+            assert_non_null(strstr(message.text, want));
+            assert_memory_equal(c.kv, c.kv_before, c.kv_bytes);
+            assert_memory_equal(c.v_own, c.v_before, c.v_bytes);
+            char *none = calloc(c.size.o, weft_dtype_bytes(c.p.dtype));
+            assert_non_null(none);
+            guarded_check(c.data.o, c.size.o * weft_dtype_bytes(c.p.dtype), none);
+            free(none);
+        }
+        case_free(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reference_is_as_sequences_alone), cmocka_unit_test(caches_are_as_sequences_alone),
+        cmocka_unit_test(decode_takes_unlike_lengths), cmocka_unit_test(batches_do_not_change_a_sequence),
+        cmocka_unit_test(bad_tables_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
