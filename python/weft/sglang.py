@@ -25,7 +25,7 @@ from .torch import row_contiguous
 class _Metadata:
     """What the layers of a step share."""
 
-    q_starts: Tensor  # (requests + 1), int32
+    q_starts: Optional[Tensor]  # (requests + 1), int32; None: one query each, as in decode
     used: Tensor  # (requests), int32: keys of each, those of this step included
     table: Tensor  # (requests, pages of each), int32
 
@@ -63,10 +63,10 @@ class WeftAttentionBackend(AttentionBackend):
         tokens = self.req_to_token[:, : width * self.page_size : self.page_size]
         return tokens.index_select(0, forward_batch.req_pool_indices) // self.page_size
 
-    def _q_starts(self, forward_batch: Any) -> Tensor:
+    def _q_starts(self, forward_batch: Any) -> Optional[Tensor]:
         mode = forward_batch.forward_mode
         if mode.is_decode_or_idle():
-            return torch.arange(forward_batch.batch_size + 1, dtype=torch.int32, device=self.device)
+            return None
         if mode.is_target_verify() or mode.is_draft_extend_v2():
             raise Unsupported(f"weft's backend for SGLang has no speculative decoding ({mode.name}) yet")
         ends = torch.cumsum(forward_batch.extend_seq_lens, 0, dtype=torch.int32)
@@ -90,10 +90,11 @@ class WeftAttentionBackend(AttentionBackend):
             return self.init_forward_metadata(forward_batch)
         batch, held = forward_batch.batch_size, self._in_graphs
         starts = self._q_starts(forward_batch)
-        held.q_starts[: batch + 1].copy_(starts)
+        if starts is not None:
+            held.q_starts[: batch + 1].copy_(starts)
         held.used[:batch].copy_(forward_batch.seq_lens[:batch])
         held.table[:batch].copy_(self._pages(forward_batch, self.max_pages)[:batch])
-        self.forward_metadata = _Metadata(held.q_starts[: batch + 1], held.used[:batch], held.table[:batch])
+        self.forward_metadata = _Metadata(None if starts is None else held.q_starts[: batch + 1], held.used[:batch], held.table[:batch])
 
     def get_cuda_graph_seq_len_fill_value(self) -> int:
         return 1
@@ -120,14 +121,18 @@ class WeftAttentionBackend(AttentionBackend):
         if size is not None and size > -1:
             window = (size, 0 if causal else size)
         rows = row_contiguous(q.view(-1, layer.tp_q_head_num, layer.qk_head_dim))
-        out = getattr(forward_batch, "_attn_output", None)
-        shape, held = (rows.shape[0], layer.tp_q_head_num, layer.v_head_dim), self.forward_metadata
-        o = compute.attention(
+        given, held = getattr(forward_batch, "_attn_output", None), self.forward_metadata
+        out = q.new_empty((rows.shape[0], layer.tp_q_head_num * layer.v_head_dim)) if given is None else given.view(rows.shape[0], -1)
+        into = out.view(rows.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        if held.q_starts is None:  # rows behind the batch's are there to fill it up
+            count = held.used.shape[0]
+            rows, into = rows[:count, None], into[:count, None]
+        compute.attention(
             rows, k_cache, v_cache, causal=causal, scale=layer.scaling, window=window, softcap=layer.logit_cap or None,
             chunk=self.chunk if getattr(layer, "use_irope", False) else None, sinks=self._of_heads(layer, sinks), q_starts=held.q_starts,
-            kv_used=held.used, block_table=held.table, out=q.new_empty(shape) if out is None else out.view(shape),
+            kv_used=held.used, block_table=held.table, out=into,
         )  # fmt: skip
-        return o.view(shape[0], -1)
+        return out
 
     def forward_extend(self, q: Tensor, k: Optional[Tensor], v: Optional[Tensor], layer: Any, forward_batch: Any,
                        save_kv_cache: bool = True, sinks: Optional[Tensor] = None, **others: Any) -> Tensor:  # fmt: skip

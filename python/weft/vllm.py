@@ -88,6 +88,7 @@ class WeftMetadata:
     block_table: Tensor  # (requests, blocks of each)
     slot_mapping: Tensor  # (tokens): where each token's key and value go; below 0: nowhere
     causal: bool
+    one_each: bool  # whether every request has one query, as in decode: then queries are a batch, for which there are faster ways
 
 
 class WeftMetadataBuilder(AttentionMetadataBuilder):
@@ -105,7 +106,8 @@ class WeftMetadataBuilder(AttentionMetadataBuilder):
             if getattr(common, name, None) is not None:
                 raise Unsupported(f"weft's backend for vLLM has no {name} yet")
         return WeftMetadata(common.num_actual_tokens, common.query_start_loc, common.seq_lens, common.block_table_tensor,
-                            common.slot_mapping, common.causal)  # fmt: skip
+                            common.slot_mapping, common.causal,
+                            common.max_query_len == 1 and common.num_actual_tokens == common.num_reqs)  # fmt: skip
 
     def update_block_table(self, metadata: WeftMetadata, blk_table: Tensor, slot_mapping: Tensor) -> WeftMetadata:
         return dataclasses.replace(metadata, block_table=blk_table, slot_mapping=slot_mapping)
@@ -177,13 +179,17 @@ class WeftImpl(AttentionImpl):
             window = (self.sliding_window - 1, 0 if causal else self.sliding_window - 1)
         options = dict(causal=causal, scale=self.scale, window=window, softcap=self.logits_soft_cap,
                        alibi=self._fp32("alibi", self.alibi_slopes, query), sinks=self._fp32("sinks", self.sinks, query),
-                       q_starts=attn_metadata.query_start_loc, out=output[:tokens].view(tokens, self.num_heads, -1))  # fmt: skip
+                       q_starts=attn_metadata.query_start_loc)  # fmt: skip
+        q, out = row_contiguous(query[:tokens]), output[:tokens].view(tokens, self.num_heads, -1)
         if encoder:
             k, v = key[:tokens], value[:tokens]
         else:
             k, v = keys_and_values(kv_cache, self.head_size)
             options.update(kv_used=attn_metadata.seq_lens, block_table=attn_metadata.block_table)
-        compute.attention(row_contiguous(query[:tokens]), k, v, **options)
+            if attn_metadata.one_each:
+                q, out = q[:, None], out[:, None]
+                del options["q_starts"]
+        compute.attention(q, k, v, out=out, **options)
         return output
 
     def do_kv_cache_update(self, layer: Any, key: Tensor, value: Tensor, kv_cache: Tensor, slot_mapping: Tensor) -> None:
