@@ -38,6 +38,10 @@ class Framework:
         """An array's view, which must be of one of the dtypes; `name` is the array's in messages."""
         raise NotImplementedError
 
+    def writable(self, x: Any) -> bool:
+        """Whether elements of an array may be written."""
+        return True
+
     def integers(self, values: Sequence[int], like: Any) -> Any:
         """An array of int32 on the device of another."""
         raise NotImplementedError

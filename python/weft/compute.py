@@ -7,10 +7,10 @@ import inspect
 import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from . import _c, arrays, features, frameworks, operations, plans, schedules
+from . import _c, arrays, caches, features, frameworks, operations, plans, schedules
 from ._c import CUDA
-from .arrays import Framework, View
-from .errors import Invalid
+from .arrays import FLOATS, Framework, View
+from .errors import Invalid, Unsupported
 from .operations import Operation, Output, attention_options
 
 
@@ -54,23 +54,48 @@ def _views(operation: Operation, framework: Framework, given: Tuple[Any, ...]) -
     return views
 
 
-def _views_beside(framework: Framework, first: Any, asked: Mapping[str, Any]) -> Dict[str, View]:
-    """The views of what an attention has beside Q, K and V; `first` is Q."""
-    frameworks.framework_of(("q", *asked), (type(first), *map(type, asked.values())))
-    views = {name: framework.view(x, name, features.ARRAYS[name]) for name, x in asked.items()}
+_DTYPES = {**features.ARRAYS, **caches.ARRAYS, "out": FLOATS}
+
+
+def _views_beside(framework: Framework, given: Tuple[Any, ...], asked: features.Asked) -> Dict[str, View]:
+    """The views of what an attention has beside Q, K and V, which are the first of `given`; of `out`, too."""
+    beside = {**asked.arrays, **asked.cache, **({} if asked.out is None else {"out": asked.out})}
+    frameworks.framework_of(("q", *beside), (type(given[0]), *map(type, beside.values())))
+    views = {name: framework.view(x, name, _DTYPES[name]) for name, x in beside.items()}
+    first = framework.view(given[0], "q")
     for name, view in views.items():
-        if view.device != framework.view(first, "q").device:
+        if view.device != first.device:
             raise Invalid(f"{name} and q are on different devices")
+    if "k_new" in views:
+        for name, x in zip("kv", given[1:]):
+            caches.check_writable(framework, name, x, framework.view(x, name))
+    if "out" in views:
+        caches.check_writable(framework, "out", asked.out, views["out"])
+        if views["out"].dtype != first.dtype:
+            raise Invalid(f"out is {views['out'].dtype} and q is {first.dtype}: give arrays of one dtype")
     return views
+
+
+def _inputs(beside: Mapping[str, View]) -> List[str]:
+    return [name for name in beside if name != "out"]
+
+
+def _word(name: str) -> str:
+    """What the library calls an array."""
+    return caches.WORDS.get(name, name)
 
 
 def _make_ready(operation: Operation, framework: Framework, given: Tuple[Any, ...], views: Dict[str, View], options: Any,
                 schedule: Optional[schedules.Schedule], kernel: Optional[str], wanted: Tuple[str, ...],
-                beside: Tuple[str, ...]) -> Tuple[_Ready, List[Any]]:  # fmt: skip
-    """What arrays of a form that is new need, and the outputs that had to be allocated for it: only then their strides are known."""
+                beside: Tuple[str, ...], out: Any) -> Tuple[_Ready, List[Any]]:  # fmt: skip
+    """What arrays of a form that is new need, and the outputs that had to be allocated for it: only then their strides are known. The
+    first output is `out` where that is not None."""
     outputs = dict(zip(operation.outputs, operation.outputs_of(views, options)))
     required = operation.outputs[: operation.required_outputs]
-    made = {name: outputs[name].allocate(framework, given) for name in required}
+    if out is not None and tuple(out.shape) != outputs[required[0]].shape:
+        raise Invalid(f"out is {tuple(out.shape)}, and the result is {outputs[required[0]].shape}")
+    made = {name: outputs[name].allocate(framework, given) for name in (required if out is None else ())}
+    made = made or {required[0]: out}
     formed = {**views, **{name: framework.maker.view(x, name) for name, x in made.items()}}
     plan = _planned(operation, tuple(formed), tuple(view[1:5] for view in formed.values()), options, schedule, kernel)
     plain = framework.maker is framework and all(output.row is None for output in outputs.values())
@@ -89,8 +114,11 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
     forms = tuple(map(framework.form, given))
     key = None if None in forms else (operation, framework, forms, options, chosen, kernel, wanted)
     beside: Dict[str, View] = {}
+    out = None if asked is None else asked.out
     if asked is not None:
-        beside = _views_beside(framework, given[0], asked.arrays)
+        if framework.maker is not framework and ("k_new" in asked.cache or out is not None):
+            raise Unsupported(f"arrays of {framework.name} cannot be written to: there is no append and no out for them")
+        beside = _views_beside(framework, given, asked)
         misaligned = operation is operations.ATTENTION and "bias" in beside and beside["bias"].pointer % 16
         if kernel is None and misaligned and beside["bias"].device[0] == CUDA:
             kernel = "study"  # on a GPU, other forward kernels have a bias copied from multiples of 16 bytes
@@ -107,15 +135,18 @@ def run(operation: Operation, given: Tuple[Any, ...], options: Any, schedule: sc
         views = _views(operation, framework, given)
         pointers = [view.pointer for view in views.values()]
         views.update(beside)
+        views.pop("out", None)
         ready, made = _make_ready(operation, framework, given, views, options, chosen, kernel, wanted,
-                                  () if asked is None else (*beside, "dropout_seed"))  # fmt: skip
+                                  () if asked is None else (*map(_word, _inputs(beside)), "dropout_seed"), out)  # fmt: skip
         _remember(key, ready)
     plan, pack, outputs, device, _, maker, plain, workspace = ready
+    if out is not None and not made:
+        made.append(out)
     for output in outputs[len(made) :]:
         made.append(output.allocate(framework, given))
     pointers += map(maker.pointer, made)
     if asked is not None:
-        pointers += (*(view.pointer for view in beside.values()), asked.seed)
+        pointers += (*(beside[name].pointer for name in _inputs(beside)), asked.seed)
     if workspace:  # the framework's, whose allocator knows the stream, and captures
         room = maker.empty(given[0], (workspace,), fp32=True)
         pointers.append(maker.pointer(room))
@@ -201,13 +232,24 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: Optional[f
     q_used, kv_used       of each sequence, the queries and keys that count, from its first on
     kv_pad                of each sequence, the keys at its beginning that do not count
 
+    A KV cache: keys and values of sequences that grow. What is not given is as above; docs/serving.md has examples.
+    block_table  (sequences, pages of each) int32: k and v are pages (pages, page, kv_heads, head_dim), and a sequence's keys are those
+                 of its pages, one behind the other, of which kv_used count; its queries may be packed (q_starts, lengths)
+    append       (k_new, v_new), each (batch, new, kv_heads, head_dim): written to k and v behind the kv_used keys of each sequence,
+                 before queries see anything; in a packed batch (new, kv_heads, head_dim), one sequence's behind the other's
+    new_starts   of a packed batch: where each sequence's new keys begin, and the end of the last; None: as q_starts
+    rotary       (cos, sin), each (positions, rotary_dim / 2): rotates queries and new keys by their positions, which begin at kv_used
+    rotary_interleaved   pairs are neighbours (GPT-J) rather than rotary_dim / 2 apart (GPT-NeoX)
+    positions    of each sequence, that of its first new key, where it is not kv_used
+    out          the array that the result is written to, shaped like it
+
     Arrays are fp32, fp16 or bf16, all of one framework, dtype and device; any strides, the last one 1; nothing is copied. The
     result is an array of that framework, shaped like q. On a GPU the work is put on the framework's current stream. A query
     that sees no key gets zeros and an LSE of -inf. torch tensors that need gradients get them; JAX arrays may be traced.
     """
     # A keyword with a default takes as long as finding a plan's key, so those of `options` have none.
     asked = features.asked(q, **options) if options else None
-    operators = frameworks.operators((q, k, v) if asked is None else (q, k, v, *asked.arrays.values()))
+    operators = frameworks.operators((q, k, v) if asked is None else (q, k, v, *asked.arrays.values(), *asked.cache.values()))
     if operators is not None:
         return operators.attention(q, k, v, causal=causal, scale=scale, offset=offset, layout=layout, return_lse=return_lse,
                                    schedule=schedule, asked=asked)  # fmt: skip

@@ -67,6 +67,15 @@ def _capsule_of(array: Any, stream: Any) -> Any:
         return array.__dlpack__(**arguments)
 
 
+def is_read_only(array: Any) -> bool:
+    """Whether an array says that it may not be written to, or gives a copy of itself, which only versioned capsules can."""
+    capsule = _capsule_of(array, None)
+    if not _is_valid(capsule, b"dltensor_versioned"):
+        return False
+    managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), POINTER(_Versioned)).contents
+    return bool(managed.flags & 3)  # DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_FLAG_BITMASK_IS_COPIED
+
+
 def _dtype_name(tensor: _Tensor, name: str, dtypes: Sequence[str]) -> str:
     dtype = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if dtype not in dtypes:

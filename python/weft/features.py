@@ -1,4 +1,4 @@
-"""What an attention may have beside Q, K and V: masks, soft caps, sinks, slopes, biases, dropout, sequences of any length.
+"""What an attention may have beside Q, K and V: masks, soft caps, sinks, slopes, biases, dropout, sequences of any length, KV caches.
 
 Numbers are part of the plan. Arrays come with its data: a plan fits all their values. Lengths may be either: as a list, or an array of
 the host beside arrays on a GPU, they are known when the plan is made.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
-from . import _c, blocks
+from . import _c, blocks, caches
 from .arrays import FLOATS, View
 from .errors import Invalid
 from .problems import SEQ_AND_HEAD, Window, lengths_to_c, mask_of, number_in, starts_of, window_of
@@ -34,15 +34,19 @@ class Features(NamedTuple):
     max: bool = False  # whether data.max is written
     known: Tuple[Tuple[str, Tuple[int, ...]], ...] = ()  # lengths by their names
     block_mask: Tuple[int, ...] = ()  # batch, heads, seq and kv_seq of the mask; queries and keys of a block
+    rotary_interleaved: bool = False  # of a cache
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What a call asks for: features, arrays by their names in the order of ARRAYS, and the seed of dropout."""
+    """What a call asks for: features, arrays by their names in the order of ARRAYS, the seed of dropout, what a KV cache brings by the
+    names of caches.ARRAYS, and the array that the result is written to."""
 
     features: Features
     arrays: Mapping[str, Any]
     seed: int = 0
+    cache: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    out: Any = None
 
 
 def _is_known(lengths: Any, q: Any) -> bool:
@@ -66,7 +70,9 @@ def _seed(seed: Any) -> int:
 def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Optional[int] = None, softcap: Optional[float] = None,
           sinks: Any = None, alibi: Any = None, bias: Any = None, lengths: Any = None, kv_lengths: Any = None, q_starts: Any = None,
           kv_starts: Any = None, q_used: Any = None, kv_used: Any = None, kv_pad: Any = None, dropout: Optional[float] = None,
-          seed: int = 0, block_mask: Any = None, tree: Any = None, return_max: bool = False, **unknown: Any) -> Optional[Asked]:  # fmt: skip
+          seed: int = 0, block_mask: Any = None, tree: Any = None, return_max: bool = False, block_table: Any = None, append: Any = None,
+          new_starts: Any = None, rotary: Any = None, rotary_interleaved: bool = False, positions: Any = None, out: Any = None,
+          **unknown: Any) -> Optional[Asked]:  # fmt: skip
     """What a call of weft.attention() asks for by these arguments of it; None: nothing."""
     if unknown:
         raise TypeError(f"attention() got an unexpected keyword argument {next(iter(unknown))!r}")
@@ -89,15 +95,19 @@ def asked(q: Any, *, window: Any = None, chunk: Optional[int] = None, prefix: Op
     features = Features(
         window_of(window), whole("chunk", chunk or 0), whole("prefix", prefix or 0), number_in("softcap", softcap or 0),
         number_in("dropout", dropout or 0), bool(return_max), tuple(sorted(known.items())), shape,
+        bool(rotary_interleaved) and rotary is not None,
     )  # fmt: skip
-    return Asked(features, given, _seed(seed)) if given or features != Features() else None
+    cache = caches.given(block_table, append, new_starts, rotary, positions)
+    if not given and not cache and out is None and features == Features():
+        return None
+    return Asked(features, given, _seed(seed), cache, out)
 
 
 def named(what: Asked) -> Tuple[str, ...]:
     """What a call asks for, by the names of weft.attention()'s arguments."""
     known = dict(what.features.known)
     numbers = (name for name, value in what.features._asdict().items() if value and name != "known")
-    return (*numbers, *(name for name in what.arrays if name not in blocks.ARRAYS), *known)
+    return (*numbers, *(name for name in what.arrays if name not in blocks.ARRAYS), *known, *caches.named(what.cache))
 
 
 def _vector(name: str, view: View, lengths: Tuple[int, ...]) -> None:
@@ -154,9 +164,9 @@ def _block_fields(views: Mapping[str, View], numbers: Tuple[int, ...], shape: Tu
 
 def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, offset: Optional[int], layout: str) -> Dict[str, Any]:
     """The fields of an attention that say what it has, from the views of its arrays; Q and K are of 4 dimensions here."""
+    q, (seq, head) = views["q"], SEQ_AND_HEAD[layout]
     if features is None:
-        return mask_of(causal, offset)
-    q, k, (seq, head) = views["q"], views["k"], SEQ_AND_HEAD[layout]
+        return {**mask_of(causal, offset), "kv_seq": views["k"].shape[seq]}
     heads, known = q.shape[head], dict(features.known)
     packed = is_packed(features, views)
     if packed:
@@ -165,7 +175,8 @@ def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, 
             raise Invalid("q_starts is empty: it has the first row of each sequence, and the end of the last")
     else:
         sequences = q.shape[0]
-    fields: Dict[str, Any] = {}
+    kv_seq, columns, cache = caches.to_c(views, packed, sequences, layout, features.rotary_interleaved)
+    fields: Dict[str, Any] = {"cache": cache, "kv_seq": kv_seq}
     extras = _c.EXTRAS["max"] if features.max else 0
     for name in filter(views.__contains__, ARRAYS):
         extras |= _c.EXTRAS.get(name, 0)  # the arrays of a block mask come together
@@ -177,11 +188,11 @@ def to_c(features: Optional[Features], views: Mapping[str, View], causal: bool, 
             if views[name].shape != (q.shape[0], q.shape[seq]):
                 raise Invalid(f"tree has {views[name].shape[1]} tokens, and there are {q.shape[seq]} queries")
         elif name == "block_starts":
-            fields.update(_block_fields(views, features.block_mask, (q.shape[0], heads, q.shape[seq], k.shape[seq])))
+            fields.update(_block_fields(views, features.block_mask, (q.shape[0], heads, q.shape[seq], columns)))
         elif name == "alibi":
             fields["alibi_stride"] = _alibi_stride(views[name], sequences, heads)
         elif name == "bias":
-            fields.update(_bias_fields(views[name], (q.shape[0], heads, q.shape[seq], k.shape[seq]), q.dtype))
+            fields.update(_bias_fields(views[name], (q.shape[0], heads, q.shape[seq], columns), q.dtype))
     for name, values in features.known:
         if len(values) != sequences + name.endswith("starts"):
             raise Invalid(f"{name} has {len(values)} numbers for {sequences} sequences, not {sequences + name.endswith('starts')}")

@@ -1,9 +1,10 @@
 """The interface of FlashAttention on weft: `import weft.flash_attn as flash_attn`.
 
-Functions, arguments and results are those of flash_attn 2; what FlashAttention-3 has beyond that are keywords. causal is aligned to the
-bottom right, and a window of (-1, -1) hides nothing. Tensors are on the CPU or an NVIDIA GPU, of any head dim; on the CPU also fp32.
-On a GPU, gradients are there for head dims up to 256. Paged caches, FP8 and `qv` are refused by name.
-Every result is deterministic, so `deterministic` changes nothing; `num_splits`, `pack_gqa` and `sm_margin` tune other kernels.
+Functions, arguments and results are those of flash_attn 2; what FlashAttention-3 and vLLM's build of it have beyond that are keywords.
+weft.flash_attn_3 has the order of arguments of FlashAttention-3. causal is aligned to the bottom right, and a window of (-1, -1) hides
+nothing. Tensors are on the CPU or an NVIDIA GPU, of any head dim; on the CPU also fp32. On a GPU, gradients are there for head dims up
+to 256. FP8 and `qv` are refused by name; descales are for FP8, so they change nothing of other tensors. Every result is deterministic, so
+`deterministic` changes nothing; `num_splits`, `pack_gqa`, `sm_margin` and `fa_version` tune or choose other kernels.
 """
 
 from __future__ import annotations
@@ -13,24 +14,30 @@ from typing import Any, Optional, Tuple
 import torch
 from torch import Tensor
 
-from . import by_torch, features
+from . import by_torch, compute, features
 from .errors import Invalid, Unsupported
 from .torch import OPERATORS, row_contiguous
 
 __all__ = [
     "flash_attn_func", "flash_attn_kvpacked_func", "flash_attn_qkvpacked_func", "flash_attn_varlen_func", "flash_attn_varlen_kvpacked_func",
-    "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache",
+    "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache", "get_scheduler_metadata",
 ]  # fmt: skip
 _MEANING = {
-    "block_table": "a paged KV cache", "page_table": "a paged KV cache", "qv": "queries for the values", "q_descale": "FP8",
-    "k_descale": "FP8", "v_descale": "FP8",
+    "qv": "queries for the values", "q_v": "queries for the values", "output_scale": "a quantized result", "mask_mod": "a mask by a function",
+    "score_mod": "scores by a function", "aux_tensors": "arguments of a function for scores or masks",
+    "block_sparse_tensors": "a block mask", "dynamic_causal": "a causal mask for some sequences",
+    "cp_world_size": "keys on several devices", "cp_tot_seqused_k": "keys on several devices",
 }  # fmt: skip
 
 
-def _refuse(**arguments: Any) -> None:
+def _refuse(*given: Tensor, **arguments: Any) -> None:
+    """Refuses what weft lacks: arguments that are not None, and tensors of FP8."""
     for name, value in arguments.items():
         if value is not None:
             raise Unsupported(f"weft has no {name} ({_MEANING[name]}) yet")
+    for x in given:
+        if x is not None and x.dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+            raise Unsupported(f"weft has no {x.dtype} (FP8, with q_descale, k_descale and v_descale) yet")
 
 
 def _run(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, probs: bool,
@@ -55,7 +62,7 @@ def _seed(dropout: float) -> int:
 
 def _asked(q: Tensor, dropout: float, window: Any, chunk: int, softcap: float, alibi: Any, sinks: Any,
            **lengths: Any) -> Optional[features.Asked]:  # fmt: skip
-    return features.asked(q, window=tuple(window), chunk=chunk, softcap=max(softcap, 0.0), alibi=alibi, sinks=sinks, dropout=dropout,
+    return features.asked(q, window=None if window is None else tuple(window), chunk=chunk, softcap=max(softcap, 0.0), alibi=alibi, sinks=sinks, dropout=dropout,
                           seed=_seed(dropout), **lengths)  # fmt: skip
 
 
@@ -110,7 +117,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     alibi_slopes is (heads,) or (batch, heads), s_aux (heads,): sinks. Gives out (batch, seqlen_q, heads, head_dim of v); with
     return_attn_probs (out, softmax_lse (batch, heads, seqlen_q), S_dmask), where S_dmask is None without dropout.
     """
-    _refuse(qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
+    _refuse(q, k, v, qv=qv)
     return _attention(q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, attention_chunk, s_aux,
                       return_attn_probs)  # fmt: skip
 
@@ -119,7 +126,7 @@ def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=Fal
                               alibi_slopes=None, deterministic=False, return_attn_probs=False, *, q_descale=None, k_descale=None,
                               v_descale=None, attention_chunk=0, num_heads_q=None, sm_margin=0):  # fmt: skip
     """flash_attn_func() of qkv (batch, seqlen, 3, heads, head_dim); with num_heads_q, of (batch, seqlen, heads + 2 heads_k, head_dim)."""
-    _refuse(q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
+    _refuse(qkv)
     return _attention(*_unpacked(qkv, num_heads_q), dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
                       attention_chunk, None, return_attn_probs)  # fmt: skip
 
@@ -140,20 +147,39 @@ def flash_attn_kvpacked_func(q, kv, dropout_p=0.0, softmax_scale=None, causal=Fa
                       return_attn_probs)  # fmt: skip
 
 
-def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None,
-                           causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
-                           return_attn_probs=False, block_table=None, *, seqused_q=None, seqused_k=None, qv=None, q_descale=None,
-                           k_descale=None, v_descale=None, attention_chunk=0, num_splits=1, pack_gqa=None, sm_margin=0,
-                           s_aux=None):  # fmt: skip
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
+                           softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
+                           return_attn_probs=False, block_table=None, *, seqused_q=None, seqused_k=None, qv=None, q_v=None,
+                           q_descale=None, k_descale=None, v_descale=None, attention_chunk=0, num_splits=1, pack_gqa=None, sm_margin=0,
+                           s_aux=None, return_softmax_lse=False, out=None, scheduler_metadata=None, fa_version=None, output_scale=None,
+                           cp_world_size=1, cp_rank=0, cp_tot_seqused_k=None, mask_mod=None, block_sparse_tensors=None,
+                           aux_tensors=None, aux_tensor_leading_dims=None, dynamic_causal=None):  # fmt: skip
     """Attention of sequences that lie one behind the other: q (total_q, heads, head_dim), k and v (total_k, heads_k, head_dim).
 
     cu_seqlens_q and cu_seqlens_k (sequences + 1), int32, say where sequences begin and where the last one ends; of each, the first
     seqused_q queries and seqused_k keys count. alibi_slopes is (heads,) or (sequences, heads). Gives out (total_q, heads, head_dim of
-    v); with return_attn_probs (out, softmax_lse (heads, total_q), S_dmask).
+    v); with return_attn_probs (out, softmax_lse (heads, total_q), S_dmask), with return_softmax_lse (out, softmax_lse).
+
+    With block_table (sequences, pages of each), int32, k and v are a paged cache (pages, page, heads_k, head_dim) of any page size and
+    any strides. seqused_k says how many keys each sequence has; without it, cu_seqlens_k does. The result has no gradient then.
+    `out` is the tensor that the result is written to.
     """
-    _refuse(block_table=block_table, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
-    return _varlen(q, k, v, (cu_seqlens_q, cu_seqlens_k), (max_seqlen_q, max_seqlen_k), dropout_p, softmax_scale, causal, window_size,
-                   softcap, alibi_slopes, attention_chunk, s_aux, return_attn_probs, (seqused_q, seqused_k))  # fmt: skip
+    _refuse(q, k, v, qv=qv, q_v=q_v, output_scale=output_scale, mask_mod=mask_mod, block_sparse_tensors=block_sparse_tensors,
+            aux_tensors=aux_tensors, dynamic_causal=dynamic_causal, cp_tot_seqused_k=cp_tot_seqused_k,
+            cp_world_size=None if cp_world_size == 1 else cp_world_size)  # fmt: skip
+    if block_table is not None or out is not None:
+        if dropout_p or return_attn_probs:
+            raise Unsupported("weft has no dropout and no S_dmask with block_table or out")
+        if seqused_k is None and block_table is not None:
+            seqused_k = _lengths_between(cu_seqlens_k)
+        return _over_cache(q, k, v, softmax_scale, causal, window_size, softcap, return_softmax_lse, alibi=alibi_slopes, sinks=s_aux,
+                           chunk=attention_chunk, q_starts=cu_seqlens_q, kv_starts=None if block_table is not None else cu_seqlens_k,
+                           q_used=seqused_q, kv_used=seqused_k, block_table=block_table, out=out)  # fmt: skip
+    if cu_seqlens_k is None:
+        raise Invalid("cu_seqlens_k is None: only a cache with block_table goes without it")
+    found = _varlen(q, k, v, (cu_seqlens_q, cu_seqlens_k), (max_seqlen_q, max_seqlen_k), dropout_p, softmax_scale, causal, window_size,
+                    softcap, alibi_slopes, attention_chunk, s_aux, return_attn_probs or return_softmax_lse, (seqused_q, seqused_k))  # fmt: skip
+    return found[:2] if return_softmax_lse and not return_attn_probs else found
 
 
 def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1),
@@ -171,6 +197,118 @@ def flash_attn_varlen_kvpacked_func(q, kv, cu_seqlens_q, cu_seqlens_k, max_seqle
                    window_size, softcap, alibi_slopes, 0, None, return_attn_probs)  # fmt: skip
 
 
-def flash_attn_with_kvcache(q, k_cache, v_cache, *arguments, **options):
-    """Not there yet."""
-    raise Unsupported("weft has no flash_attn_with_kvcache (a KV cache that a call adds to) yet")
+def _lengths_between(starts: Optional[Tensor]) -> Tensor:
+    if starts is None:
+        raise Invalid("seqused_k and cu_seqlens_k are None: one of them says how many keys a sequence has")
+    return starts.diff()
+
+
+class _WithoutGradient(torch.autograd.Function):
+    """A result that has no gradient, which is said where one is asked for."""
+
+    @staticmethod
+    def forward(ctx, out, *inputs):
+        return out.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise Unsupported("an attention over a KV cache, or with out, has no gradient")
+
+
+def _over_cache(q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], causal: bool, window: Any, softcap: float, return_lse: bool,
+                **options: Any) -> Any:  # fmt: skip
+    """out, or (out, softmax_lse), over keys and values that are not copied, whatever their strides."""
+    options = {name: x for name, x in options.items() if x is not None}
+    sinks = options.get("sinks")
+    if sinks is not None:
+        options["sinks"] = sinks.float()
+    with torch.no_grad():
+        found = compute.attention(row_contiguous(q), k, v, causal=causal, scale=scale, return_lse=return_lse,
+                                  window=None if window is None else tuple(window), softcap=max(softcap or 0.0, 0.0), **options)  # fmt: skip
+    inputs = [x for x in (q, k, v) if x.requires_grad]
+    if not torch.is_grad_enabled() or not inputs:
+        return found
+    return (_WithoutGradient.apply(found[0], *inputs), found[1]) if return_lse else _WithoutGradient.apply(found, *inputs)
+
+
+def _equal_starts(batch: int, each: int, like: Tensor) -> Tensor:
+    """Where sequences of one length begin, and the end of the last."""
+    return torch.arange(0, (batch + 1) * each, each, dtype=torch.int32, device=like.device)
+
+
+def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+                            cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
+                            window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
+                            return_softmax_lse=False, *, qv=None, page_table=None, cu_seqlens_q=None, cu_seqlens_k_new=None,
+                            max_seqlen_q=None, rotary_seqlens=None, q_descale=None, k_descale=None, v_descale=None, attention_chunk=0,
+                            scheduler_metadata=None, pack_gqa=None, sm_margin=0, s_aux=None, sinks=None, score_mod=None,
+                            aux_tensors=None, out=None, ver=None):  # fmt: skip
+    """Attention over a KV cache, which the call may add to. There is no gradient.
+
+    q              (batch, seqlen_q, heads, head_dim), or packed (total_q, heads, head_dim) with cu_seqlens_q (batch + 1)
+    k_cache        (batch_cache, seqlen_cache, heads_k, head_dim), or pages (pages, page, heads_k, head_dim) with block_table, which
+                   FlashAttention-3 calls page_table: (batch, pages of each), int32; a page has any number of keys
+    v_cache        as k_cache, but for its head_dim
+    k, v           new keys and values (batch, seqlen_new, heads_k, head_dim), or packed with cu_seqlens_k_new: written to the cache
+                   behind the cache_seqlens keys of each sequence before any query sees them
+    rotary_cos, rotary_sin  (positions, rotary_dim / 2): q and k are rotated, beginning at position cache_seqlens, or rotary_seqlens;
+                   without a mask that goes by positions, every query by that first one
+    cache_seqlens  an int, or (batch,) int32: keys in the cache before the call; None: all, where there is no k
+    cache_batch_idx  (batch,) int32: which sequence of the cache, or which row of page_table, each of q's has
+    cache_leftpad  (batch,) int32: where keys begin that count
+
+    Gives out (batch, seqlen_q, heads, head_dim of v), or packed as q is; with return_softmax_lse (out, softmax_lse), where
+    softmax_lse is (batch, heads, seqlen_q), or packed (heads, total_q). scheduler_metadata may be what get_scheduler_metadata() gives.
+    """
+    _refuse(q, k_cache, v_cache, qv=qv, score_mod=score_mod, aux_tensors=aux_tensors)
+    if (k is None) != (v is None) or (rotary_cos is None) != (rotary_sin is None):
+        raise Invalid("k and v come together, and so do rotary_cos and rotary_sin")
+    if k is not None and cache_seqlens is None:
+        raise Invalid("cache_seqlens is None: with k and v it says where they are written")
+    if k is None and rotary_cos is not None:
+        raise Invalid("rotary_cos is for a call with k and v, which it rotates, too")
+    table = block_table if page_table is None else page_table
+    batch, shape = (q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1), q.shape
+    if cu_seqlens_q is None and k is not None and cu_seqlens_k_new is not None:  # then the queries are packed, too
+        q, cu_seqlens_q = q.flatten(0, 1), _equal_starts(batch, q.shape[1], q)
+        out = None if out is None else out.view(q.shape[0], *out.shape[2:])
+    packed = cu_seqlens_q is not None
+    if packed and k is not None and k.dim() == 4:
+        cu_seqlens_k_new = _equal_starts(batch, k.shape[1], q)
+        k, v = k.flatten(0, 1), v.flatten(0, 1)
+    if table is None:
+        if cache_batch_idx is not None:
+            table = cache_batch_idx[:, None]
+        elif packed:
+            table = torch.arange(batch, dtype=torch.int32, device=q.device)[:, None]
+        else:
+            k_cache, v_cache = k_cache[:batch], v_cache[:batch]
+    elif cache_batch_idx is not None:
+        table = table.index_select(0, cache_batch_idx)
+    if cache_seqlens is None and table is not None:
+        cache_seqlens = k_cache.shape[1] * table.shape[1]
+    if isinstance(cache_seqlens, int):
+        cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
+    found = _over_cache(q, k_cache, v_cache, softmax_scale, causal, window_size, softcap, return_softmax_lse, alibi=alibi_slopes,
+                        sinks=sinks if s_aux is None else s_aux, chunk=attention_chunk, q_starts=cu_seqlens_q, kv_used=cache_seqlens,
+                        kv_pad=cache_leftpad, block_table=table, append=None if k is None else (row_contiguous(k), row_contiguous(v)),
+                        new_starts=None if k is None else cu_seqlens_k_new, rotary_interleaved=rotary_interleaved,
+                        rotary=None if rotary_cos is None else (rotary_cos.contiguous(), rotary_sin.contiguous()),
+                        positions=None if rotary_cos is None else rotary_seqlens, out=out)  # fmt: skip
+    if q.shape == shape:
+        return found
+    o, lse = found if return_softmax_lse else (found, None)
+    o = o.view(*shape[:-1], o.shape[-1])
+    return o if lse is None else (o, lse.view(shape[2], batch, shape[1]).transpose(0, 1))
+
+
+def get_scheduler_metadata(batch_size, max_seqlen_q, max_seqlen_k, num_heads_q, num_heads_kv, headdim, cache_seqlens,
+                           qkv_dtype=torch.bfloat16, headdim_v=None, cu_seqlens_q=None, cu_seqlens_k_new=None, cache_leftpad=None,
+                           page_size=None, max_seqlen_k_new=0, causal=False, window_size=(-1, -1), attention_chunk=0,
+                           has_softcap=False, num_splits=0, pack_gqa=None, sm_margin=0):  # fmt: skip
+    """What engines hand back as scheduler_metadata: an empty tensor, int32, on the device of cache_seqlens.
+
+    Nothing is computed ahead here. Weft's kernels read the lengths on the device and find their tiles from them, so a plan, or a CUDA
+    graph that holds one, fits all lengths.
+    """
+    return cache_seqlens.new_empty((0,), dtype=torch.int32)

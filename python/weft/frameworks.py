@@ -48,6 +48,9 @@ class Numpy(Framework):
     def form(self, x: Any) -> Optional[tuple]:
         return x.shape, x.strides, x.dtype
 
+    def writable(self, x: Any) -> bool:
+        return bool(x.flags.writeable)
+
     def pointer(self, x: Any) -> int:
         try:  # the buffer protocol is three times as fast, for arrays that are packed and can be written to
             return _address_of(_from_buffer(x))
@@ -159,6 +162,9 @@ class Dlpack(Framework):
         read = dlpack.read(x, name, stream, dtypes)
         return View(read.pointer, read.shape, read.strides, read.dtype, device, read.capsule)
 
+    def writable(self, x: Any) -> bool:
+        return not dlpack.is_read_only(x)
+
     def empty(self, like: Any, shape: Tuple[int, ...], fp32: bool = False) -> Any:
         namespace = self._namespace(like)
         where = {} if self.name == "cupy" else {"device": like.device}
@@ -199,6 +205,9 @@ class Jax(Traced, Dlpack):
 
     def integers(self, values: Sequence[int], like: Any) -> Any:
         return sys.modules["jax"].numpy.asarray(values, "int32")
+
+    def writable(self, x: Any) -> bool:
+        return False
 
     def result(self, x: Any) -> Any:
         return sys.modules["jax"].numpy.asarray(x)

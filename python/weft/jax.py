@@ -13,7 +13,7 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 import jax
 import numpy
 
-from . import _c, arrays, compute, features, frameworks, plans, problems, schedules
+from . import _c, arrays, caches, compute, features, frameworks, plans, problems, schedules
 from .arrays import FLOATS, View
 from .errors import Invalid, Unsupported, listed
 from .frameworks import JAX, NUMPY_NAMES
@@ -171,6 +171,9 @@ def _asked(q: Any, given: Optional[features.Asked]) -> Tuple[Optional[features.F
     """Features, names and arrays beside q, k and v, and the seed. A compiled program holds no lengths, so they become arrays."""
     if given is None:
         return None, (), (), 0
+    if given.cache or given.out is not None:
+        what = ", ".join((*caches.named(given.cache), *(() if given.out is None else ("out",))))
+        raise Unsupported(f"weft has no {what} for JAX arrays, which cannot be written to: KV caches are for torch and NumPy")
     numbers = given.features
     beside = {**given.arrays, **{name: JAX.integers(values, q) for name, values in numbers.known}}
     names = tuple(name for name in features.ARRAYS if name in beside)

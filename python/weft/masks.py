@@ -61,7 +61,19 @@ def _samples() -> Dict[Any, str]:
     return found
 
 
-_KNOWN = _samples()
+def _remapping() -> Any:
+    """The code of functions that look at positions within a packed sequence in place of those in the row; None: there is no such one."""
+    positions = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]])
+    q, k = torch.arange(8)[:, None], torch.arange(8)[None]
+    try:
+        function = masking_utils.remap_positions_for_packed_sequence(masking_utils.causal_mask_function, positions)
+        found = function(torch.zeros((), dtype=torch.long), 0, q, k)
+        return function.__code__ if torch.equal(found, positions[0][k] <= positions[0][q]) else None
+    except (AttributeError, TypeError, RuntimeError):
+        return None
+
+
+_KNOWN, _REMAPPED = _samples(), _remapping()
 _AND = masking_utils.and_masks(masking_utils.causal_mask_function).__code__
 
 
@@ -77,6 +89,9 @@ def _parts(function: Any) -> Optional[Dict[str, Any]]:
                 return None
             found.update(parts)
         return found
+    if code is not None and code is _REMAPPED:  # within a sequence, distances are the same
+        parts = _parts(held["mask_function"])
+        return None if parts is None else {**parts, "remapped": None}
     if code not in _KNOWN:
         return None
     numbers = [x for name, x in held.items() if name != "left_padding" and isinstance(x, (int, Tensor))]
@@ -100,10 +115,27 @@ def _starts(indices: Tensor) -> Tensor:
     return torch.cat([ends[:1], edges, ends[1:]]).int()
 
 
+def _in_static_cache(batch: int, q_length: int, kv_length: int, q_offset: Tensor, parts: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """What queries see of a cache of a fixed length, of which q_offset + q_length keys are there: nobody has to wait for the number."""
+    if "causal" not in parts or parts.keys() - {"causal", "left", "chunk"}:
+        return None
+    used = (q_offset.reshape(1) + q_length).clamp(max=kv_length).to(torch.int32).expand(batch).contiguous()
+    seen: Dict[str, Any] = {"causal": True, "kv_used": used}
+    if "left" in parts:
+        seen["window"] = (parts["left"] - 1, -1)
+    if "chunk" in parts:
+        seen["chunk"] = parts["chunk"]
+    return seen
+
+
 def _seen(batch: int, q_length: int, kv_length: int, q_offset: Any, kv_offset: int, function: Any,
           padding: Optional[Tensor]) -> Optional[Dict[str, Any]]:  # fmt: skip
     """What queries see, as arguments of weft.attention(); None: only a dense mask says it."""
-    parts = None if isinstance(q_offset, Tensor) else _parts(function)
+    parts = _parts(function)
+    if isinstance(q_offset, Tensor) or isinstance(kv_offset, Tensor):
+        if parts is not None and padding is None and isinstance(kv_offset, int) and kv_offset == 0 and q_offset.numel() == 1:
+            return _in_static_cache(batch, q_length, kv_length, q_offset, parts)
+        q_offset, kv_offset = int(q_offset), int(kv_offset)
     if parts is None or ("chunk" in parts and kv_offset % parts["chunk"]):
         return None
     offset, seen = q_offset - kv_offset, {}
@@ -115,7 +147,7 @@ def _seen(batch: int, q_length: int, kv_length: int, q_offset: Any, kv_offset: i
         seen["window"] = (parts["both"],) * 2
     if "chunk" in parts:
         seen["chunk"] = parts["chunk"]
-    if parts.keys() >= {"left", "both"}:
+    if parts.keys() >= {"left", "both"} or ("remapped" in parts and "packed" not in parts):
         return None
     placed = bool(seen)  # whether positions matter
     if "packed" in parts:

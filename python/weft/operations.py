@@ -10,7 +10,7 @@ from . import _c
 from .arrays import Framework, View
 from .errors import Invalid
 from .features import Features, is_packed, to_c
-from .problems import DTYPES, LAYOUTS, SEQ_AND_HEAD, Attention, AttentionBackward, Gemm, Problem, number_of, scale_of
+from .problems import DTYPES, LAYOUTS, SEQ_AND_HEAD, Attention, AttentionBackward, Gemm, Problem, number_of, scale_of, strides_of
 from .schedules import whole
 
 
@@ -88,7 +88,7 @@ def _attention_outputs(views: Views, options: AttentionOptions) -> Tuple[Output,
     q, k, v = (four[name] for name in "qkv")
     if k.shape[:3] != v.shape[:3]:
         raise Invalid(f"k is {k.shape} and v is {v.shape}: they must be alike but for head_dim")
-    if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+    if (q.shape[0] != k.shape[0] and "block_table" not in views) or q.shape[3] != k.shape[3]:
         raise Invalid(f"q is {q.shape} and k is {k.shape}: batch and head_dim must be alike")
     seq, head = SEQ_AND_HEAD[options.layout]
     # An o laid out like a q that repeats itself would write over itself.
@@ -97,25 +97,13 @@ def _attention_outputs(views: Views, options: AttentionOptions) -> Tuple[Output,
     return o, row, row
 
 
-def _strides(view: View, name: str, layout: str) -> _c.Strides:
-    """Strides of a 4-D view. A dimension of length 1 may have any; it gets one that keeps rows aligned."""
-    if 0 in view.shape:
-        return _c.Strides()  # packed; the library says which length is wrong
-    if view.strides[3] != 1 and view.shape[3] != 1:
-        raise Invalid(f"the last dimension of {name} has stride {view.strides[3]}, not 1: copy {name} to make it contiguous")
-    batch, seq, head = (view.strides[axis] if view.shape[axis] != 1 else view.shape[3] for axis in (0, *SEQ_AND_HEAD[layout]))
-    if batch == seq == head == 0:  # which would mean packed
-        raise Invalid(f"{name} is one row, repeated: copy it to make it a whole array")
-    return _c.Strides(batch, seq, head)
-
-
 def _attention_problem(views: Views, options: AttentionOptions, operation: int = _c.ATTENTION) -> _c.Attention:
     views, layout = _four(views, "qkvo", options), options.layout
     q, k, v = (views[name] for name in "qkv")
     seq, head = SEQ_AND_HEAD[layout]
-    strides = {f"{name}_strides": _strides(views[name], name, layout) for name in "qkvo"}
+    strides = {f"{name}_strides": strides_of(views[name].shape, views[name].strides, name, layout) for name in "qkvo"}
     return _c.problem(
-        _c.Attention, operation, batch=q.shape[0], heads=q.shape[head], kv_heads=k.shape[head], seq=q.shape[seq], kv_seq=k.shape[seq],
+        _c.Attention, operation, batch=q.shape[0], heads=q.shape[head], kv_heads=k.shape[head], seq=q.shape[seq],
         head_dim=q.shape[3], head_dim_v=v.shape[3], dtype=DTYPES.index(q.dtype), scale=scale_of(options.scale),
         layout=LAYOUTS.index(layout), **strides, **to_c(options.features, views, options.causal, options.offset, layout),
     )  # fmt: skip

@@ -78,6 +78,18 @@ def scale_of(scale: Optional[float]) -> float:
     return number
 
 
+def strides_of(shape: Sequence[int], strides: Sequence[int], name: str, layout: str) -> _c.Strides:
+    """Strides of an array of 4 dimensions. A dimension of length 1 may have any; it gets one that keeps rows aligned."""
+    if 0 in shape:
+        return _c.Strides()  # packed; the library says which length is wrong
+    if strides[3] != 1 and shape[3] != 1:
+        raise Invalid(f"the last dimension of {name} has stride {strides[3]}, not 1: copy {name} to make it contiguous")
+    batch, seq, head = (strides[axis] if shape[axis] != 1 else shape[3] for axis in (0, *SEQ_AND_HEAD[layout]))
+    if batch == seq == head == 0:  # which would mean packed
+        raise Invalid(f"{name} is one row, repeated: copy it to make it a whole array")
+    return _c.Strides(batch, seq, head)
+
+
 def number_of(what: str, name: str, names: tuple) -> int:
     if name not in names:
         raise Invalid(f"{what} {name!r} is not one of {', '.join(names)}")

@@ -14,7 +14,7 @@ from typing import Any, Dict, Optional, Sequence, Set, Tuple
 import torch
 from torch import Tensor
 
-from . import by_torch, compute, features, frameworks, problems, schedules, transformers
+from . import by_torch, caches, compute, features, frameworks, problems, schedules, transformers
 from .errors import Invalid, NotFound, Unsupported
 from .frameworks import TORCH
 
@@ -204,6 +204,52 @@ def _backward(ctx, grad_o, grad_lse, grad_max):
 _attention.register_autograd(_backward, setup_context=_keep)
 
 
+# An attention that writes to its arguments: to k and v, which are a KV cache, and its result to `out`. It has no gradient.
+_IN_PLACE = f"""(Tensor q, Tensor(a!) k, Tensor(b!) v, Tensor(c!) out,
+{', '.join(f'Tensor? {name}' for name in (*features.ARRAYS, *caches.ARRAYS))},
+bool causal, float? scale, int? offset, str layout, int[]? window, int[]? block_mask, int chunk, int prefix, float softcap,
+float dropout, int seed, bool interleaved, bool lse, bool most, str schedule) -> (Tensor, Tensor)"""
+
+
+def _attention_in_place(q, k, v, out, *rest):
+    arrays, (causal, scale, offset, layout, window, block_mask, chunk, prefix, softcap, dropout, seed, interleaved, lse, most,
+             schedule) = rest[:-15], rest[-15:]  # fmt: skip
+    beside = _asked(arrays[: len(features.ARRAYS)], window, block_mask, chunk, prefix, softcap, dropout, seed, most)
+    numbers = (beside.features if beside else features.Features())._replace(rotary_interleaved=interleaved)
+    cache = {name: x for name, x in zip(caches.ARRAYS, arrays[len(features.ARRAYS) :]) if x is not None}
+    asked = features.Asked(numbers, beside.arrays if beside else {}, seed & (2**64 - 1), cache, out)
+    chosen = json.loads(schedule) if schedule else None
+    _, *others = compute.attention_forward(q, k, v, causal, scale, offset, layout, lse, chosen, None, asked)
+    sums, largest = (q.new_empty((0,), dtype=torch.float32) if x is None else x for x in others)
+    return sums, largest
+
+
+_in_place = torch.library.custom_op("weft::attention_in_place", _attention_in_place, mutates_args=("k", "v", "out"), schema=_IN_PLACE)
+
+
+@_in_place.register_fake
+def _(q, k, v, out, *rest):
+    starts, layout, lse, most = dict(zip(features.ARRAYS, rest))["q_starts"], rest[-12], rest[-3], rest[-2]
+    return _empty_results(q, v, layout, starts is not None, lse, most)[1:]
+
+
+def _apply_in_place(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[float], offset: Optional[int], layout: str,
+                    return_lse: bool, text: str, asked: features.Asked) -> Any:  # fmt: skip
+    """weft.attention() with a KV cache or `out`."""
+    tensors, numbers = _tensors(q, asked), asked.features
+    given = (q, k, v, *asked.cache.values(), *filter(lambda x: x is not None, (*tensors.values(), asked.out)))
+    if frameworks.needs_grad(given):
+        what = ", ".join((*caches.named(asked.cache), *(() if asked.out is None else ("out",))))
+        raise Unsupported(f"an attention with {what} has no gradient: use torch.no_grad() or torch.inference_mode()")
+    out = _empty_results(q, v, layout, True, False, False)[0] if asked.out is None else asked.out
+    lse, most = torch.ops.weft.attention_in_place(
+        q, k, v, out, *tensors.values(), *(asked.cache.get(name) for name in caches.ARRAYS), causal, scale, offset, layout, numbers.window,
+        numbers.block_mask, numbers.chunk, numbers.prefix, numbers.softcap, numbers.dropout, asked.seed - (asked.seed >> 63 << 64),
+        numbers.rotary_interleaved, return_lse, numbers.max, text,
+    )  # fmt: skip
+    return compute.results(out, lse if return_lse else None, most if numbers.max else None)
+
+
 @torch.compiler.assume_constant_result
 def _text_of(schedule: schedules.ScheduleLike) -> str:
     """A schedule as the operator takes it: JSON."""
@@ -230,6 +276,9 @@ def _apply(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: Optiona
     problems.number_of("layout", layout, problems.LAYOUTS)
     numbers = features.Features() if asked is None else asked.features
     problems.mask_of(causal, offset, numbers.window, numbers.chunk)
+    text = "" if schedule is None else _text_of(schedule)
+    if asked is not None and (asked.cache or asked.out is not None):
+        return _apply_in_place(q, k, v, causal, scale, offset, layout, return_lse, text, asked)
     tensors = _tensors(q, asked)
     if q.dim() != 4 and not (q.dim() == 3 and tensors["q_starts"] is not None):
         raise Invalid(f"q has {q.dim()} dimensions, not the 4 of {layout}: {tuple(q.shape)}")
@@ -237,7 +286,6 @@ def _apply(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: Optiona
     if q.device.type == "cuda" and (q.shape[-1] % 8 or width % 8):  # a GPU reads whole vectors
         scale = q.shape[-1] ** -0.5 if scale is None else scale
         q, k, v = (torch.nn.functional.pad(x, (0, -x.shape[-1] % 8)) for x in (q, k, v))
-    text = "" if schedule is None else _text_of(schedule)
     needs_grad = frameworks.needs_grad((q, k, v, *filter(lambda x: x is not None, tensors.values())))
     seed = 0 if asked is None else asked.seed - (asked.seed >> 63 << 64)
     o, lse, most = torch.ops.weft.attention(
@@ -271,5 +319,9 @@ OPERATORS = types.SimpleNamespace(attention=_apply, matmul=_matmul)
 
 
 def register_with_transformers(name: str = "weft") -> None:
-    """Makes attn_implementation="weft" known to Hugging Face transformers."""
+    """Makes attn_implementation="weft" known to Hugging Face transformers.
+
+    Continuous batching (generate_batch) takes no names but transformers' own. With the name "paged|eager", weft takes the place of
+    transformers' function there.
+    """
     transformers.register(name, attention)

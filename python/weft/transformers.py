@@ -16,9 +16,12 @@ HARMLESS = frozenset((
     "output_router_logits", "position_ids", "return_dict", "token_type_ids", "use_cache",
 ))  # fmt: skip
 TAKEN = frozenset(("cu_seq_lens_q", "cu_seq_lens_k", "position_bias", "s_aux", "sliding_window", "softcap"))
+# What continuous batching hands over beside its cache: places in the cache, which the cache reads, and what is for the logits.
+WITH_CACHE = frozenset(("cache", "read_index", "write_index", "logits_indices", "logits_processor_args"))
 MEANING = {
     "block_indices": "blocks of keys that were chosen for each query",
-    "cache": "a paged KV cache",
+    "block_table": "a step of continuous batching that writes to its cache by a table",
+    "cache": "a KV cache that is not transformers' PagedAttentionCache",
     "indices": "keys that were chosen for each query",
     "output_attentions": "weft never holds the attention weights, so there are none to return",
     "seq_idx": "a packed batch without position_ids or cu_seq_lens_q",
@@ -78,6 +81,21 @@ def _with_starts(seen: Dict[str, Any], options: Mapping[str, Any], batch: int) -
     return {**seen, "q_starts": starts, "kv_starts": keys, "offset": None}
 
 
+def _from_paged_cache(module, key, value, options: Dict[str, Any]):
+    """The keys and values of all sequences of continuous batching, one's behind the other's, new ones written to the cache; and what
+    queries see of them. The cache puts the lengths of this layer's keys in the place of those of all layers."""
+    if not hasattr(options["cache"], "update"):
+        refuse("cache")
+    if options.get("block_table") is not None:
+        refuse("block_table")
+    key, value = options["cache"].update(key_states=key, value_states=value, layer_idx=module.layer_idx, kwargs=options)
+    seen = {"causal": True, "q_starts": options["cu_seq_lens_q"], "kv_starts": options["cu_seq_lens_k"]}
+    window = options.get("sliding_window")
+    for name in WITH_CACHE:
+        options.pop(name, None)
+    return key, value, {**seen, "window": (window - 1, 0)} if window else seen
+
+
 def _with_bias(seen: Dict[str, Any], position_bias) -> Dict[str, Any]:
     """What queries see, with a bias that depends on the distance."""
     import torch
@@ -107,13 +125,17 @@ def _attention_function(weft_attention: Callable[..., Any], mask_type: type):
 
     def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **options):
         options["output_attentions"] = options.get("output_attentions") or _collects_weights(module)
-        if attention_mask is None:
+        if options.get("cache") is not None:
+            key, value, seen = _from_paged_cache(module, key, value, options)
+        elif attention_mask is None:
             seen = _seen_without_mask(module, query, key, is_causal, options.get("sliding_window"))
         elif isinstance(attention_mask, mask_type) and attention_mask.lengths == (query.shape[2], key.shape[2]):
             seen = dict(attention_mask.seen)
         else:
             seen = {"bias": attention_mask.tensor if isinstance(attention_mask, mask_type) else attention_mask}
-        seen = _with_bias(_with_starts(seen, options, query.shape[0]), options.get("position_bias"))
+        if "kv_starts" not in seen:
+            seen = _with_starts(seen, options, query.shape[0])
+        seen = _with_bias(seen, options.get("position_bias"))
         check_arguments(options, "q_starts" in seen or "bias" in seen)
         sinks = options.get("s_aux")
         o = weft_attention(query, key, value, scale=scaling, layout="bhsd", softcap=options.get("softcap"), dropout=dropout or None,

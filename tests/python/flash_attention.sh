@@ -4,7 +4,7 @@
 #   tests/python/flash_attention.sh TESTS [DEVICE] [arguments of pytest]
 # DEVICE is cpu or cuda (default: where there is a GPU, cuda). WEFT_LIBRARY names the libweft.so (default: build/release/libweft.so),
 # WEFT_PYTHON the interpreter, which has torch, pytest and einops. Of the cases with at most WEFT_LENGTH queries and keys (default: all)
-# that need no KV cache, FP8 or qv, one in WEFT_STRIDE runs (default: every one). Gradients that weft does not have count as
+# that need no FP8, qv or flash_attn_combine, one in WEFT_STRIDE runs (default: every one). Gradients that weft does not have count as
 # right, and the last line says how many; with WEFT_FORWARD=1 none is computed.
 set -eu
 tests=$(realpath "${1:?the test_flash_attn.py of FlashAttention}")

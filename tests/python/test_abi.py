@@ -77,8 +77,10 @@ def test_packed_data_is_the_structure(operation):
     def bytes_of(**fields):
         made = structure(ctypes.sizeof(structure), number)
         for name, word in fields.items():
-            owner = next(owner for owner in (made, made.lengths, made.pairs) if hasattr(owner, name)) if hasattr(made, "pairs") else made
-            setattr(owner, name, word if owner is made else ctypes.cast(word, dict(owner._fields_)[name]))
+            owners = (made, *(getattr(made, part) for part in ("lengths", "pairs", "cache") if hasattr(made, part)))
+            owner = next(owner for owner in owners if hasattr(owner, name))
+            kind = dict(owner._fields_)[name]
+            setattr(owner, name, ctypes.cast(word, kind) if issubclass(kind, ctypes._Pointer) else word)
         return bytes(made)
 
     assert _c.packer(structure, number, tuple(words))(*words.values()) == bytes_of(**words)

@@ -51,6 +51,25 @@ def test_attention_of_views(versioned, dtype):
         assert_close(found.array, expected, dtype)
 
 
+@pytest.mark.parametrize("versioned", [False, True])
+def test_a_cache_is_written(versioned):
+    rng = np.random.default_rng(0)
+    q, new = rng.standard_normal((2, 1, 4, 16)).astype("f"), rng.standard_normal((2, 1, 2, 16)).astype("f")
+    cache, table, used = rng.standard_normal((4, 3, 2, 16)).astype("f"), np.array([[3, 0], [1, 2]], "int32"), np.array([3, 1], "int32")
+    copies = [cache.copy(), cache.copy()]
+    expected = weft.attention(q, *copies, block_table=table, kv_used=used, append=(new, new))
+    given = [Array(cache.copy(), versioned) for _ in range(2)]
+    options = dict(block_table=Array(table, versioned), kv_used=Array(used, versioned), append=(Array(new, versioned),) * 2)
+    found = weft.attention(Array(q, versioned), *given, **options)
+    np.testing.assert_array_equal(found.array, expected)
+    for mine, theirs in zip(given, copies):
+        np.testing.assert_array_equal(mine.array, theirs)
+    cache.flags.writeable = False
+    if versioned and np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # NumPy before it exports no such array
+        with pytest.raises(weft.Invalid, match="k is read-only"):
+            weft.attention(Array(q), Array(cache), given[1], **options)
+
+
 def test_matmul():
     a, b = Array(np.arange(6, dtype="f").reshape(2, 3)), Array(np.arange(12, dtype="f").reshape(4, 3).T)
     np.testing.assert_array_equal(weft.matmul(a, b).array, a.array @ b.array)

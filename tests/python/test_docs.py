@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, docs/own-order.md and of the README run."""
+"""The examples of the manuals and of the README run."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ def blocks(name):
         return re.findall(r"^```python\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name, printed", [("docs/python.md", "sawtooth"), ("docs/own-order.md", "(0, 1, 1)"), ("docs/own-kernel.md", "sectors="), ("README.md", "sawtooth")])
+@pytest.mark.parametrize("name, printed", [("docs/python.md", "sawtooth"), ("docs/own-order.md", "(0, 1, 1)"), ("docs/own-kernel.md", "sectors="), ("docs/serving.md", "(9, 8, 64)"), ("README.md", "sawtooth")])
 def test_examples(name, printed, capsys):
     names = {}
     found = blocks(name)

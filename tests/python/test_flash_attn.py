@@ -132,15 +132,17 @@ def test_tensors_are_copied_where_rows_have_gaps():
 
 def test_refused_by_name():
     q = normal(1, 4, 2, 16)
-    for function in (flash_attn.flash_attn_func, flash_attn.flash_attn_varlen_func):
+    for function in (flash_attn.flash_attn_func, flash_attn.flash_attn_varlen_func, flash_attn.flash_attn_with_kvcache):
         starts = [torch.tensor([0, 4], dtype=torch.int32)] * 2 + [4, 4] if function is flash_attn.flash_attn_varlen_func else []
         tensors = [q[0]] * 3 if starts else [q] * 3
-        for name in ("qv", "q_descale", "k_descale", "v_descale"):
-            with pytest.raises(NotImplementedError, match=f"weft has no {name} "):
-                function(*tensors, *starts, **{name: q})
-    with pytest.raises(NotImplementedError, match=r"weft has no block_table \(a paged KV cache\)"):
-        flash_attn.flash_attn_varlen_func(*tensors, *starts, block_table=q)
-    with pytest.raises(NotImplementedError, match="flash_attn_with_kvcache"):
-        flash_attn.flash_attn_with_kvcache(q, q, q, cache_seqlens=3)
+        with pytest.raises(NotImplementedError, match="weft has no qv "):
+            function(*tensors, *starts, qv=q)
+        with pytest.raises(NotImplementedError, match="FP8, with q_descale, k_descale and v_descale"):
+            function(*(x.detach().to(torch.float8_e4m3fn) for x in tensors), *starts, q_descale=q)
+        with torch.no_grad():  # descales are for FP8
+            torch.testing.assert_close(function(*tensors, *starts, k_descale=q), function(*tensors, *starts))
+    for name in ("mask_mod", "block_sparse_tensors", "aux_tensors", "dynamic_causal", "output_scale", "cp_tot_seqused_k", "q_v"):
+        with pytest.raises(NotImplementedError, match=f"weft has no {name} "):
+            flash_attn.flash_attn_varlen_func(*[q[0]] * 3, *[torch.tensor([0, 4], dtype=torch.int32)] * 2, 4, 4, **{name: q})
     with pytest.raises(weft.Invalid, match="qkv is"):
         flash_attn.flash_attn_qkvpacked_func(q)

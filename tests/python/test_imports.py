@@ -10,6 +10,7 @@ errors notebook
 _c dlpack custom
 sheets schedules
 machines profiles problems arrays blocks
+caches
 frameworks features
 operations
 plans
@@ -19,6 +20,8 @@ picture compute masks by_torch
 transformers
 torch jax
 flash_attn
+flash_attn_3 vllm sglang
+engines
 __init__ __main__
 """
 MODULES = {path.stem: path for path in PACKAGE.glob("*.py")}

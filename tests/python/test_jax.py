@@ -398,3 +398,10 @@ class TestWithoutTheInterface:
             on_gpu = jax.device_put(q, devices()[1])
             with pytest.raises(weft.Unsupported, match="weft needs jax.ffi"):
                 weft.attention(on_gpu, on_gpu, on_gpu)
+
+
+def test_caches_are_refused_by_name():
+    q, table, used = jnp.ones((1, 2, 2, 8)), jnp.zeros((1, 1), "int32"), jnp.ones((1,), "int32")
+    for call in (weft.attention, jax.jit(weft.attention)):
+        with pytest.raises(weft.Unsupported, match="no block_table for JAX arrays"):
+            call(q, q, q, block_table=table, kv_used=used)

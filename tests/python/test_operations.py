@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import weft
 from oracle import attention
-from weft import _c, compute, features, operations
+from weft import _c, caches, compute, features, operations
 
 OPTIONS = (True, None, 2, "bshd")
 
 
 @pytest.mark.parametrize("row", operations.BY_NUMBER.values(), ids=lambda row: row.problem.subject)
 def test_rows_name_the_fields_of_their_data(row):
-    beside = () if row is operations.GEMM else (*features.ARRAYS, "dropout_seed")
-    beside += ("workspace",) if row is operations.ATTENTION_BACKWARD else ()
+    beside = () if row is operations.GEMM else (*features.ARRAYS, "dropout_seed", "workspace")
+    beside += tuple(caches.WORDS.get(name, name) for name in caches.ARRAYS) if row is operations.ATTENTION else ()
     assert sorted((*row.inputs, *row.outputs, *beside)) == sorted(_c.words(row.data))
     assert set(row.optional) == set(row.outputs[row.required_outputs :])
     assert set(row.fp32) <= set(row.inputs)

@@ -112,3 +112,42 @@ def test_gradients_that_are_not_there():
         weft.attention(q, K, V, alibi=torch.rand(4, requires_grad=True)).sum().backward()
     with pytest.raises(weft.Unsupported, match="gradient of max"):
         weft.attention(q, K, V, return_max=True)[1].sum().backward()
+
+
+def test_a_cache_in_torch():
+    """Directly, by the operator, and compiled."""
+    torch.manual_seed(0)
+    table, used, starts = (torch.tensor(x, dtype=torch.int32) for x in ([[3, 0], [1, 2]], [3, 1], [0, 2, 3]))
+    q, new, pages = torch.randn(3, 4, 16), (torch.randn(3, 2, 16), torch.randn(3, 2, 16)), (torch.randn(4, 3, 2, 16), torch.randn(4, 3, 2, 16))
+    options = dict(causal=True, block_table=table, kv_used=used, q_starts=starts, append=new, return_lse=True)
+    as_numpy = {name: tuple(x.numpy() for x in value) if name == "append" else value.numpy() if torch.is_tensor(value) else value
+                for name, value in options.items()}  # fmt: skip
+    copies = [x.numpy().copy() for x in pages]
+    expected = weft.attention(q.numpy(), *copies, **as_numpy)
+
+    def run(q, k, v):
+        return weft.attention(q, k, v, **options)
+
+    for call in (run, lambda *x: weft.torch.attention(*x, **options), torch.compile(run, backend="aot_eager")):
+        mine = [x.clone() for x in pages]
+        for found, theirs in zip((*call(q, *mine), *mine), (*expected, *copies)):
+            np.testing.assert_array_equal(found.numpy(), theirs)
+    for x in (q, pages[0]):
+        x.requires_grad_()
+        with pytest.raises(weft.Unsupported, match="block_table, append has no gradient"):
+            run(q, *pages)
+        x.requires_grad_(False)
+
+
+def test_the_operator_s_schema_says_what_is_written():
+    weft.torch  # registers it
+    schema = torch.ops.weft.attention_in_place.default._schema
+    written = [argument.name for argument in schema.arguments if argument.alias_info is not None and argument.alias_info.is_write]
+    assert written == ["k", "v", "out"]
+    table, used, new = torch.tensor([[1], [0]], dtype=torch.int32), torch.tensor([3, 1], dtype=torch.int32), torch.randn(2, 1, 2, 16)
+    q, k = torch.randn(2, 1, 4, 16), torch.randn(2, 5, 2, 16)
+    nothing = [None] * len(weft.features.ARRAYS)
+    nothing[list(weft.features.ARRAYS).index("kv_used")] = used
+    arguments = (q, k, k.clone(), torch.empty_like(q), *nothing, table, new, new, None, None, None, None, True, None, None, "bshd", None, None,
+                 0, 0, 0.0, 0.0, 0, False, True, False, "")  # fmt: skip
+    torch.library.opcheck(torch.ops.weft.attention_in_place.default, arguments)

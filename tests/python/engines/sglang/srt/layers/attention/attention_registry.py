@@ -1,0 +1,9 @@
+ATTENTION_BACKENDS = {}
+
+
+def register_attention_backend(name):
+    def decorator(create):
+        ATTENTION_BACKENDS[name] = create
+        return create
+
+    return decorator

@@ -1,0 +1,5 @@
+ATTENTION_BACKEND_CHOICES = ["triton", "torch_native"]
+
+
+def add_attention_backend_choices(choices):
+    ATTENTION_BACKEND_CHOICES.extend(choices)
