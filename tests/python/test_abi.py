@@ -77,7 +77,8 @@ def test_packed_data_is_the_structure(operation):
     def bytes_of(**fields):
         made = structure(ctypes.sizeof(structure), number)
         for name, word in fields.items():
-            owner = next(owner for owner in (made, made.lengths, made.pairs) if hasattr(owner, name)) if hasattr(made, "pairs") else made
+            parts = [getattr(made, part) for part in ("lengths", "pairs", "cache") if hasattr(made, part)]
+            owner = next(owner for owner in (made, *parts) if hasattr(owner, name))
             setattr(owner, name, word if owner is made else ctypes.cast(word, dict(owner._fields_)[name]))
         return bytes(made)
 

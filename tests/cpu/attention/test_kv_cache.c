@@ -13,7 +13,7 @@ static weft_status run(const cache_case *c, const weft_schedule *s, weft_message
 static void caches_are_as_sequences_alone(void **state) {
     (void)state;
     uint64_t random = random_seed(9100);
-    for (int round = 0; random_round(&random, &round, 600); round++) {
+    for (int round = 0; random_round(&random, &round, 240); round++) {
         weft_message message = {""};
         weft_schedule s = WEFT_SCHEDULE_INIT;
         cache_case c;
@@ -87,7 +87,7 @@ static void draw_decode(uint64_t *random, int round, cache_case *c) {
 static void decode_takes_unlike_lengths(void **state) {
     (void)state;
     uint64_t random = random_seed(9102);
-    for (int round = 0; random_round(&random, &round, 40); round++) {
+    for (int round = 0; random_round(&random, &round, 20); round++) {
         weft_message message = {""};
         weft_plan *plan;
         cache_case c;
