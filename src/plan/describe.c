@@ -24,7 +24,7 @@ static int tells_used(const weft_field *field) {
 static json_t *used_json(const weft_attention *p) {
     json_t *list = json_array();
     for (int64_t i = 0; i < (p->sequences > 0 ? p->sequences : p->batch); i++) {
-        json_array_append_new(list, json_integer(p->lengths.kv_used[i]));
+        weft_json_append(&list, json_integer(p->lengths.kv_used[i]));
     }
     return list;
 }

@@ -56,7 +56,8 @@ static weft_status check_lengths(const weft_operation_row *row, const weft_probl
     if (is_attention(row) && memcmp(&problem->attention.pairs, &no_pairs, sizeof no_pairs) != 0) {
         return weft_fail(message, WEFT_INVALID, "masks are arguments of a call: the problem's own must be null");
     }
-    return is_attention(row) && memcmp(&problem->attention.lengths, &none, sizeof none) != 0
+    return is_attention(row) &&
+                   (memcmp(&problem->attention.lengths, &none, sizeof none) != 0 || problem->attention.cache.new_starts)
                ? weft_fail(message, WEFT_INVALID, "lengths are arguments of a call: the problem's own must be null")
                : WEFT_OK;
 }

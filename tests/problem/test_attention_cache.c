@@ -176,6 +176,30 @@ static void interleaved_tensors_are_told_from_overlapping_ones(void **state) {
     }
 }
 
+/* What a kernel must say that it takes; and tunings are for pages of a size. */
+static void caches_are_asked_for_by_name(void **state) {
+    (void)state;
+    weft_attention p;
+    char plain[256], cached[256], larger[256];
+    int64_t numbers[WEFT_KEY_NUMBERS];
+    const weft_attention given = good();
+    assert_int_equal(resolve_attention(&p, &given, NULL), WEFT_OK);
+    assert_string_equal(weft_attention_lacks(&p, WEFT_HAS_UNCACHED), "keys in pages");
+    assert_string_equal(weft_attention_lacks(&p, WEFT_HAS_UNCACHED | WEFT_HAS_PAGES), "appended keys");
+    assert_string_equal(weft_attention_lacks(&p, ~WEFT_HAS_ROTARY), "rotated queries and keys");
+    assert_null(weft_attention_lacks(&p, WEFT_HAS_UNCACHED | WEFT_HAS_CACHE));
+    const weft_operation_row *row = weft_operation_at(WEFT_ATTENTION);
+    weft_problem problem = {.attention = p};
+    row->key(&problem, numbers, cached, sizeof cached);
+    problem.attention.cache.page = 32;
+    row->key(&problem, numbers, larger, sizeof larger);
+    problem.attention.cache.page = problem.attention.cache.append = problem.attention.cache.rotary_dim = 0;
+    row->key(&problem, numbers, plain, sizeof plain);
+    assert_string_not_equal(cached, plain);
+    assert_string_not_equal(cached, larger);
+    assert_non_null(strstr(cached, ", pages of 16, appended keys, rotated queries and keys"));
+}
+
 /* FLOPs go by the true lengths, new keys included. */
 static void flops_count_true_lengths(void **state) {
     (void)state;
@@ -193,6 +217,7 @@ int main(void) {
                                        cmocka_unit_test(backward_takes_no_cache),
                                        cmocka_unit_test(sizes_are_those_of_pages),
                                        cmocka_unit_test(interleaved_tensors_are_told_from_overlapping_ones),
+                                       cmocka_unit_test(caches_are_asked_for_by_name),
                                        cmocka_unit_test(flops_count_true_lengths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

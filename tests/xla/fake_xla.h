@@ -7,7 +7,7 @@
 #include "../cmocka_all.h"
 #include "xla/ffi.h"
 
-enum { FAKE_BUFFERS = 5, FAKE_WORDS = 64 };
+enum { FAKE_BUFFERS = 5, FAKE_WORDS = 80 };
 
 typedef struct fake_call {
     xla_call_frame frame;
