@@ -8,7 +8,7 @@ context.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 import torch
 from sglang.srt.layers.attention.attention_registry import register_attention_backend
@@ -54,7 +54,6 @@ class WeftAttentionBackend(AttentionBackend):
         self.chunk = getattr(model_runner, "attention_chunk_size", None)
         self.forward_metadata: Optional[_Metadata] = None
         self._in_graphs: Optional[_Metadata] = None  # for the largest batch; a graph has the first rows of it
-        self._sinks: Dict[int, Tensor] = {}  # as weft takes them, by layer
 
     # What a step needs beside its tensors.
 
@@ -101,11 +100,6 @@ class WeftAttentionBackend(AttentionBackend):
 
     # A layer's attention.
 
-    def _of_heads(self, layer: Any, sinks: Optional[Tensor]) -> Optional[Tensor]:
-        if sinks is not None and layer.layer_id not in self._sinks:
-            self._sinks[layer.layer_id] = sinks.detach().float().contiguous()
-        return self._sinks.get(layer.layer_id) if sinks is not None else None
-
     def _attention(self, q: Tensor, k: Optional[Tensor], v: Optional[Tensor], layer: Any, forward_batch: Any, save_kv_cache: bool,
                    sinks: Optional[Tensor]) -> Tensor:  # fmt: skip
         if layer.is_cross_attention:
@@ -129,7 +123,7 @@ class WeftAttentionBackend(AttentionBackend):
             rows, into = rows[:count, None], into[:count, None]
         compute.attention(
             rows, k_cache, v_cache, causal=causal, scale=layer.scaling, window=window, softcap=layer.logit_cap or None,
-            chunk=self.chunk if getattr(layer, "use_irope", False) else None, sinks=self._of_heads(layer, sinks), q_starts=held.q_starts,
+            chunk=self.chunk if getattr(layer, "use_irope", False) else None, sinks=None if sinks is None else sinks.detach().float(), q_starts=held.q_starts,
             kv_used=held.used, block_table=held.table, out=into,
         )  # fmt: skip
         return out

@@ -8,7 +8,7 @@ hold for all lengths.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, List, Optional, Tuple, Union
+from typing import Any, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -156,13 +156,13 @@ class WeftImpl(AttentionImpl):
         self.sliding_window, self.kv_cache_dtype, self.attn_type = sliding_window, kv_cache_dtype, attn_type
         self.logits_soft_cap = logits_soft_cap or None
         self.kv_sharing_target_layer_name, self.sinks = kv_sharing_target_layer_name, sinks
-        self._of_heads: dict = {}  # slopes and sinks as weft takes them, by name
+        self._alibi: Optional[Tensor] = None
 
-    def _fp32(self, name: str, values: Union[None, List[float], Tensor], like: Tensor) -> Optional[Tensor]:
-        """A number for each head, fp32, on the device of the queries: made at the first call, which is before any graph."""
-        if values is not None and name not in self._of_heads:
-            self._of_heads[name] = torch.as_tensor(values).detach().to(device=like.device, dtype=torch.float32).contiguous()
-        return self._of_heads.get(name)
+    def _slopes(self, like: Tensor) -> Optional[Tensor]:
+        """ALiBi's slopes on the device of the queries: made at the first call, which is before any graph."""
+        if self.alibi_slopes is not None and self._alibi is None:
+            self._alibi = torch.tensor(self.alibi_slopes, dtype=torch.float32, device=like.device)
+        return self._alibi
 
     def forward(self, layer: Any, query: Tensor, key: Optional[Tensor], value: Optional[Tensor], kv_cache: Tensor,
                 attn_metadata: Optional[WeftMetadata], output: Tensor, output_scale: Optional[Tensor] = None,
@@ -178,7 +178,7 @@ class WeftImpl(AttentionImpl):
         if self.sliding_window is not None:
             window = (self.sliding_window - 1, 0 if causal else self.sliding_window - 1)
         options = dict(causal=causal, scale=self.scale, window=window, softcap=self.logits_soft_cap,
-                       alibi=self._fp32("alibi", self.alibi_slopes, query), sinks=self._fp32("sinks", self.sinks, query),
+                       alibi=self._slopes(query), sinks=None if self.sinks is None else self.sinks.detach().float(),
                        q_starts=attn_metadata.query_start_loc)  # fmt: skip
         q, out = row_contiguous(query[:tokens]), output[:tokens].view(tokens, self.num_heads, -1)
         if encoder:

@@ -144,6 +144,21 @@ def test_vllm_in_half_precision(dtype):
         assert_close(output.float(), histories.expected(here, q, causal=True, scale=0.3), str(dtype)[6:])
 
 
+def test_vllm_s_weights_may_change():
+    """Sinks are read at every call: an engine may load other weights."""
+    from weft.vllm import WeftImpl, WeftMetadataBuilder
+
+    sinks, builder = torch.zeros(HEADS, dtype=torch.bfloat16), WeftMetadataBuilder(None, [], None, torch.device("cpu"))
+    impl, histories, cache = WeftImpl(HEADS, DIM, 0.25, KV_HEADS, sinks=sinks), Histories(torch.float32), torch.zeros(2, KV_HEADS, 8, 2 * DIM)
+    here, q, k, v = histories.step((5,))
+    metadata = builder.build(0, vllm_metadata(here, histories, {0: [1]}, 8, 0))
+    impl.do_kv_cache_update(None, k, v, cache, metadata.slot_mapping)
+    for value in (0.0, 3.0):
+        sinks.fill_(value)
+        output = impl.forward(None, q, k, v, cache, metadata, torch.empty_like(q))
+        assert_close(output, histories.expected(here, q, causal=True, sinks=[value] * HEADS), "float32")
+
+
 def test_vllm_encoders_and_other_block_tables():
     from vllm.v1.attention.backend import AttentionType
     from weft.vllm import WeftImpl, WeftMetadataBuilder
