@@ -672,6 +672,23 @@ static inline weft_attention_data data_of(const cache_trial *x) {
                                            .positions = buffer_there(x, POSITIONS)}};
 }
 
+/* Whether a kernel is among those that were compiled for a test: the emulator may have fewer. */
+static inline int is_there(const char *kernel) {
+    static const char *const variants[] = {
+#define WEFT_STUDY(symbol, ...)         #symbol,
+#define WEFT_STUDY_GENERAL(symbol, ...) #symbol,
+#include "cuda/study/variants.def"
+#define WEFT_DECODE(symbol, ...) #symbol "_main", #symbol "_append",
+#include "cuda/decode/variants.def"
+    };
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        if (strcmp(kernel, variants[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Runs a plan of the problem, and looks at all that it left. */
 static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const char *kernel, const char *what) {
     weft_message message = {""};
@@ -685,7 +702,8 @@ static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const
         return;
     }
     CHECK(status == WEFT_OK, "%s: %s", what, message.text);
-    if (status) {
+    if (status || !is_there(weft_plan_kernel(plan))) {
+        weft_plan_destroy(plan);
         return;
     }
     weft_attention_data data = data_of(x);

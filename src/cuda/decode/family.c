@@ -289,6 +289,19 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     return WEFT_OK;
 }
 
+/* Both launches before and behind the reads, and the share of a chip's bandwidth that these reach, on an H200:
+ * docs/lab/decode.md. */
+static const double fixed_seconds = 9e-6, bandwidth_share = 0.9;
+
+static double cost(const weft_plan *plan, const weft_cuda_device *device) {
+    (void)device;
+    const weft_attention *p = &plan->attention;
+    const double seen = weft_attention_pairs(p) / (double)p->seq;
+    const double bytes =
+        seen * (double)p->kv_heads * (double)(p->head_dim + p->head_dim_v) * (double)weft_dtype_bytes(p->dtype);
+    return fixed_seconds + bytes / (bandwidth_share * plan->machine.dram_bandwidth);
+}
+
 const weft_cuda_family weft_cuda_decode = {
     .name = "decode",
     .parameter_bytes = sizeof(weft_decode_params),
@@ -299,4 +312,5 @@ const weft_cuda_family weft_cuda_decode = {
     .complete = complete,
     .workspace = workspace,
     .fill = fill,
+    .cost = cost,
 };
