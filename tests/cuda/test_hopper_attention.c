@@ -40,7 +40,10 @@ static weft_plan *planned(const weft_attention *p, const weft_schedule *s, const
 }
 
 static void takes(const weft_attention *p, const char *kernel) {
-    const weft_device device = {.struct_size = sizeof device, .kind = WEFT_DEVICE_CUDA, .kernel = "hopper_attention"};
+    /* Which of its variants, where the family is not the question: few queries are also the decode kernel's. */
+    const weft_device device = {.struct_size = sizeof device,
+                                .kind = WEFT_DEVICE_CUDA,
+                                .kernel = strstr(kernel, "__hopper") ? "hopper_attention" : NULL};
     weft_plan *plan = planned(p, NULL, &device);
     const char *taken = ((const weft_cuda_plan *)plan->placed)->main->choice.kernel;
     if (!strstr(taken, kernel)) {

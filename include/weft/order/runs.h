@@ -5,8 +5,8 @@
  * where the other has no keys that are seen. The tree of a sequence depends on nothing but its own keys, so the bits of its
  * output are the same whatever else is in the batch, however many workers there are and whoever computes which node.
  *
- * Workers take runs: nodes of one level, the same for all sequences, as high as leaves enough runs for all workers. Another
- * launch merges what is above. Runs are numbered sequence by sequence, in each by their keys, and for the same keys kv head
+ * Workers take runs: nodes of one level, the same for all sequences, that which lets them end first. Another launch merges
+ * what is above. Runs are numbered sequence by sequence, in each by their keys, and for the same keys kv head
  * by kv head and tile of rows by tile: whoever reads the same keys does so at about the same time.
  */
 #ifndef WEFT_ORDER_RUNS_H
@@ -16,12 +16,15 @@
 
 enum { WEFT_LEAF = 256 };
 
+/** Levels that runs may have; and what a run takes beside its leaves, in eighths of a leaf. */
+enum { WEFT_RUN_LEVELS = 12, WEFT_RUN_START = 4 };
+
 /** What runs are made of. */
 typedef struct weft_runs {
     weft_sequences sequences;
     weft_band band;
-    int64_t tiles;  /**< of a run: kv heads times tiles of rows */
-    int64_t wanted; /**< runs of all sequences that are enough for the workers */
+    int64_t tiles;           /**< of a run: kv heads times tiles of rows */
+    weft_divisor by_workers; /**< of which worker w takes runs w, w + workers, ... */
 } weft_runs;
 
 /** The first column of a sequence, padding included: where its leaves are counted from. */
@@ -48,25 +51,44 @@ WEFT_INLINE weft_rows weft_run_leaves(const weft_runs *runs, int64_t number) {
     return leaves;
 }
 
-/** The level of runs for so many leaves in all, each of them counted once for each tile. */
-WEFT_INLINE int32_t weft_run_level(const weft_runs *runs, int64_t leaves) {
-    int32_t level = 0;
-    while (leaves > runs->wanted << level) {
-        level++;
-    }
-    return level;
-}
-
 /** How many runs of a level those leaves are; a sequence that sees nothing has one, for its zeros. */
 WEFT_INLINE int64_t weft_run_count(weft_rows leaves, int32_t level) {
     return leaves.begin < leaves.end ? ((leaves.end - 1) >> level) - (leaves.begin >> level) + 1 : 1;
 }
 
-/** No more runs of all sequences than this have a part of a sequence: what is to be merged above. */
+/** As many runs of all sequences as there can be. */
 WEFT_INLINE int64_t weft_run_most(const weft_runs *runs) {
-    const int64_t leaves = (runs->sequences.keys + WEFT_LEAF - 1) / WEFT_LEAF + 1; /* a run may begin anywhere */
-    const int64_t all = runs->sequences.count * leaves * runs->tiles;
-    return weft_smaller(all, runs->wanted + 2 * runs->sequences.count * runs->tiles);
+    return 8 * (int64_t)runs->by_workers.value + 2 * runs->sequences.count * runs->tiles;
+}
+
+/** How long runs of a level take, in eighths of a leaf. Runs of one size are dealt in rounds; where the last of a sequence
+ * are shorter, workers end within half a run of each other.
+ * @param runs     what they are made of
+ * @param leaves   of all sequences, counted once for each tile
+ * @param count    runs likewise
+ * @param longest  leaves of a sequence, at most
+ * @param level    of the runs */
+WEFT_INLINE int64_t weft_run_time(const weft_runs *runs, int64_t leaves, int64_t count, int64_t longest, int32_t level) {
+    const int64_t run = 8 * weft_smaller((int64_t)1 << level, longest);
+    const int64_t rounds = weft_divide(count + (int64_t)runs->by_workers.value - 1, &runs->by_workers);
+    const int64_t mean = weft_divide(8 * leaves, &runs->by_workers) + rounds * WEFT_RUN_START + run / 2;
+    return rounds > 1 ? weft_smaller(rounds * (run + WEFT_RUN_START), mean) : run + WEFT_RUN_START;
+}
+
+/** The level to take, where counts[level] are the runs of each. */
+WEFT_INLINE int32_t weft_run_level(const weft_runs *runs, int64_t leaves, int64_t longest,
+                                   const int32_t counts[WEFT_RUN_LEVELS]) {
+    const int64_t most = weft_run_most(runs);
+    int64_t least = -1;
+    int32_t best = WEFT_RUN_LEVELS - 1;
+    for (int32_t level = WEFT_RUN_LEVELS - 1; level >= 0; level--) { /* of equals the higher one: there is less to merge */
+        const int64_t time = weft_run_time(runs, leaves, counts[level], longest, level);
+        if (counts[level] <= most && (least < 0 || time < least)) {
+            least = time;
+            best = level;
+        }
+    }
+    return best;
 }
 
 #endif

@@ -48,13 +48,25 @@ struct decode_deal {
         if (p.alike) {
             return;
         }
-        int leaves = 0;
+        int leaves = 0, longest = 0, counts[WEFT_RUN_LEVELS] = {};
         for (base = ((int)p.runs.sequences.count - 1) / 32 * 32; base >= 0; base -= 32) { /* ends with the first ones */
             look(p);
             leaves += end - begin;
+            longest = max(longest, end - begin);
+            const weft_rows mine = {begin, end};
+#pragma unroll
+            for (int i = 0; i < WEFT_RUN_LEVELS; i++) {
+                counts[i] += base + (int)(threadIdx.x % 32) < p.runs.sequences.count ? (int)weft_run_count(mine, i) : 0;
+            }
         }
         base = 0;
-        level = weft_run_level(&p.runs, (int64_t)decode_sum(leaves) * p.runs.tiles);
+        const int tiles = (int)p.runs.tiles;
+#pragma unroll
+        for (int i = 0; i < WEFT_RUN_LEVELS; i++) {
+            counts[i] = __reduce_add_sync(~0u, counts[i]) * tiles;
+        }
+        level = weft_run_level(&p.runs, (int64_t)__reduce_add_sync(~0u, leaves) * tiles, __reduce_max_sync(~0u, longest),
+                               counts);
         count(p);
     }
 

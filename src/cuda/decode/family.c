@@ -18,9 +18,8 @@ _Static_assert(sizeof(weft_decode_params) <= WEFT_CUDA_MAX_PARAMETERS, "the para
 /* The launches of a run. */
 enum { MAIN = 0, MERGE = 1 };
 
-/* Rows, queries times the heads that share keys, that this is made for, at most; and runs for each CTA that keep the last
- * ones from waiting for long. */
-enum { MOST_ROWS = 64, RUNS = 1 };
+/* Rows, queries times the heads that share keys, that this is made for, at most. */
+enum { MOST_ROWS = 64 };
 
 /* CTAs that share the keys of a tile in the Hopper kernel, at most. */
 enum { WEFT_HOPPER_SPLIT = 8 };
@@ -64,7 +63,7 @@ static weft_runs runs_of(const weft_plan *plan, const weft_decode_variant *v) {
     return (weft_runs){.sequences = weft_attention_sequences(p),
                        .band = weft_attention_band(p),
                        .tiles = p->kv_heads * ((rows_of(p) + v->rows - 1) / v->rows),
-                       .wanted = RUNS * plan->schedule.workers};
+                       .by_workers = weft_divisor_make((uint64_t)weft_larger(plan->schedule.workers, 1))};
 }
 
 static int is_fresh(const weft_attention *p) {
@@ -130,7 +129,7 @@ static int suits(const weft_plan *plan, const weft_cuda_device *device) {
     if (device->capability != 90 || varies(p)) {
         return rows <= 16 || 2 * tiles < sms;
     }
-    return p->kv_seq >= 2048 && (rows <= 16 || (rows <= 32 && WEFT_HOPPER_SPLIT * tiles < sms));
+    return p->kv_seq >= (tiles > 8 ? 4096 : 2048) && (rows <= 16 || (rows <= 32 && WEFT_HOPPER_SPLIT * tiles < sms));
 }
 
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
@@ -281,7 +280,11 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         to->seen = weft_band_seen(&to->runs.band, &to->sequence, 0);
         to->first = (int32_t)leaves.begin;
         to->leaves = (int32_t)(leaves.end - leaves.begin);
-        to->level = weft_run_level(&to->runs, p->batch * to->leaves * to->runs.tiles);
+        int32_t counts[WEFT_RUN_LEVELS];
+        for (int32_t i = 0; i < WEFT_RUN_LEVELS; i++) {
+            counts[i] = (int32_t)(p->batch * to->runs.tiles * weft_run_count(leaves, i));
+        }
+        to->level = weft_run_level(&to->runs, p->batch * to->leaves * to->runs.tiles, to->leaves, counts);
         to->by_runs = weft_divisor_make((uint64_t)(weft_run_count(leaves, to->level) * to->runs.tiles));
     }
     to->sums = data->workspace;

@@ -170,6 +170,20 @@ static inline uint32_t __ballot_sync(uint32_t, bool value) {
     return mine;
 }
 
+static inline int __reduce_add_sync(uint32_t mask, int value) {
+    for (int i = 1; i < 32; i *= 2) {
+        value += __shfl_xor_sync(mask, value, i);
+    }
+    return value;
+}
+
+static inline int __reduce_max_sync(uint32_t mask, int value) {
+    for (int i = 1; i < 32; i *= 2) {
+        value = max(value, __shfl_xor_sync(mask, value, i));
+    }
+    return value;
+}
+
 static inline int __ffs(int bits) {
     return __builtin_ffs(bits);
 }
