@@ -171,7 +171,7 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
         uint64_t wrong = 0; /* what is wrong with the blocks in shared memory, 16 bits for each */
         const auto load = [&](int block, int stage, decode_where where) {
             if (block < blocks) {
-                wrong = (wrong & ~(0xffffull << 16 * stage)) | (uint64_t)decode_wrong(keys, where) << 16 * stage;
+                wrong = (wrong & ~(0xffffull << 16 * stage)) | (uint64_t)decode_wrong(where) << 16 * stage;
                 decode_load<S>(p, keys, key_of(block), where, ring_at + stage * S::stage_bytes,
                                ring + stage * S::stage_bytes);
             }

@@ -20,7 +20,46 @@ struct decode_keys {
     bool whole;   /* rows are as long as the variant's */
 };
 
-/* Where a block of 16 keys begins, and what is wrong with it. Where pages are of whole blocks all its rows are in one, and
+template <class S>
+static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_params &p, const weft_sequence &s,
+                                                             int sequence, int kv_head, bool writes) {
+    decode_keys keys;
+    const weft_sequences *all = &p.runs.sequences;
+    keys.batch = sequence;
+    keys.origin = (int)weft_sequence_origin(all, sequence);
+    keys.begin = (int)(s.columns.begin - keys.origin);
+    keys.end = keys.fresh = (int)(s.columns.end - keys.origin);
+    keys.k = (const char *)p.k + 2 * kv_head * p.k_strides.head;
+    keys.v = (const char *)p.v + 2 * kv_head * p.v_strides.head;
+    keys.k_page = 2 * p.k_strides.batch;
+    keys.v_page = 2 * p.v_strides.batch;
+    keys.k_row = 2 * p.k_strides.seq;
+    keys.v_row = 2 * p.v_strides.seq;
+    keys.k_new = keys.v_new = 0;
+    keys.k_new_row = 2 * p.k_new_strides.seq;
+    keys.v_new_row = 2 * p.v_new_strides.seq;
+    keys.position = 0;
+    keys.writes = writes;
+    keys.by_row = p.pages.page > 0 && (p.pages.page % WEFT_DECODE_BLOCK != 0 || keys.origin % WEFT_DECODE_BLOCK != 0);
+    keys.whole = p.head_dim == S::depth && p.head_dim_v == S::depth;
+    if (S::fresh && p.k_new) {
+        /* As many as there is room for: kv_used and they are the sequence's keys. */
+        const int used = all->lengths.kv_used ? min(max(all->lengths.kv_used[sequence], 0), (int)all->keys)
+                                              : (int)(all->keys - all->append);
+        keys.fresh = max(min(used, keys.end), keys.begin);
+        const int64_t first = -keys.fresh;
+        keys.k_new = (const char *)p.k_new + 2 * (keys.batch * p.k_new_strides.batch + first * p.k_new_strides.seq +
+                                                  kv_head * p.k_new_strides.head);
+        keys.v_new = (const char *)p.v_new + 2 * (keys.batch * p.v_new_strides.batch + first * p.v_new_strides.seq +
+                                                  kv_head * p.v_new_strides.head);
+    }
+    if (S::fresh && p.rotary_dim && p.positions) {
+        keys.position = p.positions[sequence] - keys.fresh;
+    }
+    return keys;
+}
+
+/* Where a block of 16 keys begins. Where pages are of whole blocks all its rows are in one, and
  * every lane has the same; else each lane has that of its own key, key + lane % 16. */
 struct decode_where {
     int page, row;
@@ -43,9 +82,8 @@ static __device__ __forceinline__ decode_where decode_find(const weft_decode_par
 }
 
 /* The keys of a block whose page there is none of, a bit each. */
-static __device__ __forceinline__ uint32_t decode_wrong(const decode_keys &keys, decode_where where) {
-    const uint32_t wrong = __ballot_sync(~0u, where.page < 0);
-    return wrong & 0xffff;
+static __device__ __forceinline__ uint32_t decode_wrong(decode_where where) {
+    return __ballot_sync(~0u, where.page < 0) & 0xffff;
 }
 
 /* Two neighbours, or an element and its partner rotary_dim / 2 further on, turned. */

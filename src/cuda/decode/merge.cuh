@@ -111,7 +111,7 @@ template <class S> static __device__ __forceinline__ void decode_merge_runs(cons
     }
     decode_merge_eight(nodes, eight, begin >> level, ((end - 1) >> level) + 1);
     const weft_sequence s = p.alike ? p.sequence : weft_sequence_at(&p.runs.sequences, run.sequence);
-    decode_store<S>(p, s, p.packed ? 0 : run.sequence, run.tile, row, part, nodes[0]);
+    decode_store<S>(p, s, run.sequence, run.tile, row, part, nodes[0]);
 }
 
 #endif

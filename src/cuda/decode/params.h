@@ -30,9 +30,8 @@ typedef struct weft_decode_params {
     weft_divisor by_group;
     int32_t tiles;                /* of rows, for each kv head */
     int32_t head_dim, head_dim_v; /* at most the variant's, multiples of 8 */
-    int32_t packed;
-    float scale; /* to base 2, or with a cap: to the argument of its tanh */
-    float cap;   /* to base 2; 0: none */
+    float scale;                  /* to base 2, or with a cap: to the argument of its tanh */
+    float cap;                    /* to base 2; 0: none */
     const float *sinks, *alibi;
     int64_t alibi_stride;
     weft_pages pages;

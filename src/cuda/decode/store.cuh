@@ -2,47 +2,7 @@
 #ifndef WEFT_CUDA_DECODE_STORE_CUH
 #define WEFT_CUDA_DECODE_STORE_CUH
 
-#include "cuda/decode/load.cuh"
-
-template <class S>
-static __device__ __forceinline__ decode_keys decode_keys_of(const weft_decode_params &p, const weft_sequence &s,
-                                                             int sequence, int kv_head, bool writes) {
-    decode_keys keys;
-    const weft_sequences *all = &p.runs.sequences;
-    keys.batch = p.packed ? 0 : sequence;
-    keys.origin = (int)weft_sequence_origin(all, sequence);
-    keys.begin = (int)(s.columns.begin - keys.origin);
-    keys.end = keys.fresh = (int)(s.columns.end - keys.origin);
-    keys.k = (const char *)p.k + 2 * kv_head * p.k_strides.head;
-    keys.v = (const char *)p.v + 2 * kv_head * p.v_strides.head;
-    keys.k_page = 2 * p.k_strides.batch;
-    keys.v_page = 2 * p.v_strides.batch;
-    keys.k_row = 2 * p.k_strides.seq;
-    keys.v_row = 2 * p.v_strides.seq;
-    keys.k_new = keys.v_new = 0;
-    keys.k_new_row = 2 * p.k_new_strides.seq;
-    keys.v_new_row = 2 * p.v_new_strides.seq;
-    keys.position = 0;
-    keys.writes = writes;
-    keys.by_row = p.pages.page > 0 && (p.pages.page % WEFT_DECODE_BLOCK != 0 || keys.origin % WEFT_DECODE_BLOCK != 0);
-    keys.whole = p.head_dim == S::depth && p.head_dim_v == S::depth;
-    if (S::fresh && p.k_new) {
-        /* As many as there is room for: kv_used and they are the sequence's keys. */
-        const int32_t *starts = all->new_starts ? all->new_starts : all->lengths.q_starts;
-        const int used = all->lengths.kv_used ? min(max(all->lengths.kv_used[sequence], 0), (int)all->keys)
-                                              : (int)(all->keys - all->append);
-        keys.fresh = max(min(used, keys.end), keys.begin);
-        const int64_t first = (starts ? max(starts[sequence], 0) : 0) - keys.fresh;
-        keys.k_new = (const char *)p.k_new + 2 * (keys.batch * p.k_new_strides.batch + first * p.k_new_strides.seq +
-                                                  kv_head * p.k_new_strides.head);
-        keys.v_new = (const char *)p.v_new + 2 * (keys.batch * p.v_new_strides.batch + first * p.v_new_strides.seq +
-                                                  kv_head * p.v_new_strides.head);
-    }
-    if (S::fresh && p.rotary_dim && p.positions) {
-        keys.position = p.positions[sequence] - keys.fresh;
-    }
-    return keys;
-}
+#include "cuda/decode/deal.cuh"
 
 /* A thread's columns of a row: 4 part .. + 3, and so on every 4 times as many threads as share the row. */
 template <class S, int COUNT>
