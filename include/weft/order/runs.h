@@ -56,9 +56,10 @@ WEFT_INLINE int64_t weft_run_count(weft_rows leaves, int32_t level) {
     return leaves.begin < leaves.end ? ((leaves.end - 1) >> level) - (leaves.begin >> level) + 1 : 1;
 }
 
-/** As many runs of all sequences as there can be. */
+/** As many runs of all sequences as there can be: those of the highest level, or eight for each worker. */
 WEFT_INLINE int64_t weft_run_most(const weft_runs *runs) {
-    return 8 * (int64_t)runs->by_workers.value + 2 * runs->sequences.count * runs->tiles;
+    const int64_t highest = (runs->sequences.keys / WEFT_LEAF >> (WEFT_RUN_LEVELS - 1)) + 2;
+    return 8 * (int64_t)runs->by_workers.value + highest * runs->sequences.count * runs->tiles;
 }
 
 /** How long runs of a level take, in eighths of a leaf. Runs of one size are dealt in rounds; where the last of a sequence
