@@ -1,7 +1,7 @@
 /* Launches: what tells one from another, and how they follow each other: the next may begin while this one ends (sm_90).
  *
  * A kernel that was launched so (WEFT_CU_LAUNCH_OVERLAP) sets itself up, then waits; it touches no memory that others may
- * write before that. In other launches both do nothing. */
+ * write before that. In other launches, and on chips before 9.0, both do nothing. */
 #ifndef WEFT_CUDA_PTX_GRID_CUH
 #define WEFT_CUDA_PTX_GRID_CUH
 
@@ -45,12 +45,16 @@ static __device__ __forceinline__ void grid_add_release(uint32_t *to, uint32_t v
 
 /* Waits until the launches before this one are over and what they wrote is seen. */
 static __device__ __forceinline__ void grid_wait() {
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 /* Lets the next launch begin as soon as there is room for it. */
 static __device__ __forceinline__ void grid_let_next() {
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 #endif
