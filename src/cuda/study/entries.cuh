@@ -9,16 +9,13 @@
 #define WEFT_STUDY_PIECE(piece) (piece)
 #endif
 
-/* Likewise general variants: keys in pages need some registers more than chips from 10.0 on, and 12.x, have left beside
- * three CTAs at head dim 128, and beside scores of 64 keys for 128 queries. */
+/* Likewise general variants: keys in pages need some registers more than ptxas for 10.0 and later finds beside three CTAs
+ * at head dim 128, and beside scores of 64 keys for 128 queries. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 #define WEFT_STUDY_GENERAL_CTAS(head_dim, ctas) ((head_dim) == 128 && (ctas) == 3 ? 2 : (ctas))
-#else
-#define WEFT_STUDY_GENERAL_CTAS(head_dim, ctas) (ctas)
-#endif
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
 #define WEFT_STUDY_GENERAL_PIECE(tile_m, piece) ((tile_m) == 128 && (piece) == 64 ? 32 : (piece))
 #else
+#define WEFT_STUDY_GENERAL_CTAS(head_dim, ctas) (ctas)
 #define WEFT_STUDY_GENERAL_PIECE(tile_m, piece) (piece)
 #endif
 
