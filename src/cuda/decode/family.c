@@ -129,7 +129,7 @@ static int suits(const weft_plan *plan, const weft_cuda_device *device) {
     if (device->capability != 90 || varies(p)) {
         return rows <= 16 || 2 * tiles < sms;
     }
-    return p->kv_seq >= (tiles > 8 ? 4096 : 2048) && (rows <= 16 || (rows <= 32 && WEFT_HOPPER_SPLIT * tiles < sms));
+    return p->kv_seq >= (tiles > 8 ? 4096 : 1024) && (rows <= 16 || (rows <= 32 && WEFT_HOPPER_SPLIT * tiles < sms));
 }
 
 static weft_status choose(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
@@ -167,16 +167,24 @@ static const weft_decode_variant *variant_of(const weft_cuda_choice *choice) {
     return &variants[i];
 }
 
+/* Tiles from which on sequences that are all alike are few runs each: then a CTA merges eight rows side by side. */
+enum { MANY_TILES = 32 };
+
+static int32_t merged_rows(const weft_attention *p, const weft_runs *runs) {
+    return !varies(p) && runs->sequences.count * runs->tiles >= MANY_TILES ? WEFT_DECODE_MERGE_WARPS : 1;
+}
+
 /* A sequence of one leaf is one run. */
 static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
     const weft_decode_variant *v = variant_of(choice);
     const weft_runs runs = runs_of(plan, v);
     list[MAIN] = *choice;
-    list[MERGE] = (weft_cuda_choice){.image = v->module,
-                                     .kernel = v->merge,
-                                     .threads = 32 * WEFT_DECODE_MERGE_WARPS,
-                                     .overlaps = choice->overlaps,
-                                     .grid = runs.sequences.count * runs.tiles * v->rows};
+    list[MERGE] =
+        (weft_cuda_choice){.image = v->module,
+                           .kernel = v->merge,
+                           .threads = 32 * WEFT_DECODE_MERGE_WARPS,
+                           .overlaps = choice->overlaps,
+                           .grid = runs.sequences.count * runs.tiles * v->rows / merged_rows(&plan->attention, &runs)};
     *main = MAIN;
     return plan->attention.kv_seq > WEFT_LEAF ? MERGE + 1 : MERGE;
 }
@@ -272,6 +280,7 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
         to->runs.band = walk->reach.band;
     }
     to->tiles = (int32_t)(to->runs.tiles / p->kv_heads);
+    to->merged_rows = merged_rows(p, &to->runs);
     to->by_tiles = weft_divisor_make((uint64_t)to->runs.tiles);
     if (!varies(p)) {
         const weft_rows leaves = weft_run_leaves(&to->runs, 0);

@@ -154,8 +154,13 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
     unsigned char *ring = decode_shared + warp * S::stages * S::stage_bytes;
     const uint32_t ring_at = (uint32_t)__cvta_generic_to_shared(ring);
     float *put = (float *)(decode_shared + S::ring_bytes);
-    grid_wait();
-    grid_let_next(); /* behind the wait: who comes next may then read what is older than this launch */
+    /* Where all sequences are alike, all about a run is in the parameters; else the launch before may have written it.
+     * Behind the wait: who comes next may then read what is older than this launch. */
+    const bool early = !S::fresh && p.alike;
+    if (!early) {
+        grid_wait();
+        grid_let_next();
+    }
     decode_deal deal(p);
     decode_run run;
 #pragma unroll 1
@@ -168,6 +173,10 @@ template <class S> static __device__ __forceinline__ void decode_attention(const
             return (run.begin + block / WEFT_DECODE_BLOCKS) * WEFT_LEAF + warp * WEFT_DECODE_KEYS +
                    block % WEFT_DECODE_BLOCKS * WEFT_DECODE_BLOCK;
         };
+        if (early) {
+            grid_wait();
+            grid_let_next();
+        }
         uint64_t wrong = 0; /* what is wrong with the blocks in shared memory, 16 bits for each */
         const auto load = [&](int block, int stage, decode_where where) {
             if (block < blocks) {

@@ -41,6 +41,7 @@ typedef struct weft_decode_params {
     weft_rows seen;        /* by its first query */
     int32_t first, leaves; /* from `first` on */
     int32_t level;
+    int32_t merged_rows;            /* that a CTA of `merge` has */
     weft_divisor by_tiles, by_runs; /* runs.tiles; runs of a sequence in all tiles, where all are alike */
     /* New keys; null: none. */
     const void *k_new, *v_new;

@@ -34,41 +34,50 @@ template <int DTYPE, int DEPTH, int ROWS, int STAGES, bool FRESH> struct decode_
     static_assert(columns % 4 == 0 && DEPTH % 64 == 0, "");
 };
 
-/* The place of a chunk in a block: eight rows of one column lie in different banks. */
+/* The place of a chunk of 16 bytes in a block. Rows are 16 bytes apart more than they are long: eight of one column lie in
+ * different banks. */
 template <class S> static __device__ __forceinline__ uint32_t decode_place(int row, int chunk) {
     return (uint32_t)(row * S::row_bytes + 16 * (chunk ^ (row & 7)));
+}
+
+/* By how much the sums of two neighbours are multiplied when they become one. A node without keys has -inf, 0 and zeros.
+ * Whoever merges does it by these two functions: the bits are the same in whatever thread's hands a column is. */
+static __device__ __forceinline__ float decode_factors(float left, float right, float &a, float &b) {
+    const float max = fmaxf(left, right), at = max == -INFINITY ? 0.0f : max;
+    a = exp2_flushed(left - at);
+    b = exp2_flushed(right - at);
+    return max;
+}
+
+static __device__ __forceinline__ float decode_add(float left, float a, float right, float b) {
+    return fmaf(left, a, right * b);
 }
 
 /* Sums over some keys: of a row's columns, and of the row. Scores are in base 2. */
 template <int COUNT> struct decode_node {
     float max, sum;
     float columns[COUNT];
-};
 
-/* The node of two neighbours, the one with lower keys first. A node without keys has -inf, 0 and zeros. */
-template <int COUNT>
-static __device__ __forceinline__ void decode_merge(decode_node<COUNT> &left, const decode_node<COUNT> &right) {
-    const float max = fmaxf(left.max, right.max), at = max == -INFINITY ? 0.0f : max;
-    const float a = exp2_flushed(left.max - at), b = exp2_flushed(right.max - at);
-    left.max = max;
-    left.sum = left.sum * a + right.sum * b;
+    /* Becomes the node of its neighbour with lower keys and itself. */
+    __device__ __forceinline__ void follow(const decode_node &left) {
+        float a, b;
+        max = decode_factors(left.max, max, a, b);
+        sum = decode_add(left.sum, a, sum, b);
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        left.columns[i] = left.columns[i] * a + right.columns[i] * b;
+        for (int i = 0; i < COUNT; i++) {
+            columns[i] = decode_add(left.columns[i], a, columns[i], b);
+        }
     }
-}
+};
 
 /* The nodes of a tree that wait for their right neighbours, a place for each level and a bit of `waiting`. Node `number` of
  * level `level` goes up: who ends a pair is merged with the one that waits, if there is one. */
-template <int COUNT, int PLACES>
-static __device__ __forceinline__ void decode_push(decode_node<COUNT> (&places)[PLACES], uint32_t &waiting, int number,
-                                                   const decode_node<COUNT> &from) {
-    decode_node<COUNT> node = from;
+template <class NODE, int PLACES>
+static __device__ __forceinline__ void decode_push(NODE (&places)[PLACES], uint32_t &waiting, int number, NODE &node) {
     int level = 0;
     for (; number >> level & 1; level++) {
         if (waiting >> level & 1) {
-            decode_merge(places[level], node);
-            node = places[level];
+            node.follow(places[level]);
             waiting &= ~(1u << level);
         }
     }
@@ -77,9 +86,8 @@ static __device__ __forceinline__ void decode_push(decode_node<COUNT> (&places)[
 }
 
 /* The same in registers, for so few levels; false: the node has found its place, else it is one of level LEVELS now. */
-template <int LEVELS, int COUNT, int PLACES>
-static __device__ __forceinline__ bool decode_rise(decode_node<COUNT> (&places)[PLACES], uint32_t &waiting, int number,
-                                                   decode_node<COUNT> &node) {
+template <int LEVELS, class NODE, int PLACES>
+static __device__ __forceinline__ bool decode_rise(NODE (&places)[PLACES], uint32_t &waiting, int number, NODE &node) {
     bool up = true;
 #pragma unroll
     for (int level = 0; level < LEVELS; level++) {
@@ -89,8 +97,7 @@ static __device__ __forceinline__ bool decode_rise(decode_node<COUNT> (&places)[
                 waiting |= 1u << level;
                 up = false;
             } else if (waiting >> level & 1) {
-                decode_merge(places[level], node);
-                node = places[level];
+                node.follow(places[level]);
                 waiting &= ~(1u << level);
             }
         }
@@ -99,31 +106,49 @@ static __device__ __forceinline__ bool decode_rise(decode_node<COUNT> (&places)[
 }
 
 /* Merges a node, if there is `any`, with all that waits, from the lowest level on. */
-template <int COUNT, int PLACES>
-static __device__ __forceinline__ void decode_fold(decode_node<COUNT> (&places)[PLACES], uint32_t waiting,
-                                                   decode_node<COUNT> &node, bool &any) {
+template <class NODE, int PLACES>
+static __device__ __forceinline__ void decode_fold(NODE (&places)[PLACES], uint32_t waiting, NODE &node, bool &any) {
     for (; waiting; waiting &= waiting - 1) {
         const int level = __ffs((int)waiting) - 1;
         if (any) {
-            decode_merge(places[level], node);
+            node.follow(places[level]);
+        } else {
+            node = places[level];
         }
-        node = places[level];
         any = true;
     }
 }
 
 /* The same in registers. */
-template <int LEVELS, int COUNT, int PLACES>
-static __device__ __forceinline__ void decode_fold_low(decode_node<COUNT> (&places)[PLACES], uint32_t waiting,
-                                                       decode_node<COUNT> &node, bool &any) {
+template <int LEVELS, class NODE, int PLACES>
+static __device__ __forceinline__ void decode_fold_low(NODE (&places)[PLACES], uint32_t waiting, NODE &node, bool &any) {
 #pragma unroll
     for (int level = 0; level < LEVELS; level++) {
         if (waiting >> level & 1) {
             if (any) {
-                decode_merge(places[level], node);
+                node.follow(places[level]);
+            } else {
+                node = places[level];
             }
-            node = places[level];
             any = true;
+        }
+    }
+}
+
+/* Merges nodes first .. first + COUNT - 1 of a level, of which those from `from` to `to` - 1 are there, into the first.
+ * COUNT is a power of two and `first` a multiple of it. */
+template <class NODE, int COUNT>
+static __device__ __forceinline__ void decode_merge_all(NODE (&nodes)[COUNT], int first, int from, int to) {
+#pragma unroll
+    for (int apart = 1; apart < COUNT; apart *= 2) { /* pairs, pairs of pairs, ... */
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2 * apart) {
+            if (first + i + apart < to && first + i + 2 * apart > from) { /* there is a right one */
+                if (first + i + apart > from) {
+                    nodes[i + apart].follow(nodes[i]);
+                }
+                nodes[i] = nodes[i + apart];
+            }
         }
     }
 }

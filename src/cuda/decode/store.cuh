@@ -4,6 +4,21 @@
 
 #include "cuda/decode/deal.cuh"
 
+/* A thread's columns, in fours that lie 4 * threads apart. */
+template <int COUNT>
+static __device__ __forceinline__ void decode_read(decode_node<COUNT> &node, const float *from, int threads, float2 stats) {
+    node.max = stats.x;
+    node.sum = stats.y;
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 4) {
+        const float4 four = *(const float4 *)(from + i * threads);
+        node.columns[i] = four.x;
+        node.columns[i + 1] = four.y;
+        node.columns[i + 2] = four.z;
+        node.columns[i + 3] = four.w;
+    }
+}
+
 /* A thread's columns of a row: 4 part .. + 3, and so on every 4 times as many threads as share the row. */
 template <class S, int COUNT>
 static __device__ __forceinline__ void decode_store(const weft_decode_params &p, const weft_sequence &s, int batch,
