@@ -148,8 +148,7 @@ static __device__ __forceinline__ void backward_dq_produce(const weft_hopper_bac
             mbarrier_wait(shared_address(&desk.k_empty[k.index]), k.parity ^ 1);
             if constexpr (S::pairs) {
                 if (p.lists.queries) {
-                    const int32_t *from =
-                        backward_queries_list(p, job.batch, job.head, job.row / S::rows) + 3 * (1 + at);
+                    const int32_t *from = backward_queries_list(p, job.batch, job.head, job.row / S::rows) + 3 * (1 + at);
                     block = from[0];
                     desk.steps[k.index] = {block, {from[1], from[2]}};
                 }

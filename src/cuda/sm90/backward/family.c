@@ -47,12 +47,11 @@ static int64_t splits_of(const weft_plan *plan) {
     return weft_larger(plan->schedule.split, 1);
 }
 
-/* Heads of a tile, where it is known how long tiles are: see weft_cuda_family. Not under a block mask: a timetable knows the
- * band alone. */
+/* Heads of a tile, where it is known how long tiles are: see weft_cuda_family. Not under a block mask: a timetable knows
+ * the band alone. */
 static int64_t members(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
-    return weft_attention_lacks(p, ~(WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS)) ? 0
-                                                                          : p->heads / (p->kv_heads * splits_of(plan));
+    return weft_attention_lacks(p, ~(WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS)) ? 0 : p->heads / (p->kv_heads * splits_of(plan));
 }
 
 /* Whether a mask's blocks are cut by tiles of so many rows, of which there are `rows` in all. */

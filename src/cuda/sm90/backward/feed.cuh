@@ -114,8 +114,7 @@ template <class S> struct backward_rings {
     backward_slot<S::stages> slot;
 
     /* Has Q, dO and numbers of a step copied. */
-    template <class COURSE>
-    __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const COURSE &at) {
+    template <class COURSE> __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const COURSE &at) {
         const uint32_t full = shared_address(&desk.full[slot.index]), to = base + S::ring_at + slot.index * S::stage_bytes;
         const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
         const int head = job.head * p.group + at.head, row = at.block * S::queries;
@@ -138,8 +137,7 @@ template <class S> struct backward_wide_rings {
     backward_slot<S::stages> slot;
     backward_slot<S::o_stages> o_slot;
 
-    template <class COURSE>
-    __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const COURSE &at) {
+    template <class COURSE> __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const COURSE &at) {
         const uint32_t full = shared_address(&desk.full[slot.index]);
         const uint32_t o_full = shared_address(&desk.links.o_full[o_slot.index]);
         const int head = job.head * p.group + at.head, row = at.block * S::queries;
@@ -235,8 +233,7 @@ static __device__ __forceinline__ backward_bits backward_bits_of(const weft_hopp
  * much scores fall. */
 template <class S, class COURSE>
 static __device__ __forceinline__ void backward_look_tile(const weft_hopper_backward_params &p, backward_desk<S> &desk,
-                                                          const backward_general_job &job,
-                                                          backward_slot<S::stages> &slot) {
+                                                          const backward_general_job &job, backward_slot<S::stages> &slot) {
     const weft_reach &reach = p.walk.reach;
     const int lane = (int)threadIdx.x % 32;
     const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);

@@ -12,7 +12,8 @@
  * problem with few tiles has enough of them for all SMs. The general form also takes every band over sequences: windows,
  * chunks, prefixes, padding, used lengths, packed batches; tree masks and block masks, whose lists are transposed in the
  * first launch; and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The
- * full form, which is narrow, takes all that but tree masks and block masks, and also a dense bias and dropout. Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
+ * full form, which is narrow, takes all that but tree masks and block masks, and also a dense bias and dropout. Rows that
+ * do not count may hold anything: they are not read, or are zeros before they meet others.
  *
  * Each block of queries has its adds to sums in a fixed order, one tile of keys after the other, so that the bits are the
  * same in every run. */
@@ -47,10 +48,10 @@ typedef struct weft_hopper_backward_full {
     float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main` */
 } weft_hopper_backward_full;
 
-/* General: a block mask, whose lists are of blocks of queries, as lists of steps of each tile. They are made by `begin`, for
- * each batch, and for each head where heads have masks of their own. A list is in the order of its steps, as many words for
- * each as are said below, and so many in front of them: the count of its steps, and the number of the one that a tile which
- * goes up begins with. */
+/* General: a block mask, whose lists are of blocks of queries, as lists of steps of each tile. They are made by `begin`,
+ * for each batch, and for each head where heads have masks of their own. A list is in the order of its steps, as many words
+ * for each as are said below, and so many in front of them: the count of its steps, and the number of the one that a tile
+ * which goes up begins with. */
 typedef struct weft_hopper_backward_lists {
     int32_t heads;    /* that have masks of their own, 1: all have the same */
     int32_t *main;    /* (batch, heads, tiles, 1 + blocks, 2), or null: a block of queries; its block's bits */

@@ -126,8 +126,9 @@ static __device__ __forceinline__ void backward_make_list(int32_t *list, int beg
     }
 }
 
-/* Pairs: transposes the lists of a block mask, one tile of keys after the other. Wide, also makes those of the last launch's
- * tiles of queries, which are two blocks of them each: a list has what one of the two has. batches: how many there are. */
+/* Pairs: transposes the lists of a block mask, one tile of keys after the other. Wide, also makes those of the last
+ * launch's tiles of queries, which are two blocks of them each: a list has what one of the two has. batches: how many there
+ * are. */
 template <class S>
 static __device__ __forceinline__ void backward_make_lists(const weft_hopper_backward_params &p, int batches) {
     const int heads = p.lists.heads, tiles = (int)p.walk.cols, lines = batches * heads;
@@ -139,7 +140,7 @@ static __device__ __forceinline__ void backward_make_lists(const weft_hopper_bac
         weft_visit_range_of(&p.walk, &visit, 0, WEFT_REACH_BAND);
         weft_visit_shift(&p.walk, &visit);
         backward_make_list<2>(backward_list(p, batch, head, tile), (int)visit.wrap, (int)(visit.wrap + visit.steps),
-                              (int)visit.first, [&](int block, int32_t (&entry)[2]) {
+                              (int)visit.first, [&](int block, int32_t(&entry)[2]) {
                                   entry[1] =
                                       backward_listed(p, batch, head, (int64_t)block * S::queries, (int64_t)tile * S::keys);
                                   return entry[1] != WEFT_HOPPER_BACKWARD_NOT_LISTED;
@@ -152,13 +153,13 @@ static __device__ __forceinline__ void backward_make_lists(const weft_hopper_bac
         const weft_rows queries = {row, weft_smaller(row + WEFT_HOPPER_BACKWARD_DQ_QUERIES, p.seq)};
         const weft_rows blocks = weft_turns_reached(&p.walk.reach, batch, queries);
         backward_make_list<3>(backward_queries_list(p, batch, head, tile), (int)blocks.begin, (int)blocks.end, 0,
-                              [&](int block, int32_t (&entry)[3]) {
+                              [&](int block, int32_t(&entry)[3]) {
                                   bool any = false;
                                   for (int half = 0; half < 2; half++) {
                                       const int64_t first = row + half * S::queries;
-                                      entry[1 + half] = first < p.seq ? backward_listed(p, batch, head, first,
-                                                                                        (int64_t)block * S::keys)
-                                                                      : WEFT_HOPPER_BACKWARD_NOT_LISTED;
+                                      entry[1 + half] =
+                                          first < p.seq ? backward_listed(p, batch, head, first, (int64_t)block * S::keys)
+                                                        : WEFT_HOPPER_BACKWARD_NOT_LISTED;
                                       any |= entry[1 + half] != WEFT_HOPPER_BACKWARD_NOT_LISTED;
                                   }
                                   return any;

@@ -124,11 +124,11 @@ struct backward_nothing {};
 
 /* Pairs: the bits of a step's queries and keys in memory. */
 struct backward_bits {
-    const uint32_t *words;      /* of a block mask: the word of the first query and key, see weft_blocks_words(); or null */
-    int32_t stride, last_word;  /* words from query to query, and the last of a query, counted from the first */
-    const uint64_t *tree;       /* of a tree mask: the first query's; or null */
-    int32_t tree_at;            /* the number of the first key among the tree's, below 0 where it is before them */
-    int32_t last;               /* the last query that is there, counted from the first */
+    const uint32_t *words;     /* of a block mask: the word of the first query and key, see weft_blocks_words(); or null */
+    int32_t stride, last_word; /* words from query to query, and the last of a query, counted from the first */
+    const uint64_t *tree;      /* of a tree mask: the first query's; or null */
+    int32_t tree_at;           /* the number of the first key among the tree's, below 0 where it is before them */
+    int32_t last;              /* the last query that is there, counted from the first */
 };
 
 /* General: the keys that each query of a stage sees, where some are hidden. The first, counted from the tile's first key,
