@@ -268,6 +268,27 @@ static void block_masks(int64_t most) {
     }
 }
 
+/* Trees whose keys are in the middle of a tile, cross two, and are all there are; also of packed sequences. */
+static void tree_masks(void) {
+    uint64_t random = random_seed(251);
+    static const int64_t dims[] = {128, 256, 64, 192};
+    static drawn_lengths drawn;
+    for (int i = 0; i < 8; i++) {
+        const int packed = i % 4 / 2;
+        weft_attention p = plain_backward(packed ? 1 : 2, 4, 2, 64, 64 + (int64_t[]){137, 86, 0, 39}[i % 4], dims[i / 2],
+                                          WEFT_BF16, i % 3 ? WEFT_MASK_NONE : WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
+        draw_features(&random, &p, WEFT_HAS_TREE, 0, &drawn);
+        if (packed) {
+            draw_lengths(&random, &p, 1, &drawn);
+        }
+        if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
+            continue;
+        }
+        gradients x = gradients_new(&p, &drawn, 0, 1, &random);
+        gradients_try(&x, NULL, "hopper_backward", i % 2);
+    }
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
@@ -283,6 +304,7 @@ int main(int argc, char **argv) {
     splits(most);
     low_biases();
     block_masks(most);
+    tree_masks();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
     }

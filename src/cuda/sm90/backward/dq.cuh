@@ -44,7 +44,6 @@ struct backward_dq_job {
     int32_t sequence;             /* general: that its queries are of */
     int32_t key_begin, key_end;   /* general: keys of it that count */
     int32_t position;             /* general: the first query's among all keys */
-    int32_t tree_begin;           /* pairs: see weft_tree_begin() */
 };
 
 /* Pairs: a step under a block mask. */
@@ -105,7 +104,6 @@ static __device__ __forceinline__ backward_dq_job backward_dq_next(const weft_ho
         job.key_end = (int)sequence.columns.end;
         job.position = (int)(weft_band_position(&p.walk.reach.band, &sequence, job.row) + sequence.columns.begin);
         if constexpr (S::pairs) {
-            job.tree_begin = (int)weft_tree_begin(&sequence);
             if (p.lists.queries) {
                 job.steps = backward_queries_list(p, job.batch, job.head, job.row / S::rows)[0];
                 job.first = job.direction < 0 ? job.steps - 1 : 0;
@@ -314,9 +312,11 @@ template <class S> struct backward_dq_consumer {
             const uint32_t all = bits_at == WEFT_HOPPER_BACKWARD_NOT_LISTED ? 0 : 0xffffffffu;
             uint32_t words[2] = {from ? from[0] : all, from && key + 32 < p.kv_seq ? from[1] : all};
             if (blocks.pairs.tree) {
+                const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, job.sequence);
+                const int64_t begin = weft_tree_begin(&sequence);
                 const uint64_t tree = blocks.pairs.tree[(int64_t)job.batch * p.seq + query];
-                words[0] &= weft_tree_word(tree, job.tree_begin, key);
-                words[1] &= weft_tree_word(tree, job.tree_begin, key + 32);
+                words[0] &= weft_tree_word(tree, begin, key);
+                words[1] &= weft_tree_word(tree, begin, key + 32);
             }
 #pragma unroll
             for (int i = 0; i < S::keys / 4; i++) {

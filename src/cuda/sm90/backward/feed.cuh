@@ -291,49 +291,6 @@ static __device__ __forceinline__ int backward_block_at(const backward_job &job,
     return beyond > 0 ? job.wrap + (beyond - 1) * job.direction : block;
 }
 
-/* The blocks of all steps of a tile for a head of its group. */
-struct backward_line {
-    const backward_job &job;
-
-    __device__ __forceinline__ backward_line(const weft_hopper_backward_params &, const backward_job &tile, int)
-        : job(tile) {
-    }
-
-    __device__ __forceinline__ int steps() const {
-        return job.steps;
-    }
-
-    __device__ __forceinline__ int at(int i) const {
-        return backward_block_at(job, i);
-    }
-};
-
-/* Pairs: those that are listed where there is a block mask. */
-struct backward_listed_line {
-    const backward_job &job;
-    const int32_t *list; /* or null */
-    int32_t count, first;
-
-    __device__ __forceinline__ backward_listed_line(const weft_hopper_backward_params &p, const backward_job &tile,
-                                                    int member)
-        : job(tile), list(nullptr), count(tile.steps), first(0) {
-        if (p.lists.main) {
-            list = backward_list(p, job.batch, job.head * p.group + member, job.number);
-            count = list[0];
-            first = job.direction < 0 ? count - 1 : list[1];
-        }
-    }
-
-    __device__ __forceinline__ int steps() const {
-        return count;
-    }
-
-    __device__ __forceinline__ int at(int i) const {
-        const int number = first + i * job.direction;
-        return list ? list[2 + 2 * (number >= count ? number - count : number)] : backward_block_at(job, i);
-    }
-};
-
 /* Adds a block of dQ to its sums, when it is this tile's turn. One lane. adder: who adds; number: how many it has added so
  * far. */
 template <class S>
@@ -360,6 +317,43 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
     grid_add_release(adds, 1);
 }
 
+/* backward_add() for a tile under a block mask: the blocks of its steps come from memory as turns do. */
+template <class S>
+static __device__ __forceinline__ void backward_add_listed(const weft_hopper_backward_params &p, backward_desk<S> &desk,
+                                                           uint32_t base, uint32_t adder, const backward_job &job,
+                                                           uint32_t &steps) {
+    constexpr int every = 2;
+    const int lane = (int)threadIdx.x % 32;
+    for (int member = 0; member < p.group; member++) {
+        const int head = job.head * p.group + member;
+        const int64_t line = (int64_t)job.batch * p.heads + head;
+        const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
+        const int32_t *list = backward_list(p, job.batch, head, job.number);
+        const int count = list[0], first = job.direction < 0 ? count - 1 : list[1];
+        const auto block_from = [&](int i) -> int { /* of this lane: of its steps from the i-th of the tile on */
+                                                    const int at = first + min(i + every * lane, count - 1) * job.direction;
+                                                    return i < count ? list[2 + 2 * (at >= count ? at - count : at)] : 0;
+        };
+        int i = (int)((steps + adder) % every), blocks = 0, next = block_from(i);
+        uint32_t turns = 0, next_turns = all[next];
+        for (int mine = 0; i < count; i += every, mine++) {
+            if (mine % 32 == 0) {
+                blocks = next;
+                turns = next_turns;
+                next = block_from(i + 32 * every);
+                next_turns = all[next];
+            }
+            const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
+            const int block = __shfl_sync(0xffffffffu, blocks, mine % 32);
+            if (lane == 0) {
+                backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line * p.blocks + block, turn);
+            }
+            __syncwarp();
+        }
+        steps += count;
+    }
+}
+
 /* A warp adds dQ to the sums in memory. It has every other step: one warp those of even numbers, another those of odd ones,
  * so that one goes on while the other waits for its add to be done. It asks for the turns of 32 of its steps long before
  * the first: while products read shared memory, loads take longer than a step. */
@@ -375,34 +369,32 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
         if (!job.more) {
             return;
         }
-        for (int member = 0; member < p.group; member++) {
+        if (backward_is_listed<S>(p)) {
+            backward_add_listed<S>(p, desk, base, adder, job, steps);
+        }
+        for (int member = 0; !backward_is_listed<S>(p) && member < p.group; member++, steps += job.steps) {
             const int64_t line = (int64_t)job.batch * p.heads + job.head * p.group + member;
             const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
-            const std::conditional_t<S::pairs, backward_listed_line, backward_line> blocks(p, job, member);
-            /* Of its steps from the i-th of the tile on. block: whose turn it is, of this lane's step. */
-            const auto turns_from = [&](int i, int &block) -> uint32_t {
-                if (i >= blocks.steps()) {
-                    return 0;
-                }
-                block = blocks.at(min(i + every * lane, blocks.steps() - 1));
-                return all[block];
+            const auto turns_from =
+                [&](int i) -> uint32_t { /* of its steps from the i-th of the tile on */
+                                         return i < job.steps
+                                                    ? all[backward_block_at(job, min(i + every * lane, job.steps - 1))]
+                                                    : 0;
             };
-            int i = (int)((steps + adder) % every), block = 0, next_block = 0;
-            uint32_t turns = 0, next = turns_from(i, next_block);
-            for (int mine = 0; i < blocks.steps(); i += every, mine++) {
+            int i = (int)((steps + adder) % every);
+            uint32_t turns = 0, next = turns_from(i);
+            for (int mine = 0; i < job.steps; i += every, mine++) {
                 if (mine % 32 == 0) {
                     turns = next;
-                    block = next_block;
-                    next = turns_from(i + 32 * every, next_block);
+                    next = turns_from(i + 32 * every);
                 }
                 const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
-                const int at = S::pairs ? __shfl_sync(0xffffffffu, block, mine % 32) : backward_block_at(job, i);
                 if (lane == 0) { /* it alone waits: who is late would wait for the next but one */
-                    backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line * p.blocks + at, turn);
+                    backward_add_block<S>(p, desk, base, adder, (steps + i) / every,
+                                          line * p.blocks + backward_block_at(job, i), turn);
                 }
                 __syncwarp();
             }
-            steps += blocks.steps();
         }
         if (lane == 0 && backward_takes_late(p)) {
             mbarrier_arrive(shared_address(&desk.links.job_done));
