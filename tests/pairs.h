@@ -20,14 +20,8 @@ static inline uint64_t draw_word(uint64_t *random) {
     return kind == 0 ? 0 : kind == 1 ? ~UINT64_C(0) : kind < 6 ? a | b : a & b;
 }
 
-/* Gives a problem a block mask of blocks whose sides are multiples of `side`. Some lists are empty. */
-static inline void draw_blocks_in(uint64_t *random, weft_attention *p, int64_t side, drawn_pairs *room) {
-    p->block_rows = side * random_between(random, 1, 3);
-    p->block_columns = (side < 32 ? 32 : side) * (random_between(random, 0, 2) ? 1 : random_between(random, 2, 3));
-    if (random_between(random, 0, 2)) { /* the band shows all, so that lists have gaps */
-        p->mask = WEFT_MASK_NONE;
-        p->offset = p->left = p->right = 0;
-    }
+/* Gives a problem a block mask of blocks of its block_rows and block_columns. Some lists are empty. */
+static inline void draw_lists_in(uint64_t *random, weft_attention *p, drawn_pairs *room) {
     const int64_t rows = (p->seq + p->block_rows - 1) / p->block_rows;
     const int64_t columns = (p->kv_seq + p->block_columns - 1) / p->block_columns;
     const int64_t words = p->block_rows * p->block_columns / 32;
@@ -57,6 +51,17 @@ static inline void draw_blocks_in(uint64_t *random, weft_attention *p, int64_t s
     p->pairs.block_list = room->list;
     p->pairs.block_bits_at = room->bits_at;
     p->pairs.block_bits = room->bits;
+}
+
+/* The same of blocks whose sides are multiples of `side`. */
+static inline void draw_blocks_in(uint64_t *random, weft_attention *p, int64_t side, drawn_pairs *room) {
+    p->block_rows = side * random_between(random, 1, 3);
+    p->block_columns = (side < 32 ? 32 : side) * (random_between(random, 0, 2) ? 1 : random_between(random, 2, 3));
+    if (random_between(random, 0, 2)) { /* the band shows all, so that lists have gaps */
+        p->mask = WEFT_MASK_NONE;
+        p->offset = p->left = p->right = 0;
+    }
+    draw_lists_in(random, p, room);
 }
 
 /* A tree mask: any bits, not only those of trees. There are at most 64 queries by then. */

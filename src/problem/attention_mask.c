@@ -133,8 +133,8 @@ weft_status weft_attention_take_lengths(const weft_attention *p, const weft_leng
 
 size_t weft_attention_length_bytes(const weft_attention *p) {
     const weft_sequences all = weft_attention_sequences(p);
-    return weft_sequences_vary(&all) || all.new_starts ? ((ARRAYS + 1) * ((size_t)all.count + 1) + 1) / 2 * sizeof(uint64_t)
-                                                       : 0;
+    const int any = weft_sequences_vary(&all) || all.lengths.kv_starts || all.new_starts; /* q_starts may be the data's */
+    return any ? ((ARRAYS + 1) * ((size_t)all.count + 1) + 1) / 2 * sizeof(uint64_t) : 0;
 }
 
 void weft_attention_keep_lengths(weft_attention *p, void *memory) {

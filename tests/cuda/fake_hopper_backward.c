@@ -54,6 +54,33 @@ static void set_band(weft_attention *problem, const weft_reach *reach) {
     problem->sequences = reach->sequences.packed ? reach->sequences.count : 0;
 }
 
+/* And pairs that it hides. */
+static void set_pairs(weft_attention *problem, const weft_blocks *blocks) {
+    problem->pairs = blocks->pairs;
+    problem->block_rows = blocks->rows;
+    problem->block_columns = blocks->columns;
+    problem->block_batch_stride = blocks->batch_stride;
+    problem->block_head_stride = blocks->head_stride;
+    problem->block_entries = blocks->entries;
+    problem->block_bitmaps = blocks->bitmaps;
+}
+
+/* Whether there are lists for a block mask, and for none else; if so, writes to all of them. */
+static int take_lists(const job *j) {
+    const weft_hopper_backward_lists *l = &j->p->lists;
+    const weft_attention *p = &j->problem;
+    const int64_t heads = p->block_rows == 0 ? 0 : p->block_head_stride > 0 ? p->heads : 1, lines = p->batch * heads;
+    const int64_t cols = j->p->walk.cols, tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
+    if (l->heads != heads || !l->main != !heads || !l->queries != (!heads || !j->is_wide)) {
+        return 0;
+    }
+    if (heads > 0) {
+        memset(l->main, 0xff, (size_t)(lines * cols * (1 + j->p->blocks) * 2) * sizeof(int32_t));
+        memset(l->queries, 0xff, j->is_wide ? (size_t)(lines * tiles * (1 + cols) * 3) * sizeof(int32_t) : 0);
+    }
+    return 1;
+}
+
 /* And what becomes of scores. */
 static int set_scores(weft_attention *problem, const weft_hopper_backward_scores *s) {
     const double log2e = 1.44269504088896340736;
@@ -119,10 +146,15 @@ static int describe(job *j, const char *kernel) {
     j->problem.offset = p->causal ? p->offset : 0;
     const int is_full = strstr(kernel, "__hopper_full_") != NULL;
     if (is_full || strstr(kernel, "__hopper_general_")) {
-        if (p->walk.reach.kind != WEFT_REACH_BAND || p->walk.reach.transposed == j->has_queries) {
+        if (!weft_reach_has_band(&p->walk.reach) || p->walk.reach.transposed == j->has_queries ||
+            (!j->has_queries && p->walk.reach.kind != WEFT_REACH_BAND)) { /* lists are of queries */
             return 0;
         }
         set_band(&j->problem, &p->walk.reach);
+        set_pairs(&j->problem, &p->walk.reach.blocks);
+        if (is_full && (p->walk.reach.blocks.rows > 0 || p->walk.reach.blocks.pairs.tree)) {
+            return 0;
+        }
     }
     j->problem.scale = (double)p->scale;
     if (!set_scores(&j->problem, &p->scores) || (is_full && !set_full(&j->problem, &p->full))) {
@@ -282,7 +314,7 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     int ok = describe(&j, kernel) && (begins || solve(&j));
     const size_t blocks = ok ? (size_t)(j.problem.batch * j.problem.heads * j.p->blocks) : 0;
     if (begins && ok) {
-        ok = grid == blocks;
+        ok = grid == blocks && take_lists(&j);
         memset(j.p->adds, 0, j.is_wide ? 0 : blocks * sizeof *j.p->adds);
     } else if (ends && ok) {
         if (j.has_queries) {

@@ -38,13 +38,19 @@ static weft_attention draw_problem(uint64_t *random, weft_dtype dtype, int64_t m
     return p;
 }
 
-/* Features of the general form, two at a time and each in turn; and, full, with a bias, dropout or both. */
-static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
-                                  WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI};
+static int is_wide(const weft_attention *p) {
+    return p->head_dim > 128 || p->head_dim_v > 128;
+}
+
+/* Features of the general form, two at a time and each in turn; and, full, with a bias, dropout or both, which it does not
+ * have beside pairs. */
+static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_BLOCKS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
+                                  WEFT_HAS_SINKS,  WEFT_HAS_TREE,    WEFT_HAS_PREFIX, WEFT_HAS_ALIBI};
 enum { GENERAL = sizeof general / sizeof *general };
 
 static void make_general(uint64_t *random, weft_attention *p, int number, int32_t more, drawn_lengths *lengths) {
-    const int32_t bits = more | general[number % GENERAL] | general[random_between(random, 0, GENERAL - 1)];
+    const int32_t drawn = general[number % GENERAL] | general[random_between(random, 0, GENERAL - 1)];
+    const int32_t bits = drawn | (drawn & (WEFT_HAS_BLOCKS | WEFT_HAS_TREE) ? 0 : more);
     draw_mask(random, p);
     if (bits & WEFT_HAS_WINDOW) {
         p->mask = random_between(random, 0, 1) ? WEFT_MASK_WINDOW : WEFT_MASK_WINDOW_BOTTOM_RIGHT;
@@ -53,7 +59,7 @@ static void make_general(uint64_t *random, weft_attention *p, int number, int32_
         p->right = random_between(random, -1, p->kv_seq / 2);
     }
     const int64_t dims_v = p->head_dim_v;
-    draw_features(random, p, bits, 64, lengths);
+    draw_features(random, p, bits, is_wide(p) ? 64 : 128, lengths);
     p->head_dim_v = dims_v;
 }
 
@@ -81,8 +87,8 @@ static void problems(int rounds, int64_t most) {
         const drawn_lengths *lengths = round / 2 % 2 ? &drawn : &none;
         if (lengths == &drawn) {
             static const int32_t full[] = {0, WEFT_HAS_DROPOUT, WEFT_HAS_BIAS, WEFT_HAS_BIAS | WEFT_HAS_DROPOUT};
-            const int wide = p.head_dim > 128 || p.head_dim_v > 128; /* there is no full form of it */
-            make_general(&random, &p, round / 4 * 2 + round % 2, full[wide ? 0 : random_between(&random, 0, 3)], &drawn);
+            make_general(&random, &p, round / 4 * 2 + round % 2, full[is_wide(&p) ? 0 : random_between(&random, 0, 3)],
+                         &drawn); /* wide, there is no full form */
         }
         const weft_schedule s = draw_schedule(&random, &p);
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
@@ -205,6 +211,84 @@ static void low_biases(void) {
     }
 }
 
+/* Takes a block of keys out of all lists. */
+static void forget_keys(weft_attention *p, drawn_pairs *room, int64_t lists, int32_t block) {
+    int32_t n = 0;
+    for (int64_t i = 0, at = 0; i < lists; i++) {
+        const int64_t end = room->starts[i + 1];
+        for (room->starts[i] = n; at < end; at++) {
+            room->list[n] = room->list[at];
+            room->bits_at[n] = room->bits_at[at];
+            n += room->list[at] != block;
+        }
+    }
+    room->starts[lists] = n;
+    p->block_entries = n;
+}
+
+/* The least blocks that a block mask may have, so that many lists have gaps, keys that none of them names, all sweeps and
+ * dispatches, whole groups and parts: the same bits in every run. */
+static void block_masks(int64_t most) {
+    uint64_t random = random_seed(250);
+    static const int64_t dims[][2] = {{128, 128}, {256, 256}, {64, 64}, {192, 128}, {72, 40}, {192, 192}};
+    static drawn_lengths drawn;
+    for (int i = 0; i < 12; i++) {
+        const int64_t *d = dims[i % 6];
+        weft_attention p = plain_backward(1 + i / 6, 4, 2, most, most + 250, d[0], i % 4 < 2 ? WEFT_BF16 : WEFT_FP16,
+                                          i % 5 ? WEFT_MASK_NONE : WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        p.head_dim_v = d[1];
+        p.block_rows = 64;
+        p.block_columns = is_wide(&p) ? 64 : 128;
+        p.softcap = i % 7 == 6 ? 20 : 0;
+        draw_lists_in(&random, &p, &drawn.room);
+        const int64_t rows = weft_ceil_divide(p.seq, p.block_rows);
+        forget_keys(&p, &drawn.room, (p.batch - 1) * p.block_batch_stride + (p.heads - 1) * p.block_head_stride + rows, 1);
+        drawn.pairs = p.pairs;
+        s.split = 1 + i % 2;
+        s.dispatch = i % 4 ? i % 4 : WEFT_DISPATCH_CHOOSE;
+        s.sweep = i == 0 ? WEFT_SWEEP_CHOOSE : 1 + i % WEFT_SWEEPS;
+        s.sweep = weft_sweep_folds(s.sweep) && p.mask == WEFT_MASK_NONE ? WEFT_SWEEP_SHIFT : s.sweep;
+        s.workers = i % 3 ? 0 : 3;
+        if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
+            continue;
+        }
+        gradients x = gradients_new(&p, &drawn, 0, 1, &random);
+        const size_t bytes = gradients_bytes(&x);
+        void *first = malloc(bytes), *again = malloc(bytes);
+        DEMAND(!first || !again);
+        gradients_run(&x, &s, "hopper_backward", 0);
+        gradients_copy(&x, first);
+        gradients_run(&x, &s, "hopper_backward", 1);
+        gradients_copy(&x, again);
+        CHECK(memcmp(first, again, bytes) == 0, "a block mask gave other bits, row %d", i);
+        free(first);
+        free(again);
+        gradients_free(&x);
+    }
+}
+
+/* Trees whose keys are in the middle of a tile, cross two, and are all there are; also of packed sequences. */
+static void tree_masks(void) {
+    uint64_t random = random_seed(251);
+    static const int64_t dims[] = {128, 256, 64, 192};
+    static drawn_lengths drawn;
+    for (int i = 0; i < 8; i++) {
+        const int packed = i % 4 / 2;
+        weft_attention p = plain_backward(packed ? 1 : 2, 4, 2, 64, 64 + (int64_t[]){137, 86, 0, 39}[i % 4], dims[i / 2],
+                                          WEFT_BF16, i % 3 ? WEFT_MASK_NONE : WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
+        draw_features(&random, &p, WEFT_HAS_TREE, 0, &drawn);
+        if (packed) {
+            draw_lengths(&random, &p, 1, &drawn);
+        }
+        if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
+            continue;
+        }
+        gradients x = gradients_new(&p, &drawn, 0, 1, &random);
+        gradients_try(&x, NULL, "hopper_backward", i % 2);
+    }
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
@@ -219,6 +303,8 @@ int main(int argc, char **argv) {
     const int placed = sides(most);
     splits(most);
     low_biases();
+    block_masks(most);
+    tree_masks();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
     }

@@ -27,8 +27,9 @@ static void nothing_left(void) {
 }
 
 /* Features of the general form, and of the full one. */
-static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,  WEFT_HAS_BIAS,
-                                  WEFT_HAS_SINKS,  WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI,   WEFT_HAS_DROPOUT};
+static const int32_t general[] = {WEFT_HAS_WINDOW, WEFT_HAS_LENGTHS, WEFT_HAS_SOFTCAP, WEFT_HAS_CHUNK,
+                                  WEFT_HAS_BIAS,   WEFT_HAS_SINKS,   WEFT_HAS_PREFIX,  WEFT_HAS_ALIBI,
+                                  WEFT_HAS_BLOCKS, WEFT_HAS_DROPOUT, WEFT_HAS_TREE};
 enum { GENERAL = sizeof general / sizeof *general };
 
 /* Any mask, sweep and dispatch: the parameters say all of the problem, and every block of queries gets all of its adds. */
@@ -37,7 +38,7 @@ static void parameters(void **state) {
     uint64_t random = random_seed(242);
     static drawn_lengths lengths;
     open_fake();
-    for (int round = 0; random_round(&random, &round, 20); round++) {
+    for (int round = 0; random_round(&random, &round, 44); round++) {
         static const weft_mask masks[] = {WEFT_MASK_NONE, WEFT_MASK_CAUSAL, WEFT_MASK_CAUSAL_BOTTOM_RIGHT};
         weft_attention p = problem();
         weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -56,10 +57,12 @@ static void parameters(void **state) {
         /* The reference, which the fake runs, has queries that do not count in the gradient of a sink: here they are NaN.
          */
         bits &= bits & WEFT_HAS_SINKS ? ~WEFT_HAS_LENGTHS : ~0;
+        const int no_full = p.head_dim > 128 || (bits & (WEFT_HAS_BLOCKS | WEFT_HAS_TREE));
+        bits &= no_full ? ~(WEFT_HAS_BIAS | WEFT_HAS_DROPOUT) : ~0;
         if (bits & WEFT_HAS_WINDOW) {
             draw_mask(&random, &p);
         }
-        draw_features(&random, &p, bits, 64, &lengths);
+        draw_features(&random, &p, bits, p.head_dim > 128 ? 64 : 128, &lengths);
         p.head_dim_v = drawn[1];
         const int causal = p.mask == WEFT_MASK_CAUSAL || p.mask == WEFT_MASK_CAUSAL_BOTTOM_RIGHT;
         s.sweep = 1 + round % WEFT_SWEEPS;
@@ -198,6 +201,63 @@ static void forms(void **state) {
     nothing_left();
 }
 
+static void is_refused(const weft_attention *p, const weft_schedule *s, const char *expected) {
+    weft_device device = gpu();
+    weft_message message = {""};
+    weft_plan *plan;
+    device.kernel = "hopper_backward";
+    assert_int_equal(plan_on(&plan, p, s, NULL, &device, &message), WEFT_UNSUPPORTED);
+    if (!strstr(message.text, expected)) {
+        fail_msg("%s, not: %s", message.text, expected);
+    }
+}
+
+/* Blocks of a mask that tiles cut are refused; a side of them may be as it likes where all is of one block. Lists
+ * are for each head where masks are. */
+static void blocks(void **state) {
+    (void)state;
+    const struct {
+        int64_t dim, rows, columns, head_stride;
+        size_t lists; /* words; 0: it is refused */
+    } list[] = {
+        {128, 64, 128, 0, 2 * 3 * (1 + 4) * 2},
+        {128, 192, 384, 4, 2 * 4 * 3 * (1 + 4) * 2},
+        {128, 1008, 1024, 0, 2 * 3 * (1 + 4) * 2},
+        {128, 64, 64, 0, 0},
+        {128, 96, 128, 0, 0},
+        {256, 64, 64, 0, 2 * (5 * (1 + 4) * 2 + 2 * (1 + 5) * 3)},
+        {256, 64, 64, 4, 2 * 4 * (5 * (1 + 4) * 2 + 2 * (1 + 5) * 3)},
+        {256, 64, 96, 0, 0},
+    };
+    const weft_device device = gpu();
+    weft_plan *plan;
+    char cut[64];
+    open_fake();
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        weft_attention p = plain_backward(2, 4, 2, 250, 300, list[i].dim, WEFT_BF16, WEFT_MASK_NONE);
+        p.softcap = 30;
+        assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+        const size_t without = weft_plan_workspace(plan);
+        weft_plan_destroy(plan);
+        p.extras = WEFT_BLOCKS;
+        p.block_rows = list[i].rows;
+        p.block_columns = list[i].columns;
+        p.block_head_stride = list[i].head_stride;
+        if (list[i].lists == 0) {
+            snprintf(cut, sizeof cut, "cut a mask's blocks of %d queries x %d keys", (int)p.block_rows,
+                     (int)p.block_columns);
+            is_refused(&p, NULL, cut);
+            continue;
+        }
+        assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+        assert_non_null(strstr(weft_plan_kernel(plan), "__hopper_general_main"));
+        assert_int_equal(weft_plan_workspace(plan), without + 4 * list[i].lists);
+        assert_int_equal(plan->schedule.sweep, list[i].dim > 128 ? WEFT_SWEEP_FORWARD : WEFT_SWEEP_CLIMB);
+        weft_plan_destroy(plan);
+    }
+    nothing_left();
+}
+
 /* The smallest variant that has room for both head dims; the wide ones have tiles of 64 keys, and two counters a block. */
 static void depths(void **state) {
     (void)state;
@@ -301,17 +361,6 @@ static void sides(void **state) {
     }
 }
 
-static void is_refused(const weft_attention *p, const weft_schedule *s, const char *expected) {
-    weft_device device = gpu();
-    weft_message message = {""};
-    weft_plan *plan;
-    device.kernel = "hopper_backward";
-    assert_int_equal(plan_on(&plan, p, s, NULL, &device, &message), WEFT_UNSUPPORTED);
-    if (!strstr(message.text, expected)) {
-        fail_msg("%s, not: %s", message.text, expected);
-    }
-}
-
 /* What it has not is refused by name, and another kernel takes it where none is named. */
 static void refusals(void **state) {
     (void)state;
@@ -323,9 +372,9 @@ static void refusals(void **state) {
     p.softcap = 1e4;
     is_refused(&p, NULL, "it takes softcaps from 1e-6 to 1000, not 10000");
     p = problem();
-    p.extras = WEFT_TREE;
+    p.extras = WEFT_TREE | WEFT_BIAS;
     p.seq = 60;
-    is_refused(&p, NULL, "it has no tree masks");
+    is_refused(&p, NULL, "it has no bias and no dropout beside block masks or tree masks");
     assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
     assert_non_null(strstr(weft_plan_kernel(plan), "__study"));
     weft_plan_destroy(plan);
@@ -358,8 +407,9 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(splits), cmocka_unit_test(forms),
-        cmocka_unit_test(depths),     cmocka_unit_test(orders),   cmocka_unit_test(sides),  cmocka_unit_test(refusals),
+        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(splits),
+        cmocka_unit_test(forms),      cmocka_unit_test(blocks),   cmocka_unit_test(depths),
+        cmocka_unit_test(orders),     cmocka_unit_test(sides),    cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,28 @@ static void lengths_of_a_run(void **state) {
     weft_plan_destroy(plan);
 }
 
+/* Where keys of sequences begin is known, and where queries do is not. */
+static void known_keys(void **state) {
+    (void)state;
+    weft_attention p = packed();
+    weft_cuda_plan c;
+    script(NULL);
+    p.lengths.kv_starts = kv_starts;
+    p.extras = WEFT_STARTS;
+    weft_plan *plan = lay_out(&p, &c);
+    assert_int_equal(weft_cuda_place_lengths(plan, NULL), WEFT_OK);
+    const uintptr_t at = (uintptr_t)c.main->walk.reach.sequences.lengths.kv_starts, first = (uintptr_t)c.lengths;
+    const size_t bytes = weft_attention_kept_bytes(&plan->attention);
+    int32_t back[SEQUENCES + 1];
+    assert_true(bytes >= sizeof back);
+    assert_in_range(at, first, first + bytes - sizeof back);
+    c.driver->copy_out(back, (uint64_t)at, sizeof back);
+    assert_memory_equal(back, kv_starts, sizeof back);
+    c.driver->memory_free(c.lengths);
+    plan->placed = NULL;
+    weft_plan_destroy(plan);
+}
+
 /* The grid has room for any lengths, also while they are not known. */
 static void lengths_that_come_later(void **state) {
     (void)state;
@@ -134,7 +156,8 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(known_lengths), cmocka_unit_test(lengths_of_a_run),
-                                       cmocka_unit_test(lengths_that_come_later), cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(known_lengths), cmocka_unit_test(known_keys),
+                                       cmocka_unit_test(lengths_of_a_run), cmocka_unit_test(lengths_that_come_later),
+                                       cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@
 
 /* W: a backward_wide_shape. */
 template <class W> struct backward_dq_shape {
-    static constexpr bool general = W::general, bf16 = W::bf16;
+    static constexpr bool general = W::general, pairs = W::pairs, bf16 = W::bf16;
     static constexpr int depth = W::depth, depth_v = W::depth_v, boxes = W::boxes, boxes_v = W::boxes_v;
     static constexpr int rows = WEFT_HOPPER_BACKWARD_DQ_QUERIES, keys = WEFT_HOPPER_BACKWARD_DQ_KEYS, groups = rows / 64;
     static constexpr int k_stages = 2, v_stages = WEFT_HOPPER_BACKWARD_V_STAGES(depth);
@@ -38,7 +38,7 @@ struct backward_dq_job {
     int32_t more;                 /* 0: there is none, and no further one */
     int32_t batch, head;          /* of queries */
     int32_t row, rows;            /* the first query, and how many; what lies behind them is another's, or is not there */
-    int32_t first, steps;         /* blocks of keys */
+    int32_t first, steps;         /* blocks of keys; under a block mask: of its list */
     int32_t direction;            /* from one to the next */
     int32_t full_begin, full_end; /* blocks full_begin .. full_end - 1 need no mask */
     int32_t sequence;             /* general: that its queries are of */
@@ -46,11 +46,18 @@ struct backward_dq_job {
     int32_t position;             /* general: the first query's among all keys */
 };
 
+/* Pairs: a step under a block mask. */
+struct backward_dq_step {
+    int32_t block;
+    int32_t bits_at[2]; /* of the warpgroups' queries */
+};
+
 template <class S> struct backward_dq_desk {
     uint64_t q_full, q_empty; /* and dO */
     uint64_t k_full[S::k_stages], k_empty[S::k_stages];
     uint64_t v_full[S::v_stages], v_empty[S::v_stages];
     backward_dq_job job[2]; /* of even tiles and of odd ones */
+    std::conditional_t<S::pairs, backward_dq_step[S::k_stages], backward_nothing> steps;
 
     /* Sets up the barriers. One thread. */
     __device__ __forceinline__ void begin() {
@@ -96,6 +103,12 @@ static __device__ __forceinline__ backward_dq_job backward_dq_next(const weft_ho
         job.key_begin = (int)sequence.columns.begin;
         job.key_end = (int)sequence.columns.end;
         job.position = (int)(weft_band_position(&p.walk.reach.band, &sequence, job.row) + sequence.columns.begin);
+        if constexpr (S::pairs) {
+            if (p.lists.queries) {
+                job.steps = backward_queries_list(p, job.batch, job.head, job.row / S::rows)[0];
+                job.first = job.direction < 0 ? job.steps - 1 : 0;
+            }
+        }
     } else {
         job.row = (int)visit.tile.block * S::rows;
         job.rows = p.seq - job.row;
@@ -127,9 +140,17 @@ static __device__ __forceinline__ void backward_dq_produce(const weft_hopper_bac
                                       job.batch);
         }
         const int head = job.head / (p.group * p.splits);
-        for (int i = 0, block = job.first; i < job.steps; i++, block += job.direction) {
+        for (int i = 0, at = job.first; i < job.steps; i++, at += job.direction) {
             const uint32_t k_full = shared_address(&desk.k_full[k.index]), v_full = shared_address(&desk.v_full[v.index]);
+            int block = at;
             mbarrier_wait(shared_address(&desk.k_empty[k.index]), k.parity ^ 1);
+            if constexpr (S::pairs) {
+                if (p.lists.queries) {
+                    const int32_t *from = backward_queries_list(p, job.batch, job.head, job.row / S::rows) + 3 * (1 + at);
+                    block = from[0];
+                    desk.steps[k.index] = {block, {from[1], from[2]}};
+                }
+            }
             mbarrier_expect(k_full, S::depth_bytes);
             backward_load<S::boxes>(base + S::k_at + k.index * S::depth_bytes, S::box, p.k, k_full, block * S::keys, head,
                                     job.batch);
@@ -244,9 +265,12 @@ template <class S> struct backward_dq_consumer {
     }
 
     /* Starts the scores of a step, and its dP. */
-    __device__ __forceinline__ void start_scores(const backward_dq_job &job, int block,
+    __device__ __forceinline__ void start_scores(const backward_dq_job &job, int &block,
                                                  float (&scores)[S::keys / 2]) const {
         mbarrier_wait(shared_address(&desk.k_full[k.index]), k.parity);
+        if constexpr (S::pairs) {
+            block = p.lists.queries ? desk.steps[k.index].block : block;
+        }
         if constexpr (S::general) {
             clean<S::boxes>(job, block, k_place());
         }
@@ -270,6 +294,35 @@ template <class S> struct backward_dq_consumer {
             const backward_dq_row &row = rows[i / 2 % 2];
             const uint32_t further = (uint32_t)(key - row.begin + i / 4 * 8 + i % 2);
             scores[i] = further < (uint32_t)row.count ? scores[i] : -INFINITY;
+        }
+    }
+
+    /* Pairs: hides what bits of a block mask or a tree mask do. */
+    __device__ __forceinline__ void hide(const backward_dq_job &job, int block, float (&scores)[S::keys / 2]) const {
+        const weft_blocks &blocks = p.walk.reach.blocks;
+        const int32_t bits_at = p.lists.queries ? desk.steps[k.index].bits_at[group] : WEFT_HOPPER_BACKWARD_NO_BITS;
+        const int key = block * S::keys;
+        if (bits_at == WEFT_HOPPER_BACKWARD_NO_BITS && !blocks.pairs.tree) {
+            return;
+        }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int query = job.row + min((int)row_of_thread() + half * 8, job.rows - 1);
+            const uint32_t *from = weft_blocks_words(&blocks, bits_at, query, key);
+            const uint32_t all = bits_at == WEFT_HOPPER_BACKWARD_NOT_LISTED ? 0 : 0xffffffffu;
+            uint32_t words[2] = {from ? from[0] : all, from && key + 32 < p.kv_seq ? from[1] : all};
+            if (blocks.pairs.tree) {
+                const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, job.sequence);
+                const int64_t begin = weft_tree_begin(&sequence);
+                const uint64_t tree = blocks.pairs.tree[(int64_t)job.batch * p.seq + query];
+                words[0] &= weft_tree_word(tree, begin, key);
+                words[1] &= weft_tree_word(tree, begin, key + 32);
+            }
+#pragma unroll
+            for (int i = 0; i < S::keys / 4; i++) {
+                float &score = scores[i / 2 * 4 + half * 2 + i % 2];
+                score = words[i / 8] >> (thread_index() % 4 * 2 + i / 2 % 4 * 8 + i % 2) & 1 ? score : -INFINITY;
+            }
         }
     }
 
@@ -306,8 +359,17 @@ template <class S> struct backward_dq_consumer {
 
     __device__ __forceinline__ void weigh_step(const backward_dq_job &job, const backward_dq_row (&rows)[2], int block,
                                                float (&scores)[S::keys / 2]) const {
-        if (block < full_begin || block >= full_end) {
+        bool hides = block < full_begin || block >= full_end;
+        if constexpr (S::pairs) {
+            if (p.lists.queries) {
+                hides |= desk.steps[k.index].bits_at[group] != WEFT_HOPPER_BACKWARD_NO_BITS;
+            }
+        }
+        if (hides) {
             mask(rows, block, scores);
+            if constexpr (S::pairs) {
+                hide(job, block, scores);
+            }
         }
         if constexpr (S::general) {
             if (p.scores.cap > 0) {

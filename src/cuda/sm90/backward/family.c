@@ -26,18 +26,20 @@ static int64_t all_blocks(const weft_attention *p, int32_t queries) {
     return p->batch * p->heads * weft_ceil_divide(p->seq, queries);
 }
 
-/* What the general form has beside plain and causal attention. */
+/* What the general form and the full one have beside plain and causal attention; and what only the former has, or only the
+ * latter. */
 enum {
-    GENERAL = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS |
-              WEFT_HAS_ALIBI,
-    FULL = GENERAL | WEFT_HAS_BIAS | WEFT_HAS_DROPOUT
+    BOTH = WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS |
+           WEFT_HAS_ALIBI,
+    GENERAL = WEFT_HAS_BLOCKS | WEFT_HAS_TREE,
+    FULL = WEFT_HAS_BIAS | WEFT_HAS_DROPOUT
 };
 
 /* The form that a problem needs: the least that will do. Each has variants for V of another head dim. */
 static int32_t form_of(const weft_attention *p) {
-    return !weft_attention_lacks(p, WEFT_HAS_OTHER_DIM)             ? WEFT_HOPPER_BACKWARD_PLAIN
-           : !weft_attention_lacks(p, GENERAL | WEFT_HAS_OTHER_DIM) ? WEFT_HOPPER_BACKWARD_GENERAL
-                                                                    : WEFT_HOPPER_BACKWARD_FULL;
+    return !weft_attention_lacks(p, WEFT_HAS_OTHER_DIM)                    ? WEFT_HOPPER_BACKWARD_PLAIN
+           : !weft_attention_lacks(p, BOTH | GENERAL | WEFT_HAS_OTHER_DIM) ? WEFT_HOPPER_BACKWARD_GENERAL
+                                                                           : WEFT_HOPPER_BACKWARD_FULL;
 }
 
 /* Parts that the heads of a group are split into, once that is chosen. */
@@ -45,16 +47,22 @@ static int64_t splits_of(const weft_plan *plan) {
     return weft_larger(plan->schedule.split, 1);
 }
 
-/* Heads of a tile, where lengths are known: see weft_cuda_family. */
+/* Heads of a tile, where it is known how long tiles are: see weft_cuda_family. Not under a block mask: a timetable knows
+ * the band alone. */
 static int64_t members(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
-    return weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) ? 0 : p->heads / (p->kv_heads * splits_of(plan));
+    return weft_attention_lacks(p, ~(WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS)) ? 0 : p->heads / (p->kv_heads * splits_of(plan));
+}
+
+/* Whether a mask's blocks are cut by tiles of so many rows, of which there are `rows` in all. */
+static int cuts_blocks(int64_t block, int64_t tile, int64_t rows) {
+    return block > 0 && block < rows && block % tile != 0;
 }
 
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
-    const char *lacks = weft_attention_lacks(p, FULL | WEFT_HAS_OTHER_DIM);
+    const char *lacks = weft_attention_lacks(p, BOTH | GENERAL | FULL | WEFT_HAS_OTHER_DIM);
     const weft_cuda_driver *driver;
     weft_status status;
     if (p->dtype == WEFT_FP32) {
@@ -65,6 +73,9 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     }
     if (lacks) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
+    }
+    if ((weft_attention_asks(p) & GENERAL) && (weft_attention_asks(p) & FULL)) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no bias and no dropout beside block masks or tree masks");
     }
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
@@ -116,6 +127,11 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
         return weft_fail(why, WEFT_UNSUPPORTED,
                          "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 " and head_dim_v %" PRId64,
                          s->tile_m, s->tile_n, p->head_dim, p->head_dim_v);
+    }
+    if (cuts_blocks(p->block_rows, best->queries, p->seq) || cuts_blocks(p->block_columns, best->keys, p->kv_seq)) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "its tiles of %d queries x %d keys cut a mask's blocks of %" PRId64 " queries x %" PRId64 " keys",
+                         best->queries, best->keys, p->block_rows, p->block_columns);
     }
     if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
@@ -236,25 +252,37 @@ typedef struct weft_backward_rooms {
     size_t queries; /* in whole blocks: each has two numbers */
     size_t adds;    /* counters, one for each block; wide: none */
     size_t sinks;   /* of each block what it adds to the gradient of a sink; plain: none */
-    size_t turns;   /* of each tile at each block, half as large; wide: none */
+    size_t lists;   /* under a block mask: of each tile; and of each tile of the last launch, where it has some */
+    size_t queries_lists;
+    size_t turns; /* of each tile at each block, half as large; wide: none */
 } weft_backward_rooms;
+
+/* Heads that have block masks of their own; 1: all have the same, 0: none has one. */
+static int64_t listed_heads(const weft_attention *p) {
+    return p->block_rows == 0 ? 0 : p->block_head_stride > 0 ? p->heads : 1;
+}
 
 static weft_backward_rooms rooms_of(const weft_plan *plan, const weft_hopper_backward_variant *v) {
     const weft_attention *p = &plan->attention;
     const size_t blocks = (size_t)all_blocks(p, v->queries), queries = blocks * (size_t)v->queries;
     const int64_t tiles = p->batch * p->kv_heads * splits_of(plan) * plan->walk.cols;
     const size_t in_turn = !is_wide(v), is_split = splits_of(plan) > 1, has_sinks = v->form != WEFT_HOPPER_BACKWARD_PLAIN;
+    const int64_t lines = p->batch * listed_heads(p), cols = plan->walk.cols;
+    const int64_t q_tiles = weft_ceil_divide(p->seq, WEFT_HOPPER_BACKWARD_DQ_QUERIES);
     return (weft_backward_rooms){in_turn * queries * (size_t)v->depth,
                                  is_split * (size_t)(tiles * v->keys * (v->depth_v + v->depth)),
                                  queries,
                                  in_turn * blocks,
                                  has_sinks * blocks,
+                                 (size_t)(lines * cols * (1 + weft_ceil_divide(p->seq, v->queries)) * 2),
+                                 is_wide(v) ? (size_t)(lines * q_tiles * (1 + cols) * 3) : 0,
                                  in_turn * blocks * (size_t)plan->walk.cols};
 }
 
 static size_t workspace(const weft_plan *plan) {
     const weft_backward_rooms n = rooms_of(plan, variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
-    return sizeof(float) * (n.sums + n.parts + 2 * n.queries + n.adds + n.sinks) + sizeof(uint16_t) * n.turns;
+    return sizeof(float) * (n.sums + n.parts + 2 * n.queries + n.adds + n.sinks + n.lists + n.queries_lists) +
+           sizeof(uint16_t) * n.turns;
 }
 
 /* For tuning: the split that would be chosen, and those next to it. */
@@ -363,7 +391,11 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->deltas = to->log2_sums + rooms.queries;
     to->adds = (void *)(to->deltas + rooms.queries);
     to->scores.sink_parts = (void *)(to->adds + rooms.adds);
-    to->turns = (void *)(to->scores.sink_parts + rooms.sinks);
+    int32_t *lists = (void *)(to->scores.sink_parts + rooms.sinks);
+    to->lists.heads = (int32_t)listed_heads(p);
+    to->lists.main = rooms.lists > 0 ? lists : NULL;
+    to->lists.queries = rooms.queries_lists > 0 ? lists + rooms.lists : NULL;
+    to->turns = (void *)(lists + rooms.lists + rooms.queries_lists);
     to->heads = (int32_t)p->heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
     to->splits = (int32_t)splits_of(plan);

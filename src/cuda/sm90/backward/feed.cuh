@@ -39,6 +39,14 @@ static __device__ __forceinline__ backward_general_job backward_general_job_of(c
     job.key_end = (int)weft_between(sequence.columns.end - rows.begin, 0, job.rows);
     job.query_begin = (int)sequence.rows.begin;
     job.query_end = (int)sequence.used_end;
+    if constexpr (S::pairs) {
+        if (p.lists.main) {
+            job.steps = 0;
+            for (int member = 0; member < p.group; member++) {
+                job.steps += backward_list(p, job.batch, job.head * p.group + member, job.number)[0];
+            }
+        }
+    }
     return job;
 }
 
@@ -63,11 +71,11 @@ static __device__ __forceinline__ backward_job_of_form<S> backward_next_job(cons
 }
 
 /* A step, as consumers are told of it. */
-template <class S>
+template <class S, class COURSE>
 static __device__ __forceinline__ backward_step_of_form<S>
-backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_form<S> &job, const backward_course &at) {
+backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_form<S> &job, const COURSE &at) {
     const int row = at.block * S::queries;
-    const bool part = at.block < job.full_begin || at.block >= job.full_end;
+    const bool part = at.block < job.full_begin || at.block >= job.full_end || at.bits_at >= 0;
     if constexpr (S::general) {
         const backward_general_step step = {at.left > 1, part || job.rows < S::keys,
                                             min(max(job.query_begin - row, 0), S::queries),
@@ -106,7 +114,7 @@ template <class S> struct backward_rings {
     backward_slot<S::stages> slot;
 
     /* Has Q, dO and numbers of a step copied. */
-    __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const backward_course &at) {
+    template <class COURSE> __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const COURSE &at) {
         const uint32_t full = shared_address(&desk.full[slot.index]), to = base + S::ring_at + slot.index * S::stage_bytes;
         const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
         const int head = job.head * p.group + at.head, row = at.block * S::queries;
@@ -129,7 +137,7 @@ template <class S> struct backward_wide_rings {
     backward_slot<S::stages> slot;
     backward_slot<S::o_stages> o_slot;
 
-    __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const backward_course &at) {
+    template <class COURSE> __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const COURSE &at) {
         const uint32_t full = shared_address(&desk.full[slot.index]);
         const uint32_t o_full = shared_address(&desk.links.o_full[o_slot.index]);
         const int head = job.head * p.group + at.head, row = at.block * S::queries;
@@ -179,7 +187,13 @@ static __device__ __forceinline__ void backward_produce(const weft_hopper_backwa
         const int head = job.head / p.splits;
         backward_load<S::boxes>(base + S::k_at, S::kv_box, p.k, kv_full, job.key, head, job.batch);
         backward_load<S::boxes_v>(base + S::v_at, S::kv_box, p.v, kv_full, job.key, head, job.batch);
-        for (backward_course at(job, p.group); at.left > 0; at.next()) {
+        if (backward_is_listed<S>(p)) {
+            for (backward_listed_course at(p, job); at.left > 0; at.next()) {
+                rings.feed(job, at);
+            }
+            continue;
+        }
+        for (backward_course at(p, job); at.left > 0; at.next()) {
             rings.feed(job, at);
         }
     }
@@ -195,12 +209,67 @@ template <class S> static __device__ __forceinline__ void backward_await_job(bac
     }
 }
 
+/* Pairs: the bits of a step, whose first query is `row`. */
+static __device__ __forceinline__ backward_bits backward_bits_of(const weft_hopper_backward_params &p,
+                                                                 const backward_general_job &job,
+                                                                 const weft_sequence &sequence, int32_t bits_at, int row) {
+    const weft_blocks &blocks = p.walk.reach.blocks;
+    backward_bits bits = {};
+    bits.last = p.seq - 1 - row;
+    if (bits_at >= 0) {
+        const uint32_t columns = (uint32_t)blocks.columns;
+        bits.words = weft_blocks_words(&blocks, bits_at, row, job.key);
+        bits.stride = (int)(columns / 32);
+        bits.last_word = (int)((columns - (uint32_t)job.key % columns) / 32) - 1;
+    }
+    if (blocks.pairs.tree) {
+        bits.tree = blocks.pairs.tree + (int64_t)job.batch * p.seq + row;
+        bits.tree_at = (int)(job.key - weft_tree_begin(&sequence));
+    }
+    return bits;
+}
+
 /* General: a warp works out which of a tile's keys the queries of each step see, where some do not see some, and by how
  * much scores fall. */
-template <class S>
-static __device__ __forceinline__ void backward_look(const weft_hopper_backward_params &p, backward_desk<S> &desk) {
+template <class S, class COURSE>
+static __device__ __forceinline__ void backward_look_tile(const weft_hopper_backward_params &p, backward_desk<S> &desk,
+                                                          const backward_general_job &job, backward_slot<S::stages> &slot) {
     const weft_reach &reach = p.walk.reach;
     const int lane = (int)threadIdx.x % 32;
+    const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);
+    const int64_t away = weft_band_position(&reach.band, &sequence, 0) + sequence.columns.begin - job.key;
+    for (COURSE at(p, job); at.left > 0; at.next(), slot.next()) {
+        const bool hides = backward_step_at<S>(p, job, at).hides;
+        mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
+        for (int i = lane; hides && i < S::queries; i += 32) {
+            const int row = at.block * S::queries + i;
+            weft_rows seen = {0, 0};
+            if (row >= job.query_begin && row < job.query_end) {
+                seen = weft_band_seen(&reach.band, &sequence, row);
+            }
+            const int begin = (int)weft_between(seen.begin - job.key, 0, S::keys);
+            const int end = (int)weft_between(seen.end - job.key, begin, S::keys);
+            desk.views.runs[slot.index][i] = (uint16_t)(begin + (end - begin) * 256);
+        }
+        if (lane == 0) {
+            const int64_t slope = job.sequence * p.scores.alibi_stride + job.head * p.group + at.head;
+            desk.views.slope[slot.index] = p.scores.alibi ? (S::full ? 1 : 1.44269504f) * p.scores.alibi[slope] : 0;
+            desk.views.away[slot.index] = (float)(away + at.block * S::queries);
+        }
+        if constexpr (S::pairs) {
+            if (lane == 0 && hides) {
+                desk.views.bits[slot.index] = backward_bits_of(p, job, sequence, at.bits_at, at.block * S::queries);
+            }
+        }
+        __syncwarp();
+        if (lane == 0) {
+            mbarrier_arrive(shared_address(&desk.full[slot.index]));
+        }
+    }
+}
+
+template <class S>
+static __device__ __forceinline__ void backward_look(const weft_hopper_backward_params &p, backward_desk<S> &desk) {
     backward_slot<S::stages> slot;
     for (uint32_t tiles = 0;; tiles++) {
         const backward_general_job &job = desk.job[tiles % 2];
@@ -208,30 +277,10 @@ static __device__ __forceinline__ void backward_look(const weft_hopper_backward_
         if (!job.more) {
             return;
         }
-        const weft_sequence sequence = weft_sequence_at(&reach.sequences, job.sequence);
-        const int64_t away = weft_band_position(&reach.band, &sequence, 0) + sequence.columns.begin - job.key;
-        for (backward_course at(job, p.group); at.left > 0; at.next(), slot.next()) {
-            const bool hides = backward_step_at<S>(p, job, at).hides;
-            mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
-            for (int i = lane; hides && i < S::queries; i += 32) {
-                const int row = at.block * S::queries + i;
-                weft_rows seen = {0, 0};
-                if (row >= job.query_begin && row < job.query_end) {
-                    seen = weft_band_seen(&reach.band, &sequence, row);
-                }
-                const int begin = (int)weft_between(seen.begin - job.key, 0, S::keys);
-                const int end = (int)weft_between(seen.end - job.key, begin, S::keys);
-                desk.views.runs[slot.index][i] = (uint16_t)(begin + (end - begin) * 256);
-            }
-            if (lane == 0) {
-                const int64_t slope = job.sequence * p.scores.alibi_stride + job.head * p.group + at.head;
-                desk.views.slope[slot.index] = p.scores.alibi ? (S::full ? 1 : 1.44269504f) * p.scores.alibi[slope] : 0;
-                desk.views.away[slot.index] = (float)(away + at.block * S::queries);
-            }
-            __syncwarp();
-            if (lane == 0) {
-                mbarrier_arrive(shared_address(&desk.full[slot.index]));
-            }
+        if (backward_is_listed<S>(p)) {
+            backward_look_tile<S, backward_listed_course>(p, desk, job, slot);
+        } else {
+            backward_look_tile<S, backward_course>(p, desk, job, slot);
         }
     }
 }
@@ -268,6 +317,43 @@ static __device__ __forceinline__ void backward_add_block(const weft_hopper_back
     grid_add_release(adds, 1);
 }
 
+/* backward_add() for a tile under a block mask: the blocks of its steps come from memory as turns do. */
+template <class S>
+static __device__ __forceinline__ void backward_add_listed(const weft_hopper_backward_params &p, backward_desk<S> &desk,
+                                                           uint32_t base, uint32_t adder, const backward_job &job,
+                                                           uint32_t &steps) {
+    constexpr int every = 2;
+    const int lane = (int)threadIdx.x % 32;
+    for (int member = 0; member < p.group; member++) {
+        const int head = job.head * p.group + member;
+        const int64_t line = (int64_t)job.batch * p.heads + head;
+        const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
+        const int32_t *list = backward_list(p, job.batch, head, job.number);
+        const int count = list[0], first = job.direction < 0 ? count - 1 : list[1];
+        const auto block_from = [&](int i) -> int { /* of this lane: of its steps from the i-th of the tile on */
+                                                    const int at = first + min(i + every * lane, count - 1) * job.direction;
+                                                    return i < count ? list[2 + 2 * (at >= count ? at - count : at)] : 0;
+        };
+        int i = (int)((steps + adder) % every), blocks = 0, next = block_from(i);
+        uint32_t turns = 0, next_turns = all[next];
+        for (int mine = 0; i < count; i += every, mine++) {
+            if (mine % 32 == 0) {
+                blocks = next;
+                turns = next_turns;
+                next = block_from(i + 32 * every);
+                next_turns = all[next];
+            }
+            const uint32_t turn = __shfl_sync(0xffffffffu, turns, mine % 32);
+            const int block = __shfl_sync(0xffffffffu, blocks, mine % 32);
+            if (lane == 0) {
+                backward_add_block<S>(p, desk, base, adder, (steps + i) / every, line * p.blocks + block, turn);
+            }
+            __syncwarp();
+        }
+        steps += count;
+    }
+}
+
 /* A warp adds dQ to the sums in memory. It has every other step: one warp those of even numbers, another those of odd ones,
  * so that one goes on while the other waits for its add to be done. It asks for the turns of 32 of its steps long before
  * the first: while products read shared memory, loads take longer than a step. */
@@ -283,7 +369,10 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
         if (!job.more) {
             return;
         }
-        for (int member = 0; member < p.group; member++, steps += job.steps) {
+        if (backward_is_listed<S>(p)) {
+            backward_add_listed<S>(p, desk, base, adder, job, steps);
+        }
+        for (int member = 0; !backward_is_listed<S>(p) && member < p.group; member++, steps += job.steps) {
             const int64_t line = (int64_t)job.batch * p.heads + job.head * p.group + member;
             const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
             const auto turns_from =

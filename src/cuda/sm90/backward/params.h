@@ -10,9 +10,10 @@
  *   join     where groups are split: adds dK and dV of the parts, one part after the other
  * The heads that share keys may be split into parts (weft_schedule.split): each part has tiles of its own, so that a
  * problem with few tiles has enough of them for all SMs. The general form also takes every band over sequences: windows,
- * chunks, prefixes, padding, used lengths, packed batches; and softcap, ALiBi slopes and sinks, whose gradient begins in
- * the first launch and ends in the last. The full form, which is narrow, takes all that, and also a dense bias and dropout.
- * Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
+ * chunks, prefixes, padding, used lengths, packed batches; tree masks and block masks, whose lists are transposed in the
+ * first launch; and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The
+ * full form, which is narrow, takes all that but tree masks and block masks, and also a dense bias and dropout. Rows that
+ * do not count may hold anything: they are not read, or are zeros before they meet others.
  *
  * Each block of queries has its adds to sums in a fixed order, one tile of keys after the other, so that the bits are the
  * same in every run. */
@@ -47,6 +48,20 @@ typedef struct weft_hopper_backward_full {
     float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main` */
 } weft_hopper_backward_full;
 
+/* General: a block mask, whose lists are of blocks of queries, as lists of steps of each tile. They are made by `begin`,
+ * for each batch, and for each head where heads have masks of their own. A list is in the order of its steps, as many words
+ * for each as are said below, and so many in front of them: the count of its steps, and the number of the one that a tile
+ * which goes up begins with. */
+typedef struct weft_hopper_backward_lists {
+    int32_t heads;    /* that have masks of their own, 1: all have the same */
+    int32_t *main;    /* (batch, heads, tiles, 1 + blocks, 2), or null: a block of queries; its block's bits */
+    int32_t *queries; /* wide, for `end`: (batch, heads, tiles of queries, 1 + blocks of keys, 3), or null: a block of keys;
+                         its block's bits for the first 64 queries of the tile, and for the others */
+} weft_hopper_backward_lists;
+
+/* In place of bits, which are a number of weft_pairs.block_bits: the block is full; or it is not listed. */
+enum { WEFT_HOPPER_BACKWARD_NO_BITS = -1, WEFT_HOPPER_BACKWARD_NOT_LISTED = -2 };
+
 /* Passed by value to all of them. Launch `begin` and `end` with a CTA for each block of queries of each head, `main` as the
  * walk says: a CTA for each position under grid dispatch, else walk.workers, all of which run at once where tiles wait for
  * others that begin with them. `join` takes any number of CTAs. */
@@ -77,6 +92,7 @@ typedef struct weft_hopper_backward_params {
                                   is for the adds to sums */
     weft_hopper_backward_scores scores;
     weft_hopper_backward_full full;
+    weft_hopper_backward_lists lists;
 } weft_hopper_backward_params;
 
 /* What a variant takes. */

@@ -22,6 +22,7 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
     static constexpr bool wide = false;
     static constexpr bool general = FORM != WEFT_HOPPER_BACKWARD_PLAIN; /* and full, which has all of it */
     static constexpr bool full = FORM == WEFT_HOPPER_BACKWARD_FULL;
+    static constexpr bool pairs = FORM == WEFT_HOPPER_BACKWARD_GENERAL; /* block masks and tree masks */
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, depth_v = DEPTH, queries = QUERIES, keys = WEFT_HOPPER_BACKWARD_NARROW_KEYS;
     static constexpr int groups = 2, stages = WEFT_HOPPER_BACKWARD_STAGES;
@@ -53,6 +54,7 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
 template <int DTYPE, int DEPTH, int DEPTH_V, int FORM> struct backward_wide_shape {
     static constexpr bool wide = true, full = false;
     static constexpr bool general = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
+    static constexpr bool pairs = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, depth_v = DEPTH_V, queries = 64, keys = WEFT_HOPPER_BACKWARD_WIDE_KEYS;
     static constexpr int groups = 2, stages = WEFT_HOPPER_BACKWARD_WIDE_STAGES, o_stages = 2;
@@ -84,7 +86,7 @@ struct backward_job {
     int32_t more;                  /* 0: there is none, and no further one */
     int32_t batch, head;           /* the part of a group: number head % splits of head / splits of keys */
     int32_t number, key;           /* the tile's, and its first key */
-    int32_t steps;                 /* blocks of queries, for each head */
+    int32_t steps;                 /* blocks of queries, for each head; under a block mask: for all of them */
     int32_t first;                 /* of them, in the order of visiting; behind `edge` comes `wrap` */
     int32_t edge, wrap, direction; /* see weft_visit */
     int32_t full_begin, full_end;  /* blocks full_begin .. full_end - 1 need no mask */
@@ -118,6 +120,17 @@ struct backward_full_step : backward_general_step {
     int32_t head, batch; /* of queries */
 };
 
+struct backward_nothing {};
+
+/* Pairs: the bits of a step's queries and keys in memory. */
+struct backward_bits {
+    const uint32_t *words;     /* of a block mask: the word of the first query and key, see weft_blocks_words(); or null */
+    int32_t stride, last_word; /* words from query to query, and the last of a query, counted from the first */
+    const uint64_t *tree;      /* of a tree mask: the first query's; or null */
+    int32_t tree_at;           /* the number of the first key among the tree's, below 0 where it is before them */
+    int32_t last;              /* the last query that is there, counted from the first */
+};
+
 /* General: the keys that each query of a stage sees, where some are hidden. The first, counted from the tile's first key,
  * and 256 times how many. */
 template <class S> struct backward_views {
@@ -125,9 +138,8 @@ template <class S> struct backward_views {
     /* Slopes: by how much scores fall with distance, in base 2 (full: in natural units); how far the first query stands
      * behind the first key. */
     float slope[S::stages], away[S::stages];
+    std::conditional_t<S::pairs, backward_bits[S::stages], backward_nothing> bits; /* where some are hidden */
 };
-
-struct backward_nothing {};
 
 template <class S> using backward_job_of_form = std::conditional_t<S::general, backward_general_job, backward_job>;
 template <class S>
@@ -200,15 +212,80 @@ struct backward_course {
     const backward_job &job;
     int32_t block, head; /* at hand; the head counted from the group's first */
     int32_t left;        /* steps, with this one */
+    static constexpr int32_t bits_at = WEFT_HOPPER_BACKWARD_NO_BITS;
 
-    __device__ __forceinline__ backward_course(const backward_job &tile, int group)
-        : job(tile), block(tile.first), head(0), left(tile.steps * group) {
+    __device__ __forceinline__ backward_course(const weft_hopper_backward_params &p, const backward_job &tile)
+        : job(tile), block(tile.first), head(0), left(tile.steps * p.group) {
     }
 
     __device__ __forceinline__ void next() {
         block = block == job.edge ? job.wrap : block + job.direction;
         head += block == job.first;
         left--;
+    }
+};
+
+/* Whether there is a block mask. */
+template <class S> static __device__ __forceinline__ bool backward_is_listed(const weft_hopper_backward_params &p) {
+    return S::pairs && p.lists.main;
+}
+
+/* Pairs: the list of a tile for a head, see weft_hopper_backward_lists. */
+static __device__ __forceinline__ int32_t *backward_list(const weft_hopper_backward_params &p, int batch, int head,
+                                                         int tile) {
+    const int64_t line = (int64_t)batch * p.lists.heads + (p.lists.heads > 1 ? head : 0);
+    return p.lists.main + (line * p.walk.cols + tile) * ((p.blocks + 1) * 2);
+}
+
+/* Wide: the same of a tile of queries, for the last launch. */
+static __device__ __forceinline__ int32_t *backward_queries_list(const weft_hopper_backward_params &p, int batch, int head,
+                                                                 int tile) {
+    const int64_t line = (int64_t)batch * p.lists.heads + (p.lists.heads > 1 ? head : 0);
+    const int tiles = (p.blocks + 1) / 2, blocks = (p.kv_seq + 63) / 64;
+    return p.lists.queries + (line * tiles + tile) * ((blocks + 1) * 3);
+}
+
+/* Pairs: the same as a course, under a block mask: through what is listed. */
+struct backward_listed_course : backward_course {
+    const weft_hopper_backward_params &p;
+    const int32_t *list; /* of the head at hand */
+    int32_t count, at;   /* its steps, and the number of the one at hand */
+    int32_t head_left;   /* as `left`, of this head */
+    int32_t bits_at;     /* of the step at hand */
+
+    __device__ __forceinline__ backward_listed_course(const weft_hopper_backward_params &params, const backward_job &tile)
+        : backward_course(params, tile), p(params) {
+        left = tile.steps;
+        begin();
+    }
+
+    /* Begins with the head at hand, or the next that has a step. */
+    __device__ __forceinline__ void begin() {
+        for (; left > 0; head++) {
+            list = backward_list(p, job.batch, job.head * p.group + head, job.number);
+            count = head_left = list[0];
+            if (count > 0) {
+                at = job.direction < 0 ? count - 1 : list[1];
+                read();
+                return;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void read() {
+        block = list[2 + 2 * at];
+        bits_at = list[3 + 2 * at];
+    }
+
+    __device__ __forceinline__ void next() {
+        left--;
+        if (--head_left == 0) {
+            head++;
+            begin();
+            return;
+        }
+        at = at + job.direction == count ? 0 : at + job.direction;
+        read();
     }
 };
 

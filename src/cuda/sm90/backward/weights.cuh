@@ -40,6 +40,39 @@ template <class S> struct backward_scores {
                 scores[4 * j + i] = further < run / 256 % 256 ? scores[4 * j + i] : -INFINITY;
             }
         }
+        if constexpr (S::pairs) {
+            hide(scores, (int)(first + thread % 128 / 32 * 16));
+        }
+    }
+
+    /* Pairs: hides what bits of a block mask or a tree mask do. Lanes read the bits of two queries each, for the 16 keys of
+     * their warp, of which `key` is the first, and give each other theirs: few registers are left. */
+    __device__ __forceinline__ void hide(float (&scores)[S::queries / 2], int key) const {
+        const backward_bits &bits = desk.views.bits[stage];
+        const int lane = (int)thread_index() % 32;
+        if (!bits.words && !bits.tree) {
+            return;
+        }
+        uint32_t words[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int query = min(lane + i * 32, bits.last);
+            words[i] = 0xffffffffu;
+            if (bits.words) {
+                words[i] = bits.words[(int64_t)query * bits.stride + min(key / 32, bits.last_word)] >> key % 32;
+            }
+            if (bits.tree) {
+                words[i] &= weft_tree_word(bits.tree[query], -(bits.tree_at + key), 0);
+            }
+        }
+        static_assert(S::queries == 64, "two for each lane");
+#pragma unroll
+        for (int i = 0; i < S::queries / 4; i++) {
+            const uint32_t word = __shfl_sync(0xffffffffu, words[i / 8], i / 2 % 4 * 8 + lane % 4 * 2 + i % 2) >> lane / 4;
+            float *two = &scores[i / 2 * 4 + i % 2]; /* keys that are 8 apart */
+            two[0] = word & 1 ? two[0] : -INFINITY;
+            two[2] = word & 256 ? two[2] : -INFINITY;
+        }
     }
 
     __device__ __forceinline__ void mask(float (&scores)[S::queries / 2], const backward_step &step) const {
