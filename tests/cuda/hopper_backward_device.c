@@ -246,6 +246,40 @@ static void low_biases(void) {
     }
 }
 
+/* An infinite dO of a query: its own part of the gradient of the bias may be NaN, and no other, though keys end within a
+ * tile. The first keys of the next query, which it does not see, stay 0. */
+static void infinite(void) {
+    uint64_t random = random_seed(251);
+    static drawn_lengths none;
+    enum { QUERY = 100 };
+    for (int64_t dim = 128; dim <= 256; dim += 128) {
+        weft_attention p = plain_backward(1, 1, 1, 128, 150, dim, WEFT_BF16, WEFT_MASK_WINDOW);
+        size_t own = 0, others = 0;
+        weft_message message = {""};
+        p.left = 10;
+        p.right = 60;
+        p.extras = WEFT_BIAS;
+        gradients x = gradients_new(&p, &none, 0, 1, &random);
+        ((uint16_t *)x.t[GRAD_O].host)[weft_row_index(&x.p.o_strides, 0, QUERY, 0)] = 0x7f80;
+        DEMAND(driver->copy_in(x.t[GRAD_O].device, x.t[GRAD_O].host, x.t[GRAD_O].bytes));
+        x.data.grad_bias = (void *)(uintptr_t)x.t[GRAD_BIAS].device;
+        x.data.workspace = NULL;
+        gradients_poison(&x);
+        weft_plan *plan = plan_new(&x.asked, NULL, "hopper_backward");
+        CHECK(weft_plan_run(plan, &x.data, &message) == WEFT_OK, "%s", message.text);
+        weft_plan_destroy(plan);
+        gradients_fetch(&x);
+        for (size_t i = 0; i < x.t[GRAD_BIAS].elements; i++) {
+            const int is_own = i / (size_t)p.kv_seq == QUERY, is_finite = isfinite(((const float *)x.t[GRAD_BIAS].host)[i]);
+            own += is_own && !is_finite;
+            others += !is_own && !is_finite;
+        }
+        CHECK(own > 0 && others == 0, "%zu of its own elements are not finite, and %zu others", own, others);
+        runs++;
+        gradients_free(&x);
+    }
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     const int64_t most = argc > 2 ? atoll(argv[2]) : MOST;
@@ -261,6 +295,7 @@ int main(int argc, char **argv) {
     splits(most);
     wide_full(most);
     low_biases();
+    infinite();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
     }

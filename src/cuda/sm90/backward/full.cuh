@@ -170,7 +170,7 @@ static __device__ __forceinline__ float backward_ds(const weft_hopper_backward_p
 }
 
 /* dS of two blocks of a thread's pairs, from the j-th on, to the gradient of the bias. What is 0 is there already, and a
- * pair that is not there, or is of two sequences, is 0. */
+ * pair of a query that is not there is 0. That of a key that is not there may be NaN, where dP is infinite. */
 template <class PAIRS>
 static __device__ __forceinline__ void backward_store_bias(const weft_hopper_backward_params &p, const PAIRS &pairs, int j,
                                                            const float (&d)[8]) {
@@ -179,7 +179,7 @@ static __device__ __forceinline__ void backward_store_bias(const weft_hopper_bac
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const int column = i / 4 * 8 + i % 2, row = i / 2 % 2 * 8;
-        if (d[i] != 0) {
+        if (d[i] != 0 && key + (PAIRS::by_key ? row : column) < p.kv_seq) {
             to[PAIRS::by_key ? column * p.kv_seq + row : row * p.kv_seq + column] = d[i];
         }
     }
