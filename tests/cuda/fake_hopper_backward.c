@@ -1,6 +1,7 @@
 /* What the fake driver does when a kernel of the Hopper backward is launched: all gradients by the reference, from the
  * parameters and nothing else. The first launch counts adds from 0, the second counts those of every block of queries as
- * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own.
+ * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own,
+ * and stores the gradient of a bias, which is the second's otherwise.
  * Where groups are split, the second leaves a word for each tile of a part, and the fourth stores dK and dV where all have
  * been. */
 #include <math.h>
@@ -332,9 +333,9 @@ int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters
     } else if (ok) {
         fake_begin(j.p->counter);
         ok = run_tiles(&j, grid);
-        if (j.grad_bias) {
-            memcpy(j.p->full.grad_bias, j.grad_bias, weft_attention_all_scores(&j.problem) * sizeof(float));
-        }
+    }
+    if (ok && j.grad_bias && !joins && ends == j.is_wide) {
+        memcpy(j.p->full.grad_bias, j.grad_bias, weft_attention_all_scores(&j.problem) * sizeof(float));
     }
     free(j.grad_q);
     free(j.grad_k);

@@ -37,6 +37,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"hopper_backward_fp16_wide_general_sm90a", "6"},
     {"hopper_backward_bf16_full_sm90a", "7"},
     {"hopper_backward_fp16_full_sm90a", "8"},
+    {"hopper_backward_bf16_wide_full_sm90a", "9"},
+    {"hopper_backward_fp16_wide_full_sm90a", "0"},
     {"sides", "s"},
     {"read_stream", "r"},
     {"attention_bf16_sm90a", "b"},

@@ -87,8 +87,7 @@ static void problems(int rounds, int64_t most) {
         const drawn_lengths *lengths = round / 2 % 2 ? &drawn : &none;
         if (lengths == &drawn) {
             static const int32_t full[] = {0, WEFT_HAS_DROPOUT, WEFT_HAS_BIAS, WEFT_HAS_BIAS | WEFT_HAS_DROPOUT};
-            make_general(&random, &p, round / 4 * 2 + round % 2, full[is_wide(&p) ? 0 : random_between(&random, 0, 3)],
-                         &drawn); /* wide, there is no full form */
+            make_general(&random, &p, round / 4 * 2 + round % 2, full[random_between(&random, 0, 3)], &drawn);
         }
         const weft_schedule s = draw_schedule(&random, &p);
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
@@ -165,13 +164,13 @@ static void splits(int64_t most) {
     static const int64_t dims[][2] = {{64, 64}, {128, 128}, {72, 40}, {192, 128}, {192, 192}, {256, 256}};
     static const int64_t parts[] = {6, 3, 2, 1};
     static drawn_lengths none;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 18; i++) {
         const int64_t *d = dims[i % 6];
         weft_attention p =
             plain_backward(2, 12, 2, most / 3, most / 2, d[0], i % 2 ? WEFT_BF16 : WEFT_FP16, WEFT_MASK_CAUSAL);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         p.head_dim_v = d[1];
-        p.extras = i < 6 ? 0 : i < 8 ? WEFT_BIAS : WEFT_SINKS | WEFT_ALIBI; /* plain, full, general */
+        p.extras = i < 6 ? 0 : i < 12 ? WEFT_BIAS : WEFT_SINKS | WEFT_ALIBI; /* plain, full, general */
         s.split = parts[i % 4];
         s.dispatch = i % 4 ? i % 4 : WEFT_DISPATCH_CHOOSE;
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
@@ -192,12 +191,54 @@ static void splits(int64_t most) {
     }
 }
 
+/* The full form of wide tiles with much at once: a bias of each type, dense or with repeated heads and apart keys, its
+ * gradient, dropout, a cap, lengths whose other rows are NaN, and split groups; and dropout over packed sequences, whose
+ * keys begin anywhere. */
+static void wide_full(int64_t most) {
+    uint64_t random = random_seed(250);
+    static const int64_t dims[][2] = {{192, 128}, {136, 136}, {256, 256}, {64, 200}};
+    static const int32_t used[] = {45, 3}, starts[] = {0, 21, 22, 90};
+    static drawn_lengths lengths, none;
+    for (int i = 0; i < 16; i++) {
+        const int packed = i % 4 == 3, other = (i + i / 4) % 2;
+        weft_attention p = plain_backward(packed ? 1 : 2, 4, 2, 90, most / 2 + 90, dims[i % 4][0],
+                                          i < 12 ? WEFT_BF16 : WEFT_FP16, i % 3 ? WEFT_MASK_CAUSAL : WEFT_MASK_NONE);
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        p.head_dim_v = dims[i % 4][1];
+        p.dropout = 0.3;
+        p.softcap = i / 4 % 2 ? 2 : 0;
+        s.split = 1 + other;
+        lengths = none;
+        if (packed) {
+            p.sequences = 3;
+            lengths.all.q_starts = starts;
+        } else {
+            p.extras = WEFT_BIAS | (other ? WEFT_ALIBI : WEFT_SINKS);
+            p.bias_type = i % 3;
+            lengths.all.q_used = other ? used : NULL;
+        }
+        if (i / 4 == 2 && !packed) { /* the same for all heads, every other key's */
+            p.bias_key_stride = 2;
+            p.bias_strides.seq = 2 * p.kv_seq + 1;
+            p.bias_strides.batch = p.seq * p.bias_strides.seq;
+        }
+        p.lengths = lengths.all;
+        if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
+            continue;
+        }
+        gradients x = gradients_new(&p, &lengths, 0, 1, &random);
+        x.data.grad_bias = packed ? NULL : (void *)(uintptr_t)x.t[GRAD_BIAS].device; /* not at random */
+        gradients_run(&x, &s, "hopper_backward", 0);
+        gradients_free(&x);
+    }
+}
+
 /* Biases that hide, and finite ones that are as low as a float can be: they hide nothing where a query sees only such. */
 static void low_biases(void) {
     uint64_t random = random_seed(248);
     static drawn_lengths none;
-    for (int i = 0; i < 4; i++) {
-        weft_attention p = plain_backward(1, 2, 1, 70, i < 2 ? 1 : 150, 64 * (i % 2 + 1), WEFT_BF16, WEFT_MASK_NONE);
+    for (int i = 0; i < 8; i++) {
+        weft_attention p = plain_backward(1, 2, 1, 70, i < 4 ? 1 : 150, 64 * (i % 4 + 1), WEFT_BF16, WEFT_MASK_NONE);
         p.extras = WEFT_BIAS;
         p.bias_type = WEFT_BIAS_FP32;
         gradients x = gradients_new(&p, &none, 0, 1, &random);
@@ -268,6 +309,40 @@ static void block_masks(int64_t most) {
     }
 }
 
+/* An infinite dO of a query: its own part of the gradient of the bias may be NaN, and no other, though keys end within a
+ * tile. The first keys of the next query, which it does not see, stay 0. */
+static void infinite(void) {
+    uint64_t random = random_seed(251);
+    static drawn_lengths none;
+    enum { QUERY = 100 };
+    for (int64_t dim = 128; dim <= 256; dim += 128) {
+        weft_attention p = plain_backward(1, 1, 1, 128, 150, dim, WEFT_BF16, WEFT_MASK_WINDOW);
+        size_t own = 0, others = 0;
+        weft_message message = {""};
+        p.left = 10;
+        p.right = 60;
+        p.extras = WEFT_BIAS;
+        gradients x = gradients_new(&p, &none, 0, 1, &random);
+        ((uint16_t *)x.t[GRAD_O].host)[weft_row_index(&x.p.o_strides, 0, QUERY, 0)] = 0x7f80;
+        DEMAND(driver->copy_in(x.t[GRAD_O].device, x.t[GRAD_O].host, x.t[GRAD_O].bytes));
+        x.data.grad_bias = (void *)(uintptr_t)x.t[GRAD_BIAS].device;
+        x.data.workspace = NULL;
+        gradients_poison(&x);
+        weft_plan *plan = plan_new(&x.asked, NULL, "hopper_backward");
+        CHECK(weft_plan_run(plan, &x.data, &message) == WEFT_OK, "%s", message.text);
+        weft_plan_destroy(plan);
+        gradients_fetch(&x);
+        for (size_t i = 0; i < x.t[GRAD_BIAS].elements; i++) {
+            const int is_own = i / (size_t)p.kv_seq == QUERY, is_finite = isfinite(((const float *)x.t[GRAD_BIAS].host)[i]);
+            own += is_own && !is_finite;
+            others += !is_own && !is_finite;
+        }
+        CHECK(own > 0 && others == 0, "%zu of its own elements are not finite, and %zu others", own, others);
+        runs++;
+        gradients_free(&x);
+    }
+}
+
 /* Trees whose keys are in the middle of a tile, cross two, and are all there are; also of packed sequences. */
 static void tree_masks(void) {
     uint64_t random = random_seed(251);
@@ -302,9 +377,11 @@ int main(int argc, char **argv) {
     few_workers(64, 192);
     const int placed = sides(most);
     splits(most);
+    wide_full(most);
     low_biases();
     block_masks(most);
     tree_masks();
+    infinite();
     for (int32_t dispatch = WEFT_DISPATCH_CHOOSE; dispatch <= WEFT_DISPATCHES; dispatch++) {
         repeats(most, 128, 0, "hopper_backward", dispatch, rounds < ROUNDS ? 1 : 100);
     }
@@ -312,7 +389,9 @@ int main(int argc, char **argv) {
     for (int64_t dim = 128; dim <= 192; dim += 64) {
         repeats(most, dim, WEFT_SINKS | WEFT_ALIBI, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
     }
-    repeats(most, 128, WEFT_BIAS, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    for (int64_t dim = 128; dim <= 256; dim += 128) {
+        repeats(most, dim, WEFT_BIAS, "hopper_backward", WEFT_DISPATCH_CHOOSE, rounds < ROUNDS ? 1 : 100);
+    }
     streams(most, "hopper_backward", rounds < ROUNDS ? 2 : 200);
     printf("hopper_backward_device: %d runs, %d failed, %d with workers by side, error at most %.2f of what is allowed\n",
            runs, failures, placed, worst);

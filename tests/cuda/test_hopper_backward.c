@@ -54,6 +54,7 @@ static void parameters(void **state) {
         p.mask = masks[round % 3];
         p.offset = p.mask == WEFT_MASK_CAUSAL ? random_between(&random, -100, 100) : 0;
         int32_t bits = round % 2 ? 0 : general[round / 2 % GENERAL] | general[round / 6 % GENERAL];
+        bits |= round == 12 ? WEFT_HAS_BIAS : round == 14 ? WEFT_HAS_DROPOUT : 0; /* wide tiles, too */
         /* The reference, which the fake runs, has queries that do not count in the gradient of a sink: here they are NaN.
          */
         bits &= bits & WEFT_HAS_SINKS ? ~WEFT_HAS_LENGTHS : ~0;
@@ -273,20 +274,23 @@ static void depths(void **state) {
     weft_plan *plan;
     char name[64];
     open_fake();
-    for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
-        weft_attention p = plain_backward(1, 2, 1, 100, 300, rows[i / 2].dim, WEFT_FP16, WEFT_MASK_CAUSAL);
-        p.head_dim_v = rows[i / 2].dim_v;
-        p.softcap = i % 2 ? 30 : 0;
+    for (size_t i = 0; i < 3 * (sizeof rows / sizeof *rows); i++) {
+        static const char *const forms_of_kernels[] = {"", "_general", "_full"};
+        const int64_t dim = rows[i / 3].dim, dim_v = rows[i / 3].dim_v;
+        weft_attention p = plain_backward(1, 2, 1, 100, 300, dim, WEFT_FP16, WEFT_MASK_CAUSAL);
+        p.head_dim_v = dim_v;
+        p.softcap = i % 3 == 1 ? 30 : 0;
+        p.dropout = i % 3 == 2 ? 0.1 : 0;
         assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
-        snprintf(name, sizeof name, "attention_backward_fp16_%s__hopper%s_main", rows[i / 2].variant,
-                 i % 2 ? "_general" : "");
+        snprintf(name, sizeof name, "attention_backward_fp16_%s__hopper%s_main", rows[i / 3].variant,
+                 forms_of_kernels[i % 3]);
         assert_string_equal(weft_plan_kernel(plan), name);
-        const int wide = rows[i / 2].dim > 128 || rows[i / 2].dim_v > 128;
+        const int wide = dim > 128 || dim_v > 128;
         assert_int_equal(plan->schedule.tile_n, wide ? 64 : 128);
         assert_int_equal(plan->walk.cols, wide ? 5 : 3);
         if (wide) { /* two numbers for each query, and a part of a sink's gradient for each block */
-            const size_t blocks = 2 * 2;
-            assert_int_equal(weft_plan_workspace(plan), 4 * blocks * (2 * 64 + i % 2));
+            const size_t blocks = 2 * 2, parts = i % 3 > 0;
+            assert_int_equal(weft_plan_workspace(plan), 4 * blocks * (2 * 64 + parts));
         }
         weft_plan_destroy(plan);
     }

@@ -14,13 +14,14 @@
 
 #include "cuda/sm90/backward/clean.cuh"
 #include "cuda/sm90/backward/feed.cuh"
+#include "cuda/sm90/backward/full.cuh"
 #include "cuda/sm90/backward/product.cuh"
 #include "cuda/sm90/backward/queries.cuh"
 #include "cuda/sm90/backward/store.cuh"
 
 /* W: a backward_wide_shape. */
 template <class W> struct backward_dq_shape {
-    static constexpr bool general = W::general, pairs = W::pairs, bf16 = W::bf16;
+    static constexpr bool general = W::general, full = W::full, pairs = W::pairs, bf16 = W::bf16;
     static constexpr int depth = W::depth, depth_v = W::depth_v, boxes = W::boxes, boxes_v = W::boxes_v;
     static constexpr int rows = WEFT_HOPPER_BACKWARD_DQ_QUERIES, keys = WEFT_HOPPER_BACKWARD_DQ_KEYS, groups = rows / 64;
     static constexpr int k_stages = 2, v_stages = WEFT_HOPPER_BACKWARD_V_STAGES(depth);
@@ -166,7 +167,7 @@ static __device__ __forceinline__ void backward_dq_produce(const weft_hopper_bac
 
 /* One of the two queries of a thread. */
 struct backward_dq_row {
-    float log2_sum, delta; /* infinite where it sees no key */
+    float log2_sum, delta; /* infinite where it sees no key; full: of a natural logarithm */
     int32_t begin, count;  /* keys that it sees: the first, and how many */
 };
 
@@ -200,6 +201,58 @@ static __device__ __forceinline__ bool backward_dq_counts(const weft_hopper_back
                                                           int row) {
     const weft_sequence sequence = weft_sequence_at(&p.walk.reach.sequences, job.sequence);
     return job.row + row >= sequence.rows.begin && job.row + row < sequence.used_end;
+}
+
+/* Full: the pairs of a thread, whose rows are queries: which they are. See backward_key_pairs. */
+struct backward_query_pairs {
+    static constexpr bool by_key = false;
+    const backward_dq_job &job;
+    int block; /* of keys */
+    int first; /* of the tile's queries: the warpgroup's first */
+
+    __device__ __forceinline__ int64_t line(const weft_hopper_backward_params &p) const {
+        return (int64_t)job.batch * p.heads + job.head;
+    }
+
+    __device__ __forceinline__ const char *bias(const weft_hopper_backward_full &f) const {
+        return (const char *)f.bias + job.batch * f.batch_bytes + job.head * f.head_bytes;
+    }
+
+    __device__ __forceinline__ int query() const {
+        return job.row + first + backward_thread_row();
+    }
+
+    __device__ __forceinline__ int key() const {
+        return block * WEFT_HOPPER_BACKWARD_DQ_KEYS + backward_thread_column();
+    }
+
+    __device__ __forceinline__ float slope(const weft_hopper_backward_params &p) const {
+        return p.scores.alibi[job.sequence * p.scores.alibi_stride + job.head];
+    }
+
+    __device__ __forceinline__ float away() const {
+        return (float)(key() - job.position - first - backward_thread_row());
+    }
+};
+
+/* As the other, of backward_key_pairs. A block of keys begins at a multiple of 4, so that two lanes have four keys with the
+ * same words, of each of their two queries: the first lane works out those of one query, the second those of the other. */
+static __device__ __forceinline__ uint32_t backward_dropped(const weft_hopper_backward_params &p,
+                                                            const backward_query_pairs &pairs) {
+    const weft_hopper_backward_full &f = p.full;
+    const int64_t line = pairs.line(p);
+    const int odd = (int)thread_index() % 2, query = pairs.query() + odd * 8, key = pairs.key();
+    uint32_t mine = 0; /* bit 4 j + i for the i-th of those keys */
+#pragma unroll 1
+    for (int j = 0; j < 8; j++) {
+        const weft_philox w = weft_dropout_words(f.dropout_seed, line, query, key + j * 8);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            mine |= (w.word[i] < f.dropout_limit ? 1u : 0u) << (4 * j + i);
+        }
+    }
+    const uint32_t theirs = __shfl_xor_sync(0xffffffffu, mine, 1), low = 0x33333333u;
+    return odd ? (theirs >> 2 & low) | (mine & ~low) : (mine & low) | (theirs << 2 & ~low);
 }
 
 /* A warpgroup's way through the keys of a tile. */
@@ -395,9 +448,80 @@ template <class S> struct backward_dq_consumer {
         }
     }
 
+    /* Full: dS of the HALF-th half of the thread's keys, rounded. A query that does not count may hold anything. */
+    template <bool CAPPED, int HALF>
+    __device__ __forceinline__ void differentiate_full(const backward_added<S::bf16, backward_query_pairs> &added,
+                                                       uint32_t dropped, const backward_query_pairs &pairs,
+                                                       const backward_dq_row (&rows)[2], const float (&scores)[S::keys / 2],
+                                                       const float (&grads)[S::keys / 2],
+                                                       uint32_t (&ds)[S::keys / 4]) const {
+#pragma unroll
+        for (int j = HALF * S::keys / 16; j < (HALF + 1) * S::keys / 16; j += 2) {
+            float d[8], slope[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const backward_dq_row &row = rows[i / 2 % 2];
+                const int at = 4 * j + i;
+                const float weight =
+                    backward_weight<CAPPED>(p, scores[at], added.of[at - HALF * S::keys / 4], row.log2_sum, slope[i]);
+                d[i] = backward_ds(p, weight, dropped >> at & 1, grads[at], row.delta);
+                d[i] = row.log2_sum < INFINITY ? d[i] : 0;
+            }
+            if (p.full.grad_bias) {
+                backward_store_bias(p, pairs, j, d);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                ds[2 * j + i] = pack_halves<S::bf16>(d[2 * i] * slope[2 * i], d[2 * i + 1] * slope[2 * i + 1]);
+            }
+        }
+    }
+
+    template <bool CAPPED>
+    __device__ __forceinline__ void finish_halves(backward_added<S::bf16, backward_query_pairs> &added, uint32_t dropped,
+                                                  const backward_query_pairs &pairs, const backward_dq_row (&rows)[2],
+                                                  float (&scores)[S::keys / 2], float (&grads)[S::keys / 2],
+                                                  uint32_t (&ds)[S::keys / 4]) const {
+        const auto begin = [&] {
+            wgmma_wait<0>();
+            wgmma_hold(grads);
+            release(desk.v_empty[v.index]);
+        };
+        const auto half = [&](auto number) {
+            differentiate_full<CAPPED, decltype(number)::value>(added, dropped, pairs, rows, scores, grads, ds);
+        };
+        backward_by_halves<CAPPED>(p, pairs, added, scores, begin, half);
+    }
+
+    /* Full: as finish(), which is below. */
+    __device__ __forceinline__ void finish_full(const backward_dq_job &job, const backward_dq_row (&rows)[2], int block,
+                                                float (&scores)[S::keys / 2], uint32_t (&ds)[S::keys / 4]) {
+        const backward_query_pairs pairs = {job, block, (int)group * 64};
+        backward_added<S::bf16, backward_query_pairs> added;
+        float grads[S::keys / 2];
+        start_grads(job, block, grads);
+        const uint32_t dropped = p.full.dropout_limit ? backward_dropped(p, pairs) : 0;
+        added.template load<0>(p, pairs);
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        if (block < job.full_begin || block >= job.full_end) { /* it has no registers for these */
+            mask(rows, block, scores);
+        }
+        if (p.full.cap > 0) {
+            finish_halves<true>(added, dropped, pairs, rows, scores, grads, ds);
+        } else {
+            finish_halves<false>(added, dropped, pairs, rows, scores, grads, ds);
+        }
+        v.next();
+    }
+
     /* A step's scores are on their way: its dP, and its dS. */
     __device__ __forceinline__ void finish(const backward_dq_job &job, const backward_dq_row (&rows)[2], int block,
                                            float (&scores)[S::keys / 2], uint32_t (&ds)[S::keys / 4]) {
+        if constexpr (S::full) {
+            finish_full(job, rows, block, scores, ds);
+            return;
+        }
         float grads[S::keys / 2];
         start_grads(job, block, grads);
         wgmma_wait<1>();

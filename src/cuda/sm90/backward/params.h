@@ -12,7 +12,7 @@
  * problem with few tiles has enough of them for all SMs. The general form also takes every band over sequences: windows,
  * chunks, prefixes, padding, used lengths, packed batches; tree masks and block masks, whose lists are transposed in the
  * first launch; and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The
- * full form, which is narrow, takes all that but tree masks and block masks, and also a dense bias and dropout. Rows that
+ * full form takes all that but tree masks and block masks, and also a dense bias and dropout. Rows that
  * do not count may hold anything: they are not read, or are zeros before they meet others.
  *
  * Each block of queries has its adds to sums in a fixed order, one tile of keys after the other, so that the bits are the
@@ -45,7 +45,8 @@ typedef struct weft_hopper_backward_full {
     float kept;             /* what weights are multiplied by that are not dropped; 1 where none is */
     uint32_t dropout_limit; /* a weight is dropped where its word is below; 0: none is */
     uint64_t dropout_seed;
-    float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main` */
+    float *grad_bias; /* (batch, heads, seq, kv_seq), or null: zeros in the first launch, pairs that are seen in `main`;
+                         wide: in `end` */
 } weft_hopper_backward_full;
 
 /* General: a block mask, whose lists are of blocks of queries, as lists of steps of each tile. They are made by `begin`,

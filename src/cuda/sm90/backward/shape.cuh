@@ -52,8 +52,9 @@ template <int DTYPE, int DEPTH, int QUERIES, int FORM> struct backward_shape {
 
 /* Wide: both warpgroups have all keys of a tile, and there is no dQ: see dq.cuh. */
 template <int DTYPE, int DEPTH, int DEPTH_V, int FORM> struct backward_wide_shape {
-    static constexpr bool wide = true, full = false;
-    static constexpr bool general = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
+    static constexpr bool wide = true;
+    static constexpr bool general = FORM != WEFT_HOPPER_BACKWARD_PLAIN; /* and full, which has all of it */
+    static constexpr bool full = FORM == WEFT_HOPPER_BACKWARD_FULL;
     static constexpr bool pairs = FORM == WEFT_HOPPER_BACKWARD_GENERAL;
     static constexpr bool bf16 = DTYPE == WEFT_BF16;
     static constexpr int depth = DEPTH, depth_v = DEPTH_V, queries = 64, keys = WEFT_HOPPER_BACKWARD_WIDE_KEYS;

@@ -12,6 +12,7 @@
 #include "cuda/sm90/backward/weights.cuh"
 
 template <class S> struct backward_consumer {
+    using added_type = backward_added<S::bf16, backward_key_pairs<S>>; /* full */
     const weft_hopper_backward_params &p;
     backward_desk<S> &desk;
     uint32_t base, group;
@@ -128,12 +129,14 @@ template <class S> struct backward_consumer {
         }
     }
 
-    /* Full: weights and dS of the HALF-th half of the thread's queries at once, of scores that are biased, or CAPPED and
-     * neither scaled nor biased. Both are in natural units: exponents over a sum, however large the two are, are small.
-     * Weights that are dropped count as 0 in dV and dP, where others are multiplied by `kept`; dV is when it is stored. */
+    __device__ __forceinline__ backward_key_pairs<S> pairs() const {
+        return {desk, slot.index, group * 64};
+    }
+
+    /* Full: weights and dS of the HALF-th half of the thread's queries at once. */
     template <bool CAPPED, int HALF>
     __device__ __forceinline__ void
-    differentiate_full(const backward_added<S> &added, uint32_t dropped, const float (&scores)[S::queries / 2],
+    differentiate_full(const added_type &added, uint32_t dropped, const float (&scores)[S::queries / 2],
                        const float (&grads)[S::queries / 2], uint32_t (&weights)[S::queries / 4],
                        uint32_t (&ds)[S::queries / 4]) const {
         const uint32_t thread = thread_index(), lane = thread % 32;
@@ -150,20 +153,13 @@ template <class S> struct backward_consumer {
             for (int i = 0; i < 8; i++) {
                 const int at = 4 * j + i, query = 2 * j - HALF * S::queries / 8 + i / 4 * 2 + i % 2;
                 const bool drops = dropped >> at & 1;
-                float score = scores[at];
-                slope[i] = 1;
-                if constexpr (CAPPED) {
-                    const float part = reciprocal_flushed(1 + exp2_flushed(score * p.scores.cap_scale));
-                    const float whole = fmaf(p.full.cap, 1 - 2 * part, added.of[at - HALF * S::queries / 4]);
-                    score = score == -INFINITY ? score : whole; /* hidden, which a cap would undo */
-                    slope[i] = 4 * part * (1 - part);
-                }
-                const float weight = exp2_flushed((score - sums[query]) * 1.44269504f);
+                const float weight =
+                    backward_weight<CAPPED>(p, scores[at], added.of[at - HALF * S::queries / 4], sums[query], slope[i]);
                 left[i] = drops ? 0 : weight;
-                d[i] = weight * ((drops ? 0 : grads[at] * p.full.kept) - deltas[query]);
+                d[i] = backward_ds(p, weight, drops, grads[at], deltas[query]);
             }
             if (p.full.grad_bias) {
-                backward_store_bias<S>(p, desk.steps[slot.index], group, j, d);
+                backward_store_bias(p, pairs(), j, d);
             }
 #pragma unroll
             for (int i = 0; i < 8; i++) {
@@ -180,35 +176,27 @@ template <class S> struct backward_consumer {
     }
 
     template <bool CAPPED>
-    __device__ __forceinline__ void finish_full(backward_added<S> &added, uint32_t dropped, float (&scores)[S::queries / 2],
+    __device__ __forceinline__ void finish_full(added_type &added, uint32_t dropped, float (&scores)[S::queries / 2],
                                                 float (&grads)[S::queries / 2], uint32_t (&weights)[S::queries / 4],
                                                 uint32_t (&ds)[S::queries / 4]) const {
-        added.template settle<0>(p, desk.views, slot.index, group);
-        if constexpr (!CAPPED) {
-            added.template add<0>(p.scale, scores);
-            added.template load<1>(p, desk.steps[slot.index], group);
-        }
-        wgmma_wait<0>();
-        wgmma_hold(grads);
-        mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
-        differentiate_full<CAPPED, 0>(added, dropped, scores, grads, weights, ds);
-        if constexpr (CAPPED) {
-            added.template load<1>(p, desk.steps[slot.index], group);
-        }
-        added.template settle<1>(p, desk.views, slot.index, group);
-        if constexpr (!CAPPED) {
-            added.template add<1>(p.scale, scores);
-        }
-        differentiate_full<CAPPED, 1>(added, dropped, scores, grads, weights, ds);
+        const auto begin = [&] {
+            wgmma_wait<0>();
+            wgmma_hold(grads);
+            mbarrier_wait(shared_address(&desk.links.ds_empty[steps % 2]), steps / 2 % 2 ^ 1);
+        };
+        const auto half = [&](auto number) {
+            differentiate_full<CAPPED, decltype(number)::value>(added, dropped, scores, grads, weights, ds);
+        };
+        backward_by_halves<CAPPED>(p, pairs(), added, scores, begin, half);
     }
 
     /* Full: as weigh_step(), which is below, from before the scores are there. What comes from memory and which weights are
      * dropped is asked for and worked out while they are on their way. */
     __device__ __forceinline__ void weigh_full(float (&scores)[S::queries / 2], float (&grads)[S::queries / 2],
                                                uint32_t (&weights)[S::queries / 4], uint32_t (&ds)[S::queries / 4]) const {
-        backward_added<S> added;
-        const uint32_t dropped = p.full.dropout_limit ? backward_dropped<S>(p, desk.steps[slot.index], group) : 0;
-        added.template load<0>(p, desk.steps[slot.index], group);
+        added_type added;
+        const uint32_t dropped = p.full.dropout_limit ? backward_dropped(p, pairs()) : 0;
+        added.template load<0>(p, pairs());
         wgmma_wait<1>();
         wgmma_hold(scores);
         if (desk.steps[slot.index].hides) {

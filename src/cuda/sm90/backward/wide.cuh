@@ -6,22 +6,35 @@
  * P goes from the first to the second by way of shared memory in fp32, as the threads hold it: thread i of one warpgroup
  * has the same pairs as thread i of the other. dQ is another launch's: see dq.cuh.
  *
+ * Full, what is dropped goes with P: as its sign.
+ *
  * A warpgroup starts the sums of a step and the scores of the next together, and then computes while the other has the
  * tensor cores: the second cannot go on without the first's weights, so that they stay out of step. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_WIDE_CUH
 #define WEFT_CUDA_SM90_BACKWARD_WIDE_CUH
 
 #include "cuda/sm90/backward/clean.cuh"
+#include "cuda/sm90/backward/full.cuh"
 #include "cuda/sm90/backward/product.cuh"
 #include "cuda/sm90/backward/shape.cuh"
 #include "cuda/sm90/backward/store.cuh"
 #include "cuda/sm90/backward/weights.cuh"
+
+/* What a warpgroup has of a step beside its scores: sums or deltas of the thread's queries. */
+template <class S> struct backward_wide_numbers { float of[S::queries / 4]; };
+
+/* Full, the first one: its sums are read when they are needed, to have registers for these. */
+template <class S> struct backward_wide_full {
+    uint32_t dropped;
+    backward_added<S::bf16, backward_key_pairs<S>> added;
+};
 
 template <class S, int GROUP> struct backward_wide_consumer {
     static constexpr bool weighs = GROUP == 0;                                           /* else it differentiates */
     static constexpr int depth = weighs ? S::depth : S::depth_v;                         /* of its scores */
     static constexpr int columns = weighs ? S::depth_v : S::depth;                       /* of its sums */
     using product_type = backward_product<S::bf16, depth, (depth > 128 ? S::kept : 64)>; /* K Q^T, or V dO^T */
+    using beside_type = std::conditional_t<S::full && weighs, backward_wide_full<S>, backward_wide_numbers<S>>;
     const weft_hopper_backward_params &p;
     backward_desk<S> &desk;
     uint32_t base;
@@ -117,11 +130,68 @@ template <class S, int GROUP> struct backward_wide_consumer {
         }
     }
 
+    /* The numbers of this warpgroup's steps in shared memory. */
+    __device__ __forceinline__ uint32_t numbers() const {
+        return base +
+               (weighs ? S::numbers_at + slot.index * S::numbers_bytes : S::deltas_at + o_slot.index * S::numbers_bytes);
+    }
+
+    __device__ __forceinline__ backward_key_pairs<S> pairs() const {
+        return {desk, slot.index, 0};
+    }
+
+    /* Weights of the HALF-th half of the thread's queries, rounded, and what dP is multiplied by to the other warpgroup. */
+    template <bool CAPPED, int HALF>
+    __device__ __forceinline__ void weigh_half(const backward_wide_full<S> &beside, const float (&scores)[S::queries / 2],
+                                               uint32_t (&rounded)[S::queries / 4]) const {
+        const uint32_t to = weights_place();
+        float sums[S::queries / 8];
+        backward_numbers(sums, numbers(), HALF * S::queries / 8);
+#pragma unroll
+        for (int j = HALF * S::queries / 16; j < (HALF + 1) * S::queries / 16; j++) {
+            float left[4], four[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int at = 4 * j + i, query = 2 * j - HALF * S::queries / 8 + i % 2;
+                const bool drops = beside.dropped >> at & 1;
+                float slope;
+                const float weight =
+                    backward_weight<CAPPED>(p, scores[at], beside.added.of[at - HALF * S::queries / 4], sums[query], slope);
+                left[i] = drops ? 0 : weight;
+                four[i] = drops ? -(weight * slope) : weight * slope;
+            }
+            rounded[2 * j] = pack_halves<S::bf16>(left[0], left[1]);
+            rounded[2 * j + 1] = pack_halves<S::bf16>(left[2], left[3]);
+            shared_store(to + j * 512, four);
+        }
+    }
+
+    template <bool CAPPED>
+    __device__ __forceinline__ void weigh_halves(backward_wide_full<S> &beside, float (&scores)[S::queries / 2],
+                                                 uint32_t (&rounded)[S::queries / 4]) const {
+        const auto begin = [&] { mbarrier_wait(shared_address(&desk.links.weights_empty), steps % 2 ^ 1); };
+        const auto half = [&](auto number) { weigh_half<CAPPED, decltype(number)::value>(beside, scores, rounded); };
+        backward_by_halves<CAPPED>(p, pairs(), beside.added, scores, begin, half);
+    }
+
     /* Weights of a step, rounded, and what dP is multiplied by to the other warpgroup. */
-    __device__ __forceinline__ void weigh(float (&scores)[S::queries / 2], const float (&sums)[S::queries / 4],
+    __device__ __forceinline__ void weigh(float (&scores)[S::queries / 2], backward_wide_full<S> &beside,
+                                          uint32_t (&rounded)[S::queries / 4]) const {
+        if (desk.steps[slot.index].hides) {
+            const backward_scores<S> of = {p, desk, slot.index, 0};
+            of.mask(scores, desk.steps[slot.index]);
+        }
+        if (p.full.cap > 0) {
+            weigh_halves<true>(beside, scores, rounded);
+        } else {
+            weigh_halves<false>(beside, scores, rounded);
+        }
+    }
+
+    __device__ __forceinline__ void weigh(float (&scores)[S::queries / 2], const backward_wide_numbers<S> &sums,
                                           uint32_t (&rounded)[S::queries / 4]) const {
         const backward_scores<S> of = {p, desk, slot.index, 0};
-        of.weigh(scores, sums, rounded);
+        of.weigh(scores, sums.of, rounded);
         const uint32_t to = weights_place();
         mbarrier_wait(shared_address(&desk.links.weights_empty), steps % 2 ^ 1);
 #pragma unroll
@@ -129,14 +199,11 @@ template <class S, int GROUP> struct backward_wide_consumer {
             const float four[4] = {scores[4 * i], scores[4 * i + 1], scores[4 * i + 2], scores[4 * i + 3]};
             shared_store(to + i * 512, four);
         }
-        __syncwarp();
-        release(desk.links.weights_full);
-        release(desk.empty[slot.index]); /* it has had Q, and all that comes with it */
     }
 
     /* dS of a step, rounded. */
     __device__ __forceinline__ void differentiate(const float (&grads)[S::queries / 2],
-                                                  const float (&deltas)[S::queries / 4],
+                                                  const backward_wide_numbers<S> &deltas,
                                                   uint32_t (&rounded)[S::queries / 4]) const {
         const uint32_t from = weights_place();
         mbarrier_wait(shared_address(&desk.links.weights_full), steps % 2);
@@ -146,7 +213,12 @@ template <class S, int GROUP> struct backward_wide_consumer {
             shared_load(from + j * 512, weights);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                d[i] = weights[i] * (grads[4 * j + i] - deltas[2 * j + i % 2]);
+                const float grad = grads[4 * j + i], delta = deltas.of[2 * j + i % 2];
+                if constexpr (S::full) {
+                    d[i] = backward_ds(p, fabsf(weights[i]), weights[i] < 0, grad, delta);
+                } else {
+                    d[i] = weights[i] * (grad - delta);
+                }
             }
             rounded[2 * j] = pack_halves<S::bf16>(d[0], d[1]);
             rounded[2 * j + 1] = pack_halves<S::bf16>(d[2], d[3]);
@@ -156,24 +228,28 @@ template <class S, int GROUP> struct backward_wide_consumer {
         release(desk.links.o_empty[o_slot.index]); /* it has had dO and its deltas */
     }
 
-    /* The scores of the step at hand are on their way. Its numbers are asked for before: while products read shared memory,
-     * it answers late. */
-    __device__ __forceinline__ void await_products(float (&scores)[S::queries / 2],
-                                                   float (&numbers)[S::queries / 4]) const {
-        backward_numbers(numbers,
-                         base + (weighs ? S::numbers_at + slot.index * S::numbers_bytes
-                                        : S::deltas_at + o_slot.index * S::numbers_bytes),
-                         0);
+    /* The scores of the step at hand are on their way. What comes with them is asked for before: while products read shared
+     * memory, it answers late. */
+    __device__ __forceinline__ void await_products(float (&scores)[S::queries / 2], beside_type &beside) const {
+        if constexpr (S::full && weighs) {
+            beside.dropped = p.full.dropout_limit ? backward_dropped(p, pairs()) : 0;
+            beside.added.template load<0>(p, pairs());
+        } else {
+            backward_numbers(beside.of, numbers(), 0);
+        }
         wgmma_wait<0>();
         wgmma_hold(scores);
     }
 
-    __device__ __forceinline__ void use(float (&scores)[S::queries / 2], const float (&numbers)[S::queries / 4],
+    __device__ __forceinline__ void use(float (&scores)[S::queries / 2], beside_type &beside,
                                         uint32_t (&rounded)[S::queries / 4]) const {
         if constexpr (weighs) {
-            weigh(scores, numbers, rounded);
+            weigh(scores, beside, rounded);
+            __syncwarp();
+            release(desk.links.weights_full);
+            release(desk.empty[slot.index]); /* it has had Q, and all that comes with it */
         } else {
-            differentiate(scores, numbers, rounded);
+            differentiate(scores, beside, rounded);
         }
     }
 
@@ -192,7 +268,8 @@ template <class S, int GROUP> struct backward_wide_consumer {
     __device__ __forceinline__ void sweep(float (&sums)[columns / 2]) {
         product_type product;
         uint32_t rounded[S::queries / 4];
-        float scores[S::queries / 2], numbers[S::queries / 4];
+        float scores[S::queries / 2];
+        beside_type beside;
         product.keep(base + (weighs ? S::k_at : S::v_at));
         if constexpr (weighs) {
             barrier_sync(4, 128); /* before weights take the place of what is kept */
@@ -200,8 +277,8 @@ template <class S, int GROUP> struct backward_wide_consumer {
         await_scores();
         bool more = desk.steps[slot.index].more;
         start<false>(product, scores, 0, sums, rounded);
-        await_products(scores, numbers);
-        use(scores, numbers, rounded);
+        await_products(scores, beside);
+        use(scores, beside, rounded);
         while (more) {
             await_sums();
             const uint32_t last = sums_place();
@@ -210,10 +287,10 @@ template <class S, int GROUP> struct backward_wide_consumer {
             await_scores();
             more = desk.steps[slot.index].more;
             start<true>(product, scores, last, sums, rounded);
-            await_products(scores, numbers);
+            await_products(scores, beside);
             wgmma_hold(sums);
             release(used);
-            use(scores, numbers, rounded);
+            use(scores, beside, rounded);
         }
         await_sums();
         backward_start_sums<S::bf16, columns>(sums, rounded, sums_place());
@@ -260,8 +337,9 @@ static __device__ __forceinline__ void backward_consume_wide(const weft_hopper_b
                    2 * (job.batch * strides.batch + job.head * strides.head + job.key * strides.seq);
         const int row = (int)thread_index() % 128 / 32 * 16 + (int)thread_index() % 32 / 4;
         const bool has[2] = {row < job.rows, row + 8 < job.rows};
-        backward_store_rows<S>(has, GROUP == 0 ? p.head_dim_v : p.head_dim, sums, GROUP == 0 ? 1.0f : p.scale,
-                               to + row * 2 * strides.seq, 2 * strides.seq);
+        const float factor = GROUP != 0 ? p.scale : S::full ? p.full.kept : 1.0f;
+        backward_store_rows<S>(has, GROUP == 0 ? p.head_dim_v : p.head_dim, sums, factor, to + row * 2 * strides.seq,
+                               2 * strides.seq);
     }
 }
 
