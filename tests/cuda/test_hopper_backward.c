@@ -105,8 +105,8 @@ static void launches(void **state) {
     nothing_left();
 }
 
-/* Groups of heads are split where there are few tiles for the 12 SMs, or unlike ones; not where there are plenty, nor where
- * a split is given. */
+/* Tiles are split where there are few of them for the 12 SMs, or unlike ones; not where there are plenty, nor where a split
+ * is given. Heads that share keys come first, then lines of queries. */
 static void splits(void **state) {
     (void)state;
     const struct {
@@ -348,9 +348,6 @@ static void refusals(void **state) {
     p.kv_seq = INT64_C(1) << 23;
     is_refused(&p, NULL, "it takes up to 65535 blocks of 128 keys");
     p = problem();
-    s.split = 3;
-    is_refused(&p, &s, "split 3 does not divide the 2 heads that share keys");
-    s.split = 0;
     s.tile_m = s.tile_n = 64;
     is_refused(&p, &s, "it has no tiles of 64x64");
     nothing_left();

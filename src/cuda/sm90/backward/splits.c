@@ -1,19 +1,21 @@
-/* How many parts the heads that share keys are split into.
+/* How many parts tiles are split into: heads that share keys, and where lengths are known blocks of queries of each head.
  *
  * More parts are more tiles, and shorter ones: all SMs have work, and end together. But each tile of a part stores dK and
  * dV in fp32, and the last launch reads them again. So the rule compares times, in steps of a tile: those of the worker
  * that ends last, if the longest tiles come first and each goes to whoever is free first; and what the parts cost. */
 #include "cuda/sm90/backward/splits.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "problem/attention.h"
+#include "problem/problem.h"
 
 /* What a tile takes beside its steps, in steps, as in a timetable; and bytes that an SM stores or loads in a step's time:
  * its share of what DRAM carries. */
 enum { BESIDE = 2, STEP_BYTES = 1 << 16 };
 
-/* Tiles for each worker that are plenty: then groups are not split for their sake, nor into more parts. */
+/* Tiles for each worker that are plenty: then they are not split for their sake, nor into more parts. */
 enum { PLENTY = 8 };
 
 /* Under a mask tiles that take turns drift apart: more than so many heads a tile, or fewer blocks of queries for each SM,
@@ -21,13 +23,25 @@ enum { PLENTY = 8 };
 enum { MASKED_HEADS = 4, MASKED_BLOCKS = 4 };
 
 /* Parts, at most. */
-enum { MOST = 256 };
+enum { MOST = WEFT_HOPPER_BACKWARD_SPLITS };
 
 /* Tiles of a kind are equally long. */
 typedef struct kind {
     int64_t steps; /* for each head */
-    int64_t tiles; /* of them, before groups are split */
+    int64_t tiles; /* of them, before they are split */
 } kind;
+
+/* How tiles are split. */
+typedef struct cut {
+    int64_t heads; /* of a part, and of these */
+    int64_t lines; /* parts that have each some of their blocks of queries */
+    int64_t parts; /* in all */
+} cut;
+
+static cut cut_of(const weft_attention *p, int64_t splits) {
+    const int64_t head_parts = weft_attention_head_parts(p, splits);
+    return (cut){p->heads / p->kv_heads / head_parts, splits / head_parts, splits};
+}
 
 /* The longest first. */
 static int by_steps(const void *a, const void *b) {
@@ -60,26 +74,39 @@ static int64_t kinds_of(const weft_plan *plan, const weft_hopper_backward_varian
     return batches * tiles.cols;
 }
 
+/* Gives work to the worker that is free first, of a heap of when they are, and returns when it will be free again. */
+static double give(double *free_at, int64_t workers, double work) {
+    const double end = free_at[0] + work;
+    int64_t at = 0;
+    for (int64_t child; (child = 2 * at + 1) < workers; at = child) {
+        child += child + 1 < workers && free_at[child + 1] < free_at[child];
+        if (free_at[child] >= end) {
+            break;
+        }
+        free_at[at] = free_at[child];
+    }
+    free_at[at] = end;
+    return end;
+}
+
 /* When the last worker ends, in steps. free_at: room for a time for each worker. */
-static double time_of(const kind *kinds, int64_t count, int64_t heads, int64_t splits, double part_steps, int64_t workers,
-                      double *free_at) {
-    const double beside = BESIDE + (splits > 1 ? part_steps : 0);
+static double time_of(const kind *kinds, int64_t count, cut c, double part_steps, int64_t workers, double *free_at) {
+    const double beside = BESIDE + (c.parts > 1 ? part_steps : 0);
     double last = 0, tiles = 0;
     for (int64_t i = 0; i < workers; i++) {
         free_at[i] = 0;
     }
     for (int64_t i = 0; i < count; i++) {
-        for (int64_t tile = 0; tile < kinds[i].tiles * splits; tile++) {
-            int64_t first = 0;
-            for (int64_t j = 1; j < workers; j++) {
-                first = free_at[j] < free_at[first] ? j : first;
-            }
-            free_at[first] += (double)(kinds[i].steps * heads) + beside;
-            last = free_at[first] > last ? free_at[first] : last;
+        const int64_t alike = kinds[i].tiles * (c.parts / c.lines);
+        for (int64_t part = 0; part < alike * c.lines; part++) { /* the longest of each tile first: see weft_part_begin() */
+            const int64_t steps = kinds[i].steps / c.lines + (part / alike < kinds[i].steps % c.lines);
+            last = fmax(last, give(free_at, workers, (double)(steps * c.heads) + beside));
         }
-        tiles += (double)(kinds[i].tiles * splits);
+        tiles += (double)(kinds[i].tiles * c.parts);
     }
-    return last + (splits > 1 ? tiles * part_steps / (double)workers : 0); /* the last launch reads them */
+    /* The last launch reads them: a CTA a piece of a tile, of all its parts. */
+    const double piece_steps = (double)WEFT_HOPPER_BACKWARD_JOINED * sizeof(float) / STEP_BYTES;
+    return last + (c.parts > 1 ? fmax(tiles * part_steps / (double)workers, (double)c.parts * piece_steps) : 0);
 }
 
 /* The fewest parts that keep tiles together, if there are tiles for all workers. */
@@ -111,19 +138,20 @@ int64_t weft_hopper_backward_splits(const weft_plan *plan, const weft_cuda_devic
     const double part_steps = (double)v->keys * (v->depth + v->depth_v) * sizeof(float) / STEP_BYTES;
     kind *kinds = NULL;
     int64_t best = fewest(p, tiles, workers, v);
-    if (group == best || tiles * (double)best >= PLENTY * (double)workers) {
+    /* Where lengths are not known, tiles add as they come: parts of a line would wait for each other. */
+    const int whole_lines = weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) != NULL;
+    if ((whole_lines && group == best) || tiles * (double)best >= PLENTY * (double)workers) {
         return best;
     }
-    const int64_t count = kinds_of(plan, v, &kinds);
+    const int64_t count = kinds_of(plan, v, &kinds), most = whole_lines ? weft_smaller(group, MOST) : MOST;
     double *free_at = malloc((size_t)workers * sizeof *free_at);
     if (count > 0 && free_at) {
-        const double now = time_of(kinds, count, group / best, best, part_steps, workers, free_at);
+        const double now = time_of(kinds, count, cut_of(p, best), part_steps, workers, free_at);
         double least = 0.97 * now; /* a gain that can be seen */
         double tiles_before = tiles * (double)best;
-        for (int64_t splits = best + 1; splits <= weft_smaller(group, MOST) && tiles_before < PLENTY * (double)workers;
-             splits++) {
-            if (group % splits == 0) {
-                const double time = time_of(kinds, count, group / splits, splits, part_steps, workers, free_at);
+        for (int64_t splits = best + 1; splits <= most && tiles_before < PLENTY * (double)workers; splits++) {
+            if (group % splits == 0 || splits % group == 0) { /* heads first, then lines of each */
+                const double time = time_of(kinds, count, cut_of(p, splits), part_steps, workers, free_at);
                 best = time < least ? splits : best;
                 least = time < least ? time : least;
                 tiles_before = tiles * (double)splits;
