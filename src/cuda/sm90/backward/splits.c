@@ -1,8 +1,11 @@
-/* How many parts tiles are split into: heads that share keys, and where lengths are known blocks of queries of each head.
+/* How many parts tiles are split into: heads that share keys first, and then, where lengths are known, the blocks of
+ * queries of each head.
  *
  * More parts are more tiles, and shorter ones: all SMs have work, and end together. But each tile of a part stores dK and
- * dV in fp32, and the last launch reads them again. So the rule compares times, in steps of a tile: those of the worker
- * that ends last, if the longest tiles come first and each goes to whoever is free first; and what the parts cost. */
+ * dV in fp32, and the last launch reads them again. And tiles of a head add to the same sums, in turn: the more of them are
+ * at work at a time, the longer they wait. So the rule compares times, in steps of a tile: those of the worker that ends
+ * last, if the longest tiles come first and each goes to whoever is free first; those of the block of queries that most
+ * tiles add to; and what the parts cost. */
 #include "cuda/sm90/backward/splits.h"
 
 #include <math.h>
@@ -11,9 +14,16 @@
 #include "problem/attention.h"
 #include "problem/problem.h"
 
-/* What a tile takes beside its steps, in steps, as in a timetable; and bytes that an SM stores or loads in a step's time:
- * its share of what DRAM carries. */
-enum { BESIDE = 2, STEP_BYTES = 1 << 16 };
+/* What a tile takes beside its steps, in steps, as in a timetable, and what the last launch takes beside its bytes; and
+ * bytes that an SM stores or loads in a step's time: its share of what DRAM carries. */
+enum { BESIDE = 2, LAUNCH = 1, STEP_BYTES = 1 << 16 };
+
+/* Steps from an add to a block to the next one at least, in tenths; under a mask tiles come by at less even times
+ * (simulated: 1.2 without a mask, 1.5 to 1.7 under a causal one). */
+enum { ADD_TENTHS = 12, MASKED_ADD_TENTHS = 16 };
+
+/* Blocks of queries that are looked at for that, at most. */
+enum { LOOKED_AT = 1 << 12 };
 
 /* Tiles for each worker that are plenty: then they are not split for their sake, nor into more parts. */
 enum { PLENTY = 8 };
@@ -49,8 +59,19 @@ static int by_steps(const void *a, const void *b) {
     return (x->steps < y->steps) - (x->steps > y->steps);
 }
 
-/* The tiles of a plan by their steps. Returns how many kinds there are; 0: no memory. */
-static int64_t kinds_of(const weft_plan *plan, const weft_hopper_backward_variant *v, kind **list) {
+/* What times depend on beside the split. */
+typedef struct work {
+    kind *kinds;   /* owned, the longest first */
+    int64_t count; /* of them */
+    double adds;   /* steps that the adds to a block take, one after the other */
+    double part_steps;
+    int64_t workers;
+    double *free_at; /* owned: room for a time for each worker */
+} work;
+
+/* The tiles of a plan by their steps, and the adds to the block of queries that most of them reach: all batches are alike
+ * where these matter. Returns 0 where there is no memory. */
+static int lay_out(work *w, const weft_plan *plan, const weft_hopper_backward_variant *v) {
     weft_schedule s = plan->schedule;
     weft_tiling tiling = {.problem = &plan->problem, .schedule = &s, .heads_in_tile = 1};
     weft_walk walk = {.cluster_rows = 1, .cluster_cols = 1};
@@ -59,19 +80,28 @@ static int64_t kinds_of(const weft_plan *plan, const weft_hopper_backward_varian
     s.tile_n = v->keys;
     s.split = 1;
     plan->operation->lay_out(&tiling, &tiles, &walk.reach);
-    const int64_t batches =
-        weft_reach_has_band(&walk.reach) && weft_sequences_vary(&walk.reach.sequences) ? tiles.batch : 1;
-    *list = malloc((size_t)(batches * tiles.cols) * sizeof **list);
-    if (!*list) {
+    const int vary = weft_reach_has_band(&walk.reach) && weft_sequences_vary(&walk.reach.sequences);
+    const int64_t batches = vary ? tiles.batch : 1;
+    w->count = batches * tiles.cols;
+    w->kinds = malloc((size_t)w->count * sizeof *w->kinds);
+    w->free_at = malloc((size_t)w->workers * sizeof *w->free_at);
+    if (!w->kinds || !w->free_at) {
         return 0;
     }
-    for (int64_t i = 0; i < batches * tiles.cols; i++) {
+    for (int64_t i = 0; i < w->count; i++) {
         weft_visit visit = {.tile = weft_tile_at(i / tiles.cols, 0, i % tiles.cols), .direction = 1};
         weft_visit_range(&walk, &visit, 0);
-        (*list)[i] = (kind){weft_larger(visit.steps, 0), tiles.rows * (tiles.batch / batches)};
+        w->kinds[i] = (kind){weft_larger(visit.steps, 0), tiles.rows * (tiles.batch / batches)};
     }
-    qsort(*list, (size_t)(batches * tiles.cols), sizeof **list, by_steps);
-    return batches * tiles.cols;
+    qsort(w->kinds, (size_t)w->count, sizeof *w->kinds, by_steps);
+    const int in_turn = v->keys == WEFT_HOPPER_BACKWARD_NARROW_KEYS && !vary;
+    const int64_t blocks = weft_ceil_divide(plan->attention.seq, v->queries), every = 1 + blocks / LOOKED_AT;
+    int64_t most = 0;
+    for (int64_t i = blocks - 1; in_turn && i >= 0; i -= every) { /* under a causal mask the last one */
+        most = weft_larger(most, weft_turns_count(&walk, 0, i));
+    }
+    w->adds = (double)most * (plan->attention.mask == WEFT_MASK_NONE ? ADD_TENTHS : MASKED_ADD_TENTHS) / 10;
+    return 1;
 }
 
 /* Gives work to the worker that is free first, of a heap of when they are, and returns when it will be free again. */
@@ -89,24 +119,24 @@ static double give(double *free_at, int64_t workers, double work) {
     return end;
 }
 
-/* When the last worker ends, in steps. free_at: room for a time for each worker. */
-static double time_of(const kind *kinds, int64_t count, cut c, double part_steps, int64_t workers, double *free_at) {
-    const double beside = BESIDE + (c.parts > 1 ? part_steps : 0);
-    double last = 0, tiles = 0;
-    for (int64_t i = 0; i < workers; i++) {
-        free_at[i] = 0;
+/* Steps of `main` and of the last launch. */
+static double time_of(const work *w, cut c) {
+    const double beside = BESIDE + (c.parts > 1 ? w->part_steps : 0), workers = (double)w->workers;
+    double last = w->adds, tiles = 0;
+    for (int64_t i = 0; i < w->workers; i++) {
+        w->free_at[i] = 0;
     }
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t alike = kinds[i].tiles * (c.parts / c.lines);
+    for (int64_t i = 0; i < w->count; i++) {
+        const int64_t alike = w->kinds[i].tiles * (c.parts / c.lines);
         for (int64_t part = 0; part < alike * c.lines; part++) { /* the longest of each tile first: see weft_part_begin() */
-            const int64_t steps = kinds[i].steps / c.lines + (part / alike < kinds[i].steps % c.lines);
-            last = fmax(last, give(free_at, workers, (double)(steps * c.heads) + beside));
+            const int64_t steps = w->kinds[i].steps / c.lines + (part / alike < w->kinds[i].steps % c.lines);
+            last = fmax(last, give(w->free_at, w->workers, (double)(steps * c.heads) + beside));
         }
-        tiles += (double)(kinds[i].tiles * c.parts);
+        tiles += (double)(w->kinds[i].tiles * c.parts);
     }
-    /* The last launch reads them: a CTA a piece of a tile, of all its parts. */
-    const double piece_steps = (double)WEFT_HOPPER_BACKWARD_JOINED * sizeof(float) / STEP_BYTES;
-    return last + (c.parts > 1 ? fmax(tiles * part_steps / (double)workers, (double)c.parts * piece_steps) : 0);
+    /* The last launch reads them: a CTA some of a tile, of all its parts. */
+    const double some = (double)WEFT_HOPPER_BACKWARD_JOINED * sizeof(float) / STEP_BYTES;
+    return last + (c.parts > 1 ? LAUNCH + fmax(tiles * w->part_steps / workers, (double)c.parts * some) : 0);
 }
 
 /* The fewest parts that keep tiles together, if there are tiles for all workers. */
@@ -135,30 +165,26 @@ int64_t weft_hopper_backward_splits(const weft_plan *plan, const weft_cuda_devic
         weft_between(plan->schedule.workers ? plan->schedule.workers : device->multiprocessors, 1, 1024);
     const double lines = (double)p->batch * (double)p->kv_heads;
     const double tiles = lines * (double)(p->kv_seq / v->keys + p->sequences + 1);
-    const double part_steps = (double)v->keys * (v->depth + v->depth_v) * sizeof(float) / STEP_BYTES;
-    kind *kinds = NULL;
-    int64_t best = fewest(p, tiles, workers, v);
     /* Where lengths are not known, tiles add as they come: parts of a line would wait for each other. */
-    const int whole_lines = weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) != NULL;
-    if ((whole_lines && group == best) || tiles * (double)best >= PLENTY * (double)workers) {
+    const int64_t most = weft_attention_lacks(p, ~WEFT_HAS_LENGTHS) ? weft_smaller(group, MOST) : MOST;
+    int64_t best = fewest(p, tiles, workers, v);
+    if (best == most || tiles * (double)best >= PLENTY * (double)workers) {
         return best;
     }
-    const int64_t count = kinds_of(plan, v, &kinds), most = whole_lines ? weft_smaller(group, MOST) : MOST;
-    double *free_at = malloc((size_t)workers * sizeof *free_at);
-    if (count > 0 && free_at) {
-        const double now = time_of(kinds, count, cut_of(p, best), part_steps, workers, free_at);
-        double least = 0.97 * now; /* a gain that can be seen */
+    work w = {.workers = workers, .part_steps = (double)v->keys * (v->depth + v->depth_v) * sizeof(float) / STEP_BYTES};
+    if (lay_out(&w, plan, v)) {
+        double least = 0.97 * time_of(&w, cut_of(p, best)); /* a gain that can be seen */
         double tiles_before = tiles * (double)best;
         for (int64_t splits = best + 1; splits <= most && tiles_before < PLENTY * (double)workers; splits++) {
             if (group % splits == 0 || splits % group == 0) { /* heads first, then lines of each */
-                const double time = time_of(kinds, count, cut_of(p, splits), part_steps, workers, free_at);
+                const double time = time_of(&w, cut_of(p, splits));
                 best = time < least ? splits : best;
                 least = time < least ? time : least;
                 tiles_before = tiles * (double)splits;
             }
         }
     }
-    free(kinds);
-    free(free_at);
+    free(w.kinds);
+    free(w.free_at);
     return best;
 }
