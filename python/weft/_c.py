@@ -156,7 +156,8 @@ STRUCTURES = {
     "Blocks": "Pairs pairs; int64 rows columns batch_stride head_stride entries bitmaps last; Divisor by_rows by_steps",
     "Reach": (
         "int64 rows columns tile_rows tile_columns lead; Slice slice; int32 kind; Divisor by_tile_columns by_tile_rows; "
-        "void* slices first_slice; Band band; Sequences sequences; int32 transposed joined turned; Blocks blocks"
+        "void* slices first_slice; Band band; Sequences sequences; int32 transposed joined turned; Blocks blocks; "
+        "int64 parts; Divisor by_parts"
     ),
     "Walk": (
         "Order order; int32 sweep dispatch visits; int64 cluster_rows cluster_cols cols workers; Divisor by_workers; "

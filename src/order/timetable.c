@@ -28,7 +28,7 @@ typedef struct desk {
     hand *heap;      /* (workers) */
     uint32_t *last;  /* (workers) the position that each had last */
     dealt *tiles;    /* (positions) */
-    int64_t *latest; /* (lines) the tile that was dealt last; below 0: none */
+    int64_t *latest; /* (lines, of all parts) the tile that was dealt last; below 0: none */
 } desk;
 
 static int is_before(const hand *a, const hand *b) {
@@ -109,12 +109,18 @@ static dealt tile_of(const desk *d, const weft_visit *visit, int64_t start) {
                    -1};
 }
 
+/* Rows of the grid that have parts of the same tiles. */
+static int64_t parts_of(const weft_walk *walk) {
+    return weft_larger(walk->reach.parts, 1);
+}
+
 /* Gives a position to a worker that is free at `time`, and returns when it will be free again; below 0: too late. */
 static int64_t deal_one(desk *d, int64_t position, int64_t time, weft_coming *comings) {
     const weft_walk *walk = d->walk;
     weft_visit visit;
     for (int32_t i = 0; i < walk->visits && weft_walk_visit(walk, position, position / walk->workers, i, &visit); i++) {
-        const int64_t line = visit.tile.batch * walk->order.grid.rows + visit.tile.row;
+        const int64_t row = visit.tile.batch * walk->order.grid.rows + visit.tile.row;
+        const int64_t line = row / parts_of(walk); /* whose tiles add into the same sums */
         dealt tile = tile_of(d, &visit, time);
         if (tile.until > INT32_MAX / 4) {
             return -1;
@@ -125,7 +131,7 @@ static int64_t deal_one(desk *d, int64_t position, int64_t time, weft_coming *co
             d->tiles[position] = tile;
             d->latest[line] = position;
         }
-        comings[line * walk->cols + visit.tile.col] = tile.coming;
+        comings[row * walk->cols + visit.tile.col] = tile.coming;
         time = tile.until;
     }
     return time;
@@ -174,13 +180,14 @@ static weft_status deal(desk *d, weft_timetable *table, weft_message *message) {
 }
 
 /* Lengths are not known, or it does not matter when tiles begin: they add one after the other as they begin; or, of groups
- * of neighbours that climb, the one that is ahead first. Groups begin one after the other. */
+ * of neighbours that climb, the one that is ahead first. Groups begin one after the other, and rows of parts likewise. */
 static void number(weft_timetable *table, const weft_walk *walk, int64_t group) {
     for (int64_t position = 0; position < walk->order.count; position++) {
         weft_visit visit;
         for (int32_t i = 0; i < walk->visits && weft_walk_visit(walk, position, 0, i, &visit); i++) {
             const int64_t line = visit.tile.batch * walk->order.grid.rows + visit.tile.row, col = visit.tile.col;
-            const int64_t at = group > 1 ? 2 * (col / group) * group + group - 1 - col % group : 2 * position + i;
+            const int64_t before = visit.tile.row % parts_of(walk) * (walk->cols / group + 1) + col / group; /* groups */
+            const int64_t at = group > 1 ? 2 * before * group + group - 1 - col % group : 2 * position + i;
             table->comings[line * walk->cols + col] = (weft_coming){(int32_t)at, 0, 0, 0};
         }
     }

@@ -84,14 +84,14 @@ static weft_status check_numbers(const weft_plan *plan, weft_message *message) {
         (status = check_range("group", s->group, 0, WEFT_MAX_DIMENSION, message)) ||
         (status = check_range("cluster_m", s->cluster_m, 0, 16, message)) ||
         (status = check_range("cluster_n", s->cluster_n, 0, 16, message)) ||
-        (status = check_range("split", s->split, 0, plan->operation->splits_heads ? 256 : 16, message))) {
+        (status = check_range("split", s->split, 0, plan->operation->splits_into_tiles ? 256 : 16, message))) {
         return status;
     }
     return WEFT_OK;
 }
 
 int64_t weft_plan_tile_ctas(const weft_plan *plan) {
-    return plan->operation->splits_heads || plan->schedule.split == 0 ? 1 : plan->schedule.split;
+    return plan->operation->splits_into_tiles || plan->schedule.split == 0 ? 1 : plan->schedule.split;
 }
 
 /* Workers, domains, cluster and axis: the machine's, or the usual, where they are left open. */
@@ -152,10 +152,10 @@ static int has_alike_lists(const weft_reach *reach) {
     return reach->kind == WEFT_REACH_BLOCKS && reach->blocks.pairs.block_starts && reach->blocks.head_stride == 0;
 }
 
-/* The steps of a tile, in one piece. */
+/* The steps of a tile, in one piece and of all its parts. */
 static int64_t steps_of(const weft_walk *walk, int64_t batch, int64_t col) {
     weft_visit visit = {.tile = weft_tile_at(batch, 0, col), .direction = 1};
-    weft_visit_range(walk, &visit, 0);
+    weft_visit_range_of(walk, &visit, 0, walk->reach.kind);
     return visit.steps;
 }
 

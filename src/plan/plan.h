@@ -104,7 +104,7 @@ weft_status weft_plan_draft_with(weft_plan *draft, weft_machine *machine, const 
  * as it is, when no backend knows the machine. */
 int weft_plan_put_on_paper(weft_plan *draft, const weft_machine *machine);
 
-/* CTAs of a cluster that share the steps of a tile: the schedule's split, unless that cuts heads into parts. */
+/* CTAs of a cluster that share the steps of a tile: the schedule's split, unless its parts are tiles. */
 int64_t weft_plan_tile_ctas(const weft_plan *plan);
 
 /* The plan's problem as it is cut into tiles. */

@@ -53,6 +53,10 @@ int weft_attention_kv_apart(const weft_problem *problem, const weft_data *data, 
 weft_tensor_axis weft_attention_kv_batches(const weft_attention *p, const weft_strides *s);
 weft_tensor_axis weft_attention_kv_rows(const weft_attention *p, const weft_strides *s);
 
+/* attention_backward.c: the parts that a split cuts the heads that share keys into, from 1 to all of them. It cuts the
+ * blocks of queries of each head into split / that many. */
+int64_t weft_attention_head_parts(const weft_attention *p, int64_t split);
+
 /* attention_tiles.c: the mask, queries as rows; tiles of queries, steps over keys. */
 weft_slice weft_attention_slice(const weft_attention *p);
 size_t weft_attention_sides(const weft_tiling *tiling, weft_schedule *schedule, weft_tile_side *list);

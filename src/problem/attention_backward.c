@@ -1,6 +1,7 @@
 /* Attention backward as an operation: dQ, dK and dV. A tile is a block of keys of one kv head, for which it holds dK and
- * dV; its steps are blocks of queries, which it takes from every query head of the group. A schedule's split cuts the group
- * into parts: each has tiles of its own, as if it were a group, and dK and dV are sums over the parts. */
+ * dV; its steps are blocks of queries, which it takes from every query head of the group. A schedule's split cuts them into
+ * parts, each with tiles of its own, and dK and dV are sums over the parts. First it cuts the group, as far as both have a
+ * common divisor: such a part is as if it were a group. What is left of it cuts the blocks of queries of each head. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -72,9 +73,24 @@ static size_t sides(const weft_tiling *t, weft_schedule *s, weft_tile_side *list
     return 2;
 }
 
-/* Parts of all groups of a batch: the rows of the grid of tiles. */
-static int64_t parts_of(const weft_tiling *t) {
-    return t->problem->attention.kv_heads * weft_larger(t->schedule->split, 1);
+int64_t weft_attention_head_parts(const weft_attention *p, int64_t split) {
+    int64_t divisor = p->heads / p->kv_heads;
+    for (int64_t rest = weft_larger(split, 1); rest > 0;) {
+        const int64_t next = divisor % rest;
+        divisor = rest;
+        rest = next;
+    }
+    return divisor;
+}
+
+/* Parts of all groups of a batch, whose heads are lines of blocks of queries; and parts of each line. */
+static int64_t lines_of(const weft_tiling *t) {
+    const weft_attention *p = &t->problem->attention;
+    return p->kv_heads * weft_attention_head_parts(p, t->schedule->split);
+}
+
+static int64_t line_parts_of(const weft_tiling *t) {
+    return weft_larger(t->schedule->split, 1) / weft_attention_head_parts(&t->problem->attention, t->schedule->split);
 }
 
 static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
@@ -86,7 +102,8 @@ static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
         weft_reach_set_band(reach, weft_attention_band(p), weft_attention_sequences(p), 1);
         reach->blocks = weft_attention_blocks(p); /* lists are of queries: tiles of keys visit what the band shows */
     }
-    *tiles = (weft_grid){p->batch, parts_of(t), weft_reach_tiles(reach)};
+    weft_reach_set_parts(reach, line_parts_of(t));
+    *tiles = (weft_grid){p->batch, lines_of(t) * reach->parts, weft_reach_tiles(reach)};
 }
 
 /* Two forms of the kernel. With adds, a tile reads blocks of Q and dO, with a log-sum-exp and a delta for each query, and
@@ -94,7 +111,7 @@ static void lay_out(const weft_tiling *t, weft_grid *tiles, weft_reach *reach) {
  * own number, for one head of the group after the other, and reads blocks of K and V, which are as long as those of
  * queries before. Products are computed again: seven in all, not five. */
 static int64_t group_of(const weft_tiling *t) {
-    return t->problem->attention.heads / parts_of(t);
+    return t->problem->attention.heads / lines_of(t);
 }
 
 /* Q and dO of some queries of one head, and two numbers of fp32 for each. */
@@ -147,7 +164,7 @@ static const char *refused(const weft_tiling *t) {
 static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector, weft_pieces *to) {
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
-    const int64_t lines = p->batch * parts_of(t), group = group_of(t);
+    const int64_t lines = p->batch * lines_of(t), group = group_of(t);
     *to = (weft_pieces){
         .refused = refused(t),
         .sections = 2,
@@ -168,7 +185,8 @@ static void pieces(const weft_tiling *t, const weft_reach *reach, int64_t sector
     }
     queries *= vary ? 1 : p->batch;
     to->distinct = (uint64_t)(p->heads * queries + p->batch * p->kv_heads * keys);
-    to->written = (uint64_t)(lines * (out_times(s) * keys + (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
+    to->written = (uint64_t)(lines * (out_times(s) * line_parts_of(t) * keys +
+                                      (t->dq_pass ? group * dq_sectors(p, p->seq, sector) : 0)));
 }
 
 /* A pass for dQ of one head: a block of queries, and all keys. */
@@ -176,7 +194,7 @@ static void dq_reads(const weft_tiling *t, const weft_visit *visit, int64_t sect
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     const int64_t left = p->seq - visit->tile.block * s->tile_n, queries = left < s->tile_n ? left : s->tile_n;
-    to->stream[0].line += p->batch * parts_of(t);
+    to->stream[0].line += p->batch * lines_of(t);
     to->stream[0].sectors = key_sectors(p, s->tile_m, sector);
     to->stream[0].at_end = key_sectors(p, (p->kv_seq - 1) % s->tile_m + 1, sector);
     to->first_sectors = query_sectors(p, queries, sector);
@@ -190,7 +208,7 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
     const weft_attention *p = &t->problem->attention;
     const weft_schedule *s = t->schedule;
     to->streams = 1;
-    to->stream[0].line = visit->tile.batch * parts_of(t) + visit->tile.head;
+    to->stream[0].line = visit->tile.batch * lines_of(t) + visit->tile.head / line_parts_of(t);
     to->stream[0].shared = 1;
     to->reads_out = 0;
     to->dtype = p->dtype;
@@ -204,7 +222,7 @@ static void reads(const weft_tiling *t, const weft_reach *reach, const weft_visi
     to->stream[0].sectors = group * query_sectors(p, s->tile_m, sector);
     to->stream[0].at_end = group * query_sectors(p, last, sector);
     if (!t->dq_pass) {
-        to->sums.line = to->stream[0].line + p->batch * parts_of(t);
+        to->sums.line = to->stream[0].line + p->batch * lines_of(t);
         to->sums.sectors = group * sum_sectors(p, s->tile_m, sector);
         to->sums.at_end = group * sum_sectors(p, last, sector);
     }
@@ -254,7 +272,7 @@ const weft_operation_row weft_operation_attention_backward = {
     .flops = flops,
     .buffers = buffers,
     .refused_sweep = refused_sweep,
-    .splits_heads = 1,
+    .splits_into_tiles = 1,
     .sides = sides,
     .choose = weft_attention_choose,
     .lay_out = lay_out,

@@ -165,8 +165,8 @@ typedef struct weft_operation_row {
     /* 1: clusters may reach over the edge of the grid, where the kernels do that. */
     int clusters_reach_over;
 
-    /* 1: a schedule's split cuts the heads that share keys into parts with tiles of their own, and no CTAs share a tile. */
-    int splits_heads;
+    /* 1: a schedule's split cuts the steps of a tile into parts with tiles of their own, and no CTAs share a tile. */
+    int splits_into_tiles;
 
     /* A line for people ("attention  batch 1, ..."), and a title for a page. As snprintf. */
     int (*text)(const weft_problem *problem, char *text, size_t size);

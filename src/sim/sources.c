@@ -346,7 +346,7 @@ uint64_t weft_simulate_steps(const weft_plan *plan) {
     const weft_walk *walk = &plan->walk;
     const int alike = !weft_reach_has_band(&walk->reach); /* all batches */
     const int64_t batches = walk->order.grid.batch, rows = walk->order.grid.rows;
-    const int64_t heads = walk->reach.blocks.head_stride > 0 ? rows : 1; /* that differ */
+    const int64_t heads = walk->reach.blocks.head_stride > 0 ? rows : weft_larger(walk->reach.parts, 1); /* that differ */
     uint64_t steps = 0;
     for (int64_t line = 0; line < (alike ? 1 : batches) * heads; line++) {
         for (int64_t col = 0; col < walk->cols; col += walk->cluster_cols) {

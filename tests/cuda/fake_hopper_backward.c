@@ -2,7 +2,7 @@
  * parameters and nothing else. The first launch counts adds from 0, the second counts those of every block of queries as
  * the walk's tiles take their turns, and the third stores dQ where all have been. Wide, the third has a walk of its own,
  * and stores the gradient of a bias, which is the second's otherwise.
- * Where groups are split, the second leaves a word for each tile of a part, and the fourth stores dK and dV where all have
+ * Where tiles are split, the second leaves a word for each tile of a part, and the fourth stores dK and dV where all have
  * been. */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ typedef struct job {
     void *grad_q, *grad_k, *grad_v;
     float *grad_sinks, *grad_bias;
     int is_wide, has_queries; /* wide: no adds are counted; and its last launch has tiles of queries */
-    int64_t parts;            /* numbers of a tile in the workspace, where groups are split */
+    int64_t parts;            /* numbers of a tile in the workspace, where tiles are split */
 } job;
 
 /* Whether an axis of a tensor is so many elements apart; of one that has a single element nobody asks. */
@@ -129,7 +129,9 @@ static int describe(job *j, const char *kernel) {
         return 0;
     }
     j->parts = keys * (depth + (read == 3 ? depth_v : depth));
-    if (p->splits < 1 || p->group * p->splits * k->length[2] != p->heads ||
+    if (p->splits < 1 || p->line_parts < 1 || p->splits % p->line_parts != 0 || p->kv_heads != k->length[2] ||
+        p->group * (p->splits / p->line_parts) * p->kv_heads != p->heads ||
+        (!j->has_queries && weft_larger(p->walk.reach.parts, 1) != p->line_parts) ||
         p->walk.order.grid.rows != (j->has_queries ? p->heads : k->length[2] * p->splits)) {
         return 0;
     }
@@ -217,7 +219,7 @@ static void store_keys(const job *j, int64_t batch, int64_t head, weft_rows rows
     }
 }
 
-/* Where groups are split: the place of a tile of a part, `head`, in the workspace. */
+/* Where tiles are split: the place of a tile of a part, `head`, in the workspace. */
 static float *part_at(const job *j, int64_t batch, int64_t head, int64_t number) {
     const weft_walk *walk = &j->p->walk;
     return j->p->parts + ((batch * walk->order.grid.rows + head) * walk->cols + number) * j->parts;
@@ -247,7 +249,7 @@ static int run_tiles(const job *j, unsigned grid) {
                     const int64_t at = weft_turn_at(walk, visit.tile, 0, step);
                     ok &= at >= 0 && at < walk->cols;
                     for (int64_t h = 0; h < group; h++) {
-                        j->p->adds[(batch * p->heads + head * group + h) * j->p->blocks + step]++;
+                        j->p->adds[(batch * p->heads + head / j->p->line_parts * group + h) * j->p->blocks + step]++;
                     }
                 }
             }

@@ -74,8 +74,9 @@ static weft_schedule draw_schedule(uint64_t *random, const weft_attention *p) {
     s.domains = random_between(random, 0, 2);
     s.dispatch = (int32_t)random_between(random, 0, WEFT_DISPATCHES);
     s.workers = random_between(random, 0, 1) ? 0 : random_between(random, 1, 8);
-    const int64_t group = p->heads / p->kv_heads; /* into its heads, into halves, or as is chosen */
-    s.split = random_between(random, 0, 1) ? group : group % 2 == 0 && random_between(random, 0, 1) ? 2 : 0;
+    const int64_t group = p->heads / p->kv_heads; /* into its heads, into any number of parts, or as is chosen */
+    const int64_t splits[] = {group, 2 * group, random_between(random, 1, 9), 0};
+    s.split = splits[random_between(random, 0, 3)];
     return s;
 }
 
@@ -116,8 +117,8 @@ static void few_keys(void) {
 
 /* Workers that are given tiles as they come, since lengths are not known: the fifth tile of eight, the shortest of those
  * that five workers begin with, is done first, and waits for the adds of the sixth. Who took that one while the fifth still
- * waits would wait for ever. keys: of a tile. */
-static void few_workers(int32_t keys, int64_t dim) {
+ * waits would wait for ever; and who waits for a part of a tile that comes later. keys: of a tile. */
+static void few_workers(int32_t keys, int64_t dim, int64_t split) {
     uint64_t random = random_seed(246);
     const int32_t used[] = {8 * keys};
     static drawn_lengths lengths;
@@ -129,6 +130,7 @@ static void few_workers(int32_t keys, int64_t dim) {
     s.sweep = WEFT_SWEEP_CLIMB;
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
     s.workers = 5;
+    s.split = split;
     gradients x = gradients_new(&p, &lengths, 0, 1, &random);
     gradients_run(&x, &s, "hopper_backward", 0);
     gradients_free(&x);
@@ -157,12 +159,12 @@ static int sides(int64_t most) {
     return placed;
 }
 
-/* Groups of six heads, whole and in parts, of all head dims and forms: dK and dV of the parts are added, and the same bits
- * come in every run. */
+/* Groups of six heads, whole and in parts of heads, of queries and of both, of all head dims and forms: dK and dV of the
+ * parts are added, and the same bits come in every run. Some parts of 64 have no queries. */
 static void splits(int64_t most) {
     uint64_t random = random_seed(249);
     static const int64_t dims[][2] = {{64, 64}, {128, 128}, {72, 40}, {192, 128}, {192, 192}, {256, 256}};
-    static const int64_t parts[] = {6, 3, 2, 1};
+    static const int64_t parts[] = {6, 5, 3, 4, 2, 12, 1, 64};
     static drawn_lengths none;
     for (int i = 0; i < 18; i++) {
         const int64_t *d = dims[i % 6];
@@ -171,8 +173,8 @@ static void splits(int64_t most) {
         weft_schedule s = WEFT_SCHEDULE_INIT;
         p.head_dim_v = d[1];
         p.extras = i < 6 ? 0 : i < 12 ? WEFT_BIAS : WEFT_SINKS | WEFT_ALIBI; /* plain, full, general */
-        s.split = parts[i % 4];
-        s.dispatch = i % 4 ? i % 4 : WEFT_DISPATCH_CHOOSE;
+        s.split = parts[i % 8];
+        s.dispatch = i / 2 % 4;
         if (!is_there(&p, "hopper_backward", variants, sizeof variants / sizeof *variants)) {
             continue;
         }
@@ -373,8 +375,9 @@ int main(int argc, char **argv) {
     extremes(most, 64, "hopper_backward");
     extremes(most, 256, "hopper_backward");
     few_keys();
-    few_workers(128, 64);
-    few_workers(64, 192);
+    few_workers(128, 64, 0);
+    few_workers(128, 64, 3);
+    few_workers(64, 192, 0);
     const int placed = sides(most);
     splits(most);
     wide_full(most);

@@ -2,6 +2,8 @@
  * and nothing else; who takes turns; what is refused. */
 #include "fake_images.h"
 
+#include <weft/sim.h>
+
 #include "backward_trial.h"
 #include "cuda/sm90/backward/params.h"
 
@@ -46,7 +48,8 @@ static void parameters(void **state) {
         p.seq = random_between(&random, 1, 100);
         p.kv_seq = random_between(&random, 1, 280);
         p.heads = p.kv_heads * (1 + round % 4);
-        s.split = random_between(&random, 0, 1) ? p.heads / p.kv_heads : p.heads / p.kv_heads == 4 ? 2 : 0;
+        const int64_t parts[] = {p.heads / p.kv_heads, random_between(&random, 1, 9), 0};
+        s.split = parts[random_between(&random, 0, 2)];
         static const int64_t dims[][2] = {{8, 8}, {72, 72}, {72, 40}, {8, 8}, {192, 192}, {8, 8}, {192, 128}, {8, 8}};
         const int64_t *drawn = dims[round % 8];
         p.head_dim = drawn[0];
@@ -109,33 +112,44 @@ static void launches(void **state) {
     nothing_left();
 }
 
-/* Groups of heads are split where there are few tiles for the 12 SMs, or unlike ones; not where there are plenty, nor where
- * a split is given. */
+/* Tiles are split where there are few of them for the 12 SMs, or unlike ones; not where there are plenty, nor where a split
+ * is given. Heads that share keys come first, then lines of queries. */
 static void splits(void **state) {
     (void)state;
     const struct {
         int64_t batch, heads, kv_heads, seq, given;
         weft_mask mask;
-        int64_t expected;
+        int64_t expected, kv_seq; /* 0: as seq */
     } rows[] = {
-        {1, 8, 8, 256, 0, WEFT_MASK_NONE, 1},     /* heads share no keys */
-        {12, 8, 1, 4096, 0, WEFT_MASK_NONE, 1},   /* 384 tiles */
-        {12, 8, 1, 4096, 0, WEFT_MASK_CAUSAL, 2}, /* under a mask a tile has four heads at most */
-        {2, 4, 2, 1024, 0, WEFT_MASK_CAUSAL, 1},  /* or as many as there are, */
-        {1, 4, 1, 1536, 0, WEFT_MASK_CAUSAL, 2},  /* but for few blocks of queries */
-        {1, 12, 2, 8192, 0, WEFT_MASK_NONE, 1},   /* 128 tiles, plenty */
-        {1, 16, 1, 4096, 0, WEFT_MASK_NONE, 4},   /* 32 tiles take 3 turns of 12 workers, 128 quarters 11 */
-        {3, 8, 2, 256, 0, WEFT_MASK_NONE, 1},     /* as many tiles as workers */
-        {1, 12, 1, 512, 0, WEFT_MASK_NONE, 3},    /* four tiles for twelve workers */
-        {6, 16, 1, 256, 0, WEFT_MASK_CAUSAL, 4},  /* as many as workers, every other half as long */
-        {1, 12, 1, 512, 1, WEFT_MASK_NONE, 1},    {1, 12, 1, 512, 12, WEFT_MASK_NONE, 12},
+        {1, 8, 8, 256, 0, WEFT_MASK_NONE, 1, 0},     /* 16 short tiles: parts would cost more than they save */
+        {1, 1, 1, 768, 0, WEFT_MASK_NONE, 2, 0},     /* six of twelve steps for twelve workers */
+        {1, 1, 1, 1024, 0, WEFT_MASK_NONE, 1, 0},    /* eight of sixteen: two turns of half of it, and costs */
+        {1, 1, 1, 1536, 0, WEFT_MASK_CAUSAL, 1, 0},  /* their adds to a block take as long as they do */
+        {1, 1, 1, 8192, 0, WEFT_MASK_NONE, 3, 512},  /* four long ones: heads share no keys, so lines of queries */
+        {1, 2, 1, 8192, 0, WEFT_MASK_NONE, 6, 512},  /* heads, and lines of each */
+        {1, 3, 1, 8192, 0, WEFT_MASK_NONE, 3, 512},  /* heads are enough */
+        {1, 1, 1, 8192, 1, WEFT_MASK_NONE, 1, 512},  /* none is wanted, */
+        {1, 1, 1, 8192, 7, WEFT_MASK_NONE, 7, 512},  /* or any number of parts */
+        {1, 6, 1, 1024, 4, WEFT_MASK_NONE, 4, 0},    /* of halves of heads and lines */
+        {12, 8, 1, 4096, 0, WEFT_MASK_NONE, 1, 0},   /* 384 tiles */
+        {12, 8, 1, 4096, 0, WEFT_MASK_CAUSAL, 2, 0}, /* under a mask a tile has four heads at most */
+        {2, 4, 2, 1024, 0, WEFT_MASK_CAUSAL, 1, 0},  /* or as many as there are, */
+        {1, 4, 1, 1536, 0, WEFT_MASK_CAUSAL, 2, 0},  /* but for few blocks of queries */
+        {1, 12, 2, 8192, 0, WEFT_MASK_NONE, 1, 0},   /* 128 tiles, plenty */
+        {1, 16, 1, 4096, 0, WEFT_MASK_NONE, 4, 0},   /* 32 tiles take 3 turns of 12 workers, 128 quarters 11 */
+        {3, 8, 2, 256, 0, WEFT_MASK_NONE, 1, 0},     /* as many tiles as workers */
+        {1, 12, 1, 512, 0, WEFT_MASK_NONE, 3, 0},    /* four tiles for twelve workers */
+        {6, 16, 1, 256, 0, WEFT_MASK_CAUSAL, 4, 0},  /* as many as workers, every other half as long */
+        {1, 12, 1, 512, 1, WEFT_MASK_NONE, 1, 0},    /* given */
+        {1, 12, 1, 512, 12, WEFT_MASK_NONE, 12, 0},
     };
     const weft_device device = gpu();
     weft_plan *plan;
     open_fake();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const weft_attention p = plain_backward(rows[i].batch, rows[i].heads, rows[i].kv_heads, rows[i].seq, rows[i].seq,
-                                                128, WEFT_BF16, rows[i].mask);
+        const weft_attention p =
+            plain_backward(rows[i].batch, rows[i].heads, rows[i].kv_heads, rows[i].seq,
+                           rows[i].kv_seq ? rows[i].kv_seq : rows[i].seq, 128, WEFT_BF16, rows[i].mask);
         weft_schedule s = WEFT_SCHEDULE_INIT;
         s.split = rows[i].given;
         assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
@@ -146,10 +160,64 @@ static void splits(void **state) {
             fail_msg("row %zu: split %d", i, (int)split);
         }
         assert_int_equal(plan->walk.order.grid.rows, rows[i].kv_heads * split);
+        int64_t heads = weft_smaller(split, rows[i].heads / rows[i].kv_heads); /* the largest divisor of both */
+        while (split % heads != 0 || rows[i].heads / rows[i].kv_heads % heads != 0) {
+            heads--;
+        }
+        assert_int_equal(plan->walk.reach.parts, split / heads);
         assert_int_equal(c->pass_count, split > 1 ? 4 : 3);
         assert_int_equal(weft_plan_workspace(plan), 4 * blocks * (64 * 128 + 2 * 64 + 1) +
                                                         2 * blocks * (size_t)plan->walk.cols +
                                                         (split > 1 ? 4 * (size_t)(tiles * split) * 128 * 256 : 0));
+        weft_plan_destroy(plan);
+    }
+    nothing_left();
+}
+
+/* Where lengths come with the data, no lines are cut but where that is asked for. */
+static void unknown_lengths(void **state) {
+    (void)state;
+    const weft_device device = gpu();
+    weft_attention p = plain_backward(1, 2, 1, 1024, 1024, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
+    weft_schedule s = WEFT_SCHEDULE_INIT;
+    weft_plan *plan;
+    open_fake();
+    p.extras = WEFT_KV_USED;
+    assert_int_equal(plan_on(&plan, &p, NULL, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan->walk.reach.parts, 1);
+    weft_plan_destroy(plan);
+    s.split = 6;
+    assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, NULL), WEFT_OK);
+    assert_int_equal(plan->walk.reach.parts, 3);
+    weft_plan_destroy(plan);
+    nothing_left();
+}
+
+/* The simulator goes through as many steps and adds, whatever the split; and eight tiles in three parts end earlier on
+ * twelve SMs. */
+static void simulated(void **state) {
+    (void)state;
+    const weft_device device = gpu();
+    const weft_attention p = plain_backward(1, 2, 2, 512, 512, 128, WEFT_BF16, WEFT_MASK_CAUSAL);
+    weft_simulation whole = WEFT_SIMULATION_INIT;
+    weft_profile profile = WEFT_PROFILE_INIT;
+    weft_simulate_options o = WEFT_SIMULATE_INIT;
+    weft_message message = {""};
+    open_fake();
+    assert_int_equal(weft_profile_load(&profile, "hopper-backward", &message), WEFT_OK);
+    o.profile = &profile;
+    for (int64_t split = 1; split <= 9; split += 2) {
+        weft_schedule s = WEFT_SCHEDULE_INIT;
+        weft_simulation now = WEFT_SIMULATION_INIT;
+        weft_plan *plan;
+        s.split = split;
+        assert_int_equal(plan_on(&plan, &p, &s, NULL, &device, &message), WEFT_OK);
+        assert_int_equal(weft_simulate_steps(plan), 2 * (8 + 6 + 4 + 2));
+        if (weft_simulate(plan, &o, split == 1 ? &whole : &now, NULL, &message) != WEFT_OK) {
+            fail_msg("%s", message.text);
+        }
+        assert_true(split == 1 || now.total.added == whole.total.added);
+        assert_true(split != 3 || now.seconds < whole.seconds);
         weft_plan_destroy(plan);
     }
     nothing_left();
@@ -401,9 +469,6 @@ static void refusals(void **state) {
     p.kv_seq = INT64_C(1) << 23;
     is_refused(&p, NULL, "it takes up to 65535 blocks of 128 keys");
     p = problem();
-    s.split = 3;
-    is_refused(&p, &s, "split 3 does not divide the 2 heads that share keys");
-    s.split = 0;
     s.tile_m = s.tile_n = 64;
     is_refused(&p, &s, "it has no tiles of 64x64");
     nothing_left();
@@ -411,9 +476,10 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(launches), cmocka_unit_test(splits),
-        cmocka_unit_test(forms),      cmocka_unit_test(blocks),   cmocka_unit_test(depths),
-        cmocka_unit_test(orders),     cmocka_unit_test(sides),    cmocka_unit_test(refusals),
+        cmocka_unit_test(parameters),      cmocka_unit_test(launches),  cmocka_unit_test(splits),
+        cmocka_unit_test(forms),           cmocka_unit_test(blocks),    cmocka_unit_test(depths),
+        cmocka_unit_test(orders),          cmocka_unit_test(sides),     cmocka_unit_test(refusals),
+        cmocka_unit_test(unknown_lengths), cmocka_unit_test(simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,11 +129,13 @@ static void check_walks(uint64_t *random, unsigned long long *device, unsigned l
 static void check_turns(uint64_t *random, unsigned long long *device, unsigned long long *host) {
     for (int i = 0; i < 120; i++) {
         const weft_sweep sweep = (weft_sweep)(1 + i % WEFT_SWEEPS);
-        const weft_grid tiles = {1, random_between(random, 1, 20), random_between(random, 1, 80)};
+        const int64_t parts = random_between(random, 1, 3); /* of a tile */
+        const weft_grid tiles = {1, parts * random_between(random, 1, 20), random_between(random, 1, 80)};
         const int64_t keys = tiles.cols * 64, queries = random_between(random, 1, 5000);
         const weft_slice slices[] = {weft_slice_full(queries, keys), weft_slice_causal(queries, keys, keys - queries),
                                      weft_slice_band(queries, keys, -900, 100)};
-        const weft_reach reach = weft_reach_make(keys, queries, 64, 80, weft_slice_transpose(&slices[i / 6 % 3]));
+        weft_reach reach = weft_reach_make(keys, queries, 64, 80, weft_slice_transpose(&slices[i / 6 % 3]));
+        weft_reach_set_parts(&reach, parts);
         weft_order order;
         weft_walk walk;
         weft_order_init(&order, i % 2 ? WEFT_ORDER_HEAD_FIRST : WEFT_ORDER_REVERSE, weft_walk_positions(tiles, sweep, 1, 1),

@@ -50,7 +50,26 @@ static void destroy(weft_plan *plan, weft_timetable *table) {
     weft_plan_destroy(plan);
 }
 
-/* A plan for it with any order and any sweep that it takes. */
+/* Rows of the grid that have parts of the same tiles. */
+static int64_t parts_of(const weft_walk *walk) {
+    return weft_larger(walk->reach.parts, 1);
+}
+
+/* Cuts the tiles of a plan into parts, as plans for a GPU may have them. */
+static void cut_tiles(weft_plan *plan, int64_t parts) {
+    const weft_schedule *s = &plan->schedule;
+    const weft_walk *walk = &plan->walk;
+    const weft_grid tiles = {walk->order.grid.batch, walk->order.grid.rows * parts, walk->cols};
+    weft_reach reach = walk->reach;
+    weft_order order;
+    weft_reach_set_parts(&reach, parts);
+    assert_true(weft_order_init(&order, (weft_order_kind)s->order, weft_walk_positions(tiles, (weft_sweep)s->sweep, 1, 1),
+                                s->group * parts, s->axis, s->domains));
+    assert_true(weft_walk_init(&plan->walk, &order, tiles, (weft_sweep)s->sweep, (weft_dispatch)s->dispatch, 1, 1,
+                               s->workers, reach));
+}
+
+/* A plan for it with any order and any sweep that it takes, and tiles in any number of parts. */
 static weft_plan *random_plan(uint64_t *random, const weft_attention *p, weft_timetable *table) {
     static const int32_t orders[] = {WEFT_ORDER_HEAD_FIRST, WEFT_ORDER_BLOCK_FIRST,         WEFT_ORDER_REVERSE,
                                      WEFT_ORDER_CUSTOM,     WEFT_ORDER_HEAD_FIRST_SWIZZLED, WEFT_ORDER_LONGEST_FIRST,
@@ -73,6 +92,9 @@ static weft_plan *random_plan(uint64_t *random, const weft_attention *p, weft_ti
     } while (weft_sweep_folds(s.sweep) && (!causal || p->sequences > 0));
     if (plan_for(&plan, p, &s, &machine, &message) != WEFT_OK) {
         fail_msg("%s", message.text);
+    }
+    if (s.order != WEFT_ORDER_CUSTOM && random_between(random, 0, 1)) {
+        cut_tiles(plan, random_between(random, 1, random_between(random, 0, 3) ? 5 : 30));
     }
     const int varied = weft_reach_has_band(&plan->walk.reach) && weft_sequences_vary(&plan->walk.reach.sequences);
     if (take_turns(plan, !varied && random_between(random, 0, 3), table, &message) != WEFT_OK) {
@@ -99,13 +121,15 @@ static int64_t steps_of(const weft_walk *walk) {
     return weft_ceil_divide(walk->reach.columns, walk->reach.tile_columns);
 }
 
-/* In every query block of every head the turns are 0, 1, ... without a gap. */
+/* In every query block of every head the turns are 0, 1, ... without a gap. A column of tiles comes by once: one part of
+ * it.
+ */
 static void every_turn_once(void **state) {
     (void)state;
     uint64_t random = random_seed(91);
     for (int round = 0; random_round(&random, &round, 1500); round++) {
         static int64_t counts[MOST_LINES][MOST_STEPS];
-        static uint64_t taken[MOST_LINES][MOST_STEPS];
+        static uint64_t taken[MOST_LINES][MOST_STEPS], met[MOST_LINES][MOST_STEPS];
         drawn_lengths lengths;
         weft_timetable table;
         const weft_attention p = random_problem(&random, &lengths);
@@ -114,6 +138,7 @@ static void every_turn_once(void **state) {
         const int64_t steps = steps_of(walk), member = random_between(&random, 0, p.heads / p.kv_heads - 1);
         memset(counts, 0, sizeof counts);
         memset(taken, 0, sizeof taken);
+        memset(met, 0, sizeof met);
         for (int64_t i = 0; i < walk->order.count * walk->visits; i++) {
             weft_visit v;
             const int64_t position = i / walk->visits;
@@ -121,20 +146,23 @@ static void every_turn_once(void **state) {
                 continue;
             }
             check_ring(&v);
-            const int64_t line = v.tile.batch * walk->order.grid.rows + v.tile.row;
+            const int64_t line = (v.tile.batch * walk->order.grid.rows + v.tile.row) / parts_of(walk);
             for (int64_t k = 0, step = v.first; k < v.steps; k++, step = weft_visit_next(&v, step)) {
                 const int64_t at = weft_turn_at(walk, v.tile, member, step);
                 assert_in_range(at, 0, MOST_COLS - 1);
                 assert_false(taken[line][step] >> at & 1);
                 taken[line][step] |= UINT64_C(1) << at;
+                assert_false(met[line][step] >> v.tile.col & 1);
+                met[line][step] |= UINT64_C(1) << v.tile.col;
                 counts[line][step]++;
             }
         }
-        for (int64_t line = 0; line < walk->order.grid.batch * walk->order.grid.rows; line++) {
+        const int64_t lines = walk->order.grid.rows / parts_of(walk);
+        for (int64_t line = 0; line < walk->order.grid.batch * lines; line++) {
             for (int64_t step = 0; step < steps; step++) {
                 const int64_t count = counts[line][step];
                 assert_int_equal(taken[line][step], (UINT64_C(1) << count) - 1);
-                assert_int_equal(weft_turns_count(walk, line / walk->order.grid.rows, step), count);
+                assert_int_equal(weft_turns_count(walk, line / lines, step), count);
             }
         }
         destroy(plan, &table);
@@ -161,7 +189,7 @@ static void take_visit(const weft_walk *walk, waiter *w) {
 
 /* The number of the sums that a worker is about to add to. */
 static int64_t sums_of(const weft_walk *walk, int64_t members, const waiter *w) {
-    const int64_t line = w->visit.tile.batch * walk->order.grid.rows + w->visit.tile.row;
+    const int64_t line = (w->visit.tile.batch * walk->order.grid.rows + w->visit.tile.row) / parts_of(walk);
     return (line * members + w->member) * steps_of(walk) + w->step;
 }
 
@@ -188,7 +216,7 @@ static int try_step(const weft_walk *walk, int64_t members, waiter *w, int64_t *
  * on. */
 static int64_t rounds_of(const weft_walk *walk, int64_t members, uint64_t *random) {
     const int64_t steps = steps_of(walk);
-    const int64_t all = walk->order.grid.batch * walk->order.grid.rows * members * steps;
+    const int64_t lines = walk->order.grid.rows / parts_of(walk), all = walk->order.grid.batch * lines * members * steps;
     static waiter workers[MOST_WORKERS];
     int64_t *adds = calloc((size_t)all, sizeof *adds), *before = calloc((size_t)all, sizeof *before);
     uint64_t counter = 0;
@@ -219,7 +247,7 @@ static int64_t rounds_of(const weft_walk *walk, int64_t members, uint64_t *rando
         rounds++;
     }
     for (int64_t i = 0; i < all; i++) {
-        const int64_t batch = i / steps / members / walk->order.grid.rows;
+        const int64_t batch = i / steps / members / lines;
         assert_int_equal(adds[i], weft_turns_count(walk, batch, i % steps));
     }
     free(adds);
@@ -242,9 +270,9 @@ static void nobody_waits_for_ever(void **state) {
     }
 }
 
-/* Rounds in step, of dynamic dispatch: `blocks` blocks of keys and `steps` of queries. */
-static int64_t rounds_in_step(int32_t sweep, int32_t order, weft_mask mask, int64_t heads, int64_t members, int64_t blocks,
-                              int64_t steps, int64_t workers) {
+/* Rounds in step, of dynamic dispatch: `blocks` blocks of keys and `steps` of queries, tiles in `parts`. */
+static int64_t rounds_in_parts(int32_t sweep, int32_t order, weft_mask mask, int64_t heads, int64_t members, int64_t blocks,
+                               int64_t steps, int64_t workers, int64_t parts) {
     weft_attention p = WEFT_ATTENTION_INIT;
     weft_schedule s = WEFT_SCHEDULE_INIT;
     weft_machine machine = WEFT_MACHINE_INIT;
@@ -263,11 +291,20 @@ static int64_t rounds_in_step(int32_t sweep, int32_t order, weft_mask mask, int6
     s.sweep = sweep;
     s.dispatch = WEFT_DISPATCH_DYNAMIC;
     s.workers = workers;
+    s.group = parts > 1 ? heads : 0; /* all of them at a time */
     assert_int_equal(plan_for(&plan, &p, &s, &machine, NULL), WEFT_OK);
+    if (parts > 1) {
+        cut_tiles(plan, parts);
+    }
     assert_int_equal(take_turns(plan, 1, &table, NULL), WEFT_OK);
     const int64_t rounds = rounds_of(&plan->walk, members, NULL);
     destroy(plan, &table);
     return rounds;
+}
+
+static int64_t rounds_in_step(int32_t sweep, int32_t order, weft_mask mask, int64_t heads, int64_t members, int64_t blocks,
+                              int64_t steps, int64_t workers) {
+    return rounds_in_parts(sweep, order, mask, heads, members, blocks, steps, workers, 1);
 }
 
 /* What timetables are for: with every step as long as any other hardly anybody waits, whatever the order, if tiles may
@@ -291,6 +328,19 @@ static void tiles_on_time_do_not_wait(void **state) {
     assert_int_equal(rounds_in_step(WEFT_SWEEP_SHIFT, WEFT_ORDER_HEAD_FIRST, WEFT_MASK_NONE, 1, 1, N, N, N), N);
     assert_int_equal(rounds_in_step(WEFT_SWEEP_SHIFT_CAUSAL, WEFT_ORDER_HEAD_FIRST, WEFT_MASK_CAUSAL, 1, 1, N, N, N / 2),
                      N + 1);
+}
+
+/* What parts are for: 32 tiles of 64 steps for 64 workers take half as long in halves, though all of a head's tiles add to
+ * the same sums; and the longest of 64 tiles under a causal mask are no longer all that is waited for. But a block of
+ * queries has the adds of its 16 tiles one after the other, in any number of parts. */
+static void parts_fill_idle_workers(void **state) {
+    (void)state;
+    const int32_t shift = WEFT_SWEEP_SHIFT, first = WEFT_ORDER_LONGEST_FIRST;
+    assert_int_equal(rounds_in_parts(shift, first, WEFT_MASK_NONE, 2, 1, 16, 64, 64, 1), 64);
+    assert_in_range(rounds_in_parts(shift, first, WEFT_MASK_NONE, 2, 1, 16, 64, 64, 2), 32, 36);
+    assert_int_equal(rounds_in_parts(shift, first, WEFT_MASK_CAUSAL, 4, 1, 16, 64, 64, 1), 64);
+    assert_in_range(rounds_in_parts(shift, first, WEFT_MASK_CAUSAL, 4, 1, 16, 64, 64, 2), 35, 50);
+    assert_in_range(rounds_in_parts(shift, first, WEFT_MASK_NONE, 1, 1, 16, 16, 64, 4), 16, 32);
 }
 
 /* Under dynamic dispatch, too, a worker has the positions of one domain where the order has domains. */
@@ -345,8 +395,8 @@ static void others_take_no_turns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_turn_once),           cmocka_unit_test(nobody_waits_for_ever),
-        cmocka_unit_test(tiles_on_time_do_not_wait), cmocka_unit_test(domains_are_kept),
-        cmocka_unit_test(others_take_no_turns),
+        cmocka_unit_test(tiles_on_time_do_not_wait), cmocka_unit_test(parts_fill_idle_workers),
+        cmocka_unit_test(domains_are_kept),          cmocka_unit_test(others_take_no_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

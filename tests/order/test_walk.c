@@ -7,6 +7,7 @@
 
 #include "order/deal.h"
 #include "order/first.h"
+#include "weft/order/turns.h"
 
 enum { MAX_TILES = 4096, MAX_WORKERS = 64 };
 
@@ -233,6 +234,72 @@ static void workers_by_side(void **state) {
     }
 }
 
+/* Parts of a tile share its steps: each step has one of them, the one that weft_turns_row() names, and they are as long as
+ * each other but for a step. Those that need no mask are the same ones. */
+static void parts_share_the_steps(void **state) {
+    (void)state;
+    uint64_t random = random_seed(23);
+    for (int round = 0; random_round(&random, &round, 400); round++) {
+        const weft_sweep sweep = (weft_sweep)(1 + round % WEFT_SWEEPS);
+        const int64_t parts = random_between(&random, 1, random_between(&random, 0, 3) ? 6 : 70);
+        const int64_t rows = random_between(&random, 1, 60), columns = random_between(&random, 1, 60);
+        const int64_t tile_rows = random_between(&random, 1, 9), high = random_between(&random, -70, 70);
+        const weft_slice slices[] = {weft_slice_full(rows, columns), weft_slice_causal(rows, columns, high),
+                                     weft_slice_band(rows, columns, high - random_between(&random, -1, 40), high)};
+        weft_reach reach =
+            weft_reach_make(rows, columns, tile_rows, random_between(&random, 1, 5), slices[random_between(&random, 0, 2)]);
+        const weft_grid whole = {2, 3, weft_reach_tiles(&reach)}, tiles = {2, 3 * parts, whole.cols};
+        weft_order order;
+        weft_walk walk, uncut;
+        assert_true(
+            weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, weft_walk_positions(whole, sweep, 1, 1), 0, WEFT_AXIS_N, 1));
+        assert_true(weft_walk_init(&uncut, &order, whole, sweep, WEFT_DISPATCH_GRID, 1, 1, 5, reach));
+        weft_reach_set_parts(&reach, parts);
+        assert_true(
+            weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, weft_walk_positions(tiles, sweep, 1, 1), 0, WEFT_AXIS_N, 1));
+        assert_true(weft_walk_init(&walk, &order, tiles, sweep, WEFT_DISPATCH_GRID, 1, 1, 5, reach));
+        static int64_t steps[MAX_TILES], full[MAX_TILES], seen[MAX_TILES][64], row_of[MAX_TILES][64];
+        memset(steps, 0, sizeof steps);
+        memset(full, 0, sizeof full);
+        memset(seen, 0, sizeof seen);
+        for (int64_t i = 0; i < walk.order.count * walk.visits; i++) {
+            weft_visit v;
+            if (!weft_walk_visit(&walk, i / walk.visits, i / walk.visits % 3, (int32_t)(i % walk.visits), &v)) {
+                continue;
+            }
+            const int64_t tile = (v.tile.batch * 3 + v.tile.row / parts) * walk.cols + v.tile.col;
+            for (int64_t k = 0, step = v.first; k < v.steps; k++, step = weft_visit_next(&v, step)) {
+                assert_int_equal(seen[tile][step]++, 0);
+                row_of[tile][step] = v.tile.row;
+                assert_int_equal(weft_turns_row(&walk, v.tile.batch, v.tile.row, v.tile.col, step, reach.kind), v.tile.row);
+            }
+            steps[tile] += v.steps;
+            full[tile] += v.full_end - v.full_begin;
+            assert_true(v.full_begin >= v.full_end ||
+                        (v.full_begin >= weft_smaller(v.edge, v.wrap) && v.full_end <= weft_larger(v.edge, v.wrap) + 1));
+            weft_visit again = v;
+            weft_visit_range(&walk, &again, 0);
+            assert_int_equal(again.steps, v.steps);
+        }
+        for (int64_t i = 0; i < uncut.order.count * uncut.visits; i++) {
+            weft_visit v;
+            if (weft_walk_visit(&uncut, i / uncut.visits, i / uncut.visits % 3, (int32_t)(i % uncut.visits), &v)) {
+                const int64_t tile = (v.tile.batch * 3 + v.tile.row) * walk.cols + v.tile.col;
+                int64_t each[70] = {0};
+                for (int64_t k = 0, step = v.first; k < v.steps; k++, step = weft_visit_next(&v, step)) {
+                    assert_int_equal(seen[tile][step], 1);
+                    each[row_of[tile][step] % parts]++;
+                }
+                assert_int_equal(steps[tile], v.steps);
+                assert_int_equal(full[tile], v.full_end - v.full_begin);
+                for (int64_t part = 0; part < parts; part++) {
+                    assert_in_range(each[part], v.steps / parts, (v.steps + parts - 1) / parts);
+                }
+            }
+        }
+    }
+}
+
 static void bad_walks_are_refused(void **state) {
     (void)state;
     const weft_grid tiles = {1, 4, 4};
@@ -251,11 +318,23 @@ static void bad_walks_are_refused(void **state) {
     const uint32_t first_slice[] = {0, 1, 1, 1, 1}; /* a table has no clusters of several columns */
     weft_reach_set_table(&reach, &reach.slice, first_slice);
     assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 2, 4, reach));
+    /* Parts have whole tiles, and no table and no clusters. */
+    assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, tiles, 0, WEFT_AXIS_N, 1));
+    assert_true(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    weft_reach_set_parts(&reach, 2);
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    reach.first_slice = NULL;
+    assert_true(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    weft_reach_set_parts(&reach, 3);
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 1, 4, reach));
+    weft_reach_set_parts(&reach, 2);
+    assert_true(weft_order_init(&order, WEFT_ORDER_HEAD_FIRST, halves, 0, WEFT_AXIS_N, 1));
+    assert_false(weft_walk_init(&walk, &order, tiles, WEFT_SWEEP_FORWARD, WEFT_DISPATCH_STATIC, 1, 2, 4, reach));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once), cmocka_unit_test(first_tiles),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once),       cmocka_unit_test(first_tiles),
                                        cmocka_unit_test(static_workers_stride), cmocka_unit_test(workers_by_side),
-                                       cmocka_unit_test(bad_walks_are_refused)};
+                                       cmocka_unit_test(parts_share_the_steps), cmocka_unit_test(bad_walks_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

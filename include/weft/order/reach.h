@@ -32,6 +32,9 @@ typedef enum weft_reach_kind {
  * So a tile's sequence is found by bisection, and nobody need count tiles. Or joined: every tile_rows rows are a tile,
  * whatever sequences they are of. That leaves no row of a tile empty, and pays where the keys of neighbouring sequences are
  * few or lie together.
+ *
+ * The steps of a tile of a backward pass may be cut into parts. Each part is a tile of its own: `parts` neighbouring rows
+ * of the grid have the same tiles, and each a range of their steps.
  */
 typedef struct weft_reach {
     int64_t rows, columns; /**< queries and keys (GEMM: n and k) */
@@ -49,6 +52,8 @@ typedef struct weft_reach {
     int32_t joined;              /**< likewise, packed: how rows are cut */
     int32_t turned;              /**< likewise, 1: what would go up through its steps comes down, and the other way round */
     weft_blocks blocks;          /**< likewise */
+    int64_t parts;               /**< backward: parts of a tile's steps; 0 and 1: they are not cut */
+    weft_divisor by_parts;
 } weft_reach;
 
 /** The rows of a tile, and where it is cut from. */
@@ -104,6 +109,12 @@ WEFT_INLINE void weft_reach_set_blocks(weft_reach *reach, weft_blocks blocks) {
         reach->blocks.by_steps = weft_divisor_make((uint64_t)weft_ceil_divide(columns, reach->tile_columns));
         reach->blocks.last = weft_ceil_divide(reach->columns, blocks.columns) - 1;
     }
+}
+
+/** Cuts the steps of every tile into parts, at least 1. The grid has so many times as many rows. */
+WEFT_INLINE void weft_reach_set_parts(weft_reach *reach, int64_t parts) {
+    reach->parts = parts;
+    reach->by_parts = weft_divisor_make((uint64_t)parts);
 }
 
 /** Where the sequences of a packed batch begin among the rows; null: there is none. */

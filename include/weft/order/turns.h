@@ -29,6 +29,29 @@ WEFT_INLINE int32_t weft_coming_at(const weft_coming *tile, int32_t member, int3
     return tile->at + tile->direction * step + (member + late) * tile->steps;
 }
 
+/** Which of the rows with the parts of a tile has a step of it, counted from the first of its `steps`, of which there are
+ * less than 2^31. */
+WEFT_INLINE int64_t weft_walk_row(const weft_walk *walk, int64_t steps, int64_t step) {
+    const uint32_t parts = (uint32_t)walk->reach.parts, each = (uint32_t)steps / parts, more = (uint32_t)steps % parts;
+    const uint32_t at = (uint32_t)step, in_longer = more * (each + 1);
+    return weft_walk_part(walk, at < in_longer ? at / (each + 1) : more + (at - in_longer) / each);
+}
+
+/** The row with the part of a tile column that has a step, which the column reaches: `row`, or another of the rows with the
+ * same tiles. `kind` is as in weft_visit_range_of(). */
+WEFT_INLINE int64_t weft_turns_row(const weft_walk *walk, int64_t batch, int64_t row, int64_t col, int64_t step, int kind) {
+    const weft_reach *reach = &walk->reach;
+    if (reach->parts <= 1) {
+        return row;
+    }
+    weft_visit visit;
+    visit.tile = weft_tile_at(batch, row, col);
+    visit.direction = 1;
+    visit.ranges = 1;
+    weft_visit_range_of(walk, &visit, 0, kind);
+    return weft_divide(row, &reach->by_parts) * reach->parts + weft_walk_row(walk, visit.steps, step - visit.first);
+}
+
 /** Tile columns of one sequence with a key that one of these queries sees, under a band. */
 WEFT_INLINE weft_rows weft_turns_reached(const weft_reach *reach, int64_t number, weft_rows queries) {
     const weft_sequence s = weft_sequence_at(&reach->sequences, number);
@@ -88,15 +111,16 @@ WEFT_INLINE int64_t weft_turns_count(const weft_walk *walk, int64_t batch, int64
 }
 
 /** The turn of a tile at a step that it visits, for the member-th head that shares its keys: how many tiles come by before
- * it. */
+ * it. Of a tile whose steps are cut, one part comes by. */
 WEFT_INLINE int64_t weft_turn_at(const weft_walk *walk, weft_tile tile, int64_t member, int64_t step) {
-    const weft_coming *line = walk->comings + (tile.batch * walk->order.grid.rows + tile.row) * walk->cols;
-    const int32_t mine = weft_coming_at(&line[tile.col], (int32_t)member, (int32_t)step);
+    const weft_coming *batch = walk->comings + tile.batch * walk->order.grid.rows * walk->cols;
+    const int32_t mine = weft_coming_at(&batch[tile.row * walk->cols + tile.col], (int32_t)member, (int32_t)step);
     int64_t sequence = -1, before = 0;
     weft_rows cols = weft_turns_next(&walk->reach, tile.batch, step, &sequence);
     while (cols.begin < cols.end) {
         for (int64_t i = cols.begin; i < cols.end; i++) {
-            before += weft_coming_at(&line[i], (int32_t)member, (int32_t)step) < mine + (i < tile.col);
+            const int64_t row = weft_turns_row(walk, tile.batch, tile.row, i, step, walk->reach.kind);
+            before += weft_coming_at(&batch[row * walk->cols + i], (int32_t)member, (int32_t)step) < mine + (i < tile.col);
         }
         cols = weft_turns_next(&walk->reach, tile.batch, step, &sequence);
     }

@@ -153,8 +153,9 @@ WEFT_INLINE weft_grid weft_walk_positions(weft_grid tiles, weft_sweep sweep, int
  * @param workers  CTAs (or cores) at work at a time; with clusters, whole clusters are counted
  * @param reach    from weft_reach_make()
  * @return 1, or 0 when the order's grid is not that of weft_walk_positions(), a size is below 1, a table of slices or a
- * packed batch meets clusters of several columns, a table of slices a sweep that wraps around, or a block mask clusters;
- * the walk is then empty.
+ * packed batch meets clusters of several columns, a table of slices a sweep that wraps around, or a block mask or parts of
+ * tiles clusters; or where rows are not whole tiles, or parts are of a table of slices or a block mask. The walk is then
+ * empty.
  */
 WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_grid tiles, weft_sweep sweep,
                                weft_dispatch dispatch, int64_t cluster_rows, int64_t cluster_cols, int64_t workers,
@@ -173,7 +174,9 @@ WEFT_INLINE int weft_walk_init(weft_walk *walk, const weft_order *order, weft_gr
     int fits = cluster_rows >= 1 && cluster_cols >= 1 && workers / cluster_rows >= cluster_cols &&
                (cluster_cols == 1 || (!reach.first_slice && !reach.sequences.packed)) &&
                (!reach.first_slice || !weft_sweep_shifts((int32_t)sweep)) &&
-               (cluster_rows * cluster_cols == 1 || reach.kind != WEFT_REACH_BLOCKS);
+               (cluster_rows * cluster_cols == 1 || reach.kind != WEFT_REACH_BLOCKS) &&
+               (reach.parts <= 1 || (cluster_rows * cluster_cols == 1 && tiles.rows % reach.parts == 0 &&
+                                     !reach.first_slice && reach.kind != WEFT_REACH_BLOCKS));
     if (fits) {
         const weft_grid g = weft_walk_positions(tiles, sweep, cluster_rows, cluster_cols);
         walk->workers = workers / (cluster_rows * cluster_cols);
@@ -219,10 +222,42 @@ WEFT_INLINE void weft_visit_range_of(const weft_walk *walk, weft_visit *visit, i
     visit->last = down ? steps.begin : steps.end - 1;
 }
 
+/** Which part of its tiles' steps a row of the grid has, or which of the rows of a tile has a part. Tiles that climb begin
+ * with the last part, those that come down with the first: who begins earlier is ahead then, and others that add into the
+ * same sums find its adds there. */
+WEFT_INLINE int64_t weft_walk_part(const weft_walk *walk, int64_t row) {
+    const int64_t turn = row - weft_divide(row, &walk->reach.by_parts) * walk->reach.parts;
+    return walk->sweep == WEFT_SWEEP_DESCENDING ? turn : walk->reach.parts - 1 - turn;
+}
+
+/** Where the steps of a part begin, counted from the first of the tile's `steps`. Parts are as long as each other, the
+ * first ones a step longer than the last ones; where there are fewer steps than parts the last ones are empty. */
+WEFT_INLINE int64_t weft_part_begin(const weft_reach *reach, int64_t steps, int64_t part) {
+    const int64_t each = weft_divide(steps, &reach->by_parts), more = steps - each * reach->parts;
+    return part * each + weft_smaller(part, more);
+}
+
+/** Backward: leaves a visit that has all steps of its tile those of its part. */
+WEFT_INLINE void weft_visit_cut(const weft_walk *walk, weft_visit *visit) {
+    const weft_reach *reach = &walk->reach;
+    if (reach->parts > 1) {
+        const int64_t part = weft_walk_part(walk, visit->tile.row), down = visit->direction < 0;
+        const int64_t low = down ? visit->last : visit->first;
+        const int64_t begin = low + weft_part_begin(reach, visit->steps, part);
+        const int64_t end = low + weft_part_begin(reach, visit->steps, part + 1);
+        visit->steps = end - begin;
+        visit->first = down ? end - 1 : begin;
+        visit->last = down ? begin : end - 1;
+        visit->full_begin = weft_between(visit->full_begin, begin, end);
+        visit->full_end = weft_between(visit->full_end, begin, end);
+    }
+}
+
 /** Sets a visit to the i-th range of its tile's steps in the order of visiting, i below visit->ranges: a visit that comes
  * down begins with the last range. */
 WEFT_INLINE void weft_visit_range(const weft_walk *walk, weft_visit *visit, int32_t i) {
     weft_visit_range_of(walk, visit, i, walk->reach.kind);
+    weft_visit_cut(walk, visit);
 }
 
 /** Where tile column `col` begins in a ring of all steps: step col, scaled to `steps` for `cols` columns; under
@@ -283,6 +318,7 @@ WEFT_INLINE int weft_walk_visit_of(const weft_walk *walk, int64_t position, int6
         visit->cut.sequence = 0;
     }
     if (backward) {
+        weft_visit_cut(walk, visit);
         weft_visit_shift(walk, visit);
     }
     return 1;

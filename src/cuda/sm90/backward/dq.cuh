@@ -140,7 +140,7 @@ static __device__ __forceinline__ void backward_dq_produce(const weft_hopper_bac
             backward_load<S::boxes_v>(base + S::o_at + i * S::depth_v_bytes, S::box, p.grad_o, q_full, row, job.head,
                                       job.batch);
         }
-        const int head = job.head / (p.group * p.splits);
+        const int head = job.head / (p.heads / p.kv_heads);
         for (int i = 0, at = job.first; i < job.steps; i++, at += job.direction) {
             const uint32_t k_full = shared_address(&desk.k_full[k.index]), v_full = shared_address(&desk.v_full[v.index]);
             int block = at;

@@ -42,16 +42,20 @@ static int32_t form_of(const weft_attention *p) {
                                                                            : WEFT_HOPPER_BACKWARD_FULL;
 }
 
-/* Parts that the heads of a group are split into, once that is chosen. */
+/* Parts of a tile, once that is chosen; and heads of queries of each. */
 static int64_t splits_of(const weft_plan *plan) {
     return weft_larger(plan->schedule.split, 1);
+}
+
+static int64_t group_of(const weft_plan *plan) {
+    const weft_attention *p = &plan->attention;
+    return p->heads / (p->kv_heads * weft_attention_head_parts(p, splits_of(plan)));
 }
 
 /* Heads of a tile, where it is known how long tiles are: see weft_cuda_family. Not under a block mask: a timetable knows
  * the band alone. */
 static int64_t members(const weft_plan *plan) {
-    const weft_attention *p = &plan->attention;
-    return weft_attention_lacks(p, ~(WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS)) ? 0 : p->heads / (p->kv_heads * splits_of(plan));
+    return weft_attention_lacks(&plan->attention, ~(WEFT_HAS_LENGTHS | WEFT_HAS_BLOCKS)) ? 0 : group_of(plan);
 }
 
 /* Whether a mask's blocks are cut by tiles of so many rows, of which there are `rows` in all. */
@@ -89,9 +93,10 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if (s->cluster_m > 1 || s->cluster_n > 1) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no clusters");
     }
-    if (s->split > 1 && p->heads / p->kv_heads % s->split != 0) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "split %" PRId64 " does not divide the %" PRId64 " heads that share keys",
-                         s->split, p->heads / p->kv_heads);
+    if ((weft_attention_asks(p) & WEFT_HAS_BLOCKS) && s->split > weft_attention_head_parts(p, s->split)) {
+        return weft_fail(why, WEFT_UNSUPPORTED,
+                         "under a block mask it splits the %" PRId64 " heads that share keys, and no lines of queries",
+                         p->heads / p->kv_heads);
     }
     if ((status = weft_tensor_check_strides("q", &p->q_strides, p->batch, p->seq, p->heads, why)) ||
         (status = weft_tensor_check_strides("k", &p->k_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
@@ -136,12 +141,11 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     if (p->kv_seq / best->keys + p->sequences >= UINT16_MAX) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d blocks of %d keys", UINT16_MAX, best->keys);
     }
-    /* The product is below 2^48: see the checks of blocks. What is made of it, in the workspace and by `join`, then fits.
+    /* The product is below 2^56: see the checks of blocks. What is made of it, in the workspace and by `join`, then fits.
      */
     if (s->split > 1 && p->batch * p->kv_heads * s->split * (p->kv_seq / best->keys + p->sequences + 1) >
                             WEFT_HOPPER_BACKWARD_SPLIT_TILES) {
-        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d tiles where groups are split",
-                         WEFT_HOPPER_BACKWARD_SPLIT_TILES);
+        return weft_fail(why, WEFT_UNSUPPORTED, "it takes up to %d parts of tiles", WEFT_HOPPER_BACKWARD_SPLIT_TILES);
     }
     *choice = (weft_cuda_choice){best->module,       best->main, best->queries, best->keys, WEFT_HOPPER_BACKWARD_THREADS,
                                  best->shared_bytes, .ctas = 1};
@@ -203,17 +207,19 @@ static int takes_turns(const weft_plan *plan) {
     return !is_wide(variant_of(&((const weft_cuda_plan *)plan->placed)->main->choice));
 }
 
-/* Heads of a section (of a group that is split, parts), whose tiles are dealt together. The more there are, the fewer tiles
- * of each head are at work at a time, and the less they wait for each other; but their Q, dO and sums of dQ are to stay in
- * the L2. */
+/* Rows of a section, whose tiles are dealt together: all parts of as many heads (of a group that is split, of its parts).
+ * The more there are, the fewer tiles of each head are at work at a time, and the less they wait for each other; but their
+ * Q, dO and sums of dQ are to stay in the L2. */
 static int64_t section(const weft_attention *p, int64_t splits, const weft_cuda_device *device, int64_t queries) {
-    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads * splits;
-    const int64_t lines = p->batch * p->kv_heads * splits, blocks = weft_ceil_divide(p->seq, queries);
+    const int64_t head_parts = weft_attention_head_parts(p, splits);
+    const int masked = p->mask != WEFT_MASK_NONE, shared = p->heads > p->kv_heads * head_parts;
+    const int64_t lines = p->batch * p->kv_heads * head_parts, blocks = weft_ceil_divide(p->seq, queries);
     const int64_t factor = !masked ? 4 : shared ? 8 : 16;
     const int64_t apart = weft_ceil_divide(factor * (int64_t)device->multiprocessors, blocks);
     const int64_t fit = (masked ? 2 : 1) * (int64_t)device->l2_bytes / (3 * 8 * p->seq * p->head_dim);
     const int64_t wanted = weft_smaller(apart, weft_larger(fit, masked ? 16 : 8));
-    return weft_ceil_divide(lines, weft_larger((4 * lines + 3 * wanted) / (4 * wanted), 1)); /* of equal size */
+    const int64_t sections = weft_larger((4 * lines + 3 * wanted) / (4 * wanted), 1);
+    return weft_ceil_divide(lines, sections) * (splits / head_parts); /* of equal size */
 }
 
 /* The longest tiles of all heads of a section come first, and each begins where it is far from the others of its head:
@@ -248,7 +254,7 @@ static void complete(const weft_plan *plan, const weft_cuda_device *device, cons
 /* The workspace, one after the other; all but turns are floats or words of as many bytes. */
 typedef struct weft_backward_rooms {
     size_t sums;    /* of dQ; wide: none */
-    size_t parts;   /* dV and dK of each tile, where groups are split */
+    size_t parts;   /* dV and dK of each part, where tiles are split */
     size_t queries; /* in whole blocks: each has two numbers */
     size_t adds;    /* counters, one for each block; wide: none */
     size_t sinks;   /* of each block what it adds to the gradient of a sink; plain: none */
@@ -295,10 +301,12 @@ static size_t candidates(const weft_plan *plan, const weft_cuda_device *device, 
     }
     const int64_t group = plan->attention.heads / plan->attention.kv_heads;
     const int64_t given = plan->schedule.split, chosen = split_for(plan, device, variant_of(&choice));
-    int64_t before = 0, after = 0; /* the divisors next to it */
-    for (int64_t i = 1; i <= group && !given && !after; i++) {
-        before = group % i == 0 && i < chosen ? i : before;
-        after = group % i == 0 && i > chosen ? i : 0;
+    const int64_t most = weft_attention_asks(&plan->attention) & WEFT_HAS_BLOCKS ? group : WEFT_HOPPER_BACKWARD_SPLITS;
+    int64_t before = 0, after = 0; /* divisors of the group, or multiples of it, next to it */
+    for (int64_t i = 1; i <= most && !given && !after; i++) {
+        const int whole = group % i == 0 || i % group == 0;
+        before = whole && i < chosen ? i : before;
+        after = whole && i > chosen ? i : 0;
     }
     const int64_t splits[] = {chosen, before, after};
     for (int i = 0; i < 3 && count < capacity; i++) {
@@ -397,9 +405,11 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->lists.queries = rooms.queries_lists > 0 ? lists + rooms.lists : NULL;
     to->turns = (void *)(lists + rooms.lists + rooms.queries_lists);
     to->heads = (int32_t)p->heads;
+    to->kv_heads = (int32_t)p->kv_heads;
     to->blocks = (int32_t)weft_ceil_divide(p->seq, v->queries);
     to->splits = (int32_t)splits_of(plan);
-    to->group = (int32_t)(p->heads / p->kv_heads / splits_of(plan));
+    to->group = (int32_t)group_of(plan);
+    to->line_parts = (int32_t)weft_larger(plan->walk.reach.parts, 1);
     to->seq = (int32_t)p->seq;
     to->kv_seq = (int32_t)p->kv_seq;
     to->head_dim = (int32_t)p->head_dim;

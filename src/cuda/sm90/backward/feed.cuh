@@ -9,10 +9,11 @@
 template <class S>
 static __device__ __forceinline__ backward_job backward_job_of(const weft_hopper_backward_params &p,
                                                                const weft_visit &visit) {
-    const int number = (int)visit.tile.block;
+    const int number = (int)visit.tile.block, part = (int)visit.tile.head;
     return {1,
             (int)visit.tile.batch,
-            (int)visit.tile.head,
+            part,
+            part / p.line_parts * p.group,
             number,
             number * S::keys,
             (int)visit.steps,
@@ -43,7 +44,7 @@ static __device__ __forceinline__ backward_general_job backward_general_job_of(c
         if (p.lists.main) {
             job.steps = 0;
             for (int member = 0; member < p.group; member++) {
-                job.steps += backward_list(p, job.batch, job.head * p.group + member, job.number)[0];
+                job.steps += backward_list(p, job.batch, job.first_head + member, job.number)[0];
             }
         }
     }
@@ -81,7 +82,7 @@ backward_step_at(const weft_hopper_backward_params &p, const backward_job_of_for
                                             min(max(job.query_begin - row, 0), S::queries),
                                             min(max(job.query_end - row, 0), S::queries)};
         if constexpr (S::full) {
-            return {step, row, job.key, job.head * p.group + at.head, job.batch};
+            return {step, row, job.key, job.first_head + at.head, job.batch};
         } else {
             return step;
         }
@@ -117,7 +118,7 @@ template <class S> struct backward_rings {
     template <class COURSE> __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const COURSE &at) {
         const uint32_t full = shared_address(&desk.full[slot.index]), to = base + S::ring_at + slot.index * S::stage_bytes;
         const uint32_t numbers = base + S::numbers_at + slot.index * S::numbers_bytes;
-        const int head = job.head * p.group + at.head, row = at.block * S::queries;
+        const int head = job.first_head + at.head, row = at.block * S::queries;
         const int64_t line = backward_block(p, job, at) * S::queries;
         mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
         desk.steps[slot.index] = backward_step_at<S>(p, job, at);
@@ -140,7 +141,7 @@ template <class S> struct backward_wide_rings {
     template <class COURSE> __device__ __forceinline__ void feed(const backward_job_of_form<S> &job, const COURSE &at) {
         const uint32_t full = shared_address(&desk.full[slot.index]);
         const uint32_t o_full = shared_address(&desk.links.o_full[o_slot.index]);
-        const int head = job.head * p.group + at.head, row = at.block * S::queries;
+        const int head = job.first_head + at.head, row = at.block * S::queries;
         const int64_t line = backward_block(p, job, at) * S::queries;
         mbarrier_wait(shared_address(&desk.empty[slot.index]), slot.parity ^ 1);
         desk.steps[slot.index] = backward_step_at<S>(p, job, at);
@@ -252,7 +253,7 @@ static __device__ __forceinline__ void backward_look_tile(const weft_hopper_back
             desk.views.runs[slot.index][i] = (uint16_t)(begin + (end - begin) * 256);
         }
         if (lane == 0) {
-            const int64_t slope = job.sequence * p.scores.alibi_stride + job.head * p.group + at.head;
+            const int64_t slope = job.sequence * p.scores.alibi_stride + job.first_head + at.head;
             desk.views.slope[slot.index] = p.scores.alibi ? (S::full ? 1 : 1.44269504f) * p.scores.alibi[slope] : 0;
             desk.views.away[slot.index] = (float)(away + at.block * S::queries);
         }
@@ -325,7 +326,7 @@ static __device__ __forceinline__ void backward_add_listed(const weft_hopper_bac
     constexpr int every = 2;
     const int lane = (int)threadIdx.x % 32;
     for (int member = 0; member < p.group; member++) {
-        const int head = job.head * p.group + member;
+        const int head = job.first_head + member;
         const int64_t line = (int64_t)job.batch * p.heads + head;
         const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
         const int32_t *list = backward_list(p, job.batch, head, job.number);
@@ -373,7 +374,7 @@ static __device__ __forceinline__ void backward_add(const weft_hopper_backward_p
             backward_add_listed<S>(p, desk, base, adder, job, steps);
         }
         for (int member = 0; !backward_is_listed<S>(p) && member < p.group; member++, steps += job.steps) {
-            const int64_t line = (int64_t)job.batch * p.heads + job.head * p.group + member;
+            const int64_t line = (int64_t)job.batch * p.heads + job.first_head + member;
             const uint16_t *all = p.turns + (line * p.walk.cols + job.number) * p.blocks;
             const auto turns_from =
                 [&](int i) -> uint32_t { /* of its steps from the i-th of the tile on */

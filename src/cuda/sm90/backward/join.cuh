@@ -1,4 +1,4 @@
-/* Where groups are split: dV and dK of the parts become dV and dK, as threads of `main` held them: see store.cuh. */
+/* Where tiles are split: dV and dK of the parts become dV and dK, as threads of `main` held them: see store.cuh. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_JOIN_CUH
 #define WEFT_CUDA_SM90_BACKWARD_JOIN_CUH
 
@@ -21,7 +21,7 @@ static __device__ __forceinline__ void backward_join_unit(const weft_hopper_back
     constexpr int tile_units = (S::depth_v + S::depth) * S::keys / WEFT_HOPPER_BACKWARD_JOINED;
     const int half = (int)threadIdx.x / 128, thread = (int)threadIdx.x % 128, lane = thread % 32;
     const int cols = (int)p.walk.cols, number = unit / tile_units % cols, line = unit / tile_units / cols;
-    const int kv_heads = p.heads / (p.group * p.splits), head = line % kv_heads, batch = line / kv_heads;
+    const int head = line % p.kv_heads, batch = line / p.kv_heads;
     const int columns = unit % tile_units * (S::wide ? 64 : 32) + (S::wide ? half * 32 : 0); /* of both */
     const bool of_v = columns < S::depth_v;
     const weft_rows keys = backward_keys_of<S>(p, batch, number);
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void backward_join_unit(const weft_hopper_back
 }
 
 template <class S> static __device__ __forceinline__ void backward_join(const weft_hopper_backward_params &p) {
-    const int lines = (int)p.walk.order.grid.batch * (p.heads / (p.group * p.splits));
+    const int lines = (int)p.walk.order.grid.batch * p.kv_heads;
     const int units = lines * (int)p.walk.cols * ((S::depth_v + S::depth) * S::keys / WEFT_HOPPER_BACKWARD_JOINED);
     for (int unit = (int)blockIdx.x; unit < units; unit += (int)gridDim.x) {
         backward_join_unit<S>(p, unit);

@@ -1,19 +1,19 @@
 /* The Hopper backward: its parameters and variants, in plain C for the host and in CUDA for the kernels.
  *
- * A run is three launches, or four where groups are split, one after the other:
+ * A run is three launches, or four where tiles are split, one after the other:
  *   begin    for each query the logarithm of its sum and its delta, dO times O; for each block of queries the turns of the
  *            tiles that add to it, by the timetable, and a zero where they are counted
  *   main     a CTA holds a tile of keys and sweeps the queries of all heads that share them: dK, dV
  *            narrow, 128 keys, for head dims up to 128 (sweep.cuh), also sums of dQ in fp32
  *            wide, 64 keys, up to 256 (wide.cuh), not: there are no turns then
  *   end      narrow, sums of dQ become dQ; wide, dQ from the start (dq.cuh)
- *   join     where groups are split: adds dK and dV of the parts, one part after the other
- * The heads that share keys may be split into parts (weft_schedule.split): each part has tiles of its own, so that a
- * problem with few tiles has enough of them for all SMs. The general form also takes every band over sequences: windows,
- * chunks, prefixes, padding, used lengths, packed batches; tree masks and block masks, whose lists are transposed in the
- * first launch; and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch and ends in the last. The
- * full form takes all that but tree masks and block masks, and also a dense bias and dropout. Rows that
- * do not count may hold anything: they are not read, or are zeros before they meet others.
+ *   join     where tiles are split: adds dK and dV of the parts, one part after the other
+ * The heads that share keys, and the blocks of queries of each, may be split into parts (weft_schedule.split): each part
+ * has tiles of its own, so that a problem with few tiles has enough of them for all SMs. The general form also takes every
+ * band over sequences: windows, chunks, prefixes, padding, used lengths, packed batches; tree masks and block masks, whose
+ * lists are transposed in the first launch; and softcap, ALiBi slopes and sinks, whose gradient begins in the first launch
+ * and ends in the last. The full form takes all that but tree masks and block masks, and also a dense bias and dropout.
+ * Rows that do not count may hold anything: they are not read, or are zeros before they meet others.
  *
  * Each block of queries has its adds to sums in a fixed order, one tile of keys after the other, so that the bits are the
  * same in every run. */
@@ -79,11 +79,12 @@ typedef struct weft_hopper_backward_params {
                                   of base 2 but natural ones, as its scores are: no finite bias overflows them */
     uint32_t *adds;            /* of each block: adds so far */
     uint16_t *turns;           /* of each tile of each head: its turn at each block that it reaches */
-    float *parts;              /* where groups are split: dV and dK of each tile, as the threads of `main` hold them; one
+    float *parts;              /* where tiles are split: dV and dK of each part, as the threads of `main` hold them; one
                                   tile after the other, of the parts of a head, of heads of keys and of batches */
-    int32_t heads, blocks;
-    int32_t group;  /* heads of queries of a part: those that a tile goes through */
-    int32_t splits; /* parts that the heads of queries for each of keys are split into, 1: they are not */
+    int32_t heads, kv_heads, blocks;
+    int32_t group;      /* heads of queries of a part: those that a tile goes through */
+    int32_t splits;     /* parts of each tile, 1: it is not split */
+    int32_t line_parts; /* neighbouring parts that have the same heads, and each some of their blocks: see weft_reach */
     int32_t seq, kv_seq, head_dim, head_dim_v;
     int32_t causal, offset;    /* plain: query i sees keys 0 .. i + offset where causal, else all */
     float scale, scale_log2;   /* scale * log2(e) */
@@ -118,7 +119,10 @@ typedef struct weft_hopper_backward_variant {
 /* Numbers of dK and dV that a CTA of `join` adds at a time. */
 enum { WEFT_HOPPER_BACKWARD_JOINED = 128 * 32 };
 
-/* Tiles of all parts, at most, where groups are split. */
+/* Parts of a tile, at most. */
+enum { WEFT_HOPPER_BACKWARD_SPLITS = 256 };
+
+/* Tiles of all parts, at most, where tiles are split. */
 enum { WEFT_HOPPER_BACKWARD_SPLIT_TILES = 1 << 24 };
 
 /* Keys of a tile: this many, or half of them where it is wide. */

@@ -190,18 +190,41 @@ static __device__ __forceinline__ bool backward_reaches(const weft_hopper_backwa
     }
 }
 
+/* The row with the part of a tile that has a block, which the tile reaches; `row` is one of its rows. A call, since it
+ * takes many registers, which nobody needs where tiles are not split. */
+static __device__ __noinline__ int backward_row_of_band(const weft_walk &walk, int batch, int row, int tile, int block) {
+    return (int)weft_turns_row(&walk, batch, row, tile, block, WEFT_REACH_BAND);
+}
+
+/* The line of the walk's tiles in which a tile comes by the block of this CTA, which it reaches. */
+template <class S>
+static __device__ __forceinline__ int64_t backward_line(const weft_hopper_backward_params &p, const backward_place &at,
+                                                        int tile) {
+    int row = at.head / p.group * p.line_parts;
+    if (p.line_parts > 1) {
+        if constexpr (S::general) {
+            row = backward_row_of_band(p.walk, at.batch, row, tile, at.block);
+        } else { /* weft_turns_row() in few registers */
+            const int first = p.causal ? max(tile * S::keys - p.offset, 0) / S::queries : 0;
+            row += (int)weft_walk_row(&p.walk, p.blocks - first, at.block - first);
+        }
+    }
+    return at.batch * p.walk.order.grid.rows + row;
+}
+
 /* The turns of the tiles that add to the block of this CTA: weft_turn_at(), a tile for each thread. */
 template <class S>
 static __device__ __forceinline__ void backward_number(const weft_hopper_backward_params &p, const backward_place &at) {
     constexpr int threads = WEFT_HOPPER_BACKWARD_QUERY_THREADS;
     static __shared__ int32_t comings[threads]; /* of some tiles */
     const int tiles = (int)p.walk.cols, thread = (int)threadIdx.x;
-    const int64_t line = (int64_t)at.batch * (p.heads / p.group) + at.head / p.group;
-    const auto coming = [&](int tile) -> int32_t { /* the largest number: it does not come */
-                                                   return tile < tiles && backward_reaches<S>(p, at, tile)
-                                                              ? weft_coming_at(&p.walk.comings[line * tiles + tile],
-                                                                               at.head % p.group, at.block)
-                                                              : INT32_MAX;
+    const auto coming =
+        [&](int tile) -> int32_t { /* the largest number: it does not come */
+                                   return tile < tiles && backward_reaches<S>(p, at, tile)
+                                              ? weft_coming_at(
+                                                    &p.walk.comings[backward_line<S>(p, at, tile) * tiles + tile],
+                                                    at.head % p.group, at.block)
+                                              : INT32_MAX;
     };
     for (int mine = thread; mine - thread < tiles; mine += threads) {
         const int32_t me = coming(mine);

@@ -85,9 +85,10 @@ using backward_shape_of =
 /* A tile of keys and its steps. Blocks of queries are visited for one head of the group after the other. */
 struct backward_job {
     int32_t more;                  /* 0: there is none, and no further one */
-    int32_t batch, head;           /* the part of a group: number head % splits of head / splits of keys */
+    int32_t batch, head;           /* the part of a head of keys: number head % splits of head / splits */
+    int32_t first_head;            /* of queries */
     int32_t number, key;           /* the tile's, and its first key */
-    int32_t steps;                 /* blocks of queries, for each head; under a block mask: for all of them */
+    int32_t steps;                 /* blocks of queries, for each head, perhaps none; under a block mask: for all heads */
     int32_t first;                 /* of them, in the order of visiting; behind `edge` comes `wrap` */
     int32_t edge, wrap, direction; /* see weft_visit */
     int32_t full_begin, full_end;  /* blocks full_begin .. full_end - 1 need no mask */
@@ -263,7 +264,7 @@ struct backward_listed_course : backward_course {
     /* Begins with the head at hand, or the next that has a step. */
     __device__ __forceinline__ void begin() {
         for (; left > 0; head++) {
-            list = backward_list(p, job.batch, job.head * p.group + head, job.number);
+            list = backward_list(p, job.batch, job.first_head + head, job.number);
             count = head_left = list[0];
             if (count > 0) {
                 at = job.direction < 0 ? count - 1 : list[1];
@@ -309,7 +310,7 @@ template <int STAGES> struct backward_slot {
 /* A block of queries of a head: its place in the workspace. */
 static __device__ __forceinline__ int64_t backward_block(const weft_hopper_backward_params &p, const backward_job &job,
                                                          const backward_course &at) {
-    return ((int64_t)job.batch * p.heads + job.head * p.group + at.head) * p.blocks + at.block;
+    return ((int64_t)job.batch * p.heads + job.first_head + at.head) * p.blocks + at.block;
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* dK or dV of a tile, from the registers of a warpgroup to memory: by way of shared memory that its warps alone have. Where
- * groups are split, to the workspace as they are; then the last launch adds the parts. */
+ * tiles are split, to the workspace as they are; then the last launch adds the parts. */
 #ifndef WEFT_CUDA_SM90_BACKWARD_STORE_CUH
 #define WEFT_CUDA_SM90_BACKWARD_STORE_CUH
 
@@ -50,7 +50,7 @@ static __device__ __forceinline__ void backward_store(int rows, int columns, uin
     }
 }
 
-/* Where groups are split: dV and dK of a tile in the workspace, a tile of the walk after the other. Of each, eight columns
+/* Where tiles are split: dV and dK of a part in the workspace, a tile of the walk after the other. Of each, eight columns
  * of all keys after the other, as threads hold them: see wgmma.cuh. */
 template <class S>
 static __device__ __forceinline__ int64_t backward_part(const weft_hopper_backward_params &p, int batch, int head,
