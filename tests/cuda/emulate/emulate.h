@@ -188,6 +188,10 @@ static inline int __ffs(int bits) {
     return __builtin_ffs(bits);
 }
 
+static inline int __popc(unsigned bits) {
+    return __builtin_popcount(bits);
+}
+
 static inline bool __any_sync(uint32_t, bool value) {
     bool mine = value;
     emulated_meet(&mine, [](void *const *all) {
