@@ -4,14 +4,17 @@
  *   cache_device [ROUNDS [MOST [KERNEL]]]
  *
  * ROUNDS (240) is how many problems are drawn, MOST (300) the most queries and keys of a sequence, KERNEL (study) the
- * family, study or decode, which takes few queries and leaves out some problems. Built for the fake driver, the kernels run
- * on a CPU: see emulate/emulate.h. */
+ * family: study; decode, which takes few queries; or hopper_attention. The last two leave out some problems. Built for the
+ * fake driver, the kernels run on a CPU: see emulate/emulate.h. */
 #include "cache_trial.h"
 
 enum { ROUNDS = 240, MOST = 300 };
 
 /* Features that the decode kernel has. */
 enum { DECODED = WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_ALIBI | WEFT_HAS_CHUNK };
+
+/* Features that the Hopper kernel has beside a cache. */
+enum { HOPPER = DECODED | WEFT_HAS_PREFIX };
 
 static weft_schedule draw_schedule(uint64_t *random) {
     weft_schedule s = WEFT_SCHEDULE_INIT;
@@ -54,20 +57,22 @@ static int32_t feature_bits(uint64_t *random, int round) {
 }
 
 static void rounds(int count, int64_t most, const char *kernel) {
-    static const int64_t sizes[] = {16, 1, 64, 7, 32};
+    static const int64_t all_sizes[] = {16, 1, 64, 7, 32}, even_sizes[] = {16, 128, 64, 8, 32};
+    const int64_t *sizes = wide ? even_sizes : all_sizes;
     uint64_t random = random_seed(131);
     for (int round = 0; random_round(&random, &round, count) && failures < 5; round++) {
         const int packed = round % 2 && !few, bad = round % 3 == 2;
         const int64_t page = round % 9 == 8 ? random_between(&random, 1, most) : sizes[round / 2 % 5];
-        const int32_t features = feature_bits(&random, round) & (few   ? DECODED
-                                                                 : bad ? ~(WEFT_HAS_BIAS | WEFT_HAS_TREE | WEFT_HAS_BLOCKS)
-                                                                       : ~0);
+        const int32_t features = feature_bits(&random, round) & (few    ? DECODED
+                                                                 : wide ? HOPPER
+                                                                 : bad  ? ~(WEFT_HAS_BIAS | WEFT_HAS_TREE | WEFT_HAS_BLOCKS)
+                                                                        : ~0);
         cache_trial *x = cache_trial_new(&random, random_between(&random, 0, 1) ? WEFT_BF16 : WEFT_FP16,
                                          cache_bits(round, packed) | features, packed, page, most, bad);
         const weft_schedule s = draw_schedule(&random);
         char what[160], options[64];
         static const char *const knobs[] = {"", "", ":mask-every-block", ":no-prefetch"};
-        snprintf(options, sizeof options, "%s%s", kernel, few ? "" : knobs[random_between(&random, 0, 3)]);
+        snprintf(options, sizeof options, "%s%s", kernel, few || wide ? "" : knobs[random_between(&random, 0, 3)]);
         snprintf(what, sizeof what, "round %d, %s, %s, page %lld, append %lld, rotary %lld, %lld bad entries", round,
                  options, packed ? "packed" : "batches", (long long)x->p.cache.page, (long long)x->p.cache.append,
                  (long long)x->p.cache.rotary_dim, (long long)x->bad);
@@ -88,6 +93,11 @@ int main(int argc, char **argv) {
         return 77;
     }
     few = argc > 3 && strcmp(argv[3], "decode") == 0;
+    wide = argc > 3 && strcmp(argv[3], "hopper_attention") == 0;
+    if (wide && device.capability != 90) {
+        puts("skipped: the kernels are for compute capability 9.0");
+        return 77;
+    }
     rounds(argc > 1 ? atoi(argv[1]) : ROUNDS, argc > 2 ? atoll(argv[2]) : MOST, argc > 3 ? argv[3] : "study");
     printf("cache_device: %d runs, %d left out, %d failed, error at most %.2f of what is allowed\n", runs, left_out,
            failures, worst);

@@ -21,6 +21,7 @@
 
 static int runs;
 static int few;      /* 1: problems are of the kind that the decode kernel takes, if it has what else they ask for */
+static int wide;     /* 1: likewise, the Hopper kernel */
 static int left_out; /* those that it has not */
 static double worst; /* error to what is allowed */
 
@@ -137,6 +138,7 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
     p.seq = bits & WEFT_HAS_TREE ? (p.seq - 1) % 64 + 1 : p.seq;
     p.kv_seq = page * random_between(random, 1, most / page > 0 ? most / page : 1);
     p.scale = random_between(random, 0, 1) ? 0 : 0.3 * random_normal(random);
+    p.scale = wide ? fabs(p.scale) : p.scale;
     draw_mask(random, &p);
     if (bits & WEFT_HAS_CHUNK) {
         draw_chunk(random, &p);
@@ -172,7 +174,7 @@ static inline weft_attention draw_cache(uint64_t *random, weft_dtype dtype, int3
         p.cache.rotary_rows = random_between(random, 1, 2 * p.kv_seq + p.seq);
         p.cache.rotary_interleaved = (int32_t)random_between(random, 0, 1);
     }
-    const int64_t unit = few || random_between(random, 0, 2) ? 8 : random_between(random, 1, 2);
+    const int64_t unit = few || wide || random_between(random, 0, 2) ? 8 : random_between(random, 1, 2);
     const int64_t dim_v = p.head_dim_v ? p.head_dim_v : p.head_dim, rows = p.cache.page ? page : p.kv_seq;
     p.q_strides = draw_strides(random, p.seq, p.heads, p.head_dim, unit);
     p.o_strides = draw_strides(random, p.seq, p.heads, dim_v, unit);
@@ -680,6 +682,8 @@ static inline int is_there(const char *kernel) {
 #include "cuda/study/variants.def"
 #define WEFT_DECODE(symbol, ...) #symbol "_main", #symbol "_append",
 #include "cuda/decode/variants.def"
+#define WEFT_HOPPER_ATTENTION(symbol, ...) #symbol,
+#include "cuda/sm90/attention/variants.def"
     };
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         if (strcmp(kernel, variants[i]) == 0) {
@@ -697,7 +701,7 @@ static inline void cache_trial_run(cache_trial *x, const weft_schedule *s, const
     gpu.kind = WEFT_DEVICE_CUDA;
     gpu.kernel = kernel;
     const weft_status status = plan_on(&plan, &x->asked, s, NULL, &gpu, &message);
-    if (few && status == WEFT_UNSUPPORTED) {
+    if ((few || wide) && status == WEFT_UNSUPPORTED) {
         left_out++;
         return;
     }

@@ -49,6 +49,8 @@ const weft_cuda_image weft_cuda_images[] = {
     {"attention_fp16_scores_sm90a", "u"},
     {"attention_bf16_pairs_sm90a", "v"},
     {"attention_fp16_pairs_sm90a", "w"},
+    {"attention_bf16_pages_sm90a", "x"},
+    {"attention_fp16_pages_sm90a", "x"},
     {"attention_bf16_bias_sm90a", "x"},
     {"attention_fp16_bias_sm90a", "y"},
     {"gemm_bf16_kk_sm90a", "c"},

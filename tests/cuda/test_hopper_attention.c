@@ -649,6 +649,87 @@ static void launches_describe_problems(void **state) {
     }
 }
 
+/* The kernel of a plan that is free to take any family. */
+static void takes_of_all(const weft_attention *p, const char *kernel) {
+    const weft_device device = {.struct_size = sizeof device, .kind = WEFT_DEVICE_CUDA};
+    weft_plan *plan = planned(p, NULL, &device);
+    const char *taken = ((const weft_cuda_plan *)plan->placed)->main->choice.kernel;
+    if (!strstr(taken, kernel)) {
+        fail_msg("%s is not %s", taken, kernel);
+    }
+    weft_plan_destroy(plan);
+}
+
+/* Prompts over a paged cache. */
+static weft_attention paged(int64_t seq, int64_t head_dim, int64_t page) {
+    weft_attention p = large(4, 32, seq, head_dim, WEFT_MASK_CAUSAL_BOTTOM_RIGHT);
+    p.kv_heads = 8;
+    p.kv_seq = 3840;
+    p.extras = WEFT_KV_USED;
+    p.cache.page = page;
+    return p;
+}
+
+static void caches(void **state) {
+    (void)state;
+    const weft_device device = hopper();
+    static const int64_t sizes[] = {8, 16, 32, 64, 128, 256, 3840};
+    weft_attention p = paged(1000, 128, 16);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        p.cache.page = sizes[i];
+        for (p.head_dim = 64; p.head_dim <= 256; p.head_dim *= 2) {
+            p.dtype = i % 2 ? WEFT_FP16 : WEFT_BF16;
+            takes_of_all(&p, "__hopper_pages");
+        }
+    }
+    p = paged(1000, 128, 192); /* whole steps of 64 keys, not of 128 */
+    takes(&p, "attention_bf16_d128_192x64__hopper_pages");
+    p.dtype = WEFT_FP16;
+    refused(&p, NULL, &device, "it has no pages of 192 keys");
+    p = paged(1000, 128, 24);
+    refused(&p, NULL, &device, "it has no pages of 24 keys");
+    takes_of_all(&p, "__study_general");
+    p = paged(1, 128, 16);
+    takes_of_all(&p, "decode_");
+    p = paged(1000, 128, 16);
+    p.extras |= WEFT_BIAS;
+    refused(&p, NULL, &device, "it has no bias, block masks or tree masks beside a KV cache");
+    p.extras &= ~WEFT_BIAS;
+    p.cache.table_stride = 1 << 22; /* columns of all sequences count */
+    p.batch = 1;
+    p.sequences = 10;
+    p.extras |= WEFT_STARTS;
+    refused(&p, NULL, &device, "it takes lengths up to 536870912");
+}
+
+/* What comes before, and how packed queries are cut. */
+static void cache_launches(void **state) {
+    (void)state;
+    const weft_device device = hopper();
+    weft_attention p = paged(1000, 128, 16);
+    p.cache.append = 1000;
+    weft_plan *plan = planned(&p, NULL, &device);
+    assert_string_equal(plan->backend->launch(plan, 0), "study_append_bf16");
+    assert_non_null(strstr(plan->backend->launch(plan, 1), "__hopper_pages"));
+    assert_null(plan->backend->launch(plan, 2));
+    assert_int_equal(weft_plan_workspace(plan), 0);
+    weft_plan_destroy(plan);
+    p.cache.append = 0;
+    p.cache.rotary_dim = 64;
+    p.cache.rotary_rows = 5000;
+    plan = planned(&p, NULL, &device);
+    assert_int_equal(weft_plan_workspace(plan), 4 * 1000 * 32 * 128 * 2);
+    weft_plan_destroy(plan);
+    p = paged(576, 128, 16); /* a part of a prompt, and single queries */
+    p.batch = 1;
+    p.sequences = 65;
+    p.extras |= WEFT_STARTS;
+    plan = planned(&p, NULL, &device);
+    assert_int_equal(plan->joined, 0);
+    assert_int_equal(plan->heads_in_tile, 4);
+    weft_plan_destroy(plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants),
@@ -666,6 +747,8 @@ int main(void) {
         cmocka_unit_test(biases),
         cmocka_unit_test(biases_left_to_others),
         cmocka_unit_test(bias_maps),
+        cmocka_unit_test(caches),
+        cmocka_unit_test(cache_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ typedef struct weft_cuda_family {
     int (*paces)(const weft_plan *plan);
 } weft_cuda_family;
 
-enum { WEFT_CUDA_MAX_PARAMETERS = 2048 };
+enum { WEFT_CUDA_MAX_PARAMETERS = 4096 };
 
 /* What the launches of a run leave for each other: the caller's memory, or the plan's own, which serves one run after the
  * other. */

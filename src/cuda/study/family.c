@@ -179,18 +179,6 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
     return WEFT_OK;
 }
 
-/* A cache that is written, or queries that are rotated, take a launch before. */
-static int passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
-    const weft_attention *p = &plan->attention;
-    *main = weft_study_appends(p) ? 1 : 0;
-    list[0] = (weft_cuda_choice){.image = "study_append",
-                                 .kernel = p->dtype == WEFT_BF16 ? "study_append_bf16" : "study_append_fp16",
-                                 .threads = WEFT_STUDY_APPEND_THREADS,
-                                 .grid = weft_study_append_ctas(p)};
-    list[*main] = *choice;
-    return *main + 1;
-}
-
 static size_t workspace(const weft_plan *plan) {
     return weft_study_rotated_bytes(&plan->attention);
 }
@@ -246,7 +234,7 @@ const weft_cuda_family weft_cuda_study = {
     .profile = "study",
     .parameter_bytes = sizeof(weft_study_params),
     .choose = choose,
-    .passes = passes,
+    .passes = weft_study_passes,
     .complete = complete,
     .workspace = workspace,
     .fill = fill,

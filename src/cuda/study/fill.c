@@ -52,7 +52,7 @@ static void fill_general(weft_study_general *to, const weft_attention *p, const 
 }
 
 /* Rotated queries, in the workspace: rows of whole 16 bytes, one behind the other. */
-static weft_strides rotated_strides(const weft_attention *p) {
+weft_strides weft_study_rotated_strides(const weft_attention *p) {
     const int64_t row = (p->head_dim + 7) / 8 * 8;
     return (weft_strides){.batch = p->seq * p->heads * row, .seq = p->heads * row, .head = row};
 }
@@ -62,7 +62,7 @@ int weft_study_appends(const weft_attention *p) {
 }
 
 size_t weft_study_rotated_bytes(const weft_attention *p) {
-    return p->cache.rotary_dim > 0 ? 2 * (size_t)(p->batch * rotated_strides(p).batch) : 0;
+    return p->cache.rotary_dim > 0 ? 2 * (size_t)(p->batch * weft_study_rotated_strides(p).batch) : 0;
 }
 
 /* What a walk knows of the sequences, or what follows from the problem where it needs no lengths. */
@@ -96,7 +96,7 @@ void weft_study_fill(weft_study_params *to, const weft_attention *p, const weft_
     to->general.pages = weft_attention_pages(p, data);
     if (p->cache.rotary_dim > 0) {
         to->q = data->workspace;
-        to->q_strides = rotated_strides(p);
+        to->q_strides = weft_study_rotated_strides(p);
         to->general.q_unit = weft_study_unit(to->q, &to->q_strides);
     }
 }
@@ -133,7 +133,7 @@ void weft_study_append_fill(weft_study_append *to, const weft_attention *p, cons
                             const weft_walk *walk) {
     const weft_kv_cache *c = &p->cache;
     const int64_t chunk = moves_chunks(p, data) ? WEFT_STUDY_APPEND_CHUNK : 1, keys = p->batch * c->append;
-    const weft_strides rotated = rotated_strides(p);
+    const weft_strides rotated = weft_study_rotated_strides(p);
     memset(to, 0, sizeof *to);
     if (c->append > 0) {
         void *k = (void *)(uintptr_t)data->k, *v = (void *)(uintptr_t)data->v; /* a cache is written */
@@ -159,11 +159,23 @@ void weft_study_append_fill(weft_study_append *to, const weft_attention *p, cons
     to->chunk = (int32_t)chunk;
 }
 
-int64_t weft_study_append_ctas(const weft_attention *p) {
+/* As many CTAs as that launch is worth. */
+static int64_t append_ctas(const weft_attention *p) {
     const weft_kv_cache *c = &p->cache;
     const int64_t k = p->batch * c->append * p->kv_heads * p->head_dim,
                   v = p->batch * c->append * p->kv_heads * p->head_dim_v;
     const int64_t q = c->rotary_dim > 0 ? p->batch * p->seq * p->heads * p->head_dim : 0;
     const int64_t chunks = weft_larger(weft_larger(k, v), q) / WEFT_STUDY_APPEND_CHUNK;
     return weft_between(weft_ceil_divide(chunks, WEFT_STUDY_APPEND_THREADS), 1, WEFT_STUDY_APPEND_MOST_CTAS);
+}
+
+int weft_study_passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main) {
+    const weft_attention *p = &plan->attention;
+    *main = weft_study_appends(p) ? 1 : 0;
+    list[0] = (weft_cuda_choice){.image = "study_append",
+                                 .kernel = p->dtype == WEFT_BF16 ? "study_append_bf16" : "study_append_fp16",
+                                 .threads = WEFT_STUDY_APPEND_THREADS,
+                                 .grid = append_ctas(p)};
+    list[*main] = *choice;
+    return *main + 1;
 }

@@ -2,6 +2,7 @@
 #ifndef WEFT_CUDA_STUDY_FILL_H
 #define WEFT_CUDA_STUDY_FILL_H
 
+#include "cuda/plan/backend.h"
 #include "cuda/study/append.h"
 #include "cuda/study/params.h"
 
@@ -14,10 +15,15 @@ void weft_study_fill(weft_study_params *to, const weft_attention *p, const weft_
 int weft_study_appends(const weft_attention *p);
 size_t weft_study_rotated_bytes(const weft_attention *p);
 
-/* The parameters of that launch, and as many CTAs as it is worth. */
+/* The strides of the rotated queries. */
+weft_strides weft_study_rotated_strides(const weft_attention *p);
+
+/* The launches of a run whose main kernel is `choice`, of which *main takes the plan's tiles: see weft_cuda_family. */
+int weft_study_passes(const weft_plan *plan, const weft_cuda_choice *choice, weft_cuda_choice *list, int *main);
+
+/* The parameters of the one before. */
 void weft_study_append_fill(weft_study_append *to, const weft_attention *p, const weft_attention_data *data,
                             const weft_walk *walk);
-int64_t weft_study_append_ctas(const weft_attention *p);
 
 /* The most bytes, of 16, 4 and 2, that all rows of a tensor can be read by. */
 int32_t weft_study_unit(const void *data, const weft_strides *s);

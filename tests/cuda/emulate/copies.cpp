@@ -55,7 +55,7 @@ static box box_of(const void *map, const emulated_place &place, uint32_t shared,
     b.element = t.type == FLOAT_32 ? 4 : t.type == UINT_8 ? 1 : 2;
     b.row = 16u << t.swizzle;
     if (t.rank != place.rank || t.swizzle < 1 || t.swizzle > 3 || t.box[0] * b.element != (int32_t)b.row ||
-        shared % ATOM != 0) {
+        shared % (t.box[1] % 8 == 0 || t.box[1] * t.box[2] % 8 == 0 ? ATOM : 128) != 0) {
         emulated_fail("a %s of rank %d, by a map of rank %d, swizzle %d, rows of %d elements, at %#x", what, place.rank,
                       t.rank, t.swizzle, t.box[0], shared);
     }

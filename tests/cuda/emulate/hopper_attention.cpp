@@ -1,5 +1,5 @@
 /* The Hopper attention kernel behind the fake driver: a launch runs the kernel's own source, see emulate.h. */
-#include "cuda/sm90/attention/shape.cuh"
+#include "cuda/sm90/attention/pages.cuh"
 
 #include <atomic>
 
@@ -12,7 +12,8 @@ uint64_t emulated_attention_steps(void) {
     return steps;
 }
 
-#define WEFT_HOPPER_ATTENTION(symbol, ...) void symbol(weft_hopper_attention_params p);
+#define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, splits, form, ...)                       \
+    void symbol(hopper_params<form>::type p);
 #include "cuda/sm90/attention/variants.def"
 }
 
@@ -92,13 +93,14 @@ static unsigned cluster_of(unsigned grid, const weft_walk &walk) {
     return walk.dispatch == WEFT_DISPATCH_GRID && grid > tiles ? grid / tiles : 1;
 }
 
-template <class S, void (*ENTRY)(weft_hopper_attention_params)>
+template <class S, void (*ENTRY)(typename hopper_params<S::form>::type)>
 static int run(unsigned grid, weft_hopper_attention_params *p) {
+    using params = typename hopper_params<S::form>::type;
     if (!counters_are_zero(p->counter) || !pool_is_free(p->pool)) {
         return 1;
     }
-    emulated_launch({[](void *argument) { ENTRY(*(const weft_hopper_attention_params *)argument); }, p, grid,
-                     128 * (S::groups + 1), begin<S>, emulated_copies_turn, end<S>, cluster_of(grid, p->walk)});
+    emulated_launch({[](void *argument) { ENTRY(*(const params *)argument); }, p, grid, 128 * (S::groups + 1), begin<S>,
+                     emulated_copies_turn, end<S>, cluster_of(grid, p->walk)});
     return counters_are_zero(p->counter) && pool_is_free(p->pool) ? 0 : 1;
 }
 

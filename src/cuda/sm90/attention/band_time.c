@@ -114,7 +114,7 @@ double weft_hopper_attention_band_time(const weft_hopper_attention_variant *v, c
     const int64_t parts = p->sequences > 0 ? p->sequences : 1, queries = v->tile_m / layout->pack;
     const int known = p->lengths.q_starts || p->lengths.q_used || p->lengths.kv_used || p->lengths.kv_pad;
     const int64_t seq = known ? p->seq : weft_ceil_divide(p->seq, parts);
-    const int64_t kv_seq = known ? p->kv_seq : weft_ceil_divide(p->kv_seq, parts);
+    const int64_t kv_seq = known || p->cache.page > 0 ? p->kv_seq : weft_ceil_divide(p->kv_seq, parts);
     banded b = {.reach = weft_reach_make(seq, kv_seq, queries, v->tile_n, weft_slice_full(seq, kv_seq)),
                 .heads = p->heads / layout->pack,
                 .known = known};
@@ -122,7 +122,7 @@ double weft_hopper_attention_band_time(const weft_hopper_attention_variant *v, c
     all.queries = seq;
     all.keys = kv_seq;
     weft_reach_set_band(&b.reach, weft_attention_band(p), all, 0);
-    b.reach.joined = !p->lengths.kv_starts;
+    b.reach.joined = !p->lengths.kv_starts && !(known && p->cache.page > 0);
     b.tiles = weft_reach_tiles(&b.reach);
     b.columns = b.tiles * (p->sequences > 0 ? (known ? 1 : parts) : p->batch);
     /* Tiles in which a sequence begins, of those that are not known. */

@@ -16,7 +16,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 /* What a kernel is chosen for. */
 typedef struct request {
-    weft_attention p; /* without the keys that no query sees */
+    weft_attention p; /* without the keys that no query sees; a cache as it is */
     const weft_schedule *s;
     const weft_cuda_device *device;
     const weft_cuda_plan *placed; /* or null, before a kernel is loaded */
@@ -27,7 +27,8 @@ typedef struct request {
 } request;
 
 static int32_t form_of(const weft_attention *p) {
-    return weft_attention_has_pairs(p)                                    ? WEFT_HOPPER_PAIRS
+    return weft_attention_asks(p) & WEFT_HAS_CACHE                        ? WEFT_HOPPER_PAGES
+           : weft_attention_has_pairs(p)                                  ? WEFT_HOPPER_PAIRS
            : p->extras & WEFT_BIAS                                        ? WEFT_HOPPER_BIAS
            : weft_attention_asks(p) & (WEFT_HAS_SOFTCAP | WEFT_HAS_ALIBI) ? WEFT_HOPPER_SCORES
            : weft_attention_has_band(p)                                   ? WEFT_HOPPER_MASKS
@@ -46,18 +47,27 @@ static request request_of(const weft_plan *plan, const weft_cuda_device *device)
                  .domains = m->domains > 0 ? m->domains : 2,
                  .form = form_of(&plan->attention),
                  .side_bytes = m->l2_bytes > 0 ? (double)m->l2_bytes : (double)device->l2_bytes / 2};
-    r.p.kv_seq = weft_hopper_attention_seen_keys(&plan->attention);
+    r.p.kv_seq = r.form == WEFT_HOPPER_PAGES ? r.p.kv_seq : weft_hopper_attention_seen_keys(&plan->attention);
     return r;
 }
 
+int64_t weft_hopper_attention_page_rows(const weft_attention *p, int64_t tile_n) {
+    const int64_t page = p->cache.page;
+    const int is_one = page == 0 || (page == p->kv_seq && p->sequences == 0); /* that a sequence has */
+    return is_one || page % tile_n == 0 ? tile_n : tile_n % page == 0 && page % 8 == 0 ? page : 0;
+}
+
 /* Whether a variant can take the problem, with the tile that the schedule asks for. One of a larger head dim may be the
- * faster one, but not where more than a third of its work is zeros. Forms of few variants take them as they are. */
+ * faster one, but not where more than a third of its work is zeros. Forms of few variants take them as they are; those with
+ * pages the nearest. */
 static int fits(const weft_hopper_attention_variant *v, const request *r) {
     const weft_schedule *s = r->s;
-    const int is_near = v->depth == 64 || v->depth < COST(padding) * (double)r->p.head_dim || s->tile_m || s->tile_n ||
-                        r->form >= WEFT_HOPPER_PAIRS;
+    const int is_near = r->form == WEFT_HOPPER_PAGES ? v->depth == 64 || v->depth < 2 * r->p.head_dim
+                                                     : v->depth == 64 || v->depth < COST(padding) * (double)r->p.head_dim ||
+                                                           s->tile_m || s->tile_n || r->form >= WEFT_HOPPER_PAIRS;
     return v->dtype == r->p.dtype && v->form == r->form && v->depth >= r->p.head_dim && is_near &&
-           weft_attention_fits_blocks(&r->p, v->tile_m, v->tile_n) && (s->tile_m == 0 || s->tile_m == v->tile_m) &&
+           weft_attention_fits_blocks(&r->p, v->tile_m, v->tile_n) &&
+           weft_hopper_attention_page_rows(&r->p, v->tile_n) > 0 && (s->tile_m == 0 || s->tile_m == v->tile_m) &&
            (s->tile_n == 0 || s->tile_n == v->tile_n) && v->shared_bytes + 1024 <= (uint32_t)r->device->shared_bytes;
 }
 
@@ -80,8 +90,8 @@ static int has_lengths(const weft_attention *p) {
 /* Keys of the longest sequence; of a packed batch that is yet to come, a guess. */
 static double longest_of(const weft_attention *p) {
     const double mean = (double)p->kv_seq / (double)(p->sequences > 0 ? p->sequences : 1);
-    return p->sequences > 0 && !has_lengths(p) ? fmin((double)p->kv_seq, COST(longest_guess) * mean)
-                                               : (double)weft_attention_longest(p);
+    return p->sequences > 0 && p->cache.page == 0 && !has_lengths(p) ? fmin((double)p->kv_seq, COST(longest_guess) * mean)
+                                                                     : (double)weft_attention_longest(p);
 }
 
 /* Heads of a section of longest-first, in packs: as many as have their K and V in one side of the L2, but no fewer than it
@@ -126,8 +136,9 @@ typedef struct pick {
     double time; /* ns */
 } pick;
 
+/* Tiles of a head. Of packed queries over pages each sequence has its own. */
 static int64_t blocks_of(const request *r, const weft_hopper_attention_variant *v, int64_t pack) {
-    return weft_ceil_divide(r->p.seq, v->tile_m / pack);
+    return weft_ceil_divide(r->p.seq, v->tile_m / pack) + (r->p.cache.page > 0 ? r->p.sequences : 0);
 }
 
 /* Whether a launch without a mask had better end with the tiles that are not whole, where the K and V of a batch easily
@@ -233,13 +244,15 @@ static void consider(const request *r, const weft_hopper_attention_variant *v, i
  * are fewer than a tile's and it does not take longer; for long ones tiles are full anyway. */
 static pick pick_best(const request *r, const weft_hopper_attention_variant *only) {
     const int64_t pack = most_in_pack(&r->p);
+    const int is_apart = r->p.sequences > 0 && r->p.cache.page > 0; /* no tile has queries of two sequences */
+    const int64_t queries = is_apart ? weft_ceil_divide(r->p.seq, r->p.sequences) : r->p.seq;
     pick best = {0};
     for (size_t i = 0; i < VARIANTS; i++) {
         const weft_hopper_attention_variant *v = &variants[i];
         if (!fits(v, r) || (only && v != only)) {
             continue;
         }
-        if (pack > 1 && r->p.seq < v->tile_m && !(r->p.extras & (WEFT_ALIBI | WEFT_BIAS)) && r->p.block_rows == 0) {
+        if (pack > 1 && queries < v->tile_m && !(r->p.extras & (WEFT_ALIBI | WEFT_BIAS)) && r->p.block_rows == 0) {
             consider(r, v, pack, &best);
         }
         consider(r, v, 1, &best);

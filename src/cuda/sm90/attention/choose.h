@@ -19,6 +19,9 @@ int64_t weft_hopper_attention_pack(const weft_plan *plan, const weft_cuda_device
 size_t weft_hopper_attention_candidates(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_knobs *knobs,
                                         weft_schedule *list, size_t capacity);
 
+/* Keys of a step of so many that lie in one page, or, without pages, in one sequence; 0: steps would cross pages. */
+int64_t weft_hopper_attention_page_rows(const weft_attention *p, int64_t tile_n);
+
 /* Chooses what the schedule leaves open. */
 void weft_hopper_attention_complete(const weft_plan *plan, const weft_cuda_device *device, const weft_cuda_choice *choice,
                                     weft_schedule *schedule);

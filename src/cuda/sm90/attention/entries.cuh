@@ -4,6 +4,6 @@
 
 #define WEFT_HOPPER_ATTENTION(symbol, module, DTYPE, depth, groups, keys, stages, splits, form, ...)                       \
     extern "C" __global__ void __launch_bounds__(128 * ((groups) + 1), 1)                                                  \
-        symbol(const __grid_constant__ weft_hopper_attention_params p) {                                                   \
-        hopper_attention<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits, form>>(p);                        \
+        symbol(const __grid_constant__ hopper_params<form>::type p) {                                                      \
+        hopper_attention<hopper_shape<WEFT_##DTYPE, depth, groups, keys, stages, splits, form>>(hopper_common(p));         \
     }

@@ -9,10 +9,12 @@
 #include "cuda/sm90/attention/choose.h"
 #include "cuda/sm90/attention/costs.h"
 #include "cuda/sm90/attention/time.h"
+#include "cuda/study/fill.h"
 #include "problem/attention.h"
 #include "problem/problem.h"
 
-_Static_assert(sizeof(weft_hopper_attention_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
+_Static_assert(sizeof(weft_hopper_paged_params) <= WEFT_CUDA_MAX_PARAMETERS, "the parameters fit a launch");
+_Static_assert(sizeof(weft_study_append) <= sizeof(weft_hopper_attention_params), "the parameters of all launches fit");
 _Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_TICKETS_WORDS, "the counters fit a slot");
 _Static_assert((int)WEFT_HOPPER_COUNTERS <= (int)WEFT_POOL_COUNTERS, "the counters fit a set of the pool");
 
@@ -42,6 +44,15 @@ static weft_status check_bias(const weft_attention *p, weft_message *why) {
     return WEFT_OK;
 }
 
+/* The sequences of a cache's K and V, or its pages: how many, and of how many keys. */
+static int64_t batches_of_kv(const weft_attention *p) {
+    return p->cache.page > 0 ? p->cache.pages : p->batch;
+}
+
+static int64_t keys_of_kv(const weft_attention *p) {
+    return p->cache.page > 0 ? p->cache.page : p->kv_seq;
+}
+
 static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, weft_message *why) {
     const weft_attention *p = &plan->attention;
     const weft_schedule *s = &plan->schedule;
@@ -54,16 +65,20 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
     if ((status = weft_cuda_knobs_refuse(knobs, why))) {
         return status;
     }
-    const char *lacks =
-        weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS | WEFT_HAS_SOFTCAP |
-                                    WEFT_HAS_SINKS | WEFT_HAS_ALIBI | WEFT_HAS_BIAS | WEFT_HAS_BLOCKS | WEFT_HAS_TREE);
+    const char *lacks = weft_attention_lacks(p, WEFT_HAS_WINDOW | WEFT_HAS_CHUNK | WEFT_HAS_PREFIX | WEFT_HAS_LENGTHS |
+                                                    WEFT_HAS_SOFTCAP | WEFT_HAS_SINKS | WEFT_HAS_ALIBI | WEFT_HAS_BIAS |
+                                                    WEFT_HAS_BLOCKS | WEFT_HAS_TREE | WEFT_HAS_CACHE);
+    const int has_cache = (weft_attention_asks(p) & WEFT_HAS_CACHE) != 0;
     if (lacks) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no %s", lacks);
+    }
+    if (has_cache && (weft_attention_asks(p) & (WEFT_HAS_BIAS | WEFT_HAS_BLOCKS | WEFT_HAS_TREE))) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no bias, block masks or tree masks beside a KV cache");
     }
     if (p->scale < 1e-30 || p->scale > 1e30) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes scales from 1e-30 to 1e30, not %g", p->scale);
     }
-    if (p->seq > most || p->kv_seq > most) {
+    if (p->seq > most || weft_attention_columns(p) > most) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it takes lengths up to %" PRId64, most);
     }
     if (s->cluster_m > 1 || s->cluster_n > 1) {
@@ -78,8 +93,8 @@ static weft_status check(const weft_plan *plan, const weft_cuda_knobs *knobs, we
                          "it shares out the steps of a tile only under grid dispatch and with a forward sweep");
     }
     if ((status = weft_tensor_check_strides("q", &p->q_strides, p->batch, p->seq, p->heads, why)) ||
-        (status = weft_tensor_check_strides("k", &p->k_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
-        (status = weft_tensor_check_strides("v", &p->v_strides, p->batch, p->kv_seq, p->kv_heads, why)) ||
+        (status = weft_tensor_check_strides("k", &p->k_strides, batches_of_kv(p), keys_of_kv(p), p->kv_heads, why)) ||
+        (status = weft_tensor_check_strides("v", &p->v_strides, batches_of_kv(p), keys_of_kv(p), p->kv_heads, why)) ||
         (status = weft_tensor_check_strides("o", &p->o_strides, p->batch, p->seq, p->heads, why)) ||
         (status = p->extras & WEFT_BIAS ? check_bias(p, why) : WEFT_OK)) {
         return status;
@@ -103,6 +118,9 @@ static weft_status choose(const weft_plan *plan, const weft_cuda_device *device,
                          " keys",
                          plan->attention.head_dim, plan->attention.block_rows, plan->attention.block_columns);
     }
+    if (!best && plan->attention.cache.page > 0 && plan->schedule.tile_m == 0 && plan->schedule.tile_n == 0) {
+        return weft_fail(why, WEFT_UNSUPPORTED, "it has no pages of %" PRId64 " keys", plan->attention.cache.page);
+    }
     if (!best) {
         return weft_fail(why, WEFT_UNSUPPORTED, "it has no tiles of %" PRId64 "x%" PRId64 " for head_dim %" PRId64 "%s",
                          plan->schedule.tile_m, plan->schedule.tile_n, plan->attention.head_dim,
@@ -118,11 +136,12 @@ static int64_t lead(const weft_plan *plan, const weft_cuda_choice *choice) {
     return v->form != WEFT_HOPPER_PLAIN ? 0 : weft_hopper_attention_lead(v, &plan->attention, plan->heads_in_tile);
 }
 
-/* Where keys are packed as queries are, neighbouring sequences' lie together. A slope, and a tree, is one sequence's. */
+/* Where keys are packed as queries are, neighbouring sequences' lie together. A slope, a tree, and a list of pages, is one
+ * sequence's. */
 static int joins(const weft_plan *plan) {
     const weft_attention *p = &plan->attention;
-    return p->sequences > 0 && !p->lengths.kv_starts && !(p->extras & (WEFT_KV_STARTS | WEFT_ALIBI)) &&
-           !weft_attention_has_pairs(p);
+    return p->sequences > 0 && p->cache.page == 0 && !p->lengths.kv_starts &&
+           !(p->extras & (WEFT_KV_STARTS | WEFT_ALIBI)) && !weft_attention_has_pairs(p);
 }
 
 /* Of Q or O, in boxes of so many rows: (query, head) pairs. */
@@ -140,17 +159,34 @@ static weft_status make_map_of_q(const weft_plan *plan, const char *name, const 
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
 }
 
+/* Of K or V, in boxes of so many rows. */
 static weft_status make_map_of_kv(const weft_plan *plan, const char *name, const void *data, const weft_strides *strides,
-                                  weft_tensor_map *map, weft_message *message) {
+                                  int64_t rows, weft_tensor_map *map, weft_message *message) {
     const weft_attention *p = &plan->attention;
     const weft_tensor_view view = {.data = data,
                                    .dtype = p->dtype,
                                    .rank = 4,
-                                   .length = {p->head_dim, p->kv_seq, p->kv_heads, p->batch},
+                                   .length = {p->head_dim, keys_of_kv(p), p->kv_heads, batches_of_kv(p)},
                                    .stride = {1, strides->seq, strides->head, strides->batch},
-                                   .box = {64, (int32_t)plan->schedule.tile_n, 1, 1},
+                                   .box = {64, (int32_t)rows, 1, 1},
                                    .swizzle = 1};
     return weft_tensor_map_make(((const weft_cuda_plan *)plan->placed)->driver, name, &view, map, message);
+}
+
+static weft_status make_pages(const weft_plan *plan, const weft_attention_data *data, weft_hopper_pages *pages,
+                              weft_message *message) {
+    const weft_attention *p = &plan->attention;
+    weft_status status;
+    if ((status = make_map_of_kv(plan, "k", data->k, &p->k_strides, 8, &pages->k.eight, message)) ||
+        (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, 1, &pages->k.one, message)) ||
+        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, 8, &pages->v.eight, message)) ||
+        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, 1, &pages->v.one, message))) {
+        return status;
+    }
+    pages->all = weft_attention_pages(p, data);
+    pages->rows = (int32_t)weft_hopper_attention_page_rows(p, plan->schedule.tile_n);
+    pages->copies = (int32_t)plan->schedule.tile_n / pages->rows;
+    return WEFT_OK;
 }
 
 static weft_status make_bias(const weft_plan *plan, const void *data, weft_hopper_bias *bias, weft_message *message) {
@@ -216,17 +252,28 @@ static int shows_all(const weft_band *band) {
 
 static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const void *buffers, const weft_walk *walk,
                         const weft_counters *counters, void *parameters, weft_message *message) {
-    (void)pass;
     const weft_cuda_plan *c = plan->placed;
     const weft_attention *p = &plan->attention;
     const weft_attention_data *data = buffers;
     weft_hopper_attention_params *to = parameters;
+    if (pass != c->main) {
+        weft_study_append_fill(parameters, p, data, walk);
+        return WEFT_OK;
+    }
+    const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->main->choice);
+    const int is_rotated = p->cache.rotary_dim > 0;
+    const weft_strides q_strides = is_rotated ? weft_study_rotated_strides(p) : p->q_strides;
+    const int64_t rows = weft_hopper_attention_page_rows(p, plan->schedule.tile_n);
     weft_status status;
     memset(to, 0, sizeof *to);
-    if ((status = make_map_of_q(plan, "q", data->q, &p->q_strides, plan->schedule.tile_m, &to->q, message)) ||
+    if ((status = make_map_of_q(plan, "q", is_rotated ? data->workspace : data->q, &q_strides, plan->schedule.tile_m,
+                                &to->q, message)) ||
         (status = make_map_of_q(plan, "o", data->o, &p->o_strides, 64, &to->o_map, message)) ||
-        (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, &to->k, message)) ||
-        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, &to->v, message)) ||
+        (status = make_map_of_kv(plan, "k", data->k, &p->k_strides, rows, &to->k, message)) ||
+        (status = make_map_of_kv(plan, "v", data->v, &p->v_strides, rows, &to->v, message)) ||
+        (status = variant->form == WEFT_HOPPER_PAGES
+                      ? make_pages(plan, data, &((weft_hopper_paged_params *)parameters)->pages, message)
+                      : WEFT_OK) ||
         (status = p->extras & WEFT_BIAS ? make_bias(plan, data->bias, &to->bias, message) : WEFT_OK)) {
         return status;
     }
@@ -252,7 +299,6 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     to->by_kv_group = weft_divisor_make((uint64_t)(p->heads / p->kv_heads / plan->heads_in_tile));
     /* Ping-pong de-phases warpgroups; three of them with steps of 64 keys at head dims near 128 or with masks de-phase
      * unaided. */
-    const weft_hopper_attention_variant *variant = weft_hopper_attention_variant_of(&c->main->choice);
     to->ping_pong = !variant->splits && ((p->head_dim <= 64 && variant->form == WEFT_HOPPER_PLAIN) ||
                                          plan->schedule.tile_n != 64 || plan->schedule.tile_m == 128);
     to->keep_o = alternates(plan) ? WEFT_KEEP_FIRST : WEFT_KEEP_NORMAL; /* O is not to take any of the L2 */
@@ -270,8 +316,13 @@ static weft_status fill(const weft_plan *plan, const weft_cuda_pass *pass, const
     /* Slopes make near keys weigh most, and causal masks put them last. A tile that ends with them would find in every step
      * that its scores have grown. Without a mask they are in the middle, and the tile begins there. */
     to->walk.reach.turned = (p->extras & WEFT_ALIBI) != 0;
-    to->rotates = to->walk.reach.turned && variant->form == WEFT_HOPPER_SCORES && shows_all(&to->walk.reach.band);
+    to->rotates = to->walk.reach.turned && (variant->form == WEFT_HOPPER_SCORES || variant->form == WEFT_HOPPER_PAGES) &&
+                  shows_all(&to->walk.reach.band);
     return WEFT_OK;
+}
+
+static size_t workspace(const weft_plan *plan) {
+    return weft_study_rotated_bytes(&plan->attention);
 }
 
 const weft_cuda_family weft_cuda_hopper_attention = {
@@ -285,6 +336,8 @@ const weft_cuda_family weft_cuda_hopper_attention = {
     .joins = joins,
     .lead = lead,
     .complete = weft_hopper_attention_complete,
+    .passes = weft_study_passes,
+    .workspace = workspace,
     .fill = fill,
     .candidates = weft_hopper_attention_candidates,
     .cost = weft_hopper_attention_seconds,

@@ -1,9 +1,10 @@
-/* Who asks for tiles, and who has Q, K and V copied: one thread, the producer; under masks others beside it. */
+/* Who asks for tiles, and who has Q, K and V copied: one thread, the producer, or of pages a warp; under masks others
+ * beside it. */
 #ifndef WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 #define WEFT_CUDA_SM90_ATTENTION_FEED_CUH
 
 #include "cuda/plan/counter_pool.cuh"
-#include "cuda/sm90/attention/shape.cuh"
+#include "cuda/sm90/attention/pages.cuh"
 
 /* Asks for the CTA's tiles. */
 template <class S> struct hopper_clerk {
@@ -75,6 +76,14 @@ template <class S> struct hopper_clerk {
         return {1, batch, head, row, steps, down, 0, 0, 0, 0};
     }
 
+    /* Pages: where a visit's keys are. */
+    __device__ __forceinline__ hopper_keys keys_of(const weft_visit &visit) const {
+        const weft_rows columns = weft_sequence_at(&p.walk.reach.sequences, visit.cut.sequence).columns;
+        return {{(int32_t)columns.begin, (int32_t)columns.end},
+                (int32_t)visit.tile.batch,
+                (int32_t)weft_divide(visit.tile.head, &p.by_kv_group)};
+    }
+
     /* The last CTA leaves the counters as the launch found them, so that the next one needs no order to zero them. */
     __device__ __forceinline__ void leave_zero() const {
         uint64_t *all = counters();
@@ -102,10 +111,21 @@ template <class S> struct hopper_producer {
     int listed, step_of_k; /* pairs: see hopper_job; the step whose K came last */
     uint32_t tiles;        /* started so far */
     int until_look;        /* steps */
+    int page_of_k;         /* pages: see hopper_pager; of the step whose K came last */
+    int next_page;         /* pages: of the step after it, looked up one step early */
 
     __device__ __forceinline__ hopper_producer(const weft_hopper_attention_params &params, hopper_desk<S> &shared,
                                                uint32_t address)
         : p(params), desk(shared), clerk{params, shared}, base(address), left(0), tiles(0), until_look(0) {
+    }
+
+    /* Whether this thread speaks for the producer. All of its lanes ask. */
+    static __device__ __forceinline__ bool leads() {
+        return !S::pages || elect_one();
+    }
+
+    __device__ __forceinline__ hopper_pager<S> pager() const {
+        return {hopper_pages_of(p), desk.fed_keys};
     }
 
     /* Copies one block of K or V into its slot, once the consumers are done with what was there. */
@@ -119,6 +139,17 @@ template <class S> struct hopper_producer {
             tma_load_4d(base + to + slot.index * S::kv_bytes + box * S::kv_box, map, barrier, box * 64, number * S::keys,
                         kv_head, batch, WEFT_KEEP_LAST);
         }
+        slot.next();
+    }
+
+    /* The same of pages, by all lanes. */
+    template <bool K>
+    __device__ __forceinline__ void block_of_pages(const weft_tensor_map *map, const weft_hopper_rows &maps, uint64_t *full,
+                                                   uint64_t *empty, hopper_slot<S::stages> &slot, uint32_t to, int number,
+                                                   int page) const {
+        mbarrier_wait(shared_address(&empty[slot.index]), slot.parity ^ 1);
+        pager().template block<K>(base + to + slot.index * S::kv_bytes, map, maps, shared_address(&full[slot.index]),
+                                  number, page);
         slot.next();
     }
 
@@ -138,23 +169,38 @@ template <class S> struct hopper_producer {
             desk.listed[k_slot.index] = next;
             step_of_k = number = next.step;
         }
+        if constexpr (S::pages) {
+            page_of_k = next_page;
+            block_of_pages<true>(&p.k, hopper_pages_of(p).k, desk.k_full, desk.k_empty, k_slot, S::k_at, number, page_of_k);
+            next_page = pager().find(step_after(number)); /* nobody waits for it before the next block of K */
+            return;
+        }
         block(&p.k, desk.k_full, desk.k_empty, k_slot, S::k_at, number);
     }
 
-    __device__ __forceinline__ int next_step() const {
+    __device__ __forceinline__ int step_after(int number) const {
         if constexpr (S::rotates) {
-            return hopper_step_after(step, direction, desk.fed.begin, desk.fed.steps);
+            return hopper_step_after(number, direction, desk.fed.begin, desk.fed.steps);
         }
-        return step + direction;
+        return number + direction;
+    }
+
+    __device__ __forceinline__ int next_step() const {
+        return step_after(step);
     }
 
     /* The next block of V and the K that is used before it, of the step after. */
     __device__ __forceinline__ void next_blocks() {
-        const int step_of_v = S::pairs ? step_of_k : step;
+        const int step_of_v = S::pairs ? step_of_k : step, page_of_v = S::pages ? page_of_k : 0;
         if (left > 1) {
             block_of_k(next_step());
         }
-        block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step_of_v);
+        if constexpr (S::pages) {
+            block_of_pages<false>(&p.v, hopper_pages_of(p).v, desk.v_full, desk.v_empty, v_slot, S::v_at, step_of_v,
+                                  page_of_v);
+        } else {
+            block(&p.v, desk.v_full, desk.v_empty, v_slot, S::v_at, step_of_v);
+        }
         step = next_step();
         left--;
         if (p.pace.steps && --until_look == 0) {
@@ -214,19 +260,24 @@ template <class S> struct hopper_producer {
         if (!S::masks && p.pace.steps) {
             set_pace(left);
         }
+        if constexpr (S::pages) {
+            next_page = pager().find(step);
+        }
         if (left > 0) { /* there may be room for K before there is for Q */
             block_of_k(step);
         }
         const uint32_t slot = place(job), full = shared_address(&desk.q_full[slot]);
         if (left > 0) {
-            mbarrier_expect(full, S::q_bytes);
+            if (leads()) {
+                mbarrier_expect(full, S::q_bytes);
 #pragma unroll 1
-            for (int box = 0; box < S::boxes; box++) {
-                tma_load_5d(base + slot * S::q_bytes + box * S::q_box, &p.q, full, box * 64, 0, job.row, job.head, batch,
-                            WEFT_KEEP_FIRST);
+                for (int box = 0; box < S::boxes; box++) {
+                    tma_load_5d(base + slot * S::q_bytes + box * S::q_box, &p.q, full, box * 64, 0, job.row, job.head,
+                                batch, WEFT_KEEP_FIRST);
+                }
             }
             next_blocks();
-        } else {
+        } else if (leads()) {
             mbarrier_arrive(full);
         }
     }
@@ -241,10 +292,20 @@ template <class S> struct hopper_producer {
     /* The next tile, when this one has been fed. */
     __device__ __forceinline__ hopper_job next_job() {
         if constexpr (S::masks) {
-            mbarrier_arrive(shared_address(&desk.wanted));
+            if (leads()) {
+                mbarrier_arrive(shared_address(&desk.wanted));
+            }
             feed(0);
             mbarrier_wait(shared_address(&desk.told[tiles % S::q_slots]), tiles / S::q_slots % 2);
-            return desk.jobs[tiles % S::q_slots];
+            const hopper_job job = desk.jobs[tiles % S::q_slots];
+            if constexpr (S::pages) {
+                __syncwarp(); /* no lane still copies for the last tile */
+                if (leads()) {
+                    desk.fed_keys = desk.keys[tiles % S::q_slots];
+                }
+                __syncwarp(); /* and all lanes have read the job before one lets go of it */
+            }
+            return job;
         } else {
             weft_visit visit = {};
             const bool more = clerk.next_visit(visit, tiles == 0);
@@ -267,10 +328,10 @@ template <class S> struct hopper_producer {
             start(job);
             feed(S::ahead);
         }
-        if (!S::splits) { /* there, the one tile was all */
+        if (!S::splits && leads()) { /* there, the one tile was all */
             mbarrier_arrive(shared_address(&desk.q_full[place({})]));
         }
-        if (p.counter || p.pool) {
+        if ((p.counter || p.pool) && leads()) {
             clerk.leave_zero();
         }
     }
@@ -302,6 +363,9 @@ static __device__ __forceinline__ void hopper_ask(const weft_hopper_attention_pa
         const hopper_job job = clerk.next_visit(visit, tiles == 0) ? clerk.job_of(visit) : hopper_job();
         mbarrier_wait_idly(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         desk.jobs[slot] = job;
+        if constexpr (S::pages) {
+            desk.keys[slot] = job.more ? clerk.keys_of(visit) : hopper_keys();
+        }
         mbarrier_arrive(shared_address(&desk.told[slot]));
         more = (uint32_t)job.more;
     }
@@ -319,6 +383,10 @@ static __device__ __forceinline__ void hopper_look(const weft_hopper_attention_p
         mbarrier_wait_idly(shared_address(&desk.q_empty[slot]), tiles / S::q_slots % 2 ^ 1);
         const hopper_job job = desk.jobs[slot];
         hopper_view<S> &view = desk.views[slot];
+        if constexpr (S::pages) { /* the producer is going to look up the pages of the first step */
+            const hopper_pager<S> pager = {hopper_pages_of(p), desk.keys[slot]};
+            pager.prefetch(job.first);
+        }
         int64_t number = job.sequence;
         weft_sequence sequence = weft_sequence_at(&reach.sequences, number);
         for (int i = lane; job.steps > 0 && i < job.end - job.row; i += 32) {

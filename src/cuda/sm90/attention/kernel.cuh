@@ -1,9 +1,9 @@
 /* The Hopper attention kernel: attention forward, one tile of the walk after the other.
  *
  * A CTA is a producer warpgroup, of which one thread asks for tiles and has Q, K and V copied into shared memory (under
- * masks, another thread asks, and a warp works out what queries see), and two to four consumer warpgroups of 64 queries
- * each, which hold scores, weights and output in registers. Consumers meet only at the barriers of the rings; the producer
- * is as many blocks of keys ahead of them as the rings are deep, across tiles.
+ * masks, another thread asks, and a warp works out what queries see; pages are copied by a warp), and two to four consumer
+ * warpgroups of 64 queries each, which hold scores, weights and output in registers. Consumers meet only at the barriers of
+ * the rings; the producer is as many blocks of keys ahead of them as the rings are deep, across tiles.
  */
 #ifndef WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
 #define WEFT_CUDA_SM90_ATTENTION_KERNEL_CUH
@@ -120,7 +120,7 @@ template <class S> static __device__ __forceinline__ void hopper_attention(const
     grid_wait(); /* what follows reads and writes the caller's memory */
     if (group == 0) {
         registers_lower<S::producer_registers>();
-        if (threadIdx.x < 32 && elect_one()) {
+        if (threadIdx.x < 32 && (S::pages || elect_one())) {
             hopper_producer<S> producer(p, desk, base);
             producer.run();
         }

@@ -5,6 +5,7 @@
 #ifndef WEFT_CUDA_SM90_ATTENTION_PARAMS_H
 #define WEFT_CUDA_SM90_ATTENTION_PARAMS_H
 
+#include <weft/order/pages.h>
 #include <weft/weft.h>
 
 #include "cuda/driver/tensor_map.h"
@@ -27,13 +28,14 @@ enum { WEFT_HOPPER_MAX_LENGTH = 1 << 29 };
 /* CTAs that share out the steps of a tile, at most: as many as every Hopper can have in a cluster. */
 enum { WEFT_HOPPER_MAX_SPLIT = 8 };
 
-/* What a variant was compiled for. Each can do what those before it can, but for the last one. */
+/* What a variant was compiled for. Each can do what those before it can, but for the last two. */
 typedef enum weft_hopper_form {
     WEFT_HOPPER_PLAIN,  /* tiles whose steps begin at key 0: no mask, causal; sinks */
     WEFT_HOPPER_MASKS,  /* bands over sequences: windows, chunks, prefixes, packed batches, lengths that vary */
     WEFT_HOPPER_SCORES, /* softcap, slopes */
     WEFT_HOPPER_PAIRS,  /* block masks, tree masks */
     WEFT_HOPPER_BIAS,   /* a dense bias; masks, but no scores and no pairs */
+    WEFT_HOPPER_PAGES,  /* a KV cache; masks and scores, but no pairs and no bias */
     WEFT_HOPPER_FORMS
 } weft_hopper_form;
 
@@ -67,7 +69,7 @@ typedef struct weft_hopper_attention_params {
      * side by side for each query. */
     weft_tensor_map q;     /* (head_dim, pack, seq, heads / pack, batch), in boxes of pack x tile_m / pack rows */
     weft_tensor_map o_map; /* as q, in boxes of pack x 64 / pack rows */
-    weft_tensor_map k, v;  /* (head_dim, seq, heads, batch), in boxes of tile_n rows */
+    weft_tensor_map k, v;  /* (head_dim, seq, heads, batch), in boxes of tile_n rows; pages: of pages.rows */
     void *o;
     float *lse;             /* (batch, heads, seq), or null */
     weft_strides o_strides; /* elements, multiples of 8 */
@@ -97,6 +99,24 @@ typedef struct weft_hopper_attention_params {
     weft_walk walk;
     weft_hopper_bias bias; /* of variants that have one */
 } weft_hopper_attention_params;
+
+/* K or V in boxes of eight rows and of one, where not all rows of a page count. */
+typedef struct weft_hopper_rows {
+    weft_tensor_map eight, one;
+} weft_hopper_rows;
+
+/* A KV cache. The batches of K and V are its pages, if it has any. */
+typedef struct weft_hopper_pages {
+    weft_hopper_rows k, v;
+    weft_pages all;       /* the table in device memory; its `page` may be 0 */
+    int32_t rows, copies; /* of a page that are copied at a time, and such copies of a step: at most 32 */
+} weft_hopper_pages;
+
+/* What variants with pages take in place of the parameters of all others, which a launch had better not be longer by. */
+typedef struct weft_hopper_paged_params {
+    weft_hopper_attention_params all;
+    weft_hopper_pages pages;
+} weft_hopper_paged_params;
 
 /* What is compiled: a row of variants.def. */
 typedef struct weft_hopper_attention_variant {

@@ -20,9 +20,10 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
     static constexpr bool splits = SPLITS;
     static constexpr int form = FORM;
     static constexpr bool masks = FORM >= WEFT_HOPPER_MASKS, pairs = FORM == WEFT_HOPPER_PAIRS,
-                          scores = FORM == WEFT_HOPPER_SCORES || pairs, bias = FORM == WEFT_HOPPER_BIAS;
-    static constexpr bool rotates = FORM == WEFT_HOPPER_SCORES; /* whether a tile may begin at any of its steps */
-    static constexpr bool scaled = bf16 && !bias;               /* whether shifts are, and in base 2: see hopper_scaled() */
+                          pages = FORM == WEFT_HOPPER_PAGES, scores = FORM == WEFT_HOPPER_SCORES || pairs || pages,
+                          bias = FORM == WEFT_HOPPER_BIAS;
+    static constexpr bool rotates = scores && !pairs; /* whether a tile may begin at any of its steps */
+    static constexpr bool scaled = bf16 && !bias;     /* whether shifts are, and in base 2: see hopper_scaled() */
     static constexpr int reach = pairs ? WEFT_REACH_BLOCKS : masks ? WEFT_REACH_BAND : WEFT_REACH_PREFIX;
     static constexpr int part =
         KEYS > 64 && !pairs ? 64 : 0; /* keys of a short step, which may be a tile's last; 0: none is */
@@ -42,8 +43,8 @@ template <int DTYPE, int DEPTH, int GROUPS, int KEYS, int STAGES, bool SPLITS, i
         WEFT_HOPPER_BIAS_BYTES(DEPTH, tile_m, KEYS, STAGES) / GROUPS; /* of a warpgroup */
     /* Registers of a thread. A CTA starts with 65536 / threads for each, in eights (168, 128, 96); what the producer gives
      * back is what the consumers get. */
-    static constexpr int consumer_registers = GROUPS == 2 ? 224 : GROUPS == 3 ? 160 : 112;
-    static constexpr int producer_registers = GROUPS == 2 ? 56 : 32;
+    static constexpr int consumer_registers = GROUPS == 2 ? 224 : GROUPS == 3 ? (pages ? 152 : 160) : 112;
+    static constexpr int producer_registers = GROUPS == 2 || pages ? 56 : 32;
     static_assert(GROUPS * consumer_registers + producer_registers <= (GROUPS + 1) * (65536 / (GROUPS + 1) / 128 / 8 * 8),
                   "the CTA's registers suffice");
     static_assert(!SPLITS || !masks, "steps are shared out from key 0 on");
@@ -180,6 +181,12 @@ struct hopper_steps {
     int32_t begin, steps;
 };
 
+/* Pages: where the keys of a tile are, and those that count. */
+struct hopper_keys {
+    hopper_run run;
+    int32_t batch, kv_head;
+};
+
 /* Barriers of the warpgroups' rings of a bias. */
 template <class S> struct hopper_bias_desk {
     uint64_t full[S::groups][WEFT_HOPPER_BIAS_PLACES], empty[S::groups][WEFT_HOPPER_BIAS_PLACES];
@@ -199,6 +206,7 @@ template <class S> struct hopper_desk {
     std::conditional_t<S::pairs, hopper_step, hopper_nothing> listed[S::stages];    /* each goes with its K */
     std::conditional_t<S::bias, hopper_bias_desk<S>, hopper_nothing> bias;
     std::conditional_t<S::rotates, hopper_steps, hopper_nothing> fed; /* of the producer's tile; here as `worker` is */
+    std::conditional_t<S::pages, hopper_keys, hopper_nothing> keys[S::q_slots], fed_keys; /* of each job; as `fed` */
 };
 
 /* A place in the ring of blocks of K or V, of which every STRIDE-th is used. */

@@ -221,7 +221,7 @@ static __device__ __forceinline__ bool hopper_capped_exponentials(float (&scores
         scores[i] = exp2_flushed(fmaf(scores[i], hopper_small_cap(small, one), -shift));
         scores[i + 1] = exp2_flushed(fmaf(scores[i + 1], hopper_small_cap(small, other), -shift));
     }
-    return __int_as_float(most) > small.most;
+    return !(__int_as_float(most) <= small.most); /* a NaN is above all others */
 }
 
 /* The same by tanh, whatever the scores. */
