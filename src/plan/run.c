@@ -73,3 +73,7 @@ weft_status weft_attention_backward(const weft_attention *problem, const weft_at
 weft_status weft_gemm_multiply(const weft_gemm *problem, const weft_gemm_data *data, weft_message *message) {
     return create_and_run(problem, data, message);
 }
+
+weft_status weft_combine_parts(const weft_combine *problem, const weft_combine_data *data, weft_message *message) {
+    return create_and_run(problem, data, message);
+}

@@ -55,6 +55,7 @@ int fake_run_decode(const char *kernel, unsigned grid, const void *parameters);
 int fake_run_append(const char *kernel, unsigned grid, const void *parameters);
 int fake_run_backward(const char *kernel, unsigned grid, const void *parameters);
 int fake_run_hopper_backward(const char *kernel, unsigned grid, void *parameters);
+int fake_run_combine(unsigned grid, const void *parameters);
 int fake_run_gemm(const char *kernel, unsigned grid, const void *parameters);
 int fake_run(const char *kernel, unsigned grid, void **parameters);
 
