@@ -12,6 +12,7 @@ from typing import Any
 
 from . import _c, frameworks, picture  # noqa: F401 (picture registers what notebooks show)
 from .blocks import BlockMask
+from .cascade import cascade_attention
 from .compute import attention, combine, matmul, release_memory
 from .errors import Error, Failed, Invalid, NoMemory, NotFound, Unreadable, Unsupported
 from .machines import Machine
@@ -28,7 +29,7 @@ __version__ = _c.library.weft_version().decode()
 __all__ = [
     "Attention", "AttentionBackward", "BlockMask", "Candidate", "Combine", "Comparison", "Error", "Failed", "Gemm", "Invalid", "Machine", "NoMemory",
     "NotFound", "Order", "Plan", "Profile", "Recommendation", "Schedule", "Simulation", "Trace", "Traffic", "Tuned", "Unreadable",
-    "Unsupported", "attention", "combine", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
+    "Unsupported", "attention", "cascade_attention", "combine", "compare", "curve", "dispatches", "matmul", "orders", "plan", "profiles", "recommend",
     "release_memory", "simulate", "simulate_trace", "sweeps", "tune",
 ]  # fmt: skip
 
